@@ -26,6 +26,11 @@
 
 #![forbid(unsafe_code)]
 
+/// What the registry shows.
+#[cfg(doctest)]
+#[doc = include_str!("../README.md")]
+struct Readme;
+
 mod client;
 mod connect;
 mod error;

@@ -1,45 +1,36 @@
-//! The reach and its buckets: the callers' side.
+//! One bucket on etcd: what callers ask for, and what they are answered.
 
 use std::{
     collections::{BTreeSet, HashMap},
     fmt,
     future::ready,
     mem,
-    sync::{Arc, mpsc as blocking},
+    sync::Arc,
     task::{Poll, Waker},
-    thread::{self, ThreadId},
     time::Duration,
 };
 
 use navlock_core::{
     AgentInfo, ClientId, Error, Lost, Position, ResourceName,
     host::{
-        Answer, Backend, Claim, EvictFuture, InspectFuture, NameRef, PositionFuture, QueryFuture,
-        Reach, RecallFuture, RequestKind, RevokeFuture, SightFuture, Sighting, Term, Ticket,
+        Answer, Backend, Claim, InspectFuture, NameRef, PositionFuture, QueryFuture, RecallFuture,
+        RequestKind, SightFuture, Sighting, Term, Ticket,
     },
+    look::LockId,
 };
-use navlock_core::{UserAgent, look::LockId};
-use navlock_engine::{AgentId, FencingToken};
-use tokio::sync::{mpsc, oneshot};
+use navlock_engine::AgentId;
+use tokio::sync::oneshot;
 
 use crate::{
-    clock::Moment,
-    clusters::entry::Entry,
-    formats,
-    keeper::{AgentSerial, Message, Shared, wake},
+    clock::Uptime,
+    connection::Connection,
+    keeper::{Message, wake},
     keys::NameKey,
     lease::Share,
-    left::Held,
-    members::Members,
-    options::EtcdOptions,
     query::{Seen, SeenOne},
-    table::{Ending, Here, Nested, State, Terminated, gone},
-    thread::{Order, Thread},
-    values::Outer,
+    table::{Ending, Here, State, gone},
+    thread::Order,
 };
-
-/// How long the last owner waits until etcd knows what has ended.
-const END_TIMEOUT: Duration = Duration::from_secs(2);
 
 /// The longest name: etcd takes 1.5 MiB at a time.
 const MAX_NAME: usize = (1 << 20) + (1 << 18);
@@ -56,37 +47,6 @@ const MOST_OF_NAME: usize = 100_000;
 /// that some are left out.
 const MOST_QUERIED: usize = 100_000;
 
-/// A user agent whose locks are seen by all who use this etcd.
-///
-/// Each call is a connection of its own, with a thread of its own. Works on any executor. The connection
-/// ends with the last handle of the user agent. A process that ends before that leaves what its agents have,
-/// and the names that it [keeps](EtcdOptions::keep_names), until its lease is over.
-///
-/// # Errors
-///
-/// [`Error::Unreachable`] if etcd does not answer, [`Error::Refused`] if the options cannot be used.
-pub async fn etcd(options: EtcdOptions) -> Result<UserAgent, Error> {
-    Ok(UserAgent::with_reach(EtcdReach::connect(options).await?))
-}
-
-/// The reach of many machines, by one connection. The clones are the same connection; it ends with
-/// the last of them and of all that was made with it.
-///
-/// The drop of the last waits until etcd knows that, two seconds at most, or others would have to
-/// wait for the end of a lease when a program ends.
-#[derive(Clone, Debug)]
-pub struct EtcdReach(Arc<Connection>);
-
-/// The owners' end of the thread.
-struct Connection {
-    shared: Arc<Shared>,
-    tell: mpsc::UnboundedSender<Order>,
-    thread: ThreadId,
-    members: Members,
-    /// See [`Reach::grace`].
-    grace: Duration,
-}
-
 /// One bucket.
 pub(crate) struct EtcdBackend {
     connection: Arc<Connection>,
@@ -94,190 +54,12 @@ pub(crate) struct EtcdBackend {
     name: String,
 }
 
-impl EtcdReach {
-    /// Connects to etcd, and sees that it answers.
-    ///
-    /// # Errors
-    ///
-    /// [`Error::Unreachable`] if it does not, [`Error::Refused`] if the options cannot be used, or
-    /// others use this etcd in a format of another release.
-    ///
-    /// # Cancel safety
-    ///
-    /// Dropping the future closes the connection, once it is there.
-    pub async fn connect(options: EtcdOptions) -> Result<Self, Error> {
-        Self::connect_as(options, Entry::Alone).await
-    }
-
-    /// The same for one of several clusters.
-    pub(crate) async fn connect_as(options: EtcdOptions, entry: Entry) -> Result<Self, Error> {
-        options.check()?;
-        let grace = options.grace();
-        let shared = Arc::new(Shared::default());
-        let (tell, heard) = mpsc::unbounded_channel();
-        let (connected, connection) = oneshot::channel();
-        let (of_thread, weak) = (Arc::clone(&shared), tell.downgrade());
-        let serve = move || {
-            let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
-            let runtime = match runtime {
-                Ok(runtime) => runtime,
-                Err(error) => {
-                    let why = format!("cannot reach etcd: {error} while starting");
-                    let _ = connected.send(Err(Error::Unreachable(why)));
-                    return;
-                }
-            };
-            runtime.block_on(async {
-                match Members::connect(options.clone()).await {
-                    Ok(members) => {
-                        let checked = async {
-                            formats::check(&members, &options).await?;
-                            entry.check(&members, &options).await
-                        };
-                        if let Err(error) = checked.await {
-                            let _ = connected.send(Err(error));
-                            return;
-                        }
-                        // Who asked may be gone: then nobody has the connection, and it ends.
-                        let ours = members.clone();
-                        let thread = Thread::new(of_thread, options, entry, members, weak, heard);
-                        let _ = connected.send(Ok(ours));
-                        thread.run().await;
-                    }
-                    Err(error) => {
-                        let _ = connected.send(Err(error));
-                    }
-                }
-            });
-            // What is left there is of no use to anybody.
-            runtime.shutdown_background();
-        };
-        let thread = thread::Builder::new().name("navlock-etcd".to_owned()).spawn(serve);
-        let thread = thread.map_err(|error| {
-            Error::Unreachable(format!("cannot reach etcd: {error} at a thread"))
-        })?;
-        let thread = thread.thread().id();
-        let members = connection.await.unwrap_or_else(|_| Err(gone()))?;
-        Ok(Self(Arc::new(Connection { shared, tell, thread, members, grace })))
-    }
-
-    /// A bucket.
-    pub(crate) fn open(&self, name: &str) -> EtcdBackend {
-        let connection = Arc::clone(&self.0);
-        let name = name.to_owned();
-        let mut table = connection.shared.table();
-        let bucket = table.open_bucket(&name);
-        // Under the lock: before it is closed again, or forgotten.
-        connection.tell(Message::OpenBucket { bucket, name: name.clone() });
-        drop(table);
-        EtcdBackend { connection, bucket, name }
-    }
-
-    /// The member that is spoken to, and whether it is to be had.
-    pub(crate) fn spoken_to(&self) -> (String, bool) {
-        self.0.members.spoken_to()
-    }
-
-    /// That no member has answered, and for how long, for people, if that is so.
-    pub(crate) fn silent(&self) -> Option<String> {
-        let silent = self.0.members.silent()?;
-        let silent = silent.as_secs();
-        Some(format!(
-            "has not answered for {silent} s, and grants nothing meanwhile but names that this machine \
-             keeps"
-        ))
-    }
-}
-
-impl Connection {
-    fn tell(&self, message: Message) {
-        // A thread that has ended has said so in the table.
-        let _ = self.tell.send(Order::Hear(message));
-    }
-
-    /// An agent has ended, with all of this.
-    fn end_agent(&self, serial: Option<AgentSerial>, terminated: Terminated) {
-        let Terminated { wakers, ended, over } = terminated;
-        if let Some(serial) = serial {
-            self.tell(Message::EndAgent { serial, ended });
-        }
-        for (bucket, name) in over {
-            self.tell(Message::Leave { bucket, name });
-        }
-        wake(wakers);
-    }
-
-    /// Has others know what a request that waits was made inside.
-    fn nest(&self, Nested { said, hidden }: Nested) {
-        for (bucket, name) in hidden {
-            self.tell(Message::Leave { bucket, name });
-        }
-        if let Some(serial) = said {
-            self.tell(Message::Nested { serial });
-        }
-    }
-
-    /// A request that waits was made inside this lock.
-    fn put_outer(&self, ticket: Ticket, outer: Outer) {
-        let nested = self.shared.table().put_outer(ticket.id, outer);
-        self.nest(nested);
-    }
-}
-
-impl Drop for Connection {
-    fn drop(&mut self) {
-        let (told, is_told) = blocking::sync_channel(0);
-        let _ = self.tell.send(Order::Quit(told));
-        // Not when a waker that the thread calls has the last share in us.
-        if thread::current().id() != self.thread {
-            // The sender is never used, and dropped at the end.
-            let _ = is_told.recv_timeout(END_TIMEOUT);
-        }
-    }
-}
-
-impl Reach for EtcdReach {
-    fn open_bucket(&self, name: &str) -> Box<dyn Backend> {
-        Box::new(self.open(name))
-    }
-
-    fn is_leased(&self) -> bool {
-        true
-    }
-
-    fn outage(&self) -> Option<String> {
-        Some(format!("etcd {}", self.silent()?))
-    }
-
-    fn lease(&self) -> Option<Vec<u8>> {
-        self.0.shared.table().own_share().map(Share::to_bytes)
-    }
-
-    fn grace(&self) -> Duration {
-        self.0.grace
-    }
-
-    fn revoke(&self, leases: Vec<Vec<u8>>) -> RevokeFuture<'_> {
-        let leases = leases.iter().filter_map(|bytes| Share::from_bytes(bytes)).collect();
-        let (answer, answered) = oneshot::channel();
-        let _ = self.0.tell.send(Order::Revoke(leases, answer));
-        Box::pin(async move { answered.await.unwrap_or(false) })
-    }
-
-    fn evict(
-        &self,
-        bucket: &str,
-        name: &ResourceName,
-        seen: Vec<(ClientId, FencingToken)>,
-    ) -> EvictFuture<'_> {
-        let held = Held { bucket: bucket.to_owned(), name: name.clone(), seen };
-        let (answer, answered) = oneshot::channel();
-        let _ = self.0.tell.send(Order::Evict(held, answer));
-        Box::pin(async move { answered.await.unwrap_or_else(|_| Err(gone())) })
-    }
-}
-
 impl EtcdBackend {
+    /// The bucket of this number and name.
+    pub(crate) fn new(connection: Arc<Connection>, bucket: u64, name: String) -> Self {
+        Self { connection, bucket, name }
+    }
+
     /// As [`put_inside`](Backend::put_inside), of a lock that is on another etcd, through this connection.
     pub(crate) fn put_inside_of(&self, ticket: Ticket, from: &Self, lock: LockId) {
         // Whoever waits may be gone by then, and its connection.
@@ -535,17 +317,17 @@ impl Backend for EtcdBackend {
     fn ends(&self, agent: AgentId) -> Option<Duration> {
         let ends = self.connection.shared.table().ends(agent);
         // Not of one that is being recalled.
-        ends.filter(|ends| *ends > Moment::default()).map(Moment::since_start)
+        ends.filter(|ends| *ends > Uptime::default()).map(Uptime::since_start)
     }
 
     fn term(&self, agent: AgentId) -> Option<Term> {
-        let span = self.connection.shared.table().span(agent)?;
+        let term = self.connection.shared.table().term(agent)?;
         Some(Term {
-            now: Moment::now().since_start(),
-            heard: span.heard.since_start(),
-            due: span.due.since_start(),
-            ends: span.ends.since_start(),
-            expires: span.expires.since_start(),
+            now: Uptime::now().since_start(),
+            heard: term.heard.since_start(),
+            due: term.due.since_start(),
+            ends: term.ends.since_start(),
+            expires: term.expires.since_start(),
         })
     }
 
@@ -586,14 +368,6 @@ impl Drop for Recalled<'_> {
 impl Drop for EtcdBackend {
     fn drop(&mut self) {
         self.connection.tell(Message::CloseBucket { bucket: self.bucket });
-    }
-}
-
-impl fmt::Debug for Connection {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Connection")
-            .field("member", &self.members.spoken_to().0)
-            .finish_non_exhaustive()
     }
 }
 

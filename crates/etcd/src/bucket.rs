@@ -5,18 +5,28 @@
 //! wait until all have asked that ask on this machine, but only for its own agent. Sans-IO: it says
 //! what to do, the [keeper](crate::keeper) does it.
 
-use std::collections::{HashMap, VecDeque};
+mod name;
+mod standing;
+mod surroundings;
 
-use navlock_core::Mode;
+use std::collections::HashMap;
+
 use navlock_engine::RequestId;
 
+pub(crate) use self::{
+    name::Todo,
+    surroundings::{Kind, Surroundings, Wait},
+};
+use self::{
+    name::{Grouping, Name},
+    standing::{Standing, granted, is_as_called, run, standing},
+};
 use crate::{
     ended::Ended,
     hash::HashState,
     keys::{BucketKeys, NameKey, Phase, RequestKey},
     mirror::{Entry, Mirror},
-    slots::Owner,
-    table::{AgentSerial, Status},
+    table::AgentSerial,
     transactions::{Ask, Force, Kept, Leaving, MOST, MOST_ASKS, MOST_BYTES, Operation, Owning},
     view::View,
 };
@@ -34,64 +44,6 @@ pub(crate) struct Bucket {
     names: HashMap<NameKey, Name, HashState>,
     /// The number of the last thing that was to be done.
     last: u64,
-}
-
-/// One name of which something is to be done.
-#[derive(Debug, Default)]
-struct Name {
-    /// What is to be done in its turn.
-    todo: VecDeque<(u64, Todo)>,
-    /// What is to be ended before that.
-    ending: VecDeque<(u64, Ended)>,
-    /// What is to be written before all of it, to give the name up.
-    leaving: VecDeque<(u64, Leaving)>,
-    /// How many requests each agent has in `todo`.
-    asking: HashMap<AgentSerial, usize, HashState>,
-    /// The number of what is being done.
-    busy: Option<u64>,
-    /// At this revision of the mirror a grant came to nothing.
-    tried: i64,
-    /// Grants are made one by one: a lease among them had ended.
-    singly: bool,
-    /// Requests of different leases are made apart: one of the leases had ended.
-    apart: bool,
-}
-
-/// Something that was asked for.
-#[derive(Debug)]
-pub(crate) enum Todo {
-    Request(RequestId, AgentSerial),
-    /// Of an agent, if it is known of which and that may have asked for something before.
-    Remove(Ended, Option<AgentSerial>),
-}
-
-/// What the bucket asks of its surroundings.
-pub(crate) trait Surroundings {
-    /// Whose a key is that was made by this revision.
-    fn owner(&self, key: RequestKey, made: i64) -> Owner;
-    /// How a request of ours stands.
-    fn status(&self, id: RequestId) -> Status;
-    /// What to write for a request. `Err` if its agent has to wait for a lease, `None` if nobody
-    /// wants it any more.
-    fn ask(&mut self, agent: AgentSerial, request: RequestId) -> Option<Result<(Ask, Kind), Wait>>;
-    /// What was to be written for a request is not, for now: etcd knows nothing of it.
-    fn keep_back(&mut self, request: RequestId);
-    /// What to write to have this name be ours, if that may be.
-    fn owning(&self, name: &NameKey) -> Option<Owning>;
-    /// Who we are, in keys.
-    fn me(&self) -> u128;
-}
-
-/// It has no lease yet.
-#[derive(Debug)]
-pub(crate) struct Wait;
-
-/// What a request asks for, without its mode.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Kind {
-    Wait,
-    IfAvailable,
-    Steal,
 }
 
 impl Bucket {
@@ -139,7 +91,7 @@ impl Bucket {
     pub(crate) fn push_again(&mut self, name: &NameKey, requests: Vec<(RequestId, AgentSerial)>) {
         let name = self.names.entry(name.clone()).or_default();
         // As old as what is being done: who asks what there is waits for it.
-        let number = name.busy.unwrap_or_default();
+        let number = name.under_way.unwrap_or_default();
         for (request, agent) in requests {
             // In the order in which they were asked for, whoever's they are.
             let is_later = |(_, todo): &(u64, Todo)| match todo {
@@ -157,10 +109,7 @@ impl Bucket {
     /// was asked for and not sent is asked for still.
     pub(crate) fn begin_anew(&mut self) {
         self.names.retain(|_, name| {
-            (name.busy, name.tried, name.singly, name.apart) = (None, 0, false, false);
-            name.ending.clear();
-            name.leaving.clear();
-            name.todo.retain(|(_, todo)| matches!(todo, Todo::Request(..)));
+            name.begin_anew();
             !name.todo.is_empty()
         });
     }
@@ -168,13 +117,7 @@ impl Bucket {
     /// Whether all is done that was to be done up to this number.
     pub(crate) fn is_done(&self, number: u64) -> bool {
         // What is being done may be newer: a grant comes before what was asked for.
-        let oldest = |name: &Name| {
-            let todo = name.todo.front().map(|&(number, _)| number);
-            let ending = name.ending.front().map(|&(number, _)| number);
-            let leaving = name.leaving.front().map(|&(number, _)| number);
-            name.busy.into_iter().chain(todo).chain(ending).chain(leaving).min()
-        };
-        self.names.values().filter_map(oldest).all(|oldest| oldest > number)
+        self.names.values().filter_map(Name::oldest).all(|oldest| oldest > number)
     }
 
     /// The names of which something is to be done.
@@ -190,7 +133,7 @@ impl Bucket {
     /// Grants that came to nothing may be tried again.
     pub(crate) fn forget_tries(&mut self) {
         self.names.retain(|_, name| {
-            (name.tried, name.singly) = (0, false);
+            name.grants.forget();
             !name.is_idle()
         });
     }
@@ -203,19 +146,19 @@ impl Bucket {
     ) -> Option<Operation> {
         let mut name = self.names.remove(key).unwrap_or_default();
         let mut operation = None;
-        if name.busy.is_none() {
+        if name.under_way.is_none() {
             operation = self.leave(key, &mut name, around);
             if operation.is_none() {
                 operation = self.grant(key, &mut name, around);
-                name.busy = operation.as_ref().map(|_| self.number());
+                name.under_way = operation.as_ref().map(|_| self.number());
             }
             if operation.is_none() {
                 operation = self.end(key, &mut name, around);
                 operation = operation.or_else(|| self.take(key, &mut name, around));
             }
         }
-        let known = self.mirror(key).map_or(0, Mirror::revision);
-        let is_tried = name.tried == known && name.tried > 0;
+        let known = self.mirror(key).map(Mirror::revision);
+        let is_tried = known.is_some_and(|known| name.grants.were_made_at(known));
         if !name.is_idle() || is_tried {
             self.names.insert(key.clone(), name);
         }
@@ -258,10 +201,10 @@ impl Bucket {
         around: &impl Surroundings,
     ) -> Option<Operation> {
         let (number, mut leaving) = name.leaving.pop_front()?;
-        name.busy = Some(number);
+        name.under_way = Some(number);
         if leaving.kept.is_empty() {
             let successors =
-                self.mirror(key).into_iter().flat_map(|of| of.heirs_of_owner(leaving.owner));
+                self.mirror(key).into_iter().flat_map(|of| of.successors_of_owner(leaving.owner));
             leaving.successors = granted(successors, MOST, around);
         }
         Some(Operation::Leave(leaving))
@@ -308,15 +251,14 @@ impl Bucket {
         around: &mut impl Surroundings,
     ) -> Option<Operation> {
         let mirror = self.mirror(key)?;
-        if name.tried == mirror.revision() {
+        if name.grants.were_made_at(mirror.revision()) {
             return None;
         }
-        let most = if name.singly { 1 } else { MOST };
-        let granted = granted(mirror.grantable(), most, around);
+        let granted = granted(mirror.grantable(), name.grants.most(), around);
         let stands = |entry: &&Entry, standing| self::standing(entry, around) == standing;
         let mut front = mirror.grantable();
         if !granted.is_empty() && front.any(|entry| stands(&entry, Standing::Wanted)) {
-            name.tried = mirror.revision();
+            name.grants.note_made_at(mirror.revision());
             return Some(Operation::Grant(granted));
         }
         let front = mirror.grantable();
@@ -325,7 +267,7 @@ impl Bucket {
         if unwanted.is_empty() {
             return None;
         }
-        name.tried = mirror.revision();
+        name.grants.note_made_at(mirror.revision());
         // What is asked for does the same, and in its turn.
         let is_asked_for = |request| {
             let asks = |todo: &Todo| matches!(todo, Todo::Remove(of, _) if of.request == request);
@@ -348,7 +290,7 @@ impl Bucket {
             let (number, ended) = name.ending[nth];
             if let Some(owning) = self.own(key, ended, around) {
                 name.ending.remove(nth);
-                name.busy = Some(number);
+                name.under_way = Some(number);
                 return Some(Operation::Own(ended, owning));
             }
             let successors =
@@ -356,11 +298,11 @@ impl Bucket {
             let successors = granted(successors, MOST, around);
             if !successors.is_empty() {
                 name.ending.remove(nth);
-                name.busy = Some(number);
+                name.under_way = Some(number);
                 return Some(Operation::HandOver(ended, successors));
             }
         }
-        name.busy = Some(name.ending.front()?.0);
+        name.under_way = Some(name.ending.front()?.0);
         let count = name.ending.len().min(MOST);
         Some(Operation::Remove(name.ending.drain(..count).map(|(_, ended)| ended).collect()))
     }
@@ -395,14 +337,14 @@ impl Bucket {
                 Some(Ok(ask)) => ask,
             };
             bytes += ask.value.len();
-            let is_with = |first: &Ask| !name.apart || first.lease == ask.lease;
+            let is_with = |first: &Ask| name.asks == Grouping::Together || first.lease == ask.lease;
             let fits = asks.first().is_none_or(is_with) && (asks.is_empty() || bytes <= MOST_BYTES);
             if kind != Kind::Wait && !asks.is_empty() || !fits {
                 around.keep_back(request);
                 break;
             }
             name.pop();
-            name.busy.get_or_insert(number);
+            name.under_way.get_or_insert(number);
             match kind {
                 Kind::Wait => asks.push(ask),
                 Kind::IfAvailable => return Some(Operation::IfAvailable(ask)),
@@ -415,15 +357,14 @@ impl Bucket {
     /// What was on its way for this name has come to an end.
     pub(crate) fn ended(&mut self, key: &NameKey) {
         if let Some(name) = self.names.get_mut(key) {
-            name.busy = None;
+            name.under_way = None;
         }
     }
 
     /// A grant found that one of the leases has ended.
     pub(crate) fn grant_singly(&mut self, key: &NameKey) {
         if let Some(name) = self.names.get_mut(key) {
-            name.singly = true;
-            name.tried = 0;
+            name.grants.try_apart();
         }
     }
 
@@ -431,7 +372,7 @@ impl Bucket {
     /// which.
     pub(crate) fn ask_apart(&mut self, key: &NameKey, apart: bool) {
         if let Some(name) = self.names.get_mut(key) {
-            name.apart = apart;
+            name.asks = if apart { Grouping::Apart } else { Grouping::Together };
         }
     }
 
@@ -443,102 +384,6 @@ impl Bucket {
     ) -> (Option<&Entry>, Option<&Entry>) {
         let its = |phase| self.mirror(name)?.get(phase, request);
         (its(Phase::Held), its(Phase::Queued))
-    }
-}
-
-impl Name {
-    fn is_idle(&self) -> bool {
-        let is_empty = self.todo.is_empty() && self.ending.is_empty() && self.leaving.is_empty();
-        self.busy.is_none() && is_empty
-    }
-
-    /// Whether this agent has asked for something that is still to be done.
-    fn is_asking(&self, agent: AgentSerial) -> bool {
-        self.asking.contains_key(&agent)
-    }
-
-    /// Notes what is added to `todo`.
-    fn count(&mut self, todo: &Todo) {
-        if let Todo::Request(_, agent) = *todo {
-            *self.asking.entry(agent).or_default() += 1;
-        }
-    }
-
-    /// Takes the first out of `todo`.
-    fn pop(&mut self) {
-        let Some((_, Todo::Request(_, agent))) = self.todo.pop_front() else { return };
-        if let Some(count) = self.asking.get_mut(&agent) {
-            *count -= 1;
-            if *count == 0 {
-                self.asking.remove(&agent);
-            }
-        }
-    }
-}
-
-/// Those of ours that are next in a queue, up to the first that is another's or shared: that one may be to
-/// hold beside who comes after it.
-fn run(view: &View, around: &impl Surroundings) -> Vec<Entry> {
-    if !view.may_be_owned() {
-        return Vec::new();
-    }
-    let mut last = None;
-    let run = view.mirror.queue().take(MOST).take_while(|entry| {
-        let Owner::Request(id) = around.owner(entry.request, entry.made) else { return false };
-        let is_wanted = matches!(around.status(id), Status::Pending(_));
-        let is_later = last.replace(id.serial()) < Some(id.serial());
-        is_wanted && is_later && entry.mode == Mode::Exclusive
-    });
-    run.cloned().collect()
-}
-
-/// Whether those of ours who wait have asked in this order: who owns a name serves them in that of the calls.
-fn is_as_called<'a>(queue: impl Iterator<Item = &'a Entry>, around: &impl Surroundings) -> bool {
-    let serials = queue.filter_map(|entry| match around.owner(entry.request, entry.made) {
-        Owner::Request(id) => Some(id.serial()),
-        _ => None,
-    });
-    serials.is_sorted()
-}
-
-/// As much of the front of a queue as one transaction grants: up to what is not to be granted, or
-/// does not fit in.
-fn granted<'a>(
-    front: impl Iterator<Item = &'a Entry>,
-    most: usize,
-    around: &impl Surroundings,
-) -> Vec<Entry> {
-    let mut bytes = 0;
-    let granted = front.take(most).take_while(|entry| {
-        bytes += entry.value.len();
-        let fits = bytes == entry.value.len() || bytes <= MOST_BYTES;
-        fits && matches!(standing(entry, around), Standing::Wanted | Standing::Foreign)
-    });
-    granted.cloned().collect()
-}
-
-/// What is to be done with a request that can be granted.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Standing {
-    Wanted,
-    /// Another machine's, and wanted as far as we know.
-    Foreign,
-    /// It is ours, and nobody wants it.
-    Unwanted,
-    /// The mirror is behind.
-    NotToDo,
-}
-
-fn standing(entry: &Entry, around: &impl Surroundings) -> Standing {
-    match around.owner(entry.request, entry.made) {
-        Owner::Request(id) => match around.status(id) {
-            Status::Pending(_) => Standing::Wanted,
-            Status::Held(_) => Standing::NotToDo,
-            Status::Ended | Status::Absent => Standing::Unwanted,
-        },
-        Owner::Stray => Standing::Unwanted,
-        Owner::Foreign => Standing::Foreign,
-        Owner::Past => Standing::NotToDo,
     }
 }
 

@@ -1,76 +1,22 @@
 //! Calls to etcd: each with an end, and each failure as what is to be done about it.
 
+mod convert;
+mod failures;
+
 use std::time::Duration;
 
-use navlock_core::Error;
 use navlock_etcd_client::{
-    Client, Compare, CompareOp, DeleteOptions, DeleteResponse, GetOptions, PutOptions,
-    ResponseHeader, Txn, TxnOp, TxnOpResponse, TxnResponse,
+    Client, Compare, CompareOp, GetOptions, PutOptions, ResponseHeader, Txn, TxnOp, TxnOpResponse,
 };
 use tokio::time::{sleep, timeout};
 
 use crate::{
-    clock::Moment,
-    data::{Answer, Check, KeyValue, Listing, Step, StepResult, Transaction, end_of_prefix},
+    clock::Uptime,
+    data::{Answer, KeyValue, Listing, Step, Transaction, end_of_prefix},
     failure::Failure,
-    lease::{LeaseName, Term},
+    lease::{LeaseName, Renewal},
     members::{Member, Members},
 };
-
-impl From<navlock_etcd_client::Error> for Failure {
-    fn from(error: navlock_etcd_client::Error) -> Self {
-        let navlock_etcd_client::Error::GRpcStatus(status) = &error else {
-            return match error {
-                navlock_etcd_client::Error::InvalidArgs(_)
-                | navlock_etcd_client::Error::InvalidUri(_) => {
-                    Self::Refused(Error::Refused(format!("etcd cannot be asked: {error}")))
-                }
-                _ => Self::Unknown(error.to_string()),
-            };
-        };
-        let message = status.message();
-        match status.code() as i32 {
-            INVALID_ARGUMENT if message.contains("too large") => {
-                Self::Refused(Error::Refused("etcd refused: the request is too large".to_owned()))
-            }
-            NOT_FOUND => Self::NoLease,
-            OUT_OF_RANGE => Self::NoRevision,
-            RESOURCE_EXHAUSTED if message.contains("too many requests") => {
-                Self::Unknown(message.to_owned())
-            }
-            // Somebody has just changed users or roles.
-            INVALID_ARGUMENT if message.contains("revision of auth store") => {
-                Self::Unknown(message.to_owned())
-            }
-            // An answer, and not of gRPC. A proxy whose etcd is away says so, too, and that it is for a time.
-            code if code != UNAVAILABLE && message.contains("grpc-status header missing") => {
-                Self::Unknown(format!("what answers there is no etcd: {message}"))
-            }
-            RESOURCE_EXHAUSTED if message.contains("database space exceeded") => {
-                Self::Refused(Error::Unreachable(format!(
-                    "etcd refused: {message}; it is full: locks are kept and released, and none is granted \
-                     but of names that this machine keeps, until it has room ('navlock doctor' says how)"
-                )))
-            }
-            INVALID_ARGUMENT | PERMISSION_DENIED | RESOURCE_EXHAUSTED | FAILED_PRECONDITION
-            | UNIMPLEMENTED | UNAUTHENTICATED => {
-                Self::Refused(Error::Unreachable(format!("etcd refused: {message}")))
-            }
-            _ => Self::Unknown(message.to_owned()),
-        }
-    }
-}
-
-// The codes of gRPC.
-const INVALID_ARGUMENT: i32 = 3;
-const NOT_FOUND: i32 = 5;
-const UNAVAILABLE: i32 = 14;
-const PERMISSION_DENIED: i32 = 7;
-const RESOURCE_EXHAUSTED: i32 = 8;
-const OUT_OF_RANGE: i32 = 11;
-const FAILED_PRECONDITION: i32 = 9;
-const UNIMPLEMENTED: i32 = 12;
-const UNAUTHENTICATED: i32 = 16;
 
 /// Makes a call after a `delay`, for no longer than `patience`.
 async fn call<T>(
@@ -82,14 +28,14 @@ async fn call<T>(
     if !delay.is_zero() {
         sleep(delay).await;
     }
-    let Member { client, term, endpoint, .. } = members.best(patience).await;
+    let Member { client, generation, endpoint, .. } = members.best(patience).await;
     let answer = match timeout(patience, call(client)).await {
         Ok(answer) => answer.map_err(Failure::from),
         Err(_) => Err(Failure::Unknown(format!("no answer within {patience:?}"))),
     };
     match answer {
         Err(Failure::Unknown(why)) => {
-            members.avoid(term);
+            members.avoid(generation);
             Err(Failure::Unknown(format!("{why}, at {endpoint}")))
         }
         // A password that was replaced meanwhile: it may go better the next time.
@@ -194,17 +140,17 @@ pub(crate) async fn lease(
     members: Members,
     seconds: i64,
     patience: Duration,
-) -> Result<(LeaseName, Term), Failure> {
-    let mut sent = Moment::now();
+) -> Result<(LeaseName, Renewal), Failure> {
+    let mut sent = Uptime::now();
     let answer = call(&members, Duration::ZERO, patience, async |mut client| {
-        sent = Moment::now();
+        sent = Uptime::now();
         client.lease_grant(seconds).await
     });
     let answer = answer.await?;
     let seconds = u64::try_from(answer.ttl()).unwrap_or_default();
     let cluster = answer.header().map_or(0, ResponseHeader::cluster_id);
     let lease = LeaseName { cluster, id: answer.id() };
-    Ok((lease, Term { sent, time_to_live: Duration::from_secs(seconds) }))
+    Ok((lease, Renewal { sent, time_to_live: Duration::from_secs(seconds) }))
 }
 
 /// What stands under a lease.
@@ -397,102 +343,4 @@ pub(crate) async fn revoke(members: Members, id: i64, time_to_live: Duration, pa
         }
     };
     let _ = timeout(time_to_live, revoked).await;
-}
-
-/// A range of which no key exists compares as one key of revision 0: equal to 0 means that it is
-/// empty.
-impl From<Check> for Compare {
-    fn from(check: Check) -> Self {
-        let made = Self::create_revision;
-        match check {
-            Check::Absent(key) => made(key, CompareOp::Equal, 0),
-            Check::Present(key) => made(key, CompareOp::Greater, 0),
-            Check::MadeIn(key, revision) => made(key, CompareOp::Equal, revision),
-            Check::Empty(start, end) => made(start, CompareOp::Equal, 0).with_range(end),
-            Check::NoneAfter(start, end, revision) => {
-                made(start, CompareOp::Less, revision + 1).with_range(end)
-            }
-        }
-    }
-}
-
-impl From<Step> for TxnOp {
-    fn from(step: Step) -> Self {
-        match step {
-            Step::Put { key, value, lease } => {
-                Self::put(key, value, Some(PutOptions::new().with_lease(lease)))
-            }
-            Step::Get(key) => Self::get(key, Some(GetOptions::new().with_keys_only())),
-            Step::Count(start, end) => {
-                Self::get(start, Some(GetOptions::new().with_range(end).with_count_only()))
-            }
-            Step::First(start, end) => {
-                Self::get(start, Some(GetOptions::new().with_range(end).with_limit(1)))
-            }
-            Step::Delete(key) => Self::delete(key, None),
-            Step::DeleteRange(start, end) => {
-                Self::delete(start, Some(DeleteOptions::new().with_range(end).with_prev_key()))
-            }
-            Step::Within(transaction) => Self::txn(transaction.into()),
-        }
-    }
-}
-
-impl From<Transaction> for Txn {
-    fn from(transaction: Transaction) -> Self {
-        let Transaction { when, then, or_else } = transaction;
-        let steps = |steps: Vec<Step>| steps.into_iter().map(TxnOp::from).collect::<Vec<_>>();
-        Self::new()
-            .when(when.into_iter().map(Compare::from).collect::<Vec<_>>())
-            .and_then(steps(then))
-            .or_else(steps(or_else))
-    }
-}
-
-impl From<DeleteResponse> for Answer {
-    fn from(response: DeleteResponse) -> Self {
-        Self {
-            revision: response.header().map_or(0, ResponseHeader::revision),
-            cluster: response.header().map_or(0, ResponseHeader::cluster_id),
-            succeeded: true,
-            results: vec![StepResult::Deleted(Vec::new())],
-        }
-    }
-}
-
-impl From<TxnResponse> for Answer {
-    fn from(response: TxnResponse) -> Self {
-        let result = |answer| match answer {
-            TxnOpResponse::Put(_) => StepResult::Done,
-            // Of a count, and of a key that is not there, there are no keys.
-            TxnOpResponse::Get(got) => match got.kvs().first() {
-                // What was asked for without its value has none.
-                Some(kv) if !kv.value().is_empty() => {
-                    StepResult::First(Some(Box::new(kv.clone().into())))
-                }
-                Some(kv) => StepResult::Got(Some(kv.create_revision())),
-                None if got.count() > 0 => StepResult::Counted(got.count()),
-                None => StepResult::Got(None),
-            },
-            TxnOpResponse::Delete(deleted) => {
-                let keys = deleted.prev_kvs().iter().map(|kv| kv.key().to_vec());
-                StepResult::Deleted(keys.collect())
-            }
-            TxnOpResponse::Txn(inner) => StepResult::Within(inner.into()),
-        };
-        Self {
-            revision: response.header().map_or(0, ResponseHeader::revision),
-            cluster: response.header().map_or(0, ResponseHeader::cluster_id),
-            succeeded: response.succeeded(),
-            results: response.op_responses().into_iter().map(result).collect(),
-        }
-    }
-}
-
-impl From<navlock_etcd_client::KeyValue> for KeyValue {
-    fn from(kv: navlock_etcd_client::KeyValue) -> Self {
-        let (made, written, lease) = (kv.create_revision(), kv.mod_revision(), kv.lease());
-        let (key, value) = kv.into_key_value();
-        Self { key, value, made, written, lease }
-    }
 }

@@ -9,9 +9,9 @@ use navlock_platform::clock;
 /// A lease goes on ending while its holder's machine sleeps, so the clock of `Instant`, which on
 /// Linux stands still meanwhile, would have a holder believe in a lock that is another's.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) struct Moment(Duration);
+pub(crate) struct Uptime(Duration);
 
-impl Moment {
+impl Uptime {
     pub(crate) fn now() -> Self {
         #[cfg(test)]
         if let Some(set) = set::now() {
@@ -69,18 +69,18 @@ pub(crate) fn wall_millis() -> u64 {
 pub(crate) mod set {
     use std::{cell::Cell, time::Duration};
 
-    use super::Moment;
+    use super::Uptime;
 
     thread_local! {
-        static NOW: Cell<Option<Moment>> = const { Cell::new(None) };
+        static NOW: Cell<Option<Uptime>> = const { Cell::new(None) };
     }
 
-    pub(super) fn now() -> Option<Moment> {
+    pub(super) fn now() -> Option<Uptime> {
         NOW.get()
     }
 
     /// From here on this thread's clock stands there.
     pub(crate) fn to(since_start: Duration) {
-        NOW.set(Some(Moment(since_start)));
+        NOW.set(Some(Uptime(since_start)));
     }
 }

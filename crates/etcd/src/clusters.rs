@@ -7,7 +7,10 @@
 //!
 //! All this is a layer above single connections, and knows nothing of what they do.
 
+mod agreement;
+mod backend;
 mod config;
+mod connections;
 pub(crate) mod entry;
 mod list;
 mod reach;

@@ -6,8 +6,8 @@ use tokio::time::{sleep, timeout};
 
 use crate::{
     LOGS,
-    clock::Moment,
-    lease::{Term, Word, pause},
+    clock::Uptime,
+    lease::{LeaseEvent, Renewal, pause},
     members::Members,
 };
 
@@ -18,14 +18,14 @@ pub(crate) async fn keep(
     id: i64,
     time_to_live: Option<Duration>,
     patience: Duration,
-    tell: impl Fn(Word),
+    tell: impl Fn(LeaseEvent),
 ) {
     let is_new = time_to_live.is_some();
     let time_to_live = match time_to_live {
         Some(time_to_live) => time_to_live,
         None => match granted(&members, id, patience).await {
             Some(time_to_live) => time_to_live,
-            None => return tell(Word::Gone),
+            None => return tell(LeaseEvent::Gone),
         },
     };
     let pause = pause(time_to_live);
@@ -35,44 +35,44 @@ pub(crate) async fn keep(
         sleep(wait).await;
         let member = members.best(patience).await;
         let mut client = member.client.clone();
-        let sent = Moment::now();
+        let sent = Uptime::now();
         let (mut keeper, mut stream) = match timeout(patience, client.lease_keep_alive(id)).await {
             Ok(Ok(opened)) => opened,
             Ok(Err(navlock_etcd_client::Error::LeaseKeepAliveError(_))) => {
                 tracing::warn!(target: LOGS, lease = id, "etcd does not know a lease any more");
-                return tell(Word::Gone);
+                return tell(LeaseEvent::Gone);
             }
             Ok(Err(_)) | Err(_) => {
                 tracing::debug!(target: LOGS, lease = id, "a lease could not be renewed yet");
-                members.avoid(member.term);
+                members.avoid(member.generation);
                 wait = again;
                 continue;
             }
         };
-        tell(Word::Renewed(Term { sent, time_to_live }));
+        tell(LeaseEvent::Renewed(Renewal { sent, time_to_live }));
         loop {
             sleep(pause).await;
-            let sent = Moment::now();
+            let sent = Uptime::now();
             let answer = timeout(patience, async {
                 keeper.keep_alive().await?;
                 stream.message().await
             });
             match answer.await {
                 Ok(Ok(Some(answer))) if answer.ttl() > 0 => {
-                    tell(Word::Renewed(Term { sent, time_to_live }));
+                    tell(LeaseEvent::Renewed(Renewal { sent, time_to_live }));
                 }
                 Ok(Ok(Some(_))) => {
                     tracing::warn!(target: LOGS, lease = id, "etcd does not know a lease any more");
-                    return tell(Word::Gone);
+                    return tell(LeaseEvent::Gone);
                 }
                 // An answer that comes later is not taken for that to the next.
                 Ok(Ok(None) | Err(_)) | Err(_) => {
                     tracing::debug!(target: LOGS, lease = id, "a lease could not be renewed yet");
-                    members.avoid(member.term);
+                    members.avoid(member.generation);
                     break;
                 }
             }
-            if members.current().term != member.term {
+            if members.current().generation != member.generation {
                 break;
             }
         }
@@ -90,7 +90,7 @@ async fn granted(members: &Members, id: i64, patience: Duration) -> Option<Durat
             let seconds = u64::try_from(lease.granted_ttl()).ok().filter(|_| lease.is_there());
             return seconds.map(Duration::from_secs);
         }
-        members.avoid(member.term);
+        members.avoid(member.generation);
         sleep(Duration::from_millis(100)).await;
     }
 }

@@ -6,11 +6,18 @@
 
 mod agent;
 mod agents;
+mod asking_owners;
 mod data_loss;
+mod findings;
+mod giving_up;
 mod history;
 mod lease_states;
 mod leases;
+mod listing;
+mod lost_leases;
 mod messages;
+mod operations;
+mod others_leases;
 mod ownership;
 mod owning;
 mod pending_lists;
@@ -18,6 +25,7 @@ mod pending_query;
 mod pending_recall;
 mod queries;
 mod recalls;
+mod removed;
 mod watching;
 
 #[cfg(test)]
@@ -32,14 +40,13 @@ use std::{
 };
 
 pub(crate) use navlock_core::host::wake_all as wake;
-use navlock_core::{Lost, host::RequestKind};
 use navlock_engine::RequestId;
 
 pub(crate) use self::messages::{Call, Done, Listed, Message, Operated, Why};
 use self::{
     agent::{Agent, Under},
     history::History,
-    lease_states::{Lapsing, Lease, Own},
+    lease_states::{Lapsing, Lease, OwnLease},
     ownership::Adrift,
     pending_lists::{Gone, Lists},
     pending_query::Query,
@@ -48,18 +55,14 @@ use self::{
 pub(crate) use crate::table::AgentSerial;
 use crate::{
     bucket::{Bucket, Todo},
-    clock::Moment,
-    data::Answer,
+    clock::Uptime,
     ended::Ended,
-    failure::Failure,
     hash::HashState,
-    keys::{BucketKeys, NameKey, Phase, RequestKey},
+    keys::{BucketKeys, NameKey},
     mirror::Entry,
     options::EtcdOptions,
     slots::{Owner, Slots},
-    table::{Finished, State, Status, Table},
-    tokens::{Grant, token},
-    transactions::{Ask, Leaving, Operation, Outcome},
+    table::{Finished, Table},
     view::{self, View},
 };
 
@@ -95,7 +98,7 @@ pub(crate) struct Keeper {
     watches: HashMap<u64, (u64, NameKey), HashState>,
     next_watch: u64,
     /// When it was last looked for names that nobody uses.
-    cleaned: Moment,
+    cleaned: Uptime,
     agents: HashMap<AgentSerial, Agent, HashState>,
     queries: BTreeMap<u64, Query>,
     next_query: u64,
@@ -107,7 +110,7 @@ pub(crate) struct Keeper {
     not_gone_on_with: HashSet<Vec<u8>>,
     /// Those that we keep.
     leases: HashMap<i64, Lease, HashState>,
-    own: Own,
+    own: OwnLease,
     /// Those that are lost to us and may not be over yet.
     lapsing: HashMap<i64, Lapsing, HashState>,
     /// What has gone, and is not told until it is known whether its lease has.
@@ -116,7 +119,7 @@ pub(crate) struct Keeper {
     /// The same of names that were ours.
     adrift: BTreeMap<(u64, NameKey), Adrift>,
     /// Since when owners of names are asked for them, by the keys that say so and the revisions that made those.
-    asked: HashMap<Vec<u8>, (i64, Moment), HashState>,
+    asked: HashMap<Vec<u8>, (i64, Uptime), HashState>,
     history: History,
     /// The connection ends: no name becomes its own any more.
     is_quitting: bool,
@@ -140,7 +143,7 @@ impl Keeper {
             watches: HashMap::default(),
             // Etcd takes 0 for none.
             next_watch: 1,
-            cleaned: Moment::now(),
+            cleaned: Uptime::now(),
             agents: HashMap::default(),
             queries: BTreeMap::new(),
             next_query: 0,
@@ -149,7 +152,7 @@ impl Keeper {
             next_adoption: 0,
             not_gone_on_with: HashSet::new(),
             leases: HashMap::default(),
-            own: Own::default(),
+            own: OwnLease::default(),
             lapsing: HashMap::default(),
             gone: Vec::new(),
             lists: Lists::default(),
@@ -215,7 +218,7 @@ impl Keeper {
                 self.query(bucket, name, most, asks, answer);
             }
             Message::Recall { serial, claims, answer } => self.recall(serial, claims, answer),
-            Message::Lease { lease, word } => self.leased_word(lease, word),
+            Message::Lease { lease, word } => self.lease_event(lease, word),
             Message::Watched { watch, watched } => self.watched(watch, watched),
         }
     }
@@ -248,59 +251,6 @@ impl Keeper {
         }
     }
 
-    fn start(&mut self, bucket: u64, name: NameKey, operation: Operation, tries: u32) {
-        let (known, asked) = (self.history.known(), None);
-        self.send(Operated { bucket, name, operation, tries, known, asked });
-    }
-
-    fn send(&mut self, of: Operated) {
-        let Some(opened) = self.buckets.get(&of.bucket) else { return };
-        let keys = opened.bucket.keys.name(&of.name);
-        let transaction = of.operation.transaction(&keys, of.tries > 0);
-        self.calls.push_back(Call::Operate { of, transaction });
-    }
-
-    /// Does again, as far as it is wanted still, what may have been done.
-    fn try_again(&mut self, of: Operated) {
-        if !self.goes_on(of.known, None) {
-            return;
-        }
-        let (bucket, name, known) = (of.bucket, of.name.clone(), self.history.known());
-        match self.wanted(bucket, &name, of.operation) {
-            Some(operation) => self.send(Operated { operation, known, ..of }),
-            None => self.ended(bucket, &name),
-        }
-    }
-
-    /// As much of it as somebody waits for. Whose request has ended meanwhile, by itself or with its
-    /// agent, must not be granted anything, nor take it from others; what may have been made for it is
-    /// removed next.
-    fn wanted(&self, bucket: u64, name: &NameKey, operation: Operation) -> Option<Operation> {
-        let mut table = self.shared.table();
-        let mut is_wanted = |ask: &Ask| {
-            let id = self.slots.holder(ask.request);
-            id.is_some_and(|id| matches!(table.status(id), Status::Pending(_)))
-        };
-        match operation {
-            Operation::Request(mut asks) => {
-                asks.retain(is_wanted);
-                (!asks.is_empty()).then_some(Operation::Request(asks))
-            }
-            Operation::IfAvailable(ref ask) | Operation::Steal(ref ask, _) => {
-                is_wanted(ask).then_some(operation)
-            }
-            // Under a lease that is lost nothing is ours.
-            Operation::Own(from, owning) if !self.is_good(owning.lease) => {
-                Some(Operation::Remove(vec![from]))
-            }
-            // Its locks and requests may be lost by now, with their lease.
-            Operation::Leave(ref leaving) => {
-                self.is_leaving(bucket, name, leaving).then_some(operation)
-            }
-            operation => Some(operation),
-        }
-    }
-
     /// Takes in what a call has come to.
     pub(crate) fn done(&mut self, done: Done) {
         match done {
@@ -329,214 +279,6 @@ impl Keeper {
         }
     }
 
-    fn operated(&mut self, of: Operated, result: Result<Answer, Failure>) {
-        if !self.goes_on(of.known, result.as_ref().ok().map(Answer::stamp)) {
-            return;
-        }
-        let (bucket, name) = (of.bucket, of.name.clone());
-        match result {
-            Ok(answer) if self.asks_owner(&of, &answer) => return,
-            Ok(answer) => self.succeeded(&of, &answer),
-            Err(Failure::Unknown(_)) => {
-                for key in of.operation.own() {
-                    self.slots.doubt(key);
-                }
-                // A lock that may have been handed over must not be handed over again by a mirror
-                // that is older.
-                let operation = match of.operation {
-                    Operation::HandOver(from, _) => Operation::Remove(vec![from]),
-                    other => other,
-                };
-                let tries = of.tries + 1;
-                let (of, delay) = (Operated { operation, tries, ..of }, pause(tries));
-                self.calls.push_back(Call::Pause { of, delay });
-                return;
-            }
-            Err(failure) => {
-                if let Some(operation) = self.failed(of, failure) {
-                    return self.start(bucket, name, operation, 0);
-                }
-            }
-        }
-        self.ended(bucket, &name);
-    }
-
-    /// What was on its way for this name has come to an end.
-    fn ended(&mut self, bucket: u64, name: &NameKey) {
-        if let Some(opened) = self.buckets.get_mut(&bucket) {
-            opened.bucket.ended(name);
-        }
-        self.step(bucket, name);
-        self.advance_queries();
-        self.forget(bucket);
-    }
-
-    fn succeeded(&mut self, of: &Operated, answer: &Answer) {
-        let outcomes = of.operation.read(of.tries > 0, answer);
-        // Before the thief is told, so that it finds them robbed.
-        self.robbed(of.bucket, &of.name, &outcomes.victims);
-        let Some(opened) = self.buckets.get(&of.bucket) else { return };
-        let mut wakers = Vec::new();
-        let mut table = self.shared.table();
-        for victim in &outcomes.victims {
-            let victim = opened.bucket.keys.parse(victim);
-            let Some(victim) = victim.filter(|key| key.phase == Phase::Held) else { continue };
-            let victim = victim.request;
-            if let Owner::Request(id) = self.slots.owner(victim, answer.revision) {
-                wakers.extend(table.lose(id, Lost::Stolen));
-            }
-        }
-        for &(request, outcome) in &outcomes.requests {
-            let Some(id) = self.slots.holder(request) else { continue };
-            let state = match outcome {
-                Outcome::Held(made) => State::Held(Grant::at(made), Vec::new()),
-                Outcome::Queued(made) => {
-                    table.queued(id, made);
-                    continue;
-                }
-                Outcome::Unavailable => {
-                    // Or else it is about to be ended, and free then.
-                    if table.status(id) != Status::Absent {
-                        self.slots.free(request, id, answer.revision);
-                    }
-                    State::Unavailable
-                }
-                // Told below.
-                Outcome::Gone if matches!(of.operation, Operation::Leave(_)) => continue,
-                Outcome::Gone => {
-                    let since = match table.status(id) {
-                        Status::Pending(since) => token(since),
-                        _ => token(0),
-                    };
-                    let how = opened.bucket.mirror(&of.name).map(|mirror| mirror.why_gone(since));
-                    State::Lost(how.unwrap_or(Lost::Removed))
-                }
-            };
-            wakers.extend(table.answer(id, state));
-        }
-        drop(table);
-        for ended in of.operation.ends() {
-            if let Some(id) = ended.id {
-                self.slots.free(ended.request, id, answer.revision);
-            }
-            self.remove_late(of.bucket, &of.name, ended.request, answer.revision);
-        }
-        wake(wakers);
-        match &of.operation {
-            Operation::Own(_, owning) => {
-                let may_be_done = of.tries > 0 && !outcomes.was_held;
-                self.owned(of.bucket, &of.name, outcomes.owned, owning, may_be_done);
-            }
-            Operation::Leave(leaving) => {
-                let is_done = answer.succeeded;
-                self.given_up(of.bucket, &of.name, leaving, is_done, &outcomes.requests);
-            }
-            _ => {}
-        }
-        let is_there = |outcome| matches!(outcome, Outcome::Held(_) | Outcome::Queued(_));
-        if outcomes.is_all {
-            let all = of.operation.all_events(&of.name, answer.revision);
-            self.open_view(of.bucket, &of.name, Some((all, answer.revision)));
-        } else if outcomes.requests.iter().any(|&(_, outcome)| is_there(outcome)) {
-            self.open_view(of.bucket, &of.name, None);
-        }
-    }
-
-    /// What is to be done instead, if anything.
-    fn failed(&mut self, of: Operated, failure: Failure) -> Option<Operation> {
-        let no_lease = failure == Failure::NoLease;
-        let is_mixed = of.operation.has_several_leases();
-        // What never had a place in the queue is asked for under the next lease. Of several leases
-        // nothing says which it was; what was done of it before has gone with its lease.
-        if no_lease && (of.tries == 0 || is_mixed) {
-            self.take_back(&of);
-            if let Some(opened) = self.buckets.get_mut(&of.bucket) {
-                opened.bucket.ask_apart(&of.name, is_mixed);
-            }
-        }
-        let leases = match of.operation {
-            // Of a successor.
-            Operation::HandOver(from, _) => return Some(Operation::Remove(vec![from])),
-            Operation::Leave(leaving) if no_lease && !leaving.successors.is_empty() => {
-                return Some(Operation::Leave(Leaving { successors: Vec::new(), ..leaving }));
-            }
-            Operation::Own(from, owning) => {
-                self.owned(of.bucket, &of.name, None, &owning, of.tries > 0);
-                if no_lease {
-                    self.lease_is_gone(owning.lease);
-                }
-                return Some(Operation::Remove(vec![from]));
-            }
-            Operation::Leave(leaving) if no_lease => {
-                leaving.kept.iter().map(|kept| (kept.ask.request, kept.ask.lease)).collect()
-            }
-            Operation::Leave(leaving) => {
-                let waiting = self.not_left(of.bucket, &of.name, &leaving);
-                waiting.iter().map(|kept| (kept.ask.request, kept.ask.lease)).collect()
-            }
-            // It ends with its lease.
-            Operation::Remove(_) => return None,
-            Operation::Grant(entries) if entries.len() > 1 && no_lease => {
-                if let Some(opened) = self.buckets.get_mut(&of.bucket) {
-                    opened.bucket.grant_singly(&of.name);
-                }
-                return None;
-            }
-            Operation::Grant(entries) => {
-                entries.iter().map(|entry| (entry.request, entry.lease)).collect()
-            }
-            Operation::Request(_) if is_mixed && no_lease => return None,
-            Operation::Request(asks) => asks.iter().map(|ask| (ask.request, ask.lease)).collect(),
-            Operation::IfAvailable(ask) | Operation::Steal(ask, _) => {
-                vec![(ask.request, ask.lease)]
-            }
-        };
-        self.refused(leases, failure);
-        None
-    }
-
-    fn take_back(&mut self, of: &Operated) {
-        if !matches!(
-            of.operation,
-            Operation::Request(_) | Operation::IfAvailable(_) | Operation::Steal(..)
-        ) {
-            return;
-        }
-        let mut again = Vec::new();
-        let mut table = self.shared.table();
-        for key in of.operation.own() {
-            let Some(id) = self.slots.holder(key) else { continue };
-            again.extend(table.take_back(id).map(|agent| (id, agent)));
-            // Nothing was done. If it is about to be ended, it is free then.
-            if table.status(id) != Status::Absent {
-                self.slots.free(key, id, 0);
-            }
-        }
-        drop(table);
-        if let Some(opened) = self.buckets.get_mut(&of.bucket) {
-            opened.bucket.push_again(&of.name, again);
-        }
-    }
-
-    fn refused(&mut self, requests: Vec<(RequestKey, i64)>, failure: Failure) {
-        if failure == Failure::NoLease {
-            for (_, lease) in requests {
-                self.lease_is_gone(lease);
-            }
-            return;
-        }
-        let error = failure.error();
-        let mut wakers = Vec::new();
-        let mut table = self.shared.table();
-        for (key, _) in requests {
-            if let Some(id) = self.slots.holder(key) {
-                wakers.extend(table.answer(id, State::Failed(error.clone())));
-            }
-        }
-        drop(table);
-        wake(wakers);
-    }
-
     /// Looks whether a lease is over or anything was forgotten. To be called a few times a second.
     pub(crate) fn tick(&mut self) {
         self.check_leases();
@@ -553,7 +295,7 @@ impl Keeper {
             self.step_waiting(bucket);
         }
         if self.cleaned.elapsed() >= CLEANUP {
-            self.cleaned = Moment::now();
+            self.cleaned = Uptime::now();
             self.check_owned();
             self.close_unused();
         }
@@ -567,7 +309,7 @@ impl Keeper {
         // Not by their mirrors, which may have been told nothing.
         let table = self.shared.table();
         let is_of_interest = |(name, view): &(&NameKey, &View)| {
-            matches!(view.own, view::Own::Since(_)) || table.waits_for(bucket, name)
+            matches!(view.own, view::Ownership::Since(_)) || table.waits_for(bucket, name)
         };
         let due: Vec<_> = due.filter(is_of_interest).map(|(name, _)| name.clone()).collect();
         drop(table);
@@ -597,7 +339,7 @@ impl Keeper {
     /// The names in which something of ours waits.
     fn waiting(&self, bucket: &Bucket) -> Vec<NameKey> {
         let is_ours = |entry: &Entry| {
-            !matches!(self.slots.owner(entry.request, entry.made), Owner::Foreign | Owner::Past)
+            !matches!(self.slots.owner(entry.request, entry.made), Owner::Others | Owner::Past)
         };
         let views = bucket.views.iter().filter(|(_, view)| view.mirror.queue().any(is_ours));
         views.map(|(name, _)| name.clone()).collect()
@@ -620,22 +362,5 @@ impl Drop for Keeper {
         // Also if it panicked: nobody waits for what will never be heard.
         let wakers = self.shared.table().orphan();
         wake(wakers);
-    }
-}
-
-/// How long to wait before what may have been done is done again.
-fn pause(tries: u32) -> Duration {
-    match tries {
-        0 => Duration::ZERO,
-        tries => Duration::from_millis(20 << tries.min(5)),
-    }
-}
-
-/// What a request asks for, without its mode.
-pub(crate) fn kind(kind: RequestKind) -> crate::bucket::Kind {
-    match kind {
-        RequestKind::Wait(_) => crate::bucket::Kind::Wait,
-        RequestKind::IfAvailable(_) => crate::bucket::Kind::IfAvailable,
-        RequestKind::Steal => crate::bucket::Kind::Steal,
     }
 }

@@ -20,24 +20,20 @@
 //! Who owns a name (see [`owned`](crate::table::owned)) stands among those who hold it exclusively, so that it
 //! keeps away whom such a lock keeps away, and goes where that goes: to whoever steals.
 
+mod spelling;
+
 use std::sync::Arc;
 
 use navlock_core::{Mode, ResourceName, host::NameRef};
-use sha2::{Digest, Sha256};
 
+use self::spelling::{LONGEST, read, spell};
 use crate::data::end_of_prefix;
-
-/// How many bytes the spelling of a name may have. A longer one is known by its hash, and stands
-/// in the value: a transaction has each key several times, and etcd takes 1.5 MiB at a time.
-const LONGEST: usize = 192;
 
 /// The number of the format.
 pub(crate) const FORMAT: &str = "3";
 
 /// With this the last part of a key begins which says whose a name is. It comes after all numbers.
 const OWNED: &str = "o-";
-
-const HEX: &[u8; 16] = b"0123456789abcdef";
 
 /// The keys of one bucket.
 #[derive(Clone, Debug)]
@@ -364,47 +360,6 @@ impl RequestKey {
         let is_plain = text.len() == 32 && !text.contains('+');
         u128::from_str_radix(text, 16).ok().filter(|_| is_plain)
     }
-}
-
-/// Spells bytes so that people can read them in `etcdctl get --prefix`: letters, digits, `.`, `_`,
-/// `~` and `-` as they are, others as `%` and two digits; what is too long as `#` and its hash.
-fn spell(bytes: &[u8]) -> Vec<u8> {
-    let mut spelled = Vec::with_capacity(bytes.len().min(LONGEST));
-    for &byte in bytes {
-        if byte.is_ascii_alphanumeric() || b"._~-".contains(&byte) {
-            spelled.push(byte);
-        } else {
-            spelled.extend_from_slice(&[b'%', hex(byte >> 4), hex(byte & 0xF)]);
-        }
-        if spelled.len() > LONGEST {
-            let hash = Sha256::digest(bytes);
-            let digits = hash.iter().flat_map(|byte| [hex(byte >> 4), hex(byte & 0xF)]);
-            return [b'#'].into_iter().chain(digits).collect();
-        }
-    }
-    spelled
-}
-
-/// The bytes that are spelled so.
-fn read(spelled: &[u8]) -> Option<Vec<u8>> {
-    let mut bytes = Vec::with_capacity(spelled.len());
-    let mut rest = spelled.iter();
-    while let Some(&byte) = rest.next() {
-        bytes.push(match byte {
-            b'#' => return None,
-            b'%' => digit(*rest.next()?)? << 4 | digit(*rest.next()?)?,
-            plain => plain,
-        });
-    }
-    Some(bytes)
-}
-
-fn hex(half: u8) -> u8 {
-    HEX[usize::from(half & 0xF)]
-}
-
-fn digit(hex: u8) -> Option<u8> {
-    char::from(hex).to_digit(16).and_then(|digit| u8::try_from(digit).ok())
 }
 
 #[cfg(test)]

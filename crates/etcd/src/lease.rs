@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use navlock_core::ClientId;
 
-use crate::clock::Moment;
+use crate::clock::Uptime;
 
 /// A lease.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -42,36 +42,36 @@ impl Share {
 
 /// A stretch of time in which etcd keeps a lease for certain.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Term {
+pub(crate) struct Renewal {
     /// When that was sent which etcd answered. It counts from its own later moment.
-    pub(crate) sent: Moment,
+    pub(crate) sent: Uptime,
     pub(crate) time_to_live: Duration,
 }
 
-/// What a term means to who has it.
+/// What a renewal means to who has it.
 #[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct Span {
+pub(crate) struct Term {
     /// When it was last renewed.
-    pub(crate) heard: Moment,
+    pub(crate) heard: Uptime,
     /// By when it is renewed again, if nothing is wrong.
-    pub(crate) due: Moment,
+    pub(crate) due: Uptime,
     /// When the holder counts its locks as lost.
-    pub(crate) ends: Moment,
+    pub(crate) ends: Uptime,
     /// When etcd may give them to others, by a clock that is as slow as clocks are.
-    pub(crate) expires: Moment,
+    pub(crate) expires: Uptime,
 }
 
 /// How far two clocks go apart at most, in millionths: twice what a quartz clock out of its range of
 /// temperature does.
 const DRIFT: u32 = 500;
 
-impl Term {
+impl Renewal {
     /// `margin` is the time between the moments in which a holder counts its locks as lost and in
     /// which others may have them; `call` is for how long a renewal may take.
-    pub(crate) fn span(self, margin: Duration, call: Duration) -> Span {
+    pub(crate) fn term(self, margin: Duration, call: Duration) -> Term {
         let Self { sent, time_to_live } = self;
         let certain = time_to_live.saturating_sub(time_to_live / 1_000_000 * DRIFT);
-        Span {
+        Term {
             heard: sent,
             due: sent.after(pause(time_to_live) + call),
             ends: sent.after(certain.saturating_sub(margin)),
@@ -86,15 +86,15 @@ pub(crate) fn margin(time_to_live: Duration) -> Duration {
     (time_to_live / 5).min(Duration::from_secs(2))
 }
 
-/// How long after a renewal the next one is asked for: it may fail a few times before the term ends.
+/// How long after a renewal the next one is asked for: it may fail a few times before the renewal ends.
 pub(crate) fn pause(time_to_live: Duration) -> Duration {
     time_to_live / 3
 }
 
 /// What is told of a lease.
 #[derive(Clone, Copy, Debug)]
-pub(crate) enum Word {
-    Renewed(Term),
+pub(crate) enum LeaseEvent {
+    Renewed(Renewal),
     /// Etcd does not know it any more.
     Gone,
 }
@@ -107,22 +107,22 @@ mod tests {
     fn a_holder_gives_up_before_etcd_does() {
         for seconds in [2, 10, 60] {
             let time_to_live = Duration::from_secs(seconds);
-            let sent = Moment::now();
-            let span = Term { sent, time_to_live }.span(margin(time_to_live), time_to_live / 8);
-            assert!(span.ends.after(Duration::from_millis(400)) <= sent.after(time_to_live));
-            assert!(span.ends.after(Duration::from_millis(2100)) >= sent.after(time_to_live));
+            let sent = Uptime::now();
+            let term = Renewal { sent, time_to_live }.term(margin(time_to_live), time_to_live / 8);
+            assert!(term.ends.after(Duration::from_millis(400)) <= sent.after(time_to_live));
+            assert!(term.ends.after(Duration::from_millis(2100)) >= sent.after(time_to_live));
             // Two renewals fit in.
-            assert!(span.ends > sent.after(time_to_live * 2 / 3));
-            assert!(span.heard < span.due && span.due < span.ends && span.ends < span.expires);
+            assert!(term.ends > sent.after(time_to_live * 2 / 3));
+            assert!(term.heard < term.due && term.due < term.ends && term.ends < term.expires);
         }
     }
 
     #[test]
     fn a_long_term_ends_earlier_by_what_clocks_go_apart() {
-        let (sent, day) = (Moment::now(), Duration::from_secs(24 * 60 * 60));
-        let span = Term { sent, time_to_live: day }.span(margin(day), Duration::from_secs(5));
+        let (sent, day) = (Uptime::now(), Duration::from_secs(24 * 60 * 60));
+        let term = Renewal { sent, time_to_live: day }.term(margin(day), Duration::from_secs(5));
         // 43 s of a day.
-        assert!(span.expires.after(Duration::from_secs(43)) <= sent.after(day));
-        assert!(span.ends.after(Duration::from_secs(2)) <= span.expires);
+        assert!(term.expires.after(Duration::from_secs(43)) <= sent.after(day));
+        assert!(term.ends.after(Duration::from_secs(2)) <= term.expires);
     }
 }

@@ -79,6 +79,7 @@ mod bucket;
 mod calls;
 mod clock;
 mod clusters;
+mod connection;
 mod data;
 mod ended;
 mod failure;
@@ -95,6 +96,7 @@ mod members;
 mod mirror;
 mod options;
 mod query;
+mod reach;
 mod silence;
 mod slots;
 mod strays;
@@ -107,10 +109,10 @@ mod view;
 mod watch;
 
 pub use crate::{
-    backend::{EtcdReach, etcd},
     clusters::{ClustersReach, EtcdClusters, etcd_clusters},
     health::{EndpointHealth, Health, Member, check, check_alone},
     options::{Credentials, EtcdOptions},
+    reach::{EtcdReach, etcd},
     strays::{Blocked, Evict, Stray, evict, strays},
 };
 

@@ -66,7 +66,7 @@ pub(crate) struct Member {
     /// Where it is.
     pub(crate) endpoint: String,
     /// How often there was another before it.
-    pub(crate) term: u64,
+    pub(crate) generation: u64,
     /// It has not answered, since then at the latest, and another is being looked for.
     avoided: Option<Instant>,
 }
@@ -98,7 +98,7 @@ impl Members {
         };
         let why = match timeout(options.timeout, asked).await {
             Ok(Ok(((client, credentials), endpoint))) => {
-                let first = Member { client, credentials, endpoint, term: 0, avoided: None };
+                let first = Member { client, credentials, endpoint, generation: 0, avoided: None };
                 let current = Arc::new(watch::Sender::new(first));
                 let members = Self { options: Arc::new(options), current, learned: Arc::default() };
                 if members.options.follows_members {
@@ -144,16 +144,16 @@ impl Members {
         let current = self.current();
         // Where there is but one, the old connection is as good as none.
         if current.avoided.is_some() && self.endpoints().len() > 1 {
-            let _ = timeout(patience, self.changed(current.term)).await;
+            let _ = timeout(patience, self.changed(current.generation)).await;
             return self.current();
         }
         current
     }
 
-    /// Ready when there is another than in this term.
-    pub(crate) async fn changed(&self, term: u64) {
+    /// Ready when there is another than in this generation.
+    pub(crate) async fn changed(&self, generation: u64) {
         // The sender is here, so that this is no error.
-        let _ = self.current.subscribe().wait_for(|current| current.term != term).await;
+        let _ = self.current.subscribe().wait_for(|current| current.generation != generation).await;
     }
 
     /// Has the member be connected to with what credentials are now, if they are others than before.
@@ -174,11 +174,11 @@ impl Members {
         is_new
     }
 
-    /// The one of this term has not answered. Looks for another that does.
-    pub(crate) fn avoid(&self, term: u64) {
+    /// The one of this generation has not answered. Looks for another that does.
+    pub(crate) fn avoid(&self, generation: u64) {
         let begins = self.current.send_if_modified(|current| {
             // Of one there is at least another connection.
-            let begins = current.term == term && current.avoided.is_none();
+            let begins = current.generation == generation && current.avoided.is_none();
             if begins {
                 current.avoided = Some(Instant::now());
             }
@@ -187,11 +187,11 @@ impl Members {
         if begins {
             let endpoint = &*self.current().endpoint;
             tracing::warn!(target: LOGS, endpoint, "etcd does not answer; another member is looked for");
-            tokio::spawn(self.clone().find(term));
+            tokio::spawn(self.clone().find(generation));
         }
     }
 
-    async fn find(self, term: u64) {
+    async fn find(self, generation: u64) {
         let (avoided, began) = (self.current().endpoint, Instant::now());
         loop {
             let (all, cluster) = (self.endpoints(), self.learned().cluster);
@@ -206,8 +206,9 @@ impl Members {
                     Ok((client, credentials)) => {
                         let after = began.elapsed();
                         tracing::info!(target: LOGS, endpoint, ?after, "etcd answers again");
-                        let (endpoint, term) = (endpoint.clone(), term + 1);
-                        let found = Member { client, credentials, endpoint, term, avoided: None };
+                        let (endpoint, generation) = (endpoint.clone(), generation + 1);
+                        let found =
+                            Member { client, credentials, endpoint, generation, avoided: None };
                         self.current.send_replace(found);
                         return;
                     }
@@ -248,12 +249,12 @@ impl Members {
     }
 
     async fn learn(&self) {
-        let Member { mut client, endpoint, term, .. } = self.current();
+        let Member { mut client, endpoint, generation, .. } = self.current();
         let said = match timeout(self.options.call(), client.member_list()).await {
             Ok(Ok(said)) => said,
             // It may not be allowed to us.
             Ok(Err(_)) => return,
-            Err(_) => return self.avoid(term),
+            Err(_) => return self.avoid(generation),
         };
         let cluster = said.header().map_or(0, navlock_etcd_client::ResponseHeader::cluster_id);
         let members = said.members().iter().filter(|member| !member.is_learner());

@@ -191,7 +191,7 @@ impl Mirror {
 
     /// The requests that can be granted once this connection does not own the name any more, whosever
     /// they are.
-    pub(crate) fn heirs_of_owner(&self, owner: u128) -> impl Iterator<Item = &Entry> {
+    pub(crate) fn successors_of_owner(&self, owner: u128) -> impl Iterator<Item = &Entry> {
         let is_alone =
             self.held.is_empty() && self.owners.len() == 1 && self.owners.contains_key(&owner);
         Self::front(&self.queue, is_alone, is_alone)

@@ -4,7 +4,7 @@ use std::{fmt, sync::Arc, time::Duration};
 
 use navlock_core::Error;
 
-use crate::lease::{Span, Term, margin};
+use crate::lease::{Renewal, Term, margin};
 
 /// The shortest time to live of a lease that etcd keeps to.
 const SHORTEST: Duration = Duration::from_secs(2);
@@ -208,11 +208,11 @@ impl EtcdOptions {
         self.margin_of(self.time_to_live)
     }
 
-    /// What a term that began so means.
-    pub(crate) fn span(&self, term: Term) -> Span {
-        let margin = self.margin_of(term.time_to_live);
+    /// What a renewal that began so means.
+    pub(crate) fn term(&self, renewal: Renewal) -> Term {
+        let margin = self.margin_of(renewal.time_to_live);
         // Another connection may have had a shorter time.
-        term.span(margin.min(term.time_to_live / 2), self.call())
+        renewal.term(margin.min(renewal.time_to_live / 2), self.call())
     }
 
     /// # Errors

@@ -10,7 +10,7 @@ use futures_util::{StreamExt, stream};
 use navlock_core::host::Unheard;
 use tokio::{sync::Mutex, time::timeout};
 
-use crate::{clock::Moment, hash::HashState, members::Members};
+use crate::{clock::Uptime, hash::HashState, members::Members};
 
 /// How many leases are asked for at a time; and of so many more it is not known, until it is looked again.
 const AT_ONCE: usize = 16;
@@ -29,9 +29,9 @@ pub(crate) struct Silences(Arc<Mutex<HashMap<i64, Seen, HashState>>>);
 /// A lease, when it was asked for last.
 #[derive(Clone, Copy)]
 struct Seen {
-    asked: Moment,
+    asked: Uptime,
     /// When it was renewed, at the latest.
-    renewed: Moment,
+    renewed: Uptime,
     granted: Duration,
 }
 
@@ -44,8 +44,8 @@ impl Silences {
     ) -> HashMap<i64, Unheard, HashState> {
         // Who comes meanwhile finds the answers.
         let mut known = self.0.lock().await;
-        known.retain(|_, seen| seen.left(Moment::now()) > Duration::ZERO);
-        let is_due = |lease: &i64| known.get(lease).is_none_or(|seen| seen.is_due(Moment::now()));
+        known.retain(|_, seen| seen.left(Uptime::now()) > Duration::ZERO);
+        let is_due = |lease: &i64| known.get(lease).is_none_or(|seen| seen.is_due(Uptime::now()));
         let due: Vec<_> = leases.iter().copied().filter(is_due).take(MOST).collect();
         let mut asked =
             stream::iter(due).map(|lease| ask(members, lease)).buffer_unordered(AT_ONCE);
@@ -59,7 +59,7 @@ impl Silences {
             }
         };
         let _ = timeout(PATIENCE, answers).await;
-        let now = Moment::now();
+        let now = Uptime::now();
         let silent = |lease: i64| Some((lease, known.get(&lease)?.unheard(now)?));
         leases.into_iter().filter_map(silent).collect()
     }
@@ -74,7 +74,7 @@ async fn ask(members: &Members, lease: i64) -> (i64, Option<Seen>) {
         .ok()
         .filter(navlock_etcd_client::LeaseTimeToLiveResponse::is_there);
     let seconds = |seconds: i64| Duration::from_secs(u64::try_from(seconds).unwrap_or_default());
-    let now = Moment::now();
+    let now = Uptime::now();
     let seen =
         answer.map(|answer| Seen::new(now, seconds(answer.ttl()), seconds(answer.granted_ttl())));
     (lease, seen)
@@ -82,27 +82,27 @@ async fn ask(members: &Members, lease: i64) -> (i64, Option<Seen>) {
 
 impl Seen {
     /// One that had so many whole seconds left when this was heard.
-    fn new(now: Moment, left: Duration, granted: Duration) -> Self {
+    fn new(now: Uptime, left: Duration, granted: Duration) -> Self {
         // What is less than a second is not said.
         let left = (left + Duration::from_secs(1)).min(granted);
         Self { asked: now, renewed: now.after(left).before(granted), granted }
     }
 
     /// When it is silent, if it is not renewed until then. It is, three times in its time.
-    fn silent_from(self) -> Moment {
+    fn silent_from(self) -> Uptime {
         self.renewed.after(self.granted / 2)
     }
 
-    fn is_due(self, now: Moment) -> bool {
+    fn is_due(self, now: Uptime) -> bool {
         now >= self.silent_from() && now >= self.asked.after(AGAIN)
     }
 
     /// For how long it lasts at most, if it is not renewed.
-    fn left(self, now: Moment) -> Duration {
+    fn left(self, now: Uptime) -> Duration {
         self.renewed.after(self.granted).since_start().saturating_sub(now.since_start())
     }
 
-    fn unheard(self, now: Moment) -> Option<Unheard> {
+    fn unheard(self, now: Uptime) -> Option<Unheard> {
         // It was asked for after that, and had not been renewed.
         let is_silent = self.asked >= self.silent_from();
         let silent = now.since_start().saturating_sub(self.renewed.since_start());
@@ -119,7 +119,7 @@ mod tests {
     /// A lease that is asked for at this moment of its ten seconds, in milliseconds.
     fn at(renewed: u64, asked: u64) -> Seen {
         let left = Duration::from_secs((10_000 - (asked - renewed)) / 1000);
-        Seen::new(Moment::now_at(Duration::from_millis(asked)), left, GRANTED)
+        Seen::new(Uptime::now_at(Duration::from_millis(asked)), left, GRANTED)
     }
 
     #[test]
@@ -130,7 +130,7 @@ mod tests {
                 if now >= renewed + 3_333 + late {
                     renewed = now;
                 }
-                let moment = Moment::now_at(Duration::from_millis(now));
+                let moment = Uptime::now_at(Duration::from_millis(now));
                 if seen.is_due(moment) {
                     seen = at(renewed, now);
                     asks += 1;
@@ -146,7 +146,7 @@ mod tests {
         let mut seen = at(100_000, 101_500);
         let mut known = None;
         for now in 101_500..111_000 {
-            let moment = Moment::now_at(Duration::from_millis(now));
+            let moment = Uptime::now_at(Duration::from_millis(now));
             if seen.is_due(moment) && now < 110_000 {
                 seen = at(100_000, now);
             }
@@ -166,7 +166,7 @@ mod tests {
     #[test]
     fn a_lease_that_is_renewed_again_is_not_silent_any_more() {
         let seen = at(100_000, 107_000);
-        let now = Moment::now_at(Duration::from_secs(108));
+        let now = Uptime::now_at(Duration::from_secs(108));
         assert!(seen.unheard(now).is_some() && seen.is_due(now));
         assert_eq!(at(107_900, 108_000).unheard(now), None);
     }

@@ -48,7 +48,18 @@ pub(crate) enum Owner {
     Past,
     /// One of ours that nobody knows of: what a try came to that was given up.
     Stray,
-    Foreign,
+    /// That of another connection.
+    Others,
+}
+
+impl Owner {
+    /// The request, if it is one of ours that is known.
+    pub(crate) fn request(self) -> Option<RequestId> {
+        match self {
+            Self::Request(id) => Some(id),
+            Self::Past | Self::Stray | Self::Others => None,
+        }
+    }
 }
 
 impl Slots {
@@ -160,7 +171,7 @@ impl Slots {
             Some(slot) if revision <= slot.after => Owner::Past,
             Some(Slot { id: Some(id), .. }) => Owner::Request(*id),
             _ if key.owner == self.owner => Owner::Stray,
-            _ => Owner::Foreign,
+            _ => Owner::Others,
         }
     }
 }
@@ -177,7 +188,7 @@ mod tests {
     fn what_another_had_and_was_given_up_is_nobodys() {
         let mut slots = Slots::new(7);
         let key = RequestKey { owner: 6, slot: 0 };
-        assert_eq!(slots.owner(key, 5), Owner::Foreign);
+        assert_eq!(slots.owner(key, 5), Owner::Others);
         assert!(!slots.is_given_up(key));
         slots.give_up(key);
         assert_eq!(slots.owner(key, 5), Owner::Past);
@@ -218,6 +229,6 @@ mod tests {
         // It will be used again.
         assert!(!slots.is_spent(second));
         assert_eq!(slots.owner(first, 11), Owner::Stray);
-        assert_eq!(slots.owner(RequestKey { owner: 8, slot: 0 }, 11), Owner::Foreign);
+        assert_eq!(slots.owner(RequestKey { owner: 8, slot: 0 }, 11), Owner::Others);
     }
 }

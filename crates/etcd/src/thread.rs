@@ -208,13 +208,13 @@ impl Thread {
                     sleep(delay).await;
                     let leased = async {
                         formats::check_again(&members, &options).await?;
-                        let (lease, term) =
+                        let (lease, renewal) =
                             calls::lease(members.clone(), options.seconds(), patience).await?;
                         let entered = entry.enter(&members, &options, lease.id).await;
                         if entered.is_err() {
                             calls::revoke(members, lease.id, patience, patience).await;
                         }
-                        entered.map(|()| (lease, term))
+                        entered.map(|()| (lease, renewal))
                     };
                     Some(Done::Leased(leased.await))
                 }

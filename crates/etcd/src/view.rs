@@ -7,7 +7,7 @@
 use std::time::Duration;
 
 use crate::{
-    clock::Moment,
+    clock::Uptime,
     mirror::{Entry, Event, Mirror},
     transactions::Owning,
 };
@@ -32,7 +32,7 @@ const SHOWN: Duration = Duration::from_millis(250);
 
 /// Whether a name is ours.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) enum Own {
+pub(crate) enum Ownership {
     #[default]
     No,
     /// It may be: etcd was asked. Then it is so since a later revision than this.
@@ -53,11 +53,11 @@ pub(crate) struct View {
     pub(crate) early: Option<Vec<Event>>,
     /// How often the watch has begun to tell of what happens from then on.
     begun: u64,
-    looked: Moment,
+    looked: Uptime,
     is_looking: bool,
     /// Since when nobody uses it.
-    unused: Option<Moment>,
-    pub(crate) own: Own,
+    unused: Option<Uptime>,
+    pub(crate) own: Ownership,
     /// For whom alone it is to be ours: they were first in its queue.
     pub(crate) run: Vec<Entry>,
     /// How often it was taken in a row with nobody else there.
@@ -65,17 +65,17 @@ pub(crate) struct View {
     /// How often that has to be to own it.
     needed: u32,
     /// When it was given up last to be shown.
-    shown: Option<Moment>,
+    shown: Option<Uptime>,
     /// How often it had been granted since it is ours when it was last looked, and since when it is so.
-    granted: (u64, Moment),
+    granted: (u64, Uptime),
 }
 
 impl View {
     /// A name of which nothing is known.
     pub(crate) fn unknown(watch: u64) -> Self {
         let (mirror, early) = (Mirror::default(), Some(Vec::new()));
-        let looked = Moment::now();
-        let (begun, is_looking, unused, own) = (0, false, None, Own::No);
+        let looked = Uptime::now();
+        let (begun, is_looking, unused, own) = (0, false, None, Ownership::No);
         let (run, taken, needed, shown, granted) = (Vec::new(), 0, 0, None, (0, looked));
         Self {
             mirror,
@@ -107,18 +107,18 @@ impl View {
 
     /// Whether it is not ours, and was not given up a moment ago to be shown.
     pub(crate) fn may_be_owned(&self) -> bool {
-        self.own == Own::No && self.shown.is_none_or(|shown| shown.elapsed() >= SHOWN)
+        self.own == Ownership::No && self.shown.is_none_or(|shown| shown.elapsed() >= SHOWN)
     }
 
     /// Etcd is asked to have it be ours, for a run or for all of ours.
     pub(crate) fn ask_to_own(&mut self, owning: &Owning) {
-        self.own = Own::Asked(owning.after);
+        self.own = Ownership::Asked(owning.after);
         self.run.clone_from(&owning.run);
     }
 
     /// Others look at it, and it is given up for that.
     pub(crate) fn note_shown(&mut self) {
-        self.shown = Some(Moment::now());
+        self.shown = Some(Uptime::now());
     }
 
     /// Others were seen there.
@@ -133,18 +133,18 @@ impl View {
     }
 
     /// It was granted so often since it is ours. For how long it has not been granted again.
-    pub(crate) fn idle_since(&mut self, granted: u64) -> Moment {
+    pub(crate) fn idle_since(&mut self, granted: u64) -> Uptime {
         if self.granted.0 != granted {
-            self.granted = (granted, Moment::now());
+            self.granted = (granted, Uptime::now());
         }
         self.granted.1
     }
 
     /// It is ours from now on.
     pub(crate) fn begin_owned(&mut self, made: i64) {
-        self.own = Own::Since(made);
+        self.own = Ownership::Since(made);
         self.run = Vec::new();
-        self.granted = (0, Moment::now());
+        self.granted = (0, Uptime::now());
     }
 
     /// A name in which this was all there was at this revision. The watch tells what comes after it.
@@ -168,7 +168,7 @@ impl View {
         if std::mem::replace(&mut self.is_looking, true) {
             return None;
         }
-        self.looked = Moment::now();
+        self.looked = Uptime::now();
         Some(self.begun)
     }
 
@@ -184,11 +184,11 @@ impl View {
     }
 
     /// Whether there is anybody who uses it. Since when there is nobody.
-    pub(crate) fn note_use(&mut self, is_used: bool) -> Option<Moment> {
+    pub(crate) fn note_use(&mut self, is_used: bool) -> Option<Uptime> {
         if is_used {
             self.unused = None;
         } else {
-            self.unused.get_or_insert_with(Moment::now);
+            self.unused.get_or_insert_with(Uptime::now);
         }
         self.unused
     }

@@ -91,15 +91,15 @@ pub(crate) async fn watch(
             tracing::debug!(target: LOGS, names = watching.wanted.len(), "names are watched");
             let end = tokio::select! {
                 end = watching.serve(stream) => end,
-                () = members.changed(member.term) => End::Member,
+                () = members.changed(member.generation) => End::Member,
             };
             match end {
                 End::Idle => continue,
-                End::Stream => members.avoid(member.term),
+                End::Stream => members.avoid(member.generation),
                 End::Member => {}
             }
         } else {
-            members.avoid(member.term);
+            members.avoid(member.generation);
         }
         // Also what was ordered meanwhile: its revision is of what etcd was before.
         while let Ok(order) = watching.orders.try_recv() {

@@ -126,11 +126,11 @@ fn who_has_a_certificate_locks() {
         machine.lock_manager("bucket")
     });
     let guard = block_on_timeout(a.lock("db"), DEADLINE).expect("it comes to an end").unwrap();
-    let heir = b.lock("db").into_future();
+    let successor = b.lock("db").into_future();
     let token = guard.fencing_token();
     drop(guard);
-    let heir = block_on_timeout(heir, DEADLINE).expect("it comes to an end").unwrap();
-    assert!(heir.fencing_token() > token);
+    let successor = block_on_timeout(successor, DEADLINE).expect("it comes to an end").unwrap();
+    assert!(successor.fencing_token() > token);
 }
 
 #[test]

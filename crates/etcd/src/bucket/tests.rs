@@ -1,3 +1,5 @@
+use crate::slots::Owner;
+use crate::table::Status;
 use std::sync::Arc;
 
 use navlock_core::{Mode, ResourceName};

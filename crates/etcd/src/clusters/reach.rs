@@ -1,68 +1,27 @@
 //! The reach over several clusters: each bucket has a part on each of them.
 
-use std::{
-    fmt,
-    ops::Range,
-    sync::{Arc, Mutex, MutexGuard, PoisonError},
-    task::{Poll, Waker},
-    thread,
-    time::Duration,
-};
+use std::{sync::Arc, thread, time::Duration};
 
 use futures_util::future::{join_all, try_join_all};
 use navlock_core::{
-    AgentInfo, ClientId, Error, Inspected, Inspection, LockManagerSnapshot, Lost, ResourceName,
-    host::{
-        Answer, Backend, Claim, EvictFuture, InspectFuture, NameRef, PositionFuture, QueryFuture,
-        Reach, RecallFuture, RequestKind, RevokeFuture, SightFuture, Sighted, Sighting, Term,
-        Ticket,
-    },
-    look::LockId,
+    ClientId, Error, ResourceName,
+    host::{Backend, EvictFuture, Reach, RevokeFuture},
 };
-use navlock_engine::{AgentId, FencingToken};
-use slab::Slab;
+use navlock_engine::FencingToken;
 use tokio::sync::oneshot;
 
 use super::{
-    config::{EtcdClusters, of, place},
+    backend::ClustersBackend,
+    config::{EtcdClusters, of},
+    connections::{Connected, Connections},
     entry::{Entry, OneOf, enter_all},
 };
-use crate::{
-    backend::{EtcdBackend, EtcdReach},
-    keys::NameKey,
-    lease::SHARE,
-    table::gone,
-};
+use crate::{lease::SHARE, reach::EtcdReach, table::gone};
 
 /// The reach of many machines, by several etcd clusters that share the names. The clones are the same
 /// connections; they end with the last of them and of all that was made with it, as those of [`EtcdReach`].
 #[derive(Clone, Debug)]
 pub struct ClustersReach(Arc<Connections>);
-
-#[derive(Debug)]
-struct Connections {
-    clusters: EtcdClusters,
-    /// Those that names are on, in the order of their names.
-    parts: Vec<Connected>,
-}
-
-/// One of them.
-#[derive(Debug)]
-struct Connected {
-    name: String,
-    reach: EtcdReach,
-    entry: Arc<OneOf>,
-}
-
-/// One bucket.
-struct ClustersBackend {
-    connections: Arc<Connections>,
-    name: String,
-    /// In the order of the connections.
-    parts: Vec<EtcdBackend>,
-    /// What each agent is called in each part.
-    agents: Mutex<Slab<Vec<AgentId>>>,
-}
 
 impl ClustersReach {
     /// Connects to all of them, and sees that nobody uses one of them with another list.
@@ -118,23 +77,9 @@ async fn enter(clusters: Arc<EtcdClusters>) -> Result<Vec<Arc<OneOf>>, Error> {
     answered.await.unwrap_or_else(|_| Err(gone()))
 }
 
-impl Connections {
-    /// On which of them a name is.
-    fn part_of(&self, bucket: &str, name: &ResourceName) -> usize {
-        let names: Vec<_> = self.parts.iter().map(|part| &*part.name).collect();
-        // There is one at least.
-        place(&names, bucket, name.as_bytes()).unwrap_or_default()
-    }
-}
-
 impl Reach for ClustersReach {
     fn open_bucket(&self, name: &str) -> Box<dyn Backend> {
-        Box::new(ClustersBackend {
-            connections: Arc::clone(&self.0),
-            name: name.to_owned(),
-            parts: self.0.parts.iter().map(|part| part.reach.open(name)).collect(),
-            agents: Mutex::default(),
-        })
+        Box::new(ClustersBackend::new(Arc::clone(&self.0), name))
     }
 
     fn is_leased(&self) -> bool {
@@ -193,328 +138,5 @@ impl Reach for ClustersReach {
         let retired =
             retired.map(|(name, ..)| (format!("retired {name}"), "no name is on it".to_owned()));
         active.chain(retired).collect()
-    }
-}
-
-impl ClustersBackend {
-    fn part_of(&self, name: &ResourceName) -> usize {
-        self.connections.part_of(&self.name, name)
-    }
-
-    fn agents(&self) -> MutexGuard<'_, Slab<Vec<AgentId>>> {
-        // Whole between any two statements.
-        self.agents.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    /// What an agent is called in each part; nothing if it is none of ours.
-    fn known(&self, agent: AgentId) -> Vec<AgentId> {
-        self.agents().get(agent.index()).cloned().unwrap_or_default()
-    }
-
-    /// Each part, with what the agent is called there.
-    fn each(&self, agent: AgentId) -> impl Iterator<Item = (&EtcdBackend, AgentId)> {
-        self.parts.iter().zip(self.known(agent))
-    }
-
-    /// The part that a ticket is of, and what it is there.
-    fn of(&self, ticket: Ticket) -> (&EtcdBackend, Ticket) {
-        (&self.parts[lane(ticket)], Ticket { lane: 0, id: ticket.id })
-    }
-
-    /// How much larger tokens are than a part says, so that they go on where those of another cluster end.
-    fn base(&self, part: usize) -> u64 {
-        self.connections.parts[part].entry.base()
-    }
-
-    fn raised(&self, part: usize, token: FencingToken) -> FencingToken {
-        FencingToken::new(token.get().saturating_add(self.base(part)))
-    }
-
-    fn raised_answer(&self, part: usize, answer: Answer) -> Answer {
-        match answer {
-            Answer::Granted(token) => Answer::Granted(self.raised(part, token)),
-            Answer::Unavailable => answer,
-        }
-    }
-
-    fn raise_inspected(&self, part: usize, inspected: &mut Inspected) {
-        let token = inspected.fencing_token;
-        inspected.fencing_token = token.map(|token| self.raised(part, token));
-    }
-
-    fn raise_all(&self, part: usize, inspection: &mut Inspection) {
-        let Inspection { held, pending, .. } = inspection;
-        held.iter_mut().chain(pending).for_each(|one| self.raise_inspected(part, one));
-    }
-
-    /// Which of the serial numbers of a part it is, and of which part.
-    fn split(&self, serial: u64) -> (usize, u64) {
-        let count = self.parts.len() as u64;
-        // It is less than how many parts there are.
-        (usize::try_from(serial % count).unwrap_or_default(), serial / count)
-    }
-
-    fn join(&self, part: usize, serial: u64) -> u64 {
-        serial.wrapping_mul(self.parts.len() as u64).wrapping_add(part as u64)
-    }
-
-    /// What is seen in these parts, of each at one moment.
-    fn sighting<'a>(
-        &'a self,
-        those: Range<usize>,
-        look: impl Fn(&'a EtcdBackend) -> SightFuture<'a>,
-    ) -> SightFuture<'a> {
-        let each =
-            those.map(|nth| {
-                let part = &self.parts[nth];
-                let seen = look(part);
-                async move {
-                    Ok::<_, Error>((nth, seen.await.map_err(|error| self.failed(nth, error))?))
-                }
-            });
-        let each = try_join_all(each);
-        Box::pin(async move {
-            let mut all = Sighting::default();
-            for (nth, seen) in each.await? {
-                let Sighting { held, pending, owned, left_out, .. } = seen;
-                all.left_out += left_out;
-                let adapt = |mut one: Sighted| {
-                    self.raise_inspected(nth, &mut one.inspected);
-                    // Those of two clusters are in some order, and the same one for all who look.
-                    one.order.1 = self.join(nth, one.order.1);
-                    one
-                };
-                all.held.extend(held.into_iter().map(adapt));
-                all.pending.extend(pending.into_iter().map(adapt));
-                all.owned.extend(owned.into_iter().map(adapt));
-            }
-            Ok(all)
-        })
-    }
-
-    fn failed(&self, part: usize, error: Error) -> Error {
-        of(&self.connections.parts[part].name, error)
-    }
-}
-
-/// Of which part a ticket is.
-fn lane(ticket: Ticket) -> usize {
-    ticket.lane as usize
-}
-
-impl Backend for ClustersBackend {
-    fn lanes(&self) -> usize {
-        self.parts.len()
-    }
-
-    fn open_agent(&self, client_id: ClientId) -> AgentId {
-        let each = self.parts.iter().map(|part| part.open_agent(client_id)).collect();
-        let index = self.agents().insert(each);
-        AgentId::from_index(u32::try_from(index).expect("there are fewer agents than 2^32"))
-    }
-
-    fn describe(&self, agent: AgentId, info: &AgentInfo) {
-        self.each(agent).for_each(|(part, agent)| part.describe(agent, info));
-    }
-
-    fn close_agent(&self, agent: AgentId) {
-        let each = self.agents().try_remove(agent.index()).unwrap_or_default();
-        self.parts.iter().zip(each).for_each(|(part, agent)| part.close_agent(agent));
-    }
-
-    fn terminate(&self, agent: AgentId) {
-        self.each(agent).for_each(|(part, agent)| part.terminate(agent));
-    }
-
-    fn request(
-        &self,
-        agent: AgentId,
-        name: &ResourceName,
-        kind: RequestKind,
-        waker: &Waker,
-    ) -> Result<(Ticket, Poll<Answer>), Error> {
-        let nth = self.part_of(name);
-        let agent = self.agents().get(agent.index()).map(|each| each[nth]);
-        let agent = agent.ok_or(Error::Terminated)?;
-        let (ticket, answer) = self.parts[nth].request(agent, name, kind, waker)?;
-        let lane = u32::try_from(nth).expect("there are few clusters");
-        Ok((Ticket { lane, ..ticket }, answer.map(|answer| self.raised_answer(nth, answer))))
-    }
-
-    fn poll_request(&self, ticket: Ticket, waker: &Waker) -> Poll<Result<Answer, Error>> {
-        let nth = lane(ticket);
-        let (part, ticket) = self.of(ticket);
-        part.poll_request(ticket, waker).map(|answer| {
-            let answer = answer.map(|answer| self.raised_answer(nth, answer));
-            answer.map_err(|error| self.failed(nth, error))
-        })
-    }
-
-    fn poll_lost(&self, ticket: Ticket, waker: &Waker) -> Poll<Lost> {
-        let (part, ticket) = self.of(ticket);
-        part.poll_lost(ticket, waker)
-    }
-
-    fn lost(&self, ticket: Ticket) -> Option<Lost> {
-        let (part, ticket) = self.of(ticket);
-        part.lost(ticket)
-    }
-
-    fn stolen_by(&self, ticket: Ticket) -> Option<ClientId> {
-        let (part, ticket) = self.of(ticket);
-        part.stolen_by(ticket)
-    }
-
-    fn serial(&self, ticket: Ticket) -> u64 {
-        let (part, of_part) = self.of(ticket);
-        self.join(lane(ticket), part.serial(of_part))
-    }
-
-    fn put_inside(&self, ticket: Ticket, lock: LockId) {
-        let (from, serial) = self.split(lock.serial);
-        let lock = LockId { serial, ..lock };
-        // What a lock is called is the same for all clusters.
-        let (part, of_part) = self.of(ticket);
-        if from == lane(ticket) {
-            part.put_inside(of_part, lock);
-        } else {
-            part.put_inside_of(of_part, &self.parts[from], lock);
-        }
-    }
-
-    fn made(&self, ticket: Ticket) {
-        let (part, ticket) = self.of(ticket);
-        part.made(ticket);
-    }
-
-    fn note_may_give_up(&self, ticket: Ticket) {
-        let (part, ticket) = self.of(ticket);
-        part.note_may_give_up(ticket);
-    }
-
-    fn finish(&self, ticket: Ticket) {
-        let (part, ticket) = self.of(ticket);
-        part.finish(ticket);
-    }
-
-    /// Of each cluster at one moment.
-    fn query(&self) -> QueryFuture<'_> {
-        let each = self.parts.iter().enumerate().map(|(nth, part)| {
-            let queried = part.query();
-            async move { queried.await.map_err(|error| self.failed(nth, error)) }
-        });
-        let each = try_join_all(each);
-        Box::pin(async move {
-            let (mut held, mut pending) = (Vec::new(), Vec::new());
-            for part in each.await? {
-                held.extend(part.held);
-                pending.extend(part.pending);
-            }
-            Ok(LockManagerSnapshot::new(held, pending))
-        })
-    }
-
-    /// Of each cluster at one moment, and of each no more than it shows by itself.
-    fn inspect(&self, name: Option<ResourceName>) -> InspectFuture<'_> {
-        let those = match &name {
-            Some(name) => {
-                let nth = self.part_of(name);
-                nth..nth + 1
-            }
-            None => 0..self.parts.len(),
-        };
-        let each = those.map(|nth| {
-            let inspected = self.parts[nth].inspect(name.clone());
-            async move {
-                let mut inspection = inspected.await.map_err(|error| self.failed(nth, error))?;
-                self.raise_all(nth, &mut inspection);
-                Ok::<_, Error>(inspection)
-            }
-        });
-        let each = try_join_all(each);
-        Box::pin(async move {
-            let mut all = Inspection::default();
-            for part in each.await? {
-                all.held.extend(part.held);
-                all.pending.extend(part.pending);
-                all.owned.extend(part.owned);
-                all.left_out += part.left_out;
-            }
-            Ok(all)
-        })
-    }
-
-    /// On the cluster that the name is on.
-    fn position(&self, name: ResourceName, client_id: ClientId) -> PositionFuture<'_> {
-        let nth = self.part_of(&name);
-        let position = self.parts[nth].position(name, client_id);
-        Box::pin(async move {
-            let mut position = position.await.map_err(|error| self.failed(nth, error))?;
-            position.holder.iter_mut().for_each(|holder| self.raise_inspected(nth, holder));
-            Ok(position)
-        })
-    }
-
-    fn look(&self) -> SightFuture<'_> {
-        self.sighting(0..self.parts.len(), Backend::look)
-    }
-
-    fn name_ref(&self, name: &ResourceName) -> NameRef {
-        NameKey::new(name).to_ref()
-    }
-
-    /// Of a long name it is not known by what it is called on which cluster it is: all are asked.
-    fn look_at(&self, name: NameRef, with_silence: bool) -> SightFuture<'_> {
-        let plain = NameKey::of_ref(name.clone()).and_then(|name| name.name());
-        let those = plain.map_or(0..self.parts.len(), |plain| {
-            let nth = self.part_of(&plain);
-            nth..nth + 1
-        });
-        self.sighting(those, |part| part.look_at(name.clone(), with_silence))
-    }
-
-    /// When the first of what it has is over.
-    fn ends(&self, agent: AgentId) -> Option<Duration> {
-        self.each(agent).filter_map(|(part, agent)| part.ends(agent)).min()
-    }
-
-    fn term(&self, agent: AgentId) -> Option<Term> {
-        let terms = self.each(agent).filter_map(|(part, agent)| part.term(agent));
-        terms.min_by_key(|term| term.ends)
-    }
-
-    fn lease(&self, agent: AgentId) -> Option<Vec<u8>> {
-        let leases: Vec<_> =
-            self.each(agent).filter_map(|(part, agent)| part.lease(agent)).collect();
-        (!leases.is_empty()).then(|| leases.concat())
-    }
-
-    fn recall(&self, agent: AgentId, claims: Vec<Claim>) -> RecallFuture<'_> {
-        let mut theirs = vec![Vec::new(); self.parts.len()];
-        let places: Vec<_> = claims.iter().map(|claim| self.part_of(&claim.name)).collect();
-        for (mut claim, &nth) in claims.into_iter().zip(&places) {
-            let base = self.base(nth);
-            let lowered = |token: FencingToken| FencingToken::new(token.get().saturating_sub(base));
-            claim.token = claim.token.map(lowered);
-            theirs[nth].push(claim);
-        }
-        // Of all parts: what is not claimed is released.
-        let each = self.each(agent).zip(theirs);
-        let each = join_all(each.map(|((part, agent), claims)| part.recall(agent, claims)));
-        Box::pin(async move {
-            let mut answers: Vec<_> = each.await.into_iter().map(Vec::into_iter).collect();
-            let mut next = |nth: usize| -> Option<Ticket> {
-                let lane = u32::try_from(nth).expect("there are few clusters");
-                let found = answers.get_mut(nth)?.next()??;
-                Some(Ticket { lane, ..found })
-            };
-            places.iter().map(|&nth| next(nth)).collect()
-        })
-    }
-}
-
-impl fmt::Debug for ClustersBackend {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("ClustersBackend").field("parts", &self.parts).finish_non_exhaustive()
     }
 }

@@ -5,7 +5,7 @@ use std::time::Duration;
 use navlock_core::{AgentInfo, ClientId};
 use navlock_engine::AgentId;
 
-use crate::clock::Moment;
+use crate::clock::Uptime;
 
 /// An agent, as the thread knows it.
 #[derive(Debug)]
@@ -25,7 +25,7 @@ pub(super) struct Agent {
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Stale {
     /// It is looked at again so long after that.
-    pub(super) since: Moment,
+    pub(super) since: Uptime,
     pub(super) pause: Duration,
     /// One transaction at a time: etcd may be slow, and the watch behind.
     pub(super) is_writing: bool,

@@ -8,13 +8,12 @@ use navlock_engine::RequestId;
 use super::{
     AgentSerial, Call, Keeper, Shared,
     agent::{Agent, Stale},
-    kind,
     lease_states::{Lease, State},
     ownership, wake,
 };
 use crate::{
     bucket::{Kind, Surroundings, Wait},
-    clock::{Moment, wall_millis},
+    clock::{Uptime, wall_millis},
     data::{Check, Step, Transaction},
     hash::HashState,
     keys::{NameKey, Phase, RequestKey},
@@ -88,7 +87,7 @@ impl Surroundings for Around<'_> {
         let info = agent.info.clone();
         let value = Value { client_id, since, asked, place, mark: 0, info, said, name };
         let value = value.encode();
-        Some(Ok((Ask { request, mode: what.mode(), lease, value }, kind(what))))
+        Some(Ok((Ask { request, mode: what.mode(), lease, value }, Kind::of(what))))
     }
 
     fn keep_back(&mut self, id: RequestId) {
@@ -149,7 +148,7 @@ impl Keeper {
     pub(super) fn describe(&mut self, serial: AgentSerial, info: AgentInfo) {
         if let Some(agent) = self.agents.get_mut(&serial) {
             agent.info = info;
-            agent.stale = agent.stale.map(|stale| Stale { since: Moment::now(), ..stale });
+            agent.stale = agent.stale.map(|stale| Stale { since: Uptime::now(), ..stale });
             self.say_anew(serial);
         }
     }
@@ -159,7 +158,7 @@ impl Keeper {
     pub(super) fn say_anew(&mut self, serial: AgentSerial) {
         if let Some(agent) = self.agents.get_mut(&serial) {
             let known = agent.stale.map(|stale| (stale.since, stale.is_writing));
-            let (since, is_writing) = known.unwrap_or_else(|| (Moment::now(), false));
+            let (since, is_writing) = known.unwrap_or_else(|| (Uptime::now(), false));
             agent.stale = Some(Stale { since, pause: SETTLED, is_writing });
         }
     }
@@ -179,7 +178,7 @@ impl Keeper {
                 agent.stale = None;
                 continue;
             };
-            stale.since = Moment::now();
+            stale.since = Uptime::now();
             stale.is_writing = !described.is_empty();
             if stale.is_writing {
                 let transaction = Transaction { then: described, ..Transaction::default() };
@@ -192,7 +191,7 @@ impl Keeper {
     pub(super) fn described(&mut self, serial: AgentSerial) {
         let agent = self.agents.get_mut(&serial);
         if let Some(stale) = agent.and_then(|agent| agent.stale.as_mut()) {
-            (stale.since, stale.is_writing) = (Moment::now(), false);
+            (stale.since, stale.is_writing) = (Uptime::now(), false);
             stale.pause = (stale.pause * 2).min(LONGEST);
         }
     }

@@ -1,15 +1,15 @@
 //! Leases, as the thread knows them.
 
 use crate::{
-    clock::Moment,
+    clock::Uptime,
     ended::Ended,
     keys::NameKey,
-    lease::{LeaseName, Term},
+    lease::{LeaseName, Renewal},
 };
 
 /// The connection's own lease.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(super) enum Own {
+pub(super) enum OwnLease {
     #[default]
     None,
     /// Asked for.
@@ -24,9 +24,9 @@ pub(super) struct Lease {
     pub(super) name: LeaseName,
     pub(super) state: State,
     /// What etcd said of it last.
-    pub(super) term: Term,
+    pub(super) renewal: Renewal,
     /// When it was last looked for what is nobody's.
-    pub(super) swept: Moment,
+    pub(super) swept: Uptime,
     /// In which buckets agents go on with what they have under it, if it was another connection's.
     pub(super) buckets: Vec<u64>,
 }
@@ -34,7 +34,7 @@ pub(super) struct Lease {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum State {
     /// It was another connection's. Since then it is tried to renew it.
-    Recalled(Moment),
+    Recalled(Uptime),
     Live,
     /// Etcd does not know it any more. It is asked why.
     Doubted,
@@ -47,7 +47,7 @@ pub(super) enum State {
 #[derive(Debug)]
 pub(super) struct Lapsing {
     /// From here on others may have it.
-    pub(super) expires: Moment,
+    pub(super) expires: Uptime,
     pub(super) is_own: bool,
     /// What was held under it and is to be removed then, if it is not ours to end.
     pub(super) held: Vec<(u64, NameKey, Ended)>,

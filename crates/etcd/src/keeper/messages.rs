@@ -11,11 +11,11 @@ use tokio::sync::oneshot;
 
 use super::history::Known;
 use crate::{
-    clock::Moment,
+    clock::Uptime,
     data::{Answer, Listing, Transaction},
     failure::Failure,
     keys::{BucketKeys, NameKey},
-    lease::{LeaseName, Term, Word},
+    lease::{LeaseEvent, LeaseName, Renewal},
     query::Seen,
     table::{AgentSerial, Finished},
     transactions::Operation,
@@ -85,7 +85,7 @@ pub(crate) enum Message {
     /// From the calls that go on: those that keep a lease, and those that watch.
     Lease {
         lease: i64,
-        word: Word,
+        word: LeaseEvent,
     },
     Watched {
         watch: u64,
@@ -177,7 +177,7 @@ pub(crate) enum Done {
     /// It is time to try this again.
     Paused(Operated),
     Listed(Listed, Known, Result<Listing, Failure>),
-    Leased(Result<(LeaseName, Term), Failure>),
+    Leased(Result<(LeaseName, Renewal), Failure>),
     /// What was to be written for this recall.
     Adopted(u64, Result<Answer, Failure>),
     /// It was written what this agent says of itself, or not.
@@ -197,7 +197,7 @@ pub(crate) struct Operated {
     /// What was known when it was sent.
     pub(super) known: Known,
     /// Since when the owner of the name is asked for it.
-    pub(super) asked: Option<Moment>,
+    pub(super) asked: Option<Uptime>,
 }
 
 /// What a list is for.

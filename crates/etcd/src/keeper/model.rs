@@ -21,6 +21,7 @@
 
 mod etcd;
 mod explore;
+mod script;
 mod search;
 mod world;
 
@@ -29,7 +30,10 @@ use navlock_core::{
     host::RequestKind::{self, *},
 };
 
-use self::world::{Act, Act::*, Faults, Step, World};
+use self::{
+    script::{Act, Act::*, Faults, Step},
+    world::World,
+};
 
 /// Who does what, and what goes wrong.
 #[derive(Clone, Copy)]

@@ -5,7 +5,7 @@ use std::time::Duration;
 use navlock_core::{AgentInfo, ClientId};
 
 use crate::{
-    clock::{Moment, monotonic, wall_millis},
+    clock::{Uptime, monotonic, wall_millis},
     transactions::Owning,
     values::{Said, Value},
 };
@@ -44,5 +44,5 @@ pub(super) fn owning(owner: u128, lease: i64, after: i64, host: &str) -> Owning 
 #[derive(Debug)]
 pub(super) struct Adrift {
     pub(super) lease: i64,
-    pub(super) since: Moment,
+    pub(super) since: Uptime,
 }

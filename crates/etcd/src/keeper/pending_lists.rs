@@ -4,7 +4,7 @@ use std::{collections::VecDeque, time::Duration};
 
 use navlock_engine::RequestId;
 
-use crate::{clock::Moment, keys::NameKey};
+use crate::{clock::Uptime, keys::NameKey};
 
 /// How many names are listed at a time: when a stream has ended, all that are watched are to be listed, and etcd
 /// has others to serve.
@@ -35,5 +35,5 @@ pub(super) struct Gone {
     /// The revision in which it went.
     pub(super) revision: i64,
     /// When that was heard of.
-    pub(super) since: Moment,
+    pub(super) since: Uptime,
 }

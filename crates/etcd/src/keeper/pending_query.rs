@@ -5,7 +5,7 @@ use std::collections::HashMap;
 use navlock_core::Error;
 use tokio::sync::oneshot;
 
-use crate::{clock::Moment, hash::HashState, keys::NameKey, query::Seen};
+use crate::{clock::Uptime, hash::HashState, keys::NameKey, query::Seen};
 
 /// Somebody wants to know.
 pub(super) struct Query {
@@ -25,7 +25,7 @@ pub(super) struct Query {
     /// An owner of a name was asked what it holds.
     pub(super) asks_owners: bool,
     /// Until when it is waited for that, so that there is time left to say that it has not.
-    pub(super) shown_by: Moment,
-    pub(super) deadline: Moment,
+    pub(super) shown_by: Uptime,
+    pub(super) deadline: Uptime,
     pub(super) answer: oneshot::Sender<Result<Seen, Error>>,
 }

@@ -5,7 +5,7 @@ use std::time::Duration;
 use navlock_core::host::{Claim, Ticket};
 use tokio::sync::oneshot;
 
-use crate::{clock::Moment, keys::NameKey, table::AgentSerial};
+use crate::{clock::Uptime, keys::NameKey, table::AgentSerial};
 
 /// For how long it is tried: whoever speaks for the agents does not let others wait for longer.
 pub(super) const PATIENCE: Duration = Duration::from_secs(9);
@@ -14,7 +14,7 @@ pub(super) const PATIENCE: Duration = Duration::from_secs(9);
 #[derive(Debug)]
 pub(super) struct Recall {
     pub(super) serial: AgentSerial,
-    pub(super) since: Moment,
+    pub(super) since: Uptime,
     pub(super) claims: Vec<Claim>,
     /// Those of the claims.
     pub(super) names: Vec<NameKey>,

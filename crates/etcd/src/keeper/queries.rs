@@ -11,7 +11,7 @@ use super::{
     pending_query::Query,
 };
 use crate::{
-    clock::Moment,
+    clock::Uptime,
     data::{KeyValue, Listing, Step, Transaction, end_of_prefix},
     failure::Failure,
     hash::HashState,
@@ -19,7 +19,7 @@ use crate::{
     query::{Kept, Seen, seen},
     table::{Gate, Usage},
     transactions::{MOST, Wish, ask_owner},
-    view::Own,
+    view::Ownership,
 };
 
 /// How often a snapshot is taken again because ours were just being granted.
@@ -37,7 +37,7 @@ impl Keeper {
         let idle = if asks { self.show_owned(bucket, name.as_ref()) } else { HashMap::default() };
         let Some(opened) = self.buckets.get(&bucket) else { return };
         let after = opened.bucket.last();
-        let (now, patience) = (Moment::now(), self.options.time_to_live.min(PATIENCE));
+        let (now, patience) = (Uptime::now(), self.options.time_to_live.min(PATIENCE));
         let (shown_by, deadline) = (now.after(patience / 2), now.after(patience));
         let query = Query {
             bucket,
@@ -116,7 +116,7 @@ impl Keeper {
             return self.advance_queries();
         }
         let me = self.slots.me();
-        let (asks, is_late) = (query.asks, query.shown_by <= Moment::now());
+        let (asks, is_late) = (query.asks, query.shown_by <= Uptime::now());
         let shown = |kv: &KeyValue, key: &LockKey| {
             if key.request.owner != me {
                 return if asks { Kept::Unsaid } else { Kept::Unasked };
@@ -154,7 +154,7 @@ impl Keeper {
         let mut idle = HashMap::default();
         let Some(opened) = self.buckets.get(&bucket) else { return idle };
         let is_asked = |name: &&NameKey| of.is_none_or(|of| of == *name);
-        let owned = opened.bucket.views.iter().filter(|(_, view)| view.own != Own::No);
+        let owned = opened.bucket.views.iter().filter(|(_, view)| view.own != Ownership::No);
         let owned: Vec<_> = owned.map(|(name, _)| name).filter(is_asked).cloned().collect();
         for name in owned {
             let of = (bucket, name);
@@ -202,7 +202,7 @@ impl Keeper {
                 ours.push((key.name, kv));
             }
         }
-        let is_late = query.shown_by <= Moment::now();
+        let is_late = query.shown_by <= Uptime::now();
         let patience = self.patience_with_owners();
         theirs.retain(|kv| !is_late && self.note_asked(kv).elapsed() < patience);
         if !theirs.is_empty() && !is_late {
@@ -254,13 +254,13 @@ impl Keeper {
             }
         }
         for (name, found) in waiting {
-            self.take_in(bucket, &name, &found, listed.revision);
+            self.take_list(bucket, &name, &found, listed.revision);
         }
     }
 
     /// Tells those who have waited for too long, and asks again for the others.
     pub(super) fn check_queries(&mut self) {
-        let now = Moment::now();
+        let now = Uptime::now();
         let late: Vec<u64> = self
             .queries
             .iter()

@@ -18,12 +18,12 @@ use super::{
 };
 use crate::{
     bucket::{Bucket, Todo},
-    clock::{Moment, wall_millis},
+    clock::{Uptime, wall_millis},
     data::{Answer, Check, Step, StepResult, Transaction},
     ended::Ended,
     failure::Failure,
     keys::{NameKey, Phase, RequestKey},
-    lease::Term,
+    lease::Renewal,
     mirror::{Entry, Mirror},
     slots::Owner,
     table::State,
@@ -57,7 +57,7 @@ impl Keeper {
         for name in &names {
             self.open_view(bucket, name, None);
         }
-        let (since, after, is_settled) = (Moment::now(), 0, false);
+        let (since, after, is_settled) = (Uptime::now(), 0, false);
         self.recalls.push(Recall { serial, since, claims, names, after, is_settled, answer });
         self.advance_recalls();
     }
@@ -236,7 +236,7 @@ impl Keeper {
         let is_its = |entry: &Entry| {
             let value = Value::decode(&entry.value);
             value.is_some_and(|value| value.client_id == client_id)
-                && self.slots.owner(entry.request, entry.made) == Owner::Foreign
+                && self.slots.owner(entry.request, entry.made) == Owner::Others
         };
         let mut found = find(&opened.bucket, is_its, &claims);
         // An agent has what it has under one lease. Under another there is what was lost before.
@@ -286,13 +286,13 @@ impl Keeper {
     }
 
     /// The lease of an agent, which was another connection's, is kept by us.
-    pub(super) fn revive(&mut self, serial: AgentSerial, term: Term) {
+    pub(super) fn revive(&mut self, serial: AgentSerial, renewal: Renewal) {
         let Some(agent) = self.agents.get(&serial) else { return };
         let (id, bucket) = (agent.id, agent.bucket);
         let Some(opened) = self.buckets.get(&bucket) else { return };
         let mut wakers = Vec::new();
         let mut table = self.shared.table();
-        table.revive(serial, id, self.options.span(term));
+        table.revive(serial, id, self.options.term(renewal));
         // What was granted meanwhile could not be answered yet.
         for (request, name, key) in table.pending_of(id) {
             match opened.bucket.has(&name, key) {

@@ -10,11 +10,11 @@ use navlock_core::{
 use navlock_engine::{AgentId, RequestId};
 
 use crate::{
-    clock::{Moment, monotonic},
+    clock::{Uptime, monotonic},
     ended::Ended,
     hash::HashState,
     keys::{NameKey, Phase, RequestKey},
-    lease::{Share, Span},
+    lease::{Share, Term},
     tokens::Grant,
     values::Said,
 };
@@ -30,9 +30,9 @@ pub(super) struct Agent {
     ///
     /// Who asks after a lock asks this too: a process that was stopped knows before its threads do
     /// anything else that it has lost.
-    pub(super) ends: Option<Moment>,
+    pub(super) ends: Option<Uptime>,
     /// The rest of that, once it has a lease.
-    pub(super) span: Span,
+    pub(super) term: Term,
     /// Under which it has what it has.
     pub(super) lease: Option<Share>,
     pub(super) requests: HashSet<usize, HashState>,
@@ -53,7 +53,7 @@ pub(super) struct Request {
     /// The revision in which it began to wait; 0 until that is known.
     pub(super) queued: i64,
     /// When it was made here.
-    pub(super) since: Moment,
+    pub(super) since: Uptime,
     /// The same on the clock of those who go on with it.
     pub(super) asked: u64,
     /// What becomes of it when its agent's lease ends.
@@ -136,7 +136,7 @@ impl Request {
             key: None,
             is_here: false,
             queued: 0,
-            since: Moment::now(),
+            since: Uptime::now(),
             asked: monotonic(),
             patience: if waits { Patience::Waits } else { Patience::None },
             said: Said::default(),
@@ -209,8 +209,8 @@ impl State {
     }
 }
 
-pub(super) fn is_over(ends: Option<Moment>) -> bool {
-    ends.is_some_and(|ends| ends <= Moment::now())
+pub(super) fn is_over(ends: Option<Uptime>) -> bool {
+    ends.is_some_and(|ends| ends <= Uptime::now())
 }
 
 pub(super) fn narrow(index: usize) -> u32 {

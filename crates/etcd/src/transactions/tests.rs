@@ -1,4 +1,6 @@
-use navlock_core::ResourceName;
+use crate::data::Step;
+use crate::mirror::Entry;
+use navlock_core::{Mode, ResourceName};
 
 use super::*;
 use crate::keys::BucketKeys;

@@ -39,7 +39,7 @@ fn nobody_notices(disturb: impl FnOnce(&mut Cluster, &Witness)) {
     let kept = exclusive(&locks[0], "kept");
     let (witness, is_over) = (Witness::default(), AtomicBool::new(false));
     thread::scope(|scope| {
-        let heir = scope.spawn(|| exclusive(&locks[1], "kept"));
+        let successor = scope.spawn(|| exclusive(&locks[1], "kept"));
         until_waiting(&locks[1], 1);
         let turns = locks.each_ref().map(|locks| {
             let (witness, is_over) = (&witness, &is_over);
@@ -63,7 +63,7 @@ fn nobody_notices(disturb: impl FnOnce(&mut Cluster, &Witness)) {
         assert!(!kept.is_lost());
         let token = kept.fencing_token();
         drop(kept);
-        assert!(heir.join().unwrap().fencing_token() > token);
+        assert!(successor.join().unwrap().fencing_token() > token);
     });
     nothing_is_left(&locks);
 }
@@ -148,28 +148,28 @@ fn a_holder_whose_node_hangs_has_lost_before_another_is_granted() {
     thread::scope(|scope| {
         let before = Arc::clone(&guard);
         let other = &other;
-        let heir = scope.spawn(move || {
+        let successor = scope.spawn(move || {
             // Its lease may be shorter than an election.
             loop {
-                if let Ok(heir) = soon(other.lock("db")) {
+                if let Ok(successor) = soon(other.lock("db")) {
                     // It goes by the clock, whether anybody was told or not.
-                    return (heir, before.is_lost());
+                    return (successor, before.is_lost());
                 }
             }
         });
         until_waiting(&alone, 1);
         cluster.nodes[leader].stop();
         assert_eq!(soon(guard.lost()), Lost::Disconnected);
-        let (heir, was_lost) = heir.join().unwrap();
+        let (successor, was_lost) = successor.join().unwrap();
         assert!(was_lost, "both held it");
-        assert!(heir.fencing_token() > guard.fencing_token());
+        assert!(successor.fencing_token() > guard.fencing_token());
         // It starts anew instead of going on: a leader that goes on ends the leases that it takes for
-        // over before it finds that there is another, the heir's among them (etcd issue 15247).
+        // over before it finds that there is another, the successor's among them (etcd issue 15247).
         cluster.nodes[leader].kill();
         cluster.nodes[leader].restart();
         drop(guard);
         settle(&alone);
-        assert!(!heir.is_lost(), "what is released was lost");
+        assert!(!successor.is_lost(), "what is released was lost");
     });
     nothing_is_left(slice::from_ref(&other));
 }

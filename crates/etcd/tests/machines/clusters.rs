@@ -63,7 +63,7 @@ fn each_name_is_on_one_cluster_and_all_are_seen_together() {
         assert!(soon(machines[1].lock(&**name).if_available()).unwrap().is_none(), "{name}");
     }
     thread::scope(|scope| {
-        let heirs: Vec<_> = names
+        let successors: Vec<_> = names
             .iter()
             .map(|name| {
                 let locks = &machines[1];
@@ -79,8 +79,8 @@ fn each_name_is_on_one_cluster_and_all_are_seen_together() {
         sorted.sort_unstable();
         assert_eq!(seen, sorted);
         drop(held);
-        for (heir, token) in heirs.into_iter().zip(tokens) {
-            assert!(heir.join().unwrap().fencing_token() > token);
+        for (successor, token) in successors.into_iter().zip(tokens) {
+            assert!(successor.join().unwrap().fencing_token() > token);
         }
     });
     machines.iter().for_each(settle);

@@ -6,32 +6,32 @@ use std::{
     time::{Duration, Instant},
 };
 
-use navlock_core::{Error, LockManager, LockState, Lost, Mode, UserAgent};
+use navlock_core::{Error, LockManager, LockState, Lost, UserAgent};
 use navlock_etcd::EtcdOptions;
 
 use super::{exclusive, proxy::Proxy, settle, soon, state, until_waiting};
 use crate::server::{DEADLINE, GrpcProxy, Server, connect};
 
 /// The shortest that etcd keeps to.
-const TIME_TO_LIVE: Duration = Duration::from_secs(2);
+pub(super) const TIME_TO_LIVE: Duration = Duration::from_secs(2);
 
-fn options(endpoint: String) -> EtcdOptions {
+pub(super) fn options(endpoint: String) -> EtcdOptions {
     EtcdOptions::new([endpoint]).time_to_live(TIME_TO_LIVE)
 }
 
 /// A machine, and the cable that it is connected by.
-fn by_cable(server: &Server) -> (LockManager, Proxy) {
+pub(super) fn by_cable(server: &Server) -> (LockManager, Proxy) {
     let cable = Proxy::to(server.port());
     (connect(&options(cable.endpoint())).lock_manager("bucket"), cable)
 }
 
-fn machine(server: &Server) -> UserAgent {
+pub(super) fn machine(server: &Server) -> UserAgent {
     connect(&options(server.endpoint()))
 }
 
 /// Calls `etcdctl` and gives what it prints.
 #[track_caller]
-fn etcdctl(server: &Server, arguments: &[&str]) -> String {
+pub(super) fn etcdctl(server: &Server, arguments: &[&str]) -> String {
     server.etcdctl(arguments).expect("etcdctl can do it")
 }
 
@@ -42,18 +42,18 @@ fn a_machine_that_is_cut_off_has_lost_before_another_is_granted() {
     let other = machine(&server).lock_manager("bucket");
     let guard = exclusive(&cut_off, "db");
     thread::scope(|scope| {
-        let heir = scope.spawn(|| {
-            let heir = exclusive(&other, "db");
+        let successor = scope.spawn(|| {
+            let successor = exclusive(&other, "db");
             // It goes by the clock, whether anybody was told or not.
-            (heir, guard.is_lost(), Instant::now())
+            (successor, guard.is_lost(), Instant::now())
         });
         until_waiting(&other, 1);
         let since = Instant::now();
         cable.cut();
         assert_eq!(soon(guard.lost()), Lost::Disconnected);
-        let (heir, was_lost, granted) = heir.join().unwrap();
+        let (successor, was_lost, granted) = successor.join().unwrap();
         assert!(was_lost, "both held it");
-        assert!(heir.fencing_token() > guard.fencing_token());
+        assert!(successor.fencing_token() > guard.fencing_token());
         let took = granted - since;
         // Etcd looks for leases that have ended twice in a second.
         assert!(took < TIME_TO_LIVE + Duration::from_secs(20), "freed after {took:?}");
@@ -74,11 +74,11 @@ fn a_holder_is_told_when_etcd_is_away_for_longer_than_the_lease() {
     let (a, b) = (machine(&server).lock_manager("bucket"), machine(&server).lock_manager("bucket"));
     let guard = exclusive(&a, "db");
     thread::scope(|scope| {
-        let heir = scope.spawn(|| {
+        let successor = scope.spawn(|| {
             // It loses its place as well: it asks until it is granted.
             loop {
-                if let Ok(heir) = soon(b.lock("db")) {
-                    return (heir, Instant::now());
+                if let Ok(successor) = soon(b.lock("db")) {
+                    return (successor, Instant::now());
                 }
             }
         });
@@ -90,9 +90,9 @@ fn a_holder_is_told_when_etcd_is_away_for_longer_than_the_lease() {
         // The time is the fault: until the lease is over for etcd as well.
         thread::sleep(TIME_TO_LIVE.saturating_sub(since.elapsed()));
         server.go_on();
-        let (heir, granted) = heir.join().unwrap();
+        let (successor, granted) = successor.join().unwrap();
         assert!(lost < granted);
-        assert!(heir.fencing_token() > guard.fencing_token());
+        assert!(successor.fencing_token() > guard.fencing_token());
     });
 }
 
@@ -105,7 +105,7 @@ fn what_works_under_a_lost_lock_has_the_margin_also_if_etcd_is_back_before() {
     let other = machine(&server).lock_manager("bucket");
     let guard = exclusive(&cut_off, "db");
     thread::scope(|scope| {
-        let heir = scope.spawn(|| (exclusive(&other, "db"), Instant::now()));
+        let successor = scope.spawn(|| (exclusive(&other, "db"), Instant::now()));
         until_waiting(&other, 1);
         cable.cut();
         while !matches!(guard.state(), LockState::Suspended { .. }) {
@@ -116,7 +116,7 @@ fn what_works_under_a_lost_lock_has_the_margin_also_if_etcd_is_back_before() {
         let expires = now + term.expires.saturating_sub(term.now);
         assert_eq!(soon(guard.lost()), Lost::Disconnected);
         cable.mend();
-        let (_heir, granted) = heir.join().unwrap();
+        let (_successor, granted) = successor.join().unwrap();
         assert!(granted >= expires, "{:?} too early", expires - granted);
         assert!(granted < expires + Duration::from_secs(15), "{:?} late", granted - expires);
     });
@@ -185,65 +185,6 @@ fn a_holder_is_warned_before_its_lock_is_lost() {
     assert_eq!(guard.state(), LockState::Lost(Lost::Disconnected));
 }
 
-/// Tokens of those who wait for a lock while etcd is away for longer than leases last, in the order
-/// of their requests.
-fn after_an_outage(waits: bool) -> Vec<Result<u64, Error>> {
-    let server = Server::start();
-    let machine =
-        || connect(&options(server.endpoint()).wait_through_outages(waits)).lock_manager("bucket");
-    let (a, b) = (machine(), machine());
-    let guard = exclusive(&a, "db");
-    thread::scope(|scope| {
-        let mut waiters = Vec::new();
-        for nth in 1..=3 {
-            let request = b.lock("db").into_future();
-            waiters.push(scope.spawn(|| soon(request).map(|guard| guard.fencing_token().get())));
-            until_waiting(&a, nth);
-        }
-        server.stop();
-        assert_eq!(soon(guard.lost()), Lost::Disconnected);
-        // The time is the fault: until what is asked for meanwhile has failed as well.
-        assert!(matches!(soon(a.lock("db")), Err(Error::Unreachable(_))));
-        thread::sleep(TIME_TO_LIVE);
-        server.go_on();
-        waiters.into_iter().map(|waiter| waiter.join().unwrap()).collect()
-    })
-}
-
-#[test]
-fn those_who_wait_outlive_an_outage_in_their_order() {
-    let tokens = after_an_outage(true);
-    let tokens: Vec<u64> = tokens.into_iter().map(Result::unwrap).collect();
-    assert!(tokens.is_sorted(), "{tokens:?}");
-}
-
-#[test]
-fn those_who_wait_fail_with_an_outage_if_they_are_told_to() {
-    for ended in after_an_outage(false) {
-        assert!(matches!(ended, Err(Error::Unreachable(_))), "{ended:?}");
-    }
-}
-
-#[test]
-fn nothing_is_lost_when_etcd_is_away_for_less() {
-    let server = Server::start();
-    let user_agent = connect(&EtcdOptions::new([server.endpoint()]));
-    let locks = user_agent.lock_manager("bucket");
-    let guard = exclusive(&locks, "db");
-    let other = machine(&server).lock_manager("bucket");
-    server.stop();
-    thread::scope(|scope| {
-        let request = scope.spawn(|| exclusive(&locks, "other"));
-        // The time is the fault.
-        thread::sleep(Duration::from_secs(1));
-        server.go_on();
-        drop(request.join().unwrap());
-    });
-    assert!(!guard.is_lost());
-    settle(&locks);
-    assert_eq!(state(&other).0.len(), 1);
-}
-
 #[test]
 fn locks_and_places_outlive_a_restart_of_etcd() {
     let mut server = Server::start();
@@ -276,7 +217,7 @@ fn a_compaction_stops_nobody() {
     for round in 0..3 {
         let guard = exclusive(&a, "db");
         thread::scope(|scope| {
-            let heir = scope.spawn(|| exclusive(&b, "db"));
+            let successor = scope.spawn(|| exclusive(&b, "db"));
             until_waiting(&a, 1);
             // All that the watch of the one would need to go on from where it was.
             if round > 0 {
@@ -290,7 +231,7 @@ fn a_compaction_stops_nobody() {
             let revision: String = status[at..].chars().take_while(char::is_ascii_digit).collect();
             etcdctl(&server, &["compact", &revision]);
             drop(guard);
-            drop(heir.join().unwrap());
+            drop(successor.join().unwrap());
         });
         drop(exclusive(&a, "db"));
     }
@@ -399,59 +340,6 @@ fn no_etcd_is_an_error_that_says_where() {
     assert!(matches!(none, Error::Refused(_)));
 }
 
-/// Has etcd serve nobody but its root and a `locker` with the password `pass`.
-fn ask_for_passwords(server: &Server) {
-    for arguments in [
-        &["user", "add", "root:secret"][..],
-        &["user", "add", "locker:pass"],
-        &["role", "add", "locks"],
-        &["role", "grant-permission", "locks", "readwrite", "navlock/", "--prefix"],
-        &["user", "grant-role", "locker", "locks"],
-        &["auth", "enable"],
-    ] {
-        etcdctl(server, arguments);
-    }
-}
-
-#[test]
-fn who_is_logged_in_goes_on_when_etcd_forgets_who_is() {
-    let server = Server::start();
-    ask_for_passwords(&server);
-    let locker = options(server.endpoint()).user("locker", "pass");
-    let locks = connect(&locker).lock_manager("bucket");
-    drop(exclusive(&locks, "db"));
-    // The connection stays, what was given for the password is worth nothing any more.
-    etcdctl(&server, &["--user=root:secret", "auth", "disable"]);
-    etcdctl(&server, &["auth", "enable"]);
-    let guard = exclusive(&locks, "db");
-    assert!(soon(locks.lock("db").if_available()).unwrap().is_none());
-    assert!(!guard.is_lost());
-}
-
-#[test]
-fn who_is_not_known_any_more_by_the_stream_of_its_watches_is_told_of_further_names() {
-    let server = Server::start();
-    ask_for_passwords(&server);
-    // So long that nothing is looked at but what a watch tells.
-    let locker = || options(server.endpoint()).user("locker", "pass").time_to_live(DEADLINE * 2);
-    let (waiter, holder) = (connect(&locker()), connect(&locker()));
-    let (waiter, holder) = (waiter.lock_manager("bucket"), holder.lock_manager("bucket"));
-    // From here on its watches have a stream.
-    let _other = exclusive(&waiter, "other");
-    let held = exclusive(&holder, "db");
-    etcdctl(&server, &["--user=root:secret", "auth", "disable"]);
-    etcdctl(&server, &["auth", "enable"]);
-    thread::scope(|scope| {
-        let since = Instant::now();
-        let heir = scope.spawn(|| exclusive(&waiter, "db"));
-        until_waiting(&holder, 1);
-        drop(held);
-        drop(heir.join().unwrap());
-        // Names in which somebody waits are listed now and then.
-        assert!(since.elapsed() < Duration::from_secs(10), "the watch has told nothing");
-    });
-}
-
 #[test]
 fn behind_etcds_own_proxy_each_watch_tells_of_its_own_name() {
     let server = Server::start();
@@ -466,8 +354,8 @@ fn behind_etcds_own_proxy_each_watch_tells_of_its_own_name() {
             names.iter().map(|name| scope.spawn(|| exclusive(&waiter, name))).collect();
         until_waiting(&holder, names.len());
         drop(held);
-        for heir in waiting {
-            drop(heir.join().unwrap());
+        for successor in waiting {
+            drop(successor.join().unwrap());
         }
         assert!(since.elapsed() < Duration::from_secs(10), "a watch has told nothing");
     });
@@ -475,53 +363,4 @@ fn behind_etcds_own_proxy_each_watch_tells_of_its_own_name() {
     let thief = soon(holder.lock("name-0").steal()).unwrap();
     assert_eq!(soon(victim.lost()), Lost::Stolen);
     assert!(thief.fencing_token() > victim.fencing_token());
-}
-
-#[test]
-fn a_user_with_a_password_is_let_in_and_others_are_not() {
-    let server = Server::start();
-    ask_for_passwords(&server);
-    for refused in [options(server.endpoint()), options(server.endpoint()).user("locker", "wrong")]
-    {
-        let error = soon(navlock_etcd::etcd(refused)).unwrap_err();
-        assert!(matches!(&error, Error::Unreachable(_)), "{error:?}");
-        assert!(error.to_string().starts_with("etcd refused: "), "{error}");
-    }
-    let let_in = || connect(&options(server.endpoint()).user("locker", "pass"));
-    let (a, b) = (let_in().lock_manager("bucket"), let_in().lock_manager("bucket"));
-    let guard = exclusive(&a, "db");
-    thread::scope(|scope| {
-        let heir = scope.spawn(|| exclusive(&b, "db"));
-        until_waiting(&a, 1);
-        // Longer than a lease that nobody keeps.
-        thread::sleep(TIME_TO_LIVE * 2);
-        assert!(!guard.is_lost());
-        drop(guard);
-        let victim = heir.join().unwrap();
-        drop(soon(a.lock("db").steal()).unwrap());
-        assert_eq!(soon(victim.lost()), Lost::Stolen);
-    });
-}
-
-#[test]
-fn a_user_who_may_only_read_is_let_in_to_look_and_takes_no_lock() {
-    let server = Server::start();
-    ask_for_passwords(&server);
-    for arguments in [
-        &["user", "add", "reader:pass"][..],
-        &["role", "add", "looks"],
-        &["role", "grant-permission", "looks", "read", "navlock/", "--prefix"],
-        &["user", "grant-role", "reader", "looks"],
-    ] {
-        etcdctl(&server, &[&["--user=root:secret"], arguments].concat());
-    }
-    // Nobody has been here before, and said in which format keys are.
-    let reader = connect(&options(server.endpoint()).user("reader", "pass")).lock_manager("bucket");
-    assert_eq!(state(&reader), (vec![], vec![]));
-    let refused = soon(reader.lock("db").if_available()).unwrap_err().to_string();
-    assert!(refused.contains("etcd refused"), "{refused}");
-    let locks = connect(&options(server.endpoint()).user("locker", "pass")).lock_manager("bucket");
-    let guard = exclusive(&locks, "db");
-    assert_eq!(state(&reader), (vec![Mode::Exclusive], vec![]));
-    drop(guard);
 }

@@ -11,7 +11,10 @@ mod formats;
 mod given_up;
 mod leases;
 mod members;
+mod outages;
 mod owned;
+mod owners_end;
+mod owning;
 mod paused;
 mod process;
 mod proxy;
@@ -25,6 +28,7 @@ mod sharing;
 mod strays;
 mod stress;
 mod usage;
+mod users;
 mod witness;
 
 use std::time::{Duration, Instant};

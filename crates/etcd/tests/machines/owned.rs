@@ -2,106 +2,29 @@
 //! they ask.
 
 use std::{
-    pin::Pin,
     sync::atomic::{AtomicBool, AtomicU64, Ordering::SeqCst},
-    task::{Context, Waker},
     thread,
     time::{Duration, Instant},
 };
 
 use navlock_core::{
-    ClientId, LockFuture, LockGuard, LockManager, Lost, Mode,
-    host::{self, Claim, RequestKind},
+    LockGuard, Lost, Mode,
+    host::{self},
 };
 use navlock_etcd::EtcdOptions;
 
-use super::{exclusive, process::Process, proxy::Proxy, settle, soon, state, until_waiting};
+use super::{
+    exclusive,
+    owning::{asked, beside, keeping, machines, own, owning, poll, revision, until},
+    proxy::Proxy,
+    settle, soon, state, until_waiting,
+};
 use crate::server::{DEADLINE, Server, connect, namespace, shared};
 
-const TIME_TO_LIVE: Duration = Duration::from_secs(10);
+pub(super) const TIME_TO_LIVE: Duration = Duration::from_secs(10);
 
 /// So long that nothing ends it here.
-const MINUTE: Duration = Duration::from_secs(60);
-
-/// A machine that keeps what it has taken and released once.
-pub(crate) fn keeping(endpoint: String, namespace: &str) -> LockManager {
-    connect(&EtcdOptions::new([endpoint]).namespace(namespace).keep_names(1)).lock_manager("bucket")
-}
-
-fn machines<const N: usize>() -> [LockManager; N] {
-    let namespace = namespace();
-    std::array::from_fn(|_| keeping(shared().endpoint(), &namespace))
-}
-
-/// Another agent of the same machine.
-pub(crate) fn beside(locks: &LockManager) -> LockManager {
-    host::lock_manager_as(&locks.bucket(), ClientId::random())
-}
-
-/// Has the name be this machine's.
-#[track_caller]
-pub(crate) fn own(locks: &LockManager, name: &str) {
-    let since = Instant::now();
-    loop {
-        drop(exclusive(locks, name));
-        let mut future = locks.lock(name).into_future();
-        // If it is there at once, etcd cannot have been asked.
-        if poll(&mut future) {
-            return;
-        }
-        assert!(since.elapsed() < DEADLINE, "{name} is never its own");
-        drop(soon(future));
-    }
-}
-
-/// Has the machine take a name of its own until it has done so this often.
-#[track_caller]
-fn until_taken(locks: &LockManager, name: &str, times: u64) {
-    while exclusive(locks, name).fencing_token().get() & 0xf_ffff < times {}
-}
-
-/// Two machines, of which the first has this name.
-fn owning(name: &str) -> [LockManager; 2] {
-    let machines = machines();
-    own(&machines[0], name);
-    machines
-}
-
-/// Asks until this is so.
-#[track_caller]
-fn until<T>(mut ask: impl FnMut() -> Option<T>) -> T {
-    let since = Instant::now();
-    loop {
-        if let Some(found) = ask() {
-            return found;
-        }
-        assert!(since.elapsed() < DEADLINE, "it never is");
-    }
-}
-
-/// Whether it is ready.
-pub(crate) fn poll<F: Future + Unpin>(future: &mut F) -> bool {
-    Pin::new(future).poll(&mut Context::from_waker(Waker::noop())).is_ready()
-}
-
-/// A request that has to wait.
-#[track_caller]
-pub(crate) fn asked<'a>(
-    locks: &'a LockManager,
-    name: &'a str,
-) -> LockFuture<'a, LockGuard, &'a str> {
-    let mut future = locks.lock(name).into_future();
-    assert!(!poll(&mut future), "it has to wait");
-    future
-}
-
-/// The revision of etcd: how often it was written to.
-pub(crate) fn revision(server: &Server) -> u64 {
-    let said = server.etcdctl(&["get", "nothing", "--write-out=json"]).unwrap();
-    let at = said.find("\"revision\":").expect("there is a revision") + 11;
-    let revision: String = said[at..].chars().take_while(char::is_ascii_digit).collect();
-    revision.parse().unwrap()
-}
+pub(super) const MINUTE: Duration = Duration::from_secs(60);
 
 #[test]
 fn what_nobody_else_uses_costs_etcd_nothing() {
@@ -419,158 +342,4 @@ fn tokens_grow_over_machines_that_come_and_go() {
             last = token;
         }
     }
-}
-
-#[test]
-fn what_a_killed_machine_kept_is_anothers_when_its_lease_is_over() {
-    let namespace = namespace();
-    let (process, mut line) = Process::start("owner", &namespace);
-    let token = line.hear_of("held")[0];
-    drop(process);
-    let other = keeping(shared().endpoint(), &namespace);
-    let heir = exclusive(&other, "db");
-    assert!(heir.fencing_token().get() > token);
-}
-
-#[test]
-fn to_look_at_names_that_are_kept_ends_nothing() {
-    let [a, _] = owning("db");
-    own(&a, "idle");
-    let guard = exclusive(&a, "db");
-    for _ in 0..3 {
-        assert_eq!(state(&a), (vec![Mode::Exclusive], vec![]));
-    }
-    assert!(!guard.is_lost());
-    let next = asked(&a, "idle-next");
-    assert!(soon(next).is_ok());
-}
-
-#[test]
-fn what_an_owner_holds_that_is_cut_off_is_lost_before_another_has_it() {
-    let server = Server::start();
-    let cable = Proxy::to(server.port());
-    let machine = |endpoint| {
-        let options = EtcdOptions::new([endpoint]).time_to_live(TIME_TO_LIVE).keep_names(1);
-        connect(&options).lock_manager("bucket")
-    };
-    let (a, b) = (machine(cable.endpoint()), machine(server.endpoint()));
-    own(&a, "db");
-    own(&a, "idle");
-    let guard = exclusive(&a, "db");
-    cable.cut();
-    // Etcd is not asked for what is its own.
-    assert!(poll(&mut a.lock("idle").into_future()), "it is not granted");
-    thread::scope(|scope| {
-        let idle = scope.spawn(|| exclusive(&b, "idle"));
-        let heir = scope.spawn(|| {
-            let heir = exclusive(&b, "db");
-            assert!(guard.is_lost());
-            heir
-        });
-        assert_eq!(soon(guard.lost()), Lost::Disconnected);
-        // It has lost its names as well.
-        assert!(soon(a.lock("idle")).is_err());
-        let heir = heir.join().unwrap();
-        assert!(heir.fencing_token() > guard.fencing_token());
-        drop(idle.join().unwrap());
-    });
-}
-
-#[test]
-fn what_an_agent_had_of_a_name_ends_with_it() {
-    let [a, b] = owning("db");
-    let (gone, next) = (beside(&a), beside(&a));
-    let guard = exclusive(&gone, "db");
-    thread::scope(|scope| {
-        let heir = asked(&next, "db");
-        let heir = scope.spawn(|| soon(heir).unwrap());
-        gone.terminate();
-        assert_eq!(soon(guard.lost()), Lost::Terminated);
-        drop(heir.join().unwrap());
-    });
-    drop(exclusive(&b, "db"));
-}
-
-/// Of what was held.
-fn claim(name: &str, guard: &LockGuard) -> Claim {
-    let (name, kind) = (name.try_into().unwrap(), RequestKind::Wait(guard.mode()));
-    Claim { name, kind, token: Some(guard.fencing_token()), since: 0 }
-}
-
-#[test]
-fn what_only_a_killed_owner_knew_is_gone_on_with() {
-    let server = Server::start();
-    let (client, cable) = (ClientId::random(), Proxy::to(server.port()));
-    let options = |endpoint| EtcdOptions::new([endpoint]).time_to_live(TIME_TO_LIVE).keep_names(1);
-    let killed = connect(&options(cable.endpoint()));
-    let locks = host::lock_manager_as(&killed.bucket("bucket"), client);
-    let other = connect(&options(server.endpoint())).lock_manager("bucket");
-    own(&locks, "written");
-    own(&locks, "read");
-    own(&locks, "idle");
-    // As often, so that nothing but the revision tells the locks of the two apart.
-    until_taken(&locks, "written", 9);
-    until_taken(&locks, "read", 9);
-    let written = exclusive(&locks, "written");
-    let read = soon(locks.lock("read").shared()).unwrap();
-
-    cable.cut();
-    let user_agent = connect(&options(server.endpoint()));
-    let next = host::lock_manager_as(&user_agent.bucket("bucket"), client);
-    let claims = vec![claim("written", &written), claim("read", &read)];
-    let found = soon(host::recall(&next, claims)).unwrap();
-    let mut again =
-        found.into_iter().map(|found| soon(found.expect("it is held")).unwrap().unwrap());
-    let (written_again, read_again) = (again.next().unwrap(), again.next().unwrap());
-    assert_eq!(written_again.fencing_token(), written.fencing_token());
-    assert_eq!(read_again.fencing_token(), read.fencing_token());
-    thread::scope(|scope| {
-        let heir = scope.spawn(|| exclusive(&other, "written"));
-        until_waiting(&other, 1);
-        // Longer than a lease that nobody keeps.
-        thread::sleep(TIME_TO_LIVE + Duration::from_secs(1));
-        assert!(!written_again.is_lost() && !read_again.is_lost());
-        assert!(soon(other.lock("read").if_available()).unwrap().is_none());
-        drop(written_again);
-        assert!(heir.join().unwrap().fencing_token() > written.fencing_token());
-    });
-    drop(read_again);
-    drop(exclusive(&other, "read"));
-    drop(exclusive(&other, "idle"));
-}
-
-#[test]
-fn who_was_robbed_by_others_of_its_machine_does_not_go_on_beside_them() {
-    let server = Server::start();
-    let cable = Proxy::to(server.port());
-    let options = |endpoint| EtcdOptions::new([endpoint]).time_to_live(TIME_TO_LIVE).keep_names(1);
-    let killed = connect(&options(cable.endpoint()));
-    let clients = [(); 2].map(|()| ClientId::random());
-    let [robbed, thief] =
-        clients.map(|client| host::lock_manager_as(&killed.bucket("bucket"), client));
-    // The second is robbed by itself.
-    let stolen = ["of another", "of its own"].map(|name| {
-        own(&robbed, name);
-        let by = if name == "of another" { &thief } else { &robbed };
-        let reader = soon(robbed.lock(name).shared()).unwrap();
-        let claim_of_reader = claim(name, &reader);
-        (reader, claim_of_reader, soon(by.lock(name).steal()).unwrap())
-    });
-    cable.cut();
-    let user_agent = connect(&options(server.endpoint()));
-    let [robbed, thief] =
-        clients.map(|client| host::lock_manager_as(&user_agent.bucket("bucket"), client));
-    // Nobody has told those who were robbed.
-    let [(_, first, of_another), (_, second, of_its_own)] = &stolen;
-    let held = |by: &LockManager, claims: Vec<Claim>| {
-        let found = soon(host::recall(by, claims)).unwrap();
-        let tickets = found.into_iter().map(|found| found.map(|found| soon(found).unwrap()));
-        tickets.map(Option::flatten).collect::<Vec<_>>()
-    };
-    let claims = vec![first.clone(), second.clone(), claim("of its own", of_its_own)];
-    let robbed = held(&robbed, claims);
-    assert!(robbed[1].is_none() && robbed[2].is_some());
-    let thief = held(&thief, vec![claim("of another", of_another)]);
-    // Whoever comes first.
-    assert!(robbed[0].is_none() != thief[0].is_none(), "two hold it");
 }

@@ -51,13 +51,13 @@ fn a_holder_that_was_paused_knows_at_its_first_look_that_it_has_lost() {
     let other = shared().machine(|options| options.namespace(&*namespace).time_to_live(DEADLINE));
     let other = other.lock_manager("bucket");
     let token = line.hear_of("held")[0];
-    let heir = thread::scope(|scope| {
-        let heir = scope.spawn(|| exclusive(&other, "db"));
+    let successor = thread::scope(|scope| {
+        let successor = scope.spawn(|| exclusive(&other, "db"));
         until_waiting(&other, 1);
         process.stop();
-        freed(&process, &mut line, || heir.join().unwrap())
+        freed(&process, &mut line, || successor.join().unwrap())
     });
-    goes_on(process, line, token, &other, heir);
+    goes_on(process, line, token, &other, successor);
 }
 
 #[test]
@@ -69,30 +69,36 @@ fn a_machine_that_was_paused_knows_that_the_names_it_kept_are_lost() {
     let token = line.hear_of("held")[0];
     // Nobody was there before, so etcd knows of no lock.
     process.stop();
-    let heir = freed(&process, &mut line, || exclusive(&other, "db"));
-    goes_on(process, line, token, &other, heir);
+    let successor = freed(&process, &mut line, || exclusive(&other, "db"));
+    goes_on(process, line, token, &other, successor);
 }
 
 /// Lets a process go on that was just stopped, once this has its lock.
-fn freed(process: &Process, line: &mut Line, heir: impl FnOnce() -> LockGuard) -> LockGuard {
+fn freed(process: &Process, line: &mut Line, successor: impl FnOnce() -> LockGuard) -> LockGuard {
     let (stopped, since) = (now(), Instant::now());
-    let heir = heir();
+    let successor = successor();
     let took = since.elapsed();
     // Etcd looks for leases that have ended twice in a second.
     assert!(took < TIME_TO_LIVE + Duration::from_secs(20), "freed after {took:?}");
     process.go_on();
     let believed = line.hear_of("lost")[0];
     assert!(believed < stopped, "{} ns after it was stopped", believed - stopped);
-    heir
+    successor
 }
 
-/// It asks again, and is granted after its heir.
-fn goes_on(process: Process, mut line: Line, token: u64, other: &LockManager, heir: LockGuard) {
-    assert!(heir.fencing_token().get() > token);
+/// It asks again, and is granted after its successor.
+fn goes_on(
+    process: Process,
+    mut line: Line,
+    token: u64,
+    other: &LockManager,
+    successor: LockGuard,
+) {
+    assert!(successor.fencing_token().get() > token);
     until_waiting(other, 1);
-    assert!(!heir.is_lost(), "what is released was lost");
-    let token = heir.fencing_token().get();
-    drop(heir);
+    assert!(!successor.is_lost(), "what is released was lost");
+    let token = successor.fencing_token().get();
+    drop(successor);
     assert!(line.hear_of("again")[0] > token);
     process.end();
     // It took its leave.

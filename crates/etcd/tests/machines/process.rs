@@ -13,7 +13,7 @@ use navlock_core::UserAgent;
 use navlock_etcd::EtcdOptions;
 use rustix::process::{Pid, Signal, WaitOptions, kill_process, waitpid};
 
-use super::{fenced, owned, paused};
+use super::{fenced, owning, paused};
 use crate::server::{DEADLINE, connect, shared};
 
 /// What tells a process its role, where it speaks to, and its etcd.
@@ -48,7 +48,7 @@ fn play(role: &str, machine: &UserAgent, line: Line) {
     match role {
         "holder" => paused::hold(&locks, line),
         "owner" => {
-            owned::own(&locks, "db");
+            owning::own(&locks, "db");
             paused::hold(&locks, line);
         }
         "worker" => fenced::work(&locks, line),

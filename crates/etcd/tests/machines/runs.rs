@@ -6,7 +6,7 @@ use navlock_core::{Inspected, LockFuture, LockGuard, LockManager, Lost};
 
 use super::{
     exclusive,
-    owned::{asked, beside, keeping, poll, revision},
+    owning::{asked, beside, keeping, poll, revision},
     soon, state, until_waiting,
 };
 use crate::server::Server;

@@ -130,11 +130,11 @@ fn what_a_machine_leaves_is_free_at_once() {
     let gone = a.clone();
     drop(a);
     thread::scope(|scope| {
-        let heir = scope.spawn(|| exclusive(&b, "db"));
+        let successor = scope.spawn(|| exclusive(&b, "db"));
         until_waiting(&b, 1);
         gone.terminate();
         assert_eq!(soon(guard.lost()), Lost::Terminated);
-        drop(heir.join().unwrap());
+        drop(successor.join().unwrap());
     });
 }
 

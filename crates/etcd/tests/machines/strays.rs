@@ -21,7 +21,7 @@ use navlock_etcd::{EtcdOptions, Evict, evict, strays};
 
 use super::{
     exclusive,
-    owned::{asked, keeping, own, poll},
+    owning::{asked, keeping, own, poll},
     settle, soon, state, until_waiting,
 };
 use crate::server::{DEADLINE, connect, namespace, shared};
@@ -132,13 +132,13 @@ fn a_lock_that_somebody_removes_is_not_said_to_be_stolen() {
     let other = connect(&options).lock_manager("bucket");
     let (removed, kept) = (exclusive(&locks, "removed"), exclusive(&locks, "kept"));
     thread::scope(|scope| {
-        let heir = scope.spawn(|| exclusive(&other, "removed"));
+        let successor = scope.spawn(|| exclusive(&other, "removed"));
         until_waiting(&other, 1);
         let (bucket, client_id) = ("bucket", locks.client_id());
         let name = &"removed".try_into().unwrap();
         evict(&options, &Evict::Client { bucket, name, client_id }).unwrap();
         assert_eq!(soon(removed.lost()), Lost::Removed);
-        drop(heir.join().unwrap());
+        drop(successor.join().unwrap());
     });
     // Of its agent it is the only one.
     assert!(!kept.is_lost());

@@ -159,12 +159,12 @@ fn who_begins_to_watch_while_much_happens_misses_nothing() {
                 assert!(thief.fencing_token() > victim.fencing_token());
             } else {
                 thread::scope(|scope| {
-                    let heir = scope.spawn(|| exclusive(&waiter, name));
+                    let successor = scope.spawn(|| exclusive(&waiter, name));
                     if nth % 3 == 1 {
                         until(|| state(&waiter).1 == [Mode::Exclusive]);
                     }
                     drop(victim);
-                    drop(heir.join().unwrap());
+                    drop(successor.join().unwrap());
                 });
             }
             // What nobody has told is found every 15 s.

@@ -12,7 +12,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use super::{Scene, search::asked, world::Step};
+use super::{Scene, script::Step, search::asked};
 use crate::hash::HashState;
 
 /// How many states a test looks at, at most.

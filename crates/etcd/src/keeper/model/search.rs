@@ -13,7 +13,7 @@ use navlock_core::{
 
 use super::{
     Scene,
-    world::{Act, Faults, Step},
+    script::{Act, Faults, Step},
 };
 
 /// How many steps a run may take: many times what the longest does.

@@ -5,7 +5,8 @@ use std::{
     hash::{BuildHasher, Hasher},
 };
 
-use super::{Flight, Machine, Step, World};
+use super::{Flight, Machine, World};
+use crate::keeper::model::script::Step;
 use crate::keeper::{Call, Done};
 
 impl World {

@@ -2,7 +2,8 @@
 
 use std::fmt::{self, Debug};
 
-use super::{Flight, Step, World};
+use super::{Flight, World};
+use crate::keeper::model::script::Step;
 use crate::keeper::{Call, Done, model::etcd::Etcd};
 
 impl World {
@@ -18,11 +19,11 @@ impl World {
                 Flight::Out(Call::Operate { of, .. }) | Flight::Back(Done::Operated(of, Ok(_))) => {
                     kind(&of.operation)
                 }
-                Flight::Out(call) => kind(call),
+                Flight::Out(call) => kind(&call),
                 Flight::Back(Done::Operated(of, Err(error))) => {
                     format!("{}: {error:?}", kind(&of.operation))
                 }
-                Flight::Back(done) => kind(done),
+                Flight::Back(done) => kind(&done),
                 Flight::Late(_) => "late".to_owned(),
             },
             _ => return format!("{step:?}"),

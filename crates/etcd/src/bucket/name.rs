@@ -1,0 +1,146 @@
+//! One name of which something is to be done: what, in which order, and how it is tried.
+
+use std::collections::{HashMap, VecDeque};
+
+use navlock_engine::RequestId;
+
+use crate::{
+    ended::Ended,
+    hash::HashState,
+    table::AgentSerial,
+    transactions::{Leaving, MOST},
+};
+
+/// Something that was asked for.
+#[derive(Debug)]
+pub(crate) enum Todo {
+    Request(RequestId, AgentSerial),
+    /// The agent is that of the request, if it is known and may have asked for something before.
+    Remove(Ended, Option<AgentSerial>),
+}
+
+/// One name of which something is to be done.
+///
+/// | what | goes |
+/// |---|---|
+/// | `leaving` | first |
+/// | a grant | before what follows, as [`GrantTries`] says |
+/// | `ending` | before requests |
+/// | `todo` | last, in the order of the calls |
+#[derive(Debug, Default)]
+pub(super) struct Name {
+    /// Requests, and ends of requests of an agent that has others here.
+    pub(super) todo: VecDeque<(u64, Todo)>,
+    /// Requests and locks to be ended.
+    pub(super) ending: VecDeque<(u64, Ended)>,
+    /// What is to be written to give the name up.
+    pub(super) leaving: VecDeque<(u64, Leaving)>,
+    /// How many requests each agent has in `todo`.
+    asking: HashMap<AgentSerial, usize, HashState>,
+    /// The number of the operation that is on its way.
+    pub(super) under_way: Option<u64>,
+    pub(super) grants: GrantTries,
+    /// How requests of different leases are made.
+    pub(super) asks: Grouping,
+}
+
+/// Whether several requests go in one transaction, which fails as a whole if one of their leases has ended.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) enum Grouping {
+    #[default]
+    Together,
+    /// A lease among them had ended, and it is not known which.
+    Apart,
+}
+
+/// How grants of a name are tried.
+///
+/// | from | to | when |
+/// |---|---|---|
+/// | not tried | tried at a revision | a grant is sent, or what is in front cannot be granted |
+/// | tried at a revision | not tried | the mirror has another revision |
+/// | together | apart, not tried | a grant found that a lease had ended |
+/// | any | together, not tried | time has passed, or etcd has begun anew |
+#[derive(Debug, Default)]
+pub(super) struct GrantTries {
+    grouping: Grouping,
+    /// The revision of the mirror by which the last one was made.
+    at: Option<i64>,
+}
+
+impl GrantTries {
+    /// Whether one was made by this revision of the mirror: the next would come to the same.
+    pub(super) fn were_made_at(&self, revision: i64) -> bool {
+        self.at == Some(revision)
+    }
+
+    pub(super) fn note_made_at(&mut self, revision: i64) {
+        self.at = Some(revision);
+    }
+
+    /// How many requests one grants at most.
+    pub(super) fn most(&self) -> usize {
+        match self.grouping {
+            Grouping::Together => MOST,
+            Grouping::Apart => 1,
+        }
+    }
+
+    /// The last one found that a lease had ended: the next are made one by one.
+    pub(super) fn try_apart(&mut self) {
+        *self = Self { grouping: Grouping::Apart, at: None };
+    }
+
+    /// Whatever was found may be otherwise by now.
+    pub(super) fn forget(&mut self) {
+        *self = Self::default();
+    }
+}
+
+impl Name {
+    /// Whether nothing is on its way or to be done.
+    pub(super) fn is_idle(&self) -> bool {
+        self.oldest().is_none()
+    }
+
+    /// The number of the oldest thing that is on its way or to be done.
+    pub(super) fn oldest(&self) -> Option<u64> {
+        let todo = self.todo.front().map(|&(number, _)| number);
+        let ending = self.ending.front().map(|&(number, _)| number);
+        let leaving = self.leaving.front().map(|&(number, _)| number);
+        self.under_way.into_iter().chain(todo).chain(ending).chain(leaving).min()
+    }
+
+    /// Etcd has begun anew: see [`Bucket::begin_anew`](super::Bucket::begin_anew).
+    pub(super) fn begin_anew(&mut self) {
+        self.under_way = None;
+        self.grants.forget();
+        self.asks = Grouping::Together;
+        self.ending.clear();
+        self.leaving.clear();
+        self.todo.retain(|(_, todo)| matches!(todo, Todo::Request(..)));
+    }
+
+    /// Whether this agent has asked for something that is still to be done.
+    pub(super) fn is_asking(&self, agent: AgentSerial) -> bool {
+        self.asking.contains_key(&agent)
+    }
+
+    /// Notes what is added to `todo`.
+    pub(super) fn count(&mut self, todo: &Todo) {
+        if let Todo::Request(_, agent) = *todo {
+            *self.asking.entry(agent).or_default() += 1;
+        }
+    }
+
+    /// Takes the first out of `todo`.
+    pub(super) fn pop(&mut self) {
+        let Some((_, Todo::Request(_, agent))) = self.todo.pop_front() else { return };
+        if let Some(count) = self.asking.get_mut(&agent) {
+            *count -= 1;
+            if *count == 0 {
+                self.asking.remove(&agent);
+            }
+        }
+    }
+}

@@ -1,0 +1,106 @@
+//! Our own transactions and answers, and those of the client of etcd.
+
+use navlock_etcd_client::{
+    Compare, CompareOp, DeleteOptions, DeleteResponse, GetOptions, PutOptions, ResponseHeader, Txn,
+    TxnOp, TxnOpResponse, TxnResponse,
+};
+
+use crate::data::{Answer, Check, KeyValue, Step, StepResult, Transaction};
+
+/// A range of which no key exists compares as one key of revision 0: equal to 0 means that it is
+/// empty.
+impl From<Check> for Compare {
+    fn from(check: Check) -> Self {
+        let made = Self::create_revision;
+        match check {
+            Check::Absent(key) => made(key, CompareOp::Equal, 0),
+            Check::Present(key) => made(key, CompareOp::Greater, 0),
+            Check::MadeIn(key, revision) => made(key, CompareOp::Equal, revision),
+            Check::Empty(start, end) => made(start, CompareOp::Equal, 0).with_range(end),
+            Check::NoneAfter(start, end, revision) => {
+                made(start, CompareOp::Less, revision + 1).with_range(end)
+            }
+        }
+    }
+}
+
+impl From<Step> for TxnOp {
+    fn from(step: Step) -> Self {
+        match step {
+            Step::Put { key, value, lease } => {
+                Self::put(key, value, Some(PutOptions::new().with_lease(lease)))
+            }
+            Step::Get(key) => Self::get(key, Some(GetOptions::new().with_keys_only())),
+            Step::Count(start, end) => {
+                Self::get(start, Some(GetOptions::new().with_range(end).with_count_only()))
+            }
+            Step::First(start, end) => {
+                Self::get(start, Some(GetOptions::new().with_range(end).with_limit(1)))
+            }
+            Step::Delete(key) => Self::delete(key, None),
+            Step::DeleteRange(start, end) => {
+                Self::delete(start, Some(DeleteOptions::new().with_range(end).with_prev_key()))
+            }
+            Step::Within(transaction) => Self::txn(transaction.into()),
+        }
+    }
+}
+
+impl From<Transaction> for Txn {
+    fn from(transaction: Transaction) -> Self {
+        let Transaction { when, then, or_else } = transaction;
+        let steps = |steps: Vec<Step>| steps.into_iter().map(TxnOp::from).collect::<Vec<_>>();
+        Self::new()
+            .when(when.into_iter().map(Compare::from).collect::<Vec<_>>())
+            .and_then(steps(then))
+            .or_else(steps(or_else))
+    }
+}
+
+impl From<DeleteResponse> for Answer {
+    fn from(response: DeleteResponse) -> Self {
+        Self {
+            revision: response.header().map_or(0, ResponseHeader::revision),
+            cluster: response.header().map_or(0, ResponseHeader::cluster_id),
+            succeeded: true,
+            results: vec![StepResult::Deleted(Vec::new())],
+        }
+    }
+}
+
+impl From<TxnResponse> for Answer {
+    fn from(response: TxnResponse) -> Self {
+        let result = |answer| match answer {
+            TxnOpResponse::Put(_) => StepResult::Done,
+            // Of a count, and of a key that is not there, there are no keys.
+            TxnOpResponse::Get(got) => match got.kvs().first() {
+                // What was asked for without its value has none.
+                Some(kv) if !kv.value().is_empty() => {
+                    StepResult::First(Some(Box::new(kv.clone().into())))
+                }
+                Some(kv) => StepResult::Got(Some(kv.create_revision())),
+                None if got.count() > 0 => StepResult::Counted(got.count()),
+                None => StepResult::Got(None),
+            },
+            TxnOpResponse::Delete(deleted) => {
+                let keys = deleted.prev_kvs().iter().map(|kv| kv.key().to_vec());
+                StepResult::Deleted(keys.collect())
+            }
+            TxnOpResponse::Txn(inner) => StepResult::Within(inner.into()),
+        };
+        Self {
+            revision: response.header().map_or(0, ResponseHeader::revision),
+            cluster: response.header().map_or(0, ResponseHeader::cluster_id),
+            succeeded: response.succeeded(),
+            results: response.op_responses().into_iter().map(result).collect(),
+        }
+    }
+}
+
+impl From<navlock_etcd_client::KeyValue> for KeyValue {
+    fn from(kv: navlock_etcd_client::KeyValue) -> Self {
+        let (made, written, lease) = (kv.create_revision(), kv.mod_revision(), kv.lease());
+        let (key, value) = kv.into_key_value();
+        Self { key, value, made, written, lease }
+    }
+}

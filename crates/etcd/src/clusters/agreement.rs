@@ -1,0 +1,320 @@
+//! How clusters come to have the same list, and whether they have.
+
+use std::time::Duration;
+
+use futures_util::future::try_join_all;
+use navlock_core::Error;
+use tokio::time::sleep;
+
+use super::{
+    config::{EtcdClusters, of},
+    list::{List, Said},
+};
+use crate::{
+    calls::{self, Looked},
+    failure::Failure,
+    formats,
+    keys::BucketKeys,
+    members::Members,
+    options::EtcdOptions,
+    tokens::{MOST, counted},
+};
+
+/// How often it is begun anew when others change the list as well.
+pub(super) const TRIES: u32 = 8;
+
+/// How long between two tries, at first.
+pub(super) const PAUSE: Duration = Duration::from_millis(20);
+
+/// What each of them says then, and when that was written.
+pub(super) type Agreed = Vec<(i64, Said)>;
+
+/// See [`EtcdClusters::agreed`].
+pub(super) async fn agreed(clusters: &EtcdClusters) -> Result<String, Error> {
+    let list = clusters.list();
+    let all = reach_all(clusters, async |members, options| {
+        formats::look(members, options).await.map(drop)
+    });
+    let all = all.await?;
+    let found = look_at_all(&all).await?;
+    let (mut without, mut with_another) = (0, 0);
+    for (one, found) in all.iter().zip(&found) {
+        match &found.said {
+            None => without += 1,
+            Some(said) => {
+                one.check_said(said, &list)?;
+                if said.list == list {
+                    // Who begins goes on with it, whoever was about to.
+                    without += usize::from(!said.is_settled);
+                    continue;
+                }
+                with_another += 1;
+            }
+        }
+        // As who begins would find it.
+        one.check_nobody(found, &list).await?;
+    }
+    let count = all.len();
+    let kinds = [(without, "no list yet"), (with_another, "another list, which nobody uses")];
+    let kinds = kinds.iter().filter(|(some, _)| *some > 0);
+    let kinds: Vec<_> =
+        kinds.map(|(some, which)| format!("{some} of {count} have {which}")).collect();
+    Ok(match &*kinds.join(", and ") {
+        "" => format!("{list}: all of them have this list"),
+        rest => format!("{list}: {rest}; they get this one when it is used"),
+    })
+}
+
+/// Connects to all of them, each of which has to be in a format that can be used.
+pub(super) async fn reach_all(
+    clusters: &EtcdClusters,
+    check: impl AsyncFn(&Members, &EtcdOptions) -> Result<(), Error>,
+) -> Result<Vec<Reached<'_>>, Error> {
+    let check = &check;
+    let connect = |nth: usize| async move {
+        let cluster = &clusters.clusters[nth];
+        // It is not used for long.
+        let options = cluster.options.clone().follow_members(false);
+        let connected = async {
+            let members = Members::connect(options.clone()).await?;
+            check(&members, &options).await?;
+            Ok(Reached { clusters, nth, members, options })
+        };
+        connected.await.map_err(|error| of(&cluster.name, error))
+    };
+    try_join_all((0..clusters.clusters.len()).map(connect)).await
+}
+
+pub(super) async fn agree(clusters: &EtcdClusters) -> Result<Agreed, Error> {
+    let all = reach_all(clusters, formats::check).await?;
+    for nth in 0..TRIES {
+        if let Some(agreed) = try_to_agree(clusters, &all).await? {
+            return Ok(agreed);
+        }
+        sleep(PAUSE * 2_u32.pow(nth) + jitter()).await;
+    }
+    let why = "others change the list of etcd clusters as well, or one does not answer; try again";
+    Err(Error::Unreachable(why.to_owned()))
+}
+
+/// So that two do not do the same at the same moments.
+pub(super) fn jitter() -> Duration {
+    let random = navlock_core::ClientId::random().to_bytes()[0];
+    Duration::from_millis(u64::from(random % 32))
+}
+
+/// A connection to one of the clusters.
+pub(super) struct Reached<'a> {
+    clusters: &'a EtcdClusters,
+    nth: usize,
+    members: Members,
+    options: EtcdOptions,
+}
+
+/// What one of them says.
+pub(super) struct Found {
+    looked: Looked,
+    said: Option<Said>,
+}
+
+/// `None` if something was changed meanwhile.
+pub(super) async fn try_to_agree(
+    clusters: &EtcdClusters,
+    all: &[Reached<'_>],
+) -> Result<Option<Agreed>, Error> {
+    let list = clusters.list();
+    let is_ours = |found: &Found| found.said.as_ref().is_some_and(|said| said.list == list);
+    let found = look_at_all(all).await?;
+    for (nth, one) in found.iter().enumerate() {
+        if let Some(other) = (0..nth).find(|&other| {
+            found[other].looked.cluster == one.looked.cluster
+                && all[other].options.namespace == all[nth].options.namespace
+        }) {
+            let (one, other) = (all[other].name(), all[nth].name());
+            return Err(Error::Refused(format!(
+                "{one} and {other} are the same etcd; give each cluster its own endpoints"
+            )));
+        }
+    }
+    for (one, found) in all.iter().zip(&found) {
+        let Some(said) = &found.said else { continue };
+        one.check_said(said, &list)?;
+    }
+    // Before anything is changed: else those who use it would find it changing, for nothing.
+    for (one, found) in all.iter().zip(&found).filter(|(_, found)| !is_ours(found)) {
+        one.check_nobody(found, &list).await?;
+    }
+    let mut written: Vec<i64> = found.iter().map(|found| found.looked.written).collect();
+    let mut begun = Vec::new();
+    for (nth, (one, found)) in all.iter().zip(&found).enumerate() {
+        if is_ours(found) {
+            continue;
+        }
+        let Some(revision) = one.begin(found, &list).await? else {
+            undo(all, begun).await;
+            return Ok(None);
+        };
+        written[nth] = revision;
+        begun.push((nth, revision, found.looked.value.clone()));
+    }
+    // There is a moment at which all of them are with our list, if none has changed since it was seen to be
+    // so, for each before all of these looks.
+    let found = look_at_all(all).await?;
+    if !found.iter().zip(&written).all(|(found, written)| found.looked.written == *written) {
+        undo(all, begun).await;
+        return Ok(None);
+    }
+    let given = found.iter().filter_map(|found| {
+        let base = found.said.as_ref()?.base;
+        // Also after what somebody counted who owned a name.
+        Some(base.saturating_add(counted(found.looked.revision, MOST).get()))
+    });
+    let base = given.max().unwrap_or_default().saturating_add(1);
+    let mut agreed = Vec::with_capacity(all.len());
+    for (one, found) in all.iter().zip(found) {
+        let Some(said) = found.said else { return Ok(None) };
+        if said.is_settled {
+            agreed.push((found.looked.written, said));
+            continue;
+        }
+        let said = Said { is_settled: true, base, ..said };
+        match one.write(found.looked.written, &said).await? {
+            Some(written) => agreed.push((written, said)),
+            None => return Ok(None),
+        }
+    }
+    Ok(Some(agreed))
+}
+
+/// Has these say again what they said before, as far as nobody has changed it since.
+pub(super) async fn undo(all: &[Reached<'_>], begun: Vec<(usize, i64, Option<Vec<u8>>)>) {
+    for (nth, written, before) in begun {
+        let Reached { members, options, .. } = &all[nth];
+        let key = BucketKeys::list_key(&options.namespace);
+        // If it does not come about, the next one takes up what is there.
+        let _ = calls::put_back(members, (&key, written), before, options.call()).await;
+    }
+}
+
+pub(super) async fn look_at_all(all: &[Reached<'_>]) -> Result<Vec<Found>, Error> {
+    try_join_all(all.iter().map(Reached::look)).await
+}
+
+pub(super) async fn look(members: &Members, options: &EtcdOptions) -> Result<Looked, Failure> {
+    let key = BucketKeys::list_key(&options.namespace);
+    let mut tries = 1;
+    loop {
+        match calls::look(members, key.clone(), options.call()).await {
+            Err(Failure::Unknown(_)) if tries < 3 => tries += 1,
+            looked => return looked,
+        }
+    }
+}
+
+/// What those are told who know of one cluster only.
+pub(super) fn not_alone(value: &[u8], options: &EtcdOptions) -> Error {
+    let key = BucketKeys::list_key(&options.namespace).escape_ascii().to_string();
+    let what = Said::parse(value).map_or_else(
+        || format!("one of several (key {key})"),
+        |said| format!("cluster {} of several ({})", said.own, said.list),
+    );
+    Error::Refused(format!(
+        "the etcd at {} is {what}, and most names are on the others: give all of them, each with its name \
+         ([[etcd.clusters]] in the settings); if it is to be used alone from now on, and nothing is held \
+         anywhere, 'navlock evict --key {key}' (fencing tokens start lower then)",
+        options.endpoints.join(", ")
+    ))
+}
+
+impl Reached<'_> {
+    pub(super) fn name(&self) -> &str {
+        &self.clusters.clusters[self.nth].name
+    }
+
+    pub(super) fn failed(&self, failure: Failure) -> Error {
+        of(self.name(), failure.error())
+    }
+
+    pub(super) async fn look(&self) -> Result<Found, Error> {
+        let looked = look(&self.members, &self.options).await;
+        let looked = looked.map_err(|failure| self.failed(failure))?;
+        let said = looked.value.as_deref().map(|value| {
+            let key = BucketKeys::list_key(&self.options.namespace).escape_ascii().to_string();
+            Said::parse(value).ok_or_else(|| {
+                let why = format!(
+                    "what stands in key {key} is no list of clusters; remove it with 'navlock evict \
+                     --key {key}' if nothing is held there"
+                );
+                of(self.name(), Error::Refused(why))
+            })
+        });
+        Ok(Found { said: said.transpose()?, looked })
+    }
+
+    /// Whether it is the one that it is called, and nobody is left out by our list.
+    pub(super) fn check_said(&self, said: &Said, list: &List) -> Result<(), Error> {
+        let name = self.name();
+        if said.own != *name {
+            return Err(Error::Refused(format!(
+                "the etcd at {} is cluster {} and not {name}: which names are on it would be others; \
+                 mend its endpoints or its name",
+                self.options.endpoints.join(", "),
+                said.own
+            )));
+        }
+        match said.list.missing_in(list) {
+            Some(missing) => Err(Error::Refused(format!(
+                "cluster {missing} is in the list that etcd cluster {name} has ({}) and not in this one \
+                 ({list}): what is held there would not be seen; name it as well, as retired, until all \
+                 have the new list",
+                said.list
+            ))),
+            None => Ok(()),
+        }
+    }
+
+    /// Sees that nobody uses it with another list.
+    pub(super) async fn check_nobody(&self, found: &Found, list: &List) -> Result<(), Error> {
+        let users = BucketKeys::users(&self.options.namespace);
+        let count = calls::count(&self.members, users, self.options.call()).await;
+        let users = count.map_err(|failure| self.failed(failure))?;
+        if users == 0 {
+            return Ok(());
+        }
+        let machines = if users == 1 { "machine" } else { "machines" };
+        let with = match &found.said {
+            None => "alone, without a list of clusters".to_owned(),
+            Some(said) => format!("with another list of clusters ({})", said.list),
+        };
+        Err(Error::Refused(format!(
+            "etcd cluster {} is used by {users} {machines} {with}, and here the list is {list}: a name could \
+             be held on two clusters; end what uses it first ('navlock daemon stop' on each machine, and \
+             programs that connect by themselves; what has died counts until its lease is over), and begin \
+             all with one list",
+            self.name()
+        )))
+    }
+
+    /// Has it change to our list. In which revision, if nothing else was done meanwhile.
+    pub(super) async fn begin(&self, found: &Found, list: &List) -> Result<Option<i64>, Error> {
+        let base = found.said.as_ref().map_or(0, |said| said.base);
+        let said =
+            Said { is_settled: false, own: self.name().to_owned(), list: list.clone(), base };
+        self.write(found.looked.written, &said).await
+    }
+
+    /// Writes what it says, if that was last written in this revision and nobody uses it. In which revision,
+    /// if so.
+    pub(super) async fn write(&self, written: i64, said: &Said) -> Result<Option<i64>, Error> {
+        let (namespace, patience) = (&self.options.namespace, self.options.call());
+        let list = BucketKeys::list_key(namespace);
+        let nobody = BucketKeys::users(namespace);
+        let text = said.to_string();
+        let done = calls::replace(&self.members, (&list, written), &text, nobody, patience);
+        match done.await {
+            // It may have been done: that is seen when it is looked again.
+            Err(Failure::Unknown(_)) => Ok(None),
+            done => done.map_err(|failure| self.failed(failure)),
+        }
+    }
+}

@@ -1,0 +1,35 @@
+//! The connections of a reach over several clusters, and which of them a name is on.
+
+use std::sync::Arc;
+
+use navlock_core::ResourceName;
+
+use super::{
+    config::{EtcdClusters, place},
+    entry::OneOf,
+};
+use crate::reach::EtcdReach;
+
+#[derive(Debug)]
+pub(super) struct Connections {
+    pub(super) clusters: EtcdClusters,
+    /// Those that names are on, in the order of their names.
+    pub(super) parts: Vec<Connected>,
+}
+
+/// One of them.
+#[derive(Debug)]
+pub(super) struct Connected {
+    pub(super) name: String,
+    pub(super) reach: EtcdReach,
+    pub(super) entry: Arc<OneOf>,
+}
+
+impl Connections {
+    /// On which of them a name is.
+    pub(super) fn part_of(&self, bucket: &str, name: &ResourceName) -> usize {
+        let names: Vec<_> = self.parts.iter().map(|part| &*part.name).collect();
+        // There is one at least.
+        place(&names, bucket, name.as_bytes()).unwrap_or_default()
+    }
+}

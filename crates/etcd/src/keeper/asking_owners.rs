@@ -1,0 +1,80 @@
+//! Asking the owner of a name, which is another connection, to give it up, and how long it is waited for.
+
+use super::{
+    Call, Keeper, Operated,
+    ownership::{AGAIN, PATIENCE},
+};
+use crate::{
+    clock::Uptime,
+    data::{Answer, KeyValue},
+    table::Status,
+    transactions::{Force, Operation, Owning, Wish, ask_owner},
+};
+use std::time::Duration;
+
+impl Keeper {
+    /// Whether a request has found that the name is another's, who may not need it or is to cease to
+    /// grant it. Then that is asked for it, and the request is made again in a moment.
+    pub(super) fn asks_owner(&mut self, of: &Operated, answer: &Answer) -> bool {
+        let (ask, steals) = match &of.operation {
+            Operation::IfAvailable(ask) => (ask, None),
+            Operation::Steal(ask, _) => (ask, Some(Operation::Steal(ask.clone(), Force::Robs))),
+            _ => return false,
+        };
+        let Some(owned) = of.operation.read(of.tries > 0, answer).owner else { return false };
+        if steals.is_none() && Owning::is_for_run(&owned.value) {
+            return false;
+        }
+        let id = self.slots.holder(ask.request);
+        let status = id.map(|id| self.shared.table().status(id));
+        if !matches!(status, Some(Status::Pending(_))) {
+            return false;
+        }
+        let keys = self.buckets.get(&of.bucket).map(|opened| &opened.bucket.keys);
+        let key = keys.and_then(|keys| keys.parse(&owned.key));
+        // Nothing else is done about the name meanwhile, so a connection cannot give up its own. And what
+        // no machine has written is given up by none.
+        let can_be_asked =
+            owned.lease != 0 && key.is_some_and(|key| key.request.owner != self.slots.me());
+        let patience = self.patience_with_owners();
+        let (begun, asked) = (of.asked.unwrap_or_else(Uptime::now), self.note_asked(&owned));
+        // Etcd may not take the mark by which it is asked.
+        let is_late = asked.elapsed() >= patience || begun.elapsed() >= patience;
+        let (operation, delay) = if !can_be_asked || is_late {
+            let Some(robs) = steals else { return false };
+            (robs, Duration::ZERO)
+        } else {
+            if Wish::ToHave.says_more(&owned) {
+                let transaction = ask_owner(&owned, Wish::ToHave);
+                self.calls.push_back(Call::Write { transaction });
+            }
+            // Ever more rarely, of one that does not answer.
+            let rest = patience.saturating_sub(asked.elapsed());
+            (of.operation.clone(), AGAIN.max((begun.elapsed() / 4).min(rest)))
+        };
+        let of = Operated { asked: Some(begun), operation, ..of.clone() };
+        self.calls.push_back(Call::Pause { of, delay });
+        true
+    }
+
+    /// How long it is waited for the owner of a name that was asked for it. Who looks has twice that.
+    pub(super) fn patience_with_owners(&self) -> Duration {
+        self.options.time_to_live.min(PATIENCE) / 2
+    }
+
+    /// Since when it was seen that the owner of a name, which this key says, is asked for it: who asks the next
+    /// time does not wait anew for one that does not answer.
+    pub(super) fn note_asked(&mut self, owned: &KeyValue) -> Uptime {
+        let (made, asked) = self.asked.entry(owned.key.clone()).or_insert((0, Uptime::now()));
+        if *made != owned.made || Wish::of(&owned.value).is_none() {
+            (*made, *asked) = (owned.made, Uptime::now());
+        }
+        *asked
+    }
+
+    /// Forgets owners that were asked so long ago that their leases have ended if they do not answer.
+    pub(super) fn forget_asked(&mut self) {
+        let long = 2 * self.options.time_to_live;
+        self.asked.retain(|_, (_, asked)| asked.elapsed() < long);
+    }
+}

@@ -1,0 +1,114 @@
+//! What etcd shows of a key, and what becomes of the request that goes by it: by what a watch tells, and by what
+//! a list has found.
+
+use super::removed::Left;
+use crate::{
+    keys::Phase,
+    mirror::{Entry, Put},
+    slots::Owner,
+    table::Status,
+    tokens::Grant,
+};
+
+/// What becomes of a key and of its request.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Finding {
+    /// Its request is granted.
+    Granted,
+    /// Its request waits, since this revision.
+    Waits(i64),
+    /// Nobody wants it: it is to be removed. As a lock or as a request alone, or as both.
+    Unwanted(Option<Phase>),
+    /// It is gone, and its request is asked for again.
+    AskAgain,
+    /// It is gone, and it is to be found out why.
+    Gone,
+    /// Nothing.
+    Nothing,
+}
+
+/// An event that a watch tells of a key.
+pub(super) struct Told<'a> {
+    pub(super) phase: Phase,
+    /// What was put; `None` if the key was deleted.
+    pub(super) put: Option<&'a Put>,
+    /// The event is of the revision in which the name became this connection's own.
+    pub(super) is_absorbed: bool,
+    /// The lease of what was put is lost to us, and may not be over yet.
+    pub(super) is_lapsing: bool,
+}
+
+impl Finding {
+    /// Of an event about a key of this owner, whose request stands so.
+    ///
+    /// | key | event | request | finding |
+    /// |---|---|---|---|
+    /// | a request's | put | ended, and not forgotten | unwanted, once its lease is over |
+    /// | | put as a request | held | unwanted as a request |
+    /// | | put as a lock | any other | granted |
+    /// | | put as a request | any other | waits |
+    /// | | deleted | absorbed by an owned name | ask again |
+    /// | | deleted | any other | gone |
+    /// | a stray's, or left by an agent that has come back | put | - | unwanted |
+    /// | another's | any | - | nothing |
+    pub(super) fn of_event(told: &Told<'_>, owner: Owner, status: Status, left: &Left) -> Self {
+        let &Told { phase, put, is_absorbed, is_lapsing } = told;
+        match (owner, put) {
+            (Owner::Request(_), Some(put)) => match (status, phase) {
+                (_, Phase::Owned) => Self::Nothing,
+                // What works under it may not have ended.
+                (Status::Ended, _) if is_lapsing => Self::Nothing,
+                // A late try has made it.
+                (Status::Ended, _) => Self::Unwanted(None),
+                (Status::Held(_), Phase::Queued) => Self::Unwanted(Some(Phase::Queued)),
+                (_, Phase::Held) => Self::Granted,
+                (_, Phase::Queued) => Self::Waits(put.made),
+            },
+            (Owner::Request(_), None) if is_absorbed && phase == Phase::Queued => Self::AskAgain,
+            (Owner::Request(_), None) => Self::Gone,
+            (Owner::Stray, Some(_)) => Self::Unwanted(None),
+            (Owner::Others, Some(put)) if left.covers(put.lease, &put.value) => {
+                Self::Unwanted(None)
+            }
+            (Owner::Stray | Owner::Others | Owner::Past, _) => Self::Nothing,
+        }
+    }
+
+    /// Of a request that stands so, by what a list has found of it at this revision: as a lock, and in the queue.
+    pub(super) fn of_request(
+        status: Status,
+        lock: Option<&Entry>,
+        queued: Option<&Entry>,
+        revision: i64,
+    ) -> Self {
+        match (status, lock, queued) {
+            (Status::Pending(_), Some(_), _) => Self::Granted,
+            (Status::Pending(_), None, Some(queued)) => Self::Waits(queued.made),
+            // Granted and taken again while nobody watched. Had its lease ended, that would be told by whoever
+            // keeps it.
+            (Status::Pending(since), None, None) if since > 0 && since <= revision => Self::Gone,
+            (Status::Held(Grant { made, .. }), None, _) if made <= revision => Self::Gone,
+            _ => Self::Nothing,
+        }
+    }
+
+    /// Of an entry that a list has found, whose request stands so. `is_idle` says that nothing is on its way for
+    /// the name, and `is_held` that the same request has a lock in the list.
+    pub(super) fn of_entry(
+        (phase, entry): (Phase, &Entry),
+        owner: Owner,
+        status: Status,
+        (is_idle, is_held): (bool, bool),
+        left: &Left,
+    ) -> Self {
+        match (owner, status) {
+            (Owner::Request(_), Status::Held(_)) if phase == Phase::Queued && is_held => {
+                Self::Unwanted(Some(Phase::Queued))
+            }
+            (Owner::Request(_), Status::Ended | Status::Absent) if is_idle => Self::Unwanted(None),
+            (Owner::Stray, _) => Self::Unwanted(None),
+            (Owner::Others, _) if left.covers(entry.lease, &entry.value) => Self::Unwanted(None),
+            _ => Self::Nothing,
+        }
+    }
+}

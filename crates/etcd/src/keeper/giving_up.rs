@@ -1,0 +1,236 @@
+//! Giving up a name that is this connection's: what is held of it, and who waits, is written to etcd.
+
+use super::{Keeper, wake};
+use crate::{
+    clock::wall_millis,
+    data::KeyValue,
+    keys::{NameKey, Phase, RequestKey},
+    table::{Leaver, Status},
+    transactions::{Ask, Kept, Leaving, Outcome},
+    values::Value,
+    view::Ownership,
+};
+use navlock_core::Lost;
+use std::time::Duration;
+
+/// For how long a name stays ours that nobody takes any more.
+const IDLE: Duration = Duration::from_secs(10);
+
+impl Keeper {
+    /// Gives up a name that is ours. What is held of it, and who waits, is written to etcd, where all go
+    /// on in their order.
+    pub(super) fn leave(&mut self, bucket: u64, name: &NameKey) {
+        let Ownership::Since(made) = self.own_state(bucket, name) else { return };
+        let Some(lease) = self.good_lease() else { return };
+        let leavers = self.shared.table().leave(&(bucket, name.clone()), &mut self.slots);
+        let (mut kept, mut again, mut wakers) = (Vec::new(), Vec::new(), Vec::new());
+        for (nth, leaver) in leavers.into_iter().enumerate() {
+            let (id, agent, is_lock) = (leaver.id, leaver.agent, leaver.grant.is_some());
+            let slot = leaver.key;
+            // Nor who came after such a one: nobody overtakes.
+            let written = self.kept(nth, leaver, made, lease.id);
+            match written.filter(|_| is_lock || again.is_empty()) {
+                Some(written) => kept.push(written),
+                // Nobody holds what is not written.
+                None if is_lock => {
+                    wakers.extend(self.shared.table().lose(id, Lost::Disconnected));
+                    self.slots.retire(slot, id);
+                }
+                None => again.push((id, agent)),
+            }
+        }
+        wake(wakers);
+        for &(id, _) in &again {
+            if let Some(key) = self.shared.table().keep_back(id) {
+                self.slots.free(key, id, 0);
+            }
+        }
+        self.set_own(bucket, name, Ownership::Leaving(made));
+        let me = self.slots.me();
+        if let Some(opened) = self.buckets.get_mut(&bucket) {
+            opened.bucket.push_again(name, again);
+            opened.bucket.push_leaving(name, made, me, kept);
+        }
+        self.step(bucket, name);
+    }
+
+    /// What is written of a lock or request, of which others have not heard. `None` if its agent has what it has
+    /// under another lease, or none yet: that is asked for by itself.
+    pub(super) fn kept(&self, nth: usize, leaver: Leaver, made: i64, lease: i64) -> Option<Kept> {
+        let Leaver { agent, key, name, mode, grant, place, asked, said, .. } = leaver;
+        let agent = self.agents.get(&agent).filter(|agent| agent.lease_id() == Some(lease))?;
+        let phase = if grant.is_some() { Phase::Held } else { Phase::Queued };
+        // Who had a place before has it again.
+        let (order, place) = place.unwrap_or((made, nth as u64));
+        let order = u64::try_from(order).unwrap_or_default();
+        let name = NameKey::new(&name).is_hash().then_some(name);
+        let value = Value {
+            client_id: agent.client_id,
+            since: wall_millis(),
+            asked,
+            place,
+            mark: grant.map_or(order, |grant| grant.token.get()),
+            info: agent.info().clone(),
+            said,
+            name,
+        };
+        Some(Kept { phase, ask: Ask { request: key, mode, lease, value: value.encode() } })
+    }
+
+    /// What was to be written to give a name up has been, or has come to nothing.
+    pub(super) fn given_up(
+        &mut self,
+        bucket: u64,
+        name: &NameKey,
+        leaving: &Leaving,
+        written: bool,
+        outcomes: &[(RequestKey, Outcome)],
+    ) {
+        let why = |of| {
+            let mirror = self.buckets.get(&bucket).and_then(|opened| opened.bucket.mirror(name));
+            mirror.map_or(Lost::Removed, |mirror| mirror.why_gone(of))
+        };
+        let (mut wakers, mut again) = (Vec::new(), Vec::new());
+        let mut table = self.shared.table();
+        for &(key, outcome) in outcomes {
+            let Some(id) = self.slots.holder(key) else { continue };
+            match (outcome, table.status(id)) {
+                (Outcome::Held(made), Status::Held(_)) => table.settle(id, made),
+                (Outcome::Gone, Status::Held(grant)) => {
+                    wakers.extend(table.lose(id, why(grant.token)));
+                }
+                (Outcome::Gone, Status::Pending(_)) => again.extend(table.wait_again(id, true)),
+                // The others are as any that etcd answers.
+                _ => {}
+            }
+        }
+        drop(table);
+        wake(wakers);
+        self.ask_again(again);
+        self.say_where();
+        // There is more to be written, or it was a stray.
+        let is_over = !written || leaving.is_last;
+        if !is_over || self.own_state(bucket, name) != Ownership::Leaving(leaving.made) {
+            return;
+        }
+        self.set_own(bucket, name, Ownership::No);
+        let rest = self.buckets.get_mut(&bucket).map(|opened| opened.bucket.stop_leaving(name));
+        let gone: Vec<_> =
+            rest.into_iter().flatten().map(|kept| (kept.ask.request, Outcome::Gone)).collect();
+        if !gone.is_empty() {
+            self.given_up(bucket, name, leaving, false, &gone);
+        }
+    }
+
+    /// Others know of locks of which they did not, or these are lost.
+    pub(super) fn say_where(&mut self) {
+        let (news, told) = self.shared.table().say_where();
+        for (outer, tell) in told {
+            tell(outer);
+        }
+        for serial in news {
+            self.say_anew(serial);
+        }
+    }
+
+    /// Whether what is to be written to give a name up is wanted: all of it may be lost by now.
+    pub(super) fn is_leaving(&self, bucket: u64, name: &NameKey, leaving: &Leaving) -> bool {
+        leaving.kept.is_empty() || self.own_state(bucket, name) == Ownership::Leaving(leaving.made)
+    }
+
+    /// Others are to see what is held of a name, and who waits, or it was ours for a run that is over.
+    pub(super) fn give_up(&mut self, bucket: u64, name: &NameKey) {
+        if !matches!(self.own_state(bucket, name), Ownership::Since(_)) {
+            return;
+        }
+        if !self.is_for_run(bucket, name) {
+            self.note_wanted(bucket, name);
+        }
+        self.leave(bucket, name);
+    }
+
+    /// Etcd refuses to have it written. Who waits is told; what is held stays what it is, with the name,
+    /// until it is released: then there is nothing to be written.
+    pub(super) fn not_left(&mut self, bucket: u64, name: &NameKey, leaving: &Leaving) -> Vec<Kept> {
+        let rest = self.buckets.get_mut(&bucket).map(|opened| opened.bucket.stop_leaving(name));
+        let all = leaving.kept.iter().cloned().chain(rest.into_iter().flatten());
+        let (held, waiting): (Vec<_>, Vec<_>) =
+            all.partition(|kept: &Kept| kept.phase == Phase::Held);
+        let held: Vec<_> = held
+            .iter()
+            .filter_map(|kept| Some((kept.ask.request, self.slots.holder(kept.ask.request)?)))
+            .collect();
+        // If its lease was lost meanwhile, all of it was.
+        let is_leaving = self.own_state(bucket, name) == Ownership::Leaving(leaving.made);
+        if let Some(lease) = self.good_lease().filter(|_| is_leaving) {
+            let ids: Vec<_> = held.iter().map(|&(_, id)| id).collect();
+            let of = (bucket, name.clone());
+            self.shared.table().stay(&of, leaving.made, lease, &ids);
+            self.set_own(bucket, name, Ownership::Since(leaving.made));
+            for (key, id) in held {
+                self.slots.retire(key, id);
+            }
+        }
+        waiting
+    }
+
+    /// Removes a key that says that a name is ours, of which we do not know: a late try has made it.
+    pub(super) fn disown(&mut self, bucket: u64, name: &NameKey, made: i64, lease: i64) {
+        if self.lapsing.contains_key(&lease) {
+            return;
+        }
+        let me = self.slots.me();
+        if let Some(opened) = self.buckets.get_mut(&bucket) {
+            opened.bucket.push_leaving(name, made, me, Vec::new());
+        }
+    }
+
+    /// Others are to see what is held of a name, and who waits: a list has shown this key, by which it is ours.
+    pub(super) fn show(&mut self, bucket: u64, name: &NameKey, owned: &KeyValue) {
+        if self.own_state(bucket, name) == Ownership::No {
+            self.disown(bucket, name, owned.made, owned.lease);
+            self.step(bucket, name);
+        } else {
+            self.note_shown(bucket, name);
+            self.leave(bucket, name);
+        }
+    }
+
+    /// Gives up names that nobody takes any more, and those of which no more can be granted.
+    pub(super) fn check_owned(&mut self) {
+        let mut over = Vec::new();
+        let table = self.shared.table();
+        for (&bucket, opened) in &mut self.buckets {
+            for (name, view) in &mut opened.bucket.views {
+                let Ownership::Since(_) = view.own else { continue };
+                let Some(usage) = table.usage(&(bucket, name.clone())) else { continue };
+                let is_idle = view.idle_since(usage.granted).elapsed() >= IDLE && !usage.is_used;
+                if is_idle && usage.granted == 0 {
+                    // It was of no use that it is ours.
+                    view.note_wanted();
+                }
+                if is_idle || usage.is_over() {
+                    over.push((bucket, name.clone()));
+                }
+            }
+        }
+        drop(table);
+        for (bucket, name) in over {
+            if !self.is_adrift(bucket, &name) {
+                self.leave(bucket, &name);
+            }
+        }
+    }
+
+    /// Gives up all names that are ours.
+    pub(super) fn leave_all(&mut self) {
+        let mut all = Vec::new();
+        for (&bucket, opened) in &self.buckets {
+            let owned = opened.bucket.views.iter().filter(|(_, view)| view.own != Ownership::No);
+            all.extend(owned.map(|(name, _)| (bucket, name.clone())));
+        }
+        for (bucket, name) in all {
+            self.leave(bucket, &name);
+        }
+    }
+}

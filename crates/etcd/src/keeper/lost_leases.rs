@@ -1,0 +1,143 @@
+//! What becomes of all that stood under a lease which is lost.
+
+use super::{
+    AgentSerial, Call, Keeper,
+    agent::{Agent, Under},
+    lease_states::{Lapsing, OwnLease},
+    wake,
+};
+use crate::{
+    LOGS,
+    bucket::Todo,
+    clock::Uptime,
+    ended::Ended,
+    keys::{NameKey, Phase},
+    values::Value,
+};
+use navlock_core::Lost;
+
+impl Keeper {
+    /// All that is under a lease is lost. Whose it was get another lease when they ask for something;
+    /// what they wait for is asked for again, in the order in which it was.
+    pub(super) fn lose_lease(&mut self, id: i64, how: Lost) {
+        if !self.leases.contains_key(&id) {
+            return;
+        }
+        // First, since it is known by the lease what that is.
+        self.lose_names_under(id, how);
+        let Some(lease) = self.leases.remove(&id) else { return };
+        self.gone.retain(|gone| gone.lease != id);
+        let is_own = self.own == OwnLease::There(id);
+        if is_own {
+            self.own = OwnLease::None;
+            self.slots.forget_spent();
+            // Who has come while it was in doubt waits for the next one, which is to be asked for.
+            for serial in self.agents_with(|under| under == Under::Coming) {
+                if let Some(agent) = self.agents.get_mut(&serial) {
+                    agent.under = Under::Nothing;
+                }
+            }
+        }
+        let waits_on = self.options.waits_through_outages;
+        let (mut wakers, mut again) = (Vec::new(), Vec::new());
+        let agents = self.agents_with(|under| under == Under::Lease(id));
+        let left = if is_own { Vec::new() } else { self.had_under(id, &agents) };
+        for &serial in &agents {
+            let Some(agent) = self.agents.get_mut(&serial) else { continue };
+            agent.under = Under::Nothing;
+            let mut table = self.shared.table();
+            let (woken, asked) = table.lose_agent(serial, agent.id, how, waits_on);
+            wakers.extend(woken);
+            again.extend(asked.into_iter().map(|again| (serial, again)));
+        }
+        if !agents.is_empty() {
+            tracing::warn!(
+                target: LOGS,
+                lease = id,
+                ?how,
+                agents = agents.len(),
+                asks_again = again.len(),
+                "what is held under a lease is lost, if something is"
+            );
+        }
+        wake(wakers);
+        // What is on its way under their keys, or is there, is nobody's from here on.
+        self.ask_again(again);
+        self.calls.push_back(Call::LetGo { lease: id });
+        let is_held = |&(phase, ..): &(Phase, _, _, _)| phase == Phase::Held;
+        let (held, waits): (Vec<_>, Vec<_>) = left.into_iter().partition(is_held);
+        let bare = |(_, bucket, name, ended)| (bucket, name, ended);
+        let expires = match how {
+            // Others may have been granted all of it before.
+            Lost::Reset => Uptime::now(),
+            _ => self.options.term(lease.renewal).expires,
+        };
+        // Others may have come back to it, and lost it again.
+        let lapsing = self.lapsing.entry(id).or_insert(Lapsing { expires, is_own, held: vec![] });
+        lapsing.expires = lapsing.expires.max(expires);
+        lapsing.held.extend(held.into_iter().map(bare));
+        // Nobody works under what waits.
+        self.remove_all(waits.into_iter().map(bare));
+        self.check_lapsing();
+        self.step_buckets();
+        for serial in agents {
+            self.need_lease_to_wait(serial);
+        }
+    }
+
+    pub(super) fn remove_all(&mut self, all: impl IntoIterator<Item = (u64, NameKey, Ended)>) {
+        for (bucket, name, ended) in all {
+            if let Some(opened) = self.buckets.get_mut(&bucket) {
+                opened.bucket.push(name, Todo::Remove(ended, None));
+            }
+        }
+    }
+
+    /// Ends what is left of leases that are over for others as well: where etcd has come back, nobody
+    /// needs to wait until it finds that. One that was another connection's is not ours to end: agents
+    /// that have not come back may hold under it still.
+    pub(super) fn check_lapsing(&mut self) {
+        let now = Uptime::now();
+        let mut over: Vec<i64> = self.lapsing.keys().copied().collect();
+        over.retain(|id| self.lapsing[id].expires <= now);
+        over.sort_unstable();
+        for id in over {
+            let Some(Lapsing { is_own, held, .. }) = self.lapsing.remove(&id) else { continue };
+            if is_own {
+                self.revoke(id);
+            }
+            self.remove_all(held);
+        }
+    }
+
+    /// What these agents have under a lease, as far as it is known: how, where and what.
+    pub(super) fn had_under(
+        &self,
+        lease: i64,
+        agents: &[AgentSerial],
+    ) -> Vec<(Phase, u64, NameKey, Ended)> {
+        let of =
+            |serial| self.agents.get(serial).map(|agent: &Agent| (agent.bucket, agent.client_id));
+        let whose: Vec<_> = agents.iter().filter_map(of).collect();
+        let mut buckets: Vec<u64> = whose.iter().map(|&(bucket, _)| bucket).collect();
+        buckets.sort_unstable();
+        buckets.dedup();
+        let mut found = Vec::new();
+        for bucket in buckets {
+            let Some(opened) = self.buckets.get(&bucket) else { continue };
+            for (name, phase, entry) in opened.bucket.entries() {
+                let is_theirs =
+                    Value::client_id(&entry.value).is_some_and(|id| whose.contains(&(bucket, id)));
+                if entry.lease == lease && is_theirs {
+                    found.push((phase, bucket, name.clone(), entry.ended()));
+                }
+            }
+        }
+        found.sort_by_key(|(phase, bucket, _, ended)| {
+            (*bucket, ended.request, *phase == Phase::Queued)
+        });
+        // What is held and waits as well was put there by a late try.
+        found.dedup_by_key(|(_, bucket, _, ended)| (*bucket, ended.request));
+        found
+    }
+}

@@ -1,0 +1,149 @@
+//! Calls on their way, and what the etcd in memory makes of them.
+
+use super::*;
+use crate::{
+    clock::Uptime,
+    keeper::{Call, Done, Message},
+    lease::{LeaseEvent, LeaseName, Renewal},
+    mirror::Event,
+    watch::Watched,
+};
+
+impl World {
+    /// Takes the calls that machines have to make.
+    pub(super) fn collect(&mut self) {
+        for nth in 0..self.machines.len() {
+            while let Some(call) = self.machines[nth].keeper.next_call() {
+                match call {
+                    Call::Watch { watch, prefix, from, .. } => {
+                        let log = &self.etcd.log;
+                        let is_told =
+                            |from: i64| log.iter().position(|events| events[0].revision >= from);
+                        let heard = from.and_then(is_told).unwrap_or(log.len());
+                        let watching = Watching { prefix, heard };
+                        self.machines[nth].watches.insert(watch, watching);
+                        if from.is_none() {
+                            self.begin_watch(nth, watch);
+                        }
+                    }
+                    Call::Unwatch { watch } => {
+                        self.machines[nth].watches.remove(&watch);
+                    }
+                    Call::Keep { lease, time_to_live: Some(_), .. } => {
+                        self.machines[nth].kept.push(lease);
+                    }
+                    Call::LetGo { lease } => {
+                        let machine = &mut self.machines[nth];
+                        machine.revoked.retain(|&revoked| revoked != lease);
+                        // Nor does it begin to keep it.
+                        machine.flights.retain(|flight| match flight {
+                            Flight::Out(Call::Keep { lease: of, .. }) => *of != lease,
+                            _ => true,
+                        });
+                        if let Some(at) = machine.kept.iter().position(|&kept| kept == lease) {
+                            machine.kept.remove(at);
+                            // It lasts until then at least.
+                            let cut = machine.cut.as_mut().map(|cut| &mut cut.leases);
+                            cut.unwrap_or(&mut self.unkept).push(lease);
+                        }
+                    }
+                    call => {
+                        self.machines[nth].check_call(&call);
+                        self.machines[nth].flights.push(Flight::Out(call));
+                    }
+                }
+            }
+            self.machines[nth].take_recalled();
+        }
+    }
+
+    /// A machine hears what its watch tells next.
+    pub(super) fn hear(&mut self, nth: usize, at: usize) {
+        let machine = &mut self.machines[nth];
+        let Some((&watch, watching)) = machine.watches.iter_mut().nth(at) else { return };
+        let Some((at, events)) = watching.rest(&self.etcd).next() else { return };
+        let events: Vec<Event> = events.into_iter().cloned().collect();
+        watching.heard = at + 1;
+        machine.watched(watch, Watched::Events(events));
+    }
+
+    pub(super) fn begin_watch(&mut self, nth: usize, watch: u64) {
+        let machine = &mut self.machines[nth];
+        if let Some(watching) = machine.watches.get_mut(&watch) {
+            watching.heard = self.etcd.log.len();
+            machine.watched(watch, Watched::Up);
+        }
+    }
+
+    pub(super) fn execute(&mut self, nth: usize, at: usize) {
+        let machine = &mut self.machines[nth];
+        let sent = Uptime::now_at(machine.now);
+        let renewal = Renewal { sent, time_to_live: TIME_TO_LIVE };
+        let done = match machine.flights.remove(at) {
+            Flight::Late(transaction) => {
+                let _ = self.etcd.transact(&transaction);
+                return;
+            }
+            Flight::Back(_) => return,
+            Flight::Out(call) => match call {
+                Call::Operate { of, transaction } => {
+                    Done::Operated(of, self.etcd.transact(&transaction))
+                }
+                Call::Pause { of, .. } => {
+                    if of.asked.is_some() {
+                        self.looked = self.etcd.revision;
+                    }
+                    Done::Paused(of)
+                }
+                Call::List { of, known, prefix, .. } => {
+                    Done::Listed(of, known, Ok(self.etcd.list(&prefix)))
+                }
+                Call::Lease { .. } => {
+                    let lease = LeaseName { cluster: 1, id: self.etcd.grant_lease() };
+                    Done::Leased(Ok((lease, renewal)))
+                }
+                Call::Revoke { lease } => {
+                    self.unkept.retain(|&unkept| unkept != lease);
+                    self.etcd.end_lease(lease);
+                    return;
+                }
+                Call::LookUnder { lease, why } => {
+                    Done::Under(lease, why, Ok(self.etcd.under(lease)))
+                }
+                Call::Write { transaction } => {
+                    let _ = self.etcd.transact(&transaction);
+                    return;
+                }
+                Call::Adopt { of, transaction } => {
+                    Done::Adopted(of, self.etcd.transact(&transaction))
+                }
+                Call::Describe { of, transaction } => {
+                    let _ = self.etcd.transact(&transaction);
+                    Done::Described(of)
+                }
+                Call::Keep { lease, .. } => {
+                    let word = if self.etcd.leases.contains(&lease) {
+                        self.unkept.retain(|&unkept| unkept != lease);
+                        if let Some(cut) = &mut machine.cut {
+                            cut.leases.retain(|&kept| kept != lease);
+                        }
+                        if !machine.kept.contains(&lease) {
+                            machine.kept.push(lease);
+                        }
+                        LeaseEvent::Renewed(renewal)
+                    } else {
+                        LeaseEvent::Gone
+                    };
+                    machine.within(|keeper| keeper.hear(Message::Lease { lease, word }));
+                    return;
+                }
+                _ => return,
+            },
+        };
+        match done {
+            Done::Operated(..) => machine.flights.push(Flight::Back(done)),
+            // FAST: what else comes back can as well be thought to be asked for later.
+            done => machine.within(|keeper| keeper.done(done)),
+        }
+    }
+}

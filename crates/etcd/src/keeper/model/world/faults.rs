@@ -1,0 +1,88 @@
+//! What goes wrong.
+
+use super::*;
+use crate::keeper::model::world::machine::name;
+use crate::{
+    keeper::{Call, Message},
+    table::Status,
+};
+use navlock_core::host::Claim;
+use tokio::sync::oneshot;
+
+impl World {
+    /// Cuts a machine off, for nearly as long as its leases last.
+    pub(super) fn cut(&mut self, nth: usize) {
+        self.faults.cuts -= 1;
+        self.trouble(nth);
+        let machine = &mut self.machines[nth];
+        let working = machine.holds();
+        machine.now += TIME_TO_LIVE.saturating_sub(REST);
+        let leases = std::mem::take(&mut machine.kept);
+        machine.cut = Some(Cut { leases, working });
+    }
+
+    pub(super) fn break_watches(&mut self, nth: usize) {
+        let watches: Vec<u64> = self.machines[nth].watches.keys().copied().collect();
+        for watch in watches {
+            self.begin_watch(nth, watch);
+        }
+    }
+
+    /// The process is killed. Another one goes on for its client, who knows what it has seen.
+    pub(super) fn kill(&mut self, nth: usize) {
+        self.faults.kills -= 1;
+        let old = &mut self.machines[nth];
+        self.unkept.append(&mut old.kept);
+        self.unkept.extend(old.cut.take().into_iter().flat_map(|cut| cut.leases));
+        let late = old.flights.drain(..).filter_map(|flight| match flight {
+            Flight::Out(Call::Operate { transaction, .. }) | Flight::Late(transaction) => {
+                Some(Flight::Late(transaction))
+            }
+            _ => None,
+        });
+        let late: Vec<Flight> = late.collect();
+        let clients: Vec<_> = old.agents.iter().map(|modelled| modelled.client).collect();
+        let (script, acted) = (old.script.clone(), old.acted);
+        let mut claims: Vec<Vec<Claim>> = clients.iter().map(|_| Vec::new()).collect();
+        let mut claimed: Vec<Vec<usize>> = clients.iter().map(|_| Vec::new()).collect();
+        let mut requests = Vec::new();
+        for (number, asked) in std::mem::take(&mut old.requests).into_iter().enumerate() {
+            let status = asked.id.map(|id| old.status(id));
+            let token = match status {
+                Some((Status::Held(grant), false)) => Some(Some(grant.token)),
+                Some((Status::Pending(_), _)) => Some(None),
+                _ => None,
+            };
+            if let Some(token) = token.filter(|_| !asked.ended) {
+                let name = name(asked.name);
+                let claim = Claim { name, kind: asked.kind, token, since: asked.since };
+                claims[asked.agent].push(claim);
+                claimed[asked.agent].push(number);
+            }
+            requests.push(Asked { id: None, ..asked });
+        }
+        let now = old.now;
+        // Who had nothing has nothing to lose.
+        let had = claims.iter().enumerate().filter(|(_, claims)| !claims.is_empty());
+        self.troubled.extend(had.map(|(agent, _)| (nth, agent)));
+        let mut new = self.machine(&clients, script);
+        new.now = now;
+        for (agent, (claims, claimed)) in claims.into_iter().zip(claimed).enumerate() {
+            let (answer, answered) = oneshot::channel();
+            let modelled = &mut new.agents[agent];
+            (modelled.claimed, modelled.recall) = (claimed, Some(answered));
+            let serial = modelled.serial;
+            new.within(|keeper| keeper.hear(Message::Recall { serial, claims, answer }));
+        }
+        new.acted = acted;
+        new.flights = late;
+        new.requests = requests;
+        self.machines[nth] = new;
+    }
+
+    /// All agents of a machine may lose what they have.
+    pub(super) fn trouble(&mut self, nth: usize) {
+        let agents = 0..self.machines[nth].agents.len();
+        self.troubled.extend(agents.map(|agent| (nth, agent)));
+    }
+}

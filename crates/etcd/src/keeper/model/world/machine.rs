@@ -1,0 +1,245 @@
+//! What a machine does, and what it says that it holds.
+
+use super::super::etcd::steals;
+use super::super::script::Act;
+use super::*;
+use crate::{
+    clock::{self, Uptime},
+    failure::Failure,
+    keeper::{Call, Done, Keeper, Message},
+    keys::NameKey,
+    lease::{LeaseEvent, Renewal},
+    table::{Ending, Here, Status, Terminated},
+    view::UNUSED,
+    watch::Watched,
+};
+use navlock_core::{AgentInfo, ClientId, Mode, ResourceName, host::RequestKind};
+use navlock_engine::{FencingToken, RequestId};
+use std::{task::Waker, time::Duration};
+use tokio::sync::oneshot;
+
+impl Machine {
+    pub(super) fn within<T>(&mut self, act: impl FnOnce(&mut Keeper) -> T) -> T {
+        clock::set::to(self.now);
+        act(&mut self.keeper)
+    }
+
+    /// It owns names once it has taken them.
+    pub(super) fn own_names(&mut self) {
+        self.keeper.options.taken = 1;
+        let views =
+            self.keeper.buckets.values_mut().flat_map(|opened| opened.bucket.views.values_mut());
+        views.for_each(|view| view.owned_after(1));
+    }
+
+    pub(super) fn watched(&mut self, watch: u64, watched: Watched) {
+        self.within(|keeper| keeper.hear(Message::Watched { watch, watched }));
+    }
+
+    /// Which agents have what they have under this lease, by number.
+    pub(super) fn agents_under(&self, lease: i64) -> Vec<usize> {
+        let is_under = |modelled: &ModelAgent| {
+            let agent = self.keeper.agents.get(&modelled.serial);
+            agent.is_some_and(|agent| agent.lease_id() == Some(lease))
+        };
+        (0..self.agents.len()).filter(|&nth| is_under(&self.agents[nth])).collect()
+    }
+
+    pub(super) fn status(&self, id: RequestId) -> (Status, bool) {
+        clock::set::to(self.now);
+        let mut table = self.shared.table();
+        let is_over = table.state(id).is_some_and(|(_, is_over)| is_over);
+        (table.status(id), is_over)
+    }
+
+    pub(super) fn may_act(&self) -> bool {
+        let is_recalling = self.agents.iter().any(|modelled| modelled.recall.is_some());
+        match self.script.get(self.acted) {
+            Some(_) => !is_recalling,
+            None => false,
+        }
+    }
+
+    pub(super) fn act(&mut self) {
+        let act = self.script[self.acted];
+        self.acted += 1;
+        match act {
+            Act::Request(name, kind) | Act::RequestBy(_, name, kind) => {
+                let agent = act.agent();
+                self.now += Duration::from_nanos(1);
+                let since = u64::try_from(self.now.as_nanos()).expect("it has just begun");
+                let id = self.request(agent, name, kind);
+                // An agent that has ended asks for nothing.
+                let ended = id.is_none();
+                self.requests.push(Asked { agent, name, kind, since, id, ended });
+            }
+            Act::Finish(number) => {
+                let asked = &mut self.requests[number];
+                asked.ended = true;
+                let id = asked.id;
+                self.finish(id);
+            }
+            Act::Describe(agent) => {
+                let serial = self.agents[agent].serial;
+                let mut info = AgentInfo::default();
+                info.pid = u32::try_from(self.acted).expect("few");
+                self.within(|keeper| keeper.hear(Message::Describe { serial, info }));
+            }
+            Act::Close => self.within(|keeper| keeper.hear(Message::CloseBucket { bucket: 0 })),
+            Act::OpenElsewhere => {
+                let mut table = self.shared.table();
+                let bucket = table.open_bucket("c");
+                let (agent, serial) = table.open_agent(bucket);
+                drop(table);
+                let client_id = ClientId::from_bytes([0xFF; 16]);
+                let open = Message::OpenAgent { bucket, serial, agent, client_id };
+                self.within(|keeper| {
+                    keeper.hear(Message::OpenBucket { bucket, name: "c".to_owned() });
+                    keeper.hear(open);
+                });
+            }
+            Act::End(agent) => {
+                for asked in self.requests.iter_mut().filter(|asked| asked.agent == agent) {
+                    asked.ended = true;
+                }
+                let ModelAgent { agent, serial, .. } = self.agents[agent];
+                clock::set::to(self.now);
+                let Terminated { ended, over, .. } = self.shared.table().terminate(agent);
+                self.within(|keeper| keeper.hear(Message::EndAgent { serial, ended }));
+                self.leave(over);
+            }
+        }
+    }
+
+    pub(super) fn finish(&mut self, id: Option<RequestId>) {
+        let Some(id) = id else { return };
+        clock::set::to(self.now);
+        let ending = self.shared.table().finish(id);
+        let Some(Ending { finished, over, .. }) = ending else { return };
+        if let Some(finished) = finished {
+            self.within(|keeper| keeper.hear(Message::Finish { id, finished }));
+        }
+        self.leave(over);
+    }
+
+    /// Names were its for a run that is over.
+    fn leave(&mut self, over: impl IntoIterator<Item = (u64, NameKey)>) {
+        for (bucket, name) in over {
+            self.within(|keeper| keeper.hear(Message::Leave { bucket, name }));
+        }
+    }
+
+    pub(super) fn request(
+        &mut self,
+        agent: usize,
+        of: &str,
+        kind: RequestKind,
+    ) -> Option<RequestId> {
+        clock::set::to(self.now);
+        let agent = self.agents[agent].agent;
+        let made = self.shared.table().request(agent, &name(of), kind, Waker::noop());
+        let (id, serial) = made.ok()?;
+        let name = name(of);
+        // As a caller does.
+        let here = self.shared.table().take_here(id);
+        match here {
+            Some(Here::Answered { .. } | Here::Waits { is_known: true }) => return Some(id),
+            Some(Here::Waits { is_known: false }) | None => {}
+        }
+        self.within(|keeper| keeper.hear(Message::Request { bucket: 0, serial, id, name }));
+        Some(id)
+    }
+
+    /// A call that was not answered.
+    pub(super) fn fail(&mut self, at: usize) {
+        if let Flight::Out(Call::Operate { of, .. }) = self.flights.remove(at) {
+            let failure = Err(Failure::Unknown("lost".to_owned()));
+            self.within(|keeper| keeper.done(Done::Operated(of, failure)));
+        }
+    }
+
+    /// Goes on with what was recalled; asks anew for what was not.
+    pub(super) fn take_recalled(&mut self) {
+        for modelled in &mut self.agents {
+            let Some(Ok(tickets)) = modelled.recall.as_mut().map(oneshot::Receiver::try_recv)
+            else {
+                continue;
+            };
+            modelled.recall = None;
+            for (number, ticket) in std::mem::take(&mut modelled.claimed).into_iter().zip(tickets) {
+                self.requests[number].id = ticket.map(|ticket| ticket.id);
+            }
+        }
+    }
+
+    /// The requests that it would say it holds, by number, and the tokens of their locks.
+    pub(super) fn holds(&self) -> Vec<(usize, FencingToken)> {
+        let holds = |nth: usize| {
+            let Asked { id, ended, .. } = self.requests[nth];
+            match self.status(id.filter(|_| !ended)?) {
+                (Status::Held(grant), false) => Some((nth, grant.token)),
+                _ => None,
+            }
+        };
+        (0..self.requests.len()).filter_map(holds).collect()
+    }
+
+    /// What it would say that it holds, and under what something works still, each with its token.
+    pub(super) fn believes(&self) -> Vec<(&'static str, Mode, FencingToken)> {
+        let working = self.cut.iter().flat_map(|cut| &cut.working);
+        let working = working.copied().filter(|&(nth, _)| !self.requests[nth].ended);
+        let all = working.chain(self.holds()).map(|(nth, token)| {
+            let asked = &self.requests[nth];
+            (asked.name, asked.kind.mode(), token)
+        });
+        all.collect()
+    }
+
+    /// What must hold of a call that it is about to make: whoever is robbed is so for somebody.
+    pub(super) fn check_call(&self, call: &Call) {
+        let Call::Operate { of, transaction } = call else { return };
+        if !steals(transaction) {
+            return;
+        }
+        let thieves = of.operation.own();
+        let thieves = thieves.iter().filter_map(|key| self.keeper.slots.holder(*key));
+        for thief in thieves {
+            let asked = self.requests.iter().find(|asked| asked.id == Some(thief));
+            assert!(asked.is_none_or(|asked| !asked.ended), "{asked:?} has ended, and steals");
+        }
+    }
+
+    /// It does nothing until it has forgotten the names that it does not use.
+    pub(super) fn pause(&mut self) {
+        for _ in 0..2 {
+            self.now += UNUSED + Duration::from_secs(1);
+            self.renew_all();
+            self.within(Keeper::tick);
+        }
+    }
+
+    /// It looks after itself, after longer than it goes without any of its looks. What it keeps is
+    /// renewed meanwhile.
+    pub(super) fn tick(&mut self) {
+        for _ in 0..3 {
+            self.now += TIME_TO_LIVE / 2;
+            self.renew_all();
+        }
+        if !self.keeper.is_idle() {
+            self.within(Keeper::tick);
+        }
+    }
+
+    /// Etcd has renewed the leases that it keeps.
+    fn renew_all(&mut self) {
+        let renewal = Renewal { sent: Uptime::now_at(self.now), time_to_live: TIME_TO_LIVE };
+        for lease in self.kept.clone() {
+            let word = LeaseEvent::Renewed(renewal);
+            self.within(|keeper| keeper.hear(Message::Lease { lease, word }));
+        }
+    }
+}
+
+pub(super) fn name(name: &str) -> ResourceName {
+    ResourceName::try_from(name).expect("it is no reserved one")
+}

@@ -1,0 +1,195 @@
+//! What must hold after each step, and at the end.
+
+use super::super::etcd::order;
+use super::*;
+use crate::keeper::model::world::machine::name;
+use crate::{
+    failure::place_removed,
+    keys::{LockKey, NameKey, Phase},
+    mirror::Put,
+    table::{HeldHere, State, Status},
+    tokens::{Grant, revision},
+    transactions::Owning,
+};
+use navlock_core::{Lost, Mode, host::RequestKind};
+use std::collections::BTreeMap;
+
+impl World {
+    /// What there is of a request stands under the lease of its agent: it ends with what else that has.
+    ///
+    /// What says whose a name is belongs to no request: it is the machine's, and stands under the lease that
+    /// this had when it asked for it. That may be another than its agents have by now, since they have lost
+    /// theirs or go on with what they had before. It keeps others away and gives nobody anything: who holds the
+    /// name because of it has to be under its lease, and so ends with it.
+    pub(super) fn check_leases(&self) {
+        let entries = self.etcd.entries();
+        for machine in &self.machines {
+            let table = machine.shared.table();
+            let lease_of = |serial| machine.keeper.agents.get(&serial)?.lease_id();
+            for (_, name, request, _, serial) in table.alive() {
+                let Some(lease) = lease_of(serial) else { continue };
+                let is_its = |key: &LockKey| {
+                    key.phase != Phase::Owned && key.name == *name && key.request == request
+                };
+                for (key, put) in entries.iter().filter(|(key, _)| is_its(key)) {
+                    assert_eq!(
+                        put.lease, lease,
+                        "{key:?} stands under another lease than its agent's"
+                    );
+                }
+            }
+            let me = machine.keeper.slots.me();
+            for HeldHere { name, made, lease, agent } in table.held_here() {
+                assert_eq!(lease_of(agent), Some(lease), "{name:?} is held under another lease");
+                let is_its = |(key, put): &&(LockKey, Put)| {
+                    let is_ours = key.phase == Phase::Owned && key.request.owner == me;
+                    is_ours && key.name == name && put.made == made
+                };
+                for (key, put) in entries.iter().filter(is_its) {
+                    assert_eq!(put.lease, lease, "{key:?} outlives who holds by it, or they it");
+                }
+            }
+        }
+    }
+
+    /// Each token is given once.
+    pub(super) fn note_tokens(&mut self) {
+        for (nth, machine) in self.machines.iter().enumerate() {
+            for (number, asked) in machine.requests.iter().enumerate() {
+                let Some((Status::Held(grant), _)) = asked.id.map(|id| machine.status(id)) else {
+                    continue;
+                };
+                let token = grant.token;
+                let whose = (nth, number);
+                let is_its = *self.tokens.entry(token.get()).or_insert(whose) == whose;
+                assert!(is_its || asked.kind.mode() == Mode::Shared, "a token is given twice");
+            }
+        }
+    }
+
+    /// What must hold at any time.
+    pub(super) fn check(&self) {
+        self.check_leases();
+        for (nth, machine) in self.machines.iter().enumerate() {
+            if !self.has_thief {
+                for asked in &machine.requests {
+                    let has_ended = !asked.ended
+                        && asked.id.is_some_and(|id| machine.status(id).0 == Status::Ended);
+                    let is_wait = matches!(asked.kind, RequestKind::Wait(_));
+                    let troubled = self.troubled.contains(&(nth, asked.agent));
+                    assert!(!has_ended || !is_wait || troubled, "{asked:?} is lost for nothing");
+                    let mut table = machine.shared.table();
+                    let state = asked.id.and_then(|id| Some(table.state(id)?.0));
+                    let is_stolen = matches!(state, Some(State::Lost(Lost::Stolen)));
+                    assert!(!is_stolen || self.has_overlap, "{asked:?} is said to be stolen");
+                    let is_removed = match state {
+                        Some(State::Failed(error)) => *error == place_removed(),
+                        Some(State::Lost(how)) => *how == Lost::Removed,
+                        _ => false,
+                    };
+                    assert!(!is_removed || self.has_overlap, "{asked:?} is said to be removed");
+                }
+            }
+            // Of those that wait in one queue, the tokens grow in the order of the requests.
+            let mut last = BTreeMap::new();
+            for asked in &machine.requests {
+                let Some((Status::Held(grant), _)) = asked.id.map(|id| machine.status(id)) else {
+                    continue;
+                };
+                if matches!(asked.kind, RequestKind::Wait(_)) {
+                    let before = last.insert((asked.name, asked.agent), grant.token);
+                    assert!(before.is_none_or(|before| before <= grant.token), "tokens go back");
+                }
+            }
+        }
+        if self.has_overlap {
+            return;
+        }
+        let mut believed: Vec<(&str, Mode)> = Vec::new();
+        for machine in &self.machines {
+            for (name, mode, token) in machine.believes() {
+                // Who was robbed hears of that later, and may grant a name until then of which it was.
+                let is_robbed = self.etcd.robbed.contains(&revision(token));
+                if is_robbed || self.etcd.stolen.contains(&token) {
+                    continue;
+                }
+                let excludes = |&(other, held): &(&str, Mode)| {
+                    other == name && (mode, held) != (Mode::Shared, Mode::Shared)
+                };
+                assert!(!believed.iter().any(excludes), "two believe that they hold {name}");
+                believed.push((name, mode));
+            }
+        }
+    }
+
+    /// What must hold when nothing is left to happen.
+    pub(in crate::keeper::model) fn check_end(&mut self) {
+        let (mut faults, robbed) = (self.all_faults, &self.etcd.robbed);
+        let is_sound = faults.each().into_iter().all(|fault| *fault == 0);
+        assert!(!is_sound || robbed.is_empty(), "{robbed:?} could have been asked for");
+        let (owned, entries): (Vec<_>, Vec<_>) =
+            self.etcd.entries().into_iter().partition(|(key, _)| key.phase == Phase::Owned);
+        let mut known = 0;
+        for (key, _) in &owned {
+            let whose = |machine: &&Machine| machine.keeper.slots.me() == key.request.owner;
+            let usage = self
+                .machines
+                .iter()
+                .find(whose)
+                .and_then(|machine| machine.shared.table().usage(&(0, key.name.clone())));
+            assert!(usage.is_some_and(|usage| usage.is_held), "{key:?} is kept for nothing");
+        }
+        for machine in &mut self.machines {
+            for number in 0..machine.requests.len() {
+                let Asked { agent, name: of, kind, id, ended, .. } = &machine.requests[number];
+                let client = machine.agents[*agent].client;
+                let (of, kind, Some(id), false) = (*of, *kind, *id, *ended) else { continue };
+                let (status, is_over) = machine.status(id);
+                let phase = match status {
+                    Status::Held(_) if !is_over => Phase::Held,
+                    Status::Pending(_) => Phase::Queued,
+                    _ => continue,
+                };
+                if machine.shared.table().is_here(id) {
+                    let me = machine.keeper.slots.me();
+                    let is_its = |(key, _): &(LockKey, _)| {
+                        key.name == NameKey::new(&name(of)) && key.request.owner == me
+                    };
+                    assert!(owned.iter().any(is_its), "{of}: {status:?} is not its machine's");
+                    continue;
+                }
+                let is_it = |(key, put): &&(LockKey, Put)| {
+                    let value = crate::values::Value::decode(&put.value).expect("it is ours");
+                    let held = match status {
+                        Status::Held(held) => Grant::marked(put.made, value.mark) == held,
+                        _ => true,
+                    };
+                    key.name == NameKey::new(&name(of))
+                        && key.phase == phase
+                        && key.mode == kind.mode()
+                        && value.client_id == client
+                        && held
+                };
+                assert!(entries.iter().any(|entry| is_it(&entry)), "{of}: {status:?} is not there");
+                known += 1;
+            }
+        }
+        assert_eq!(entries.len(), known, "there is what nobody has asked for: {entries:?}");
+        // Whoever can be granted is.
+        for (key, put) in entries.iter().filter(|(key, _)| key.phase == Phase::Queued) {
+            let others = || entries.iter().filter(|(other, _)| other.name == key.name);
+            let is_first = others()
+                .filter(|(other, _)| other.phase == Phase::Queued)
+                .all(|(_, other)| order(put) <= order(other));
+            let mut held = others().filter(|(other, _)| other.phase == Phase::Held);
+            let waits = match key.mode {
+                Mode::Exclusive => held.next().is_some(),
+                Mode::Shared => held.any(|(other, _)| other.mode == Mode::Exclusive),
+            };
+            // Who holds it as one of a run is known to its machine alone.
+            let has_run =
+                owned.iter().any(|(of, put)| of.name == key.name && Owning::is_for_run(&put.value));
+            assert!(!is_first || waits || has_run, "nobody has granted {key:?}");
+        }
+    }
+}

@@ -1,0 +1,173 @@
+//! What is gone that was ours, and what stands there that is nobody's: why, and what that means for the rest.
+
+use super::{AgentSerial, Keeper, agent::Agent, pending_lists::Gone, wake};
+use crate::{
+    bucket::Todo,
+    clock::Uptime,
+    failure::place_removed,
+    keys::{LockKey, NameKey, Phase, RequestKey},
+    mirror::{Entry, Mirror},
+    slots::Owner,
+    table::{Again, State, Status, Table},
+    values::Value,
+};
+use navlock_core::{ClientId, Lost};
+use navlock_engine::RequestId;
+use std::{collections::HashSet, task::Waker};
+
+/// Tells whose it is that somebody has removed it.
+pub(super) fn tell_removed(table: &mut Table, id: RequestId) -> Vec<Waker> {
+    match table.status(id) {
+        Status::Held(_) => table.lose(id, Lost::Removed),
+        _ => table.answer(id, State::Failed(place_removed())).into_iter().collect(),
+    }
+}
+
+/// What is to be done because something of ours is gone.
+pub(super) struct Fallout {
+    /// What is to be asked for again, and of which agents.
+    pub(super) again: Vec<(AgentSerial, Again)>,
+    /// Leases that may have ended.
+    pub(super) doubted: Vec<i64>,
+    /// What is told when that is known.
+    pub(super) held_back: Vec<Gone>,
+}
+
+impl Keeper {
+    /// What of ours is gone that nobody here has ended: why, and what that means for the rest.
+    ///
+    /// The end of a lease is told by each name's watch, one after the other. So what was all that a
+    /// name had under a lease is judged only when etcd has said whether it keeps that.
+    pub(super) fn judge_gone(
+        &self,
+        bucket: u64,
+        name: &NameKey,
+        table: &mut Table,
+        wakers: &mut Vec<Waker>,
+        gone: Vec<(LockKey, RequestId, i64)>,
+        thefts: &[i64],
+    ) -> Fallout {
+        let mut doubted = Vec::new();
+        let (mut removed, mut again) = (Vec::new(), Vec::new());
+        for (key, id, revision) in gone {
+            match (key.phase, table.status(id)) {
+                (Phase::Held, Status::Held(_)) if thefts.contains(&revision) => {
+                    wakers.extend(table.lose(id, Lost::Stolen));
+                }
+                // Not a request when it became a lock, which was told with it.
+                (Phase::Held, Status::Held(_)) | (Phase::Queued, Status::Pending(_)) => {
+                    removed.push((id, revision));
+                }
+                _ => {}
+            }
+        }
+        let lease_of = |table: &mut Table, id| {
+            let serial = table.agent_of(id)?;
+            self.agents.get(&serial).and_then(Agent::lease_id)
+        };
+        let is_free_of =
+            |mirror: &Mirror, lease| mirror.entries().all(|(_, entry)| entry.lease != lease);
+        let here = self.buckets.get(&bucket).and_then(|opened| opened.bucket.mirror(name));
+        let is_all_here = |lease| here.is_none_or(|mirror| is_free_of(mirror, lease));
+        let is_all = |lease| {
+            let mut views = self.buckets.values().flat_map(|opened| opened.bucket.views.values());
+            views.all(|view| is_free_of(&view.mirror, lease))
+        };
+        let mut held_back = Vec::new();
+        for &(id, revision) in &removed {
+            let Some(lease) = lease_of(table, id) else { continue };
+            let is_last = is_all_here(lease);
+            if is_last && is_all(lease) {
+                // Who waits asks again, whatever it was; then it is seen.
+                let waits_on = self.options.waits_through_outages;
+                if let Some(asked) = table.wait_again(id, waits_on) {
+                    again.push(asked);
+                    continue;
+                }
+            }
+            if is_last && self.leases.contains_key(&lease) {
+                let (name, since) = (name.clone(), Uptime::now());
+                held_back.push(Gone { lease, name, id, revision, since });
+            } else {
+                wakers.extend(tell_removed(table, id));
+            }
+            // It may be its lease that has gone, if this was all there was under it.
+            if !doubted.contains(&lease) {
+                doubted.push(lease);
+            }
+        }
+        Fallout { again, doubted, held_back }
+    }
+
+    /// Etcd kept a lease at this moment: what had gone from under it before was removed by somebody.
+    pub(super) fn judge_held_back(&mut self, lease: i64, kept: Uptime) {
+        let is_due = |gone: &Gone| gone.lease == lease && gone.since <= kept;
+        let (due, rest) = std::mem::take(&mut self.gone).into_iter().partition::<Vec<_>, _>(is_due);
+        self.gone = rest;
+        let mut wakers = Vec::new();
+        let mut table = self.shared.table();
+        for Gone { id, revision, .. } in due {
+            // It may be there again, by a late try.
+            let is_gone = match table.status(id) {
+                Status::Held(grant) => grant.made <= revision,
+                Status::Pending(since) => since <= revision,
+                Status::Ended | Status::Absent => false,
+            };
+            if is_gone {
+                wakers.extend(tell_removed(&mut table, id));
+            }
+        }
+        drop(table);
+        wake(wakers);
+    }
+
+    /// Does what is to be done because of it.
+    pub(super) fn settle_gone(&mut self, Fallout { again, doubted, held_back }: Fallout) {
+        self.gone.extend(held_back);
+        self.ask_again(again);
+        for lease in doubted {
+            self.look_after(lease);
+        }
+    }
+
+    /// Removes what a try that was given up has made after all, after its request was over.
+    pub(super) fn remove_late(&mut self, bucket: u64, name: &NameKey, key: RequestKey, over: i64) {
+        if self.slots.owner(key, i64::MAX) != Owner::Stray {
+            return;
+        }
+        let Some(opened) = self.buckets.get_mut(&bucket) else { return };
+        let late = |&(_, entry): &(_, &Entry)| entry.request == key && entry.made > over;
+        let mut entries = opened.bucket.mirror(name).into_iter().flat_map(Mirror::entries);
+        if let Some(ended) = entries.find(late).map(|(_, entry)| entry.ended()) {
+            drop(entries);
+            opened.bucket.push(name.clone(), Todo::Remove(ended, None));
+        }
+    }
+}
+
+/// What agents of ours may have left behind that had it through another connection: under which
+/// leases, and whose.
+pub(super) struct Left {
+    leases: Vec<i64>,
+    agents: HashSet<ClientId>,
+}
+
+impl Left {
+    /// Whether this is of them. What they go on with is ours by now.
+    pub(super) fn covers(&self, lease: i64, value: &[u8]) -> bool {
+        let is_theirs = |client_id| self.agents.contains(&client_id);
+        self.leases.contains(&lease) && Value::client_id(value).is_some_and(is_theirs)
+    }
+}
+
+impl Keeper {
+    pub(super) fn left(&self) -> Left {
+        let leases: Vec<i64> =
+            self.leases.keys().copied().filter(|&id| self.is_recalled(id)).collect();
+        if leases.is_empty() {
+            return Left { leases, agents: HashSet::new() };
+        }
+        let recalled = self.agents.values().filter(|agent| agent.is_recalled);
+        Left { leases, agents: recalled.map(|agent| agent.client_id).collect() }
+    }
+}

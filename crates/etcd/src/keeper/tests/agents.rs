@@ -1,0 +1,132 @@
+//! What agents have under leases of others, and what they say of themselves.
+
+use super::*;
+
+#[test]
+fn a_lease_of_others_that_cannot_be_renewed_in_time_is_not_ended() {
+    let mut machine = Machine::new();
+    let comes = machine.agent(1);
+    let mut answered = machine.recall(comes, "comes");
+    let (ours, theirs) = (lock("comes", 1), lock("comes later", 2));
+    let calls = machine.listed(&[ours.clone(), theirs.clone()]);
+    let is_asked = |call: &Call| matches!(call, Call::Keep { lease: LEASE, .. });
+    assert!(calls.iter().any(is_asked), "{calls:?}");
+    let tickets = answered.try_recv().unwrap();
+    let ticket = tickets[0].expect("it is there");
+    // Etcd is away: longer than who speaks for the agents lets them wait.
+    let mut calls = Vec::new();
+    for _ in 0..60 {
+        machine.pass(Duration::from_millis(200));
+        calls.extend(machine.calls());
+    }
+    assert_eq!(machine.shared.table().status(ticket.id), Status::Ended);
+    let is_let_go = |call: &Call| matches!(call, Call::LetGo { lease: LEASE });
+    assert!(calls.iter().any(is_let_go), "{calls:?}");
+    // Who has not come back yet holds under it, and its renewal may last for longer.
+    let ends = |call: &Call| matches!(call, Call::Revoke { lease: LEASE });
+    assert!(!calls.iter().any(ends), "{calls:?}");
+    // Nor what is held under it by those who have: what works there has not ended yet.
+    assert_eq!(deleted(&calls), [] as [&[u8]; 0]);
+    // It comes in time.
+    let late = machine.agent(2);
+    let mut answered = machine.recall(late, "comes later");
+    machine.listed(&[theirs]);
+    assert!(answered.try_recv().unwrap()[0].is_some());
+    let mut calls = Vec::new();
+    while !deleted(&calls).contains(&ours.key) {
+        assert!(machine.now < Duration::from_secs(1000) + 2 * TIME_TO_LIVE, "{calls:?}");
+        machine.pass(Duration::from_millis(200));
+        calls.extend(machine.calls());
+    }
+    assert!(machine.now >= Duration::from_secs(1000) + TIME_TO_LIVE * 9 / 10);
+    assert!(!calls.iter().any(ends), "{calls:?}");
+}
+
+/// How often it is to be written what agents say of themselves.
+fn descriptions(calls: &[Call]) -> usize {
+    calls.iter().filter(|call| matches!(call, Call::Describe { .. })).count()
+}
+
+#[test]
+fn what_an_agent_says_of_itself_is_written_once_at_a_time_and_ever_more_rarely() {
+    let mut machine = Machine::new();
+    let serial = machine.agent(1);
+    let mut answered = machine.recall(serial, "db");
+    machine.listed(&[lock("db", 1)]);
+    answered.try_recv().unwrap()[0].expect("it is there");
+    let mut info = AgentInfo::default();
+    info.pid = 1;
+    // Etcd goes on renewing the lease.
+    let live = |machine: &mut Machine| {
+        let sent = Uptime::now_at(machine.now);
+        let word = LeaseEvent::Renewed(Renewal { sent, time_to_live: TIME_TO_LIVE });
+        machine.keeper.hear(Message::Lease { lease: LEASE, word });
+    };
+    live(&mut machine);
+    machine.keeper.hear(Message::Describe { serial, info });
+    // It is on its way for a minute.
+    let mut count = 0;
+    for _ in 0..300 {
+        machine.pass(Duration::from_millis(200));
+        live(&mut machine);
+        count += descriptions(&machine.calls());
+    }
+    assert_eq!(count, 1);
+    // Each is answered at once, and the watch shows none of it.
+    machine.keeper.done(Done::Described(serial));
+    let mut count = 0;
+    for _ in 0..300 {
+        machine.pass(Duration::from_millis(200));
+        live(&mut machine);
+        let written = descriptions(&machine.calls());
+        (0..written).for_each(|_| machine.keeper.done(Done::Described(serial)));
+        count += written;
+    }
+    assert!((5..=16).contains(&count), "{count} in a minute");
+}
+
+#[test]
+fn what_is_being_removed_because_nobody_came_back_is_not_given_to_who_comes_then() {
+    let mut machine = Machine::new();
+    let comes = machine.agent(1);
+    let mut answered = machine.recall(comes, "comes");
+    let (ours, theirs) = (lock("comes", 1), lock("stays away", 2));
+    machine.listed(&[ours.clone(), theirs.clone()]);
+    assert!(answered.try_recv().unwrap()[0].is_some());
+    let under = || Done::Under(LEASE, Why::Sweep, Ok(vec![ours.key.clone(), theirs.key.clone()]));
+    machine.keeper.done(under());
+    assert_eq!(deleted(&machine.calls()), [&*theirs.key]);
+    // It is on its way, and the mirror shows it still.
+    let late = machine.agent(2);
+    let mut answered = machine.recall(late, "stays away");
+    let calls = machine.listed(&[ours.clone(), theirs.clone()]);
+    assert_eq!(answered.try_recv().unwrap(), [None]);
+    assert!(!deleted(&calls).contains(&ours.key));
+    // If that has come to nothing it is removed at the next look.
+    machine.keeper.done(under());
+    assert_eq!(deleted(&machine.calls()), [&*theirs.key]);
+}
+
+#[test]
+fn who_does_not_wait_for_what_it_recalls_takes_nothing_from_others() {
+    let mut machine = Machine::new();
+    let (gives_up, other) = (machine.agent(1), machine.agent(2));
+    drop(machine.recall(gives_up, "db"));
+    let ours = lock("db", 1);
+    assert_eq!(deleted(&machine.listed(std::slice::from_ref(&ours)))[0], ours.key);
+    // It asks for something else, as another agent does.
+    let asked = [machine.request(other, "a"), machine.request(gives_up, "b")];
+    let is_lease = |call: &Call| matches!(call, Call::Lease { .. });
+    assert!(machine.calls().iter().any(is_lease));
+    let renewal = Renewal { sent: Uptime::now(), time_to_live: TIME_TO_LIVE };
+    machine.keeper.done(Done::Leased(Ok((LeaseName { cluster: 1, id: 9 }, renewal))));
+    let again = machine.request(gives_up, "c");
+    let calls = machine.calls();
+    let goes = |call: &Call| matches!(call, Call::LetGo { .. } | Call::Revoke { .. });
+    assert!(!calls.iter().any(goes), "{calls:?}");
+    let writes = calls.iter().filter(|call| matches!(call, Call::Operate { .. })).count();
+    assert_eq!(writes, asked.len() + 1, "{again:?}: {calls:?}");
+    // What it gave up is forgotten.
+    let ended = machine.shared.table().terminate(machine.keeper.agents[&gives_up].id).ended;
+    assert_eq!(ended.len(), 2);
+}

@@ -1,0 +1,381 @@
+//! Names that are the connection's own.
+
+use super::views::watched;
+use super::*;
+
+#[test]
+fn a_name_that_is_ones_own_is_listed_now_and_then_though_nobody_of_its_waits() {
+    let (mut machine, agent) = owner();
+    machine.take_own(agent);
+    machine.calls();
+    machine.pass(Duration::from_secs(16));
+    assert_eq!(watched(&machine.calls()), (vec![], 0, 1));
+}
+
+#[test]
+fn what_a_watch_tells_late_of_a_name_that_was_ones_own_does_not_make_it_so_again() {
+    let (mut machine, agent) = owner();
+    machine.leave();
+    machine.answered(7);
+    // The watch is behind all the while. As others have wanted it, the name is taken more often first.
+    let (held, _) = machine.take(agent, "db", 8);
+    machine.release(held, 9);
+    let (held, _) = machine.take(agent, "db", 10);
+    let finished = machine.shared.table().finish(held).and_then(|ending| ending.finished);
+    machine.keeper.hear(Message::Finish { id: held, finished: finished.unwrap() });
+    let calls = machine.calls();
+    let asks = |call: &Call| match call {
+        Call::Operate { of, .. } => matches!(of.operation, Operation::Own(..)),
+        _ => false,
+    };
+    assert!(calls.iter().any(asks), "{calls:?}");
+    machine.hear_of(6, &[(1, Phase::Held, None), (1, Phase::Owned, Some(6))]);
+    assert_eq!(machine.usage(), None);
+}
+
+#[test]
+fn who_has_just_come_when_a_name_is_given_up_gets_its_turn_and_nobody_overtakes_it() {
+    let (mut machine, agent) = owner();
+    let held = machine.take_own(agent);
+    // The thread has not heard of that agent yet.
+    let (late, serial) = machine.shared.table().open_agent(0);
+    let (first, _) = machine.call(late, RequestKind::Wait(Mode::Exclusive));
+    let (second, _) = machine.call(agent, RequestKind::Wait(Mode::Exclusive));
+    machine.leave();
+    machine.answered(7);
+    assert!(matches!(machine.shared.table().status(held), Status::Held(_)));
+    let client_id = ClientId::from_bytes([2; 16]);
+    machine.keeper.hear(Message::OpenAgent { bucket: 0, serial, agent: late, client_id });
+    machine.keeper.hear(Message::Request { bucket: 0, serial, id: first, name: of("db") });
+    let calls = machine.calls();
+    let asks = calls.iter().find_map(|call| match call {
+        Call::Operate { of, .. } => Some(of.operation.own()),
+        _ => None,
+    });
+    let asked: Vec<_> =
+        asks.unwrap_or_default().iter().map(|key| machine.keeper.slots.holder(*key)).collect();
+    assert_eq!(asked, [Some(first), Some(second)]);
+}
+
+#[test]
+fn what_is_given_up_says_when_it_was_asked_for() {
+    let (mut machine, agent) = owner();
+    let since = u64::try_from(machine.now.as_nanos()).unwrap();
+    machine.take_own(agent);
+    machine.pass(Duration::from_secs(1));
+    machine.leave();
+    let calls = machine.calls();
+    let written = calls.iter().flat_map(|call| match call {
+        Call::Operate { transaction, .. } => &*transaction.then,
+        _ => &[],
+    });
+    let written: Vec<_> = written
+        .filter_map(|step| match step {
+            Step::Put { value, .. } => Value::decode(value).map(|value| value.asked),
+            _ => None,
+        })
+        .collect();
+    assert_eq!(written, [since]);
+}
+
+#[test]
+fn what_is_stolen_after_the_end_of_its_lease_was_lost_with_that() {
+    let (mut machine, agent) = owner();
+    let held = machine.take_own(agent);
+    machine.now += TIME_TO_LIVE;
+    clock::set::to(machine.now);
+    machine.hear_of(7, &[(1, Phase::Held, None), (1, Phase::Owned, Some(6))]);
+    machine.hear_of(8, &[(1, Phase::Owned, None), (3, Phase::Held, Some(8))]);
+    assert_eq!(machine.lost(held), Some(Lost::Disconnected));
+}
+
+#[test]
+fn a_thief_finds_those_robbed_whom_only_its_own_machine_knows() {
+    let (mut machine, agent) = owner();
+    let held = machine.take_own(agent);
+    let name = (0, NameKey::new(&of("db")));
+    // It is not certain any more that the name is its own: so the thief asks etcd.
+    machine.shared.table().close(&name);
+    let (thief, serial) = machine.call(agent, RequestKind::Steal);
+    machine.keeper.hear(Message::Request { bucket: 0, serial, id: thief, name: of("db") });
+    let owned = BucketKeys::new("n", "b").name(&name.1).owned(1);
+    for call in machine.calls() {
+        let Call::Operate { of, .. } = call else { continue };
+        let results = vec![StepResult::Deleted(vec![owned.clone()])];
+        let answer = Answer { revision: 7, cluster: 1, succeeded: true, results };
+        machine.keeper.done(Done::Operated(of, Ok(answer)));
+    }
+    assert!(matches!(machine.shared.table().status(thief), Status::Held(_)));
+    assert_eq!(machine.lost(held), Some(Lost::Stolen));
+}
+
+#[test]
+fn an_owner_is_waited_for_from_when_it_is_seen_to_be_asked() {
+    let mut machine = Machine::new();
+    let value = ownership::owning(2, LEASE, 0, "").value;
+    let key = BucketKeys::new("n", "b").name(&NameKey::new(&of("db"))).owned(2);
+    let seen = |made, mark| {
+        let value = Value::marked(&value, mark);
+        KeyValue { key: key.clone(), value, made, written: made, lease: LEASE }
+    };
+    let mut asked = |made, mark| {
+        machine.now += Duration::from_secs(3);
+        clock::set::to(machine.now);
+        machine.keeper.note_asked(&seen(made, mark)).elapsed()
+    };
+    assert_eq!(asked(5, 0), Duration::ZERO);
+    assert_eq!(asked(5, 0), Duration::ZERO, "nobody has asked it");
+    assert_eq!(asked(5, 1), Duration::from_secs(3));
+    assert_eq!(asked(5, 2), Duration::from_secs(6));
+    assert_eq!(asked(9, 1), Duration::ZERO, "it is its own since then only");
+}
+
+#[test]
+fn a_name_of_which_no_more_can_be_granted_is_given_up_for_who_asks_next() {
+    for kind in [RequestKind::Wait(Mode::Exclusive), RequestKind::IfAvailable(Mode::Exclusive)] {
+        let (mut machine, agent) = owner();
+        machine.calls();
+        machine.shared.table().close(&(0, NameKey::new(&of("db"))));
+        let mut table = machine.shared.table();
+        let (id, serial) = table.request(agent, &of("db"), kind, std::task::Waker::noop()).unwrap();
+        let here = table.take_here(id);
+        drop(table);
+        assert!(
+            matches!(here, None | Some(crate::table::Here::Waits { is_known: false })),
+            "the thread is not told of it"
+        );
+        machine.keeper.hear(Message::Request { bucket: 0, serial, id, name: of("db") });
+        let gives_up = |call: &Call| match call {
+            Call::Operate { of, .. } => matches!(of.operation, Operation::Leave(_)),
+            _ => false,
+        };
+        assert!(machine.calls().iter().any(gives_up), "{kind:?}");
+    }
+}
+
+#[test]
+fn who_looks_is_answered_though_a_name_was_lost_with_a_lease_that_is_not_over_for_others() {
+    let (mut machine, agent) = owner();
+    machine.take_own(agent);
+    machine.calls();
+    machine.keeper.hear(Message::Lease { lease: OWN, word: LeaseEvent::Gone });
+    let value = ownership::owning(1, OWN, 0, "").value;
+    let key = BucketKeys::new("n", "b").name(&NameKey::new(&of("db"))).owned(1);
+    let owned = KeyValue { key, value, made: 6, written: 6, lease: OWN };
+    let list = |machine: &mut Machine| {
+        for call in machine.calls() {
+            let Call::List { of, known, .. } = call else { continue };
+            let found = vec![owned.clone()];
+            let listing = Listing { revision: 6, cluster: 1, found, left_out: 0 };
+            machine.keeper.done(Done::Listed(of, known, Ok(listing)));
+        }
+    };
+    list(&mut machine);
+    assert!(machine.keeper.lapsing.contains_key(&OWN));
+    let (answer, mut answered) = oneshot::channel();
+    machine.keeper.hear(Message::Query { bucket: 0, name: None, most: 10, asks: true, answer });
+    list(&mut machine);
+    let seen = answered.try_recv().expect("it is answered").unwrap();
+    // What works under it may not have ended.
+    assert_eq!(seen.held.len(), 1);
+    assert_eq!(seen.held[0].inspected.fencing_token, Some(token(6)));
+}
+
+#[test]
+fn a_name_that_could_not_be_given_up_before_its_lease_was_lost_is_not_kept_under_the_next() {
+    let (mut machine, agent) = owner();
+    let held = machine.take_own(agent);
+    machine.leave();
+    let leaves = |call: Call| match call {
+        Call::Operate { of, .. } if matches!(of.operation, Operation::Leave(_)) => Some(of),
+        _ => None,
+    };
+    let given_up = machine.calls().into_iter().find_map(leaves).expect("it is to be written");
+    for _ in 0..2 {
+        machine.keeper.hear(Message::Lease { lease: OWN, word: LeaseEvent::Gone });
+    }
+    assert_eq!(machine.lost(held), Some(Lost::Disconnected));
+    let next = machine.agent(2);
+    machine.request(next, "another");
+    let (lease, sent) = (LeaseName { cluster: 1, id: OWN + 1 }, Uptime::now_at(machine.now));
+    machine.keeper.done(Done::Leased(Ok((lease, Renewal { sent, time_to_live: TIME_TO_LIVE }))));
+    let refused = Failure::Refused(navlock_core::Error::Refused("too large".to_owned()));
+    machine.keeper.done(Done::Operated(given_up, Err(refused)));
+    assert_eq!(machine.usage(), None);
+}
+
+#[test]
+fn what_waited_for_a_name_of_a_connection_that_is_gone_can_be_finished() {
+    let (mut machine, agent) = owner();
+    let held = machine.take_own(agent);
+    let (waits, _) = machine.call(agent, RequestKind::Wait(Mode::Exclusive));
+    let mut table = machine.shared.table();
+    table.orphan();
+    table.finish(waits);
+    table.finish(held);
+    assert_eq!(table.status(held), Status::Absent);
+}
+
+/// Releases this lock, with which the name is to be its own: what etcd is to be asked for that.
+fn owning_by(machine: &mut Machine, held: RequestId) -> Operated {
+    let finished = machine.shared.table().finish(held).and_then(|ending| ending.finished);
+    machine.keeper.hear(Message::Finish { id: held, finished: finished.unwrap() });
+    let owns = |call: Call| match call {
+        Call::Operate { of, .. } if matches!(of.operation, Operation::Own(..)) => Some(of),
+        _ => None,
+    };
+    machine.calls().into_iter().find_map(owns).expect("it is to be its own")
+}
+
+/// Whether something is asked for anew if a try to own a name is not answered, and the next one finds this
+/// of the lock.
+fn asks_anew_if_the_next_try_finds(lock: Option<i64>) -> bool {
+    let mut machine = Machine::new();
+    machine.keeper.options.taken = 1;
+    let (agent, _) = machine.open_agent(1);
+    let (held, _) = machine.take(agent, "db", 5);
+    let serial = machine.shared.table().agent(agent).unwrap();
+    machine.request(serial, "db");
+    for call in machine.calls() {
+        let Call::Operate { of, .. } = call else { continue };
+        let results = vec![StepResult::Done];
+        let answer = Answer { revision: 6, cluster: 1, succeeded: false, results };
+        machine.keeper.done(Done::Operated(of, Ok(answer)));
+    }
+    let own = owning_by(&mut machine, held);
+    machine.keeper.done(Done::Operated(own, Err(Failure::Unknown("lost".to_owned()))));
+    let mut calls = machine.calls();
+    let Some(Call::Pause { of, .. }) = calls.pop() else { panic!("{calls:?}") };
+    machine.keeper.done(Done::Paused(of));
+    let mut calls = machine.calls();
+    let Some(Call::Operate { of, .. }) = calls.pop() else { panic!("{calls:?}") };
+    let results = vec![StepResult::Got(lock), StepResult::Done, StepResult::Got(None)];
+    let answer = Answer { revision: 8, cluster: 1, succeeded: false, results };
+    machine.keeper.done(Done::Operated(of, Ok(answer)));
+    let asks = |call: &Call| match call {
+        Call::Operate { of, .. } => matches!(of.operation, Operation::Request(_)),
+        _ => false,
+    };
+    machine.calls().iter().any(asks)
+}
+
+#[test]
+fn who_waits_keeps_its_place_if_a_try_to_own_the_name_was_not_done() {
+    assert!(asks_anew_if_the_next_try_finds(None), "all that waited may be gone");
+    assert!(!asks_anew_if_the_next_try_finds(Some(5)));
+}
+
+#[test]
+fn a_name_whose_key_was_removed_is_not_said_to_be_stolen_once_somebody_else_has_it() {
+    let (mut machine, agent) = owner();
+    let held = machine.take_own(agent);
+    machine.hear_of(6, &[(1, Phase::Held, None), (1, Phase::Owned, Some(6))]);
+    machine.hear_of(7, &[(1, Phase::Owned, None)]);
+    machine.hear_of(8, &[(3, Phase::Held, Some(8))]);
+    assert_eq!(machine.lost(held), None);
+    machine.pass(Duration::from_secs(1));
+    machine.pass(Duration::from_secs(1));
+    assert_eq!(machine.lost(held), Some(Lost::Removed));
+}
+
+#[test]
+fn a_name_whose_key_was_removed_is_looked_after_once() {
+    let (mut machine, agent) = owner();
+    machine.take_own(agent);
+    machine.hear_of(6, &[(1, Phase::Held, None), (1, Phase::Owned, Some(6))]);
+    machine.calls();
+    machine.hear_of(7, &[(1, Phase::Owned, None)]);
+    let is_kept = |call: &Call| matches!(call, Call::Keep { lease: OWN, .. });
+    assert!(machine.calls().iter().any(is_kept));
+    // It would be kept anew with each, and never be renewed.
+    for revision in 8..12 {
+        machine.hear_of(revision, &[(3, Phase::Queued, Some(revision))]);
+        let calls = machine.calls();
+        assert!(!calls.iter().any(is_kept), "{calls:?}");
+    }
+}
+
+#[test]
+fn a_name_that_is_ones_own_again_is_not_lost_for_what_became_of_it_before() {
+    let (mut machine, agent) = owner();
+    machine.hear_of(6, &[(1, Phase::Held, None), (1, Phase::Owned, Some(6))]);
+    machine.hear_of(7, &[(1, Phase::Owned, None)]);
+    // It is not known yet whether the lease is kept.
+    machine.leave();
+    machine.answered(8);
+    let mut revision = 9;
+    while machine.usage().is_none() {
+        assert!(revision < 30, "it is never its own again");
+        let (held, _) = machine.take(agent, "db", revision);
+        machine.hear_of(revision, &[(1, Phase::Held, Some(revision))]);
+        machine.release(held, revision + 1);
+        if machine.usage().is_none() {
+            machine.hear_of(revision + 1, &[(1, Phase::Held, None)]);
+        }
+        revision += 2;
+    }
+    let held = machine.take_own(agent);
+    machine.pass(Duration::from_secs(1));
+    machine.pass(Duration::from_secs(1));
+    assert_eq!(machine.lost(held), None);
+    assert!(machine.usage().is_some());
+}
+
+#[test]
+fn a_name_of_which_somebody_has_lost_a_lock_that_only_its_owner_knew_stays_until_its_lease_ends() {
+    let mut machine = Machine::new();
+    let comes = machine.agent(1);
+    let (answer, mut answered) = oneshot::channel();
+    let kind = RequestKind::Wait(Mode::Exclusive);
+    let claim = |name: &str, token| Claim { name: of(name), kind, token: Some(token), since: 0 };
+    let claims = vec![
+        claim("db", crate::tokens::counted(MADE, 1)),
+        claim("written", crate::tokens::token(MADE)),
+    ];
+    machine.keeper.hear(Message::Recall { serial: comes, claims, answer });
+    machine.listed(&[]);
+    assert_eq!(answered.try_recv().expect("it is answered"), [None, None]);
+    let spared = machine.keeper.not_gone_on_with();
+    let owned = |name: &str| BucketKeys::new("n", "b").name(&NameKey::new(&of(name))).owned(2);
+    let is_spared = |name: &str| spared.iter().any(|begin| owned(name).starts_with(begin));
+    assert!(is_spared("db") && !is_spared("written") && !is_spared("other"), "{spared:?}");
+}
+
+#[test]
+fn who_is_late_to_come_back_to_what_only_an_owner_knew_leaves_it_until_its_lease_ends() {
+    let mut machine = Machine::new();
+    let comes = machine.agent(1);
+    let (answer, mut answered) = oneshot::channel();
+    let kind = RequestKind::Wait(Mode::Exclusive);
+    let token = Some(crate::tokens::counted(MADE, 1));
+    let claim = Claim { name: of("db"), kind, token, since: 0 };
+    machine.keeper.hear(Message::Recall { serial: comes, claims: vec![claim], answer });
+    // Etcd does not answer.
+    for _ in 0..60 {
+        machine.pass(Duration::from_millis(200));
+    }
+    assert_eq!(answered.try_recv().expect("it is answered"), [None]);
+    assert_eq!(machine.keeper.not_gone_on_with().len(), 1);
+}
+
+#[test]
+fn a_name_that_becomes_ones_own_while_the_connection_ends_is_given_up() {
+    let mut machine = Machine::new();
+    machine.keeper.options.taken = 1;
+    let (agent, _) = machine.open_agent(1);
+    let (held, _) = machine.take(agent, "db", 5);
+    let finished = machine.shared.table().finish(held).and_then(|ending| ending.finished);
+    machine.keeper.hear(Message::Finish { id: held, finished: finished.unwrap() });
+    let mut owning = machine.calls().into_iter().filter_map(|call| match call {
+        Call::Operate { of, .. } => Some(of),
+        _ => None,
+    });
+    let owning = owning.next().expect("it is to be its own");
+    machine.keeper.quit();
+    let (revision, results) = (6, Vec::new());
+    let answer = Answer { revision, cluster: 1, succeeded: true, results };
+    machine.keeper.done(Done::Operated(owning, Ok(answer)));
+    let key = BucketKeys::new("n", "b").name(&NameKey::new(&of("db"))).owned(1);
+    assert_eq!(deleted(&machine.calls()), [key]);
+    assert!(machine.usage().is_none(), "it is its own still");
+}

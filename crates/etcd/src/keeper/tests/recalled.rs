@@ -1,0 +1,82 @@
+//! Who comes back to what only an owner knew.
+
+use super::*;
+
+/// Somebody who comes back to what only an owner knew, which is to be written now: the adoption, the
+/// transaction, and where the answer is heard.
+fn adoption() -> (Machine, u64, Transaction, oneshot::Receiver<Vec<Option<Ticket>>>) {
+    let mut machine = Machine::new();
+    let comes = machine.agent(1);
+    let (answer, answered) = oneshot::channel();
+    let kind = RequestKind::Wait(Mode::Exclusive);
+    let token = Some(crate::tokens::counted(MADE, 1));
+    let claim = Claim { name: of("db"), kind, token, since: 0 };
+    machine.keeper.hear(Message::Recall { serial: comes, claims: vec![claim], answer });
+    let mut adopted = adoptions(machine.listed(&[owned_by_another()]));
+    let (of, transaction) = adopted.pop().expect("it is adopted");
+    (machine, of, transaction, answered)
+}
+
+/// What is to be written for those who come back.
+fn adoptions(calls: Vec<Call>) -> Vec<(u64, Transaction)> {
+    let adopts = |call: Call| match call {
+        Call::Adopt { of, transaction } => Some((of, transaction)),
+        _ => None,
+    };
+    calls.into_iter().filter_map(adopts).collect()
+}
+
+#[test]
+fn who_comes_back_to_what_only_an_owner_knew_finds_it_though_a_list_fails() {
+    let (mut machine, adoption, transaction, mut answered) = adoption();
+    let [Step::Within(within)] = &*transaction.then else { panic!("{transaction:?}") };
+    let Step::Put { key, value, lease } = within.then[0].clone() else { panic!("{within:?}") };
+    let revision = MADE + 5;
+    let within = Answer { revision, cluster: 1, succeeded: true, results: Vec::new() };
+    let results = vec![StepResult::Within(within)];
+    let answer = Answer { revision, cluster: 1, succeeded: true, results };
+    machine.keeper.done(Done::Adopted(adoption, Ok(answer)));
+    for call in machine.calls() {
+        let Call::List { of, known, .. } = call else { continue };
+        let failure = Failure::Unknown("lost".to_owned());
+        machine.keeper.done(Done::Listed(of, known, Err(failure)));
+    }
+    machine.pass(Duration::from_millis(200));
+    let lock = KeyValue { key, value, made: revision, written: revision, lease };
+    for call in machine.calls() {
+        let Call::List { of, known, .. } = call else { continue };
+        let listing = Listing { revision, cluster: 1, found: vec![lock.clone()], left_out: 0 };
+        machine.keeper.done(Done::Listed(of, known, Ok(listing)));
+    }
+    assert!(answered.try_recv().expect("it is answered")[0].is_some());
+}
+
+#[test]
+fn what_is_to_be_written_for_who_comes_back_is_tried_again_in_a_moment() {
+    let (mut machine, adoption, _, mut answered) = adoption();
+    let lost = || Err(Failure::Unknown("lost".to_owned()));
+    machine.keeper.done(Done::Adopted(adoption, lost()));
+    assert!(adoptions(machine.listed(&[owned_by_another()])).is_empty(), "at once");
+    machine.pass(Duration::from_millis(200));
+    let again = adoptions(machine.listed(&[owned_by_another()]));
+    assert_eq!(again.len(), 1);
+    assert_eq!(answered.try_recv(), Err(oneshot::error::TryRecvError::Empty));
+}
+
+#[test]
+fn what_cannot_be_written_for_who_comes_back_is_lost() {
+    let (mut machine, adoption, _, mut answered) = adoption();
+    let within = Answer { revision: 9, cluster: 1, succeeded: false, results: Vec::new() };
+    let results = vec![StepResult::Within(within)];
+    let answer = Answer { revision: 9, cluster: 1, succeeded: true, results };
+    machine.keeper.done(Done::Adopted(adoption, Ok(answer)));
+    for call in machine.calls() {
+        assert!(!matches!(call, Call::Adopt { .. }));
+        let Call::List { of, known, .. } = call else { continue };
+        let found = vec![owned_by_another()];
+        let listing = Listing { revision: 9, cluster: 1, found, left_out: 0 };
+        machine.keeper.done(Done::Listed(of, known, Ok(listing)));
+    }
+    assert!(adoptions(machine.calls()).is_empty());
+    assert_eq!(answered.try_recv().expect("it is answered"), [None]);
+}

@@ -1,0 +1,181 @@
+//! The reach of many machines, by one etcd.
+
+use std::{sync::Arc, thread, time::Duration};
+
+use navlock_core::{
+    ClientId, Error, ResourceName, UserAgent,
+    host::{Backend, EvictFuture, Reach, RevokeFuture},
+};
+use navlock_engine::FencingToken;
+use tokio::sync::{mpsc, oneshot};
+
+use crate::{
+    backend::EtcdBackend,
+    clusters::entry::Entry,
+    connection::Connection,
+    formats,
+    keeper::{Message, Shared},
+    lease::Share,
+    left::Held,
+    members::Members,
+    options::EtcdOptions,
+    table::gone,
+    thread::{Order, Thread},
+};
+
+/// A user agent whose locks are seen by all who use this etcd.
+///
+/// Each call is a connection of its own, with a thread of its own. Works on any executor. The connection
+/// ends with the last handle of the user agent. A process that ends before that leaves what its agents have,
+/// and the names that it [keeps](EtcdOptions::keep_names), until its lease is over.
+///
+/// # Errors
+///
+/// [`Error::Unreachable`] if etcd does not answer, [`Error::Refused`] if the options cannot be used.
+pub async fn etcd(options: EtcdOptions) -> Result<UserAgent, Error> {
+    Ok(UserAgent::with_reach(EtcdReach::connect(options).await?))
+}
+
+/// The reach of many machines, by one connection. The clones are the same connection; it ends with
+/// the last of them and of all that was made with it.
+///
+/// The drop of the last waits until etcd knows that, two seconds at most, or others would have to
+/// wait for the end of a lease when a program ends.
+#[derive(Clone, Debug)]
+pub struct EtcdReach(Arc<Connection>);
+
+impl EtcdReach {
+    /// Connects to etcd, and sees that it answers.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Unreachable`] if it does not, [`Error::Refused`] if the options cannot be used, or
+    /// others use this etcd in a format of another release.
+    ///
+    /// # Cancel safety
+    ///
+    /// Dropping the future closes the connection, once it is there.
+    pub async fn connect(options: EtcdOptions) -> Result<Self, Error> {
+        Self::connect_as(options, Entry::Alone).await
+    }
+
+    /// The same for one of several clusters.
+    pub(crate) async fn connect_as(options: EtcdOptions, entry: Entry) -> Result<Self, Error> {
+        options.check()?;
+        let grace = options.grace();
+        let shared = Arc::new(Shared::default());
+        let (tell, heard) = mpsc::unbounded_channel();
+        let (connected, connection) = oneshot::channel();
+        let (of_thread, weak) = (Arc::clone(&shared), tell.downgrade());
+        let serve = move || {
+            let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
+            let runtime = match runtime {
+                Ok(runtime) => runtime,
+                Err(error) => {
+                    let why = format!("cannot reach etcd: {error} while starting");
+                    let _ = connected.send(Err(Error::Unreachable(why)));
+                    return;
+                }
+            };
+            runtime.block_on(async {
+                match Members::connect(options.clone()).await {
+                    Ok(members) => {
+                        let checked = async {
+                            formats::check(&members, &options).await?;
+                            entry.check(&members, &options).await
+                        };
+                        if let Err(error) = checked.await {
+                            let _ = connected.send(Err(error));
+                            return;
+                        }
+                        // Who asked may be gone: then nobody has the connection, and it ends.
+                        let ours = members.clone();
+                        let thread = Thread::new(of_thread, options, entry, members, weak, heard);
+                        let _ = connected.send(Ok(ours));
+                        thread.run().await;
+                    }
+                    Err(error) => {
+                        let _ = connected.send(Err(error));
+                    }
+                }
+            });
+            // What is left there is of no use to anybody.
+            runtime.shutdown_background();
+        };
+        let thread = thread::Builder::new().name("navlock-etcd".to_owned()).spawn(serve);
+        let thread = thread.map_err(|error| {
+            Error::Unreachable(format!("cannot reach etcd: {error} at a thread"))
+        })?;
+        let thread = thread.thread().id();
+        let members = connection.await.unwrap_or_else(|_| Err(gone()))?;
+        Ok(Self(Arc::new(Connection { shared, tell, thread, members, grace })))
+    }
+
+    /// A bucket.
+    pub(crate) fn open(&self, name: &str) -> EtcdBackend {
+        let connection = Arc::clone(&self.0);
+        let name = name.to_owned();
+        let mut table = connection.shared.table();
+        let bucket = table.open_bucket(&name);
+        // Under the lock: before it is closed again, or forgotten.
+        connection.tell(Message::OpenBucket { bucket, name: name.clone() });
+        drop(table);
+        EtcdBackend::new(connection, bucket, name)
+    }
+
+    /// The member that is spoken to, and whether it is to be had.
+    pub(crate) fn spoken_to(&self) -> (String, bool) {
+        self.0.members.spoken_to()
+    }
+
+    /// That no member has answered, and for how long, for people, if that is so.
+    pub(crate) fn silent(&self) -> Option<String> {
+        let silent = self.0.members.silent()?;
+        let silent = silent.as_secs();
+        Some(format!(
+            "has not answered for {silent} s, and grants nothing meanwhile but names that this machine \
+             keeps"
+        ))
+    }
+}
+
+impl Reach for EtcdReach {
+    fn open_bucket(&self, name: &str) -> Box<dyn Backend> {
+        Box::new(self.open(name))
+    }
+
+    fn is_leased(&self) -> bool {
+        true
+    }
+
+    fn outage(&self) -> Option<String> {
+        Some(format!("etcd {}", self.silent()?))
+    }
+
+    fn lease(&self) -> Option<Vec<u8>> {
+        self.0.shared.table().own_share().map(Share::to_bytes)
+    }
+
+    fn grace(&self) -> Duration {
+        self.0.grace
+    }
+
+    fn revoke(&self, leases: Vec<Vec<u8>>) -> RevokeFuture<'_> {
+        let leases = leases.iter().filter_map(|bytes| Share::from_bytes(bytes)).collect();
+        let (answer, answered) = oneshot::channel();
+        let _ = self.0.tell.send(Order::Revoke(leases, answer));
+        Box::pin(async move { answered.await.unwrap_or(false) })
+    }
+
+    fn evict(
+        &self,
+        bucket: &str,
+        name: &ResourceName,
+        seen: Vec<(ClientId, FencingToken)>,
+    ) -> EvictFuture<'_> {
+        let held = Held { bucket: bucket.to_owned(), name: name.clone(), seen };
+        let (answer, answered) = oneshot::channel();
+        let _ = self.0.tell.send(Order::Evict(held, answer));
+        Box::pin(async move { answered.await.unwrap_or_else(|_| Err(gone())) })
+    }
+}

@@ -1,0 +1,218 @@
+//! Agents of the table: what becomes of them, and until when they have what they have.
+
+use std::{collections::HashSet, mem, task::Waker, time::Duration};
+
+use navlock_core::{Error, Lost};
+use navlock_engine::{AgentId, RequestId};
+
+use super::{
+    Table, Terminated,
+    entries::{Again, Agent, AgentSerial, Patience, State, is_over, narrow},
+    unname,
+};
+use crate::{
+    clock::Uptime,
+    failure::{lease_lost, never_queued},
+    lease::{Share, Term},
+};
+
+impl Table {
+    pub(crate) fn open_agent(&mut self, bucket: u64) -> (AgentId, AgentSerial) {
+        let serial = self.next_agent;
+        self.next_agent += 1;
+        let requests = HashSet::default();
+        let term = Term::default();
+        let (ends, lease) = (None, None);
+        let agent = Agent { serial, bucket, terminated: false, ends, term, lease, requests };
+        (AgentId::from_index(narrow(self.agents.insert(agent))), serial)
+    }
+
+    /// The agent's number for the thread.
+    pub(crate) fn agent(&self, agent: AgentId) -> Option<AgentSerial> {
+        self.agents.get(agent.index()).map(|agent| agent.serial)
+    }
+
+    pub(crate) fn close_agent(&mut self, agent: AgentId) -> Terminated {
+        let terminated = self.terminate(agent);
+        self.agents.try_remove(agent.index());
+        terminated
+    }
+
+    /// Ends all that the agent has.
+    pub(crate) fn terminate(&mut self, agent: AgentId) -> Terminated {
+        let mut all = Terminated::default();
+        let Some(Agent { terminated, requests, .. }) = self.agents.get_mut(agent.index()) else {
+            return all;
+        };
+        *terminated = true;
+        let mut freed = Vec::new();
+        for index in mem::take(requests) {
+            freed.extend(self.end_here(index));
+            let request = &mut self.requests[index];
+            let id = RequestId::from_parts(narrow(index), request.serial);
+            // From here on it is to be ended by that, and by nothing else.
+            let key = request.key.take();
+            all.ended.extend(key.map(|key| (id, request.finished(id, key, None))));
+            request.agent = None;
+            unname(&mut self.names, &request.of, index);
+            request.state.end(Error::Terminated, Lost::Terminated, &mut all.wakers);
+        }
+        // All of it has ended before anybody else is granted any of it.
+        all.wakers.extend(freed.iter().flat_map(|of| self.process(of)));
+        all.over.extend(freed.into_iter().filter(|of| self.is_run_over(of)));
+        all.ended.sort_by_key(|(id, _)| id.serial());
+        all
+    }
+
+    /// An agent's lease lasts until then. `false` if it is too late to say so.
+    pub(crate) fn renew(&mut self, serial: AgentSerial, agent: AgentId, term: Term) -> bool {
+        match self.agents.get_mut(agent.index()) {
+            Some(found) if found.serial == serial => {
+                let is_late = is_over(found.ends) || is_over(Some(term.ends));
+                if !is_late {
+                    (found.ends, found.term) = (Some(term.ends), term);
+                }
+                !is_late
+            }
+            _ => true,
+        }
+    }
+
+    /// Whether an agent's lease is over by the clock.
+    pub(crate) fn is_over(&self, serial: AgentSerial, agent: AgentId) -> bool {
+        self.agents
+            .get(agent.index())
+            .is_some_and(|found| found.serial == serial && is_over(found.ends))
+    }
+
+    /// All that the agent has in etcd is gone, or will be. What it holds is lost; what it waits for is
+    /// to be asked for again, if it `waits_on`. What etcd never knew of has no place to lose, and
+    /// waits for another lease. Whom to wake, and what to ask for.
+    pub(crate) fn lose_agent(
+        &mut self,
+        serial: AgentSerial,
+        agent: AgentId,
+        how: Lost,
+        waits_on: bool,
+    ) -> (Vec<Waker>, Vec<Again>) {
+        let (mut wakers, mut again) = (Vec::new(), Vec::new());
+        let Some(found) = self.agents.get_mut(agent.index()).filter(|found| found.serial == serial)
+        else {
+            return (wakers, again);
+        };
+        (found.ends, found.lease) = (None, None);
+        for &index in &found.requests {
+            let request = &mut self.requests[index];
+            let Some(key) = request.key else { continue };
+            if matches!(request.state, State::Pending(_)) && request.waits_on(how, waits_on) {
+                (request.key, request.queued) = (None, 0);
+                request.patience = Patience::HasWaited;
+                let id = RequestId::from_parts(narrow(index), request.serial);
+                let (bucket, name) = (request.of.0, request.name.clone());
+                again.push(Again { bucket, name, id, key: Some(key) });
+            } else {
+                let error = if request.queued > 0 { lease_lost() } else { never_queued() };
+                request.state.end(error, how, &mut wakers);
+            }
+        }
+        again.sort_by_key(|again| again.id.serial());
+        (wakers, again)
+    }
+
+    /// What etcd knew of a request that waits is gone. It is to be asked for again, if it `waits_on`
+    /// as after the end of its lease. Of which agent, and what.
+    pub(crate) fn wait_again(
+        &mut self,
+        id: RequestId,
+        waits_on: bool,
+    ) -> Option<(AgentSerial, Again)> {
+        let serial = self.agent_of(id)?;
+        let request = self.find(id)?;
+        let key = request.key?;
+        let is_pending = matches!(request.state, State::Pending(_));
+        if !is_pending || !request.waits_on(Lost::Disconnected, waits_on) {
+            return None;
+        }
+        (request.key, request.queued) = (None, 0);
+        request.patience = Patience::HasWaited;
+        let (bucket, name) = (request.of.0, request.name.clone());
+        Some((serial, Again { bucket, name, id, key: Some(key) }))
+    }
+
+    /// There is no lease to be had: those fail that have waited for one for so long, and had no place
+    /// in a queue before. Whom to wake, and whether any are left that want a lease.
+    pub(crate) fn fail_agent(
+        &mut self,
+        serial: AgentSerial,
+        agent: AgentId,
+        error: &Error,
+        after: Duration,
+    ) -> (Vec<Waker>, bool) {
+        let (mut wakers, mut is_wanted) = (Vec::new(), false);
+        let Some(found) = self.agents.get_mut(agent.index()).filter(|found| found.serial == serial)
+        else {
+            return (wakers, is_wanted);
+        };
+        for &index in &found.requests {
+            let request = &mut self.requests[index];
+            if !matches!(request.state, State::Pending(_)) {
+                continue;
+            }
+            let waits = request.patience == Patience::HasWaited && !after.is_zero();
+            if waits || request.since.elapsed() < after {
+                is_wanted = true;
+            } else {
+                request.state.end(error.clone(), Lost::Disconnected, &mut wakers);
+            }
+        }
+        (wakers, is_wanted)
+    }
+
+    /// Whether anything that an agent has asked for is not answered yet.
+    pub(crate) fn waits(&self, serial: AgentSerial, agent: AgentId) -> bool {
+        let found = self.agents.get(agent.index()).filter(|found| found.serial == serial);
+        let mut requests = found.into_iter().flat_map(|found| &found.requests);
+        requests.any(|&index| matches!(self.requests[index].state, State::Pending(_)))
+    }
+
+    /// An agent that goes on with a lease has it until then.
+    pub(crate) fn revive(&mut self, serial: AgentSerial, agent: AgentId, term: Term) {
+        if let Some(found) =
+            self.agents.get_mut(agent.index()).filter(|found| found.serial == serial)
+        {
+            (found.ends, found.term) = (Some(term.ends), term);
+        }
+    }
+
+    /// The same in full.
+    pub(crate) fn term(&self, agent: AgentId) -> Option<Term> {
+        let agent = self.agents.get(agent.index())?;
+        (agent.ends == Some(agent.term.ends)).then_some(agent.term)
+    }
+
+    /// An agent has what it has under this lease from now on.
+    pub(crate) fn set_lease(&mut self, serial: AgentSerial, agent: AgentId, lease: Share) {
+        let found = self.agents.get_mut(agent.index()).filter(|found| found.serial == serial);
+        if let Some(found) = found {
+            found.lease = Some(lease);
+        }
+    }
+
+    pub(crate) fn lease(&self, agent: AgentId) -> Option<Share> {
+        self.agents.get(agent.index())?.lease
+    }
+
+    /// Names are ours under this lease from now on.
+    pub(crate) fn set_own_share(&mut self, own: Share) {
+        self.own_share = Some(own);
+    }
+
+    pub(crate) fn own_share(&self) -> Option<Share> {
+        self.own_share
+    }
+
+    /// Until when the agent has what it has, if it has a lease.
+    pub(crate) fn ends(&self, agent: AgentId) -> Option<Uptime> {
+        self.agents.get(agent.index())?.ends
+    }
+}

@@ -1,0 +1,94 @@
+//! What the table has that etcd may know of, by name and by agent.
+
+use navlock_engine::{AgentId, RequestId};
+
+use super::{
+    KnownOf, Table,
+    entries::{AgentSerial, Request, State, Status, narrow},
+};
+use crate::keys::{NameKey, RequestKey};
+
+impl Table {
+    /// Whether anybody has asked for this name and is not done with it.
+    pub(crate) fn has_requests(&self, bucket: u64, name: &NameKey) -> bool {
+        self.names.contains_key(&(bucket, name.clone()))
+    }
+
+    /// Whether anybody waits for this name.
+    pub(crate) fn waits_for(&self, bucket: u64, name: &NameKey) -> bool {
+        let mut of = self.names.get(&(bucket, name.clone())).into_iter().flatten();
+        of.any(|&index| matches!(self.requests[index].status(), Status::Pending(_)))
+    }
+
+    /// Whether nobody has asked for anything.
+    pub(crate) fn is_unused(&self) -> bool {
+        self.names.is_empty()
+    }
+
+    /// All that is of this name and alive, of which etcd may know, in the order of the requests.
+    pub(crate) fn of_name(
+        &self,
+        bucket: u64,
+        name: &NameKey,
+    ) -> Vec<(RequestId, RequestKey, Status)> {
+        let is_alive = |status| matches!(status, Status::Pending(_) | Status::Held(_));
+        let of = self.names.get(&(bucket, name.clone())).into_iter().flatten();
+        let of = of.map(|&index| (index, &self.requests[index]));
+        let alive = of.filter(|(_, request)| is_alive(request.status()));
+        let mut alive: Vec<_> = alive
+            .filter_map(|(index, request)| {
+                let id = RequestId::from_parts(narrow(index), request.serial);
+                Some((id, request.key?, request.status()))
+            })
+            .collect();
+        alive.sort_unstable_by_key(|(id, ..)| id.serial());
+        alive
+    }
+
+    /// All that is pending or held and that etcd may know of, by bucket and name, whether it is held, and whose
+    /// it is.
+    pub(crate) fn alive(
+        &self,
+    ) -> impl Iterator<Item = (u64, &NameKey, RequestKey, bool, AgentSerial)> {
+        self.names.iter().flat_map(move |((bucket, name), of)| {
+            of.iter().filter_map(move |&index| {
+                let request = &self.requests[index];
+                let is_held = match request.status() {
+                    Status::Held(_) => true,
+                    Status::Pending(_) => false,
+                    Status::Ended | Status::Absent => return None,
+                };
+                let serial = self.agent(request.agent?)?;
+                Some((*bucket, name, request.key?, is_held, serial))
+            })
+        })
+    }
+
+    /// All that the agent has or waits for, of which etcd may know, in the order of the requests.
+    pub(crate) fn known_of(&self, agent: AgentId) -> Vec<KnownOf> {
+        let Some(agent) = self.agents.get(agent.index()) else { return Vec::new() };
+        let is_alive =
+            |request: &&Request| matches!(request.status(), Status::Pending(_) | Status::Held(_));
+        let all = agent.requests.iter().map(|&index| &self.requests[index]).filter(is_alive);
+        let mut all: Vec<_> = all.filter_map(|of| Some((of.serial, of, of.key?))).collect();
+        all.sort_unstable_by_key(|&(serial, ..)| serial);
+        let known = |(_, of, key): (u64, &Request, RequestKey)| KnownOf {
+            name: of.of.1.clone(),
+            key,
+            said: of.said.clone(),
+        };
+        all.into_iter().map(known).collect()
+    }
+
+    /// All that the agent waits for, of which etcd may know.
+    pub(crate) fn pending_of(&self, agent: AgentId) -> Vec<(RequestId, NameKey, RequestKey)> {
+        let Some(agent) = self.agents.get(agent.index()) else { return Vec::new() };
+        let pending = agent.requests.iter().filter_map(|&index| {
+            let request = &self.requests[index];
+            let id = RequestId::from_parts(narrow(index), request.serial);
+            let name = request.of.1.clone();
+            matches!(request.state, State::Pending(_)).then_some((id, name, request.key?))
+        });
+        pending.collect()
+    }
+}

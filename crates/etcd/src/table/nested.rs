@@ -1,0 +1,117 @@
+//! Inside which locks requests of the table were made, for who looks for circles of waiters.
+
+use std::mem;
+
+use navlock_core::look::LockId;
+use navlock_engine::RequestId;
+
+use super::{
+    Nested, Table, TellOuter,
+    entries::{AgentSerial, State},
+};
+use crate::{
+    keys::NameKey,
+    values::{LONGEST_BUCKET, MOST_INSIDE, Outer},
+};
+
+impl Table {
+    /// Notes that a request that waits was made inside this lock, which is held.
+    pub(crate) fn put_inside(&mut self, id: RequestId, lock: LockId) -> Nested {
+        if let Some(outer) = self.outer(lock) {
+            return self.put_outer(id, outer);
+        }
+        let Some(hidden) = self.hidden(lock) else { return Nested::default() };
+        let Some(request) = self.find(id) else { return Nested::default() };
+        if !matches!(request.state, State::Pending(_)) {
+            return Nested::default();
+        }
+        let here = request.is_here.then(|| request.of.clone());
+        if !request.inside_hidden.contains(&lock) && request.inside_hidden.len() < MOST_INSIDE {
+            request.inside_hidden.push(lock);
+            self.inside_hidden.push(id);
+        }
+        Nested { said: None, hidden: here.into_iter().chain([hidden]).collect() }
+    }
+
+    /// The same with what the lock is called.
+    pub(crate) fn put_outer(&mut self, id: RequestId, outer: Outer) -> Nested {
+        let Some(request) = self.find(id) else { return Nested::default() };
+        if !matches!(request.state, State::Pending(_)) {
+            return Nested::default();
+        }
+        let here = request.is_here.then(|| request.of.clone());
+        let inside = &mut request.said.inside;
+        let is_news = inside.len() < MOST_INSIDE && !inside.contains(&outer);
+        if is_news {
+            inside.push(outer);
+        }
+        let said = if is_news { self.agent_of(id) } else { None };
+        Nested { said, hidden: here.into_iter().collect() }
+    }
+
+    /// Tells what a lock of which nobody else knows is called, once others do. The name of which they have
+    /// to know; `None` if they do, or there is no such lock.
+    pub(crate) fn tell_outer(
+        &mut self,
+        lock: LockId,
+        tell: impl FnOnce(Outer) + Send + 'static,
+    ) -> Option<(u64, NameKey)> {
+        let hidden = self.hidden(lock)?;
+        self.told_where.push((lock, Box::new(tell)));
+        Some(hidden)
+    }
+
+    /// Notes that a request that waits may give up by itself. Whose it is, if that is news.
+    pub(crate) fn note_may_give_up(&mut self, id: RequestId) -> Option<AgentSerial> {
+        let request = self.find(id)?;
+        if request.said.may_give_up || !matches!(request.state, State::Pending(_)) {
+            return None;
+        }
+        request.said.may_give_up = true;
+        // Else it is said when it is written.
+        request.key?;
+        self.agent_of(id)
+    }
+
+    /// The name of a lock that is held, if others do not know of that yet.
+    fn hidden(&self, lock: LockId) -> Option<(u64, NameKey)> {
+        let known = self.requests.get(*self.serials.get(&lock.serial)?)?;
+        let is_hidden = matches!(known.state, State::Held(grant, _) if grant.made == i64::MAX);
+        is_hidden.then(|| known.of.clone())
+    }
+
+    /// Others know of locks of which they did not. Of whom there is more to say by that, and whom to tell
+    /// what such a lock is called, without any table's lock.
+    pub(crate) fn say_where(&mut self) -> (Vec<AgentSerial>, Vec<(Outer, TellOuter)>) {
+        let (mut news, mut told) = (Vec::new(), Vec::new());
+        for id in mem::take(&mut self.inside_hidden) {
+            let Some(request) = self.find(id) else { continue };
+            for lock in mem::take(&mut request.inside_hidden) {
+                news.extend(self.put_inside(id, lock).said);
+            }
+        }
+        for (lock, tell) in mem::take(&mut self.told_where) {
+            match self.outer(lock) {
+                Some(outer) => told.push((outer, tell)),
+                None if self.hidden(lock).is_some() => self.told_where.push((lock, tell)),
+                None => {}
+            }
+        }
+        (news, told)
+    }
+
+    /// What a lock that is held is called, for others.
+    pub(crate) fn outer(&self, lock: LockId) -> Option<Outer> {
+        let known = self.requests.get(*self.serials.get(&lock.serial)?)?;
+        let agent = self.agents.get(known.agent?.index())?;
+        let whose = agent.lease.map(|share| share.client_id);
+        let (State::Held(grant, _), Some(request)) = (&known.state, known.key) else { return None };
+        let mut buckets = self.buckets.iter();
+        let (bucket, _) = buckets.find(|(_, open)| open.number == known.of.0)?;
+        // Until it is written, nobody else knows of it.
+        let made = Some(grant.made).filter(|made| *made < i64::MAX)?;
+        let is_its = whose == Some(lock.client_id) && bucket.len() <= LONGEST_BUCKET;
+        let name = known.of.1.clone();
+        is_its.then(|| Outer { bucket: bucket.clone(), name, request, made })
+    }
+}
