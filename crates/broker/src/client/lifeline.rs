@@ -3,7 +3,7 @@
 use std::{io, sync::Arc};
 
 use navlock_core::ResourceName;
-use navlock_platform::descriptor::{Descriptor, bequeath, numbered};
+use navlock_platform::descriptor::{Descriptor, let_inherit, numbered};
 use navlock_wire::MAX_TEXT;
 
 use super::{connection::Connection, table::Table};
@@ -72,7 +72,7 @@ impl PreparedLifeline {
         let (file, written) = reserved.hand_over(&claims)?;
         // From here on it is taken back if anything fails.
         let mut lifeline = Lifeline { connection, written, inherited: None };
-        bequeath(&file, &mut descriptor)?;
+        let_inherit(&file, &mut descriptor)?;
         lifeline.inherited = Some(descriptor);
         Ok(lifeline)
     }

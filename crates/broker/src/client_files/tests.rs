@@ -84,7 +84,7 @@ fn what_was_inherited_is_known_by_its_file_though_somebody_removed_that() {
 fn who_was_disinherited_holds_nothing_by_a_file_that_somebody_has_open() {
     for is_removed in [false, true] {
         let (_directory, files) = files();
-        let (_heirs, written) = hand_over(&files, b"claims");
+        let (_inheritors, written) = hand_over(&files, b"claims");
         let kept = files.open_inherited([7; 16]).unwrap();
         if is_removed {
             fs::remove_file(files.inherited_path([7; 16])).unwrap();
@@ -133,7 +133,7 @@ fn room_that_somebody_removed_is_taken_again() {
     let (directory, files) = files();
     let reserved = files.reserve([7; 16], 4).unwrap();
     fs::remove_dir_all(directory.path().join("sock.clients")).unwrap();
-    let _heirs = reserved.hand_over(b"claims").unwrap();
+    let _inheritors = reserved.hand_over(b"claims").unwrap();
     let mut inherited = files.inherited([7; 16]).unwrap().unwrap();
     assert_eq!(inherited.claims().unwrap(), b"claims");
 }

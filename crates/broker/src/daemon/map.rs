@@ -9,14 +9,14 @@ use std::{
 };
 
 use navlock_core::FencingToken;
-use navlock_delegation::{Description, KeeperMap, Look, Recalled};
+use navlock_delegation::{BrokerMap, Description, Look, Recalled};
 use navlock_wire::{ClientKey, Moment, Slot};
 
 use crate::{client_files::ClientFiles, clock};
 
 /// The map in a client's own file.
 pub(super) struct ClientMap {
-    map: KeeperMap,
+    map: BrokerMap,
     /// The owner's number in it.
     nonce: u64,
     client: ClientKey,
@@ -34,7 +34,7 @@ impl ClientMap {
     /// If the file cannot be mapped for the moment.
     pub(super) fn of(files: &ClientFiles, client: ClientKey) -> io::Result<Option<Self>> {
         let file = files.open_own(client)?;
-        Ok(KeeperMap::open(&file)?.map(|map| Self {
+        Ok(BrokerMap::open(&file)?.map(|map| Self {
             nonce: map.nonce(),
             map,
             client,

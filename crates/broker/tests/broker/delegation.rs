@@ -1,9 +1,11 @@
 //! Locks that stand in their clients' maps, by clients that speak the protocol by hand.
 
-mod heirs;
 mod hostile;
 mod owners;
 mod seen;
+mod sleepers;
+mod takeovers;
+mod tokens;
 
 use std::{
     fs::{self, File},

@@ -177,7 +177,7 @@ fn the_others_wait_for_a_client_that_recalls_and_one_that_goes_meanwhile_leaves_
 fn who_has_inherited_locks_goes_on_with_them() {
     let mut daemon = LeasedDaemon::new();
     let token = daemon.world.hold(ClientId::from_bytes(AGENT), "db");
-    let mut heirs = lives(&daemon, &format!("{:032x}.locks", 7));
+    let mut inheritors = lives(&daemon, &format!("{:032x}.locks", 7));
     let mut bytes = BytesMut::new();
     let claim = |request, name: &str| ToDaemon::ClaimLock {
         agent: 0,
@@ -190,14 +190,14 @@ fn who_has_inherited_locks_goes_on_with_them() {
     for message in [open(), claim(0, "db"), claim(1, "gone"), ToDaemon::Claimed] {
         ClientCodec::default().encode(&message, &mut bytes).unwrap();
     }
-    heirs.write_all(&bytes).unwrap();
+    inheritors.write_all(&bytes).unwrap();
     daemon.start();
     let locks = daemon.client().lock_manager("app");
     let held = soon(locks.query()).unwrap().held;
     assert_eq!(held.iter().map(|lock| lock.name.as_str()).collect::<Vec<_>>(), [Some("db")]);
     assert_eq!(daemon.world.asked.load(SeqCst), 0);
     assert!(soon(locks.lock("gone").if_available().into_future()).unwrap().is_some());
-    drop(heirs);
+    drop(inheritors);
     drop(soon(locks.lock("db").into_future()).unwrap());
 }
 
@@ -211,14 +211,14 @@ fn killed_while_it_comes_back(is_inherited: bool) -> (LeasedDaemon, Option<File>
     let claim =
         ToDaemon::ClaimLock { agent: 0, request, name, mode: Mode::Exclusive, token, since: 0 };
     let claims = [open(), claim, ToDaemon::Claimed];
-    let heirs = is_inherited.then(|| {
+    let inheritors = is_inherited.then(|| {
         let mut bytes = BytesMut::new();
         for claim in &claims {
             ClientCodec::default().encode(claim, &mut bytes).unwrap();
         }
-        let mut heirs = lives(&daemon, &format!("{:032x}.locks", 7));
-        heirs.write_all(&bytes).unwrap();
-        heirs
+        let mut inheritors = lives(&daemon, &format!("{:032x}.locks", 7));
+        inheritors.write_all(&bytes).unwrap();
+        inheritors
     });
     daemon.world.keep_back(true);
     daemon.start();
@@ -231,12 +231,12 @@ fn killed_while_it_comes_back(is_inherited: bool) -> (LeasedDaemon, Option<File>
         std::thread::yield_now();
     }
     drop((raw, living));
-    (daemon, heirs)
+    (daemon, inheritors)
 }
 
 #[test]
 fn who_has_inherited_locks_goes_on_with_them_when_their_client_is_killed_while_it_comes_back() {
-    let (daemon, heirs) = killed_while_it_comes_back(true);
+    let (daemon, inheritors) = killed_while_it_comes_back(true);
     // Longer than the daemon takes to see that, which looks twice in a second.
     let since = Instant::now();
     while since.elapsed() < Duration::from_secs(2) {
@@ -248,7 +248,7 @@ fn who_has_inherited_locks_goes_on_with_them_when_their_client_is_killed_while_i
     let locks = daemon.client().lock_manager("app");
     let held = soon(locks.query()).unwrap().held;
     assert_eq!(held.iter().map(|lock| lock.name.as_str()).collect::<Vec<_>>(), [Some("db")]);
-    drop(heirs);
+    drop(inheritors);
     drop(soon(locks.lock("db").into_future()).unwrap());
 }
 

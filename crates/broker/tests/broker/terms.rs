@@ -179,7 +179,7 @@ fn a_thread_that_hears_for_itself_does_not_keep_others_from_losing_their_locks()
         a.is_lost()
     });
     let a = daemon.asked_for("a");
-    // By now nobody but that thread hears: the keeper leaves it to it after some time, which
+    // By now nobody but that thread hears: the maintainer leaves the reading to it after some time, which
     // nobody outside of the client can see.
     thread::sleep(Duration::from_millis(50));
     daemon.grant(a, in_time(LONG));

@@ -8,9 +8,9 @@ fn what_was_said_is_heard_by_who_wants_that_though_the_thread_that_hears_is_busy
     // What is held by this one is known by messages alone.
     let mut request = Box::pin(played.locks.lock("db").into_future());
     assert!(request.as_mut().poll(&mut Context::from_waker(Waker::noop())).is_pending());
-    let db = asked_for(&mut played.keeper);
+    let db = asked_for(&mut played.broker);
     let token = FencingToken::new(500);
-    played.keeper.raw.say(&[FromDaemon::Granted { request: db, token }]);
+    played.broker.raw.say(&[FromDaemon::Granted { request: db, token }]);
     let guard = soon(request).unwrap();
 
     let (called, is_called) = mpsc::channel();
@@ -18,12 +18,12 @@ fn what_was_said_is_heard_by_who_wants_that_though_the_thread_that_hears_is_busy
     let waker = Arc::new(Gated { called, gate: Mutex::new(gate) }).into();
     let mut other = Box::pin(played.locks.lock("other").into_future());
     assert!(other.as_mut().poll(&mut Context::from_waker(&waker)).is_pending());
-    let request = asked_for(&mut played.keeper);
-    played.keeper.raw.say(&[FromDaemon::Granted { request, token }]);
+    let request = asked_for(&mut played.broker);
+    played.broker.raw.say(&[FromDaemon::Granted { request, token }]);
     is_called.recv_timeout(LONG).unwrap();
 
     let how = navlock_wire::Lost::Stolen;
-    played.keeper.raw.say(&[FromDaemon::Lost { request: db, how }]);
+    played.broker.raw.say(&[FromDaemon::Lost { request: db, how }]);
     assert!(!guard.is_lost());
     played.reach.hear();
     assert!(guard.is_lost());
@@ -36,12 +36,12 @@ fn what_was_said_is_heard_by_who_wants_that_though_a_thread_waits_for_it() {
     for _ in 0..100 {
         let mut request = Box::pin(played.locks.lock("db").into_future());
         assert!(request.as_mut().poll(&mut Context::from_waker(Waker::noop())).is_pending());
-        let db = asked_for(&mut played.keeper);
+        let db = asked_for(&mut played.broker);
         let token = FencingToken::new(500);
-        played.keeper.raw.say(&[FromDaemon::Granted { request: db, token }]);
+        played.broker.raw.say(&[FromDaemon::Granted { request: db, token }]);
         let guard = soon(request).unwrap();
         let how = navlock_wire::Lost::Stolen;
-        played.keeper.raw.say(&[FromDaemon::Lost { request: db, how }]);
+        played.broker.raw.say(&[FromDaemon::Lost { request: db, how }]);
         let began = Instant::now();
         played.reach.hear();
         // It does not wait for long for who hears in its place.
@@ -54,8 +54,8 @@ fn what_was_said_is_heard_by_who_wants_that_though_a_thread_waits_for_it() {
 }
 
 /// The next request, whatever else is said before it.
-fn asked_for(keeper: &mut Keeper) -> RequestId {
-    let (request, _) = keeper.raw.hear_until(|message| match message {
+fn asked_for(broker: &mut PlayedBroker) -> RequestId {
+    let (request, _) = broker.raw.hear_until(|message| match message {
         ToDaemon::Request { request, .. } | ToDaemon::RequestInSlot { request, .. } => {
             Some(*request)
         }

@@ -80,8 +80,8 @@ fn a_stopped_holder_that_an_older_daemon_gave_up_knows_that_when_it_goes_on() {
     let place = Place::at(directory.path().join("sock"));
     let listener = Listener::bind(place.socket()).unwrap();
     let mut owner = start(test, &place);
-    let mut keeper = Keeper::welcome(&listener, &place, VERSION);
-    keeper.serve();
+    let mut broker = PlayedBroker::welcome(&listener, &place, VERSION);
+    broker.serve();
     let mut said = BufReader::new(owner.stdout.take().unwrap()).lines();
     let mut says = |what: &str| {
         let line = format!("{SAYS}{what}");
@@ -91,14 +91,14 @@ fn a_stopped_holder_that_an_older_daemon_gave_up_knows_that_when_it_goes_on() {
     kill_process(Pid::from_child(&owner), Signal::STOP).unwrap();
     eventually("it is stopped", || is_stopped(&owner));
     // One of today would recall what the client owns. The next one knows nothing of maps.
-    let file = keeper.file.clone();
-    drop(keeper);
+    let file = broker.file.clone();
+    drop(broker);
     fs::remove_file(&file).unwrap();
     // Nothing is waited for: it leaves a second to who runs before it grants what was given up.
     thread::sleep(Duration::from_secs(1));
     File::create(mark(&place)).unwrap();
     kill_process(Pid::from_child(&owner), Signal::CONT).unwrap();
-    let mut older = Keeper::welcome(&listener, &place, 4);
+    let mut older = PlayedBroker::welcome(&listener, &place, 4);
     let ((), claims) =
         older.raw.hear_until(|message| matches!(message, ToDaemon::Claimed).then_some(()));
     for claim in claims {

@@ -1,0 +1,133 @@
+//! Clients of a daemon that has them own names, beside each other.
+
+use super::*;
+
+/// A daemon of whose clients' names some are their own.
+struct OwningDaemon(tempfile::TempDir);
+
+impl OwningDaemon {
+    fn start() -> Self {
+        let directory = tempfile::tempdir().unwrap();
+        let place = Place::at(directory.path().join("sock"));
+        let (ready, is_ready) = mpsc::channel();
+        // It ends when its directory goes.
+        thread::spawn(move || {
+            let user_agent = |first| Ok(daemon::user_agent(first));
+            daemon::run(&place, user_agent, &Options::default(), || ready.send(()).unwrap())
+        });
+        is_ready.recv_timeout(LONG).unwrap();
+        Self(directory)
+    }
+
+    fn reach(&self) -> BrokerReach {
+        connect(&Place::at(self.0.path().join("sock")))
+    }
+}
+
+#[test]
+fn agents_and_threads_of_one_client_exclude_each_other() {
+    let daemon = OwningDaemon::start();
+    let reach = daemon.reach();
+    let agents = [(); 3].map(|()| lock_manager(&reach));
+    own(&reach, &agents[0], "db", Mode::Exclusive);
+    let counter = AtomicU32::new(0);
+    thread::scope(|scope| {
+        for locks in agents.iter().flat_map(|locks| [locks; 3]) {
+            scope.spawn(|| {
+                for turn in 0..100 {
+                    let guard = soon(locks.lock("db").into_future()).unwrap();
+                    let seen = counter.load(Relaxed);
+                    if turn % 10 == 0 {
+                        thread::yield_now();
+                    }
+                    counter.store(seen + 1, Relaxed);
+                    drop(guard);
+                }
+            });
+        }
+    });
+    assert_eq!(counter.into_inner(), 900);
+    assert!(soon(agents[0].query()).unwrap().held.is_empty());
+}
+
+#[test]
+fn readers_of_one_client_read_beside_each_other_and_a_writer_gets_in() {
+    let daemon = OwningDaemon::start();
+    let (reach, others) = (daemon.reach(), lock_manager(&daemon.reach()));
+    let locks = lock_manager(&reach);
+    own(&reach, &locks, "db", Mode::Shared);
+    let read = || soon(locks.lock("db").shared().into_future()).unwrap();
+    let (one, other) = (read(), read());
+    assert!(soon(others.try_lock("db").into_future()).unwrap().is_none());
+    drop((one, other));
+    let mut writer = pin!(others.lock("db").into_future());
+    let reader = read();
+    assert!(writer.as_mut().poll(&mut Context::from_waker(Waker::noop())).is_pending());
+    let seen = || soon(others.query()).unwrap().pending.len();
+    assert_eq!(seen(), 1);
+    // No reader overtakes it any more.
+    let mut late = pin!(locks.lock("db").shared().into_future());
+    assert!(late.as_mut().poll(&mut Context::from_waker(Waker::noop())).is_pending());
+    drop(reader);
+    let writer = soon(writer).unwrap();
+    let token = writer.fencing_token();
+    drop(writer);
+    assert!(soon(late).unwrap().fencing_token() > token);
+}
+
+#[test]
+fn more_names_than_there_are_slots_go_on_being_locked() {
+    let daemon = OwningDaemon::start();
+    let reach = daemon.reach();
+    let locks = lock_manager(&reach);
+    for _ in 0..3 {
+        for name in 0..2000 {
+            drop(soon(locks.lock(name.to_string()).into_future()).unwrap());
+        }
+    }
+    assert!((500..=1023).contains(&reach.owned()), "{}", reach.owned());
+    assert!(soon(locks.query()).unwrap().held.is_empty());
+    let held: Vec<_> = (0..2000)
+        .map(|name: u32| soon(locks.lock(name.to_string()).into_future()).unwrap())
+        .collect();
+    assert_eq!(soon(locks.query()).unwrap().held.len(), 2000);
+    drop(held);
+    assert!(soon(locks.query()).unwrap().held.is_empty());
+}
+
+#[test]
+fn tokens_grow_from_one_owner_to_the_next() {
+    let daemon = OwningDaemon::start();
+    let reaches = [daemon.reach(), daemon.reach()];
+    let clients = reaches.each_ref().map(lock_manager);
+    let mut last = FencingToken::new(0);
+    for turn in 0..40 {
+        for locks in &clients {
+            for _ in 0..turn {
+                let guard = soon(locks.lock("db").into_future()).unwrap();
+                assert!(guard.fencing_token() > last);
+                last = guard.fencing_token();
+            }
+        }
+    }
+}
+
+#[test]
+fn an_agent_that_has_ended_takes_nothing_and_its_name_is_free() {
+    let daemon = OwningDaemon::start();
+    let reach = daemon.reach();
+    let (locks, others) = (lock_manager(&reach), lock_manager(&reach));
+    own(&reach, &locks, "db", Mode::Exclusive);
+    let guard = soon(locks.lock("db").into_future()).unwrap();
+    locks.terminate();
+    assert!(guard.is_lost());
+    assert_eq!(soon(guard.lost()), Lost::Terminated);
+    assert_eq!(soon(locks.lock("db").into_future()).unwrap_err(), Error::Terminated);
+    let next = soon(others.lock("db").into_future()).unwrap();
+    drop(guard);
+    assert!(!next.is_lost());
+    own(&reach, &others, "more", Mode::Exclusive);
+    drop((locks, next, others));
+    let last = lock_manager(&daemon.reach());
+    assert!(soon(last.try_lock("more").into_future()).unwrap().is_some());
+}
