@@ -15,38 +15,12 @@ use crate::{
     host::Host,
     locks::Locks,
     mailbox::Mailbox,
+    shared::{Role, Shared, on_thread},
     vm::{Engine, Failure, Setup, Vm},
 };
 
-/// For scripts that call deeply: engines have limits of their own, which are to be met first.
-const STACK: usize = 64 << 20;
-
 /// With what a program ends whose top level waits for what can never come, as in Node.
 const NEVER: i32 = 13;
-
-/// Runs a worker on its new thread.
-type RunWorker = fn(Arc<Shared>, Role, &Arc<Mailbox>) -> Result<(), Failure>;
-
-/// What all agents of this process share.
-pub(crate) struct Shared {
-    pub(crate) engine: Engine,
-    pub(crate) title: &'static str,
-    pub(crate) locks: Locks,
-    pub(crate) run_worker: RunWorker,
-}
-
-/// Which agent it is.
-pub(crate) enum Role {
-    Main { script: PathBuf, arguments: Vec<String> },
-    Worker { script: PathBuf, argument: String, number: u64, parent: Arc<Mailbox> },
-}
-
-impl Role {
-    pub(crate) fn script(&self) -> &Path {
-        let (Self::Main { script, .. } | Self::Worker { script, .. }) = self;
-        script
-    }
-}
 
 /// Runs the program.
 pub(crate) fn run_main(args: Args) -> ExitCode {
@@ -95,15 +69,7 @@ fn absolute(script: &Path) -> Result<PathBuf, String> {
     script.canonicalize().map_err(cannot)
 }
 
-/// Starts a thread with room for scripts.
-pub(crate) fn on_thread<T: Send + 'static>(
-    name: &str,
-    run: impl FnOnce() -> T + Send + 'static,
-) -> std::io::Result<thread::JoinHandle<T>> {
-    thread::Builder::new().name(name.to_owned()).stack_size(STACK).spawn(run)
-}
-
-pub(crate) fn complain(what: &str) {
+fn complain(what: &str) {
     // Where nobody listens, nobody is told.
     let _ = writeln!(stderr(), "navlock-js-run: {what}");
 }

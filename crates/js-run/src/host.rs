@@ -14,10 +14,10 @@ use std::{
 use serde_json::{Value, json};
 
 use crate::{
-    agent::{Role, Shared},
     args::{Reach, set},
     mailbox::{Event, Mailbox, Source},
     processes::{self, Process},
+    shared::{Role, Shared},
     timers::Timers,
     vm::Failure,
     workers,

@@ -7,6 +7,7 @@ mod host;
 mod locks;
 mod mailbox;
 mod processes;
+mod shared;
 mod timers;
 mod vm;
 mod workers;

@@ -17,9 +17,9 @@ use rustix::{
 use serde_json::json;
 
 use crate::{
-    agent::Shared,
     args::Reach,
     mailbox::{Event, Mailbox, Source},
+    shared::Shared,
 };
 
 /// A process that an agent has started.

@@ -5,8 +5,8 @@ use std::sync::Arc;
 use serde_json::json;
 
 use crate::{
-    agent::{Role, Shared, on_thread},
     mailbox::{Event, Mailbox, Source},
+    shared::{Role, Shared, on_thread},
 };
 
 /// Starts a worker. Its parent is told of its end once what it had is released.

@@ -3,62 +3,19 @@
 use std::{
     cell::{Cell, RefCell},
     panic::{AssertUnwindSafe, catch_unwind},
-    rc::Weak,
 };
 
 use navlock_js::{Engine, RequestKey};
 use rquickjs::{Object, Result, atom::PredefinedAtom, object::Property, qjs};
 
 use crate::{
-    class::{self, Call, Collector},
+    call::Call,
+    class::content,
+    collector::Collector,
     engine::Quick,
-    function::Operation,
-    home::Home,
+    function::{Adoption, Native, Operation, Step},
     raw::{self, Bare},
 };
-
-/// What has a request settled when what its callback returned is: the content of a function that is
-/// called once for each job of that.
-///
-/// FAST: converting a value to a promise resolves a new promise with it, and a reaction to that promise
-/// settles the request. Scripts see neither, and each would cost functions and promises: so they are not
-/// made. What scripts see is the same, job by job: `then` is read at once, called in a job, and the
-/// request is settled in a job of its own after what `then` was given is called. What that is called with
-/// resolves the new promise in its turn: so its `then` is read, and called in a job.
-///
-/// Spec: <https://webidl.spec.whatwg.org/#js-promise>,
-/// <https://tc39.es/ecma262/#sec-promise-resolve-functions>
-///
-/// A job that QuickJS stops before it has called this, as an interrupt may, is dropped, and this function with it:
-/// then the request ends. But while a promise is pending, nothing is to call it, and if it goes with that promise, what
-/// the callback waits for never comes, and the lock stays held.
-pub(crate) struct Adoption<'js> {
-    /// Whose request it is. When an object is finalized, others that it leads to may have been.
-    home: Weak<Home<'js>>,
-    number: usize,
-    key: Cell<RequestKey>,
-    next: Cell<Step>,
-    /// The promise that tells this function: what the callback returned, if that is one of the language's own, or
-    /// one that its `then` was given the functions of.
-    promise: RefCell<Option<Bare<'js>>>,
-}
-
-/// What the next call is for.
-#[derive(Clone, Copy)]
-pub(crate) enum Step {
-    /// A job is to call the value's `then`: the arguments.
-    CallThen,
-    /// The promise that the callback returned has been settled.
-    Told,
-    /// The promise has been settled that stands for what the callback returned: so is the request to be.
-    Settled,
-    /// The request is to be settled, with the argument.
-    Fulfill,
-    /// The request is to be settled, with the argument for a reason.
-    Reject,
-    /// There is none.
-    Never,
-}
 
 impl<'js> Quick<'_, 'js> {
     /// Has a value converted to a promise, and the request settled once that is.
@@ -96,7 +53,7 @@ impl<'js> Quick<'_, 'js> {
     /// The function that begins with this step.
     fn adoption(&self, key: RequestKey, step: Step) -> Result<Bare<'js>> {
         if let Some(spare) = self.home.spare.take() {
-            let native = class::native(self.home.classes, &spare);
+            let native: Option<&Native<'js>> = content(self.home.classes, &spare);
             if native.is_some_and(|native| native.adopts_again(self.number, key, step)) {
                 return Ok(spare);
             }

@@ -1,7 +1,5 @@
 //! What has the tasks of agents done.
 
-#[cfg(feature = "futures")]
-use std::cell::Cell;
 use std::{
     sync::Arc,
     task::{Context, Wake, Waker},
@@ -11,18 +9,6 @@ use std::{
 use rquickjs::{Error, Result};
 
 use crate::Locks;
-
-/// How the tasks of an agent come to be done.
-#[cfg(feature = "futures")]
-#[derive(Debug, Default)]
-pub(crate) struct Drive {
-    /// Whether a future is to be spawned when there is something to wait for.
-    pub(crate) spawns: Cell<bool>,
-    /// Whether there is one.
-    pub(crate) is_spawned: Cell<bool>,
-    /// Whether it stays when there is nothing to wait for.
-    pub(crate) stays: Cell<bool>,
-}
 
 /// Runs all jobs of the context's runtime, and all tasks of the [agents](Locks::all) of this context,
 /// until there are none and no agent [waits](Locks::is_waiting). Blocks the thread while one waits.

@@ -5,11 +5,12 @@ use navlock_js::{Engine, RequestKey};
 use rquickjs::{Array, Constructor, Ctx, Error, Object, String, Value, object::Property};
 
 use crate::{
-    class::{self, Collector, HomeObject},
+    agent::{Deferred, QuickRealm},
+    class::instance,
     function::{Native, Operation},
-    home::{Home, QuickRealm},
-    interfaces::{Content, LockObject},
+    home::{Content, Home, HomeObject, LockObject},
     raw::{self, Bare},
+    refusal::refuse,
 };
 
 /// QuickJS, for one agent of a context, for the time of a call.
@@ -18,21 +19,6 @@ pub(crate) struct Quick<'a, 'js> {
     pub(crate) home: &'a HomeObject<'js>,
     /// The agent's place in its home.
     pub(crate) number: usize,
-}
-
-/// What settles a promise.
-///
-/// FAST: not both of its functions. Thousands of requests may wait, and the collector of garbage sees all
-/// that each of them keeps. What resolves a promise rejects it as well: see
-/// [`refuse`](crate::class::refuse).
-pub(crate) struct Deferred<'js> {
-    resolve: Bare<'js>,
-}
-
-impl Deferred<'_> {
-    pub(crate) fn show(&self, collector: &Collector) {
-        collector.see(&self.resolve);
-    }
 }
 
 impl<'a, 'js> Quick<'a, 'js> {
@@ -199,7 +185,7 @@ impl<'js> Engine for Quick<'_, 'js> {
 
     fn lock(&mut self, name: &ResourceName, mode: Mode) -> Result<Bare<'js>, Error> {
         let lock = LockObject { name: name.clone(), mode };
-        class::object(self.home.classes, &self.home.lock_prototype, Content::Lock(lock))
+        instance(self.home.classes, &self.home.lock_prototype, Content::Lock(lock))
     }
 
     fn type_error(&mut self, message: &str) -> Result<Bare<'js>, Error> {
@@ -242,7 +228,7 @@ impl<'js> Engine for Quick<'_, 'js> {
 
     fn reject(&mut self, deferred: Deferred<'js>, reason: Bare<'js>) -> Result<(), Error> {
         let refusal = &self.home.refusal;
-        class::refuse(self.ctx(), self.home.classes, refusal, reason, || {
+        refuse(self.ctx(), self.home.classes, refusal, reason, || {
             self.invoke_surely(&deferred.resolve, refusal)
         })
     }

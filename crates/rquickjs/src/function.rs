@@ -1,13 +1,17 @@
-//! The functions that scripts and QuickJS call.
+//! The functions that scripts and QuickJS call: what each of them does.
 
-use navlock_js::{Engine, RequestKey};
-use rquickjs::{Ctx, Result};
+use std::{
+    cell::{Cell, RefCell},
+    rc::Weak,
+};
+
+use navlock_js::RequestKey;
+use rquickjs::{Ctx, Result, qjs::JSClassID};
 
 use crate::{
-    adopt::{Adoption, Step},
-    class::{self, Call, Classes, Collector, HomeObject, Show},
-    engine::Quick,
-    interfaces::{LockObject, ManagerObject},
+    class::{Class, Classes, instance},
+    collector::{Collector, Show},
+    home::{Home, HomeObject},
     raw::Bare,
 };
 
@@ -15,10 +19,10 @@ use crate::{
 ///
 /// Not `Function::new`: what that keeps QuickJS does not see, and see [`Classes`].
 pub(crate) struct Native<'js> {
-    home: HomeObject<'js>,
+    pub(crate) home: HomeObject<'js>,
     /// Of which agent, where it is one of an agent.
-    number: usize,
-    operation: Operation<'js>,
+    pub(crate) number: usize,
+    pub(crate) operation: Operation<'js>,
 }
 
 /// What a function does.
@@ -48,6 +52,49 @@ pub(crate) enum Operation<'js> {
     },
 }
 
+/// What has a request settled when what its callback returned is: the content of a function that is
+/// called once for each job of that.
+///
+/// FAST: converting a value to a promise resolves a new promise with it, and a reaction to that promise
+/// settles the request. Scripts see neither, and each would cost functions and promises: so they are not
+/// made. What scripts see is the same, job by job: `then` is read at once, called in a job, and the
+/// request is settled in a job of its own after what `then` was given is called. What that is called with
+/// resolves the new promise in its turn: so its `then` is read, and called in a job.
+///
+/// Spec: <https://webidl.spec.whatwg.org/#js-promise>,
+/// <https://tc39.es/ecma262/#sec-promise-resolve-functions>
+///
+/// A job that QuickJS stops before it has called this, as an interrupt may, is dropped, and this function with it:
+/// then the request ends. But while a promise is pending, nothing is to call it, and if it goes with that promise, what
+/// the callback waits for never comes, and the lock stays held.
+pub(crate) struct Adoption<'js> {
+    /// Whose request it is. When an object is finalized, others that it leads to may have been.
+    pub(crate) home: Weak<Home<'js>>,
+    pub(crate) number: usize,
+    pub(crate) key: Cell<RequestKey>,
+    pub(crate) next: Cell<Step>,
+    /// The promise that tells this function: what the callback returned, if that is one of the language's own, or
+    /// one that its `then` was given the functions of.
+    pub(crate) promise: RefCell<Option<Bare<'js>>>,
+}
+
+/// What the next call is for.
+#[derive(Clone, Copy)]
+pub(crate) enum Step {
+    /// A job is to call the value's `then`: the arguments.
+    CallThen,
+    /// The promise that the callback returned has been settled.
+    Told,
+    /// The promise has been settled that stands for what the callback returned: so is the request to be.
+    Settled,
+    /// The request is to be settled, with the argument.
+    Fulfill,
+    /// The request is to be settled, with the argument for a reason.
+    Reject,
+    /// There is none.
+    Never,
+}
+
 impl<'js> Native<'js> {
     /// The function, without a name or a length.
     pub(crate) fn function(
@@ -56,7 +103,7 @@ impl<'js> Native<'js> {
         operation: Operation<'js>,
     ) -> Result<Bare<'js>> {
         let native = Self { home: home.clone(), number, operation };
-        class::function(home.classes, &home.function_prototype, native)
+        instance(home.classes, &home.function_prototype, native)
     }
 
     /// The context that it is of.
@@ -74,79 +121,14 @@ impl<'js> Native<'js> {
             _ => false,
         }
     }
-
-    pub(crate) fn run(&self, call: &Call<'js>) -> Result<Bare<'js>> {
-        let mut own = Quick { home: &self.home, number: self.number };
-        match &self.operation {
-            Operation::Request => {
-                let this = call.this();
-                let Some(mut engine) = manager(self.home.classes, &this) else {
-                    return navlock_js::illegal_invocation(&mut own, "request");
-                };
-                let (arguments, len) = call.arguments();
-                let promise = engine.realm().request(&mut engine, &arguments[..len]);
-                engine.spawn();
-                promise
-            }
-            Operation::Query => {
-                let this = call.this();
-                let Some(mut engine) = manager(self.home.classes, &this) else {
-                    return navlock_js::illegal_invocation(&mut own, "query");
-                };
-                let promise = engine.realm().query(&mut engine);
-                engine.spawn();
-                promise
-            }
-            Operation::LockName | Operation::LockMode => {
-                let this = call.this();
-                let Some(lock) = LockObject::of(self.home.classes, &this) else {
-                    return Err(own.throw_type_error("this is no Lock"));
-                };
-                let units: Vec<u16> = match self.operation {
-                    Operation::LockName => lock.name.utf16().collect(),
-                    _ => lock.mode.as_str().encode_utf16().collect(),
-                };
-                own.string(&units)
-            }
-            Operation::Navigator => match self.home.navigator.get() {
-                Some(navigator) => Ok(navigator.object.clone()),
-                None => Ok(Bare::undefined(self.ctx())),
-            },
-            Operation::Locks => match self.home.navigator.get() {
-                Some(navigator) if navigator.object.is_same_object(&call.this()) => {
-                    Ok(navigator.locks.clone())
-                }
-                _ => Err(own.throw_type_error("this is no Navigator")),
-            },
-            Operation::Illegal => Err(own.throw_type_error("Illegal constructor")),
-            Operation::Adopt(adoption) => {
-                adoption.step(own, call)?;
-                Ok(Bare::undefined(self.ctx()))
-            }
-            Operation::Abort { key, signal } => {
-                if let Some(reason) = own.abort_reason(signal)? {
-                    own.realm().abort(&mut own, *key, reason)?;
-                }
-                Ok(own.undefined())
-            }
-        }
-    }
 }
 
-impl Native<'_> {
-    /// A panic goes through a call of it.
-    #[cold]
-    pub(crate) fn stop(&self) {
-        if let Operation::Adopt(adoption) = &self.operation {
-            adoption.stop(Quick { home: &self.home, number: self.number });
-        }
+// SAFETY: `Classes::of` defines it so.
+#[expect(unsafe_code, reason = "what an object has, only its class says")]
+unsafe impl Class for Native<'_> {
+    fn id(classes: Classes) -> JSClassID {
+        classes.function
     }
-}
-
-/// The agent whose lock manager a function is called on.
-fn manager<'a, 'js>(classes: Classes, this: &'a Bare<'js>) -> Option<Quick<'a, 'js>> {
-    let manager = ManagerObject::of(classes, this)?;
-    Some(Quick { home: &manager.home, number: manager.number })
 }
 
 impl Show for Native<'_> {

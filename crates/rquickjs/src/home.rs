@@ -3,22 +3,21 @@
 use std::{
     cell::{Cell, OnceCell, RefCell},
     collections::BTreeMap,
+    ops::Deref,
+    ptr::NonNull,
     rc::{Rc, Weak},
 };
 
-use navlock::{LockManager, ResourceName, UserAgent, host};
+use navlock::{LockManager, Mode, ResourceName, UserAgent, host};
 use navlock_js::Realm;
-use rquickjs::{
-    Constructor, Ctx, Error, Function, JsLifetime, Object, Result, Value,
-    class::{Trace, Tracer},
-    context::EvalOptions,
-};
+use rquickjs::{Ctx, Error, Object, Result, Value, class::Trace, qjs::JSClassID};
 
 use crate::{
-    class::{self, Classes, Collector, HomeObject},
-    engine::Deferred,
-    interfaces,
+    agent::{Agent, QuickRealm},
+    class::{Class, Classes, content, instance},
+    collector::{Collector, Show},
     raw::Bare,
+    scripts::{Hooks, Tools},
 };
 
 /// All that a context has of this crate.
@@ -43,13 +42,13 @@ pub(crate) struct Home<'js> {
     pub(crate) hooks: Hooks<'js>,
     pub(crate) manager_prototype: Object<'js>,
     pub(crate) lock_prototype: Object<'js>,
-    /// See [`refuse`](class::refuse).
+    /// See [`refuse`](crate::refusal::refuse).
     pub(crate) refusal: Bare<'js>,
     /// An object like those with the interface `Lock`.
     ///
     /// FAST: QuickJS makes the layout of an object anew if it knows no other object that has the same. So
     /// there always is one.
-    lock_like: Object<'js>,
+    pub(crate) lock_like: Object<'js>,
     /// The short name that was asked for last, and the string that it was. No object, so the collector of
     /// garbage need not see it.
     pub(crate) last_name: RefCell<Option<(Bare<'js>, ResourceName)>>,
@@ -58,12 +57,12 @@ pub(crate) struct Home<'js> {
     /// What is registered as `navigator.locks`, once it is.
     pub(crate) navigator: OnceCell<Navigator<'js>>,
     /// Itself, as the content of its object.
-    object: OnceCell<HomeObject<'js>>,
+    pub(crate) object: OnceCell<HomeObject<'js>>,
     /// The agents, by their numbers, which are never used again: functions of scripts know them by these.
     /// Those that have ended may be gone.
-    agents: RefCell<BTreeMap<usize, Rc<Agent<'js>>>>,
+    pub(crate) agents: RefCell<BTreeMap<usize, Rc<Agent<'js>>>>,
     /// How many agents there have been.
-    count: Cell<usize>,
+    pub(crate) count: Cell<usize>,
 }
 
 /// `navigator`, and what it has.
@@ -74,145 +73,48 @@ pub(crate) struct Navigator<'js> {
     pub(crate) number: usize,
 }
 
-/// What realms of this engine keep.
-pub(crate) type QuickRealm<'js> = Realm<Bare<'js>, Deferred<'js>>;
-
-/// An agent of the context.
-pub(crate) struct Agent<'js> {
-    pub(crate) realm: QuickRealm<'js>,
-    /// The object with the interface `LockManager`.
-    pub(crate) object: Bare<'js>,
-    #[cfg(feature = "futures")]
-    pub(crate) drive: crate::drive::Drive,
+/// The object of a [`Home`], and what it has.
+pub(crate) struct HomeObject<'js> {
+    object: Bare<'js>,
+    home: NonNull<Home<'js>>,
 }
 
-impl<'js> Agent<'js> {
-    pub(crate) fn object(&self, ctx: &Ctx<'js>) -> Object<'js> {
-        self.object.value(ctx).into_object().expect("it was made as an object")
-    }
+/// What the objects of this crate have that are no functions.
+pub(crate) enum Content<'js> {
+    Home(HomeContent<'js>),
+    Manager(ManagerObject<'js>),
+    Lock(LockObject),
 }
 
-macro_rules! functions {
-    ($(#[$doc:meta])* $name:ident { $($field:ident: $type:ident = $key:literal,)* }) => {
-        $(#[$doc])*
-        pub(crate) struct $name<'js> {
-            $(pub(crate) $field: $type<'js>,)*
-        }
+/// That of the one object of a context which has its home.
+pub(crate) struct HomeContent<'js>(pub(crate) Rc<Home<'js>>);
 
-        impl<'js> $name<'js> {
-            fn from_object(object: &Object<'js>) -> Result<Self> {
-                Ok(Self { $($field: object.get($key)?,)* })
-            }
-        }
-
-        impl<'js> Trace<'js> for $name<'js> {
-            fn trace<'a>(&self, tracer: Tracer<'a, 'js>) {
-                $(self.$field.trace(tracer);)*
-            }
-        }
-    };
+/// An object with the interface `LockManager`.
+///
+/// Spec: <https://w3c.github.io/web-locks/#api-lock-manager>
+pub(crate) struct ManagerObject<'js> {
+    pub(crate) home: HomeObject<'js>,
+    /// Of which agent.
+    pub(crate) number: usize,
 }
 
-functions! {
-    /// What `tools.js` gives.
-    Tools {
-        type_error: Constructor = "TypeError",
-        keep: Function = "keep",
-    }
-}
-
-functions! {
-    /// What `dom.js` gives.
-    Hooks {
-        dom_exception: Constructor = "DOMException",
-        is_signal: Function = "isSignal",
-        aborted: Function = "aborted",
-        reason: Function = "reason",
-        add: Function = "add",
-        remove: Function = "remove",
-    }
+/// An object with the interface `Lock`.
+///
+/// Spec: <https://w3c.github.io/web-locks/#api-lock>
+pub(crate) struct LockObject {
+    pub(crate) name: ResourceName,
+    pub(crate) mode: Mode,
 }
 
 impl<'js> Home<'js> {
-    /// That of this context, if it is there.
-    pub(crate) fn find(ctx: &Ctx<'js>) -> Option<HomeObject<'js>> {
-        let homes = ctx.userdata::<Homes<'_>>()?;
-        let home = homes.0.borrow().get(&key(ctx))?.upgrade()?;
-        home.object.get().cloned()
-    }
-
-    /// Those of all contexts of the runtime.
-    pub(crate) fn all(ctx: &Ctx<'js>) -> Vec<HomeObject<'js>> {
-        let Some(homes) = ctx.userdata::<Homes<'_>>() else { return Vec::new() };
-        let homes = homes.0.borrow();
-        let alive = homes.values().filter_map(Weak::upgrade);
-        alive.filter_map(|home| home.object.get().cloned()).collect()
-    }
-
-    /// That of a context that has none yet.
-    pub(crate) fn make(ctx: &Ctx<'js>) -> Result<HomeObject<'js>> {
-        let tools = evaluate(ctx, "navlock:tools", include_str!("tools.js"))?;
-        let tools: Object<'_> = tools.call(())?;
-        let then: Value<'_> = tools.get("then")?;
-        let host = Object::new(ctx.clone())?;
-        for (ours, theirs) in [("report", "reportError"), ("setTimeout", "setTimeout")] {
-            let function: Value<'_> = ctx.globals().get(theirs)?;
-            if function.is_function() {
-                host.set(ours, function)?;
-            }
-        }
-        let hooks = evaluate(ctx, "navlock:dom", navlock_js::DOM)?;
-        let hooks = Hooks::from_object(&hooks.call((ctx.globals(), host))?)?;
-        let classes = Classes::of(ctx)?;
-        let prototype = Object::new(ctx.clone())?;
-        let lock_prototype = Object::new(ctx.clone())?;
-        let home = Rc::new(Self {
-            ctx: ctx.clone(),
-            classes,
-            then: then.into(),
-            function_prototype: Function::prototype(ctx.clone()),
-            tools: Tools::from_object(&tools)?,
-            hooks,
-            manager_prototype: Object::new(ctx.clone())?,
-            lock_like: Object::new_proto(ctx.clone(), Some(&lock_prototype))?,
-            lock_prototype,
-            refusal: class::refusal(classes, &prototype)?,
-            last_name: RefCell::default(),
-            spare: RefCell::default(),
-            navigator: OnceCell::new(),
-            object: OnceCell::new(),
-            agents: RefCell::default(),
-            count: Cell::default(),
-        });
-        let object = HomeObject::new(classes, &prototype, home)?;
-        // It was empty.
-        let _ = object.object.set(object.clone());
-        let kept = object.object().value(ctx);
-        object.tools.keep.call::<_, ()>((ctx.globals(), kept))?;
-        if ctx.userdata::<Homes<'_>>().is_none() {
-            ctx.store_userdata(Homes::default())?;
-        }
-        let homes = ctx.userdata::<Homes<'_>>().ok_or(Error::Unknown)?;
-        let mut homes = homes.0.borrow_mut();
-        homes.retain(|_, home| home.strong_count() > 0);
-        homes.insert(key(ctx), object.downgrade());
-        Ok(object)
-    }
-
-    /// That it could not be made whole: the next one to look for it makes another.
-    pub(crate) fn forget(ctx: &Ctx<'js>) {
-        if let Some(homes) = ctx.userdata::<Homes<'_>>() {
-            homes.0.borrow_mut().remove(&key(ctx));
-        }
-    }
-
     /// Another agent. Those of which nothing is left are kept no more, but for that of `navigator.locks`,
     /// which is there for ever.
     pub(crate) fn enter(&self, locks: LockManager) -> Result<(usize, Rc<Agent<'js>>)> {
         let number = self.count.get();
         self.count.set(number + 1);
         let home = self.object.get().ok_or(Error::Unknown)?;
-        let object = interfaces::lock_manager(home, number)?;
+        let manager = Content::Manager(ManagerObject { home: home.clone(), number });
+        let object = instance(self.classes, &self.manager_prototype, manager)?;
         let agent = Rc::new(Agent {
             realm: Realm::new(locks),
             object,
@@ -323,25 +225,86 @@ impl<'js> Home<'js> {
     }
 }
 
-/// The homes of a runtime's contexts, by [`key`].
-#[derive(Default)]
-struct Homes<'js>(RefCell<BTreeMap<usize, Weak<Home<'js>>>>);
+impl<'js> HomeObject<'js> {
+    pub(crate) fn object(&self) -> &Bare<'js> {
+        &self.object
+    }
 
-// SAFETY: `'js` is the lifetime of the values of QuickJS in it, all of them, and with another one it is
-// the same type.
-#[expect(unsafe_code, reason = "the derive knows no `Weak`")]
-unsafe impl<'js> JsLifetime<'js> for Homes<'js> {
-    type Changed<'to> = Homes<'to>;
+    pub(crate) fn downgrade(&self) -> Weak<Home<'js>> {
+        match content(self.classes, &self.object) {
+            Some(Content::Home(HomeContent(home))) => Rc::downgrade(home),
+            _ => Weak::new(),
+        }
+    }
+
+    /// An object that has this home.
+    pub(crate) fn new(
+        classes: Classes,
+        prototype: &Value<'js>,
+        home: Rc<Home<'js>>,
+    ) -> Result<Self> {
+        let pointer = NonNull::from(&*home);
+        let object = instance(classes, prototype, Content::Home(HomeContent(home)))?;
+        Ok(Self { object, home: pointer })
+    }
 }
 
-/// What a context is known by as long as it lives. Its home does not outlive it, so that the next
-/// context in the same place does not find that.
-fn key(ctx: &Ctx<'_>) -> usize {
-    ctx.as_raw().as_ptr() as usize
+impl<'js> Deref for HomeObject<'js> {
+    type Target = Home<'js>;
+
+    #[expect(unsafe_code, reason = "FAST: without a look at what the object has")]
+    fn deref(&self) -> &Home<'js> {
+        // SAFETY: the object has it until it is finalized, and lives as long as it is counted here.
+        unsafe { self.home.as_ref() }
+    }
 }
 
-fn evaluate<'js>(ctx: &Ctx<'js>, name: &str, source: &str) -> Result<Function<'js>> {
-    let mut options = EvalOptions::default();
-    options.filename = Some(name.to_owned());
-    ctx.eval_with_options(source, options)
+impl Clone for HomeObject<'_> {
+    fn clone(&self) -> Self {
+        Self { object: self.object.clone(), home: self.home }
+    }
+}
+
+impl<'js> ManagerObject<'js> {
+    /// That of a value which is such an object.
+    pub(crate) fn of<'a>(classes: Classes, value: &'a Bare<'js>) -> Option<&'a Self> {
+        match content(classes, value)? {
+            Content::Manager(manager) => Some(manager),
+            _ => None,
+        }
+    }
+}
+
+impl LockObject {
+    /// That of a value which is such an object.
+    pub(crate) fn of<'a>(classes: Classes, value: &'a Bare<'_>) -> Option<&'a Self> {
+        match content(classes, value)? {
+            Content::Lock(lock) => Some(lock),
+            _ => None,
+        }
+    }
+}
+
+// SAFETY: `Classes::of` defines it so.
+#[expect(unsafe_code, reason = "what an object has, only its class says")]
+unsafe impl Class for Content<'_> {
+    fn id(classes: Classes) -> JSClassID {
+        classes.object
+    }
+}
+
+impl Show for Content<'_> {
+    fn show(&self, collector: &Collector) {
+        match self {
+            Self::Home(HomeContent(home)) => home.show(collector),
+            Self::Manager(manager) => collector.see(manager.home.object()),
+            Self::Lock(_) => {}
+        }
+    }
+}
+
+impl Drop for HomeContent<'_> {
+    fn drop(&mut self) {
+        self.0.end();
+    }
 }

@@ -1,8 +1,5 @@
 //! The interfaces, as WebIDL has them in JavaScript.
 
-use std::rc::Rc;
-
-use navlock::{Mode, ResourceName};
 use rquickjs::{
     Ctx, Function, Object, Result, Value,
     atom::PredefinedAtom,
@@ -11,38 +8,10 @@ use rquickjs::{
 };
 
 use crate::{
-    class::{self, Classes, Collector, HomeObject, Show},
     function::{Native, Operation},
-    home::{Home, Navigator},
+    home::{HomeObject, Navigator},
     raw::Bare,
 };
-
-/// What the objects of this crate have that are no functions.
-pub(crate) enum Content<'js> {
-    Home(HomeContent<'js>),
-    Manager(ManagerObject<'js>),
-    Lock(LockObject),
-}
-
-/// That of the one object of a context which has its home.
-pub(crate) struct HomeContent<'js>(pub(crate) Rc<Home<'js>>);
-
-/// An object with the interface `LockManager`.
-///
-/// Spec: <https://w3c.github.io/web-locks/#api-lock-manager>
-pub(crate) struct ManagerObject<'js> {
-    pub(crate) home: HomeObject<'js>,
-    /// Of which agent.
-    pub(crate) number: usize,
-}
-
-/// An object with the interface `Lock`.
-///
-/// Spec: <https://w3c.github.io/web-locks/#api-lock>
-pub(crate) struct LockObject {
-    pub(crate) name: ResourceName,
-    pub(crate) mode: Mode,
-}
 
 /// Defines the interfaces `LockManager` and `Lock` in the context.
 pub(crate) fn define(home: &HomeObject<'_>) -> Result<()> {
@@ -143,47 +112,5 @@ impl<'js> AsProperty<'js, ()> for Getter<'js> {
             | qjs::JS_PROP_CONFIGURABLE;
         let undefined = Value::new_undefined(ctx.clone());
         Ok((FLAGS.cast_signed(), undefined.clone(), self.0.into_value(), undefined))
-    }
-}
-
-/// Another lock manager object: that of the agent with this number.
-pub(crate) fn lock_manager<'js>(home: &HomeObject<'js>, number: usize) -> Result<Bare<'js>> {
-    let manager = ManagerObject { home: home.clone(), number };
-    class::object(home.classes, &home.manager_prototype, Content::Manager(manager))
-}
-
-impl<'js> ManagerObject<'js> {
-    /// That of a value which is such an object.
-    pub(crate) fn of<'a>(classes: Classes, value: &'a Bare<'js>) -> Option<&'a Self> {
-        match class::content(classes, value)? {
-            Content::Manager(manager) => Some(manager),
-            _ => None,
-        }
-    }
-}
-
-impl LockObject {
-    /// That of a value which is such an object.
-    pub(crate) fn of<'a>(classes: Classes, value: &'a Bare<'_>) -> Option<&'a Self> {
-        match class::content(classes, value)? {
-            Content::Lock(lock) => Some(lock),
-            _ => None,
-        }
-    }
-}
-
-impl Show for Content<'_> {
-    fn show(&self, collector: &Collector) {
-        match self {
-            Self::Home(HomeContent(home)) => home.show(collector),
-            Self::Manager(manager) => collector.see(manager.home.object()),
-            Self::Lock(_) => {}
-        }
-    }
-}
-
-impl Drop for HomeContent<'_> {
-    fn drop(&mut self) {
-        self.0.end();
     }
 }

@@ -4,14 +4,22 @@
 #![allow(elided_lifetimes_in_paths, reason = "what rquickjs derives has such")]
 
 mod adopt;
+mod agent;
+mod call;
 mod class;
+mod classes;
+mod collector;
 mod drive;
 mod engine;
 mod function;
 mod home;
+mod homes;
 mod interfaces;
 mod locks;
+mod operations;
 mod raw;
+mod refusal;
+mod scripts;
 
 pub use navlock;
 use navlock::LockManager;

@@ -10,10 +10,11 @@ use navlock::LockManager;
 use rquickjs::{Ctx, Exception, Object, Result};
 
 use crate::{
-    class::{Classes, HomeObject},
+    agent::Agent,
+    class::Classes,
     engine::Quick,
-    home::{Agent, Home},
-    interfaces::{self, ManagerObject},
+    home::{Home, HomeObject, ManagerObject},
+    interfaces,
     raw::Bare,
 };
 
@@ -201,7 +202,7 @@ fn home_with_interfaces<'js>(ctx: &Ctx<'js>) -> Result<HomeObject<'js>> {
     if let Some(home) = Home::find(ctx) {
         return Ok(home);
     }
-    let home = Home::make(ctx)?;
+    let home = Home::make(ctx, Classes::of(ctx)?)?;
     if let Err(error) = interfaces::define(&home) {
         Home::forget(ctx);
         return Err(error);

@@ -1,0 +1,54 @@
+//! An agent of a context.
+
+#[cfg(feature = "futures")]
+use std::cell::Cell;
+
+use navlock_js::Realm;
+use rquickjs::{Ctx, Object};
+
+use crate::{collector::Collector, raw::Bare};
+
+/// What realms of this engine keep.
+pub(crate) type QuickRealm<'js> = Realm<Bare<'js>, Deferred<'js>>;
+
+/// An agent of the context.
+pub(crate) struct Agent<'js> {
+    pub(crate) realm: QuickRealm<'js>,
+    /// The object with the interface `LockManager`.
+    pub(crate) object: Bare<'js>,
+    #[cfg(feature = "futures")]
+    pub(crate) drive: Drive,
+}
+
+impl<'js> Agent<'js> {
+    pub(crate) fn object(&self, ctx: &Ctx<'js>) -> Object<'js> {
+        self.object.value(ctx).into_object().expect("it was made as an object")
+    }
+}
+
+/// How the tasks of an agent come to be done.
+#[cfg(feature = "futures")]
+#[derive(Debug, Default)]
+pub(crate) struct Drive {
+    /// Whether a future is to be spawned when there is something to wait for.
+    pub(crate) spawns: Cell<bool>,
+    /// Whether there is one.
+    pub(crate) is_spawned: Cell<bool>,
+    /// Whether it stays when there is nothing to wait for.
+    pub(crate) stays: Cell<bool>,
+}
+
+/// What settles a promise.
+///
+/// FAST: not both of its functions. Thousands of requests may wait, and the collector of garbage sees all
+/// that each of them keeps. What resolves a promise rejects it as well: see
+/// [`refuse`](crate::refusal::refuse).
+pub(crate) struct Deferred<'js> {
+    pub(crate) resolve: Bare<'js>,
+}
+
+impl Deferred<'_> {
+    pub(crate) fn show(&self, collector: &Collector) {
+        collector.see(&self.resolve);
+    }
+}

@@ -1,0 +1,94 @@
+//! Rejecting a promise without the function that rejects it.
+
+#![expect(unsafe_code, reason = "what QuickJS asks of C")]
+
+use std::cell::RefCell;
+
+use rquickjs::{
+    Ctx, Error, Result, Value,
+    qjs::{self, JSClassID, JSContext, JSValue, JSValueConst},
+};
+
+use crate::{
+    class::{Class, Classes, content, instance, opaque},
+    collector::{Collector, Show},
+    raw::Bare,
+};
+
+/// What [`refuse`] rejects promises with, while it does: the content of one object.
+pub(crate) struct Refusal<'js>(RefCell<Option<Bare<'js>>>);
+
+/// Nothing can be read of a [`Refusal`].
+pub(crate) static REFUSING: qjs::JSClassExoticMethods = qjs::JSClassExoticMethods {
+    get_own_property: None,
+    get_own_property_names: None,
+    delete_property: None,
+    define_own_property: None,
+    has_property: None,
+    get_property: Some(throw_reason),
+    set_property: None,
+};
+
+/// The object for [`refuse`].
+pub(crate) fn refusal<'js>(classes: Classes, prototype: &Value<'js>) -> Result<Bare<'js>> {
+    instance(classes, prototype, Refusal(RefCell::default()))
+}
+
+/// Rejects a promise by the function that resolves it, which `resolve` calls with the object.
+///
+/// A promise that is resolved with an object reads its `then`, and is rejected at once with what that throws:
+/// exactly as the other function would have done it.
+///
+/// Spec: <https://tc39.es/ecma262/#sec-promise-resolve-functions>, step 10.
+pub(crate) fn refuse<'js>(
+    ctx: &Ctx<'js>,
+    classes: Classes,
+    object: &Bare<'js>,
+    reason: Bare<'js>,
+    resolve: impl FnOnce() -> Result<()>,
+) -> Result<()> {
+    let refusal: Option<&Refusal<'js>> = content(classes, object);
+    let Some(Refusal(place)) = refusal else { return Err(Error::Unknown) };
+    // What is thrown takes the place of what was thrown before, and may still be to be told: why a script
+    // was stopped.
+    let before = ctx.has_exception().then(|| ctx.catch());
+    place.replace(Some(reason));
+    let resolved = resolve();
+    // Still there if it was not asked for: if the call was interrupted, or the promise settled before.
+    let left = place.take();
+    drop(left);
+    if let Some(before) = before {
+        ctx.throw(before);
+    }
+    resolved
+}
+
+unsafe extern "C" fn throw_reason(
+    context: *mut JSContext,
+    object: JSValueConst,
+    _: qjs::JSAtom,
+    _: JSValueConst,
+) -> JSValue {
+    // SAFETY: an object of this class has such a content. What is thrown is not counted here any more.
+    unsafe {
+        let refusal = opaque::<Refusal<'_>>(object).as_ref();
+        match refusal.and_then(|Refusal(place)| place.take()) {
+            Some(reason) => qjs::JS_Throw(context, reason.into_raw()),
+            None => qjs::JS_UNDEFINED,
+        }
+    }
+}
+
+// SAFETY: `Classes::of` defines it so.
+unsafe impl Class for Refusal<'_> {
+    fn id(classes: Classes) -> JSClassID {
+        classes.refusal
+    }
+}
+
+impl Show for Refusal<'_> {
+    fn show(&self, collector: &Collector) {
+        let Ok(reason) = self.0.try_borrow() else { return };
+        reason.iter().for_each(|reason| collector.see(reason));
+    }
+}
