@@ -7,11 +7,8 @@ use std::{
     time::Duration,
 };
 
-use clap::error::ErrorKind;
 use navlock::Error;
 use navlock_platform::wait::{self, Interest, Source};
-
-use crate::{args, terminal::write_out};
 
 /// The lock could not be had, and that is what was asked: `-n`, `-w`.
 pub(crate) const CONFLICT: u8 = 1;
@@ -102,41 +99,4 @@ pub(crate) fn mention(text: &[u8]) {
     if now.is_ok_and(|[stderr]| stderr.writable) {
         let _ = io::stderr().write_all(text);
     }
-}
-
-/// Shows help where it was asked for, or where nothing was; else says what is wrong with the
-/// arguments.
-pub(crate) fn after_clap(shown: &clap::Error) -> ExitCode {
-    if !shown.use_stderr() {
-        return match write_out(shown.render().to_string().as_bytes()) {
-            Ok(()) => ExitCode::SUCCESS,
-            Err(error) => Failure::of_writing(&error).report(),
-        };
-    }
-    if shown.kind() == ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand {
-        let _ = shown.print();
-    } else {
-        let arguments: Vec<_> = std::env::args_os().collect();
-        say(one_line(shown, args::subcommand(&arguments).as_deref()));
-    }
-    USAGE.into()
-}
-
-/// What is wrong, and what is nearly the same and right, without the usage and all else that follows
-/// after an empty line.
-fn one_line(error: &clap::Error, subcommand: Option<&str>) -> String {
-    let text = error.to_string();
-    let lines = text.lines().take_while(|line| !line.is_empty()).map(str::trim);
-    let line = lines.collect::<Vec<_>>().join(" ");
-    let what = line.strip_prefix("error: ").unwrap_or(&line);
-    let nearly = text.lines().filter_map(|line| line.trim().strip_prefix("tip: "));
-    let nearly = nearly.filter(|tip| tip.contains("similar"));
-    let nearly = nearly.fold(String::new(), |all, tip| all + "; " + tip);
-    let help = match subcommand.filter(|name| args::is_subcommand(name)) {
-        Some(name) if error.kind() != ErrorKind::InvalidSubcommand || name == "daemon" => {
-            format!("navlock {name} --help")
-        }
-        _ => "navlock --help".to_owned(),
-    };
-    format!("{what}{nearly}; see '{help}'")
 }

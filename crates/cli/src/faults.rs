@@ -5,7 +5,7 @@
 use std::{
     backtrace::{Backtrace, BacktraceStatus},
     fs::{self, File},
-    io::{self, ErrorKind, Read, Write},
+    io::{self, Read, Write},
     panic::{self, PanicHookInfo},
     path::{Path, PathBuf},
     process,
@@ -16,9 +16,8 @@ use std::{
 
 use navlock::Place;
 use navlock_broker::LOGS;
-use navlock_platform::file::careful;
 
-use crate::log::Log;
+use crate::{append::open_to_append, log::Log};
 
 /// It is not written to once it has so many bytes: the first faults tell more than the last.
 const FULL: u64 = 64 << 10;
@@ -111,17 +110,6 @@ fn line(fault: &PanicHookInfo<'_>, socket: &Path) -> String {
 fn append(file: &Path, line: &str) -> io::Result<()> {
     let mut file = open_to_append(file)?;
     if file.metadata()?.len() < FULL { file.write_all(line.as_bytes()) } else { Ok(()) }
-}
-
-/// Opens a file of ours to write at its end; it is made if it is not there.
-///
-/// # Errors
-///
-/// If it cannot be opened, or is none.
-pub(crate) fn open_to_append(path: &Path) -> io::Result<File> {
-    // A pipe that nobody reads is not waited for.
-    let file = careful().append(true).create(true).open(path)?;
-    if file.metadata()?.is_file() { Ok(file) } else { Err(ErrorKind::InvalidInput.into()) }
 }
 
 /// What was written down by brokers that have their state in this directory and their socket at this place,

@@ -4,8 +4,11 @@
 // Both panic when the stream fails; `exit::say` does not.
 #![deny(clippy::print_stderr, clippy::print_stdout)]
 
+mod append;
 mod args;
+mod client_rows;
 mod commands;
+mod counts;
 mod exit;
 mod faults;
 mod json;
@@ -13,11 +16,14 @@ mod log;
 mod reach;
 mod remedy;
 mod settings;
+#[cfg(any(feature = "top", feature = "web"))]
+mod steal;
 mod table;
 mod terminal;
 mod text;
 mod time;
 mod voice;
+mod wait_tree;
 mod waiting;
 #[cfg(feature = "web")]
 mod web;
@@ -27,6 +33,6 @@ use std::process::ExitCode;
 fn main() -> ExitCode {
     match args::parse() {
         Ok(args) => commands::dispatch(args).unwrap_or_else(exit::Failure::report),
-        Err(shown) => exit::after_clap(&shown),
+        Err(refusal) => args::report_refusal(&refusal),
     }
 }

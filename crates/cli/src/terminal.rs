@@ -3,11 +3,15 @@
 use std::{
     env,
     io::{self, IsTerminal, Write},
+    time::Duration,
 };
 
 use anstyle::Style;
 use clap::ColorChoice;
-use navlock_platform::{terminal, wait::Source};
+use navlock_platform::{
+    terminal,
+    wait::{self, Interest, Source},
+};
 
 /// The size of the terminal that this stream is, in columns and rows; `None` if it is none, or one
 /// that can only be written forward.
@@ -52,4 +56,13 @@ pub(crate) fn write_out(bytes: &[u8]) -> io::Result<()> {
     let mut out = io::stdout().lock();
     out.write_all(bytes)?;
     out.flush()
+}
+
+/// Waits for so long, and tells whether whoever reads what we write has gone meanwhile.
+pub(crate) fn reader_has_gone(time: Duration) -> bool {
+    let out = io::stdout();
+    // The end is told without being asked for.
+    let came = wait::wait([(out.source(), Interest::END)], Some(time));
+    // What ends it early otherwise is a signal that is handled, and none is.
+    came.is_ok_and(|[out]| out.ended)
 }

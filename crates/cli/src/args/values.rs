@@ -5,6 +5,11 @@ use std::{ffi::OsStr, time::Duration};
 use clap::builder::{OsStringValueParser, TypedValueParser};
 use navlock::ResourceName;
 
+use crate::text::{clipped, printable};
+
+/// How much of a word is repeated in a message, in columns.
+const LONGEST_WORD: usize = 60;
+
 /// A name, as an option's value.
 pub(super) fn name() -> impl TypedValueParser<Value = ResourceName> {
     OsStringValueParser::new().try_map(|word| to_name(&word))
@@ -52,6 +57,17 @@ pub(super) fn process(text: &str) -> Result<u32, String> {
 pub(super) fn time(text: &str) -> Result<Duration, String> {
     let wrong = |_| "give a time, as in 90, 90s, 1m30s or 2h".to_owned();
     seconds(text).or_else(|_| humantime::parse_duration(text).map_err(wrong))
+}
+
+/// A word as it would be typed into a shell.
+pub(super) fn spelled(word: &OsStr) -> String {
+    let word = clipped(&printable(&word.to_string_lossy()), LONGEST_WORD);
+    let is_plain = |char: char| char.is_alphanumeric() || "_-./:=@%+,…".contains(char);
+    if !word.is_empty() && word.chars().all(is_plain) {
+        word
+    } else {
+        format!("'{}'", word.replace('\'', r"'\''"))
+    }
 }
 
 #[cfg(test)]

@@ -1,25 +1,16 @@
 //! `navlock clients`: who uses the broker.
 
-use std::{
-    collections::{BTreeMap, BTreeSet},
-    io,
-    process::ExitCode,
-};
+use std::{io, process::ExitCode};
 
-use navlock::{
-    AgentInfo, ClientId, Error, Look, LookOptions,
-    look::{Agent, Client, Count, Overview},
-};
+use navlock::{Error, Look, LookOptions};
 
 use super::Context;
 use crate::{
     args::ClientsArgs,
+    client_rows::{ClientRow, client_rows},
     exit::Failure,
-    json::Object,
-    table::{self, Column, Fit, GOOD, POOR},
+    table::{self, Column, Fit},
     terminal::{self, write_out},
-    text::{printable, user_at_host},
-    time::{elapsed, millis},
 };
 
 const COLUMNS: [Column; 9] = [
@@ -34,122 +25,20 @@ const COLUMNS: [Column; 9] = [
     Column { title: "COMMAND", fit: Fit::Last },
 ];
 
-/// A client with what there is of it.
-pub(super) struct Shown<'a> {
-    /// `None` of agents on other machines, which are put together by machine and process.
-    client: Option<&'a Client>,
-    agents: Vec<(ClientId, &'a Agent)>,
-    count: Count,
-}
-
 pub(super) fn clients(context: &Context, args: &ClientsArgs) -> Result<ExitCode, Failure> {
     context.tell_if_secluded();
     let overview =
         Look::once(context.place.clone(), LookOptions::default()).map_err(Error::from)?;
-    let shown = shown(&overview);
+    let clients = client_rows(&overview);
     let text = if args.json {
-        shown.iter().map(|shown| shown.json().to_string() + "\n").collect()
-    } else if shown.is_empty() {
+        clients.iter().map(|client| client.json().to_string() + "\n").collect()
+    } else if clients.is_empty() {
         String::new()
     } else {
-        let rows: Vec<_> = shown.iter().map(Shown::row).collect();
+        let rows: Vec<_> = clients.iter().map(ClientRow::row).collect();
         let columns = terminal::size(&io::stdout()).map(|(columns, _)| columns);
         table::render(&COLUMNS, &rows, columns, terminal::colours(context.colour))
     };
     write_out(text.as_bytes()).map_err(|error| Failure::of_writing(&error))?;
     Ok(ExitCode::SUCCESS)
-}
-
-/// Who is there, in the order of the connections.
-pub(super) fn shown(overview: &Overview) -> Vec<Shown<'_>> {
-    let counts = overview.counts();
-    let mut of_clients: BTreeMap<_, Vec<_>> = BTreeMap::new();
-    for client in overview.clients.keys() {
-        of_clients.insert((Some(*client), "", 0), Vec::new());
-    }
-    for (id, agent) in &overview.agents {
-        let key = match agent.client {
-            Some(client) => (Some(client), "", 0),
-            None => (None, agent.info.host.as_str(), agent.info.pid),
-        };
-        of_clients.entry(key).or_default().push((*id, agent));
-    }
-    let shown = of_clients.into_iter().map(|((client, ..), mut agents)| {
-        agents.sort_by_key(|(id, _)| *id);
-        let mut count = Count::default();
-        for of_agent in agents.iter().filter_map(|(id, _)| counts.get(id)) {
-            count.held += of_agent.held;
-            count.pending += of_agent.pending;
-            count.owned += of_agent.owned;
-        }
-        let client = client.and_then(|client| overview.clients.get(&client));
-        Shown { client, agents, count }
-    });
-    shown.collect()
-}
-
-impl Shown<'_> {
-    fn info(&self) -> Option<&AgentInfo> {
-        self.agents.first().map(|(_, agent)| &*agent.info)
-    }
-
-    fn pid(&self) -> u32 {
-        let known = self.client.map(|client| client.pid).filter(|pid| *pid != 0);
-        known.or(self.info().map(|info| info.pid)).unwrap_or(0)
-    }
-
-    pub(super) fn state(&self) -> &'static str {
-        self.client.map_or("elsewhere", |client| client.state.word())
-    }
-
-    pub(super) fn buckets(&self) -> BTreeSet<&str> {
-        self.agents.iter().map(|(_, agent)| &*agent.bucket).collect()
-    }
-
-    pub(super) fn row(&self) -> table::Row {
-        let age = self.client.map(|client| elapsed(client.since.elapsed()));
-        let commands: BTreeSet<_> = self
-            .agents
-            .iter()
-            .map(|(_, agent)| printable(&agent.info.command))
-            .filter(|command| !command.is_empty())
-            .collect();
-        let buckets: Vec<_> = self.buckets().into_iter().map(printable).collect();
-        let cells = [
-            Some(self.pid().to_string()).filter(|pid| pid != "0"),
-            Some(self.state().to_owned()),
-            age,
-            Some(self.agents.len().to_string()),
-            Some(self.count.held.to_string()),
-            Some(self.count.pending.to_string()),
-            self.info().map(user_at_host),
-            Some(buckets.join(", ")),
-            Some(commands.into_iter().collect::<Vec<_>>().join(", ")),
-        ];
-        // Every cell has a word, so that a line can be taken apart.
-        let cells = cells
-            .map(|cell| cell.filter(|cell| !cell.is_empty()).unwrap_or_else(|| "-".to_owned()));
-        let style = if self.state() == "connected" { GOOD } else { POOR };
-        table::Row { cells: cells.into(), style }
-    }
-
-    fn json(&self) -> Object {
-        let mut object =
-            Object::default().number("pid", self.pid().into()).string("state", self.state());
-        if let Some(client) = self.client {
-            object = object.number("ageMs", millis(client.since.elapsed()));
-        }
-        let Count { held, pending, owned, .. } = self.count;
-        let object = object.number("held", held).number("pending", pending).number("owned", owned);
-        let agents: Vec<_> = self.agents.iter().map(|(id, agent)| agent_json(*id, agent)).collect();
-        let buckets: Vec<_> = self.buckets().into_iter().map(Into::into).collect();
-        object.json("buckets", serde_json::Value::Array(buckets)).objects("agents", &agents)
-    }
-}
-
-fn agent_json(id: ClientId, agent: &Agent) -> Object {
-    Object::default()
-        .string("clientId", &id.to_string())
-        .string("bucket", &agent.bucket)
-        .agent(&agent.info)
 }

@@ -23,6 +23,7 @@ use navlock_platform::{
 use super::{Context, logs};
 use crate::{
     args::{DaemonArgs, DaemonCommand, DaemonRunArgs, StatusArgs},
+    counts::prometheus,
     exit::{Failure, UNREACHABLE},
     faults,
     json::Object,
@@ -136,7 +137,7 @@ fn start(context: &Context) -> Result<ExitCode, Failure> {
         }
         Err(error) => return Err(Error::from(error).into()),
     };
-    let status = asked(&mut Control::connect(&context.place).map_err(Error::from)?);
+    let status = Control::connect(&context.place).map_err(Error::from)?.status();
     let broker = named(&context.place, status.ok().as_ref());
     write(&format!("{broker} {done}\n"))?;
     Ok(ExitCode::SUCCESS)
@@ -186,7 +187,7 @@ fn status(context: &Context, args: &StatusArgs) -> Result<ExitCode, Failure> {
         }
         Err(error) => return Err(Error::from(error).into()),
     };
-    let mut status = asked(&mut control)?;
+    let mut status = control.status().map_err(Error::from)?;
     if let Some(name) = &args.name {
         let on = place(&status.details, &context.bucket, name);
         let where_it_is = format!("{} in bucket {} is on {on}", plain_name(name), context.bucket);
@@ -235,16 +236,6 @@ fn cluster_among<'a>(
 fn metrics(context: &Context) -> Result<ExitCode, Failure> {
     write(&prometheus(&context.place)?)?;
     Ok(ExitCode::SUCCESS)
-}
-
-/// What the broker at this place has counted, as Prometheus reads it.
-pub(super) fn prometheus(place: &Place) -> Result<String, Failure> {
-    let mut control = Control::connect(place).map_err(Error::from)?;
-    let Some(report) = control.report().map_err(Error::from)? else {
-        let why = "the broker that runs is of an older release, and counts nothing";
-        return Err(Failure::new(UNREACHABLE, why));
-    };
-    Ok(report.numbers.prometheus())
 }
 
 /// The object with what a broker reports.
@@ -347,11 +338,6 @@ fn report_rows(report: &Report) -> Vec<(String, String)> {
         ("a session ended".to_owned(), format!("{ago} ago{pid}: {}", printable(&end.why)))
     }));
     rows
-}
-
-/// How the broker says that it is.
-pub(super) fn asked(control: &mut Control) -> Result<Status, Error> {
-    control.status().map_err(Error::from)
 }
 
 fn write(text: &str) -> Result<(), Failure> {

@@ -66,8 +66,9 @@ pub(super) fn run(context: &Context, mut args: RunArgs) -> Result<ExitCode, Fail
     }
     let policy = Policy { on_lost: args.on_lost, grace: grace(&args, &guards)? };
     // From here on signals are the command's.
-    let supervisor = Supervisor::new()?;
+    let mut supervisor = Supervisor::new()?;
     let (child, mut lifeline) = spawn(lifeline, &args, &names, &work, &guards, |child| {
+        supervisor.begins(child);
         info.pid = child.id();
         info.command = line;
         locks.describe(&info);

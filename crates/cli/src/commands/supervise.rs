@@ -80,7 +80,13 @@ impl Supervisor {
         })
     }
 
-    /// Waits until the command has ended. For each of its locks that is lost before that, calls
+    /// From now on there is the command. To be told before anything else is done: where what it starts is known by a job,
+    /// it is only from then on.
+    pub(super) fn begins(&mut self, child: &Child) {
+        self.family.begins(child);
+    }
+
+    /// Waits until the command has ended, which [has begun](Self::begins). For each of its locks that is lost before that, calls
     /// `tell`, and with the first does to the command, and to what it has started, what is to be done.
     /// The locks are those of this connection.
     pub(super) fn wait(
@@ -91,7 +97,6 @@ impl Supervisor {
         policy: Policy,
         mut tell: impl FnMut(&ResourceName, Lost, Command),
     ) -> Result<Ended, Failure> {
-        self.family.begins(&child);
         self.signals.pass_on_early(&child);
         let end = ChildEnd::of(&child);
         let waker = Waker::from(Arc::clone(&self.bell));

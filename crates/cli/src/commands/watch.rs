@@ -11,11 +11,11 @@ use navlock::{
     look::{Event, Overview},
 };
 
-use super::{Context, query::reader_has_gone};
+use super::Context;
 use crate::{
     args::WatchArgs,
     exit::Failure,
-    terminal::write_out,
+    terminal::{reader_has_gone, write_out},
     text::{self, meta, plain_name, printable, program, user_at_host},
     time::{elapsed, taken},
 };

@@ -13,22 +13,24 @@ use navlock::look::LockName;
 use navlock_platform::signal::before_end;
 
 use self::socket::SocketFile;
-use super::{Context, daemon::prometheus, thief};
+use super::Context;
 use crate::{
     args::WebArgs,
+    counts::prometheus,
     exit::{Failure, UNREACHABLE},
+    steal::{Holder, steal},
     terminal::write_out,
-    web::{Holder, Listener, Services, Steal, Web, browser::Entry},
+    web::{Listener, Services, Steal, Web, browser::Entry},
 };
 
 pub(super) fn web(context: &Context, args: &WebArgs) -> Result<ExitCode, Failure> {
     context.tell_if_secluded();
     let (listener, socket) = listen(args)?;
     let place = context.place.clone();
-    let steal = args.allow_steal.then(|| {
+    let service = args.allow_steal.then(|| {
         let place = place.clone();
         Arc::new(move |name: &LockName, holders: &[Holder]| {
-            thief::steal(&place, name, holders, "navlock web")
+            steal(&place, name, holders, "navlock web")
         }) as Arc<Steal>
     });
     let failed =
@@ -42,7 +44,8 @@ pub(super) fn web(context: &Context, args: &WebArgs) -> Result<ExitCode, Failure
         let entry = Arc::clone(&entry);
         Box::new(move || entry.get().into_iter().for_each(Entry::remove))
     };
-    let web = Web::new(listener, place, Services { steal, metrics, entered }).map_err(failed)?;
+    let web =
+        Web::new(listener, place, Services { steal: service, metrics, entered }).map_err(failed)?;
     let address = web.address();
     // Nobody comes in before it is served, and it is known by then what is to be removed.
     if args.open {

@@ -10,7 +10,7 @@ use std::{
 
 use navlock_platform::file::{identity_at, identity_of};
 
-use crate::faults::open_to_append;
+use crate::append::open_to_append;
 
 /// As many bytes are in the file at most, and as many in its predecessor. In `/tmp` they may be memory.
 pub(crate) const LIMIT: u64 = 512 << 10;

@@ -9,8 +9,10 @@ mod crowd;
 mod feed;
 mod gate;
 mod history;
+mod keys;
 mod render;
 mod routes;
+mod services;
 mod store;
 
 use std::{
@@ -20,13 +22,11 @@ use std::{
     time::Duration,
 };
 
-use navlock::{
-    FencingToken, Place,
-    look::{LockId, LockName},
-};
+use navlock::Place;
 use navlock_platform::socket::{self, AsyncListener, AsyncStream};
 use tokio::{runtime, time::sleep};
 
+pub(crate) use self::services::{Services, Steal};
 use self::{
     crowd::{Bounded, Seat},
     feed::Feed,
@@ -35,26 +35,8 @@ use self::{
 };
 use crate::json::Object;
 
-/// A lock that is held, and its token: of a name that is owned, each hold is the same lock.
-pub(crate) type Holder = (LockId, FencingToken);
-
 /// How long nobody is let in where there was no room.
 const PAUSE: Duration = Duration::from_millis(100);
-
-/// Takes a name from these holders, and from nobody else, and releases it; why not, if it was not.
-pub(crate) type Steal = dyn Fn(&LockName, &[Holder]) -> Result<(), String> + Send + Sync;
-
-/// Tells the broker's numbers, as Prometheus reads them; why not, if it cannot.
-pub(crate) type Metrics = dyn Fn() -> Result<String, String> + Send + Sync;
-
-/// What is done for whoever asks, beside looking. Both block.
-pub(crate) struct Services {
-    /// `None` if nothing may be stolen.
-    pub(crate) steal: Option<Arc<Steal>>,
-    pub(crate) metrics: Arc<Metrics>,
-    /// Is called whenever somebody has come in.
-    pub(crate) entered: Box<dyn Fn() + Send + Sync>,
-}
 
 /// Where pages are served.
 pub(crate) enum Listener {

@@ -18,10 +18,10 @@ use futures_util::stream;
 use tokio::sync::watch;
 
 use super::{
-    Services,
     crowd::Seat,
     feed::Feed,
     gate::{Gate, parameter},
+    services::Services,
 };
 use crate::json::Object;
 

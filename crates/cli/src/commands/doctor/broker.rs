@@ -2,13 +2,10 @@
 
 use std::time::{Duration, Instant};
 
-use navlock::{BrokerReach, Reason, Status, UserAgent, blocking::block_on_timeout};
+use navlock::{BrokerReach, Error, Reason, Status, UserAgent, blocking::block_on_timeout};
 use navlock_broker::Control;
 
-use super::{
-    super::{Context, daemon},
-    Check,
-};
+use super::{super::Context, Check};
 use crate::{faults, settings, time::taken};
 
 const RELEASE: &str = env!("CARGO_PKG_VERSION");
@@ -59,7 +56,7 @@ fn running(context: &Context) -> Vec<Check> {
 
 fn release(control: &mut Control) -> Check {
     let remedy = "when it suits, 'navlock daemon stop': the next one is of this release";
-    match daemon::asked(control) {
+    match control.status() {
         Ok(status) if status.release == RELEASE => {
             let detail = format!("process {}, release {RELEASE} as this navlock", status.pid);
             Check::ok("broker", detail)
@@ -71,7 +68,7 @@ fn release(control: &mut Control) -> Check {
             );
             Check::warn("broker", detail).remedy(remedy)
         }
-        Err(error) => Check::fail("broker", error),
+        Err(error) => Check::fail("broker", Error::from(error)),
     }
 }
 

@@ -12,7 +12,7 @@ use navlock_platform::{
 };
 
 use super::{
-    Report,
+    outcome::Outcome,
     process::{Process, ended},
 };
 use crate::{
@@ -97,9 +97,9 @@ fn hear(keeper: &mut Stream) -> Result<Vec<u8>, Failure> {
     let mut keeper = BufReader::new(keeper);
     let mut line = String::new();
     keeper.read_line(&mut line).map_err(|_| gone())?;
-    match Report::parse(&line).ok_or_else(gone)? {
-        Report::Failed { code } => Err(Failure::silent(code)),
-        Report::Held { length } => {
+    match Outcome::parse(&line).ok_or_else(gone)? {
+        Outcome::Failed { code } => Err(Failure::silent(code)),
+        Outcome::Held { length } => {
             let mut text = vec![0; length];
             keeper.read_exact(&mut text).map_err(|_| gone())?;
             Ok(text)

@@ -22,14 +22,19 @@ use navlock_platform::{
     wait::{Interest, Source, wait_many},
 };
 
-use super::{Report, process::Process, socket::Socket, timer::Timer};
+use super::{
+    outcome::Outcome,
+    process::Process,
+    question::{Answer, Question},
+    socket::Socket,
+    timer::Timer,
+};
 use crate::{
     args::{HoldArgs, OnLost},
     commands::{
         Context,
         acquire::{Bounds, acquire, lost},
         bell::Bell,
-        release::{Answer, Question},
     },
     exit::{Failure, UNREACHABLE, USAGE},
     json::Object,
@@ -56,7 +61,7 @@ pub(super) fn keep(context: &Context, args: &HoldArgs) -> Result<ExitCode, Failu
             Ok(ExitCode::SUCCESS)
         }
         Err(failure) => {
-            let report = Report::Failed { code: failure.code() };
+            let report = Outcome::Failed { code: failure.code() };
             // Before the asker ends, after which whoever reads what it says may not look any more.
             let code = failure.report();
             asker.tell(report.line().as_bytes());
@@ -104,7 +109,7 @@ impl Asker {
 
     /// Has it write this, and returns when it has.
     fn hand_over(&self, text: &str) {
-        self.tell((Report::Held { length: text.len() }.line() + text).as_bytes());
+        self.tell((Outcome::Held { length: text.len() }.line() + text).as_bytes());
         // If it fails, the other thread is about to end this process.
         let _ = self.released.recv();
     }

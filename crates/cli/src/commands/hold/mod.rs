@@ -1,4 +1,4 @@
-//! `navlock hold`: locks for a script that needs them over many commands.
+//! `navlock hold`, `release` and `extend`: locks for a script that needs them over many commands.
 //!
 //! Two processes. The one that was started is the *asker*: it is over as soon as the locks are had. It
 //! starts the *keeper*, the same program with the same arguments, which has the locks as any client
@@ -11,12 +11,16 @@
 
 mod asker;
 mod keeper;
+mod outcome;
 mod process;
-pub(super) mod socket;
+mod question;
+mod release;
+mod socket;
 mod timer;
 
 use std::process::ExitCode;
 
+pub(super) use self::release::{extend, release};
 use super::Context;
 use crate::{
     args::HoldArgs,
@@ -30,42 +34,4 @@ pub(super) fn hold(context: &Context, args: &HoldArgs) -> Result<ExitCode, Failu
         return Err(Failure::new(USAGE, message));
     }
     if context.is_keeper { keeper::keep(context, args) } else { asker::ask(args) }
-}
-
-/// What the keeper says first, in one line: how much there is to be written, or with which code it
-/// ends.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Report {
-    Held { length: usize },
-    Failed { code: u8 },
-}
-
-impl Report {
-    fn line(self) -> String {
-        match self {
-            Self::Held { length } => format!("held {length}\n"),
-            Self::Failed { code } => format!("failed {code}\n"),
-        }
-    }
-
-    fn parse(line: &str) -> Option<Self> {
-        match line.trim_end().split_once(' ')? {
-            ("held", length) => Some(Self::Held { length: length.parse().ok()? }),
-            ("failed", code) => Some(Self::Failed { code: code.parse().ok()? }),
-            _ => None,
-        }
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_report_is_understood_as_it_was_meant() {
-        for report in [Report::Held { length: 37 }, Report::Failed { code: 1 }] {
-            assert_eq!(Report::parse(&report.line()), Some(report));
-        }
-        assert_eq!(Report::parse("held\n"), None);
-    }
 }

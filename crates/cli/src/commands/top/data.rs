@@ -1,7 +1,7 @@
 //! What has been heard: what there is, and what is remembered of what has happened.
 
 use std::{
-    collections::{HashMap, VecDeque},
+    collections::{BTreeSet, HashMap, VecDeque},
     sync::Arc,
     time::{Duration, Instant},
 };
@@ -106,6 +106,14 @@ impl Known {
 }
 
 impl Data {
+    /// All buckets that there are.
+    pub(super) fn buckets(&self) -> BTreeSet<String> {
+        let of_names = self.known.keys().map(|name| &name.bucket);
+        let of_agents = self.overview.agents.values().map(|agent| &agent.bucket);
+        let all: BTreeSet<&str> = of_names.chain(of_agents).map(|bucket| &**bucket).collect();
+        all.into_iter().map(str::to_owned).collect()
+    }
+
     pub(super) fn new(now: Instant) -> Self {
         Self {
             overview: Overview::default(),

@@ -4,9 +4,12 @@
 //! knows of a terminal, which is here, nor of a broker, which [`looker`] listens to.
 
 mod data;
+mod key;
+mod keys;
 mod looker;
 mod measures;
 mod model;
+mod order;
 mod terminal;
 #[cfg(test)]
 mod tests;
@@ -30,14 +33,15 @@ use navlock_platform::{
 use self::{
     data::Heard,
     looker::{Messages, Sender},
-    model::{Holder, Model, Wish},
+    model::{Model, Wish},
     terminal::Screen,
 };
-use super::{Context, thief};
+use super::Context;
 use crate::{
     args::TopArgs,
     exit::{Failure, SIGNALLED, UNREACHABLE, USAGE},
     remedy::Here,
+    steal::{Holder, steal},
     terminal as streams,
     text::quoted_name,
 };
@@ -228,7 +232,7 @@ impl Top {
         let thread = thread::Builder::new().name("navlock-steal".to_owned());
         let spawned = thread.spawn(move || {
             let shown = quoted_name(&name.name);
-            let message = match thief::steal(&place, &name, &from, "navlock top") {
+            let message = match steal(&place, &name, &from, "navlock top") {
                 Ok(()) => format!("{shown} was stolen; whoever was next has it now"),
                 Err(why) => format!("{shown}: {why}"),
             };

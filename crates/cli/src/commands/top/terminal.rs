@@ -22,7 +22,7 @@ use ratatui_core::{
 };
 use ratatui_crossterm::CrosstermBackend;
 
-use super::model::Key;
+use super::key::Key;
 use crate::terminal;
 
 /// So many keys are heard before the screen is drawn again.

@@ -4,9 +4,9 @@ use std::rc::Rc;
 
 use super::{
     Body,
-    line::{BAD, Column, DIM, PLAIN, fit, row, titles},
+    line::{BAD, Column, DIM, Line, PLAIN, fit, row, titles},
 };
-use crate::commands::{clients, top::model::Model};
+use crate::{client_rows::client_rows, commands::top::model::Model};
 
 /// As `navlock clients` has them.
 const COLUMNS: [Column; 9] = [
@@ -25,7 +25,7 @@ const RANKS: [usize; 9] = [0, 4, 5, 8, 1, 2, 6, 7, 3];
 
 pub(super) fn body(model: &Model) -> Body<'_> {
     let data = model.data();
-    let mut shown = clients::shown(&data.overview);
+    let mut shown = client_rows(&data.overview);
     if let Some(bucket) = &model.bucket {
         shown.retain(|one| one.buckets().contains(bucket.as_str()));
     }
@@ -39,7 +39,7 @@ pub(super) fn body(model: &Model) -> Body<'_> {
         count,
         chosen: model.place().line.min(count.saturating_sub(1)),
         line: Box::new(move |index| {
-            let Some(one) = of_lines.get(index) else { return super::Line::default() };
+            let Some(one) = of_lines.get(index) else { return Line::default() };
             let cells = one.row().cells;
             let is_usual = one.state() == "connected";
             row(&COLUMNS, &widths, |column| {

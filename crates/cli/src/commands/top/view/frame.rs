@@ -9,7 +9,7 @@ use ratatui_core::{
 use super::{
     body,
     line::{BAD, BOLD, DIM, Line, PLAIN, WAITS, wrapped},
-    names::{buckets, rate},
+    names::rate,
 };
 use crate::{
     commands::top::{
@@ -115,7 +115,7 @@ fn status(model: &Model, room: usize) -> Line {
     }
     let bucket = match &model.bucket {
         Some(bucket) => format!("  bucket {}", clipped(&printable(bucket), 24)),
-        None => format!("  buckets {}", buckets(data).len()),
+        None => format!("  buckets {}", data.buckets().len()),
     };
     line = line.add(bucket, PLAIN);
     let events = rate(data.events.per_second(data.second()));

@@ -1,37 +1,17 @@
 //! What is drawn: a function of the model and the size, and of nothing else.
 
 mod clients;
+mod content;
 mod deadlocks;
 mod frame;
 mod line;
 mod name;
-pub(in crate::commands::top) mod names;
+mod names;
 mod tree;
 
-use navlock::look::LockName;
-
+use self::content::Body;
 pub(super) use self::frame::draw;
-use self::line::Line;
 use super::model::{Model, View};
-
-/// The part of the screen that differs from view to view. Lines are made when they are shown.
-pub(super) struct Body<'a> {
-    /// What it is.
-    title: String,
-    /// Above the lines.
-    head: Line,
-    /// How many lines there are.
-    pub(super) count: usize,
-    /// The line that is chosen.
-    pub(super) chosen: usize,
-    line: Box<dyn Fn(usize) -> Line + 'a>,
-    /// The name that a line is about.
-    pub(super) subject: Box<dyn Fn(usize) -> Option<LockName> + 'a>,
-    /// What there is to say about the chosen line besides.
-    details: Box<dyn Fn(usize) -> Vec<Line> + 'a>,
-    /// What is said if there are no lines.
-    empty: String,
-}
 
 /// What is looked at.
 pub(super) fn body(model: &Model) -> Body<'_> {

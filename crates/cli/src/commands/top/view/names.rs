@@ -2,7 +2,6 @@
 
 use std::{
     cmp::Ordering,
-    collections::BTreeSet,
     rc::Rc,
     time::{Duration, Instant},
 };
@@ -21,6 +20,7 @@ use crate::{
     commands::top::{
         data::{Data, Known},
         model::Model,
+        order::Order,
     },
     remedy::Surroundings,
     text::{printable, short_name},
@@ -43,59 +43,12 @@ const COLUMNS: [Column; 10] = [
 /// Which columns there are in any case, and which ones only where there is room.
 const RANKS: [usize; 10] = [0, 6, 5, 4, 3, 1, 7, 9, 8, 2];
 
-/// What the names are in the order of; the largest first, but names as in a dictionary.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(in crate::commands::top) enum Order {
-    /// Who has waited longest, and then what is held longest.
-    Wait,
-    Held,
-    Queue,
-    Rate,
-    Mean,
-    P99,
-    Name,
-}
-
-impl Order {
-    pub(in crate::commands::top) fn next(self) -> Self {
-        match self {
-            Self::Wait => Self::Held,
-            Self::Held => Self::Queue,
-            Self::Queue => Self::Rate,
-            Self::Rate => Self::Mean,
-            Self::Mean => Self::P99,
-            Self::P99 => Self::Name,
-            Self::Name => Self::Wait,
-        }
-    }
-
-    pub(super) fn word(self) -> &'static str {
-        match self {
-            Self::Wait => "longest wait",
-            Self::Held => "held longest",
-            Self::Queue => "longest queue",
-            Self::Rate => "grants a second",
-            Self::Mean => "mean wait",
-            Self::P99 => "99 % of waits",
-            Self::Name => "name",
-        }
-    }
-}
-
 /// A name, with what is known of it.
 struct Row<'a> {
     name: &'a LockName,
     queue: Option<&'a Queue>,
     known: &'a Known,
     key: (u64, u64),
-}
-
-/// All buckets that there are.
-pub(in crate::commands::top) fn buckets(data: &Data) -> BTreeSet<String> {
-    let of_names = data.known.keys().map(|name| &name.bucket);
-    let of_agents = data.overview.agents.values().map(|agent| &agent.bucket);
-    let all: BTreeSet<&str> = of_names.chain(of_agents).map(|bucket| &**bucket).collect();
-    all.into_iter().map(str::to_owned).collect()
 }
 
 pub(super) fn body(model: &Model) -> Body<'_> {

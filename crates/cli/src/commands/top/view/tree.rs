@@ -10,12 +10,10 @@ use super::{
     names::remedies,
 };
 use crate::{
-    commands::{
-        top::model::Model,
-        tree::{branches, word},
-    },
+    commands::top::model::Model,
     text::{WIDEST_NAME, printable, short_name},
     time::elapsed,
+    wait_tree::{branches, word},
 };
 
 pub(super) fn body(model: &Model) -> Body<'_> {

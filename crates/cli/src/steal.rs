@@ -1,4 +1,4 @@
-//! Locks that are taken by hand.
+//! Locks that are taken by hand, from those who were seen to hold them.
 
 use navlock::{
     FencingToken, Place,
@@ -7,12 +7,15 @@ use navlock::{
 };
 use navlock_broker::Control;
 
+/// A lock that is held, and its token: of a name that is owned, each hold is the same lock.
+pub(crate) type Holder = (LockId, FencingToken);
+
 /// Takes a name from these, and from nobody else, and lets go of it; why not, if it was not. `command` is as
 /// what we are known to those who lose it. Blocks.
-pub(super) fn steal(
+pub(crate) fn steal(
     place: &Place,
     name: &LockName,
-    from: &[(LockId, FencingToken)],
+    from: &[Holder],
     command: &str,
 ) -> Result<(), String> {
     let mut info = this_process();

@@ -12,7 +12,7 @@ use navlock::{
     look::{Deadlock, LockId, Overview, Root, Row, Watcher, Why, tree},
 };
 
-use super::{Context, query::tell_left_out};
+use super::{super::Context, left_out::tell_left_out};
 use crate::{
     args::QueryArgs,
     exit::{Failure, UNREACHABLE},
@@ -22,6 +22,7 @@ use crate::{
     terminal::{self, painted, write_out},
     text::{WIDEST_NAME, clipped, printable, short_name},
     time::{elapsed, millis},
+    wait_tree::{branches, word},
 };
 
 /// How long a circle has to last to be told.
@@ -29,9 +30,6 @@ const PATIENCE: Duration = Duration::from_secs(1);
 
 /// How long the broker may take to tell what there is.
 const ANSWER: Duration = Duration::from_secs(10);
-
-/// So many levels are drawn; what is deeper is drawn at the last of them.
-const DEEPEST: usize = 24;
 
 pub(super) fn show(context: &Context, args: &QueryArgs) -> Result<(), Failure> {
     let look = look(context)?;
@@ -254,38 +252,4 @@ impl<'a> Jam<'a> {
         }
         object
     }
-}
-
-/// How somebody is held up, in a word.
-pub(super) fn word(why: Why) -> &'static str {
-    match why {
-        Why::Held => "hard",
-        Why::Ahead => "soft",
-        Why::Inside => "inside",
-        _ => "perhaps inside",
-    }
-}
-
-/// What is drawn before each row of a tree, to show what it is below.
-pub(super) fn branches(rows: &[Row<'_>]) -> Vec<String> {
-    // From the last one up: at which levels another one follows.
-    let mut follows: Vec<bool> = Vec::new();
-    let mut branches = Vec::with_capacity(rows.len());
-    for row in rows.iter().rev() {
-        let mut branch = String::new();
-        if row.depth > 0 {
-            let shown = row.depth.min(DEEPEST);
-            for level in 1..shown {
-                branch +=
-                    if follows.get(level).copied().unwrap_or(false) { "│  " } else { "   " };
-            }
-            let is_last = !follows.get(row.depth).copied().unwrap_or(false);
-            branch += if is_last { "└─ " } else { "├─ " };
-        }
-        branches.push(branch);
-        follows.resize(row.depth + 1, false);
-        follows[row.depth] = true;
-    }
-    branches.reverse();
-    branches
 }

@@ -10,7 +10,11 @@ use std::{
 use navlock::ClientId;
 use navlock_platform::{peer, socket::Stream};
 
-use super::{Context, hold::socket::reach};
+use super::{
+    super::Context,
+    question::{Answer, Question},
+    socket::reach,
+};
 use crate::{
     args::{ExtendArgs, ReleaseArgs},
     exit::{Failure, LOST, UNREACHABLE, USAGE},
@@ -27,71 +31,10 @@ const PATIENCE: Duration = Duration::from_secs(5);
 /// How often somebody tries to be heard where as many wait as may.
 const PAUSE: Duration = Duration::from_millis(10);
 
-/// What the keeper of a hold is asked, in a line.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Question {
-    Release,
-    /// By this time from now, or that which it began with.
-    Extend(Option<Duration>),
-}
-
-/// What it answers, in a line.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) enum Answer {
-    Released,
-    /// It ends after this time.
-    Extended(Duration),
-    /// Which lock, and how.
-    Lost(String),
-    Refused(String),
-}
-
-impl Question {
-    fn line(self) -> String {
-        match self {
-            Self::Release => "release\n".to_owned(),
-            Self::Extend(None) => "extend\n".to_owned(),
-            Self::Extend(Some(time)) => format!("extend {}\n", time.as_secs_f64()),
-        }
-    }
-
-    pub(super) fn parse(line: &str) -> Option<Self> {
-        match line.strip_suffix('\n')?.split_once(' ') {
-            None if line == "release\n" => Some(Self::Release),
-            None if line == "extend\n" => Some(Self::Extend(None)),
-            Some(("extend", time)) => Some(Self::Extend(Some(seconds(time)?))),
-            _ => None,
-        }
-    }
-}
-
-impl Answer {
-    pub(super) fn line(&self) -> String {
-        match self {
-            Self::Released => "released\n".to_owned(),
-            Self::Extended(left) => format!("extended {}\n", left.as_secs_f64()),
-            Self::Lost(what) => format!("lost {}\n", printable(what)),
-            Self::Refused(why) => format!("refused {}\n", printable(why)),
-        }
-    }
-
-    fn parse(line: &str) -> Option<Self> {
-        let line = line.strip_suffix('\n')?;
-        match line.split_once(' ').unwrap_or((line, "")) {
-            ("released", _) => Some(Self::Released),
-            ("extended", left) => Some(Self::Extended(seconds(left)?)),
-            ("lost", what) => Some(Self::Lost(what.to_owned())),
-            ("refused", why) => Some(Self::Refused(why.to_owned())),
-            _ => None,
-        }
-    }
-}
-
-fn seconds(text: &str) -> Option<Duration> {
-    Duration::try_from_secs_f64(text.parse().ok()?).ok()
-}
-
-pub(super) fn release(context: &Context, args: &ReleaseArgs) -> Result<ExitCode, Failure> {
+pub(in crate::commands) fn release(
+    context: &Context,
+    args: &ReleaseArgs,
+) -> Result<ExitCode, Failure> {
     match ask(context, args.id.0, Question::Release)? {
         Answer::Lost(what) => Err(lost(&what, "all that it held was released then")),
         Answer::Refused(why) => Err(Failure::new(USAGE, format_args!("not released: {why}"))),
@@ -99,7 +42,10 @@ pub(super) fn release(context: &Context, args: &ReleaseArgs) -> Result<ExitCode,
     }
 }
 
-pub(super) fn extend(context: &Context, args: &ExtendArgs) -> Result<ExitCode, Failure> {
+pub(in crate::commands) fn extend(
+    context: &Context,
+    args: &ExtendArgs,
+) -> Result<ExitCode, Failure> {
     match ask(context, args.id.0, Question::Extend(args.seconds))? {
         Answer::Lost(what) => Err(lost(&what, "it holds nothing that could be extended")),
         Answer::Refused(why) => Err(Failure::new(USAGE, format_args!("not extended: {why}"))),
@@ -205,29 +151,4 @@ fn silent(keeper: Option<u32>) -> Failure {
     let seconds = PATIENCE.as_secs();
     let message = format!("{who} does not answer for {seconds} seconds{remedy}");
     Failure::new(UNREACHABLE, message)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn questions_and_answers_are_understood_as_they_were_meant() {
-        let time = Duration::from_millis(1500);
-        for question in [Question::Release, Question::Extend(None), Question::Extend(Some(time))] {
-            assert_eq!(Question::parse(&question.line()), Some(question));
-        }
-        for wrong in ["", "release", "extend x\n", "release\nrelease\n", "extend -1\n"] {
-            assert_eq!(Question::parse(wrong), None, "{wrong}");
-        }
-        for answer in [
-            Answer::Released,
-            Answer::Extended(time),
-            Answer::Lost("\"a b\": it was stolen".to_owned()),
-            Answer::Refused("no".to_owned()),
-        ] {
-            assert_eq!(Answer::parse(&answer.line()), Some(answer));
-        }
-        assert_eq!(Answer::parse(""), None);
-    }
 }

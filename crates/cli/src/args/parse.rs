@@ -1,0 +1,185 @@
+//! The way from the words of a command line to [`Cli`].
+
+use std::ffi::OsString;
+
+use clap::{
+    Args, CommandFactory, FromArgMatches,
+    error::{ContextKind, ErrorKind},
+};
+
+use super::{Cli, Command, Common, flock, run::RunArgs};
+
+/// The first argument of the process that keeps the locks of a `navlock hold`, before those that this
+/// was given. It is no option: nobody else gives it.
+pub(crate) const KEEPER: &str = "--keeper-of-a-hold";
+
+/// The arguments of this process.
+pub(crate) fn parse() -> Result<Cli, clap::Error> {
+    let mut arguments: Vec<_> = std::env::args_os().collect();
+    let is_keeper = arguments.get(1).is_some_and(|first| first == KEEPER);
+    if is_keeper {
+        arguments.remove(1);
+    }
+    let cli = parse_from(&arguments)?;
+    Ok(Cli { is_keeper, ..cli })
+}
+
+pub(super) fn parse_from(arguments: &[OsString]) -> Result<Cli, clap::Error> {
+    if let Some(run) = parse_run(arguments) {
+        return Ok(run);
+    }
+    let mut command = Cli::command();
+    let matches =
+        command.try_get_matches_from_mut(arguments).map_err(|error| explain(error, arguments))?;
+    Cli::from_arg_matches(&matches).map_err(|error| error.format(&mut command))
+}
+
+/// `navlock run` as it is mostly written. `None` for all that is not, or is wrong, which is said by
+/// who knows the whole.
+///
+/// FAST: to make known to clap what all subcommands take costs as much as a lock, and this one is
+/// waited for.
+fn parse_run(arguments: &[OsString]) -> Option<Cli> {
+    let (_, arguments) = arguments.split_first()?;
+    if arguments.first()? != "run" {
+        return None;
+    }
+    let run = clap::Command::new("run").disable_help_flag(true);
+    let run = RunArgs::augment_args(Common::augment_args(run));
+    let matches = run.try_get_matches_from(arguments).ok()?;
+    let common = Common::from_arg_matches(&matches).ok()?;
+    let run = RunArgs::from_arg_matches(&matches).ok()?;
+    Some(Cli { common, command: Command::Run(run), is_keeper: false })
+}
+
+/// The subcommand that these arguments are for, as far as that can be told without parsing them.
+pub(crate) fn subcommand(arguments: &[OsString]) -> Option<String> {
+    let mut arguments = arguments.iter().skip(1);
+    while let Some(argument) = arguments.next() {
+        match argument.to_str() {
+            Some("--bucket" | "--socket" | "--color") => drop(arguments.next()),
+            Some(option) if option.starts_with('-') => {}
+            word => return word.map(str::to_owned),
+        }
+    }
+    None
+}
+
+/// Whether there is such a subcommand.
+pub(crate) fn is_subcommand(name: &str) -> bool {
+    Cli::command().find_subcommand(name).is_some()
+}
+
+/// What clap cannot know: a name that looks like an option, and what somebody means who is used to
+/// flock(1).
+fn explain(error: clap::Error, arguments: &[OsString]) -> clap::Error {
+    let word = subcommand(arguments);
+    if error.kind() == ErrorKind::InvalidSubcommand {
+        return match word.as_deref().and_then(flock::instead_of_word) {
+            Some(said) => Cli::command().error(ErrorKind::InvalidSubcommand, said),
+            None => error,
+        };
+    }
+    if error.kind() != ErrorKind::UnknownArgument {
+        return error;
+    }
+    let unknown =
+        arguments.iter().skip(1).filter_map(|argument| argument.to_str()).find(|argument| {
+            error.get(ContextKind::InvalidArg).is_some_and(|invalid| {
+                let invalid = invalid.to_string();
+                argument.starts_with('-')
+                    && (argument.starts_with(&invalid) || invalid == *argument)
+            })
+        });
+    let word = word.filter(|word| is_subcommand(word));
+    let takes_names = ["run", "query", "wait", "hold", "watch"];
+    let takes_names = takes_names.map(Some).contains(&word.as_deref());
+    if let Some(said) = unknown.and_then(|unknown| flock::instead_of(unknown, word)) {
+        return Cli::command().error(ErrorKind::UnknownArgument, said);
+    }
+    // Who has an option's name nearly right has no name in mind.
+    let is_nearly_right = error.get(ContextKind::SuggestedArg).is_some();
+    if !takes_names || is_nearly_right {
+        return error;
+    }
+    match unknown {
+        Some(unknown) => Cli::command().error(
+            ErrorKind::UnknownArgument,
+            format!(
+                "there is no option '{unknown}'; if it is to be a name: names that start with '-' \
+                 are reserved, choose one that does not"
+            ),
+        ),
+        None => error,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn subcommand_of(line: &str) -> Option<String> {
+        subcommand(&line.split(' ').map(OsString::from).collect::<Vec<_>>())
+    }
+
+    /// By the short way and by the whole.
+    #[test]
+    fn run_is_understood_the_same_both_ways() {
+        let whole = |line: &[OsString]| {
+            let mut command = Cli::command();
+            let matches = command.try_get_matches_from_mut(line).ok()?;
+            Cli::from_arg_matches(&matches).ok()
+        };
+        let words = [
+            "db",
+            "--",
+            "-s",
+            "-n",
+            "-w1",
+            "-l",
+            "-qv",
+            "--bucket=b",
+            "--steal",
+            "-h",
+            "-V",
+            "-c",
+            "--on-lost",
+            "kill",
+            "-nope",
+        ];
+        let mut understood = 0;
+        for count in 0..=3 {
+            for number in 0..words.len().pow(count) {
+                let nth = |place| words[number / words.len().pow(place) % words.len()];
+                let line = ["navlock", "run"].into_iter().chain((0..count).map(nth));
+                let line: Vec<_> = line.map(OsString::from).collect();
+                let Some(run) = parse_run(&line) else { continue };
+                understood += 1;
+                assert_eq!(format!("{run:?}"), format!("{:?}", whole(&line).unwrap()), "{line:?}");
+            }
+        }
+        assert!(understood > 100, "{understood}");
+    }
+
+    #[test]
+    fn the_subcommand_is_found_among_common_options() {
+        for line in ["navlock run", "navlock -q --socket x run db", "navlock --color=never run -q"]
+        {
+            assert_eq!(subcommand_of(line).as_deref(), Some("run"), "{line}");
+        }
+        assert_eq!(subcommand_of("navlock --bucket run query").as_deref(), Some("query"));
+        assert_eq!(subcommand_of("navlock -q"), None);
+    }
+
+    #[test]
+    fn common_options_may_stand_anywhere_before_the_command() {
+        for line in [
+            "navlock -v --bucket b query db",
+            "navlock query -v --bucket b db",
+            "navlock query db --bucket=b -v",
+        ] {
+            let cli = parse_from(&line.split(' ').map(OsString::from).collect::<Vec<_>>()).unwrap();
+            assert!(cli.common.verbose && cli.common.bucket == "b", "{line}");
+        }
+    }
+}

@@ -1,0 +1,86 @@
+//! What the common options chose, and the way to the broker that they name.
+
+use std::time::Duration;
+
+use clap::ColorChoice;
+use navlock::{
+    BrokerReach, ConnectError, ConnectOptions, Error, LockManager, Place, PlaceError, UserAgent,
+};
+
+use crate::{args::Common, exit::Failure, voice::Voice};
+
+/// What the common options chose.
+pub(super) struct Context {
+    pub(super) bucket: String,
+    pub(super) place: Place,
+    pub(super) voice: Voice,
+    pub(super) colour: ColorChoice,
+    /// Whether this process is the one that keeps the locks of a `navlock hold`.
+    pub(super) is_keeper: bool,
+}
+
+impl Context {
+    /// And why the place is not known, if it is not: then it is that of this user.
+    pub(super) fn new(common: &Common, is_keeper: bool) -> (Self, Option<PlaceError>) {
+        // Both may come from a variable, for which to be empty is to be unset.
+        let bucket = if common.bucket.is_empty() { "default" } else { &common.bucket };
+        let place = match &common.socket {
+            Some(socket) if !socket.as_os_str().is_empty() => Ok(Place::at(socket)),
+            _ => Place::from_env(),
+        };
+        let unplaced = place.as_ref().err().cloned();
+        let place = place.unwrap_or_else(|_| Place::of_user());
+        let (voice, colour) = (Voice::of(common), common.color);
+        (Self { bucket: bucket.to_owned(), place, voice, colour, is_keeper }, unplaced)
+    }
+
+    /// Connects to the broker, within this time if one is given. If it has to be started, it is
+    /// this same program.
+    pub(super) fn connect(&self, timeout: Option<Duration>) -> Result<BrokerReach, Failure> {
+        let options = ConnectOptions::default();
+        self.connect_by(timeout.into_iter().fold(options, ConnectOptions::timeout))
+    }
+
+    /// Connects to the broker, to ask it things and for no locks.
+    pub(super) fn connect_to_ask(&self) -> Result<BrokerReach, Failure> {
+        self.connect_by(ConnectOptions::default().only_questions())
+    }
+
+    /// How to connect to the broker to ask it things, for who does it elsewhere.
+    pub(super) fn to_ask(&self) -> ConnectOptions {
+        self.ours(ConnectOptions::default().only_questions())
+    }
+
+    /// With our broker, which is this program if it has to be started.
+    fn ours(&self, options: ConnectOptions) -> ConnectOptions {
+        let options = options.place(self.place.clone());
+        match std::env::current_exe() {
+            Ok(program) => options.program(program),
+            Err(_) => options,
+        }
+    }
+
+    fn connect_by(&self, options: ConnectOptions) -> Result<BrokerReach, Failure> {
+        let reach = BrokerReach::connect_blocking(self.ours(options)).map_err(Error::from)?;
+        self.voice.detail(format_args!("connected to {}", self.place.socket().display()));
+        Ok(reach)
+    }
+
+    /// Connects to the broker, if there is one.
+    pub(super) fn connect_to_running(&self) -> Result<BrokerReach, ConnectError> {
+        let options = ConnectOptions::default().place(self.place.clone());
+        BrokerReach::connect_blocking(options.only_running().only_questions())
+    }
+
+    /// Says to who looks that there is more to see elsewhere, if that is known.
+    pub(super) fn tell_if_secluded(&self) {
+        if let Some(why) = self.place.secluded() {
+            self.voice.tell(why);
+        }
+    }
+
+    /// A new agent.
+    pub(super) fn lock_manager(&self, reach: &BrokerReach) -> LockManager {
+        UserAgent::with_reach(reach.clone()).lock_manager(&self.bucket)
+    }
+}

@@ -1,0 +1,99 @@
+//! One thing that `navlock doctor` has looked at, and how it is told.
+
+use std::{borrow::Cow, fmt::Display};
+
+use crate::{
+    json::Object,
+    table::{BAD, GOOD, POOR},
+    terminal::painted,
+    text::printable,
+};
+
+/// How it stands with one thing.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Level {
+    Ok,
+    Warn,
+    Fail,
+}
+
+/// One thing that was looked at.
+#[derive(Debug)]
+pub(super) struct Check {
+    pub(super) level: Level,
+    what: Cow<'static, str>,
+    pub(super) detail: String,
+    /// What to do about it.
+    remedy: Option<String>,
+}
+
+impl Check {
+    pub(super) fn new(
+        level: Level,
+        what: impl Into<Cow<'static, str>>,
+        detail: impl Display,
+    ) -> Self {
+        Self { level, what: what.into(), detail: detail.to_string(), remedy: None }
+    }
+
+    pub(super) fn ok(what: impl Into<Cow<'static, str>>, detail: impl Display) -> Self {
+        Self::new(Level::Ok, what, detail)
+    }
+
+    pub(super) fn warn(what: impl Into<Cow<'static, str>>, detail: impl Display) -> Self {
+        Self::new(Level::Warn, what, detail)
+    }
+
+    pub(super) fn fail(what: impl Into<Cow<'static, str>>, detail: impl Display) -> Self {
+        Self::new(Level::Fail, what, detail)
+    }
+
+    pub(super) fn remedy(mut self, remedy: impl Display) -> Self {
+        self.remedy = Some(remedy.to_string());
+        self
+    }
+
+    pub(super) fn line(&self, colours: bool) -> String {
+        let (level, style) = match self.level {
+            Level::Ok => ("ok  ", GOOD),
+            Level::Warn => ("warn", POOR),
+            Level::Fail => ("fail", BAD),
+        };
+        let mut said = format!("{}: {}", self.what, self.detail);
+        if let Some(remedy) = &self.remedy {
+            said.push_str("; ");
+            said.push_str(remedy);
+        }
+        format!("{}  {}", painted(level, style, colours), printable(&said))
+    }
+
+    pub(super) fn object(&self) -> Object {
+        let level = match self.level {
+            Level::Ok => "ok",
+            Level::Warn => "warn",
+            Level::Fail => "fail",
+        };
+        let object = Object::default().string("level", level).string("what", &self.what);
+        let object = object.string("detail", &self.detail);
+        match &self.remedy {
+            Some(remedy) => object.string("remedy", remedy),
+            None => object,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_check_is_a_line() {
+        let check = Check::warn("clock", "it is\n1970").remedy("set it");
+        assert_eq!(check.line(false), r"warn  clock: it is\n1970; set it");
+        assert_eq!(
+            check.object().to_string(),
+            r#"{"level":"warn","what":"clock","detail":"it is\n1970","remedy":"set it"}"#
+        );
+        assert!(check.line(true).starts_with("\u{1b}[33mwarn\u{1b}[0m  clock"));
+    }
+}

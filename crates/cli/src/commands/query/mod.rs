@@ -1,0 +1,207 @@
+//! `navlock query`: who holds and who waits.
+
+mod entry;
+mod left_out;
+mod tree;
+
+use std::{
+    collections::BTreeMap,
+    io::{self, IsTerminal},
+    mem,
+    process::ExitCode,
+    time::{Duration, Instant},
+};
+
+use navlock::{
+    Error, Inspected, Inspection, LockInfo, LockManager, Look, LookOptions, Owned,
+    blocking::block_on_timeout,
+    look::{self, LockId, Overview},
+};
+
+use self::{
+    entry::{Entry, Told, render},
+    left_out::{left_out_of, tell_left_out},
+};
+use super::Context;
+use crate::{
+    args::QueryArgs,
+    exit::{Failure, UNREACHABLE},
+    terminal::{self, reader_has_gone, write_out},
+};
+
+/// How often `--watch` looks.
+const PERIOD: Duration = Duration::from_secs(1);
+
+/// How long the broker may take to answer: one that takes over from another answers ten seconds later
+/// at most, and who has begun to speak to it by then is heard to the end.
+const ANSWER: Duration = Duration::from_secs(25);
+
+pub(super) fn query(context: &Context, args: &QueryArgs) -> Result<ExitCode, Failure> {
+    context.tell_if_secluded();
+    if args.tree {
+        return tree::show(context, args).map(|()| ExitCode::SUCCESS);
+    }
+    let reach = context.connect_to_ask()?;
+    let locks = context.lock_manager(&reach);
+    let colours = terminal::colours(context.colour);
+    let verbose = context.voice.is_verbose();
+    let shown = if args.all_buckets {
+        query_all(context, args, verbose, colours)
+    } else if args.watch {
+        watch(context, &locks, args, colours)
+    } else {
+        let inspection = inspect(&locks, args)?;
+        tell_left_out(context, inspection.left_out, args);
+        show(context, &Entry::all(&inspection, args, verbose), args, colours)
+    };
+    shown.map(|()| ExitCode::SUCCESS)
+}
+
+/// Shows what there is in all buckets.
+fn query_all(
+    context: &Context,
+    args: &QueryArgs,
+    verbose: bool,
+    colours: bool,
+) -> Result<(), Failure> {
+    let name = args.name.clone();
+    let options = name.into_iter().fold(LookOptions::default(), LookOptions::name);
+    let overview = Look::once(context.place.clone(), options).map_err(Error::from)?;
+    tell_left_out(context, overview.left_out, args);
+    let buckets = by_bucket(&overview);
+    let entries = buckets.iter().flat_map(|(bucket, inspection)| {
+        let mut entries = Entry::all(inspection, args, verbose);
+        for entry in &mut entries {
+            entry.bucket = Some(bucket);
+        }
+        entries
+    });
+    show(context, &entries.collect::<Vec<_>>(), args, colours)
+}
+
+fn show(
+    context: &Context,
+    entries: &[Entry<'_>],
+    args: &QueryArgs,
+    colours: bool,
+) -> Result<(), Failure> {
+    if entries.is_empty() && !args.json && io::stdout().is_terminal() {
+        context.voice.tell("nothing is held and nobody waits");
+    }
+    let size = terminal::size(&io::stdout());
+    let text = render(entries, args, size, colours);
+    write_out(text.as_bytes()).map_err(|error| Failure::of_writing(&error))
+}
+
+/// What an overview shows of each bucket, as an inspection of it would.
+fn by_bucket(overview: &Overview) -> Vec<(String, Inspection)> {
+    let now = Instant::now();
+    let mut buckets: BTreeMap<String, Inspection> = BTreeMap::new();
+    for (name, queue) in &overview.queues {
+        let inspection = buckets.entry(name.bucket.to_string()).or_default();
+        let agent = |id: &LockId| overview.info(id.client_id).cloned();
+        let lock =
+            |entry: &look::Entry| LockInfo::new(name.name.clone(), entry.mode, entry.id.client_id);
+        let inspected = |entry: &look::Entry| {
+            let mut inspected = Inspected::new(lock(entry));
+            (inspected.agent, inspected.age) = (agent(&entry.id), Some(entry.age(now)));
+            inspected.fencing_token = entry.token;
+            inspected
+        };
+        inspection.held.extend(queue.held.iter().map(inspected));
+        inspection.pending.extend(queue.pending.iter().map(inspected));
+        inspection.owned.extend(queue.owned.iter().map(|entry| {
+            let mut owned = Owned::new(lock(entry), entry.taken);
+            (owned.agent, owned.age) = (agent(&entry.id), Some(entry.age(now)));
+            owned
+        }));
+        // It is not known of which bucket they are.
+        inspection.left_out = overview.left_out;
+    }
+    buckets.into_iter().collect()
+}
+
+/// What there is, if the broker says so in time.
+fn inspect(locks: &LockManager, args: &QueryArgs) -> Result<Inspection, Failure> {
+    if let Some(inspection) = block_on_timeout(locks.inspect(args.name.clone()), ANSWER) {
+        return Ok(inspection?);
+    }
+    let message = "the broker does not answer; is it stopped? See 'navlock daemon status'";
+    Err(Failure::new(UNREACHABLE, message))
+}
+
+/// Shows it again and again, until it is interrupted or nobody reads it any more.
+fn watch(
+    context: &Context,
+    locks: &LockManager,
+    args: &QueryArgs,
+    colours: bool,
+) -> Result<(), Failure> {
+    let verbose = context.voice.is_verbose();
+    // Whether it was said that not all is shown: how much that is changes all the time.
+    let mut is_cut = false;
+    let mut drawn = None;
+    let mut told: Option<Vec<Told>> = None;
+    loop {
+        let inspection = inspect(locks, args)?;
+        let entries = Entry::all(&inspection, args, verbose);
+        let size = terminal::size(&io::stdout()).filter(|_| !args.json);
+        let text = if let Some((_, rows)) = size {
+            let left_out = Some(inspection.left_out).filter(|count| *count > 0);
+            let last = left_out.map(|count| left_out_of(count, args));
+            let table = render(&entries, args, size, colours);
+            let text = screen(&table, last.as_deref(), drawn, rows);
+            drawn = Some(text.matches('\n').count());
+            text
+        } else {
+            if !mem::replace(&mut is_cut, inspection.left_out > 0) {
+                tell_left_out(context, inspection.left_out, args);
+            }
+            let tells: Vec<_> = entries.iter().map(Entry::told).collect();
+            if told.as_ref() == Some(&tells) {
+                String::new()
+            } else {
+                told = Some(tells);
+                render(&entries, args, size, colours) + "\n"
+            }
+        };
+        write_out(text.as_bytes()).map_err(|error| Failure::of_writing(&error))?;
+        if reader_has_gone(PERIOD) {
+            return Ok(());
+        }
+    }
+}
+
+/// The table and a line behind it, to be drawn over what was before, which has so many lines, on a terminal with
+/// so many rows.
+fn screen(table: &str, last: Option<&str>, before: Option<usize>, rows: usize) -> String {
+    let room = rows.saturating_sub(2 + usize::from(last.is_some())).max(1);
+    let mut lines: Vec<_> = table.lines().map(str::to_owned).collect();
+    if lines.len() > room {
+        let hidden = lines.len() - room;
+        lines.truncate(room);
+        lines.push(format!("… and {hidden} more"));
+    }
+    if lines.is_empty() {
+        lines.push("nothing is held and nobody waits".to_owned());
+    }
+    lines.extend(last.map(str::to_owned));
+    let up = before.map_or_else(String::new, |lines| format!("\x1b[{lines}F"));
+    lines.iter().fold(up, |screen, line| screen + line + "\x1b[K\n") + "\x1b[J"
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_screen_is_drawn_over_the_one_before_and_no_longer_than_the_terminal() {
+        assert_eq!(screen("a\nb\n", None, None, 24), "a\x1b[K\nb\x1b[K\n\x1b[J");
+        assert_eq!(screen("a\n", None, Some(2), 24), "\x1b[2Fa\x1b[K\n\x1b[J");
+        assert_eq!(
+            screen("a\nb\nc\n", None, None, 4),
+            "a\x1b[K\nb\x1b[K\n… and 1 more\x1b[K\n\x1b[J"
+        );
+        assert_eq!(screen("a\nb\n", Some("more"), None, 5), "a\x1b[K\nb\x1b[K\nmore\x1b[K\n\x1b[J");
+    }
+}

@@ -1,0 +1,175 @@
+//! What keys do to the model.
+
+use navlock::look::LockName;
+
+use super::{
+    key::Key,
+    model::{Dialog, Model, Place, View, Wish},
+    view::body,
+};
+use crate::steal::Holder;
+
+/// The longest filter.
+const LONGEST: usize = 200;
+
+impl Model {
+    /// A key was pressed.
+    pub(super) fn press(&mut self, key: Key) -> Option<Wish> {
+        match key {
+            Key::Interrupt => return Some(Wish::Interrupt),
+            Key::Suspend => return Some(Wish::Suspend),
+            Key::Redraw => return Some(Wish::Redraw),
+            _ => {}
+        }
+        self.message = None;
+        match self.dialog.take() {
+            None => self.press_in_view(key),
+            Some(Dialog::Help) => (key == Key::Char('q')).then_some(Wish::Quit),
+            Some(Dialog::Filter(before)) => {
+                self.dialog = self.write_filter(key, before);
+                None
+            }
+            Some(Dialog::Steal(name, from)) => self.answer(key, name, from),
+        }
+    }
+
+    fn write_filter(&mut self, key: Key, before: String) -> Option<Dialog> {
+        match key {
+            Key::Enter => return None,
+            Key::Escape => {
+                self.filter = before;
+                return None;
+            }
+            Key::Backspace => drop(self.filter.pop()),
+            Key::Char(char) if self.filter.len() < LONGEST => self.filter.push(char),
+            _ => {}
+        }
+        Some(Dialog::Filter(before))
+    }
+
+    fn answer(&mut self, key: Key, name: LockName, from: Vec<Holder>) -> Option<Wish> {
+        if key != Key::Char('y') {
+            self.message = Some("nothing was stolen".to_owned());
+            return None;
+        }
+        // FAST: who holds it in that moment is looked at by the broker.
+        if self.holders(&name) == from {
+            return Some(Wish::Steal(name, from));
+        }
+        self.message = Some(
+            "nothing was stolen: somebody else holds it by now; see who, and ask again".to_owned(),
+        );
+        None
+    }
+
+    fn press_in_view(&mut self, key: Key) -> Option<Wish> {
+        let page = usize::from(self.size.1).saturating_sub(8).max(1);
+        match key {
+            Key::Char('q') => return Some(Wish::Quit),
+            Key::Char('?') => self.dialog = Some(Dialog::Help),
+            Key::Up | Key::Char('k') => self.go(|line, _| line.saturating_sub(1)),
+            Key::Down | Key::Char('j') => self.go(|line, _| line.saturating_add(1)),
+            Key::PageUp => self.go(|line, _| line.saturating_sub(page)),
+            Key::PageDown => self.go(|line, _| line.saturating_add(page)),
+            Key::Home | Key::Char('g') => self.go(|_, _| 0),
+            Key::End | Key::Char('G') => self.go(|_, count| count),
+            Key::Enter | Key::Char('l') => {
+                if let Some(name) = self.subject() {
+                    if self.place().view != View::Name(name.clone()) {
+                        self.places.push(Place { view: View::Name(name), line: 0 });
+                    }
+                }
+            }
+            Key::Escape | Key::Backspace | Key::Char('h') => {
+                if self.places.len() > 1 {
+                    self.places.pop();
+                } else {
+                    self.filter.clear();
+                }
+            }
+            Key::Char('t') => self.turn_to(View::Tree),
+            Key::Char('c') => self.turn_to(View::Clients),
+            Key::Char('d') => self.turn_to(View::Deadlocks),
+            Key::Char('n') => self.turn_to(View::Names),
+            Key::Char('s') => {
+                self.order = self.order.next();
+                self.is_reversed = false;
+            }
+            Key::Char('r') => self.is_reversed = !self.is_reversed,
+            Key::Char('/') => {
+                self.turn_to(View::Names);
+                let before = std::mem::take(&mut self.filter);
+                self.dialog = Some(Dialog::Filter(before));
+            }
+            Key::Char('b') => self.next_bucket(),
+            Key::Char('p' | ' ') => {
+                self.frozen = match self.frozen.take() {
+                    Some(_) => None,
+                    None => Some(Box::new(self.live.clone())),
+                };
+            }
+            Key::Char('S') => self.ask_to_steal(),
+            _ => {}
+        }
+        None
+    }
+
+    /// Chooses another line: from the one that is chosen, and how many there are.
+    fn go(&mut self, to: impl Fn(usize, usize) -> usize) {
+        let body = body(self);
+        let line = to(body.chosen, body.count).min(body.count.saturating_sub(1));
+        let chosen = (self.place().view == View::Names).then(|| (body.subject)(line));
+        drop(body);
+        if let Some(chosen) = chosen {
+            self.chosen = chosen;
+        }
+        self.places.last_mut().expect("the first is never left").line = line;
+    }
+
+    /// The name that the chosen line is about.
+    fn subject(&self) -> Option<LockName> {
+        let body = body(self);
+        (body.subject)(body.chosen)
+    }
+
+    fn turn_to(&mut self, view: View) {
+        let is_there = self.place().view == view;
+        self.places.truncate(1);
+        if !is_there && view != View::Names {
+            self.places.push(Place { view, line: 0 });
+        }
+    }
+
+    fn next_bucket(&mut self) {
+        let buckets = self.data().buckets();
+        self.bucket = match &self.bucket {
+            None => buckets.into_iter().next(),
+            Some(bucket) => buckets.into_iter().find(|next| next > bucket),
+        };
+        self.chosen = None;
+    }
+
+    /// Who holds a name, as far as is known.
+    fn holders(&self, name: &LockName) -> Vec<Holder> {
+        let queue = self.live.overview.queues.get(name);
+        let held = queue.iter().flat_map(|queue| &queue.held);
+        held.filter_map(|entry| Some((entry.id, entry.token?))).collect()
+    }
+
+    fn ask_to_steal(&mut self) {
+        let Some(name) = self.subject() else {
+            self.message = Some("choose a name, whose lock is to be stolen".to_owned());
+            return;
+        };
+        if !self.allow_steal {
+            self.message = Some("to steal, start it as 'navlock top --allow-steal'".to_owned());
+            return;
+        }
+        let held = self.holders(&name);
+        if held.is_empty() {
+            self.message = Some("nobody holds it: there is nothing to steal".to_owned());
+        } else {
+            self.dialog = Some(Dialog::Steal(name, held));
+        }
+    }
+}

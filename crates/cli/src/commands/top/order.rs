@@ -1,0 +1,40 @@
+//! The orders in which names can be shown.
+
+/// What the names are in the order of; the largest first, but names as in a dictionary.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Order {
+    /// Who has waited longest, and then what is held longest.
+    Wait,
+    Held,
+    Queue,
+    Rate,
+    Mean,
+    P99,
+    Name,
+}
+
+impl Order {
+    pub(super) fn next(self) -> Self {
+        match self {
+            Self::Wait => Self::Held,
+            Self::Held => Self::Queue,
+            Self::Queue => Self::Rate,
+            Self::Rate => Self::Mean,
+            Self::Mean => Self::P99,
+            Self::P99 => Self::Name,
+            Self::Name => Self::Wait,
+        }
+    }
+
+    pub(super) fn word(self) -> &'static str {
+        match self {
+            Self::Wait => "longest wait",
+            Self::Held => "held longest",
+            Self::Queue => "longest queue",
+            Self::Rate => "grants a second",
+            Self::Mean => "mean wait",
+            Self::P99 => "99 % of waits",
+            Self::Name => "name",
+        }
+    }
+}

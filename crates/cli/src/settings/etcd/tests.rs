@@ -1,0 +1,107 @@
+//! What is made of a table of etcd, and what is said of a wrong one.
+
+use std::os::unix::fs::PermissionsExt;
+
+use super::*;
+
+/// The etcd of this table, in a folder with a password and with what all may read.
+fn etcd(given: Option<&str>, table: &str) -> Result<Etcd, String> {
+    let folder = tempfile::tempdir().unwrap();
+    for (name, text, mode) in
+        [("secret", "s3cret\n", 0o600), ("open", "x", 0o644), ("empty", "\n", 0o600)]
+    {
+        fs::write(folder.path().join(name), text).unwrap();
+        let mode = fs::Permissions::from_mode(mode);
+        fs::set_permissions(folder.path().join(name), mode).unwrap();
+    }
+    let file = folder.path().join("c.toml");
+    let table = super::super::file::parse(&file, &format!("[etcd]\n{table}"))?.etcd;
+    Etcd::new(given, table.unwrap(), Some(&file))
+}
+
+fn wrong(table: &str) -> String {
+    etcd(None, table).err().unwrap_or_else(|| panic!("{table} is good"))
+}
+
+#[test]
+fn what_was_given_goes_before_the_file_and_the_rest_is_the_files() {
+    let table = "endpoints = [\"a:1\", \"http://b:2\"]\nnamespace = \"n\"\ntime-to-live = 5";
+    let of_file = etcd(None, table).unwrap();
+    assert!(of_file.endpoints().eq(["a:1", "http://b:2"]));
+    assert!(of_file.origin.ends_with("c.toml"), "{}", of_file.origin);
+    let given = etcd(Some("c:3, https://[::1]:4/"), table).unwrap();
+    assert!(given.endpoints().eq(["c:3", "https://[::1]:4/"]));
+    assert!(given.clusters.iter().all(|cluster| cluster.name.is_none()));
+    assert_eq!(given.origin, "--etcd");
+    assert_eq!(given.namespace.as_deref(), Some("n"));
+    assert_eq!(given.time_to_live, Some(Duration::from_secs(5)));
+}
+
+#[test]
+fn several_clusters_are_named_by_the_file_or_in_one_word() {
+    let table = "clusters = [{ name = \"a\", endpoints = [\"a:1\"] }, \
+                 { name = \"b\", endpoints = [\"b:1\", \"b:2\"], retired = true }]";
+    let of_file = etcd(None, table).unwrap();
+    assert_eq!(of_file.to_string(), "a at a:1; b at b:1, b:2 (retired)");
+    assert_eq!(of_file.whole(), "etcd clusters a at a:1; b at b:1, b:2 (retired)");
+    let given = etcd(Some("x=c:3, https://[::1]:4/; y=d:5"), table).unwrap();
+    assert_eq!(given.to_string(), "x at c:3, https://[::1]:4/; y at d:5");
+    assert_eq!(etcd(None, "endpoints = [\"a:1\"]").unwrap().to_string(), "a:1");
+    let said = etcd(Some("x=c:3;d:5"), "").err().unwrap();
+    assert!(said.starts_with("--etcd: \"d:5\" is no cluster"), "{said}");
+}
+
+#[test]
+fn a_password_is_the_line_of_a_file_beside() {
+    let table = "endpoints = [\"a:1\"]\nuser = \"u\"\npassword-file = \"secret\"";
+    let folder = tempfile::tempdir().unwrap();
+    let password = folder.path().join("secret");
+    fs::write(&password, "s3cret\n").unwrap();
+    fs::set_permissions(&password, fs::Permissions::from_mode(0o600)).unwrap();
+    let file = folder.path().join("c.toml");
+    let table = super::super::file::parse(&file, &format!("[etcd]\n{table}")).unwrap().etcd;
+    let etcd = Etcd::new(None, table.unwrap(), Some(&file)).unwrap();
+    let user = |password: &str| Some(("u".to_owned(), password.to_owned()));
+    assert_eq!(etcd.files.read().unwrap().user, user("s3cret"));
+    // It may be replaced.
+    fs::write(&password, "another").unwrap();
+    assert_eq!(etcd.files.read().unwrap().user, user("another"));
+}
+
+#[test]
+fn what_cannot_be_used_is_named() {
+    for (table, what) in [
+        ("", "no endpoints of etcd"),
+        ("endpoints = []", "no endpoints of etcd"),
+        ("endpoints = [\"\"]", "\"\" is no endpoint"),
+        ("endpoints = [\"host\"]", "\"host\" is no endpoint"),
+        ("endpoints = [\":2379\"]", "is no endpoint"),
+        ("endpoints = [\"ftp://host:2379\"]", "is no endpoint"),
+        ("endpoints = [\"http://u:p@host:2379\"]", "c.toml: \"host:2379\" is no endpoint"),
+        ("endpoints = [\"http://host:2379/path\"]", "is no endpoint"),
+        ("endpoints = [\"a:1\"]\nuser = \"u\"", "no password-file"),
+        ("endpoints = [\"a:1\"]\npassword-file = \"secret\"", "no user"),
+        ("endpoints = [\"a:1\"]\nuser = \"u\"\npassword-file = \"open\"", "has mode 0644"),
+        ("endpoints = [\"a:1\"]\nuser = \"u\"\npassword-file = \"empty\"", "is empty"),
+        ("endpoints = [\"a:1\"]\nuser = \"u\"\npassword-file = \"none\"", "cannot read"),
+        ("endpoints = [\"a:1\"]\ntime-to-live = 4.9", "time-to-live = 4.9: a broker needs 5 s"),
+        ("endpoints = [\"a:1\"]\ntime-to-live = -1", "time-to-live = -1"),
+        ("endpoints = [\"a:1\"]\nmargin = 5.1", "margin = 5.1: it needs 0.5 s at least"),
+        ("endpoints = [\"a:1\"]\ntime-to-live = 6\nmargin = 3.5", "3 s at most"),
+        ("endpoints = [\"a:1\"]\nmargin = -1", "margin = -1"),
+        ("endpoints = [\"a:1\"]\ntime-to-live = nan", "time-to-live = NaN"),
+        ("endpoints = [\"a:1\"]\ntime-to-live = 86401", "86400 s at most"),
+        ("endpoints = [\"a:1\"]\nkeep-names = -1", "(keep-names): invalid value"),
+        ("endpoints = [\"https://a:1\"]\ncertificate = \"open\"", "no key"),
+        ("endpoints = [\"https://a:1\"]\nkey = \"secret\"", "no certificate"),
+        ("endpoints = [\"https://a:1\"]\ncertificate = \"open\"\nkey = \"open\"", "has mode 0644"),
+        ("endpoints = [\"a:1\"]\nclusters = []", "endpoints and clusters"),
+        ("clusters = [{ name = \"a\", endpoints = [] }]", "cluster a: no endpoints"),
+        ("clusters = [{ name = \"a\", endpoints = [\"x\"] }]", "cluster a: \"x\" is no endpoint"),
+        ("clusters = [{ name = \"a\" }]", "endpoints"),
+        ("endpoints = [\"a:1\"]\nserver-name = \"x\"", "no endpoint begins with https://"),
+    ] {
+        let said = wrong(table);
+        assert!(said.contains(what) && said.contains("c.toml"), "{table}: {said}");
+    }
+}

@@ -1,0 +1,85 @@
+//! What a page is told: all of the state, or what has changed.
+
+use std::collections::HashSet;
+
+use super::{Broker, Part, Store};
+use crate::{json::Object, web::render};
+
+impl Store {
+    /// All of it.
+    pub(in crate::web) fn state(&self) -> Object {
+        let agents = self.agents.values().map(|agent| &agent.json);
+        self.head()
+            .json("clients", render::array(self.clients.values()))
+            .json("agents", render::array(agents))
+            .json("names", render::array(self.names.values().map(|name| &name.json)))
+            .json("tree", &self.tree.json)
+            .json("deadlocks", &self.deadlocks.json)
+    }
+
+    /// What has changed since this version; `None` if that is not known any more.
+    pub(in crate::web) fn since(&self, version: u64) -> Option<Object> {
+        if version == 0 || version > self.version || version < self.forgotten {
+            return None;
+        }
+        let start = self.changes.partition_point(|(changed, _)| *changed <= version);
+        let parts: HashSet<Part> = self.changes.range(start..).map(|(_, part)| *part).collect();
+        let (mut names, mut agents, mut clients) = (Vec::new(), Vec::new(), Vec::new());
+        let [mut names_gone, mut agents_gone, mut clients_gone] = [const { Vec::new() }; 3];
+        for part in parts {
+            match part {
+                Part::Name(key) => match self.names.get(&key) {
+                    Some(name) => names.push(&name.json),
+                    None => names_gone.push(key.to_string()),
+                },
+                Part::Agent(id) => match self.agents.get(&id) {
+                    Some(agent) => agents.push(&agent.json),
+                    None => agents_gone.push(format!("\"{id}\"")),
+                },
+                Part::Client(number) => match self.clients.get(&number) {
+                    Some(client) => clients.push(client),
+                    None => clients_gone.push(number.to_string()),
+                },
+            }
+        }
+        let mut object = self.head();
+        for (key, parts) in [("clients", clients), ("agents", agents), ("names", names)] {
+            if !parts.is_empty() {
+                object = object.json(key, render::array(parts));
+            }
+        }
+        for (key, parts) in
+            [("clientsGone", clients_gone), ("agentsGone", agents_gone), ("namesGone", names_gone)]
+        {
+            if !parts.is_empty() {
+                object = object.json(key, render::array(parts));
+            }
+        }
+        for (key, section) in [("tree", &self.tree), ("deadlocks", &self.deadlocks)] {
+            if section.changed > version {
+                object = object.json(key, &section.json);
+            }
+        }
+        Some(object)
+    }
+
+    fn head(&self) -> Object {
+        let object =
+            Object::default().number("version", self.version).number("now", self.clock.now());
+        let (broker, error) = match &self.broker {
+            Broker::Unknown => ("unknown", None),
+            Broker::Running => ("running", None),
+            Broker::None => ("none", None),
+            Broker::Stopped(pid) => {
+                let error = format!(
+                    "process {pid} is stopped, so that nobody is granted anything: 'kill -CONT {pid}' has \
+                     it go on. What is shown is how it was."
+                );
+                ("stopped", Some(error))
+            }
+            Broker::Failed(error) => ("failed", Some(error.clone())),
+        };
+        let object = object.string("broker", broker).number("leftOut", self.left_out);
+        error.iter().fold(object, |object, error| object.string("error", error))
+    }
+}
