@@ -9,8 +9,8 @@ use std::{
     process::{Command, Stdio},
 };
 
-use super::toolchain::{TARGET, WINE, by_wine, cargo, wine_settings};
-use crate::run::{Result, root, run, show};
+use super::toolchain::{TARGET, WINE, by_wine, cargo, end_all, wine_settings};
+use crate::run::{Result, root, run, show, within};
 
 /// The runtimes: the package of npm that has each, where it is in there, and what it is called here. Node 26 and Deno
 /// 2.9 end at their start by Wine 8, before they have read a script.
@@ -22,6 +22,9 @@ const RUNTIMES: [(&str, &str, &str); 2] = [
         "bun.exe",
     ),
 ];
+
+/// How long the suite may run once all is built. What hangs is ended then, and is an error.
+const MINUTES: u32 = 20;
 
 /// What of the package's folder the suite needs.
 const PARTS: [&str; 12] = [
@@ -56,8 +59,9 @@ pub(super) fn test(folder: &Path) -> Result<usize> {
     suite.env("NAVLOCK_WINDOWS", &runtimes).env("WINE", WINE);
     suite.envs(wine_settings(folder));
     println!("\n$ {}", show(&suite));
-    let output = suite.stderr(Stdio::inherit()).output();
+    let output = within(MINUTES, &suite).stderr(Stdio::inherit()).output();
     let output = output.map_err(|error| format!("cannot start node: {error}"))?;
+    end_all(folder)?;
     let text = String::from_utf8_lossy(&output.stdout);
     println!("{text}");
     if !output.status.success() {

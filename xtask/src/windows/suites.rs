@@ -3,9 +3,11 @@
 use std::{
     collections::BTreeSet,
     fs,
-    io::{BufRead, BufReader},
+    io::{self, BufRead, BufReader, Read},
     path::Path,
     process::{Command, Stdio},
+    thread,
+    time::Instant,
 };
 
 use super::toolchain::{TARGET, cargo, end_all};
@@ -78,19 +80,18 @@ pub(super) fn test(suite: &Suite, folder: &Path) -> Result<usize> {
         command.args(["--skip", test]);
     }
     println!("\n$ {}", show(&command));
+    let began = Instant::now();
     let mut child = within(suite.minutes, &command)
         .stdout(Stdio::piped())
         .spawn()
         .map_err(|error| format!("cannot start cargo: {error}"))?;
-    let (mut passed, mut ended) = (0, BTreeSet::new());
-    for line in child.stdout.take().into_iter().flat_map(|out| BufReader::new(out).lines()) {
-        let line = line.map_err(|error| error.to_string())?;
-        println!("{line}");
-        passed += passed_of(&line).unwrap_or(0);
-        ended.extend(ended_in(&line).map(str::to_owned));
-    }
+    let out = child.stdout.take();
+    let heard = thread::spawn(move || out.map(heard).unwrap_or_default());
     let status = child.wait().map_err(|error| error.to_string())?;
+    // Whoever is left of it may have the pipe open by which it is heard.
     end_all(folder)?;
+    let (passed, ended) = heard.join().map_err(|_| "its lines cannot be read")?;
+    println!("({} s)", began.elapsed().as_secs());
     if status.code() == Some(TIMED_OUT) {
         missing.retain(|test| !ended.contains(*test));
         return Err(format!(
@@ -107,6 +108,19 @@ pub(super) fn test(suite: &Suite, folder: &Path) -> Result<usize> {
         return Err(format!("{} ran no test", suite.name));
     }
     Ok(passed)
+}
+
+/// Shows the lines of a suite. How many of its tests have passed, and which have come to their end.
+fn heard(out: impl Read) -> (usize, BTreeSet<String>) {
+    let (mut passed, mut ended) = (0, BTreeSet::new());
+    // What a test prints may be no text.
+    for line in BufReader::new(out).split(b'\n').map_while(io::Result::ok) {
+        let line = String::from_utf8_lossy(&line);
+        println!("{line}");
+        passed += passed_of(&line).unwrap_or(0);
+        ended.extend(ended_in(&line).map(str::to_owned));
+    }
+    (passed, ended)
 }
 
 /// What `timeout` says when it has ended a command.

@@ -15,6 +15,15 @@ use std::{
 };
 
 use windows_sys::Win32::Foundation::{ERROR_FILE_NOT_FOUND, ERROR_PIPE_BUSY};
+#[cfg(feature = "command")]
+use {
+    crate::{
+        descriptor,
+        windows::{operation::associate, peek::is_pipe},
+    },
+    std::os::windows::io::AsHandle,
+    windows_sys::Win32::Storage::FileSystem::FILE_FLAG_OVERLAPPED,
+};
 
 use super::{
     instance::{connected, instance, open},
@@ -249,7 +258,7 @@ pub fn talking() -> io::Result<(Stream, OwnedHandle)> {
 #[cfg(feature = "command")]
 pub fn of_output() -> io::Result<Stream> {
     let output = io::stdout().as_handle().try_clone_to_owned()?;
-    if !crate::windows::peek::is_pipe(output.as_handle()) {
+    if !is_pipe(output.as_handle()) {
         return Err(ErrorKind::InvalidInput.into());
     }
     descriptor::leave(&[descriptor::Stream::Output])?;
