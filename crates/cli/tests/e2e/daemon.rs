@@ -6,7 +6,7 @@ use std::{fs, os::unix::net::UnixListener};
 
 #[cfg(unix)]
 use rustix::{
-    fs::{CWD, FileType, FlockOperation, Mode, flock, mknodat},
+    fs::{FlockOperation, flock},
     process::{Signal, geteuid, kill_process},
 };
 
@@ -130,7 +130,7 @@ fn a_number_in_a_file_is_nobodys_end() {
 fn a_pipe_in_the_place_of_a_lock_hangs_nobody() {
     let sandbox = Sandbox::new();
     for name in ["sock.broker.lock", "sock.tokens"] {
-        mknodat(CWD, sandbox.path(name), FileType::Fifo, Mode::RUSR | Mode::WUSR, 0).unwrap();
+        sandbox.pipe(name);
     }
     assert!(sandbox.written(&["daemon", "stop"]).starts_with("no broker is running"));
     assert_eq!(sandbox.code(&["doctor"]), 0);

@@ -6,6 +6,10 @@
 
 #![expect(clippy::unwrap_used, reason = "a test's helpers fail the test")]
 #![cfg_attr(not(unix), expect(dead_code, reason = "some helpers are for tests of Unix alone"))]
+#![cfg_attr(
+    not(target_os = "linux"),
+    allow(unused_imports, reason = "some tests of a module are for Linux alone")
+)]
 
 // Scripts for `sh`.
 #[cfg(unix)]

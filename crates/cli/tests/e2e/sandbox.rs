@@ -68,9 +68,10 @@ impl Sandbox {
     /// Makes a named pipe.
     #[cfg(unix)]
     pub(crate) fn pipe(&self, name: &str) -> PathBuf {
-        use rustix::fs::{CWD, FileType, Mode, mknodat};
+        // By the program, since the call is not to be had of every system.
         let path = self.path(name);
-        mknodat(CWD, &path, FileType::Fifo, Mode::RUSR | Mode::WUSR, 0).unwrap();
+        let made = Command::new("mkfifo").args(["-m", "600"]).arg(&path).status().unwrap();
+        assert!(made.success());
         path
     }
 

@@ -6,6 +6,8 @@ mod crowd;
 mod doctor;
 mod evict;
 mod full;
+// Names of machines that are of one namespace alone, and a terminal.
+#[cfg(all(target_os = "linux", feature = "top"))]
 mod jams;
 mod killed;
 mod lost;
