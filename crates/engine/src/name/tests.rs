@@ -1,3 +1,5 @@
+use std::ffi::{OsStr, OsString};
+
 use super::*;
 
 fn name(units: &[u16]) -> ResourceName {
@@ -51,7 +53,7 @@ fn a_hyphen_is_reserved_only_in_front() {
 
 #[test]
 fn short_and_long_names_are_kept_alike() {
-    for len in [0, 1, INLINE - 1, INLINE, INLINE + 1, 255, 256, 1 << 20] {
+    for len in [0, 1, short::MAX - 1, short::MAX, short::MAX + 1, 255, 256, 1 << 20] {
         let long = "n".repeat(len);
         let name = ResourceName::try_from(&long).unwrap();
         assert_eq!(name.as_str(), Some(&*long));
@@ -103,7 +105,7 @@ fn names_of_every_length_keep_their_bytes_and_differ_in_each() {
         let text = &letters[..length];
         let name = ResourceName::try_from(text).unwrap();
         assert_eq!(name.as_bytes(), text.as_bytes());
-        assert_eq!(name.is_short(), length <= INLINE);
+        assert_eq!(name.is_short(), length <= short::MAX);
         assert_eq!(name, ResourceName::from_wtf8(text.as_bytes()).unwrap());
         for at in 0..length {
             let mut other = text.to_owned();
