@@ -7,9 +7,9 @@ use navlock_engine::AgentId;
 
 use crate::{
     AgentInfo,
+    agent_state::{AgentState, Ended},
     backend::{AnyBackend, Backend},
     buckets::{BucketUse, Buckets},
-    life::{Ended, Life},
     sync::{Arc, AtomicBool, Mutex, Ordering, Weak, lock, shrink},
     waking,
 };
@@ -20,7 +20,7 @@ pub(crate) struct Agent {
     pub(crate) bucket: Arc<BucketUse>,
     /// What ends it when it is closed.
     scope: Arc<Scope>,
-    pub(crate) life: Arc<Life>,
+    pub(crate) state: Arc<AgentState>,
 }
 
 /// What was opened through one [`UserAgent`] and its clones, and is closed with it. Mostly that is
@@ -38,12 +38,16 @@ pub(crate) struct Scope {
 }
 
 impl Agent {
-    pub(crate) fn open(bucket: &Arc<BucketUse>, scope: &Arc<Scope>, life: Arc<Life>) -> Arc<Self> {
+    pub(crate) fn open(
+        bucket: &Arc<BucketUse>,
+        scope: &Arc<Scope>,
+        state: Arc<AgentState>,
+    ) -> Arc<Self> {
         let agent = Arc::new(Self {
-            id: bucket.bucket.backend.open(&life),
+            id: bucket.bucket.backend.open(&state),
             bucket: Arc::clone(bucket),
             scope: Arc::clone(scope),
-            life,
+            state,
         });
         scope.add(&agent);
         // Closed in between: who closed may have looked before this agent was there.
@@ -75,7 +79,7 @@ impl Agent {
         // All of them before the backends act: whoever is woken by that is told the reason, and
         // takes no lock that is granted because another of them ends.
         for agent in agents {
-            agent.life.end(how);
+            agent.state.end(how);
         }
         let mut agents = agents.to_vec();
         let bucket = |agent: &&Arc<Self>| Arc::as_ptr(&agent.bucket.bucket);
@@ -86,12 +90,12 @@ impl Agent {
             of_one_bucket[0].backend().terminate_all(&ids);
         }
         // After those who hold or wait for one of their locks.
-        waking::wake_all(agents.iter().filter_map(|agent| agent.life.take_watcher()));
+        waking::wake_all(agents.iter().filter_map(|agent| agent.state.take_watcher()));
     }
 
     #[inline]
-    pub(crate) fn life(&self) -> &Arc<Life> {
-        &self.life
+    pub(crate) fn state(&self) -> &Arc<AgentState> {
+        &self.state
     }
 }
 

@@ -5,8 +5,8 @@ use std::fmt;
 use crate::{
     ClientId, LockManager,
     agent::{Agent, Scope},
+    agent_state::AgentState,
     buckets::BucketUse,
-    life::Life,
     sync::Arc,
 };
 
@@ -54,12 +54,12 @@ impl Bucket {
     }
 
     fn open(&self, client_id: Option<ClientId>) -> LockManager {
-        let life = Life::new(client_id);
+        let state = AgentState::new(client_id);
         let agent = self
             .0
             .as_ref()
-            .map(|Obtainable { bucket, scope }| Agent::open(bucket, scope, Arc::clone(&life)));
-        LockManager::new(life, agent)
+            .map(|Obtainable { bucket, scope }| Agent::open(bucket, scope, Arc::clone(&state)));
+        LockManager::new(state, agent)
     }
 
     /// The bucket's name; `None` if it is opaque.

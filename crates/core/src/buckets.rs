@@ -114,7 +114,7 @@ impl Lookers {
         };
         let wanted = self.all.iter().filter(|(_, wants)| wants.wants_bucket(&bucket.name));
         for (_, wants) in wanted {
-            memory.hold_still(wants).begin(board, &bucket.name, Instant::now());
+            memory.freeze(wants).begin(board, &bucket.name, Instant::now());
         }
     }
 }

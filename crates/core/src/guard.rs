@@ -1,10 +1,10 @@
-//! Locks that are held.
+//! Guards: a lock is held as long as its guard is there.
+
+mod loss;
 
 use std::{
     fmt,
-    future::Future,
     ops::Deref,
-    pin::Pin,
     sync::OnceLock,
     task::{Context, Poll},
     time::Duration,
@@ -12,18 +12,18 @@ use std::{
 
 use navlock_engine::{FencingToken, Mode, ResourceName};
 
+pub use self::loss::{LostFuture, PolledGuard};
 use crate::{
     ClientId, Lost,
+    agent_ref::{AgentRef, AgentRefs},
     backend::{Backend, PackedTicket, Term, Ticket},
-    grip::Grip,
+    guard_cache,
+    held_lock::HeldLock,
     holding::Held,
     lock::Lock,
     look::LockId,
     measure::Holds,
-    seat::{Seat, Seats},
-    spare,
     sync::Arc,
-    watch::Place,
 };
 
 /// A lock that is held until this is dropped.
@@ -35,7 +35,7 @@ use crate::{
 #[must_use = "the lock is released when the guard is dropped"]
 pub struct LockGuard(
     /// `None` once it is released, which is the last that becomes of it.
-    Option<Box<Grip>>,
+    Option<Box<HeldLock>>,
 );
 
 impl LockGuard {
@@ -46,104 +46,60 @@ impl LockGuard {
         mode: Mode,
         fencing_token: FencingToken,
         ticket: Ticket,
-        seats: &Seats,
+        refs: &AgentRefs,
         holds: Holds,
     ) -> Self {
-        // FAST: what the thread's last guard has left, with its count on the seat.
-        match spare::take() {
-            Some(mut grip) if grip.seat.is_of(&seats.agent) => {
+        // FAST: what the thread's last guard has left, with its count on the reference to the agent.
+        match guard_cache::take() {
+            Some(mut held) if held.agent.is_of(&refs.agent) => {
                 // Mostly it is the same name. To compare it is cheaper than to move it.
-                if grip.lock.name != name {
-                    grip.lock.name = name;
+                if held.lock.name != name {
+                    held.lock.name = name;
                 }
-                grip.lock.mode = mode;
-                grip.lock.fencing_token = fencing_token;
-                grip.ticket = ticket.into();
-                grip.holds = holds;
-                Self(Some(grip))
+                held.lock.mode = mode;
+                held.lock.fencing_token = fencing_token;
+                held.ticket = ticket.into();
+                held.holds = holds;
+                Self(Some(held))
             }
             spare => {
                 let lock = Lock::new(name, mode, fencing_token);
-                Self::made_in(spare, lock, ticket.into(), Arc::clone(seats.seat()), holds)
+                Self::made_in(spare, lock, ticket.into(), Arc::clone(refs.here()), holds)
             }
         }
     }
 
-    /// The same with a seat that is counted already.
-    pub(crate) fn anew(lock: Lock, ticket: PackedTicket, seat: Arc<Seat>, holds: Holds) -> Self {
-        Self::made_in(spare::take(), lock, ticket, seat, holds)
+    /// The same with a reference to the agent that is counted already.
+    pub(crate) fn anew(
+        lock: Lock,
+        ticket: PackedTicket,
+        agent: Arc<AgentRef>,
+        holds: Holds,
+    ) -> Self {
+        Self::made_in(guard_cache::take(), lock, ticket, agent, holds)
     }
 
     /// The same in this place, if there is one.
     fn made_in(
-        spare: Option<Box<Grip>>,
+        spare: Option<Box<HeldLock>>,
         lock: Lock,
         ticket: PackedTicket,
-        seat: Arc<Seat>,
+        agent: Arc<AgentRef>,
         holds: Holds,
     ) -> Self {
-        let grip = Grip { lock, ticket, seat, holds, watch: OnceLock::new() };
+        let held = HeldLock { lock, ticket, agent, holds, watch: OnceLock::new() };
         Self(Some(match spare {
             Some(mut place) => {
-                *place = grip;
+                *place = held;
                 place
             }
-            None => Box::new(grip),
+            None => Box::new(held),
         }))
     }
 
     #[inline]
-    fn grip(&self) -> &Grip {
+    fn held(&self) -> &HeldLock {
         self.0.as_ref().expect("it is not released before it is dropped")
-    }
-
-    /// Completes when the lock is lost: stolen, or ended with its agent. It never completes while
-    /// the lock is held, so race it against the work that needs the lock.
-    ///
-    /// ```
-    /// # use navlock_core::{Error, UserAgent};
-    /// # let locks = UserAgent::new().lock_manager("app");
-    /// use navlock_core::{Lost, blocking::block_on};
-    ///
-    /// let guard = locks.lock("db").blocking()?;
-    /// let thief = locks.lock("db").steal().blocking()?;
-    /// assert_eq!(block_on(guard.lost()), Lost::Stolen);
-    /// # Ok::<(), Error>(())
-    /// ```
-    ///
-    /// # Cancel safety
-    ///
-    /// Dropping it changes nothing, and leaves nothing behind.
-    pub fn lost(&self) -> LostFuture<'_> {
-        LostFuture { guard: self, place: None }
-    }
-
-    /// This guard for a host that has many and polls each by hand.
-    pub fn into_polled(self) -> PolledGuard {
-        PolledGuard(self)
-    }
-
-    /// The same for who polls by hand and keeps no future: of the contexts given here, the last
-    /// one is woken.
-    ///
-    /// ```
-    /// # use navlock_core::{Error, UserAgent};
-    /// # let locks = UserAgent::new().lock_manager("app");
-    /// use std::task::{Context, Poll, Waker};
-    ///
-    /// use navlock_core::Lost;
-    ///
-    /// let guard = locks.lock("db").blocking()?;
-    /// let context = Context::from_waker(Waker::noop());
-    /// assert!(guard.poll_lost(&context).is_pending());
-    /// let thief = locks.lock("db").steal().blocking()?;
-    /// assert_eq!(guard.poll_lost(&context), Poll::Ready(Lost::Stolen));
-    /// # Ok::<(), Error>(())
-    /// ```
-    pub fn poll_lost(&self, context: &Context<'_>) -> Poll<Lost> {
-        let grip = self.grip();
-        grip.watch().poller(context.waker());
-        grip.poll_lost_for_all()
     }
 
     /// Whether the lock is lost. What it protected may be in other hands, and dropping the guard
@@ -176,8 +132,8 @@ impl LockGuard {
     /// # Ok::<(), Error>(())
     /// ```
     pub fn stolen_by(&self) -> Option<ClientId> {
-        let Grip { seat, ticket, .. } = self.grip();
-        seat.backend().stolen_by(ticket.unpack())
+        let HeldLock { agent, ticket, .. } = self.held();
+        agent.backend().stolen_by(ticket.unpack())
     }
 
     /// What it is known by to those who look, and to what is asked for
@@ -192,9 +148,9 @@ impl LockGuard {
     /// # Ok::<(), Error>(())
     /// ```
     pub fn id(&self) -> LockId {
-        let Grip { seat, ticket, .. } = self.grip();
-        let serial = seat.backend().serial(ticket.unpack());
-        LockId { client_id: seat.life.client_id(), serial }
+        let HeldLock { agent, ticket, .. } = self.held();
+        let serial = agent.backend().serial(ticket.unpack());
+        LockId { client_id: agent.state.client_id(), serial }
     }
 
     /// Whether the lock is held, and for how long still if its keeper is not heard of: a warning
@@ -236,13 +192,13 @@ impl LockGuard {
     /// # Ok::<(), Error>(())
     /// ```
     pub fn term(&self) -> Option<Term> {
-        let seat = &self.grip().seat;
-        seat.backend().term(seat.id)
+        let agent = &self.held().agent;
+        agent.backend().term(agent.id)
     }
 
     /// How the lock was lost, if it is.
     pub(crate) fn how_lost(&self) -> Option<Lost> {
-        self.grip().lost()
+        self.held().lost()
     }
 }
 
@@ -264,90 +220,13 @@ pub enum LockState {
     Lost(Lost),
 }
 
-/// A guard whose loss is only polled for by hand. Otherwise it is the [`LockGuard`] that it was
-/// made of, and the lock is released when it is dropped.
-///
-/// FAST: with nobody else to be told, the backend knows whom to wake and the guard need not: for a
-/// daemon that is an allocation less for each lock.
-#[derive(Debug)]
-#[must_use = "the lock is released when the guard is dropped"]
-pub struct PolledGuard(LockGuard);
-
-impl PolledGuard {
-    /// Ready once the lock is lost. Of the contexts given here, the last one is woken.
-    pub fn poll_lost(&self, context: &Context<'_>) -> Poll<Lost> {
-        self.0.grip().poll_lost(context.waker())
-    }
-
-    /// Releases the lock, as dropping it does. How it was lost until then, if it was.
-    ///
-    /// ```
-    /// # use navlock_core::{Error, Lost, UserAgent};
-    /// # let locks = UserAgent::new().lock_manager("app");
-    /// let guard = locks.lock("db").blocking()?.into_polled();
-    /// let thief = locks.lock("db").steal().blocking()?.into_polled();
-    /// assert_eq!(guard.release(), Some(Lost::Stolen));
-    /// assert_eq!(thief.release(), None);
-    /// # Ok::<(), Error>(())
-    /// ```
-    pub fn release(self) -> Option<Lost> {
-        self.0.release()
-    }
-
-    /// See [`LockGuard::id`].
-    pub fn id(&self) -> LockId {
-        self.0.id()
-    }
-
-    /// See [`LockGuard::stolen_by`].
-    pub fn stolen_by(&self) -> Option<ClientId> {
-        self.0.stolen_by()
-    }
-}
-
-impl Deref for PolledGuard {
-    type Target = Lock;
-
-    fn deref(&self) -> &Lock {
-        &self.0
-    }
-}
-
-/// The future of [`LockGuard::lost`].
-#[must_use = "futures do nothing unless polled"]
-#[derive(Debug)]
-pub struct LostFuture<'a> {
-    guard: &'a LockGuard,
-    /// Where its waker is noted, if it is.
-    place: Option<Place>,
-}
-
-impl Future for LostFuture<'_> {
-    type Output = Lost;
-
-    fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Lost> {
-        let grip = self.guard.grip();
-        // Before the backend is asked: a loss from then on calls all who are noted.
-        self.place = Some(grip.watch().enter(self.place, context.waker()));
-        grip.poll_lost_for_all()
-    }
-}
-
-impl Drop for LostFuture<'_> {
-    fn drop(&mut self) {
-        if let Some(place) = self.place {
-            self.guard.grip().watch().leave(place);
-        }
-    }
-}
-
 impl Held for LockGuard {
     type Loss = Lost;
 
     #[inline]
     fn losses(&self) -> Option<u64> {
-        let Grip { seat, ticket, .. } = self.grip();
-        seat.backend().losses(ticket.unpack())
+        let HeldLock { agent, ticket, .. } = self.held();
+        agent.backend().losses(ticket.unpack())
     }
 
     fn lost(&self) -> Option<Lost> {
@@ -355,7 +234,7 @@ impl Held for LockGuard {
     }
 
     fn poll_lost(&self, context: &Context<'_>) -> Poll<Lost> {
-        self.grip().poll_lost(context.waker())
+        self.held().poll_lost(context.waker())
     }
 
     fn each_id(&self, put: &mut dyn FnMut(LockId)) {
@@ -364,10 +243,10 @@ impl Held for LockGuard {
 
     #[inline]
     fn release(mut self) -> Option<Lost> {
-        let grip = self.0.take()?;
-        let lost = grip.seat.release(grip.ticket);
-        grip.holds.end(|| lost);
-        spare::leave(grip);
+        let held = self.0.take()?;
+        let lost = held.agent.release(held.ticket);
+        held.holds.end(|| lost);
+        guard_cache::put(held);
         lost
     }
 }
@@ -376,17 +255,17 @@ impl Deref for LockGuard {
     type Target = Lock;
 
     fn deref(&self) -> &Lock {
-        &self.grip().lock
+        &self.held().lock
     }
 }
 
 impl Drop for LockGuard {
     #[inline]
     fn drop(&mut self) {
-        if let Some(grip) = self.0.take() {
-            grip.holds.end(|| grip.seat.lost(grip.ticket));
-            grip.seat.finish(grip.ticket);
-            spare::leave(grip);
+        if let Some(held) = self.0.take() {
+            held.holds.end(|| held.agent.lost(held.ticket));
+            held.agent.finish(held.ticket);
+            guard_cache::put(held);
         }
     }
 }

@@ -14,7 +14,7 @@ pub use navlock_engine::{AgentId, RequestId, RequestKind};
 
 use crate::{
     Bucket, ClientId, Error, FencingToken, LockFuture, LockGuard, LockManager, Position,
-    ResourceName, UserAgent, agent::Agent, life::Ended, sync::Arc,
+    ResourceName, UserAgent, agent::Agent, agent_state::Ended, sync::Arc,
 };
 pub use crate::{
     backend::{
@@ -100,7 +100,7 @@ pub fn check_environment(locks: &LockManager) -> Result<(), Error> {
 /// assert_eq!(host::poll_ended(&locks, &context), Poll::Ready(Error::Closed));
 /// ```
 pub fn poll_ended(locks: &LockManager, context: &Context<'_>) -> Poll<Error> {
-    locks.agent().map_or(Poll::Pending, |agent| agent.life().poll_ended(context))
+    locks.agent().map_or(Poll::Pending, |agent| agent.state().poll_ended(context))
 }
 
 /// Goes on with what this agent had through another process, which has ended, in a reach that
@@ -119,13 +119,13 @@ pub async fn recall(
     locks: &LockManager,
     claims: Vec<Claim>,
 ) -> Result<Vec<Option<LockFuture<'static, Option<LockGuard>>>>, Error> {
-    let seats = locks.environment().obtain_lock_manager()?;
+    let refs = locks.environment().obtain_lock_manager()?;
     let asked: Vec<_> =
         claims.iter().map(|claim| (claim.name.clone(), claim.kind.mode())).collect();
-    let found = seats.agent.backend().recall(seats.agent.id, claims).await;
+    let found = refs.agent.backend().recall(refs.agent.id, claims).await;
     let made = found.into_iter().zip(asked).map(|(ticket, (name, mode))| {
         let ticket = ticket?;
-        Some(LockFuture::made(name, mode, ticket, Arc::clone(seats.seat())))
+        Some(LockFuture::made(name, mode, ticket, Arc::clone(refs.here())))
     });
     Ok(made.collect())
 }

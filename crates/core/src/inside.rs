@@ -9,9 +9,9 @@
 //! none.
 
 #[cfg(not(shuttle))]
-pub(crate) use self::here::{Polling, note, wake_when_said};
+pub(crate) use self::here::{Polling, note, wake_when_known};
 #[cfg(shuttle)]
-pub(crate) use self::nowhere::{Polling, note, wake_when_said};
+pub(crate) use self::nowhere::{Polling, note, wake_when_known};
 
 #[cfg(not(shuttle))]
 mod here {
@@ -23,9 +23,9 @@ mod here {
     };
 
     use crate::{
+        agent_ref::AgentRef,
         backend::{Backend, PackedTicket},
         look::LockId,
-        seat::Seat,
         sync::{Arc, Weak},
     };
 
@@ -35,7 +35,7 @@ mod here {
 
     /// A request that has to wait. It may be over by now.
     struct Noted {
-        seat: Weak<Seat>,
+        agent: Weak<AgentRef>,
         ticket: PackedTicket,
         /// Who is to look again at what became of it, once it was said what it is inside of. The request
         /// has the other half, so that nothing of a task is kept when that has ended.
@@ -79,9 +79,9 @@ mod here {
             let noted = NOTED.try_with(|noted| mem::take(&mut *noted.borrow_mut()));
             let Ok(mut noted) = noted else { return };
             let first = noted.len().saturating_sub(more);
-            for Noted { seat, ticket, waker } in noted.iter().skip(first) {
-                let Some(seat) = seat.upgrade() else { continue };
-                locks(&mut |lock| seat.backend().put_inside(ticket.unpack(), lock));
+            for Noted { agent, ticket, waker } in noted.iter().skip(first) {
+                let Some(agent) = agent.upgrade() else { continue };
+                locks(&mut |lock| agent.backend().put_inside(ticket.unpack(), lock));
                 if let Some(waker) = waker.upgrade() {
                     waker.wake_by_ref();
                 }
@@ -95,16 +95,16 @@ mod here {
     }
 
     /// Notes a request that has to wait.
-    pub(crate) fn note(seat: &Arc<Seat>, ticket: PackedTicket) {
+    pub(crate) fn note(agent: &Arc<AgentRef>, ticket: PackedTicket) {
         let old = NOTED.try_with(|all| {
             let mut all = all.borrow_mut();
             let mut old = if all.len() >= MOST { all.pop_front() } else { None };
-            // FAST: mostly the one that makes room was of the same seat, and is counted there already.
-            let seat = match &mut old {
-                Some(old) if old.seat.as_ptr() == Arc::as_ptr(seat) => mem::take(&mut old.seat),
-                _ => Arc::downgrade(seat),
+            // FAST: mostly the one that makes room was of the same agent, and is counted there already.
+            let agent = match &mut old {
+                Some(old) if old.agent.as_ptr() == Arc::as_ptr(agent) => mem::take(&mut old.agent),
+                _ => Arc::downgrade(agent),
             };
-            all.push_back(Noted { seat, ticket, waker: Weak::new() });
+            all.push_back(Noted { agent, ticket, waker: Weak::new() });
             old
         });
         if let Ok(old) = old {
@@ -115,7 +115,7 @@ mod here {
 
     /// Has this waker called for the request that was noted last, whenever it is said inside what that is,
     /// for as long as there is somebody who has it.
-    pub(crate) fn wake_when_said(waker: &Arc<Waker>) {
+    pub(crate) fn wake_when_known(waker: &Arc<Waker>) {
         let waker = Arc::downgrade(waker);
         let _ = NOTED.try_with(|all| {
             if let Some(noted) = all.borrow_mut().back_mut() {
@@ -130,7 +130,7 @@ mod here {
 mod nowhere {
     use std::task::Waker;
 
-    use crate::{backend::PackedTicket, look::LockId, seat::Seat, sync::Arc};
+    use crate::{agent_ref::AgentRef, backend::PackedTicket, look::LockId, sync::Arc};
 
     #[derive(Clone, Copy)]
     pub(crate) struct Polling;
@@ -143,7 +143,7 @@ mod nowhere {
         pub(crate) fn waits(self, _locks: impl FnMut(&mut dyn FnMut(LockId))) {}
     }
 
-    pub(crate) fn note(_seat: &Arc<Seat>, _ticket: PackedTicket) {}
+    pub(crate) fn note(_seat: &Arc<AgentRef>, _ticket: PackedTicket) {}
 
-    pub(crate) fn wake_when_said(_waker: &Arc<Waker>) {}
+    pub(crate) fn wake_when_known(_waker: &Arc<Waker>) {}
 }

@@ -8,9 +8,9 @@ use crate::{
     AgentInfo, ClientId, Error, Inspection, Lock, LockAllError, LockAllRequest, LockGuard,
     LockManagerSnapshot, LockOptions, LockRequest, Position,
     agent::Agent,
+    agent_state::{AgentState, Ended},
     backend::{Backend, Term},
     environment::Environment,
-    life::{Ended, Life},
     sync::{Arc, Ordering},
 };
 
@@ -26,8 +26,8 @@ use crate::{
 pub struct LockManager(Arc<Environment>);
 
 impl LockManager {
-    pub(crate) fn new(life: Arc<Life>, agent: Option<Arc<Agent>>) -> Self {
-        Self(Environment::new(life, agent))
+    pub(crate) fn new(state: Arc<AgentState>, agent: Option<Arc<Agent>>) -> Self {
+        Self(Environment::new(state, agent))
     }
 
     /// Requests an exclusive lock and holds it while the future that `callback` returns runs.
@@ -382,7 +382,7 @@ impl LockManager {
     /// assert_ne!(locks.bucket().lock_manager().client_id(), locks.client_id());
     /// ```
     pub fn client_id(&self) -> ClientId {
-        self.0.life.client_id()
+        self.0.state.client_id()
     }
 
     pub(crate) fn environment(&self) -> &Arc<Environment> {
@@ -391,14 +391,14 @@ impl LockManager {
 
     /// `None` if it has no lock manager, and so nothing to end.
     pub(crate) fn agent(&self) -> Option<&Arc<Agent>> {
-        self.0.seats.as_ref().map(|seats| &seats.agent)
+        self.0.refs.as_ref().map(|refs| &refs.agent)
     }
 }
 
 impl fmt::Debug for LockManager {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("LockManager")
-            .field("client_id", &self.0.life.client_id())
+            .field("client_id", &self.0.state.client_id())
             .field("bucket", &self.bucket())
             .finish_non_exhaustive()
     }

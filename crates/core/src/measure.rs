@@ -17,7 +17,7 @@ pub(crate) mod on {
         Unit, counter, describe_counter, describe_gauge, describe_histogram, gauge, histogram,
     };
 
-    use crate::{Lost, life::Life};
+    use crate::{Lost, agent_state::AgentState};
 
     const WAIT_TIME: &str = "navlock.lock.wait_time";
     const USE_TIME: &str = "navlock.lock.use_time";
@@ -88,8 +88,8 @@ pub(crate) mod on {
     }
 
     impl Waits {
-        pub(crate) fn begin(life: &Life) -> Self {
-            Self { since: (!life.is_elsewhere()).then(Instant::now), is_pending: false }
+        pub(crate) fn begin(state: &AgentState) -> Self {
+            Self { since: (!state.is_elsewhere()).then(Instant::now), is_pending: false }
         }
 
         /// One that was made elsewhere, and is counted there.
@@ -164,7 +164,7 @@ pub(crate) mod on {
 
 #[cfg(not(feature = "metrics"))]
 mod off {
-    use crate::{Lost, life::Life};
+    use crate::{Lost, agent_state::AgentState};
 
     /// A request, of which nothing is measured.
     #[derive(Debug)]
@@ -177,7 +177,7 @@ mod off {
     #[expect(clippy::unused_self, reason = "with the feature it is used")]
     impl Waits {
         #[inline]
-        pub(crate) fn begin(_: &Life) -> Self {
+        pub(crate) fn begin(_: &AgentState) -> Self {
             Self
         }
 

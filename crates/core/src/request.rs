@@ -1,9 +1,9 @@
 //! Requests for one lock.
 
+mod deadlock;
 mod future;
 mod grant;
 mod nested;
-mod said;
 
 use std::{fmt, future::IntoFuture, marker::PhantomData, time::Duration};
 

@@ -1,9 +1,5 @@
-//! Who is told that a lock is lost.
-//!
-//! A backend calls one waker for each lock. Where a guard has one owner who polls it (a
-//! [`PolledGuard`](crate::host::PolledGuard), work under a lock, a request for several locks), that is the owner's
-//! own. Where anybody may ask, as by [`LockGuard::lost`](crate::LockGuard::lost), it is a [`Watch`], which stands for
-//! all of them.
+//! Several wakers for the loss of one lock, behind the one that its backend calls: for who asks by
+//! [`LockGuard::lost`](crate::LockGuard::lost) or [`LockGuard::poll_lost`](crate::LockGuard::poll_lost).
 
 use std::{
     mem,

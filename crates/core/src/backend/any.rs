@@ -13,7 +13,7 @@ use super::{
 };
 use crate::{
     AgentInfo, ClientId, Error, Lost,
-    life::{KeptAgent, Life},
+    agent_state::{AgentState, KeptAgent},
     look::{InDeadlock, LockId},
     sighting::NameRef,
     sync::Arc,
@@ -28,10 +28,10 @@ pub(crate) enum AnyBackend {
 
 impl AnyBackend {
     /// Makes an agent known, before its first request.
-    pub(crate) fn open(&self, life: &Arc<Life>) -> AgentId {
+    pub(crate) fn open(&self, state: &Arc<AgentState>) -> AgentId {
         match self {
-            Self::Memory(memory) => memory.open(life),
-            Self::Other(other) => other.open_agent(life.client_id()),
+            Self::Memory(memory) => memory.open(state),
+            Self::Other(other) => other.open_agent(state.client_id()),
         }
     }
 

@@ -8,19 +8,19 @@
 //! # Invariants
 //!
 //! - Nobody waits for a shard while holding a later one, or one of another bucket; but those who look
-//!   (`still`), one at a time.
+//!   (`frozen`), one at a time.
 //! - Wakers are called, and dropped, after the shard is unlocked: they are foreign code, and the
 //!   last waker of a task may take the task and its guards along.
 
 mod agents;
 mod board;
 mod deadlock;
-mod looked;
+mod frozen;
+mod look_table;
 mod nested;
 mod query;
 mod reach;
 mod shard;
-mod still;
 
 use std::{
     future, panic,
@@ -41,8 +41,8 @@ use self::{
 };
 use crate::{
     AgentInfo, ClientId, Error, Lost,
+    agent_state::{AgentState, KeptAgent},
     backend::{Answer, Backend, InspectFuture, PositionFuture, QueryFuture, Ticket},
-    life::{KeptAgent, Life},
     look::{InDeadlock, LockId},
     sync::{Arc, AtomicU64, Mutex, MutexGuard, Ordering, lock},
     waking::wake_all,
@@ -69,7 +69,7 @@ impl Backend for MemoryBackend {
     }
 
     fn open_agent(&self, client_id: ClientId) -> AgentId {
-        self.open(&Life::new(Some(client_id)))
+        self.open(&AgentState::new(Some(client_id)))
     }
 
     fn describe(&self, agent: AgentId, info: &AgentInfo) {
@@ -140,7 +140,7 @@ impl Backend for MemoryBackend {
             }
         };
         // FAST: mostly nobody looks, and nothing was stolen.
-        if state.looked.is_some() {
+        if state.look_table.is_some() {
             self.tell_request(state, agent, name, kind.mode(), Ticket { lane, id }, answer);
         } else if state.locks.has_events() {
             // A theft: nobody else's request becomes of one.
@@ -186,8 +186,8 @@ impl Backend for MemoryBackend {
     fn note_may_give_up(&self, ticket: Ticket) {
         let mut state = self.shard(ticket).lock();
         state.locks.note_may_give_up(ticket.id);
-        if let Some(looked) = &mut state.looked {
-            looked.note_may_give_up(ticket.id);
+        if let Some(table) = &mut state.look_table {
+            table.note_may_give_up(ticket.id);
         }
     }
 
@@ -232,10 +232,10 @@ impl Backend for MemoryBackend {
         // Nothing happens here any more.
         lock(&self.agents).shown = None;
         for mut state in self.lock_all() {
-            state.looked = None;
+            state.look_table = None;
             let next_token = state.locks.next_token();
             self.next_token.fetch_max(next_token.get(), Ordering::SeqCst);
-            // Nobody has anything. What is left is kept by threads, see `spare`.
+            // Nobody has anything. What is left is kept by threads, see `guard_cache`.
             if state.locks.is_empty() {
                 state.locks = LockManager::with_data(self.hasher.clone(), next_token);
             }
@@ -314,7 +314,7 @@ impl MemoryBackend {
         };
         let more = more(&mut state);
         // FAST: mostly nobody looks, and nobody waits for it.
-        if state.looked.is_some() {
+        if state.look_table.is_some() {
             tell_end(state, ticket.id);
         } else if state.locks.has_events() {
             tell(state, None);
@@ -327,8 +327,8 @@ impl MemoryBackend {
     }
 
     /// See [`Backend::open_agent`].
-    pub(crate) fn open(&self, life: &Arc<Life>) -> AgentId {
-        lock(&self.agents).open(life)
+    pub(crate) fn open(&self, state: &Arc<AgentState>) -> AgentId {
+        lock(&self.agents).open(state)
     }
 
     /// Keeps an agent that makes no requests any more alive, by what `keep` gives, as long as it has something.
@@ -362,15 +362,15 @@ impl MemoryBackend {
             state.take_events::<true>(asker, &mut wakers);
             state.give_back_memory();
         }
-        if let (Some(looked), Some(asker)) = (&mut state.looked, asker) {
+        if let (Some(table), Some(asker)) = (&mut state.look_table, asker) {
             let token = match answer {
                 Poll::Ready(Answer::Granted(token)) => Ok(Some(token)),
                 Poll::Ready(Answer::Unavailable) => Err(()),
                 Poll::Pending => Ok(None),
             };
             match token {
-                Ok(token) => looked.requested(asker, name, mode, ticket.id, token),
-                Err(()) => looked.unavailable(asker, name),
+                Ok(token) => table.requested(asker, name, mode, ticket.id, token),
+                Err(()) => table.unavailable(asker, name),
             }
         }
         drop(state);

@@ -14,12 +14,12 @@ use navlock_engine::{Mode, RequestKind, ResourceName};
 use super::{Grant, Named};
 use crate::{
     Error, Lock, LockGuard, LockOptions,
+    agent_ref::{AgentRef, AgentRefs},
     backend::{Answer, AnyBackend, Backend, PackedTicket, Ticket},
     environment::Environment,
     guard::PolledGuard,
     look::LockId,
     measure::Waits,
-    seat::{Seat, Seats},
     sync::Arc,
 };
 
@@ -44,12 +44,12 @@ pub(super) enum State<'a, N> {
         name: Option<N>,
         options: LockOptions,
     },
-    /// Not polled yet, with a handle of its own, and with what else was said of it.
+    /// Not polled yet, with a handle of its own.
     Owned {
         environment: Arc<Environment>,
         name: Result<ResourceName, Error>,
         options: LockOptions,
-        said: Option<Box<Said>>,
+        nesting: Option<Box<Nesting>>,
     },
     /// In the queue, or granted and not told yet.
     Pending(Pending),
@@ -57,9 +57,9 @@ pub(super) enum State<'a, N> {
     Done,
 }
 
-/// What few say of a request.
+/// Inside what a request is made, and whether it fails in a deadlock: few say so.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Said {
+pub(super) struct Nesting {
     pub(super) inside: Vec<LockId>,
     pub(super) fails_on_deadlock: bool,
 }
@@ -69,7 +69,7 @@ pub(super) struct Pending {
     name: ResourceName,
     mode: Mode,
     pub(super) ticket: PackedTicket,
-    pub(super) seat: Arc<Seat>,
+    pub(super) agent: Arc<AgentRef>,
     waits: Waits,
     /// If it fails in a deadlock: whom to wake once it is known what it is inside of.
     pub(super) fails_on_deadlock: Option<Arc<Waker>>,
@@ -94,14 +94,14 @@ impl<'a, G, N> LockFuture<'a, G, N> {
         Self { state, grant: PhantomData }
     }
 
-    /// The same with a handle of its own, and with what else was said of it.
+    /// The same with a handle of its own.
     pub(super) fn owned(
         environment: Arc<Environment>,
         name: Result<ResourceName, Error>,
         options: LockOptions,
-        said: Option<Box<Said>>,
+        nesting: Option<Box<Nesting>>,
     ) -> Self {
-        let state = State::Owned { environment, name, options, said };
+        let state = State::Owned { environment, name, options, nesting };
         Self { state, grant: PhantomData }
     }
 }
@@ -123,11 +123,11 @@ impl<G: Grant, N: Named> Future for LockFuture<'_, G, N> {
 }
 
 impl<G: Grant, N: Named> LockFuture<'_, G, N> {
-    /// Makes the request. If it waits, more is about to be said of it, or not.
+    /// Makes the request. If it waits and `has_nesting`, its nesting is about to be told.
     ///
     /// Spec: the method steps of <https://w3c.github.io/web-locks/#api-lock-manager-request>
     #[inline]
-    fn make(&mut self, context: &Context<'_>, is_said_more: bool) -> Poll<Result<G, Error>> {
+    fn make(&mut self, context: &Context<'_>, has_nesting: bool) -> Poll<Result<G, Error>> {
         // FAST: field by field. Moved as a whole, it would be loaded in other pieces than those in
         //       which it has been stored a moment ago, and that has to wait.
         let State::Unmade { environment, name, options } = &mut self.state else {
@@ -141,36 +141,36 @@ impl<G: Grant, N: Named> LockFuture<'_, G, N> {
 
         // 1–2. BY TYPE: options have their defaults, the environment is the handle's.
         // 3–4.
-        let seats = environment.obtain_lock_manager()?;
+        let refs = environment.obtain_lock_manager()?;
         // 5.
         let name = name.try_into().map_err(Into::into)?;
         // 6–8.
         let kind: RequestKind = options.kind()?;
         // 9–10. BY TYPE: whose signal has fired does not poll; this future is the promise.
         // 11.
-        let (agent, waker) = (seats.agent.id, context.waker());
-        let waits = Waits::begin(seats.agent.life());
+        let (agent, waker) = (refs.agent.id, context.waker());
+        let waits = Waits::begin(refs.agent.state());
         // What may give up by itself keeps nobody waiting for ever.
         let nested = (!options.signal).then_some(waker);
         // FAST: either with its own rest, so that what the one in memory returns stays in registers.
-        match seats.agent.backend() {
+        match refs.agent.backend() {
             AnyBackend::Memory(memory) => self.made_now(
                 memory.request(agent, &name, kind, waker),
                 name,
                 kind,
-                seats,
+                refs,
                 waits,
                 nested,
-                is_said_more,
+                has_nesting,
             ),
             AnyBackend::Other(other) => self.made_now(
                 other.request(agent, &name, kind, waker),
                 name,
                 kind,
-                seats,
+                refs,
                 waits,
                 nested,
-                is_said_more,
+                has_nesting,
             ),
         }
         // 12. The promise was returned before it was polled.
@@ -184,15 +184,15 @@ impl<G: Grant, N: Named> LockFuture<'_, G, N> {
         answered: Result<(Ticket, Poll<Answer>), Error>,
         name: ResourceName,
         kind: RequestKind,
-        seats: &Seats,
+        refs: &AgentRefs,
         waits: Waits,
         nested: Option<&Waker>,
-        is_said_more: bool,
+        has_nesting: bool,
     ) -> Poll<Result<G, Error>> {
         let mode = kind.mode();
         match answered {
             Ok((ticket, Poll::Ready(Answer::Granted(token)))) => {
-                let guard = LockGuard::new(name, mode, token, ticket, seats, waits.granted());
+                let guard = LockGuard::new(name, mode, token, ticket, refs, waits.granted());
                 Poll::Ready(Ok(G::from_guard(guard)))
             }
             Ok((_, Poll::Ready(Answer::Unavailable))) => {
@@ -200,40 +200,42 @@ impl<G: Grant, N: Named> LockFuture<'_, G, N> {
                 Poll::Ready(G::unavailable())
             }
             Ok((ticket, Poll::Pending)) => {
-                let (seat, ticket) = (Arc::clone(seats.seat()), ticket.into());
-                let waker = nested.filter(|_| seats.agent.scope().fails_on_deadlock());
+                let (agent, ticket) = (Arc::clone(refs.here()), ticket.into());
+                let waker = nested.filter(|_| refs.agent.scope().fails_on_deadlock());
                 let fails_on_deadlock = waker.map(|waker| Arc::new(waker.clone()));
                 let waits = waits.pending();
                 self.state =
-                    State::Pending(Pending { name, mode, ticket, seat, waits, fails_on_deadlock });
+                    State::Pending(Pending { name, mode, ticket, agent, waits, fails_on_deadlock });
                 if nested.is_some() {
-                    self.say_surroundings();
+                    self.tell_surroundings();
                 } else {
-                    self.say_it_may_give_up();
+                    self.note_may_give_up();
                 }
-                if !is_said_more {
-                    self.end_saying();
+                if !has_nesting {
+                    self.tell_made();
                 }
                 Poll::Pending
             }
-            Err(error) => Poll::Ready(Err(seats.agent.life().explain(error))),
+            Err(error) => Poll::Ready(Err(refs.agent.state().explain(error))),
         }
     }
 
     /// The same with a handle of its own, which it needs no more once the request is made.
     fn make_owned(&mut self, context: &Context<'_>) -> Poll<Result<G, Error>> {
-        let State::Owned { environment, name, options, said } =
+        let State::Owned { environment, name, options, nesting } =
             mem::replace(&mut self.state, State::Done)
         else {
             unreachable!("asked for by `poll`, which has looked")
         };
         let mut made = LockFuture::<G, _>::unmade(&environment, Given(name), options);
-        let answer = made.make(context, said.is_some());
+        let answer = made.make(context, nesting.is_some());
         if let State::Pending(pending) = mem::replace(&mut made.state, State::Done) {
             self.state = State::Pending(pending);
         }
-        match said {
-            Some(said) if answer.is_pending() => self.say(*said, options, context.waker()),
+        match nesting {
+            Some(nesting) if answer.is_pending() => {
+                self.tell_nesting(*nesting, options, context.waker())
+            }
             _ => answer,
         }
     }
@@ -252,24 +254,24 @@ impl<G: Grant, N: Named> LockFuture<'_, G, N> {
         let State::Pending(pending) = &self.state else {
             panic!("a `LockFuture` was polled after it had completed")
         };
-        let Pending { ticket, seat, .. } = pending;
-        let Poll::Ready(answer) = ask(seat.backend(), ticket.unpack()) else {
+        let Pending { ticket, agent, .. } = pending;
+        let Poll::Ready(answer) = ask(agent.backend(), ticket.unpack()) else {
             return match pending.fails_in_deadlock() {
                 Some(deadlock) => self.fail_in(deadlock),
                 None => Poll::Pending,
             };
         };
-        let State::Pending(Pending { name, mode, ticket, seat, waits, .. }) =
+        let State::Pending(Pending { name, mode, ticket, agent, waits, .. }) =
             mem::replace(&mut self.state, State::Done)
         else {
             unreachable!("it was pending a moment ago")
         };
         // Granted because another agent ended that ends together with its own.
-        let answer = answer.and_then(|answer| seat.life.check_alive().map(|()| answer));
+        let answer = answer.and_then(|answer| agent.state.check_alive().map(|()| answer));
         Poll::Ready(match answer {
             Ok(Answer::Granted(token)) => {
                 let lock = Lock::new(name, mode, token);
-                Ok(G::from_guard(LockGuard::anew(lock, ticket, seat, waits.granted())))
+                Ok(G::from_guard(LockGuard::anew(lock, ticket, agent, waits.granted())))
             }
             Ok(Answer::Unavailable) => {
                 waits.unavailable();
@@ -278,8 +280,8 @@ impl<G: Grant, N: Named> LockFuture<'_, G, N> {
             Err(error) => {
                 // If it is granted it goes to the next, and if it is not, the backend may keep why it
                 // ended until it is told that we know.
-                seat.finish(ticket);
-                Err(seat.life.explain(error))
+                agent.finish(ticket);
+                Err(agent.state.explain(error))
             }
         })
     }
@@ -321,10 +323,15 @@ impl LockFuture<'static, Option<LockGuard>> {
     }
 
     /// The future of a request that was made elsewhere and is known here by this id.
-    pub(crate) fn made(name: ResourceName, mode: Mode, ticket: Ticket, seat: Arc<Seat>) -> Self {
+    pub(crate) fn made(
+        name: ResourceName,
+        mode: Mode,
+        ticket: Ticket,
+        agent: Arc<AgentRef>,
+    ) -> Self {
         let ticket = ticket.into();
         let (waits, fails_on_deadlock) = (Waits::elsewhere(), None);
-        let pending = Pending { name, mode, ticket, seat, waits, fails_on_deadlock };
+        let pending = Pending { name, mode, ticket, agent, waits, fails_on_deadlock };
         Self { state: State::Pending(pending), grant: PhantomData }
     }
 }
@@ -360,8 +367,8 @@ impl<G, N> LockFuture<'_, G, N> {
 impl<G, N> Drop for LockFuture<'_, G, N> {
     #[inline]
     fn drop(&mut self) {
-        if let State::Pending(Pending { ticket, seat, .. }) = &self.state {
-            seat.finish(*ticket);
+        if let State::Pending(Pending { ticket, agent, .. }) = &self.state {
+            agent.finish(*ticket);
         }
     }
 }

@@ -1,4 +1,4 @@
-//! Requests of which it is said before they are made inside what they are, or that they fail in a deadlock.
+//! Requests that say, before they are made, inside which locks they are, or that they fail in a deadlock.
 
 use std::{future::IntoFuture, time::Duration};
 
@@ -6,11 +6,11 @@ use navlock_engine::ResourceName;
 
 use super::{
     Grant, LockFuture, LockRequest, Named,
-    future::{Said, State},
+    future::{Nesting, State},
 };
 use crate::{Error, Lock, LockGuard, blocking, holding::Holding, look::LockId, sync::Arc};
 
-/// A [`LockRequest`] of which it was said what it is inside of, or that it is to fail in a deadlock:
+/// A [`LockRequest`] that says inside which locks it is made, or that it is to fail in a deadlock:
 /// [`LockRequest::inside`], [`LockRequest::fail_on_deadlock`]. It is awaited and blocked on as that is.
 ///
 /// FAST: most requests say nothing of the kind, and are smaller for that.
@@ -18,24 +18,24 @@ use crate::{Error, Lock, LockGuard, blocking, holding::Holding, look::LockId, sy
 #[derive(Debug)]
 pub struct NestedRequest<'a, G = LockGuard, N = ResourceName> {
     request: LockRequest<'a, G, N>,
-    said: Said,
+    nesting: Nesting,
 }
 
 impl<'a, G, N> NestedRequest<'a, G, N> {
     /// This request, of which nothing was said yet: for who has to say something of some only.
     pub fn of(request: LockRequest<'a, G, N>) -> Self {
-        Self { request, said: Said::default() }
+        Self { request, nesting: Nesting::default() }
     }
 
     /// Says that it is made inside this lock as well: see [`LockRequest::inside`].
     pub fn inside(mut self, lock: impl Into<LockId>) -> Self {
-        self.said.inside.push(lock.into());
+        self.nesting.inside.push(lock.into());
         self
     }
 
     /// Has it fail in a deadlock: see [`LockRequest::fail_on_deadlock`].
     pub fn fail_on_deadlock(mut self) -> Self {
-        self.said.fails_on_deadlock = true;
+        self.nesting.fails_on_deadlock = true;
         self
     }
 }
@@ -62,8 +62,8 @@ impl<G: Grant, N: Named> NestedRequest<'_, G, N> {
     /// As [`LockRequest::into_owned`].
     pub fn into_owned(self) -> LockFuture<'static, G> {
         let mut owned = self.request.into_owned();
-        if let State::Owned { said, .. } = &mut owned.state {
-            *said = Some(Box::new(self.said));
+        if let State::Owned { nesting, .. } = &mut owned.state {
+            *nesting = Some(Box::new(self.nesting));
         }
         owned
     }
@@ -96,8 +96,8 @@ impl<'a, G: Grant, N: Named> IntoFuture for NestedRequest<'a, G, N> {
     fn into_future(self) -> LockFuture<'a, G, N> {
         // FAST: of few requests anything is said, so they may cost a handle of their own.
         let LockRequest { environment, name, options, .. } = self.request;
-        let (name, said) = (name.try_into().map_err(Into::into), Some(Box::new(self.said)));
-        LockFuture::owned(Arc::clone(environment), name, options, said)
+        let (name, nesting) = (name.try_into().map_err(Into::into), Some(Box::new(self.nesting)));
+        LockFuture::owned(Arc::clone(environment), name, options, nesting)
     }
 }
 

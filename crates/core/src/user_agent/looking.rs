@@ -61,26 +61,24 @@ impl MemoryLook {
         }
         let mut lookers = lock(&self.buckets.lookers);
         let begin = Instant::now();
-        let mut still: Vec<_> = wanted
-            .iter()
-            .map(|(memory, bucket)| (memory.hold_still(&self.options), *bucket))
-            .collect();
+        let mut frozen: Vec<_> =
+            wanted.iter().map(|(memory, bucket)| (memory.freeze(&self.options), *bucket)).collect();
         let now = Instant::now();
         if self.follows.is_none() && !self.options.once {
             let board = StdArc::clone(lookers.board.get_or_insert_default());
-            for (still, bucket) in &mut still {
-                still.begin(&board, bucket, now);
+            for (frozen, bucket) in &mut frozen {
+                frozen.begin(&board, bucket, now);
             }
             let key = board.add_reader(self.options.clone());
             lookers.all.push((key, self.options.clone()));
             self.follows = Some((board, key));
         }
-        let picture: Vec<_> = still
+        let picture: Vec<_> = frozen
             .iter()
-            .flat_map(|(still, bucket)| still.picture(&self.options, bucket, now))
+            .flat_map(|(frozen, bucket)| frozen.picture(&self.options, bucket, now))
             .collect();
         let missed = self.follows.as_ref().map_or(0, |(board, key)| board.catch_up(*key));
-        drop(still);
+        drop(frozen);
         let end = Instant::now();
         lookers.rested = end.checked_add(end.duration_since(begin) * REST);
         drop((lookers, wanted));
@@ -126,7 +124,7 @@ impl Drop for MemoryLook {
             lookers.board = None;
         }
         let leftovers: Vec<_> = wanted(&buckets, &self.options)
-            .map(|(memory, _)| memory.hold_still(&self.options).end())
+            .map(|(memory, _)| memory.freeze(&self.options).end())
             .collect();
         // What was noted may be much: it is dropped when nothing is locked.
         drop((lookers, buckets));

@@ -5,10 +5,10 @@ use std::collections::HashMap;
 use foldhash::fast::RandomState;
 use navlock_engine::AgentId;
 
-use super::looked::ShownAgents;
+use super::look_table::ShownAgents;
 use crate::{
     AgentInfo, ClientId, Error,
-    life::Life,
+    agent_state::AgentState,
     sync::{Arc, shrink},
 };
 
@@ -26,7 +26,7 @@ pub(super) struct Agents {
 #[derive(Debug)]
 pub(super) struct Known {
     /// Who it is.
-    pub(super) life: Arc<Life>,
+    pub(super) state: Arc<AgentState>,
     /// It gets nothing any more.
     ended: bool,
     /// The shards that it has asked. Only these know it, so that its end costs no more than what it
@@ -35,7 +35,7 @@ pub(super) struct Known {
 }
 
 impl Agents {
-    pub(super) fn open(&mut self, life: &Arc<Life>) -> AgentId {
+    pub(super) fn open(&mut self, state: &Arc<AgentState>) -> AgentId {
         // Memory ends before there are 2^32 agents.
         let id = loop {
             let id = AgentId::from_index(self.next);
@@ -44,15 +44,15 @@ impl Agents {
                 break id;
             }
         };
-        self.known.insert(id, Known { life: Arc::clone(life), ended: false, shards: Vec::new() });
+        self.known.insert(id, Known { state: Arc::clone(state), ended: false, shards: Vec::new() });
         if self.shown.is_some() {
-            self.tell_came(life);
+            self.tell_came(state);
         }
         id
     }
 
     pub(super) fn client_id(&self, agent: AgentId) -> Option<ClientId> {
-        Some(self.known.get(&agent)?.life.client_id())
+        Some(self.known.get(&agent)?.state.client_id())
     }
 
     /// Notes that the shard gets to know the agent.
@@ -93,7 +93,7 @@ impl Agents {
         let Some(known) = self.known.remove(&agent) else { return };
         shrink(&mut self.known);
         if self.shown.is_some() {
-            self.tell_went(agent, &known.life);
+            self.tell_went(agent, &known.state);
         }
     }
 
@@ -106,31 +106,31 @@ impl Agents {
     pub(super) fn describe(&mut self, agent: AgentId, info: &AgentInfo) {
         let Some(known) = self.known.get(&agent) else { return };
         // What a host says for others it knows itself.
-        if known.life.is_elsewhere() {
+        if known.state.is_elsewhere() {
             return;
         }
         let info = Arc::new(info.clone());
         let shown = self.shown.get_or_insert_default();
         shown.infos.insert(agent, Arc::clone(&info));
         if let Some(looked) = &shown.looked {
-            looked.agent_came(known.life.client_id(), info);
+            looked.agent_came(known.state.client_id(), info);
         }
     }
 
     #[cold]
-    pub(super) fn tell_came(&self, life: &Life) {
+    pub(super) fn tell_came(&self, state: &AgentState) {
         if let Some(looked) = self.shown.as_ref().and_then(|shown| shown.looked.as_ref()) {
-            looked.agent_came(life.client_id(), Arc::default());
+            looked.agent_came(state.client_id(), Arc::default());
         }
     }
 
     #[cold]
-    pub(super) fn tell_went(&mut self, agent: AgentId, life: &Life) {
+    pub(super) fn tell_went(&mut self, agent: AgentId, state: &AgentState) {
         let Some(ShownAgents { infos, looked }) = self.shown.as_deref_mut() else { return };
         infos.remove(&agent);
         shrink(infos);
         if let Some(looked) = looked {
-            looked.agent_went(life.client_id());
+            looked.agent_went(state.client_id());
         }
     }
 }

@@ -8,7 +8,7 @@ use std::{
 use foldhash::fast::RandomState;
 use navlock_engine::Status;
 
-use super::{MemoryBackend, looked::serial, nested::Noted, shard::State};
+use super::{MemoryBackend, look_table::serial, nested::Noted, shard::State};
 use crate::{
     backend::Ticket,
     look::{Entry, InDeadlock, LockId, LockName, Overview, Queue, deadlocks},
@@ -31,11 +31,11 @@ impl MemoryBackend {
         // Anew: the circle that this closes was closed by this request.
         noted.number = number;
         noted.inside.push(inside);
-        if nested.looked > 0 {
+        if nested.lookers > 0 {
             drop(nested);
             // Whoever has begun to look meanwhile has seen it: then nothing is told twice.
-            if let Some(looked) = &mut self.shard(ticket).lock().looked {
-                looked.put_inside(ticket.id, inside);
+            if let Some(table) = &mut self.shard(ticket).lock().look_table {
+                table.put_inside(ticket.id, inside);
             }
             nested = lock(&self.nested);
         }

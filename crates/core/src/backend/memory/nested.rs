@@ -24,7 +24,7 @@ pub(super) struct Nested {
     /// When there are so many, those that were answered are looked for and forgotten.
     pub(super) crowd: usize,
     /// How many look at the bucket: they are told what is noted.
-    pub(super) looked: usize,
+    pub(super) lookers: usize,
 }
 
 #[derive(Clone, Debug)]

@@ -60,7 +60,7 @@ impl Agents {
 
     /// What is shown of it. Its agent has not been closed since the shard was looked at.
     fn info(&self, info: navlock_engine::LockInfo) -> LockInfo {
-        LockInfo::new(info.name, info.mode, self.known[&info.agent].life.client_id())
+        LockInfo::new(info.name, info.mode, self.known[&info.agent].state.client_id())
     }
 }
 

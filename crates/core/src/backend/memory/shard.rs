@@ -5,10 +5,10 @@ use std::{collections::HashMap, task::Waker};
 use foldhash::fast::RandomState;
 use navlock_engine::{AgentId, Event, FencingToken, LockManager, NameHasher, RequestId};
 
-use super::looked::Looked;
+use super::look_table::LookTable;
 use crate::{
     ClientId, Lost,
-    life::KeptAgent,
+    agent_state::KeptAgent,
     sync::{AtomicU64, Mutex, MutexGuard, Ordering, lock, shrink},
     waking::{wake, wake_all},
 };
@@ -34,7 +34,7 @@ pub(super) struct State {
     pub(super) left: HashMap<AgentId, KeptAgent, RandomState>,
     /// If somebody looks: what is here, and where it is said what happens. Whatever changes `locks`
     /// says so before the shard is unlocked.
-    pub(super) looked: Option<Box<Looked>>,
+    pub(super) look_table: Option<Box<LookTable>>,
 }
 
 impl Shard {
@@ -43,7 +43,7 @@ impl Shard {
             locks: LockManager::with_data(hasher.clone(), first_token),
             stolen: HashMap::new(),
             left: HashMap::default(),
-            looked: None,
+            look_table: None,
         });
         Self { state, losses: AtomicU64::new(0) }
     }
@@ -71,8 +71,8 @@ impl State {
         if let Event::Stolen(id) = event {
             self.stolen.insert(id, thief);
         }
-        if let Some(looked) = self.looked.as_mut().filter(|_| LOOKED) {
-            looked.happened(event, &self.locks, thief);
+        if let Some(table) = self.look_table.as_mut().filter(|_| LOOKED) {
+            table.happened(event, &self.locks, thief);
         }
         waker
     }
@@ -166,8 +166,8 @@ fn tell_all(mut state: MutexGuard<'_, State>, thief: Option<ClientId>, first: Op
 #[inline(never)]
 pub(super) fn tell_end(mut state: MutexGuard<'_, State>, id: RequestId) {
     let mut wakers = Vec::new();
-    if let Some(looked) = &mut state.looked {
-        looked.finished(id);
+    if let Some(table) = &mut state.look_table {
+        table.finished(id);
     }
     state.take_events::<true>(None, &mut wakers);
     state.give_back_memory();

@@ -1,5 +1,5 @@
-//! What is said of a request that has to wait: inside what it is, and whether it may give up by itself. And what
-//! becomes of those that wait for each other.
+//! Deadlocks of a request that has to wait: what the backend is told for it (inside which locks the request
+//! was made, and whether it may give up by itself), and how the request fails in one.
 
 use std::{
     mem,
@@ -8,7 +8,7 @@ use std::{
 
 use super::{
     Grant, LockFuture, Named,
-    future::{Pending, Said, State},
+    future::{Nesting, Pending, State},
 };
 use crate::{
     Error, LockOptions,
@@ -19,63 +19,55 @@ use crate::{
 };
 
 impl<G: Grant, N: Named> LockFuture<'_, G, N> {
-    /// Says inside what a request that has to wait is without anybody saying so.
+    /// Tells of a request that has to wait inside what it is without anybody saying so.
     #[cold]
-    pub(super) fn say_surroundings(&self) {
-        let State::Pending(Pending { seat, ticket, fails_on_deadlock, .. }) = &self.state else {
+    pub(super) fn tell_surroundings(&self) {
+        let State::Pending(Pending { agent, ticket, fails_on_deadlock, .. }) = &self.state else {
             return;
         };
-        let backend = seat.backend();
+        let backend = agent.backend();
         for lock in backend.surrounding() {
             backend.put_inside(ticket.unpack(), *lock);
         }
-        inside::note(seat, *ticket);
+        inside::note(agent, *ticket);
         if let Some(waker) = fails_on_deadlock {
-            inside::wake_when_said(waker);
+            inside::wake_when_known(waker);
         }
     }
 
-    /// All has been said of a request that has to wait.
+    /// Tells that all is told of a request that has to wait: see [`Backend::made`].
     #[inline]
-    pub(super) fn end_saying(&self) {
-        if let State::Pending(Pending { seat, ticket, .. }) = &self.state {
-            seat.backend().made(ticket.unpack());
+    pub(super) fn tell_made(&self) {
+        if let State::Pending(Pending { agent, ticket, .. }) = &self.state {
+            agent.backend().made(ticket.unpack());
         }
     }
 
-    /// Says of a request that has to wait that it may give up by itself.
+    /// Tells the nesting of a request that has to wait. It may find that it would wait for ever.
     #[cold]
-    pub(super) fn say_it_may_give_up(&self) {
-        if let State::Pending(Pending { seat, ticket, .. }) = &self.state {
-            seat.backend().note_may_give_up(ticket.unpack());
-        }
-    }
-
-    /// Says what was said of a request that has to wait. It may find that it would wait for ever.
-    #[cold]
-    pub(super) fn say(
+    pub(super) fn tell_nesting(
         &mut self,
-        said: Said,
+        nesting: Nesting,
         options: LockOptions,
         waker: &Waker,
     ) -> Poll<Result<G, Error>> {
         let State::Pending(pending) = &mut self.state else {
             unreachable!("it has just been made, and waits")
         };
-        let Said { inside, fails_on_deadlock } = said;
+        let Nesting { inside, fails_on_deadlock } = nesting;
         if fails_on_deadlock {
             pending.fails_on_deadlock = Some(Arc::new(waker.clone()));
         }
         let inside = if options.signal { Vec::new() } else { inside };
         for lock in inside {
-            pending.seat.backend().put_inside(pending.ticket.unpack(), lock);
+            pending.agent.backend().put_inside(pending.ticket.unpack(), lock);
         }
-        pending.seat.backend().made(pending.ticket.unpack());
+        pending.agent.backend().made(pending.ticket.unpack());
         if options.signal {
             return Poll::Pending;
         }
         if let Some(waker) = &pending.fails_on_deadlock {
-            inside::wake_when_said(waker);
+            inside::wake_when_known(waker);
         }
         match pending.fails_in_deadlock() {
             Some(deadlock) => self.fail_in(deadlock),
@@ -83,13 +75,13 @@ impl<G: Grant, N: Named> LockFuture<'_, G, N> {
         }
     }
 
-    /// Goes no further.
+    /// Ends the request with this error.
     #[cold]
     pub(super) fn fail_in(&mut self, deadlock: InDeadlock) -> Poll<Result<G, Error>> {
-        if let State::Pending(Pending { ticket, seat, .. }) =
+        if let State::Pending(Pending { ticket, agent, .. }) =
             mem::replace(&mut self.state, State::Done)
         {
-            seat.finish(ticket);
+            agent.finish(ticket);
         }
         Poll::Ready(Err(Error::Deadlock(deadlock.told)))
     }
@@ -100,16 +92,17 @@ impl<G, N> LockFuture<'_, G, N> {
     /// [`LockRequest::inside`], for hosts that know it only afterwards. One that
     /// [fails](LockRequest::fail_on_deadlock) because of that does so when it is polled.
     pub fn put_inside(&self, lock: LockId) {
-        if let State::Pending(Pending { ticket, seat, .. }) = &self.state {
-            seat.backend().put_inside(ticket.unpack(), lock);
+        if let State::Pending(Pending { ticket, agent, .. }) = &self.state {
+            agent.backend().put_inside(ticket.unpack(), lock);
         }
     }
 
     /// Says of the request, if it waits, that it may give up by itself, as one that has a signal, for hosts that
     /// know it only afterwards: nobody waits for it for ever.
+    #[cold]
     pub fn note_may_give_up(&self) {
-        if let State::Pending(Pending { ticket, seat, .. }) = &self.state {
-            seat.backend().note_may_give_up(ticket.unpack());
+        if let State::Pending(Pending { ticket, agent, .. }) = &self.state {
+            agent.backend().note_may_give_up(ticket.unpack());
         }
     }
 
@@ -117,8 +110,8 @@ impl<G, N> LockFuture<'_, G, N> {
     /// now; elsewhere, as far as the reach has told so. There the future's waker is called when it does.
     pub fn deadlock(&self) -> Option<InDeadlock> {
         match &self.state {
-            State::Pending(Pending { ticket, seat, .. }) => {
-                seat.backend().deadlock(ticket.unpack())
+            State::Pending(Pending { ticket, agent, .. }) => {
+                agent.backend().deadlock(ticket.unpack())
             }
             _ => None,
         }
@@ -130,6 +123,6 @@ impl Pending {
     pub(super) fn fails_in_deadlock(&self) -> Option<InDeadlock> {
         // FAST: few ask.
         self.fails_on_deadlock.as_ref()?;
-        self.seat.backend().fail_in_deadlock(self.ticket.unpack())
+        self.agent.backend().fail_in_deadlock(self.ticket.unpack())
     }
 }

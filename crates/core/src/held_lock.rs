@@ -1,4 +1,4 @@
-//! What a guard is a pointer to.
+//! A lock that is held: what a guard is a pointer to.
 
 use std::{
     sync::{Arc as StdArc, OnceLock},
@@ -6,28 +6,29 @@ use std::{
 };
 
 use crate::{
-    Lost, backend::PackedTicket, lock::Lock, measure::Holds, seat::Seat, sync::Arc, watch::Watch,
+    Lost, agent_ref::AgentRef, backend::PackedTicket, lock::Lock, measure::Holds, sync::Arc,
+    watch::Watch,
 };
 
-/// A guard's lock, and what it needs to release it.
-pub(crate) struct Grip {
+/// A lock that was granted, and what its guard needs to release it.
+pub(crate) struct HeldLock {
     pub(crate) lock: Lock,
     pub(crate) ticket: PackedTicket,
-    pub(crate) seat: Arc<Seat>,
+    pub(crate) agent: Arc<AgentRef>,
     pub(crate) holds: Holds,
     /// Made when anybody watches for the loss of the lock. Few ever do.
     pub(crate) watch: OnceLock<StdArc<Watch>>,
 }
 
-impl Grip {
+impl HeldLock {
     /// How the lock was lost, if it is.
     pub(crate) fn lost(&self) -> Option<Lost> {
-        self.seat.lost(self.ticket)
+        self.agent.lost(self.ticket)
     }
 
     /// Ready once the lock is lost, upon which the backend calls this waker and no other.
     pub(crate) fn poll_lost(&self, waker: &Waker) -> Poll<Lost> {
-        self.seat.poll_lost(self.ticket, waker)
+        self.agent.poll_lost(self.ticket, waker)
     }
 
     /// Ready once the lock is lost, upon which the backend calls all who [watch](Self::watch).

@@ -19,7 +19,7 @@ use crate::{
 
 /// Of a shard that is looked at: what is in there, and where it is said what happens.
 #[derive(Debug)]
-pub(super) struct Looked {
+pub(super) struct LookTable {
     pub(super) by: LookedBy,
     /// The lane of the shard, and how many there are.
     pub(super) lane: (u32, usize),
@@ -58,7 +58,7 @@ impl LookedBy {
 }
 
 /// FAST: out of the way of those who lock while nobody looks.
-impl Looked {
+impl LookTable {
     fn lock_id(&self, client_id: ClientId, id: RequestId) -> LockId {
         let (lane, lanes) = self.lane;
         LockId { client_id, serial: serial(Ticket { lane, id }, lanes) }

@@ -8,7 +8,7 @@ use super::{
     MemoryBackend,
     agents::Agents,
     board::Board,
-    looked::{Looked, LookedBy, ShownAgents, serial},
+    look_table::{LookTable, LookedBy, ShownAgents, serial},
     nested::{Nested, Noted},
     shard::State,
 };
@@ -22,7 +22,7 @@ use crate::{
 /// A bucket of which nothing changes that somebody wants to see, for as long as this is there.
 ///
 /// Whoever has several has them one after the other, and nobody else has: so no two wait for each other.
-pub(crate) struct Still<'a> {
+pub(crate) struct FrozenBucket<'a> {
     memory: &'a MemoryBackend,
     states: Vec<(u32, MutexGuard<'a, State>)>,
     agents: MutexGuard<'a, Agents>,
@@ -32,28 +32,28 @@ impl MemoryBackend {
     /// Has all agents called somehow, as most are not until somebody wants to see them: while nothing is
     /// locked, as it takes a while.
     pub(crate) fn name_agents(&self) {
-        let lives: Vec<_> = {
+        let states: Vec<_> = {
             let agents = lock(&self.agents);
-            agents.known.values().map(|known| known.life.clone()).collect()
+            agents.known.values().map(|known| known.state.clone()).collect()
         };
-        for life in lives {
-            life.client_id();
+        for state in states {
+            state.client_id();
         }
     }
 
     /// Has nothing change that is wanted. To be called with all buckets of the user agent locked.
-    pub(crate) fn hold_still(&self, wants: &LookOptions) -> Still<'_> {
+    pub(crate) fn freeze(&self, wants: &LookOptions) -> FrozenBucket<'_> {
         let lane = |name| self.hasher.hash(name).spread(self.shards.len());
         let lanes = match wants.name.as_ref().map(lane) {
             Some(lane) => lane..lane + 1,
             None => 0..u32::try_from(self.shards.len()).unwrap_or(u32::MAX),
         };
         let states = lanes.map(|lane| (lane, self.shards[lane as usize].lock())).collect();
-        Still { memory: self, states, agents: lock(&self.agents) }
+        FrozenBucket { memory: self, states, agents: lock(&self.agents) }
     }
 }
 
-impl Still<'_> {
+impl FrozenBucket<'_> {
     /// Begins to note and to tell what happens. To be called once for each who begins to look.
     pub(crate) fn begin(&mut self, board: &Arc<Board>, bucket: &Arc<str>, now: Instant) {
         let Self { memory, states, agents } = self;
@@ -62,17 +62,17 @@ impl Still<'_> {
         by.lookers += 1;
         // From here on what is noted there is told as well.
         let mut nested = lock(&memory.nested);
-        nested.looked += 1;
+        nested.lookers += 1;
         for (lane, state) in states {
-            if state.looked.is_none() {
+            if state.look_table.is_none() {
                 let by = LookedBy::new(board, bucket);
                 let lane = (*lane, memory.shards.len());
-                let mut looked = Looked { by, lane, entries: HashMap::default() };
-                looked.entries = state.shown(None, lane, bucket, agents, &nested, now).collect();
-                state.looked = Some(Box::new(looked));
+                let mut table = LookTable { by, lane, entries: HashMap::default() };
+                table.entries = state.shown(None, lane, bucket, agents, &nested, now).collect();
+                state.look_table = Some(Box::new(table));
             }
-            if let Some(looked) = &mut state.looked {
-                looked.by.lookers += 1;
+            if let Some(table) = &mut state.look_table {
+                table.by.lookers += 1;
             }
         }
     }
@@ -82,16 +82,16 @@ impl Still<'_> {
     pub(crate) fn end(&mut self) -> impl Sized + use<> {
         let mut left = Vec::new();
         for (_, state) in &mut self.states {
-            if let Some(looked) = &mut state.looked {
-                looked.by.lookers -= 1;
-                if looked.by.lookers == 0 {
-                    left.extend(state.looked.take());
+            if let Some(table) = &mut state.look_table {
+                table.by.lookers -= 1;
+                if table.by.lookers == 0 {
+                    left.extend(state.look_table.take());
                 }
             }
         }
         if let Some(ShownAgents { infos, looked }) = self.agents.shown.as_deref_mut() {
             if let Some(by) = looked {
-                lock(&self.memory.nested).looked -= 1;
+                lock(&self.memory.nested).lookers -= 1;
                 by.lookers -= 1;
                 if by.lookers == 0 {
                     *looked = None;
@@ -118,7 +118,7 @@ impl Still<'_> {
             .map(|(agent, known)| {
                 let info = agents.described(*agent).unwrap_or_default();
                 let details = Agent::new(Arc::clone(bucket), info, None);
-                Change::AgentCame { agent: known.life.client_id(), details }
+                Change::AgentCame { agent: known.state.client_id(), details }
             })
             .collect();
         let nested = lock(&memory.nested);
@@ -152,7 +152,7 @@ impl State {
         };
         snapshot.held.into_iter().chain(snapshot.pending).filter_map(move |info| {
             let LockInfo { name, mode, agent, id } = info;
-            let known = self.looked.as_ref().and_then(|looked| looked.entries.get(&id));
+            let known = self.look_table.as_ref().and_then(|table| table.entries.get(&id));
             if let Some(known) = known {
                 return Some((id, known.clone()));
             }

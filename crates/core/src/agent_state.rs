@@ -1,4 +1,4 @@
-//! Whether an agent lives, and what it is called.
+//! The state of an agent: its client id, and whether and how it has ended.
 
 use std::{
     fmt,
@@ -14,7 +14,7 @@ use crate::{
 
 /// What is known of an agent for as long as anybody asks.
 #[derive(Debug)]
-pub(crate) struct Life {
+pub(crate) struct AgentState {
     /// Made when it is first asked for: random numbers of the operating system cost more than all
     /// the rest of an agent, and few are ever asked.
     client_id: OnceLock<ClientId>,
@@ -26,7 +26,7 @@ pub(crate) struct Life {
     is_elsewhere: bool,
 }
 
-/// Keeps an agent alive. What an agent is beyond its [`Life`] only those above the backends know.
+/// Keeps an agent alive. What an agent is beyond its [`AgentState`] only those above the backends know.
 pub(crate) type KeptAgent = Arc<dyn fmt::Debug + Send + Sync>;
 
 /// How an agent has ended.
@@ -40,8 +40,8 @@ pub(crate) enum Ended {
 /// What is no [`Ended`].
 const ALIVE: u8 = 0;
 
-impl Life {
-    /// That of an agent that begins, and is to be called so.
+impl AgentState {
+    /// The state of an agent that begins. A host that speaks for it gives its client id.
     pub(crate) fn new(client_id: Option<ClientId>) -> Arc<Self> {
         let is_elsewhere = client_id.is_some();
         Arc::new(Self {

@@ -1,4 +1,4 @@
-//! What guards and pending requests know of their agent.
+//! References to an agent, by which guards and pending requests count themselves.
 
 use std::{
     sync::OnceLock,
@@ -10,36 +10,37 @@ use navlock_engine::AgentId;
 use crate::{
     Lost,
     agent::Agent,
+    agent_state::{AgentState, KeptAgent},
     backend::{AnyBackend, Backend, PackedTicket},
     buckets::OpenBucket,
-    life::{KeptAgent, Life},
     sync::Arc,
     thread_group,
 };
 
-/// What a guard or a pending request knows of its agent, one for each group of threads: it counts
-/// itself here and not on the agent, so that two threads which use one handle write to two counters,
+/// A reference to an agent, one for each group of threads. Guards and pending requests share it and count
+/// themselves here and not on the agent, so that two threads which use one handle write to two counters
 /// and do not slow each other.
 ///
-/// Those keep their agent alive. Where the backend is the one in memory, it knows which agents have
-/// something, and sees to that itself ([`AnyBackend::leave`]): there a seat keeps nothing but memory.
+/// It keeps the agent alive, unless the backend is the one in memory. That one knows which agents have
+/// something, and keeps those alive by itself ([`AnyBackend::leave`]): there the reference keeps nothing but
+/// memory.
 #[derive(Debug)]
 #[repr(align(64))]
-pub(crate) struct Seat {
+pub(crate) struct AgentRef {
     pub(crate) id: AgentId,
-    pub(crate) life: Arc<Life>,
+    pub(crate) state: Arc<AgentState>,
     /// The agent's bucket: a guard needs it to be released.
     bucket: Arc<OpenBucket>,
-    /// Who is kept alive by it.
+    /// The agent, if it is kept alive by this.
     keeps: Option<Arc<Agent>>,
 }
 
-impl Seat {
+impl AgentRef {
     fn new(agent: &Arc<Agent>) -> Self {
         let bucket = Arc::clone(&agent.bucket.bucket);
         Self {
             id: agent.id,
-            life: Arc::clone(&agent.life),
+            state: Arc::clone(&agent.state),
             keeps: (!bucket.backend.keeps_agents()).then(|| Arc::clone(agent)),
             bucket,
         }
@@ -48,7 +49,7 @@ impl Seat {
     /// Whether it is one of this agent's.
     #[inline]
     pub(crate) fn is_of(&self, agent: &Agent) -> bool {
-        Arc::ptr_eq(&self.life, &agent.life)
+        Arc::ptr_eq(&self.state, &agent.state)
     }
 
     #[inline]
@@ -65,13 +66,13 @@ impl Seat {
     /// How the lock of the ticket was lost, if it is.
     pub(crate) fn lost(&self, ticket: PackedTicket) -> Option<Lost> {
         let lost = self.backend().lost(ticket.unpack())?;
-        Some(self.life.explain_lost(lost))
+        Some(self.state.explain_lost(lost))
     }
 
     /// Ready once the lock of the ticket is lost, upon which the backend calls this waker.
     pub(crate) fn poll_lost(&self, ticket: PackedTicket, waker: &Waker) -> Poll<Lost> {
         let lost = self.backend().poll_lost(ticket.unpack(), waker);
-        lost.map(|lost| self.life.explain_lost(lost))
+        lost.map(|lost| self.state.explain_lost(lost))
     }
 
     /// Ends what the ticket stands for.
@@ -94,38 +95,38 @@ impl Seat {
                 lost
             }
         };
-        lost.map(|lost| self.life.explain_lost(lost))
+        lost.map(|lost| self.state.explain_lost(lost))
     }
 }
 
-/// An agent with its seats, each made when it is first used.
-pub(crate) struct Seats {
+/// An agent with its references, each made when it is first used.
+pub(crate) struct AgentRefs {
     pub(crate) agent: Arc<Agent>,
     /// The first that was used, with its group: mostly the only one. The group stands here and not
     /// behind the pointer, where guards count: who looks for another does not wait for them.
-    first: OnceLock<(usize, Arc<Seat>)>,
+    first: OnceLock<(usize, Arc<AgentRef>)>,
     /// By group, once there is a second.
-    others: OnceLock<Box<[OnceLock<Arc<Seat>>; thread_group::COUNT]>>,
+    others: OnceLock<Box<[OnceLock<Arc<AgentRef>>; thread_group::COUNT]>>,
 }
 
-impl Seats {
+impl AgentRefs {
     pub(crate) fn new(agent: Arc<Agent>) -> Self {
         Self { agent, first: OnceLock::new(), others: OnceLock::new() }
     }
 
-    /// The seat of this thread's group.
-    pub(crate) fn seat(&self) -> &Arc<Seat> {
+    /// The reference of this thread's group.
+    pub(crate) fn here(&self) -> &Arc<AgentRef> {
         let group = thread_group::current();
-        let seat = || Arc::new(Seat::new(&self.agent));
-        let (first, its) = self.first.get_or_init(|| (group, seat()));
+        let new = || Arc::new(AgentRef::new(&self.agent));
+        let (first, its) = self.first.get_or_init(|| (group, new()));
         if *first == group {
             return its;
         }
-        self.others.get_or_init(Box::default)[group].get_or_init(seat)
+        self.others.get_or_init(Box::default)[group].get_or_init(new)
     }
 }
 
-impl Drop for Seats {
+impl Drop for AgentRefs {
     fn drop(&mut self) {
         let agent = &self.agent;
         agent.backend().leave(agent.id, || Arc::clone(agent) as KeptAgent);
