@@ -8,7 +8,7 @@ use std::{
 
 use crate::{inside::Polling, look::LockId};
 
-/// Something that is held as one, by who shows it to nobody else: a guard, or several.
+/// What is held as one: a guard, or several. Its owner shows it to nobody else.
 pub(crate) trait Held {
     /// What is told of a loss.
     type Loss;
@@ -30,7 +30,7 @@ pub(crate) trait Held {
     fn release(self) -> Option<Self::Loss>;
 }
 
-/// What is held while some work is done.
+/// Locks that are held while some work is done.
 pub(crate) struct Holding<H> {
     held: H,
     /// How many losses there were when it was last known to be held.
@@ -38,7 +38,7 @@ pub(crate) struct Holding<H> {
 }
 
 impl<H: Held> Holding<H> {
-    /// To be made before the work is, which may begin with that.
+    /// To be made before the work, which may already begin when it is made.
     #[inline]
     pub(crate) fn of(held: H) -> Self {
         Self { losses: held.losses(), held }
@@ -83,7 +83,7 @@ impl<H: Held> Holding<H> {
             }
             if let Poll::Ready(result) = polled {
                 work.set(None);
-                // Robbed in its last moments: the theft is what the request came to.
+                // Lost in the last moment: then the loss is what the request came to.
                 let lost = holding.take().and_then(|holding| holding.held.release());
                 return Poll::Ready(lost.map_or(Ok(result), |lost| Err(lost.into())));
             }

@@ -5,21 +5,21 @@
 mod fold;
 mod histories;
 mod threads;
+mod waits;
 
 use std::{
-    future::{Future, IntoFuture, poll_fn},
-    mem,
+    future::{Future, IntoFuture},
     pin::{Pin, pin},
-    task::{Context, Poll, Waker},
+    task::{Context, Waker},
     thread,
     time::{Duration, Instant},
 };
 
 use navlock_core::{
-    AgentInfo, Error, LockManager, LockOptions, Lost, Mode, ResourceName, UserAgent,
+    AgentInfo, Error, Lost, Mode, ResourceName, UserAgent,
     blocking::block_on,
     host::MemoryReach,
-    look::{Change, Event, LookOptions, Looker, News, Overview, deadlocks},
+    look::{Change, Event, LookOptions, Looker, News, Overview},
 };
 
 use self::fold::name;
@@ -369,43 +369,6 @@ fn a_user_agent_that_is_closed_is_seen_to_have_nothing() {
 }
 
 #[test]
-fn who_waits_for_each_other_is_seen_to_whenever_the_look_began() {
-    let user_agent = UserAgent::new();
-    let locks = [(); 2].map(|()| user_agent.lock_manager("app"));
-    let mut early = begin_all(&user_agent);
-    let mut one = pin!(hold_both(&locks[0], "a", "b"));
-    let mut two = pin!(hold_both(&locks[1], "b", "a"));
-    for _ in 0..2 {
-        assert!(!poll(one.as_mut()));
-        assert!(!poll(two.as_mut()));
-    }
-    let assert_told = |looker: &Looker| {
-        let found = deadlocks(looker.overview());
-        assert_eq!(found.len(), 1, "{:#?}", looker.overview());
-        assert!(found[0].is_certain);
-        assert_eq!(found[0].closed_by().client_id, locks[1].client_id());
-    };
-    hear(&mut early);
-    assert_told(&early);
-    drop(early);
-    // Nobody has looked when it came to be.
-    assert_told(&begin_all(&user_agent));
-}
-
-/// Takes one, lets others run, and asks inside it for the other.
-async fn hold_both(locks: &LockManager, mine: &str, others: &str) {
-    let work = async |_| {
-        let mut is_first = true;
-        let turn = |_: &mut Context<'_>| {
-            if mem::take(&mut is_first) { Poll::Pending } else { Poll::Ready(()) }
-        };
-        poll_fn(turn).await;
-        locks.request(others, async |_| ()).await
-    };
-    let _ = locks.request(mine, work).await;
-}
-
-#[test]
 fn a_reach_that_shows_nothing_is_not_looked_at() {
     let user_agent = UserAgent::with_reach(MemoryReach::default());
     assert!(user_agent.look(LookOptions::default()).is_none());
@@ -423,25 +386,4 @@ fn a_look_that_is_over_is_told_nothing_and_the_others_go_on() {
     assert_eq!(goes_on.overview().queues[&name("app", "a")].held[0].mode, Mode::Shared);
     drop((held, other));
     assert_eq!(words(&hear(&mut goes_on)), ["released", "released"]);
-}
-
-#[test]
-fn a_request_that_may_give_up_is_seen_to_whenever_the_look_began() {
-    let user_agent = UserAgent::new();
-    let locks = user_agent.lock_manager("app");
-    let mut early = begin_all(&user_agent);
-    let held = locks.lock("a").blocking().unwrap();
-    let options = LockOptions { signal: true, ..LockOptions::default() };
-    let mut waits = pin!(locks.lock_with("a", options).into_future());
-    assert!(waits.as_mut().poll(&mut Context::from_waker(Waker::noop())).is_pending());
-    hear(&mut early);
-    let late = begin_all(&user_agent);
-    for looker in [&early, &late] {
-        let queue = &looker.overview().queues[&name("app", "a")];
-        assert!(queue.pending[0].may_give_up && !queue.held[0].may_give_up);
-    }
-    // Once it is a lock it gives up nothing.
-    drop(held);
-    hear(&mut early);
-    assert!(!early.overview().queues[&name("app", "a")].held[0].may_give_up);
 }

@@ -1,4 +1,4 @@
-//! Circles of requests that wait inside locks of one bucket: what is noted for it, and who fails.
+//! Deadlocks of requests that wait inside locks of one bucket: what is noted to find them, and which request fails.
 
 use std::{
     collections::{BTreeSet, HashMap},
@@ -6,7 +6,7 @@ use std::{
 };
 
 use foldhash::fast::RandomState;
-use navlock_engine::Status;
+use navlock_engine::{Snapshot, Status};
 
 use super::{MemoryBackend, look_table::serial, nested::Noted, shard::State};
 use crate::{
@@ -102,8 +102,8 @@ impl MemoryBackend {
         let agents = lock(&self.agents);
         let mut overview = Overview::default();
         for (lane, state) in states {
-            let snapshot = state.locks.snapshot_lock_state();
-            for (infos, is_held) in [(&snapshot.held, true), (&snapshot.pending, false)] {
+            let Snapshot { held, pending } = state.locks.snapshot_lock_state();
+            for (infos, is_held) in [(held, true), (pending, false)] {
                 for info in infos {
                     let Some(client_id) = agents.client_id(info.agent) else { continue };
                     let ticket = Ticket { lane: *lane, id: info.id };
@@ -118,7 +118,7 @@ impl MemoryBackend {
                         entry.inside.clone_from(&noted.inside);
                         entry.since += Duration::from_nanos(noted.number + 1);
                     }
-                    let queue = overview.queues.entry(LockName::new("", info.name.clone()));
+                    let queue = overview.queues.entry(LockName::new("", info.name));
                     let Queue { held, pending, .. } = queue.or_default();
                     if is_held { held } else { pending }.push(entry);
                 }

@@ -1,4 +1,4 @@
-//! A bucket in memory in which nothing changes while a picture of it is taken.
+//! Frozen buckets: all that is wanted of a bucket is locked while a picture of it is taken.
 
 use std::{collections::HashMap, sync::Arc, time::Instant};
 
@@ -19,9 +19,10 @@ use crate::{
     sync::{MutexGuard, lock},
 };
 
-/// A bucket of which nothing changes that somebody wants to see, for as long as this is there.
+/// A bucket of which nothing that somebody wants to see changes, for as long as this is there.
 ///
-/// Whoever has several has them one after the other, and nobody else has: so no two wait for each other.
+/// Only one thread at a time freezes buckets, and it freezes several one after the other: so no two threads wait for
+/// each other.
 pub(crate) struct FrozenBucket<'a> {
     memory: &'a MemoryBackend,
     states: Vec<(u32, MutexGuard<'a, State>)>,
@@ -29,8 +30,8 @@ pub(crate) struct FrozenBucket<'a> {
 }
 
 impl MemoryBackend {
-    /// Has all agents called somehow, as most are not until somebody wants to see them: while nothing is
-    /// locked, as it takes a while.
+    /// Gives all agents their client ids, which most have not until somebody wants to see them. It takes a while, so
+    /// nothing is locked meanwhile.
     pub(crate) fn name_agents(&self) {
         let states: Vec<_> = {
             let agents = lock(&self.agents);
@@ -41,7 +42,7 @@ impl MemoryBackend {
         }
     }
 
-    /// Has nothing change that is wanted. To be called with all buckets of the user agent locked.
+    /// Lets nothing change that is wanted. To be called with all buckets of the user agent locked.
     pub(crate) fn freeze(&self, wants: &LookOptions) -> FrozenBucket<'_> {
         let lane = |name| self.hasher.hash(name).spread(self.shards.len());
         let lanes = match wants.name.as_ref().map(lane) {

@@ -1,4 +1,4 @@
-//! What is kept of a bucket while somebody looks at it, and what those are told who do.
+//! Look tables: what a shard keeps while somebody looks at it, and what the lookers are told.
 //!
 //! The engine knows neither the time nor, of what is gone, what it was. So a shard that is looked at has a
 //! table beside it of what is in there. It is made with the first picture, and dropped with the last looker:
@@ -17,7 +17,7 @@ use crate::{
     sync::shrink,
 };
 
-/// Of a shard that is looked at: what is in there, and where it is said what happens.
+/// What is in a shard that is looked at, and where it is told what happens there.
 #[derive(Debug)]
 pub(super) struct LookTable {
     pub(super) by: LookedBy,
@@ -26,7 +26,7 @@ pub(super) struct LookTable {
     pub(super) entries: HashMap<RequestId, (LockName, Entry), RandomState>,
 }
 
-/// By how many something is looked at, and where they are told.
+/// How many look at something, and where they are told what happens.
 #[derive(Debug)]
 pub(super) struct LookedBy {
     board: Arc<Board>,
@@ -34,7 +34,7 @@ pub(super) struct LookedBy {
     pub(super) lookers: usize,
 }
 
-/// Of the agents of a bucket.
+/// What is shown of the agents of a bucket.
 #[derive(Debug, Default)]
 pub(super) struct ShownAgents {
     /// What those say of themselves that do.

@@ -1,4 +1,4 @@
-//! What a bucket in memory answers to those who ask for what there is.
+//! Queries of a bucket in memory: snapshots, inspections and positions.
 
 use navlock_engine::{QueuePosition, ResourceName, Snapshot};
 

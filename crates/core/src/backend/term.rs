@@ -1,0 +1,28 @@
+//! Terms: for how long an agent has what it has, where locks are leased.
+
+use std::time::Duration;
+
+/// The time for which an agent has what it has. All moments are on the clock of [`Backend::ends`],
+/// since the start of the machine.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Term {
+    /// When this was asked for.
+    pub now: Duration,
+    /// When the reach was last heard of.
+    pub heard: Duration,
+    /// By when it is to be heard of again. From then on something is wrong.
+    pub due: Duration,
+    /// When the agent's locks are lost, if it is not.
+    pub ends: Duration,
+    /// When others may be granted them: what works under them has to have stopped by then.
+    pub expires: Duration,
+}
+
+impl Term {
+    /// For how long the reach has not been heard of, and for how long the agent still has its locks,
+    /// if something is wrong.
+    pub fn suspended(&self) -> Option<(Duration, Duration)> {
+        let is_late = self.now >= self.due;
+        is_late.then(|| (self.now.saturating_sub(self.heard), self.ends.saturating_sub(self.now)))
+    }
+}

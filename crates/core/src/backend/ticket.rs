@@ -1,0 +1,35 @@
+//! Tickets: what a backend knows a request by.
+
+use navlock_engine::RequestId;
+
+/// What a [`Backend`] knows a request by, and the lock that it becomes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Ticket {
+    /// Below [`Backend::lanes`].
+    pub lane: u32,
+    /// Never given twice in the same lane.
+    pub id: RequestId,
+}
+
+/// A ticket in as few bytes as it has: for guards and pending requests, of which there are many.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct PackedTicket {
+    serial: u64,
+    index: u32,
+    lane: u32,
+}
+
+impl PackedTicket {
+    #[inline]
+    pub(crate) fn unpack(self) -> Ticket {
+        Ticket { lane: self.lane, id: RequestId::from_parts(self.index, self.serial) }
+    }
+}
+
+impl From<Ticket> for PackedTicket {
+    #[inline]
+    fn from(Ticket { lane, id }: Ticket) -> Self {
+        let (index, serial) = id.to_parts();
+        Self { serial, index, lane }
+    }
+}
