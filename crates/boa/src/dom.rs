@@ -10,7 +10,7 @@ use boa_engine::{
     property::Attribute,
 };
 
-/// The hooks of `dom.js` in one realm.
+/// The hooks of the script `DOM` in one realm.
 pub(crate) struct Dom {
     is_signal: JsFunction,
     aborted: JsFunction,
@@ -24,7 +24,7 @@ impl Dom {
     /// Defines in the current realm what its global object lacks.
     pub(crate) fn define(context: &mut Context) -> JsResult<Self> {
         let define = context.eval(Source::from_bytes(navlock_js::DOM))?;
-        let define = function(&define, "the script dom.js")?;
+        let define = function(&define, "the script DOM")?;
         let global = context.global_object();
         let report = global.get(js_string!("reportError"), context)?;
         let set_timeout = set_timeout(context)?;
@@ -117,7 +117,7 @@ fn set_timeout(context: &mut Context) -> JsResult<JsFunction> {
         #[expect(
             clippy::cast_possible_truncation,
             clippy::cast_sign_loss,
-            reason = "dom.js gives integers from 0 to 2^53 - 1"
+            reason = "the script gives integers from 0 to 2^53 - 1"
         )]
         let milliseconds = milliseconds.to_number(context)? as u64;
         context.enqueue_job(TimeoutJob::new(job, milliseconds).into());

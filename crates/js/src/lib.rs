@@ -22,6 +22,7 @@
 
 #![forbid(unsafe_code)]
 
+mod dom;
 mod engine;
 mod inbox;
 mod realm;
@@ -29,17 +30,10 @@ mod state;
 mod webidl;
 
 pub use crate::{
+    dom::DOM,
     engine::{Engine, RequestKey},
     realm::Realm,
 };
-
-/// A script with what engines lack of DOM and WebIDL: `DOMException`, `Event`, `EventTarget`,
-/// `AbortController` and `AbortSignal`, with abort algorithms.
-///
-/// Its value is a function, `(global, host) => hooks`, which defines those that `global` does not have,
-/// and returns what an [`Engine`] needs of signals and exceptions. The script begins with what `host` may
-/// have, and what the hooks are. To be called before scripts run that could change what the language has.
-pub const DOM: &str = include_str!("dom.js");
 
 /// A promise that is rejected with a `TypeError`: what a function of the interface answers with if its
 /// `this` is no lock manager. Nothing else is converted or checked then.

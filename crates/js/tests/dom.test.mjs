@@ -1,4 +1,4 @@
-// dom.js in a realm of Node that has nothing but the language: node --test tests/dom.test.mjs
+// The script of dom.rs in a realm of Node that has nothing but the language: node --test tests/dom.test.mjs
 //
 // What scripts see of it (dom/*.mjs) is tested in Boa and QuickJS as well, by navlock-js-run.
 
@@ -11,11 +11,15 @@ import { equal, ok, same } from './dom/assert.mjs';
 import events from './dom/events.mjs';
 import signals from './dom/signals.mjs';
 
-const script = new vm.Script(readFileSync(new URL('../src/dom.js', import.meta.url), 'utf8'), { filename: 'dom.js' });
+const source = (file) => readFileSync(new URL(`../src/${file}`, import.meta.url), 'utf8');
+// Put together as Rust does it.
+const parts = Array.from(source('dom.rs').matchAll(/include_str!\("(.+)"\)/g), ([, file]) => source(file));
+const text = `(function (global, host) {\n'use strict';\n${parts.join('')}return { ...hooks, DOMException };\n})`;
+const script = new vm.Script(text, { filename: 'dom.js' });
 v8.setFlagsFromString('--expose-gc');
 const collect = vm.runInNewContext('gc');
 
-/** A realm with dom.js in it, and what else a script has put there before. */
+/** A realm with the script in it, and what else a script has put there before. */
 function open(before = '', host = { setTimeout }) {
   const context = vm.createContext();
   const global = vm.runInContext('globalThis', context);

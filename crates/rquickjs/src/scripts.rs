@@ -36,7 +36,7 @@ functions! {
 }
 
 functions! {
-    /// What `dom.js` gives.
+    /// What the script `DOM` gives.
     Hooks {
         dom_exception: Constructor = "DOMException",
         is_signal: Function = "isSignal",

@@ -1,5 +1,5 @@
 //! The conformance suite of the npm package (`npm/navlock/test/suite`), file by file as it is there, on each
-//! engine: within a process, and through a broker. And what `dom.js` defines, as scripts of each engine see
+//! engine: within a process, and through a broker. And what the script `DOM` defines, as scripts of each engine see
 //! it, and what becomes of programs.
 //!
 //! Each test of the suite has a process and a bucket of its own. Its name here is the engine, the reach, the

@@ -1,4 +1,4 @@
-// What the tests of dom.js claim. `TypeError` is that of the realm that is tested, by its name, because
+// What the tests of the script DOM claim. `TypeError` is that of the realm that is tested, by its name, because
 // a test may run in another one.
 
 export class Failure extends Error {}
