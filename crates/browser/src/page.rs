@@ -1,24 +1,25 @@
-//! What a page has, or a worker: its agents, their requests and locks, and what it has yet to tell the browser.
+//! What a page asks the browser, or a worker does, and what the browser answers.
 //!
 //! All of it belongs to the thread, as the values of JavaScript do; what leaves the thread are numbers. Nothing in
 //! here calls foreign code while it is borrowed: wakers are called, and dropped, by whoever borrowed it,
 //! afterwards, and so are the browser's functions.
 
+mod state;
+
 use std::{
     cell::RefCell,
-    collections::{BTreeSet, HashMap, HashSet, VecDeque},
     mem,
     task::{Poll, Waker},
 };
 
-use js_sys::{Date, JsString};
 use navlock_core::{
-    Error, FencingToken, Lost, Mode,
+    Error, Lost,
     host::{AgentId, Answer, RequestId, RequestKind, Ticket},
 };
 use wasm_bindgen::prelude::*;
 
-use crate::native::{self, AbortController, Function, LockManager, LockOptions, Promise, Snapshot};
+use self::state::{Callbacks, Order, Page, Query, State, number, whole};
+use crate::native::{self, Function, Promise, Snapshot};
 
 #[cfg(target_feature = "atomics")]
 compile_error!(
@@ -27,79 +28,7 @@ compile_error!(
 );
 
 thread_local! {
-    static PAGE: RefCell<Page> = RefCell::new(Page::new());
-}
-
-/// All that there is in this thread.
-struct Page {
-    locks: Option<LockManager>,
-    callbacks: Callbacks,
-    agents: HashMap<AgentId, Agent>,
-    next_agent: u32,
-    /// Requests and locks by their serial numbers, from the request until who asked is done with it.
-    requests: HashMap<u64, Request>,
-    queries: HashMap<u64, Query>,
-    /// Of a request or a query.
-    next_serial: u64,
-    last_token: u64,
-    /// What the browser is to be told, in this order.
-    orders: VecDeque<Order>,
-    /// What the browser was asked for and has not settled.
-    unsettled: HashSet<u64>,
-    /// Those of them that were let go of: until they settle, what is asked for next would find them held.
-    releasing: HashSet<u64>,
-}
-
-/// What the browser calls. They are given the serial number of what it is about.
-struct Callbacks {
-    granted: Function,
-    settled: Function,
-    failed: Function,
-    seen: Function,
-    not_seen: Function,
-}
-
-#[derive(Default)]
-struct Agent {
-    has_ended: bool,
-    /// What it has, in the order in which it asked.
-    requests: BTreeSet<u64>,
-}
-
-/// A request, and the lock that it becomes.
-struct Request {
-    agent: AgentId,
-    kind: RequestKind,
-    /// As the browser is to be told, until it was.
-    name: Option<JsString>,
-    state: State,
-    waker: Option<Waker>,
-    /// By which it is aborted, once the browser knows it.
-    controller: Option<AbortController>,
-    /// By which the lock is released.
-    release: Option<Function>,
-}
-
-/// What became of a request.
-#[derive(Clone)]
-enum State {
-    Pending,
-    Answered(Answer),
-    Failed(Error),
-}
-
-#[derive(Default)]
-struct Query {
-    answer: Option<Result<Snapshot, Error>>,
-    waker: Option<Waker>,
-}
-
-/// What the browser is to be told.
-enum Order {
-    Request(u64),
-    Abort(AbortController),
-    Release(u64, Function),
-    Query(u64),
+    static PAGE: RefCell<Page> = RefCell::new(Page::new(native::lock_manager(), callbacks()));
 }
 
 /// Borrows what there is.
@@ -324,254 +253,22 @@ fn failure(reason: &JsValue, what: &str) -> Error {
     }
 }
 
-#[expect(clippy::cast_precision_loss, reason = "no page lives for 2^53 requests")]
-fn number(serial: u64) -> f64 {
-    serial as f64
-}
-
-#[expect(
-    clippy::cast_possible_truncation,
-    clippy::cast_sign_loss,
-    reason = "it is a serial number, or a time after 1970"
-)]
-fn whole(number: f64) -> u64 {
-    number as u64
-}
-
-impl Page {
-    fn new() -> Self {
-        Self {
-            locks: native::lock_manager(),
-            callbacks: Callbacks::new(),
-            agents: HashMap::new(),
-            next_agent: 0,
-            requests: HashMap::new(),
-            queries: HashMap::new(),
-            next_serial: 0,
-            last_token: 0,
-            orders: VecDeque::new(),
-            unsettled: HashSet::new(),
-            releasing: HashSet::new(),
-        }
+/// The functions that the browser calls.
+fn callbacks() -> Callbacks {
+    fn callback(what: impl Fn(u64, JsValue) -> JsValue + 'static) -> Function {
+        Function::forever(Closure::new(move |number, value| what(whole(number), value)))
     }
-
-    fn open_agent(&mut self) -> AgentId {
-        // Memory ends before there are 2^32 agents.
-        let id = loop {
-            let id = AgentId::from_index(self.next_agent);
-            self.next_agent = self.next_agent.wrapping_add(1);
-            if !self.agents.contains_key(&id) {
-                break id;
-            }
-        };
-        self.agents.insert(id, Agent::default());
-        id
+    fn done(what: impl Fn(u64, JsValue) + 'static) -> Function {
+        callback(move |serial, value| {
+            what(serial, value);
+            JsValue::UNDEFINED
+        })
     }
-
-    fn next_serial(&mut self) -> u64 {
-        self.next_serial += 1;
-        self.next_serial
-    }
-
-    /// Of the clock: pages have nothing else in common that counts.
-    fn next_token(&mut self) -> FencingToken {
-        let clock = whole(Date::now()).saturating_mul(1000);
-        self.last_token = clock.max(self.last_token + 1);
-        FencingToken::new(self.last_token)
-    }
-
-    /// What may be told now: always the first order, and a request or a query only once all that the browser was
-    /// told to release has settled. What stands behind one that waits, waits with it.
-    fn next_order(&mut self) -> Option<Order> {
-        // An abort that is first does not wait for releases that the browser was told of: it would grant what is to
-        // be aborted, and take it back only once it has heard that nobody wants it. So it may do with an abort that
-        // stands behind a request; see `granted`.
-        let is_end = matches!(self.orders.front()?, Order::Release(..) | Order::Abort(_));
-        if !is_end && !self.releasing.is_empty() {
-            return None;
-        }
-        let order = self.orders.pop_front()?;
-        // One that was stolen meanwhile has settled.
-        if let Order::Release(serial, _) = &order {
-            if self.unsettled.contains(serial) {
-                self.releasing.insert(*serial);
-            }
-        }
-        Some(order)
-    }
-
-    fn request(
-        &mut self,
-        agent: AgentId,
-        name: JsString,
-        kind: RequestKind,
-        waker: &mut Option<Waker>,
-    ) -> Result<u64, Error> {
-        let serial = self.next_serial();
-        let asks = self.agents.get_mut(&agent).filter(|agent| !agent.has_ended);
-        asks.ok_or(Error::Terminated)?.requests.insert(serial);
-        self.requests.insert(
-            serial,
-            Request {
-                agent,
-                kind,
-                name: Some(name),
-                state: State::Pending,
-                waker: waker.take(),
-                controller: None,
-                release: None,
-            },
-        );
-        self.orders.push_back(Order::Request(serial));
-        Ok(serial)
-    }
-
-    /// What the browser gets, and by which functions it answers. `None` if the request is not wanted any more.
-    fn prepare(
-        &mut self,
-        serial: u64,
-    ) -> Option<(LockManager, JsString, LockOptions, [Function; 3])> {
-        let request = self.requests.get_mut(&serial)?;
-        if !matches!(request.state, State::Pending) {
-            return None;
-        }
-        let options = LockOptions::empty();
-        if request.kind.mode() == Mode::Shared {
-            options.set_mode("shared");
-        }
-        match request.kind {
-            // Only what waits may have a signal.
-            RequestKind::Wait(_) => {
-                let controller = AbortController::new();
-                options.set_signal(&controller.signal());
-                request.controller = Some(controller);
-            }
-            RequestKind::IfAvailable(_) => options.set_if_available(true),
-            RequestKind::Steal => options.set_steal(true),
-        }
-        let Callbacks { granted, settled, failed, .. } = &self.callbacks;
-        let callbacks = [granted, settled, failed].map(|callback| callback.with(number(serial)));
-        let prepared = (self.locks.clone()?, request.name.take()?, options, callbacks);
-        self.unsettled.insert(serial);
-        Some(prepared)
-    }
-
-    fn settled(&mut self, serial: u64) {
-        self.unsettled.remove(&serial);
-        self.releasing.remove(&serial);
-    }
-
-    /// Whether somebody wants it, and whom to wake.
-    fn granted(
-        &mut self,
-        serial: u64,
-        is_unavailable: bool,
-        release: Option<Function>,
-    ) -> (bool, Option<Waker>) {
-        let token = self.next_token();
-        let request = self.requests.get_mut(&serial);
-        let Some(request) = request.filter(|it| matches!(it.state, State::Pending)) else {
-            // It was aborted, and the browser has not been told yet, or could not be: it has the lock until it
-            // settles, and nobody here is to see that.
-            self.releasing.insert(serial);
-            return (false, None);
-        };
-        let answer = if is_unavailable { Answer::Unavailable } else { Answer::Granted(token) };
-        request.state = State::Answered(answer);
-        request.controller = None;
-        request.release = release.filter(|_| !is_unavailable);
-        (!is_unavailable, request.waker.take())
-    }
-
-    /// Whom to wake.
-    fn failed(&mut self, serial: u64, error: Error, is_abort: bool) -> Option<Waker> {
-        let request = self.requests.get_mut(&serial)?;
-        request.state = State::Failed(match request.state {
-            State::Failed(_) => return None,
-            // Whoever has a lock cannot be aborted any more, so this is a theft.
-            State::Answered(Answer::Granted(_)) if is_abort => Error::Lost(Lost::Stolen),
-            State::Answered(_) | State::Pending => error,
-        });
-        request.controller = None;
-        request.release = None;
-        request.waker.take()
-    }
-
-    fn finish(&mut self, serial: u64) -> Option<Request> {
-        let mut request = self.requests.remove(&serial)?;
-        if let Some(agent) = self.agents.get_mut(&request.agent) {
-            agent.requests.remove(&serial);
-        }
-        self.end(serial, &mut request);
-        Some(request)
-    }
-
-    /// Has the browser be told that a request or lock has ended here.
-    fn end(&mut self, serial: u64, request: &mut Request) {
-        if let Some(controller) = request.controller.take() {
-            self.orders.push_back(Order::Abort(controller));
-        }
-        if let Some(release) = request.release.take() {
-            self.orders.push_back(Order::Release(serial, release));
-        }
-        // What cannot be aborted is answered at once, and released when it is.
-        let is_pending = matches!(request.state, State::Pending);
-        let can_be_aborted = matches!(request.kind, RequestKind::Wait(_));
-        if is_pending && !can_be_aborted && self.unsettled.contains(&serial) {
-            self.releasing.insert(serial);
-        }
-    }
-
-    /// Spec: <https://w3c.github.io/web-locks/#termination-of-locks>
-    fn terminate(&mut self, agents: &[AgentId]) -> Vec<Waker> {
-        let mut serials = BTreeSet::new();
-        for agent in agents {
-            if let Some(agent) = self.agents.get_mut(agent) {
-                agent.has_ended = true;
-                serials.append(&mut mem::take(&mut agent.requests));
-            }
-        }
-        let mut wakers = Vec::new();
-        // Requests first, then locks.
-        for locks in [false, true] {
-            for serial in &serials {
-                let Some(mut request) = self.requests.remove(serial) else { continue };
-                let ends = match &request.state {
-                    State::Pending => (!locks).then_some(Error::Terminated),
-                    State::Answered(Answer::Granted(_)) => {
-                        locks.then_some(Error::Lost(Lost::Terminated))
-                    }
-                    _ => None,
-                };
-                if let Some(error) = ends {
-                    self.end(*serial, &mut request);
-                    request.state = State::Failed(error);
-                    wakers.extend(request.waker.take());
-                }
-                self.requests.insert(*serial, request);
-            }
-        }
-        wakers
-    }
-}
-
-impl Callbacks {
-    fn new() -> Self {
-        fn callback(what: impl Fn(u64, JsValue) -> JsValue + 'static) -> Function {
-            Function::forever(Closure::new(move |number, value| what(whole(number), value)))
-        }
-        fn done(what: impl Fn(u64, JsValue) + 'static) -> Function {
-            callback(move |serial, value| {
-                what(serial, value);
-                JsValue::UNDEFINED
-            })
-        }
-        Self {
-            granted: callback(|serial, lock| on_granted(serial, &lock)),
-            settled: done(|serial, _| on_settled(serial)),
-            failed: done(|serial, reason| on_failed(serial, &reason)),
-            seen: done(|serial, snapshot| on_seen(serial, Ok(snapshot.unchecked_into()))),
-            not_seen: done(|serial, reason| on_not_seen(serial, &reason)),
-        }
+    Callbacks {
+        granted: callback(|serial, lock| on_granted(serial, &lock)),
+        settled: done(|serial, _| on_settled(serial)),
+        failed: done(|serial, reason| on_failed(serial, &reason)),
+        seen: done(|serial, snapshot| on_seen(serial, Ok(snapshot.unchecked_into()))),
+        not_seen: done(|serial, reason| on_not_seen(serial, &reason)),
     }
 }
