@@ -4,6 +4,9 @@
 // The addon answers at once where it can. What it cannot answer yet comes out of `addon.next()`
 // later: when it wakes this realm, or when one of our own calls has decided it. Its answers are
 // numbers, put together as its own constants say (src/protocol.rs). Only this file reads them.
+//
+// The file is long because the addon is a private field of one class, so that nobody else can reach it: all that
+// the addon is asked for stands here.
 
 const { AsyncResource } = require('node:async_hooks');
 

@@ -1,4 +1,7 @@
 // `navlock web` in a real browser.
+//
+// The file is long because its tests share one browser, which takes seconds to start, and come one after the other:
+// files of tests run beside each other, each in a process of its own.
 
 import assert from 'node:assert/strict';
 import { once } from 'node:events';

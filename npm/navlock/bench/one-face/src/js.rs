@@ -1,8 +1,8 @@
 //! The functions of Node-API that are needed, as safe as they can be, and counted.
 
+mod counts;
+
 use std::{
-    cell::{Cell, RefCell},
-    collections::BTreeMap,
     ffi::{CStr, c_void},
     fmt,
     mem::MaybeUninit,
@@ -14,6 +14,8 @@ use napi_sys::{
     napi_property_descriptor, napi_ref, napi_status, napi_threadsafe_function,
     napi_threadsafe_function_call_js, napi_value,
 };
+
+pub(crate) use self::counts::Counts;
 
 /// Why a call of Node-API, or of ours, came to nothing.
 pub(crate) enum Failure {
@@ -58,34 +60,6 @@ impl fmt::Debug for Failure {
 #[repr(transparent)]
 pub(crate) struct Local(pub(crate) napi_value);
 
-/// How often each function of Node-API was called, while that is wanted.
-#[derive(Default)]
-pub(crate) struct Counts {
-    is_counting: Cell<bool>,
-    by_name: RefCell<BTreeMap<&'static str, u64>>,
-}
-
-impl Counts {
-    pub(crate) fn start(&self) {
-        self.by_name.borrow_mut().clear();
-        self.is_counting.set(true);
-    }
-
-    /// As lines of a name and a number.
-    pub(crate) fn stop(&self) -> String {
-        self.is_counting.set(false);
-        let by_name = self.by_name.borrow();
-        let line = |(name, count): (&&str, &u64)| format!("{name} {count}");
-        by_name.iter().map(line).collect::<Vec<_>>().join("\n")
-    }
-
-    pub(crate) fn add(&self, name: &'static str) {
-        if self.is_counting.get() {
-            *self.by_name.borrow_mut().entry(name).or_default() += 1;
-        }
-    }
-}
-
 /// The environment, to be used on its thread while it lives.
 #[derive(Clone, Copy)]
 pub(crate) struct Env {
@@ -113,6 +87,9 @@ macro_rules! call {
             .map(|()| unsafe { result.assume_init() })
     }};
 }
+
+// Below the macros, which it uses.
+mod values;
 
 impl Env {
     /// # Safety
@@ -181,77 +158,6 @@ impl Env {
         let mut room = [ptr::null_mut(); 4];
         let (this, data) = (ptr::null_mut(), ptr::null_mut());
         invoke!(self, napi_get_cb_info(info, &raw mut length, room.as_mut_ptr(), this, data))
-    }
-
-    pub(crate) fn kind(self, Local(value): Local) -> Result<i32, Failure> {
-        call!(self, napi_typeof(value))
-    }
-
-    pub(crate) fn to_u32(self, Local(value): Local) -> Result<u32, Failure> {
-        call!(self, napi_get_value_uint32(value))
-    }
-
-    pub(crate) fn to_bool(self, Local(value): Local) -> Result<bool, Failure> {
-        call!(self, napi_get_value_bool(value))
-    }
-
-    pub(crate) fn coerced_to_bool(self, Local(value): Local) -> Result<Local, Failure> {
-        call!(self, napi_coerce_to_bool(value)).map(Local)
-    }
-
-    pub(crate) fn coerced_to_string(self, Local(value): Local) -> Result<Local, Failure> {
-        call!(self, napi_coerce_to_string(value)).map(Local)
-    }
-
-    /// The code units of a string; `None` if it is none.
-    pub(crate) fn units(self, Local(value): Local) -> Result<Option<Vec<u16>>, Failure> {
-        // FAST: as in the package's addon.
-        let mut short = [0_u16; 64];
-        let length =
-            call!(self, napi_get_value_string_utf16(value, short.as_mut_ptr(), short.len()));
-        let length: usize = match length {
-            Err(Failure::Refused(_, Status::napi_string_expected)) => return Ok(None),
-            length => length?,
-        };
-        if length + 1 < short.len() {
-            return Ok(Some(short[..length].to_vec()));
-        }
-        let length: usize = call!(self, napi_get_value_string_utf16(value, ptr::null_mut(), 0))?;
-        let mut units = vec![0_u16; length + 1];
-        let length: usize =
-            call!(self, napi_get_value_string_utf16(value, units.as_mut_ptr(), units.len()))?;
-        units.truncate(length);
-        Ok(Some(units))
-    }
-
-    pub(crate) fn undefined(self) -> Result<Local, Failure> {
-        call!(self, napi_get_undefined()).map(Local)
-    }
-
-    pub(crate) fn null(self) -> Result<Local, Failure> {
-        call!(self, napi_get_null()).map(Local)
-    }
-
-    pub(crate) fn bool(self, value: bool) -> Result<Local, Failure> {
-        call!(self, napi_get_boolean(value)).map(Local)
-    }
-
-    pub(crate) fn u32(self, number: u32) -> Result<Local, Failure> {
-        call!(self, napi_create_uint32(number)).map(Local)
-    }
-
-    pub(crate) fn double(self, number: f64) -> Result<Local, Failure> {
-        call!(self, napi_create_double(number)).map(Local)
-    }
-
-    pub(crate) fn string(self, text: &str) -> Result<Local, Failure> {
-        let (bytes, length) = (text.as_ptr().cast(), signed(text.len()));
-        call!(self, napi_create_string_utf8(bytes, length)).map(Local)
-    }
-
-    pub(crate) fn string_of_units(self, units: &[u16]) -> Result<Local, Failure> {
-        let length = signed(units.len());
-        call!(self, napi_create_string_utf16(units.as_ptr(), length)).map(Local)
     }
 
     pub(crate) fn type_error(self, Local(message): Local) -> Result<Local, Failure> {
