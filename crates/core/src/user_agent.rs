@@ -169,7 +169,7 @@ impl UserAgent {
     }
 
     /// Whether what its agents have is theirs for a time only, which is renewed as long as this
-    /// process lives; see [`Backend::ends`].
+    /// process lives; see [`Backend::ends`](crate::host::Backend::ends).
     ///
     /// ```
     /// # use navlock_core::UserAgent;

@@ -32,7 +32,7 @@ use crate::{
 /// [`poll_ready`](Self::poll_ready) that there is one, has it done by [`run_task`](Self::run_task), and
 /// runs the engine's microtasks before it has the next one done.
 ///
-/// `V` and `D` are the engine's [`Value`](Engine::Value) and [`Deferred`](Engine::Deferred).
+/// `V` and `D` are the engine's [`Value`](crate::Engine::Value) and [`Deferred`](crate::Engine::Deferred).
 ///
 /// Spec: <https://w3c.github.io/web-locks/#api-lock-manager>
 pub struct Realm<V, D>(Rc<Inner<V, D>>);

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-/// The time for which an agent has what it has. All moments are on the clock of [`Backend::ends`],
+/// The time for which an agent has what it has. All moments are on the clock of [`Backend::ends`](super::Backend::ends),
 /// since the start of the machine.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Term {

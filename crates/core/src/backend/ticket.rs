@@ -2,10 +2,10 @@
 
 use navlock_engine::RequestId;
 
-/// What a [`Backend`] knows a request by, and the lock that it becomes.
+/// What a [`Backend`](super::Backend) knows a request by, and the lock that it becomes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Ticket {
-    /// Below [`Backend::lanes`].
+    /// Below [`Backend::lanes`](super::Backend::lanes).
     pub lane: u32,
     /// Never given twice in the same lane.
     pub id: RequestId,

@@ -89,8 +89,8 @@ impl<G: Grant, N: Named> LockFuture<'_, G, N> {
 
 impl<G, N> LockFuture<'_, G, N> {
     /// Says that the request, if it waits, was made inside this lock: as
-    /// [`LockRequest::inside`], for hosts that know it only afterwards. One that
-    /// [fails](LockRequest::fail_on_deadlock) because of that does so when it is polled.
+    /// [`LockRequest::inside`](crate::LockRequest::inside), for hosts that know it only afterwards. One that
+    /// [fails](crate::LockRequest::fail_on_deadlock) because of that does so when it is polled.
     pub fn put_inside(&self, lock: LockId) {
         if let State::Pending(Pending { ticket, agent, .. }) = &self.state {
             agent.backend().put_inside(ticket.unpack(), lock);

@@ -9,7 +9,7 @@ pub trait Named: TryInto<ResourceName, Error: Into<Error>> {}
 
 impl<N: TryInto<ResourceName, Error: Into<Error>>> Named for N {}
 
-/// What a request answers with: see [`LockRequest`].
+/// What a request answers with: see [`LockRequest`](crate::LockRequest).
 pub trait Grant: sealed::Sealed + Sized {
     /// The lock was granted.
     #[doc(hidden)]

@@ -113,7 +113,7 @@ impl<'a, G: Grant, N: Named> LockRequest<'a, G, N> {
     /// the like) is inside its lock without being said so: exactly that which is polled by its future, so not
     /// what is done by a task that it has spawned, and not what blocks its thread.
     /// Nothing is inside anything that may give up by itself:
-    /// [`blocking_timeout`](Self::blocking_timeout), and [`LockOptions::signal`].
+    /// [`blocking_timeout`](Self::blocking_timeout), and [`LockOptions::signal`](crate::LockOptions::signal).
     /// Of a request that is dropped when some time is over, as by `tokio::time::timeout`, that cannot be known:
     /// until then it is taken for one that waits.
     ///
