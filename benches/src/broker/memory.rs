@@ -6,7 +6,6 @@ use super::{
     layout::{Layout, Seat},
     participant::{Participant, say, wait_for_word},
     peer::{Asks, Peer, navlock_manager},
-    servers,
 };
 use crate::harness::Scale;
 
@@ -35,7 +34,7 @@ fn measure_held(each: usize) -> io::Result<Memory> {
     let directory = tempfile::tempdir()?;
     let place = directory.path().join("sock");
     let cpu = Layout::OneCpu.cpu(Seat::Server)?;
-    let daemon = servers::ours(cpu, Peer::Navlock, &place)?;
+    let daemon = Peer::Navlock.start_ours(cpu, &place)?;
     let mut clients = Vec::with_capacity(CLIENTS);
     for client in 0..CLIENTS {
         let (from, count) = ((client * each).to_string(), each.to_string());

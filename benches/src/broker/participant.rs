@@ -22,13 +22,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use rustix::process::{Pid, Signal, kill_process, set_parent_process_death_signal};
-
-use super::{
-    layout::pin,
-    measure, memory,
-    peer::{Peer, User},
-};
+use rustix::process::{Pid, Signal, kill_process};
 
 /// The word that makes this program take part.
 pub(crate) const PARTICIPANT: &str = "participant";
@@ -38,6 +32,13 @@ const PATIENCE: Duration = Duration::from_secs(30);
 
 /// How long a server may take to end when it is asked to.
 const END_TIMEOUT: Duration = Duration::from_secs(5);
+
+/// The user that a server is to be.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct User {
+    pub(super) uid: u32,
+    pub(super) gid: u32,
+}
 
 /// A process that takes part, seen from the one that started it. It ends when this is dropped.
 pub(super) struct Participant {
@@ -184,62 +185,6 @@ fn ourselves(cpu: usize) -> io::Result<Command> {
     let mut command = Command::new(env::current_exe()?);
     command.arg(PARTICIPANT).arg(cpu.to_string());
     Ok(command)
-}
-
-/// What a process that takes part does: it runs on one CPU, and ends with who started it.
-pub(super) fn take_part(args: &[String]) -> io::Result<()> {
-    let wrong = || io::Error::other("these words make no sense");
-    let [cpu, role, args @ ..] = args else {
-        return Err(wrong());
-    };
-    pin(cpu.parse().map_err(|_| wrong())?)?;
-    set_parent_process_death_signal(Some(Signal::KILL))?;
-    let peer = |id: &str| Peer::parse(id).ok_or_else(wrong);
-    match (role.as_str(), args) {
-        ("exec", [program, arguments @ ..]) => {
-            // It puts its files and its children in order first.
-            set_parent_process_death_signal(Some(Signal::INT))?;
-            Err(Command::new(program).args(arguments).exec())
-        }
-        ("serve", [id, place]) => peer(id)?.serve(Path::new(place), || say("ready")),
-        ("acquire", [id, place, count]) => {
-            measure::acquire(peer(id)?, Path::new(place), count.parse().map_err(|_| wrong())?)
-        }
-        ("shared", [id, place, count]) => {
-            measure::shared(peer(id)?, Path::new(place), count.parse().map_err(|_| wrong())?)
-        }
-        ("first", [id, place, count]) => {
-            measure::first(peer(id)?, Path::new(place), count.parse().map_err(|_| wrong())?)
-        }
-        ("recall", [id, place, count]) => {
-            measure::recall(peer(id)?, Path::new(place), count.parse().map_err(|_| wrong())?)
-        }
-        ("query" | "query-idle", [id, place, count]) => {
-            measure::query(peer(id)?, Path::new(place), count.parse().map_err(|_| wrong())?)
-        }
-        ("have", [id, place, how]) => measure::have(peer(id)?, Path::new(place), how == "held"),
-        ("handover", [id, place, count, turn]) => measure::handover(
-            peer(id)?,
-            Path::new(place),
-            count.parse().map_err(|_| wrong())?,
-            turn.parse().map_err(|_| wrong())?,
-        ),
-        ("kill", [id, place, count]) => {
-            let holder = [OsStr::new("hold"), OsStr::new(id), OsStr::new(place)];
-            let start = || Participant::ours(cpu.parse().map_err(|_| wrong())?, &holder);
-            measure::kill(peer(id)?, Path::new(place), count.parse().map_err(|_| wrong())?, start)
-        }
-        ("hold", [id, place]) => measure::hold(peer(id)?, Path::new(place)),
-        ("command", [id, place, count]) => {
-            measure::command(peer(id)?, Path::new(place), count.parse().map_err(|_| wrong())?)
-        }
-        ("keep", [place, from, count]) => memory::keep(
-            Path::new(place),
-            from.parse().map_err(|_| wrong())?,
-            count.parse().map_err(|_| wrong())?,
-        ),
-        _ => Err(wrong()),
-    }
 }
 
 /// Tells whoever started us. If nobody is there any more, we end soon.

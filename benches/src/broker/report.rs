@@ -2,7 +2,7 @@
 
 use std::fmt::{self, Write as _};
 
-use super::{Case, Row, layout::Layout, memory::Memory, peer::Peer};
+use super::{case::Case, layout::Layout, memory::Memory, peer::Peer, row::Row};
 use crate::report::{collect, thousands};
 
 /// The command that makes the section.

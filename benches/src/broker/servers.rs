@@ -1,9 +1,6 @@
 //! The servers of all peers, while they are measured on the same CPUs.
 
-use std::{
-    ffi::OsStr,
-    path::{Path, PathBuf},
-};
+use std::path::{Path, PathBuf};
 
 use tempfile::TempDir;
 
@@ -23,7 +20,7 @@ struct Running {
     peer: Peer,
     place: PathBuf,
     // Ended before its files are removed: the order of these two counts.
-    _party: Option<Participant>,
+    _process: Option<Participant>,
     _directory: TempDir,
 }
 
@@ -68,13 +65,5 @@ fn start(layout: Layout, peer: Peer) -> std::io::Result<Running> {
     let directory = tempfile::tempdir()?;
     let cpu = layout.cpu(Seat::Server)?;
     let (place, participant) = peer.start(cpu, directory.path())?;
-    Ok(Running { peer, place, _party: participant, _directory: directory })
-}
-
-/// This program as a server of this peer.
-pub(super) fn ours(cpu: usize, peer: Peer, place: &Path) -> std::io::Result<Participant> {
-    let words = [OsStr::new("serve"), peer.id().as_ref(), place.as_os_str()];
-    let mut participant = Participant::ours(cpu, &words)?;
-    participant.hear_of("ready")?;
-    Ok(participant)
+    Ok(Running { peer, place, _process: participant, _directory: directory })
 }

@@ -21,7 +21,7 @@ use tokio::{
     },
 };
 
-use super::super::measure::NAME;
+use super::{super::row::NAME, client};
 
 const ACQUIRE: u8 = 1;
 const RELEASE: u8 = 2;
@@ -176,7 +176,7 @@ impl Client {
     }
 }
 
-impl super::Client for Client {
+impl client::Client for Client {
     fn acquire(&mut self) -> io::Result<()> {
         self.take(NAME)
     }

@@ -4,7 +4,10 @@ use std::{fs::File, io, path::Path};
 
 use rustix::fs::{FlockOperation, flock};
 
-use super::{super::Row, Turn};
+use super::{
+    super::row::Row,
+    client::{self, Turn},
+};
 
 /// One file, kept open.
 pub(super) struct Client(File, FlockOperation);
@@ -18,7 +21,7 @@ impl Client {
     }
 }
 
-impl super::Client for Client {
+impl client::Client for Client {
     fn acquire(&mut self) -> io::Result<()> {
         Ok(flock(&self.0, self.1)?)
     }
@@ -48,7 +51,7 @@ impl Relay {
     }
 }
 
-impl super::Client for Relay {
+impl client::Client for Relay {
     fn acquire(&mut self) -> io::Result<()> {
         lock(&self.files[(self.has + 1) % 3])
     }

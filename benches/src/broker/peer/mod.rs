@@ -1,22 +1,33 @@
 //! Who takes part: navlock, what other programs lock with, and the floors.
 
 mod bare;
+mod client;
 mod flock;
+mod installed;
 mod navlock;
 mod ping_pong;
 mod postgres;
 mod redis;
 
 use std::{
-    env, fs, io,
+    env,
+    ffi::OsStr,
+    io,
     path::{Path, PathBuf},
     process::Command,
 };
 
-pub(super) use self::navlock::{Asks, lock_manager as navlock_manager};
 use ::navlock::LockManager;
 
-use super::{Row, measure::NAME, participant::Participant, servers};
+use self::installed::find;
+pub(super) use self::{
+    client::{Client, Turn},
+    navlock::{Asks, lock_manager as navlock_manager},
+};
+use super::{
+    participant::Participant,
+    row::{NAME, Row},
+};
 
 /// A way to lock between processes, or what one cannot do without.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -36,50 +47,6 @@ pub(super) enum Peer {
     Flock,
     Redis,
     Postgres,
-}
-
-/// One process's end of a lock of one name.
-pub(super) trait Client: Send {
-    /// Returns when the lock is held.
-    fn acquire(&mut self) -> io::Result<()>;
-
-    /// Waits for no answer where the peer lets one go on without.
-    fn release(&mut self) -> io::Result<()>;
-
-    /// Both, so often.
-    fn take_and_release(&mut self, count: usize) -> io::Result<()> {
-        for _ in 0..count {
-            self.acquire()?;
-            self.release()?;
-        }
-        Ok(())
-    }
-
-    /// Both, once, of the lock of another name.
-    fn take_and_release_other(&mut self, _name: &str) -> io::Result<()> {
-        Err(io::Error::other("it has one lock only"))
-    }
-
-    /// Requests the lock, which another holds; when the request is in the queue, has the event
-    /// happen, and waits for the lock.
-    fn acquire_after(&mut self, event: &mut dyn FnMut() -> io::Result<()>) -> io::Result<()> {
-        event()?;
-        self.acquire()
-    }
-}
-
-/// Which of the two that take turns.
-#[derive(Clone, Copy, PartialEq, Eq)]
-pub(super) enum Turn {
-    First,
-    Second,
-}
-
-/// Who a server is to be.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct User {
-    pub(super) uid: u32,
-    pub(super) gid: u32,
 }
 
 impl Peer {
@@ -222,7 +189,7 @@ impl Peer {
     /// The server, if it is installed apart from us.
     fn program(self) -> Option<PathBuf> {
         match self {
-            Self::Redis => find("redis-server", &[]),
+            Self::Redis => redis::program(),
             Self::Postgres => postgres::program("postgres"),
             _ => None,
         }
@@ -256,8 +223,16 @@ impl Peer {
             | Self::NavlockAsync
             | Self::NavlockAsking
             | Self::PingPong
-            | Self::Bare => Ok((place.clone(), Some(servers::ours(cpu, self, &place)?))),
+            | Self::Bare => Ok((place.clone(), Some(self.start_ours(cpu, &place)?))),
         }
+    }
+
+    /// Starts this program as its server.
+    pub(super) fn start_ours(self, cpu: usize, place: &Path) -> io::Result<Participant> {
+        let words = [OsStr::new("serve"), self.id().as_ref(), place.as_os_str()];
+        let mut participant = Participant::ours(cpu, &words)?;
+        participant.hear_of("ready")?;
+        Ok(participant)
     }
 
     /// The role of its server, if that is of this program.
@@ -305,24 +280,6 @@ impl Peer {
             (Self::Postgres, _) => Box::new(postgres::Client::connect(place)?),
         })
     }
-}
-
-/// A program, on `PATH` or in one of these directories.
-fn find(program: &str, elsewhere: &[PathBuf]) -> Option<PathBuf> {
-    let path = env::var_os("PATH").unwrap_or_default();
-    let directories = env::split_paths(&path).chain(elsewhere.iter().cloned());
-    directories.map(|directory| directory.join(program)).find(|file| file.is_file())
-}
-
-/// The user of this name.
-fn user(name: &str) -> Option<User> {
-    let users = fs::read_to_string("/etc/passwd").ok()?;
-    users.lines().find_map(|line| {
-        let mut fields = line.split(':');
-        let ours = fields.next()? == name;
-        let (uid, gid) = (fields.nth(1)?.parse().ok()?, fields.next()?.parse().ok()?);
-        ours.then_some(User { uid, gid })
-    })
 }
 
 #[cfg(test)]

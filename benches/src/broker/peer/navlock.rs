@@ -15,7 +15,10 @@ use navlock::{
 };
 use navlock_broker::daemon;
 
-use super::super::{Row, measure::NAME};
+use super::{
+    super::row::{NAME, Row},
+    client,
+};
 
 /// When a client asks the daemon for a lock.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -67,7 +70,7 @@ fn request(locks: &LockManager, is_shared: bool) -> LockRequest<'_, LockGuard, &
     if is_shared { request.shared() } else { request }
 }
 
-impl super::Client for Client {
+impl client::Client for Client {
     fn acquire(&mut self) -> io::Result<()> {
         let request = request(&self.locks, self.is_shared);
         self.held = Some(request.blocking().map_err(io::Error::other)?);
@@ -116,7 +119,7 @@ impl Tasks {
     }
 }
 
-impl super::Client for Tasks {
+impl client::Client for Tasks {
     fn acquire(&mut self) -> io::Result<()> {
         self.0.acquire()
     }

@@ -6,6 +6,8 @@ use std::{
     path::Path,
 };
 
+use super::client;
+
 /// About what a request for a lock takes.
 const BYTES: usize = 64;
 
@@ -30,7 +32,7 @@ impl Client {
     }
 }
 
-impl super::Client for Client {
+impl client::Client for Client {
     fn acquire(&mut self) -> io::Result<()> {
         let mut bytes = [0; BYTES];
         self.0.write_all(&bytes)?;

@@ -8,7 +8,11 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use super::{super::participant::Participant, User, find, user};
+use super::{
+    super::participant::{Participant, User},
+    client,
+    installed::{find, user},
+};
 
 const USER: &str = "bench";
 
@@ -87,7 +91,7 @@ impl Client {
     }
 }
 
-impl super::Client for Client {
+impl client::Client for Client {
     fn acquire(&mut self) -> io::Result<()> {
         let Self { stream, lock, .. } = self;
         stream.get_mut().write_all(lock)?;

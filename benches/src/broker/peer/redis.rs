@@ -6,12 +6,13 @@ use std::{
     io::{self, BufRead, BufReader, Write},
     iter,
     os::unix::net::UnixStream,
-    path::Path,
+    path::{Path, PathBuf},
 };
 
 use super::{
-    super::{measure::NAME, participant::Participant},
-    Peer, Turn,
+    super::{participant::Participant, row::NAME},
+    client::{self, Turn},
+    installed::find,
 };
 
 /// The script that <https://redis.io/docs/latest/commands/set/> gives for it.
@@ -22,7 +23,7 @@ const LIST: &str = "documents/42/baton";
 
 /// Starts a server that keeps nothing on disk and listens nowhere else.
 pub(super) fn start(cpu: usize, directory: &Path, socket: &Path) -> io::Result<Participant> {
-    let program = Peer::Redis.program().ok_or(io::ErrorKind::NotFound)?;
+    let program = program().ok_or(io::ErrorKind::NotFound)?;
     let arguments: [&OsStr; 12] = [
         "--port".as_ref(),
         "0".as_ref(),
@@ -40,6 +41,11 @@ pub(super) fn start(cpu: usize, directory: &Path, socket: &Path) -> io::Result<P
     let mut participant = Participant::server(cpu, &program, &arguments, None)?;
     participant.hear_of("ready to accept connections")?;
     Ok(participant)
+}
+
+/// Its server.
+pub(super) fn program() -> Option<PathBuf> {
+    find("redis-server", &[])
 }
 
 /// A lock in a key.
@@ -60,7 +66,7 @@ impl Client {
     }
 }
 
-impl super::Client for Client {
+impl client::Client for Client {
     fn acquire(&mut self) -> io::Result<()> {
         expect("OK", &self.connection.ask(&self.lock)?)
     }
@@ -90,7 +96,7 @@ impl Baton {
     }
 }
 
-impl super::Client for Baton {
+impl client::Client for Baton {
     fn acquire(&mut self) -> io::Result<()> {
         expect("baton", &self.connection.ask(&self.take)?)
     }

@@ -1,0 +1,48 @@
+//! The circles in what uses what.
+
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    fmt::Write as _,
+    path::{Path, PathBuf},
+};
+
+use crate::uses::Uses;
+
+/// The files that one file reaches by what it uses, and what those use.
+fn reached<'a>(uses: &'a Uses, from: &Path) -> BTreeSet<&'a Path> {
+    let mut reached = BTreeSet::new();
+    let mut next: Vec<&Path> = uses[from].keys().map(PathBuf::as_path).collect();
+    while let Some(file) = next.pop() {
+        if reached.insert(file) {
+            next.extend(uses[file].keys().map(PathBuf::as_path));
+        }
+    }
+    reached
+}
+
+/// The files that stand in circles: in one set those that reach each other.
+pub(crate) fn circles(uses: &Uses) -> BTreeSet<BTreeSet<&Path>> {
+    let reached: BTreeMap<&Path, _> =
+        uses.keys().map(|file| (&**file, reached(uses, file))).collect();
+    let in_circles = reached.iter().filter(|(file, reached)| reached.contains(*file));
+    let circles = in_circles.map(|(file, from_here)| {
+        from_here.iter().copied().filter(|other| reached[other].contains(file)).collect()
+    });
+    circles.collect()
+}
+
+/// The circles for people: each use of one file by another one of the same circle.
+pub(crate) fn shown(uses: &Uses, circles: &BTreeSet<BTreeSet<&Path>>) -> String {
+    let mut text = String::new();
+    for circle in circles {
+        writeln!(text, "  circle of {} files:", circle.len()).expect("a string takes it");
+        for file in circle {
+            for (used, what) in uses[*file].iter().filter(|(used, _)| circle.contains(&***used)) {
+                let what: Vec<_> = what.iter().map(String::as_str).collect();
+                let (from, to, what) = (file.display(), used.display(), what.join(", "));
+                writeln!(text, "    {from} uses {to}: {what}").expect("a string takes it");
+            }
+        }
+    }
+    text
+}
