@@ -4,9 +4,7 @@
 //! the kernel takes away both, and nothing of the host is mounted where the folder is removed.
 
 use std::{
-    env,
-    ffi::OsString,
-    fs, io,
+    env, fs, io,
     path::{Path, PathBuf},
     process::{Child, Command, Stdio},
     sync::{
@@ -19,15 +17,16 @@ use std::{
 
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 
+use super::host::{apt_settings, debian_sources, environment};
 use crate::run::{Result, root, said, show};
 
-/// Where the machine has the project, and whose it is.
+/// The home of the user to whom the checkout belongs, and the checkout, both within the machine.
 const HOME: &str = "/home/ada";
 const CHECKOUT: &str = "home/ada/navlock";
 
 /// Mounts what a machine has, and Rust, which is as large as all the rest and is not copied; then runs
-/// a command in it. The shell stays, because it is the first
-/// process of its namespace: it has to take leave of those that nobody else waits for.
+/// a command in it. The shell is the first process of its namespace, so it has to wait for processes whose parents
+/// have ended: it stays until the command has ended.
 const ENTER: &str = r#"set -eu
 root=$1 rust=$2; shift 2
 mount -t proc proc "$root/proc"
@@ -57,12 +56,12 @@ pub(super) struct Machine {
     rust: PathBuf,
     node: PathBuf,
     npm: PathBuf,
-    /// Somebody wants this to end.
+    /// A signal has asked this program to end.
     is_interrupted: Arc<AtomicBool>,
 }
 
 impl Machine {
-    /// Sees that all is there that is needed. A folder that an earlier run has left is removed.
+    /// Checks that each program that is needed is installed. A folder that an earlier run has left is removed.
     pub(super) fn prepare(folder: Option<&str>) -> Result<Self> {
         if said(Command::new("id").arg("-u"))? != "0" {
             return Err("this needs root, for mounts and a root directory of its own: \
@@ -106,7 +105,7 @@ impl Machine {
         Ok(Self { folder, root, rust, node, npm, is_interrupted })
     }
 
-    /// Or copies one that was made so, if there is a folder with it.
+    /// Installs Debian, or copies an installed one if `base` is its folder.
     pub(super) fn install_debian(&self, base: Option<&str>) -> Result {
         let sources = debian_sources()?;
         let mut command = Command::new("cp");
@@ -207,7 +206,7 @@ impl Machine {
             "sh",
         ]);
         command.arg(&self.root).arg(&self.rust);
-        command.args(["/usr/bin/env", "-i"]).args(environment());
+        command.args(["/usr/bin/env", "-i"]).args(environment(HOME));
         command.args(&arguments);
         self.supervise_as(&mut command, &arguments.join(" "))
     }
@@ -295,106 +294,9 @@ fn remove_leftovers(folder: &Path) -> Result {
     Ok(())
 }
 
-/// What is set in the machine: how it speaks to the network as the host does, and nothing else.
-fn environment() -> Vec<OsString> {
-    let carried = |name: &str| {
-        let lower = name.to_lowercase();
-        lower.ends_with("_proxy")
-            || [
-                "cargo_http_",
-                "cargo_net_",
-                "cargo_profile_",
-                "cargo_registries_",
-                "cargo_build_jobs",
-            ]
-            .iter()
-            .any(|prefix| lower.starts_with(prefix))
-            || lower.starts_with("npm_config_")
-            || ["SSL_CERT_FILE", "NODE_EXTRA_CA_CERTS", "CURL_CA_BUNDLE"].contains(&name)
-    };
-    let mut environment: Vec<OsString> = [
-        "PATH=/opt/rust/bin:/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin",
-        "LANG=C.UTF-8",
-        "DEBIAN_FRONTEND=noninteractive",
-    ]
-    .map(OsString::from)
-    .into();
-    environment.push(format!("HOME={HOME}").into());
-    for (name, value) in env::vars_os() {
-        if name.to_str().is_some_and(carried) {
-            let mut pair = name;
-            pair.push("=");
-            pair.push(value);
-            environment.push(pair);
-        }
-    }
-    environment
-}
-
-/// From where Debian is installed, and how its packages are found afterwards.
-pub(crate) struct Sources {
-    pub(crate) suite: String,
-    pub(crate) mirror: String,
-    files: Vec<(PathBuf, String)>,
-}
-
-/// The same as on this machine, or what Debian says, if this is not one.
-pub(crate) fn debian_sources() -> Result<Sources> {
-    let mut files = Vec::new();
-    for file in ["/etc/apt/sources.list", "/etc/apt/sources.list.d/debian.sources"] {
-        if let Ok(text) = fs::read_to_string(file) {
-            files.push((PathBuf::from(file), text));
-        }
-    }
-    let found = files.iter().find_map(|(_, text)| source(text));
-    let (mirror, suite) = found.ok_or(
-        "cannot tell from where Debian is installed: neither \
-         /etc/apt/sources.list nor sources.list.d/debian.sources names it",
-    )?;
-    let files = files.into_iter().map(|(file, _)| {
-        let to = file.to_string_lossy().into_owned();
-        (file, to)
-    });
-    Ok(Sources { suite, mirror, files: files.collect() })
-}
-
-/// The first mirror and its suite, in either form in which apt has them.
-fn source(text: &str) -> Option<(String, String)> {
-    let field = |name: &str| {
-        let line = text.lines().find_map(|line| line.strip_prefix(name))?;
-        line.split_whitespace().next().map(str::to_owned)
-    };
-    if let (Some(mirror), Some(suite)) = (field("URIs:"), field("Suites:")) {
-        return Some((mirror, suite));
-    }
-    let line = text.lines().find_map(|line| line.strip_prefix("deb "))?;
-    let mut words = line.split_whitespace().skip_while(|word| !word.contains("://"));
-    Some((words.next()?.to_owned(), words.next()?.to_owned()))
-}
-
-/// Those of apt's settings that say how it gets what it gets.
-fn apt_settings() -> Vec<PathBuf> {
-    let files = fs::read_dir("/etc/apt/apt.conf.d").into_iter().flatten().flatten();
-    let is_wanted = |path: &PathBuf| {
-        let text = fs::read_to_string(path).unwrap_or_default();
-        text.lines().any(|line| line.trim_start().starts_with("Acquire"))
-    };
-    files.map(|file| file.path()).filter(is_wanted).collect()
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn the_mirror_is_found_in_both_forms() {
-        let stanza = "Types: deb\n# http://not.this/\nURIs: http://a/debian\nSuites: x x-updates\n\n\
-                      URIs: http://b\nSuites: y\n";
-        assert_eq!(source(stanza), Some(("http://a/debian".to_owned(), "x".to_owned())));
-        let line = "# deb http://b y main\ndeb [signed-by=/k] http://a/debian x main\n";
-        assert_eq!(source(line), Some(("http://a/debian".to_owned(), "x".to_owned())));
-        assert_eq!(source("nothing\n"), None);
-    }
 
     #[test]
     fn a_machine_that_a_dead_run_has_left_is_removed_and_others_stay() {
@@ -410,15 +312,5 @@ mod tests {
         remove_leftovers(&folder).unwrap();
         assert!(!left.exists() && used.exists() && other.exists());
         fs::remove_dir_all(folder).unwrap();
-    }
-
-    #[test]
-    fn only_what_leads_to_the_network_is_carried_over() {
-        let names: Vec<String> = environment()
-            .into_iter()
-            .filter_map(|pair| Some(pair.to_str()?.split_once('=')?.0.to_owned()))
-            .collect();
-        assert!(names.contains(&"PATH".to_owned()));
-        assert!(!names.iter().any(|name| name == "CARGO_MANIFEST_DIR" || name == "CARGO"));
     }
 }

@@ -9,7 +9,8 @@
 //! What leads to the registries is carried over, because it is the machine's and not the project's:
 //! name servers, proxies, certificates, and the settings of apt, cargo and npm.
 
-pub(crate) mod machine;
+pub(crate) mod host;
+mod machine;
 mod readme;
 
 use crate::run::Result;

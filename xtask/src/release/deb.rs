@@ -4,7 +4,7 @@ use std::{fs, path::Path, process::Command};
 
 use crate::{
     cross,
-    fresh::machine::debian_sources,
+    fresh::host::debian_sources,
     run::{Result, root, run, within},
 };
 
