@@ -1,10 +1,12 @@
-//! Three members that are one etcd, the cables by which machines reach them, and what befalls etcd itself.
+//! Three members that are one etcd, and the proxies by which machines reach them.
+
+mod disturbances;
 
 use std::{
     fs::{self, File},
-    io::{self, Write},
+    io,
     net::{TcpListener, TcpStream},
-    path::PathBuf,
+    path::{Path, PathBuf},
     process::{Command, Stdio},
     thread,
     time::{Duration, Instant},
@@ -17,9 +19,8 @@ use rustix::{
 };
 
 use crate::{
-    dice::Dice,
     events::{Events, now},
-    history::{History, Interval, Trouble},
+    history::{History, Trouble},
     judge::TIME_TO_LIVE,
     processes::signal,
     proxy::Proxy,
@@ -27,27 +28,16 @@ use crate::{
     sandbox::Sandbox,
 };
 
-/// How long the members may take to find together.
+/// How long the members may take to elect a leader.
 const READY: Duration = Duration::from_secs(300);
-
-/// A member may be stopped for so long and then go on, in microseconds. Longer than the time to live,
-/// a leader of etcd 3.4.30 or 3.5.12 and older ends leases that have been renewed meanwhile (etcd
-/// issue 15247): those are killed in place of going on.
-const HARMLESS: u64 = (TIME_TO_LIVE - 2) * 1_000_000;
 
 /// How much etcd may have, in bytes: more than it needs between two compactions, and soon full.
 const QUOTA: u64 = 64 << 20;
 
-/// With how much at a time it is filled: a request may have 1.5 MiB.
-const PIECE: usize = 1 << 20;
-
-/// How long it may take to have the members change: they want all to have been heard of.
-const CHANGING: Duration = Duration::from_secs(30);
-
 struct Member {
     client: u16,
     peer: u16,
-    /// Of this one and of those whose place it has taken.
+    /// Its name in the cluster, which the one that takes its place does not share.
     name: String,
     directory: PathBuf,
     pid: i32,
@@ -62,19 +52,19 @@ enum Undo {
 
 pub(crate) struct Etcd {
     members: Vec<Member>,
-    /// Theirs, also while they are down.
+    /// The ports of the members, which stay reserved while a member is down.
     _ports: Vec<Port>,
-    /// One at most is disturbed at any time.
+    /// The member that is disturbed, of which there is one at most at any time; how to undo it, and when.
     disturbed: Option<(usize, Undo, u64)>,
-    /// The cables of each machine, one to each member.
-    cables: Vec<Vec<Proxy>>,
+    /// The proxies of each machine, one to each member.
+    proxies: Vec<Vec<Proxy>>,
     /// Until when a machine is cut off.
     cut: Vec<Option<u64>>,
-    /// Until when it is full.
+    /// Until when etcd is full.
     full: Option<u64>,
     /// How often a member was replaced.
     replaced: u64,
-    /// What it has recorded.
+    /// What etcd has recorded.
     pub(crate) record: Record,
 }
 
@@ -96,12 +86,12 @@ impl Etcd {
             pid: 0,
         });
         let members: Vec<_> = members.collect();
-        let cable = |member: &Member| Proxy::to(member.client);
+        let proxy = |member: &Member| Proxy::to(member.client);
         let machines = 0..sandbox.machines.len();
-        let cables = machines.map(|_| members.iter().map(cable).collect::<io::Result<Vec<_>>>());
-        let cables = cables.collect::<io::Result<Vec<_>>>()?;
-        for (nth, (machine, cables)) in sandbox.machines.iter().zip(&cables).enumerate() {
-            let endpoints = cables.iter().map(|cable| format!("\"127.0.0.1:{}\"", cable.port));
+        let proxies = machines.map(|_| members.iter().map(proxy).collect::<io::Result<Vec<_>>>());
+        let proxies = proxies.collect::<io::Result<Vec<_>>>()?;
+        for (nth, (machine, proxies)) in sandbox.machines.iter().zip(&proxies).enumerate() {
+            let endpoints = proxies.iter().map(|proxy| format!("\"127.0.0.1:{}\"", proxy.port));
             let endpoints = endpoints.collect::<Vec<_>>().join(", ");
             let taken = if may_keep { nth } else { 0 };
             let settings = format!(
@@ -109,12 +99,12 @@ impl Etcd {
             );
             fs::write(&machine.config, settings)?;
         }
-        let cut = vec![None; cables.len()];
+        let cut = vec![None; proxies.len()];
         let record =
             Record::new(members.iter().map(|member| format!("127.0.0.1:{}", member.client)));
         let (full, replaced) = (None, 0);
         let mut etcd =
-            Self { members, _ports: free, disturbed: None, cables, cut, full, replaced, record };
+            Self { members, _ports: free, disturbed: None, proxies, cut, full, replaced, record };
         for nth in 0..etcd.members.len() {
             etcd.start_member(nth, &sandbox.logs)?;
         }
@@ -123,12 +113,12 @@ impl Etcd {
         Ok(etcd)
     }
 
-    fn start_member(&mut self, nth: usize, logs: &std::path::Path) -> io::Result<()> {
+    fn start_member(&mut self, nth: usize, logs: &Path) -> io::Result<()> {
         let url = |port: u16| format!("http://127.0.0.1:{port}");
         let cluster = self.members.iter();
         let cluster = cluster.map(|member| format!("{}={}", member.name, url(member.peer)));
         let cluster = cluster.collect::<Vec<_>>().join(",");
-        // Who was killed has its ports until it is gone, which takes a while on a machine that is busy.
+        // A member that was killed keeps its ports until its process has ended, which takes a while on a busy host.
         let since = Instant::now();
         let Member { client: own, peer, .. } = self.members[nth];
         while [own, peer].iter().any(|&port| TcpListener::bind(("127.0.0.1", port)).is_err()) {
@@ -137,7 +127,7 @@ impl Etcd {
             }
             thread::sleep(Duration::from_millis(5));
         }
-        // One that has been there says so itself.
+        // A member with data of its own knows its state from its data.
         let state = if self.replaced == 0 { "new" } else { "existing" };
         let member = &mut self.members[nth];
         let (client, peer) = (url(member.client), url(member.peer));
@@ -201,7 +191,7 @@ impl Etcd {
     }
 
     /// Undoes what is over.
-    pub(crate) fn tick(&mut self, logs: &std::path::Path, events: &Events, history: &mut History) {
+    pub(crate) fn tick(&mut self, logs: &Path, events: &Events, history: &mut History) {
         let at = now();
         if self.disturbed.as_ref().is_some_and(|(_, _, until)| *until <= at) {
             self.mend_member(logs, events, history);
@@ -216,7 +206,7 @@ impl Etcd {
         }
     }
 
-    fn mend_member(&mut self, logs: &std::path::Path, events: &Events, history: &mut History) {
+    fn mend_member(&mut self, logs: &Path, events: &Events, history: &mut History) {
         let Some((nth, undo, _)) = self.disturbed.take() else { return };
         events.say(format_args!("member {nth} is mended"));
         match undo {
@@ -232,13 +222,13 @@ impl Etcd {
     fn join(&mut self, machine: usize, events: &Events, history: &mut History) {
         if self.cut[machine].take().is_some() {
             events.say(format_args!("m{machine} is connected"));
-            self.cables[machine].iter().for_each(Proxy::mend);
+            self.proxies[machine].iter().for_each(Proxy::mend);
             over(history, Trouble::Cut, Some(machine));
         }
     }
 
     /// Undoes everything, and waits until the cluster is whole.
-    pub(crate) fn mend(&mut self, logs: &std::path::Path, events: &Events, history: &mut History) {
+    pub(crate) fn mend(&mut self, logs: &Path, events: &Events, history: &mut History) {
         for machine in 0..self.cut.len() {
             self.join(machine, events, history);
         }
@@ -265,124 +255,6 @@ impl Etcd {
         rest.split(|c: char| !c.is_ascii_digit()).next()?.parse().ok()
     }
 
-    fn any(&self, dice: &mut Dice) -> usize {
-        usize::try_from(dice.below(self.members.len() as u64)).expect("there are three")
-    }
-
-    /// Has another member lead.
-    pub(crate) fn change_leader(&mut self, dice: &mut Dice, events: &Events) -> Option<()> {
-        let leader = self.leader().filter(|_| self.is_well())?;
-        let next = (leader + 1 + usize::from(dice.chance(2))) % self.members.len();
-        let id = format!("{:x}", self.number(next, "member_id")?);
-        events.say(format_args!("member {next} is to lead"));
-        self.ask(&self.members[leader], &["move-leader", &id]).map(drop)
-    }
-
-    /// Has etcd forget all that was before.
-    pub(crate) fn compact(&mut self, dice: &mut Dice, events: &Events) -> Option<()> {
-        let nth = self.any(dice);
-        let revision = self.number(nth, "revision")?.to_string();
-        events.say(format_args!("compaction at {revision}"));
-        self.ask(&self.members[nth], &["compaction", &revision]).map(drop)
-    }
-
-    /// Has a member write its data anew, while it does nothing else.
-    pub(crate) fn defragment(&mut self, dice: &mut Dice, events: &Events) -> Option<()> {
-        let nth = self.any(dice);
-        events.say(format_args!("member {nth} is defragmented"));
-        self.ask(&self.members[nth], &["defrag"]).map(drop)
-    }
-
-    /// Fills it until it takes no more.
-    pub(crate) fn fill(
-        &mut self,
-        during: u64,
-        events: &Events,
-        history: &mut History,
-    ) -> Option<()> {
-        if !self.is_well() {
-            return None;
-        }
-        events.say(format_args!("etcd is filled for {during}"));
-        history.troubles.push((Trouble::EtcdFull, None, Interval::begin()));
-        self.full = Some(now() + during);
-        for nth in 0..2 * QUOTA / PIECE as u64 {
-            if !put(&self.members[0], &format!("junk/{nth}")) {
-                return Some(());
-            }
-        }
-        None
-    }
-
-    /// Undoes that, as its manual says.
-    fn make_room(&mut self, events: &Events, history: &mut History) {
-        if self.full.take().is_none() {
-            return;
-        }
-        let since = Instant::now();
-        let is_done = |etcd: &Self| {
-            etcd.ask(&etcd.members[0], &["del", "--prefix", "junk/"])?;
-            let revision = etcd.number(0, "revision")?.to_string();
-            // It may be compacted to there already.
-            let _ = etcd.ask(&etcd.members[0], &["compaction", &revision]);
-            etcd.members.iter().try_for_each(|member| etcd.ask(member, &["defrag"]).map(drop))?;
-            etcd.ask(&etcd.members[0], &["alarm", "disarm"])?;
-            put(&etcd.members[0], "junk/last").then_some(())
-        };
-        while is_done(self).is_none() {
-            assert!(since.elapsed() < READY, "etcd stays full");
-            thread::sleep(Duration::from_millis(100));
-        }
-        events.say(format_args!("etcd has room"));
-        over(history, Trouble::EtcdFull, None);
-    }
-
-    /// Has a new member take the place of one for good, which has nothing that the old one had.
-    pub(crate) fn replace_member(
-        &mut self,
-        dice: &mut Dice,
-        logs: &std::path::Path,
-        events: &Events,
-        history: &mut History,
-    ) -> Option<()> {
-        if !self.is_well() {
-            return None;
-        }
-        let nth = self.any(dice);
-        let id = format!("{:x}", self.number(nth, "member_id")?);
-        let other = (nth + 1) % self.members.len();
-        events.say(format_args!("member {nth} is replaced"));
-        history.troubles.push((Trouble::Member, None, Interval::begin()));
-        self.until_done(other, &["member", "remove", &id]);
-        signal(self.members[nth].pid, Signal::KILL);
-        self.replaced += 1;
-        let member = &mut self.members[nth];
-        fs::remove_dir_all(&member.directory).expect("nobody else writes there");
-        member.name = format!("node-{nth}-{}", self.replaced);
-        let url = format!("--peer-urls=http://127.0.0.1:{}", member.peer);
-        let name = member.name.clone();
-        self.until_done(other, &["member", "add", &name, &url]);
-        history.troubles.push((Trouble::EtcdFull, None, Interval::begin()));
-        self.start_member(nth, logs).expect("etcd can be started");
-        self.until_whole().expect("the cluster becomes whole");
-        events.say(format_args!("member {nth} is {name}"));
-        over(history, Trouble::Member, None);
-        // It is given all that was ever written, also what others had when they were full, and its file
-        // stays as large as that: then it says that it is full itself.
-        self.full = Some(now());
-        self.make_room(events, history);
-        Some(())
-    }
-
-    /// Has a member do what it does only when it has heard of all others lately.
-    fn until_done(&self, nth: usize, words: &[&str]) {
-        let since = Instant::now();
-        while self.ask(&self.members[nth], words).is_none() {
-            assert!(since.elapsed() < CHANGING, "etcd does not {words:?}");
-            thread::sleep(Duration::from_millis(100));
-        }
-    }
-
     /// The keys of locks that are there.
     pub(crate) fn keys(&self) -> String {
         let words = ["get", "--prefix", "--keys-only", "navlock/3/"];
@@ -399,73 +271,6 @@ impl Etcd {
         }
         mark
     }
-
-    pub(crate) fn disturb_member(
-        &mut self,
-        dice: &mut Dice,
-        during: u64,
-        events: &Events,
-        history: &mut History,
-    ) -> Option<()> {
-        if self.disturbed.is_some() || self.full.is_some() {
-            return None;
-        }
-        let nth = if dice.chance(2) {
-            (0..3).find(|nth| self.leads(*nth) == Some(true))?
-        } else {
-            usize::try_from(dice.below(3)).expect("there are three")
-        };
-        // The last one that was away must have come back: two of three are needed.
-        if (0..3).any(|other| other != nth && self.leads(other).is_none()) {
-            return None;
-        }
-        let kills = dice.chance(2);
-        let (what, undo) = match (kills, during <= HARMLESS) {
-            (true, _) => (Signal::KILL, Undo::Start),
-            (false, true) => (Signal::STOP, Undo::GoOn),
-            (false, false) => (Signal::STOP, Undo::KillAndStart),
-        };
-        events.say(format_args!("member {nth} gets {what:?} for {during}"));
-        signal(self.members[nth].pid, what);
-        history.troubles.push((Trouble::Member, None, Interval::begin()));
-        self.disturbed = Some((nth, undo, now() + during));
-        Some(())
-    }
-
-    pub(crate) fn cut_off(
-        &mut self,
-        machine: usize,
-        during: u64,
-        events: &Events,
-        history: &mut History,
-    ) -> Option<()> {
-        if self.cut[machine].is_some() {
-            return None;
-        }
-        events.say(format_args!("m{machine} is cut off for {during}"));
-        self.cables[machine].iter().for_each(Proxy::cut);
-        history.troubles.push((Trouble::Cut, Some(machine), Interval::begin()));
-        self.cut[machine] = Some(now() + during);
-        Some(())
-    }
-}
-
-/// Puts much behind a key. Whether there was room.
-fn put(member: &Member, key: &str) -> bool {
-    let child = Command::new("etcdctl")
-        .env("ETCDCTL_API", "3")
-        .args([&format!("--endpoints=127.0.0.1:{}", member.client), "--command-timeout=5s"])
-        .args(["put", key])
-        .stdin(Stdio::piped())
-        .stdout(Stdio::null())
-        .stderr(Stdio::null())
-        .spawn();
-    let mut child = child.expect("etcdctl can be started");
-    if let Some(mut input) = child.stdin.take() {
-        // It may have ended by itself.
-        let _ = input.write_all(&vec![b'x'; PIECE]);
-    }
-    child.wait().is_ok_and(|status| status.success())
 }
 
 /// A trouble that lasted is over.
