@@ -1,16 +1,17 @@
-//! What etcd has recorded, read change by change, and judged without knowing what holders say: no two hold
-//! a name that must not, who waited is granted in the order of its requests, and nobody passes those who
-//! wait but thieves. Then holders' tokens are looked for in it.
+//! What etcd has recorded, read change by change, and judged without what holders say: no two hold a name that
+//! must not hold it together, waiting requests are granted in their order, and only a request that steals passes
+//! those that wait. Then each token that a holder had is looked for in the record.
 //!
-//! A key of a lock is `navlock/3/BUCKET/l/NAME/{h|q}/{x|s}/REQUEST`; its create revision is that of the token, but
-//! for what its machine has granted, of which the value says the token. That a name is a machine's says
-//! `navlock/3/BUCKET/l/NAME/h/x/o-MACHINE`: it grants by itself then, with tokens of that key's revision. What stands in
-//! other keys is none of ours.
+//! A key of a lock is `navlock/3/BUCKET/l/NAME/{h|q}/{x|s}/REQUEST`. Its create revision is the token's, except for a
+//! lock that a machine has granted by itself, whose value has the token. The key
+//! `navlock/3/BUCKET/l/NAME/h/x/o-MACHINE` says that a machine owns the name: the machine then grants by itself, with
+//! tokens of that key's revision. Other keys are not read.
+
+mod keys;
 
 use std::{
     collections::{BTreeMap, BTreeSet},
     mem,
-    ops::Range,
     sync::{Arc, Mutex, MutexGuard, PoisonError},
     thread,
     time::Duration,
@@ -19,6 +20,7 @@ use std::{
 use navlock_etcd_client::{Client, Event, EventType, GetOptions, KeyValue, WatchOptions};
 use tokio::time::timeout;
 
+use self::keys::{Key, Name, One, Phase};
 use crate::history::History;
 
 /// The key that says up to where something was read.
@@ -27,7 +29,7 @@ pub(crate) const MARK: &str = "navlock-torture/mark";
 /// All that is read.
 const ALL: &str = "navlock";
 
-/// If nothing was told for so long, another member is asked: one that is stopped tells nothing.
+/// A member that tells nothing for so long may be stopped, and another one is asked.
 const SILENT: Duration = Duration::from_secs(2);
 
 /// What is known until now.
@@ -36,7 +38,7 @@ struct Known {
     names: BTreeMap<String, Name>,
     /// The grants of each name: by revision, the modes.
     grants: BTreeMap<String, BTreeMap<u64, bool>>,
-    /// Since when each name was a machine's.
+    /// The revisions at which a machine came to own each name.
     kept: BTreeMap<String, BTreeSet<u64>>,
     /// The revision after the last one that was read.
     next: i64,
@@ -48,35 +50,13 @@ struct Known {
     granted: u64,
     from_queue: u64,
     thefts: u64,
-    /// How often a name became a machine's, and how many locks machines have said that they granted.
+    /// How often a machine came to own a name, and how many locks machines have said that they granted.
     became: u64,
     told: u64,
-    /// How often it became one's for a run of requests alone, and how many those were.
+    /// How often a machine came to own a name for one run of requests only, and how many requests those runs had.
     runs: u64,
     in_runs: u64,
     wrong: Vec<String>,
-}
-
-/// A name: who holds it, who waits, and whose machine's it is, by their keys' last parts.
-#[derive(Clone, Default)]
-struct Name {
-    held: BTreeMap<String, One>,
-    queue: BTreeMap<String, One>,
-    owners: BTreeMap<String, One>,
-}
-
-/// A lock, or a request that waits.
-#[derive(Clone, Copy, Debug)]
-struct One {
-    is_exclusive: bool,
-    /// The revision that made the key.
-    made: i64,
-    /// That by which it has its place in the queue.
-    asked: i64,
-    /// The token, if its machine has granted it.
-    told: Option<u64>,
-    /// Whose machine's the name is has it for a run alone.
-    is_run: bool,
 }
 
 /// The record, and who reads it.
@@ -125,7 +105,7 @@ impl Record {
         self.known().mark >= mark
     }
 
-    /// That each token that somebody has had is that of a grant, in its mode.
+    /// Checks that each token that a holder had is that of a grant. Returns those that are not.
     pub(crate) fn compare(&self, history: &History) -> Vec<String> {
         let known = self.known();
         let mut wrong = Vec::new();
@@ -236,77 +216,6 @@ async fn list(client: &mut Client, known: &Mutex<Known>) -> Result<(), navlock_e
     }
     known.next = revision + 1;
     Ok(())
-}
-
-/// A key of a lock, taken apart.
-struct Key {
-    name: String,
-    phase: Phase,
-    is_exclusive: bool,
-    request: String,
-}
-
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum Phase {
-    Held,
-    Queued,
-    Owned,
-}
-
-impl Key {
-    fn of(key: &[u8]) -> Option<Self> {
-        let parts: Vec<_> = std::str::from_utf8(key).ok()?.split('/').collect();
-        let ["navlock", "3", _, "l", name, phase @ ("h" | "q"), mode @ ("x" | "s"), request] =
-            parts[..]
-        else {
-            return None;
-        };
-        let (phase, request) = match (phase, request.strip_prefix("o-")) {
-            ("q", _) => (Phase::Queued, request),
-            (_, None) => (Phase::Held, request),
-            (_, Some(machine)) => (Phase::Owned, machine),
-        };
-        let (name, request) = (name.to_owned(), request.to_owned());
-        Some(Self { name, phase, is_exclusive: mode == "x", request })
-    }
-
-    fn one(&self, kv: &KeyValue) -> One {
-        // As `crates/etcd/src/values.rs` has it.
-        let number = |bytes: Range<usize>| {
-            let number = kv.value().get(bytes).and_then(|number| number.try_into().ok());
-            number.map_or(0, u64::from_be_bytes)
-        };
-        let mark = Some(number(41..49)).filter(|mark| *mark != 0);
-        let is_run = self.phase == Phase::Owned && number(33..41) == 1;
-        let made = kv.create_revision();
-        let queued = mark.filter(|_| self.phase == Phase::Queued);
-        let asked = queued.and_then(|mark| i64::try_from(mark).ok()).unwrap_or(made);
-        let told = mark.filter(|_| self.phase == Phase::Held);
-        One { is_exclusive: self.is_exclusive, made, asked, told, is_run }
-    }
-}
-
-impl Name {
-    fn all(&mut self, phase: Phase) -> &mut BTreeMap<String, One> {
-        match phase {
-            Phase::Held => &mut self.held,
-            Phase::Queued => &mut self.queue,
-            Phase::Owned => &mut self.owners,
-        }
-    }
-
-    /// Whether some hold it that must not at one time. What its machine has granted may stand beside whose
-    /// it is.
-    fn is_shared_wrongly(&self) -> bool {
-        let exclusive = self.held.values().any(|one| one.is_exclusive);
-        let is_its = |request: &String, machine: &String| {
-            request.strip_prefix(machine.as_str()).is_some_and(|rest| rest.starts_with('-'))
-        };
-        let mut owners = self.owners.keys();
-        exclusive && self.held.len() > 1
-            || self.owners.len() > 1
-            || owners.any(|machine| !self.held.keys().all(|request| is_its(request, machine)))
-    }
 }
 
 impl Known {

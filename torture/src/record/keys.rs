@@ -1,0 +1,99 @@
+//! Keys of locks, taken apart, and what the keys of one name say together.
+
+use std::{collections::BTreeMap, ops::Range};
+
+use navlock_etcd_client::KeyValue;
+
+/// The keys of one name: its locks, its waiting requests, and the machine that owns it, each by the last part of
+/// its key.
+#[derive(Clone, Default)]
+pub(super) struct Name {
+    pub(super) held: BTreeMap<String, One>,
+    pub(super) queue: BTreeMap<String, One>,
+    pub(super) owners: BTreeMap<String, One>,
+}
+
+/// A lock, or a request that waits.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct One {
+    pub(super) is_exclusive: bool,
+    /// The revision that made the key.
+    pub(super) made: i64,
+    /// The revision that gives the request its place in the queue.
+    pub(super) asked: i64,
+    /// The token, if its machine has granted it.
+    pub(super) told: Option<u64>,
+    /// Whether the machine that owns the name owns it for one run of requests only.
+    pub(super) is_run: bool,
+}
+
+/// A key of a lock, taken apart.
+pub(super) struct Key {
+    pub(super) name: String,
+    pub(super) phase: Phase,
+    pub(super) is_exclusive: bool,
+    pub(super) request: String,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) enum Phase {
+    Held,
+    Queued,
+    Owned,
+}
+
+impl Key {
+    pub(super) fn of(key: &[u8]) -> Option<Self> {
+        let parts: Vec<_> = std::str::from_utf8(key).ok()?.split('/').collect();
+        let ["navlock", "3", _, "l", name, phase @ ("h" | "q"), mode @ ("x" | "s"), request] =
+            parts[..]
+        else {
+            return None;
+        };
+        let (phase, request) = match (phase, request.strip_prefix("o-")) {
+            ("q", _) => (Phase::Queued, request),
+            (_, None) => (Phase::Held, request),
+            (_, Some(machine)) => (Phase::Owned, machine),
+        };
+        let (name, request) = (name.to_owned(), request.to_owned());
+        Some(Self { name, phase, is_exclusive: mode == "x", request })
+    }
+
+    pub(super) fn one(&self, kv: &KeyValue) -> One {
+        // As `crates/etcd/src/values.rs` has it.
+        let number = |bytes: Range<usize>| {
+            let number = kv.value().get(bytes).and_then(|number| number.try_into().ok());
+            number.map_or(0, u64::from_be_bytes)
+        };
+        let mark = Some(number(41..49)).filter(|mark| *mark != 0);
+        let is_run = self.phase == Phase::Owned && number(33..41) == 1;
+        let made = kv.create_revision();
+        let queued = mark.filter(|_| self.phase == Phase::Queued);
+        let asked = queued.and_then(|mark| i64::try_from(mark).ok()).unwrap_or(made);
+        let told = mark.filter(|_| self.phase == Phase::Held);
+        One { is_exclusive: self.is_exclusive, made, asked, told, is_run }
+    }
+}
+
+impl Name {
+    pub(super) fn all(&mut self, phase: Phase) -> &mut BTreeMap<String, One> {
+        match phase {
+            Phase::Held => &mut self.held,
+            Phase::Queued => &mut self.queue,
+            Phase::Owned => &mut self.owners,
+        }
+    }
+
+    /// Whether two hold the name that must not hold it at one time. A lock that the owning machine has granted may
+    /// stand beside the key by which that machine owns the name.
+    pub(super) fn is_shared_wrongly(&self) -> bool {
+        let exclusive = self.held.values().any(|one| one.is_exclusive);
+        let is_its = |request: &String, machine: &String| {
+            request.strip_prefix(machine.as_str()).is_some_and(|rest| rest.starts_with('-'))
+        };
+        let mut owners = self.owners.keys();
+        exclusive && self.held.len() > 1
+            || self.owners.len() > 1
+            || owners.any(|machine| !self.held.keys().all(|request| is_its(request, machine)))
+    }
+}
