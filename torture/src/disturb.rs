@@ -1,4 +1,6 @@
-//! What befalls them.
+//! What a run does to workers, brokers, disks, clocks and etcd, at random.
+
+mod brokers;
 
 use std::{fs, os::unix::fs::MetadataExt, thread, time::Duration};
 
@@ -14,7 +16,7 @@ use crate::{
     run::{Filled, Run, Stopped, Whose},
 };
 
-/// One kind of it: what leaves it out, how often it is, what it is called.
+/// One kind: the word that leaves it out, its weight, its name in the summary.
 type Disturbance = (&'static str, u64, &'static str, fn(&mut Run<'_>) -> Option<()>);
 
 const DISTURBANCES: [Disturbance; 34] = [
@@ -128,7 +130,7 @@ impl Run<'_> {
     }
 
     /// How long somebody is stopped, or something is otherwise as it should not be.
-    fn while_(&mut self) -> u64 {
+    fn duration(&mut self) -> u64 {
         let milliseconds = match self.dice.below(10) {
             0..5 => self.dice.below(500),
             5..8 => self.dice.below(4000),
@@ -138,7 +140,7 @@ impl Run<'_> {
     }
 
     fn stop(&mut self, who: Who) -> Option<()> {
-        let during = self.while_();
+        let during = self.duration();
         self.stop_during(who, during)
     }
 
@@ -201,134 +203,16 @@ impl Run<'_> {
         Some(())
     }
 
-    /// The brokers of a machine, and who is about to become one.
-    pub(crate) fn brokers(&self, machine: usize) -> Vec<i32> {
-        let socket = self.sandbox.machines[machine].socket();
-        let is_broker = |pid: &i32| {
-            let words = processes::words(*pid);
-            words.get(1..).is_some_and(|words| words == ["daemon", "run"])
-                && processes::variable(*pid, "NAVLOCK_SOCKET").as_deref() == socket.to_str()
-                && !processes::is_gone(*pid)
-        };
-        processes::all().into_iter().filter(is_broker).collect()
-    }
-
     fn any_machine(&mut self) -> usize {
         let machines = self.sandbox.machines.len() as u64;
         usize::try_from(self.dice.below(machines)).expect("there are few")
-    }
-
-    fn kill_broker(&mut self) -> Option<()> {
-        let machine = self.any_machine();
-        let brokers = self.brokers(machine);
-        let pid = *self.dice.choose(&brokers)?;
-        self.end_broker(machine, pid);
-        Some(())
-    }
-
-    fn end_broker(&mut self, machine: usize, pid: i32) {
-        self.events.say(format_args!("kills broker of m{machine} {pid}"));
-        self.trouble(Trouble::BrokerKilled, Some(machine));
-        signal(pid, Signal::KILL);
-    }
-
-    /// Kills the broker, and waits until there is another one.
-    fn next_broker(&mut self) -> Option<(usize, i32)> {
-        let machine = self.any_machine();
-        let before = self.brokers(machine);
-        for pid in &before {
-            self.end_broker(machine, *pid);
-        }
-        // Not for long: perhaps nobody needs one.
-        for _ in 0..200 {
-            let next = self.brokers(machine).into_iter().find(|pid| !before.contains(pid));
-            if let Some(next) = next {
-                return Some((machine, next));
-            }
-            thread::sleep(Duration::from_micros(500));
-        }
-        None
-    }
-
-    fn kill_next_broker(&mut self) -> Option<()> {
-        let (machine, pid) = self.next_broker()?;
-        // Nothing is waited for: at which moment it is killed is what is tried.
-        thread::sleep(Duration::from_micros(self.dice.below(30_000)));
-        self.end_broker(machine, pid);
-        Some(())
-    }
-
-    /// Who is starting the next broker.
-    fn starter(&mut self) -> Option<(usize, u64, i32)> {
-        let (machine, broker) = self.next_broker()?;
-        let parent = processes::parent(broker)?;
-        let id = self.history.instances.iter().find(|(_, instance)| instance.pid == parent);
-        Some((machine, *id?.0, parent))
-    }
-
-    fn kill_starter(&mut self) -> Option<()> {
-        let (_, id, pid) = self.starter()?;
-        self.history.instances.get_mut(&id)?.killed.get_or_insert_with(now);
-        self.events.say(format_args!("kills {id} {pid} Starter"));
-        signal(pid, Signal::KILL);
-        Some(())
-    }
-
-    fn stop_starter(&mut self) -> Option<()> {
-        let (machine, id, pid) = self.starter()?;
-        self.history.instances.get_mut(&id)?.stops.push(Interval::begin());
-        self.stop_process(machine, pid, "starter");
-        let until = now() + self.while_();
-        self.stopped.push(Stopped { pid, until, whose: Whose::Worker(id) });
-        Some(())
-    }
-
-    fn stop_next_broker(&mut self) -> Option<()> {
-        let (machine, pid) = self.next_broker()?;
-        self.stop_process(machine, pid, "next broker");
-        Some(())
-    }
-
-    fn stop_broker(&mut self) -> Option<()> {
-        let during = self.while_();
-        self.stop_broker_during(during)
-    }
-
-    /// For less than so many milliseconds.
-    fn stop_broker_for(&mut self, milliseconds: u64) -> Option<()> {
-        let during = self.dice.below(milliseconds * 1000);
-        self.stop_broker_during(during)
-    }
-
-    fn stop_broker_during(&mut self, during: u64) -> Option<()> {
-        let machine = self.any_machine();
-        let brokers = self.brokers(machine);
-        let pid = *self.dice.choose(&brokers)?;
-        self.stop_process_during(machine, pid, "broker", during);
-        Some(())
-    }
-
-    /// Stops one that others of this machine wait for.
-    fn stop_process(&mut self, machine: usize, pid: i32, what: &str) {
-        let during = self.while_();
-        self.stop_process_during(machine, pid, what, during);
-    }
-
-    fn stop_process_during(&mut self, machine: usize, pid: i32, what: &str, during: u64) {
-        if self.stopped.iter().any(|stopped| stopped.pid == pid) {
-            return;
-        }
-        self.events.say(format_args!("stops {what} of m{machine} {pid} for {during}"));
-        self.trouble(Trouble::BrokerStopped, Some(machine));
-        signal(pid, Signal::STOP);
-        self.stopped.push(Stopped { pid, until: now() + during, whose: Whose::Broker(machine) });
     }
 
     fn fill(&mut self, filled: Filled) -> Option<()> {
         if self.full.is_some() {
             return None;
         }
-        let during = self.while_();
+        let during = self.duration();
         self.trouble(Trouble::DiskFull, None);
         let what = match filled {
             Filled::Bytes => "bytes",
@@ -387,7 +271,7 @@ impl Run<'_> {
     }
 
     fn disturb_member(&mut self) -> Option<()> {
-        let during = self.while_();
+        let during = self.duration();
         let etcd = self.etcd.as_mut()?;
         etcd.disturb_member(&mut self.dice, during, &self.events, &mut self.history)
     }
@@ -407,12 +291,12 @@ impl Run<'_> {
     }
 
     fn fill_etcd(&mut self) -> Option<()> {
-        let during = self.while_();
+        let during = self.duration();
         self.etcd.as_mut()?.fill(during, &self.events, &mut self.history)
     }
 
     fn cut_off(&mut self) -> Option<()> {
-        let (machine, during) = (self.any_machine(), self.while_());
+        let (machine, during) = (self.any_machine(), self.duration());
         let etcd = self.etcd.as_mut()?;
         etcd.cut_off(machine, during, &self.events, &mut self.history)
     }
