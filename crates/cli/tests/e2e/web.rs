@@ -1,5 +1,7 @@
 //! `navlock web`, as programs see it. What browsers see is tested in npm/navlock/test/web.
 
+mod client;
+
 use std::{
     fs,
     io::{ErrorKind, Read, Write},
@@ -8,99 +10,18 @@ use std::{
         fs::{OpenOptionsExt, PermissionsExt},
         net::UnixStream,
     },
-    path::Path,
-    process::{Child, Command, Stdio},
+    process::Stdio,
     time::Instant,
 };
 
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
 
+use self::client::{Web, ask};
 use crate::{
     sandbox::{Lines, Sandbox, eventually, wait},
     worker::PATIENCE,
 };
-
-/// A `navlock web`.
-struct Web {
-    child: Child,
-    /// `127.0.0.1:4000`.
-    host: String,
-    token: String,
-}
-
-/// What was answered.
-struct Answer {
-    status: u16,
-    head: String,
-    body: String,
-}
-
-impl Web {
-    fn start(sandbox: &Sandbox, arguments: &[&str]) -> Self {
-        Self::start_as(sandbox.navlock(&[&["web"], arguments].concat()))
-    }
-
-    fn start_as(mut command: Command) -> Self {
-        Self::of(command.stdout(Stdio::piped()).spawn().unwrap()).expect("it prints its address")
-    }
-
-    /// That of a process which was started with a pipe to write to; `None` if it ends and prints nothing.
-    fn of(mut child: Child) -> Option<Self> {
-        let Some(line) = Lines::of(child.stdout.take().unwrap()).next() else {
-            wait(&mut child);
-            return None;
-        };
-        let (host, token) = line.strip_prefix("http://")?.split_once("/?token=")?;
-        let (host, token) = (host.to_owned(), token.to_owned());
-        Some(Self { child, host, token })
-    }
-
-    fn ask(&self, line: &str, headers: &[(&str, &str)], body: &str) -> Answer {
-        let connection = TcpStream::connect(&self.host).unwrap();
-        connection.set_read_timeout(Some(PATIENCE)).unwrap();
-        ask(connection, line, headers, body)
-    }
-
-    /// Asks as a program that has the token.
-    fn get(&self, path: &str) -> Answer {
-        let bearer = format!("Bearer {}", self.token);
-        let headers = [("host", self.host.as_str()), ("authorization", &bearer)];
-        self.ask(&format!("GET {path}"), &headers, "")
-    }
-
-    /// The same, at a Unix socket.
-    fn get_at(&self, path: &Path, asked: &str) -> Answer {
-        let connection = UnixStream::connect(path).unwrap();
-        connection.set_read_timeout(Some(PATIENCE)).unwrap();
-        let line = format!("GET {asked}?token={}", self.token);
-        ask(connection, &line, &[("host", "localhost")], "")
-    }
-
-    fn state(&self) -> Value {
-        serde_json::from_str(&self.get("/api/state").body).unwrap()
-    }
-}
-
-impl Drop for Web {
-    fn drop(&mut self) {
-        let _ = self.child.kill();
-        let _ = self.child.wait();
-    }
-}
-
-fn ask(mut to: impl Read + Write, line: &str, headers: &[(&str, &str)], body: &str) -> Answer {
-    let headers: Vec<_> =
-        headers.iter().map(|(name, value)| format!("{name}: {value}\r\n")).collect();
-    let (headers, length) = (headers.concat(), body.len());
-    let head = format!("{line} HTTP/1.1\r\nconnection: close\r\ncontent-length: {length}\r\n");
-    to.write_all(format!("{head}{headers}\r\n{body}").as_bytes()).unwrap();
-    let mut answer = String::new();
-    to.read_to_string(&mut answer).unwrap();
-    let (head, body) = answer.split_once("\r\n\r\n").unwrap();
-    let status = head.split(' ').nth(1).unwrap().parse().unwrap();
-    Answer { status, head: head.to_ascii_lowercase(), body: body.to_owned() }
-}
 
 #[test]
 fn the_page_is_for_who_has_been_told_its_address() {
@@ -323,15 +244,6 @@ pub(crate) fn steals_what_was_seen(here: &Sandbox, there: &Sandbox) {
     // It was released at once.
     next.begun();
     next.release();
-}
-
-impl Web {
-    /// The path of the page.
-    fn page(&self) -> String {
-        let entered = self.get("/");
-        let cookie = entered.head.split_once("; path=").unwrap().1;
-        cookie.split(';').next().unwrap().to_owned()
-    }
 }
 
 /// A browser: says with what it was started, and waits for us to see how all is while it runs.
