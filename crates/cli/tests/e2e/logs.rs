@@ -1,18 +1,18 @@
 //! What brokers log, where, and how it is read.
 
+mod service_manager;
+
 use std::{
     fs,
     io::{Read, Write},
-    os::unix::{
-        fs::MetadataExt,
-        net::{UnixDatagram, UnixStream},
-    },
-    process::{Child, ChildStdout, Command, Stdio},
+    os::unix::{fs::MetadataExt, net::UnixStream},
+    process::{Child, ChildStdout, Stdio},
     time::Duration,
 };
 
 use rustix::process::{Pid, Signal, kill_process};
 
+use self::service_manager::ServiceManager;
 use crate::sandbox::{Lines, Sandbox, eventually, finish, wait};
 #[cfg(target_os = "linux")]
 use crate::shortage::{BYTES, on_a_small_disk_with};
@@ -316,34 +316,6 @@ fn the_journal_is_given_levels_and_no_second_time() {
     );
     let text = fs::read_to_string(sandbox.path("journal")).unwrap();
     assert!(text.starts_with("<6>INFO  navlock::broker: a broker listens"), "{text}");
-}
-
-/// What starts a broker as a service and is told how it is: `sd_notify(3)`.
-struct ServiceManager<'a> {
-    sandbox: &'a Sandbox,
-    socket: UnixDatagram,
-}
-
-impl<'a> ServiceManager<'a> {
-    fn new(sandbox: &'a Sandbox) -> Self {
-        let socket = UnixDatagram::bind(sandbox.path("notify")).unwrap();
-        socket.set_read_timeout(Some(Duration::from_secs(30))).unwrap();
-        Self { sandbox, socket }
-    }
-
-    /// A broker that is not started yet, whose error stream is still to be said.
-    fn start(&self) -> Command {
-        let mut command = self.sandbox.navlock(&["daemon", "run"]);
-        command.env("NOTIFY_SOCKET", self.sandbox.path("notify")).stdout(Stdio::null());
-        command
-    }
-
-    /// The next that it is told.
-    fn hears(&self) -> String {
-        let mut bytes = [0; 500];
-        let length = self.socket.recv(&mut bytes).unwrap();
-        String::from_utf8(bytes[..length].to_vec()).unwrap()
-    }
 }
 
 #[test]
