@@ -44,9 +44,6 @@ mod forked;
 // Somebody who is stopped, and goes on.
 #[cfg(unix)]
 mod given_up;
-// What `/proc` says that a command has inherited.
-#[cfg(unix)]
-mod hoarder;
 mod hold;
 // Sockets of Unix, by which a client speaks by hand, and users.
 #[cfg(unix)]
@@ -92,6 +89,9 @@ mod shortage;
 // Signals.
 #[cfg(unix)]
 mod signals;
+// What `/proc` says that a command has inherited.
+#[cfg(unix)]
+mod slow_exit;
 // Scripts for `sh`, and what `/proc` says of a broker.
 #[cfg(unix)]
 mod surroundings;

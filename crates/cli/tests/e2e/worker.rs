@@ -12,7 +12,7 @@ use std::{
 
 #[cfg(unix)]
 use crate::{
-    crowd, forked, hoarder, kills, owned, removed,
+    crowd, forked, kills, owned, removed, slow_exit,
     system::{Pid, Signal, kill_process, stop},
 };
 use crate::{
@@ -51,7 +51,7 @@ const ROLES: &[(&str, Role)] = &[
     #[cfg(unix)]
     ("crowd::late", crowd::late),
     #[cfg(unix)]
-    ("hoarder::hoarder", hoarder::hoarder),
+    ("slow_exit::hold", slow_exit::hold),
     #[cfg(unix)]
     ("forked::parent", forked::parent),
     ("exclusion::count", exclusion::count),

@@ -5,7 +5,7 @@
 //! nothing: whoever has a lock takes that of the name's witness, and must get it at once.
 
 mod dice;
-mod population;
+mod processes;
 mod roles;
 mod witness;
 
@@ -17,7 +17,7 @@ use std::{
 
 use rustix::fs::{FlockOperation, flock};
 
-use self::population::{Population, VICTIMS};
+use self::processes::{Processes, VICTIMS};
 pub(crate) use self::roles::{client, command};
 use crate::{
     broker::brokers,
@@ -75,24 +75,24 @@ fn whoever_is_killed_the_others_keep_what_they_have_and_nobody_waits_for_the_dea
     println!("NAVLOCK_TEST_SEED={seed} NAVLOCK_TEST_KILLS={kills} {NAVLOCK}");
     let sandbox = Sandbox::new();
     let began = Instant::now();
-    let mut population = Population::new(&sandbox, seed);
-    while population.killed.values().sum::<usize>() < kills {
-        population.renew();
+    let mut processes = Processes::new(&sandbox, seed);
+    while processes.killed.values().sum::<usize>() < kills {
+        processes.replace_ended();
         check_violations(&sandbox);
         // Not all are killed as often as they can be, or nobody would ever get anything done.
-        let victim = VICTIMS[population.dice.below(VICTIMS.len())];
-        if population.kill(victim).is_some() {
-            let until = Instant::now() + Duration::from_millis(population.dice.next() % 200);
+        let victim = VICTIMS[processes.dice.below(VICTIMS.len())];
+        if processes.kill(victim).is_some() {
+            let until = Instant::now() + Duration::from_millis(processes.dice.next() % 200);
             while Instant::now() < until {
-                population.renew();
-                population.dice.pass(10);
+                processes.replace_ended();
+                processes.dice.pass(10);
             }
         }
     }
-    println!("{:?} in {:?}", population.killed, began.elapsed());
+    println!("{:?} in {:?}", processes.killed, began.elapsed());
 
     // Everybody who was left alive gets what it waits for, and ends.
-    population.end();
+    processes.end();
     for name in NAMES {
         let witness = File::open(sandbox.path(&format!("{name}.witness"))).unwrap();
         eventually("the orphans end", || {
@@ -112,10 +112,10 @@ fn whoever_is_killed_the_others_keep_what_they_have_and_nobody_waits_for_the_dea
     check_violations(&sandbox);
     let logs = NAMES.map(|name| fs::read_to_string(sandbox.path(&format!("{name}.log"))).unwrap());
     let holders = logs.iter().map(|log| check_tokens(log)).sum::<usize>();
-    println!("{holders} holders, {} processes", population.born);
+    println!("{holders} holders, {} processes", processes.started);
     assert!(holders > kills, "{holders} holders only");
     for victim in VICTIMS {
-        assert!(population.killed.contains_key(&victim), "{victim:?} was never killed");
+        assert!(processes.killed.contains_key(&victim), "{victim:?} was never killed");
     }
 }
 

@@ -1,4 +1,4 @@
-//! Who lives, and who is killed.
+//! The processes that run, and those of them that are killed.
 
 use std::{
     collections::BTreeMap,
@@ -22,19 +22,19 @@ const CLIENTS: u64 = 8;
 const COMMANDS: u64 = 8;
 
 /// A process that may be killed.
-struct Mortal {
+struct Process {
     child: Child,
     /// Whether it is a `navlock run`.
     wraps: bool,
     state: PathBuf,
-    /// What it has to say, such as why it has failed.
+    /// The file of its error stream, which says why it failed.
     stderr: PathBuf,
-    born: Instant,
+    started: Instant,
     /// Its command was killed.
-    bereft: bool,
+    command_was_killed: bool,
 }
 
-impl Mortal {
+impl Process {
     fn state(&self) -> String {
         fs::read_to_string(&self.state).unwrap_or_default()
     }
@@ -42,16 +42,16 @@ impl Mortal {
     /// Fails with what it had to say, unless it has ended by itself and well.
     fn check_end(&self, status: ExitStatus) {
         assert!(
-            status.success() || self.bereft && status.code() == Some(128 + 9),
+            status.success() || self.command_was_killed && status.code() == Some(128 + 9),
             "{status}, after {:?}: {}",
-            self.born.elapsed(),
+            self.started.elapsed(),
             fs::read_to_string(&self.stderr).unwrap()
         );
     }
 
     /// Whether it is a `navlock run` whose command is at work.
-    fn commands(&self) -> bool {
-        self.wraps && !self.bereft && holds(&self.state())
+    fn runs_command(&self) -> bool {
+        self.wraps && !self.command_was_killed && holds(&self.state())
     }
 
     fn kill(&mut self, sandbox: &Sandbox) {
@@ -62,7 +62,7 @@ impl Mortal {
     }
 }
 
-/// Who is to be killed.
+/// What is to be killed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Victim {
     /// The broker.
@@ -73,8 +73,8 @@ pub(super) enum Victim {
     Holder,
     /// One that waits, or a `navlock run` that does.
     Waiter,
-    /// Anybody who has just been started.
-    Newborn,
+    /// A process that has just been started.
+    JustStarted,
     /// A `navlock run` whose command goes on.
     Wrapper,
     /// A command whose `navlock run` goes on.
@@ -91,7 +91,7 @@ pub(super) const VICTIMS: [Victim; 10] = [
     Victim::Brokers,
     Victim::Holder,
     Victim::Waiter,
-    Victim::Newborn,
+    Victim::JustStarted,
     Victim::Wrapper,
     Victim::Command,
     Victim::WrapperAndCommand,
@@ -99,34 +99,34 @@ pub(super) const VICTIMS: [Victim; 10] = [
     Victim::Orphan,
 ];
 
-pub(super) struct Population<'a> {
+pub(super) struct Processes<'a> {
     sandbox: &'a Sandbox,
     pub(super) dice: Dice,
-    living: Vec<Mortal>,
-    pub(super) born: u64,
+    running: Vec<Process>,
+    pub(super) started: u64,
     pub(super) killed: BTreeMap<Victim, usize>,
 }
 
-impl<'a> Population<'a> {
+impl<'a> Processes<'a> {
     pub(super) fn new(sandbox: &'a Sandbox, seed: u64) -> Self {
-        let mut population = Self {
+        let mut processes = Self {
             sandbox,
             dice: Dice(seed),
-            living: Vec::new(),
-            born: 0,
+            running: Vec::new(),
+            started: 0,
             killed: BTreeMap::new(),
         };
         for kind in 0..CLIENTS + COMMANDS {
-            let mortal = population.give_birth(kind < COMMANDS);
-            population.living.push(mortal);
+            let process = processes.start(kind < COMMANDS);
+            processes.running.push(process);
         }
-        population
+        processes
     }
 
-    fn give_birth(&mut self, wraps: bool) -> Mortal {
-        let file = format!("state.{}", self.born);
-        let stderr = self.sandbox.path(&format!("stderr.{}", self.born));
-        self.born += 1;
+    fn start(&mut self, wraps: bool) -> Process {
+        let file = format!("state.{}", self.started);
+        let stderr = self.sandbox.path(&format!("stderr.{}", self.started));
+        self.started += 1;
         let state = self.sandbox.path(&file);
         let mut command = if wraps {
             let name = NAMES[self.dice.below(NAMES.len())];
@@ -142,35 +142,35 @@ impl<'a> Population<'a> {
         };
         command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(File::create(&stderr).unwrap());
         let child = command.spawn().unwrap();
-        Mortal { child, wraps, state, stderr, born: Instant::now(), bereft: false }
+        Process { child, wraps, state, stderr, started: Instant::now(), command_was_killed: false }
     }
 
-    /// Replaces those who have ended, which must have been by themselves.
-    pub(super) fn renew(&mut self) {
-        for index in 0..self.living.len() {
-            if let Some(status) = self.living[index].child.try_wait().unwrap() {
-                self.living[index].check_end(status);
+    /// Starts a process in the place of each that has ended, and checks that each ended by itself.
+    pub(super) fn replace_ended(&mut self) {
+        for index in 0..self.running.len() {
+            if let Some(status) = self.running[index].child.try_wait().unwrap() {
+                self.running[index].check_end(status);
                 self.replace(index);
             }
-            let mortal = &self.living[index];
-            let age = mortal.born.elapsed();
-            assert!(!mortal.wraps || age < 2 * PATIENCE, "a command waits for {age:?}");
+            let process = &self.running[index];
+            let age = process.started.elapsed();
+            assert!(!process.wraps || age < 2 * PATIENCE, "a command waits for {age:?}");
         }
     }
 
     fn replace(&mut self, index: usize) {
-        let wraps = self.living[index].wraps;
-        self.living[index] = self.give_birth(wraps);
+        let wraps = self.running[index].wraps;
+        self.running[index] = self.start(wraps);
     }
 
-    /// Any of those of whom this is true.
-    fn choose(&mut self, is: impl Fn(&Mortal) -> bool) -> Option<usize> {
+    /// Any process for which `is` holds.
+    fn choose(&mut self, is: impl Fn(&Process) -> bool) -> Option<usize> {
         let suitable: Vec<_> =
-            (0..self.living.len()).filter(|&index| is(&self.living[index])).collect();
+            (0..self.running.len()).filter(|&index| is(&self.running[index])).collect();
         (!suitable.is_empty()).then(|| suitable[self.dice.below(suitable.len())])
     }
 
-    /// Kills somebody, if there is anybody of this kind.
+    /// Kills a process of this kind, if there is one.
     pub(super) fn kill(&mut self, victim: Victim) -> Option<()> {
         let killed = match victim {
             Victim::Broker => {
@@ -185,38 +185,38 @@ impl<'a> Population<'a> {
                 1 + usize::from(self.kill_broker().is_some())
             }
             Victim::Holder => {
-                self.kill_process(|mortal| !mortal.wraps && holds(&mortal.state()))?
+                self.kill_process(|process| !process.wraps && holds(&process.state()))?
             }
-            Victim::Waiter => self.kill_process(|mortal| !holds(&mortal.state()))?,
-            Victim::Newborn => {
-                self.kill_process(|mortal| mortal.born.elapsed() < Duration::from_millis(25))?
+            Victim::Waiter => self.kill_process(|process| !holds(&process.state()))?,
+            Victim::JustStarted => {
+                self.kill_process(|process| process.started.elapsed() < Duration::from_millis(25))?
             }
-            Victim::Wrapper => self.kill_process(Mortal::commands)?,
+            Victim::Wrapper => self.kill_process(Process::runs_command)?,
             Victim::Command => {
-                let index = self.choose(Mortal::commands)?;
-                let mortal = &mut self.living[index];
-                mortal.bereft = true;
-                kill_command(&mortal.state(), self.sandbox)?;
+                let index = self.choose(Process::runs_command)?;
+                let process = &mut self.running[index];
+                process.command_was_killed = true;
+                kill_command(&process.state(), self.sandbox)?;
                 1
             }
             Victim::WrapperAndCommand | Victim::CommandAndWrapper => {
-                let index = self.choose(Mortal::commands)?;
-                let mortal = &mut self.living[index];
+                let index = self.choose(Process::runs_command)?;
+                let process = &mut self.running[index];
                 if victim == Victim::CommandAndWrapper {
-                    kill_command(&mortal.state(), self.sandbox);
-                    mortal.kill(self.sandbox);
+                    kill_command(&process.state(), self.sandbox);
+                    process.kill(self.sandbox);
                 } else {
-                    mortal.kill(self.sandbox);
-                    kill_command(&mortal.state(), self.sandbox);
+                    process.kill(self.sandbox);
+                    kill_command(&process.state(), self.sandbox);
                 }
                 self.replace(index);
                 2
             }
             Victim::Orphan => {
-                let index = self.choose(Mortal::commands)?;
-                let mortal = &mut self.living[index];
-                mortal.kill(self.sandbox);
-                let state = mortal.state.clone();
+                let index = self.choose(Process::runs_command)?;
+                let process = &mut self.running[index];
+                process.kill(self.sandbox);
+                let state = process.state.clone();
                 self.replace(index);
                 let broker = self.dice.chance(2) && self.kill_broker().is_some();
                 self.dice.pass(40);
@@ -236,31 +236,31 @@ impl<'a> Population<'a> {
         Some(broker)
     }
 
-    fn kill_process(&mut self, is: impl Fn(&Mortal) -> bool) -> Option<usize> {
+    fn kill_process(&mut self, is: impl Fn(&Process) -> bool) -> Option<usize> {
         let index = self.choose(is)?;
-        let mortal = &mut self.living[index];
-        mortal.kill(self.sandbox);
+        let process = &mut self.running[index];
+        process.kill(self.sandbox);
         self.replace(index);
         Some(1)
     }
 
-    /// Waits for the end of all who live, which is not far.
+    /// Tells all processes to stop, and waits for their ends.
     pub(super) fn end(&mut self) {
         File::create(self.sandbox.path(STOP)).unwrap();
-        for mortal in &mut self.living {
-            let status = wait(&mut mortal.child);
-            mortal.check_end(status);
+        for process in &mut self.running {
+            let status = wait(&mut process.child);
+            process.check_end(status);
         }
     }
 }
 
-impl Drop for Population<'_> {
+impl Drop for Processes<'_> {
     fn drop(&mut self) {
         // Also when the test has failed.
         let _ = File::create(self.sandbox.path(STOP));
-        for mortal in &mut self.living {
-            let _ = mortal.child.kill();
-            let _ = mortal.child.wait();
+        for process in &mut self.running {
+            let _ = process.child.kill();
+            let _ = process.child.wait();
         }
     }
 }

@@ -24,7 +24,7 @@ const MANY: u64 = 20_000;
 /// The role of a command that has a file locked, and so many others open that it takes a while to
 /// close them. Its hold on navlock's lock is the first to go.
 #[allow(unsafe_code, reason = "no value owns the descriptor that was inherited")]
-pub(crate) fn hoarder(words: &[&str]) {
+pub(crate) fn hold(words: &[&str]) {
     let witness = File::create(words[0]).unwrap();
     flock(&witness, FlockOperation::NonBlockingLockExclusive).unwrap();
     let maximum = getrlimit(Resource::Nofile).maximum;
@@ -56,18 +56,19 @@ fn a_command_whose_wrapper_was_killed_has_ended_when_the_next_begins() {
     let mut command = sandbox.navlock(&["run", "db"]);
     command.arg(env::current_exe().unwrap()).args(worker::PLAY);
     let words = format!("{} {}", witness.display(), ready.display());
-    worker::cast(&mut command, "hoarder::hoarder", &words);
+    worker::cast(&mut command, "slow_exit::hold", &words);
     let mut wrapper = command.spawn().unwrap();
-    let mut hoarder = String::new();
+    let mut command_pid = String::new();
     eventually("it has all its files", || {
-        hoarder = fs::read_to_string(&ready).unwrap_or_default();
-        hoarder.ends_with('\n')
+        command_pid = fs::read_to_string(&ready).unwrap_or_default();
+        command_pid.ends_with('\n')
     });
     wrapper.kill().unwrap();
     wrapper.wait().unwrap();
     let next = sandbox.start(&["run", "-w", "20", "db", "flock", "-n", "witness", "true"]);
     eventually("it waits", || sandbox.query().len() == 2);
-    kill_process(Pid::from_raw(hoarder.trim().parse().unwrap()).unwrap(), Signal::KILL).unwrap();
+    kill_process(Pid::from_raw(command_pid.trim().parse().unwrap()).unwrap(), Signal::KILL)
+        .unwrap();
     let next = finish(next);
     assert!(next.status.success(), "{next:?}");
 }
