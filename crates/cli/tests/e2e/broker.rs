@@ -344,10 +344,10 @@ fn fencing_tokens_grow_although_the_place_was_emptied_and_the_clock_turned_back(
         command.args(["--exclude-monotonic", "-f", clock, NAVLOCK, "daemon", "run"]);
         let mut broker = command.stdout(Stdio::null()).spawn().ok()?;
         eventually("it is there", || sandbox.code(&["daemon", "status"]) == 0);
-        let fence = sandbox.written(&["run", "db", "sh", "-c", "echo $NAVLOCK_FENCE"]);
+        let fence = sandbox.fence("db");
         sandbox.written(&["daemon", "stop"]);
         assert!(wait(&mut broker).success());
-        Some(fence.trim().parse().unwrap())
+        Some(fence)
     };
     let Some(before) = fence("+400d") else {
         println!("skipped: there is no faketime");

@@ -10,12 +10,12 @@ use rustix::process::Pid;
 use crate::sandbox::{Lines, Sandbox, eventually, finish, write};
 
 /// A command under locks that begins once it is told to.
-pub(crate) struct Party(Child);
+pub(crate) struct Participant(Child);
 
 /// Says that it has its locks, and goes on once there is a line to be read.
 const BEGIN: &str = "echo held; read line; ";
 
-impl Party {
+impl Participant {
     /// One that has its locks when this returns.
     pub(crate) fn new(sandbox: &Sandbox, arguments: &[&str], script: &str) -> Self {
         let mut command = sandbox.navlock(&["run"]);
@@ -67,10 +67,6 @@ impl Party {
 }
 
 impl Sandbox {
-    pub(crate) fn pending(&self) -> usize {
-        self.query().iter().filter(|line| line.starts_with("pending")).count()
-    }
-
     /// Waits until a deadlock has been told that has nothing to do with what there is besides, but came
     /// after it.
     fn see_another_deadlock(&self) {
@@ -87,11 +83,11 @@ pub(crate) const DEADLOCK: &str =
 #[test]
 fn two_commands_that_wait_for_each_other_are_told_and_the_last_one_ends_if_it_is_to() {
     let sandbox = Sandbox::new();
-    let mut first = Party::new(&sandbox, &["a"], "$NAVLOCK run --why first b true");
+    let mut first = Participant::new(&sandbox, &["a"], "$NAVLOCK run --why first b true");
     // It keeps its lock until the other one has said it as well.
     sandbox.pipe("gate");
     let last = "$NAVLOCK run --deadlock-exit-code 7 a true; code=$?; read line <gate; exit $code";
-    let mut last = Party::new(&sandbox, &["--why", "to see", "b"], last);
+    let mut last = Participant::new(&sandbox, &["--why", "to see", "b"], last);
     first.go_and_wait(&sandbox);
     last.go();
     let told = first.says(&format!("navlock: {DEADLOCK}\n"));
@@ -118,12 +114,12 @@ fn two_commands_that_wait_for_each_other_are_told_and_the_last_one_ends_if_it_is
 #[test]
 fn three_commands_in_a_circle_are_told_unless_they_are_to_be_quiet() {
     let sandbox = Sandbox::new();
-    let mut quiet = Party::new(&sandbox, &["a"], "$NAVLOCK run -q b true");
+    let mut quiet = Participant::new(&sandbox, &["a"], "$NAVLOCK run -q b true");
     // Which has several names, and those before the one that it waits for.
-    let mut several = Party::new(&sandbox, &["b"], "$NAVLOCK run -l aa -l c true");
+    let mut several = Participant::new(&sandbox, &["b"], "$NAVLOCK run -l aa -l c true");
     sandbox.pipe("gate");
     let last = "$NAVLOCK run d $NAVLOCK run --deadlock-exit-code 7 a true; code=$?; read line <gate; exit $code";
-    let mut last = Party::new(&sandbox, &["c"], last);
+    let mut last = Participant::new(&sandbox, &["c"], last);
     quiet.go_and_wait(&sandbox);
     several.go_and_wait(&sandbox);
     last.go();
@@ -142,7 +138,7 @@ fn three_commands_in_a_circle_are_told_unless_they_are_to_be_quiet() {
 fn a_shared_lock_behind_somebody_who_wants_it_alone_is_a_deadlock() {
     let sandbox = Sandbox::new();
     let again = "$NAVLOCK run -s --deadlock-exit-code 7 a true";
-    let mut reader = Party::new(&sandbox, &["-s", "a"], again);
+    let mut reader = Participant::new(&sandbox, &["-s", "a"], again);
     let writer = sandbox.start(&["run", "a", "true"]);
     eventually("it waits", || sandbox.pending() > 0);
     reader.go();
@@ -155,9 +151,9 @@ fn a_shared_lock_behind_somebody_who_wants_it_alone_is_a_deadlock() {
 #[test]
 fn a_broker_that_takes_over_knows_who_waits_for_whom() {
     let sandbox = Sandbox::new();
-    let mut first = Party::new(&sandbox, &["a"], "$NAVLOCK run b true");
+    let mut first = Participant::new(&sandbox, &["a"], "$NAVLOCK run b true");
     let last = "$NAVLOCK run --deadlock-exit-code 7 a true";
-    let mut last = Party::new(&sandbox, &["b"], last);
+    let mut last = Participant::new(&sandbox, &["b"], last);
     first.go_and_wait(&sandbox);
     sandbox.replace_broker();
     last.go();
@@ -169,17 +165,18 @@ fn a_broker_that_takes_over_knows_who_waits_for_whom() {
 fn what_ends_by_itself_and_what_nobody_has_said_is_no_deadlock() {
     let sandbox = Sandbox::new();
     // One of them gives up by itself.
-    let mut gives_up = Party::new(&sandbox, &["a"], "$NAVLOCK run -w 60 b true");
-    let mut waits = Party::new(&sandbox, &["b"], "$NAVLOCK run a true");
+    let mut gives_up = Participant::new(&sandbox, &["a"], "$NAVLOCK run -w 60 b true");
+    let mut waits = Participant::new(&sandbox, &["b"], "$NAVLOCK run a true");
     // Nobody waits for this one.
     let background = "env -u NAVLOCK_INSIDE $NAVLOCK run d true";
-    let mut background = Party::new(&sandbox, &["c"], background);
-    let mut waits_too = Party::new(&sandbox, &["d"], "$NAVLOCK run c true");
+    let mut background = Participant::new(&sandbox, &["c"], background);
+    let mut waits_too = Participant::new(&sandbox, &["d"], "$NAVLOCK run c true");
     // Long, but in no circle; and who does not wait at all.
-    let mut chain = Party::new(&sandbox, &["e"], "$NAVLOCK run -n b true; $NAVLOCK run a true");
+    let mut chain =
+        Participant::new(&sandbox, &["e"], "$NAVLOCK run -n b true; $NAVLOCK run a true");
     let end = sandbox.start(&["run", "e", "true"]);
-    for party in [&mut gives_up, &mut waits, &mut background, &mut waits_too, &mut chain] {
-        party.go_and_wait(&sandbox);
+    for participant in [&mut gives_up, &mut waits, &mut background, &mut waits_too, &mut chain] {
+        participant.go_and_wait(&sandbox);
     }
     sandbox.see_another_deadlock();
     // Which breaks these circles.
@@ -187,8 +184,8 @@ fn what_ends_by_itself_and_what_nobody_has_said_is_no_deadlock() {
     assert_eq!(sandbox.code(&["run", "-q", "--steal", "d", "true"]), 0);
     let (code, said) = gives_up.end();
     assert_eq!((code, said.contains("deadlock")), (Some(0), false), "{said}");
-    for party in [waits, background, waits_too, chain] {
-        let (_, said) = party.end();
+    for participant in [waits, background, waits_too, chain] {
+        let (_, said) = participant.end();
         assert!(!said.contains("deadlock"), "{said}");
     }
     assert!(finish(end).status.success());

@@ -180,12 +180,6 @@ impl Drop for Stopped {
     }
 }
 
-/// The fencing token of somebody else who comes now.
-fn fence(sandbox: &Sandbox, name: &str) -> u64 {
-    let said = sandbox.written(&["run", "-w", "20", name, "sh", "-c", "echo $NAVLOCK_FENCE"]);
-    said.trim().parse().unwrap()
-}
-
 #[test]
 fn an_owned_name_is_taken_though_the_broker_is_stopped() {
     let sandbox = Sandbox::new();
@@ -194,7 +188,7 @@ fn an_owned_name_is_taken_though_the_broker_is_stopped() {
     let stopped = Stopped::broker(&sandbox);
     let last = owner.token("turns db exclusive 1000");
     drop(stopped);
-    assert!(fence(&sandbox, "db") > last);
+    assert!(sandbox.fence("db") > last);
 }
 
 #[test]
@@ -205,7 +199,7 @@ fn an_owner_that_is_stopped_and_holds_nothing_keeps_nobody_waiting() {
     let last = owner.token("turns db exclusive 10");
     owner.worker.stop();
     assert_eq!(sandbox.code(&["run", "-n", "db", "true"]), 0);
-    let next = fence(&sandbox, "db");
+    let next = sandbox.fence("db");
     assert!(next > last);
     owner.worker.signal(Signal::CONT);
     assert!(owner.token("lock db exclusive") > next);
@@ -248,7 +242,7 @@ fn an_owner_that_is_killed_leaves_nothing_be_it_holding_or_not() {
         }
         owner.worker.signal(Signal::KILL);
         owner.worker.ended();
-        assert!(fence(&sandbox, "db") > last);
+        assert!(sandbox.fence("db") > last);
     }
     assert!(sandbox.query().is_empty());
 }
@@ -286,12 +280,12 @@ fn what_is_owned_when_the_broker_is_killed_is_free_and_what_is_held_is_held() {
         assert_eq!(sandbox.answered(&["run", "-n", "held", "true"]), 1);
         assert_eq!(sandbox.query(), ["held held exclusive"]);
         assert_eq!(owner.tell("lost"), "lost false");
-        let next = fence(&sandbox, "idle");
+        let next = sandbox.fence("idle");
         assert!(next > idle);
         idle = next;
     }
     owner.tell("release");
-    assert!(fence(&sandbox, "held") > held);
+    assert!(sandbox.fence("held") > held);
     assert!(owner.token("turns idle exclusive 10") > idle);
 }
 
@@ -341,6 +335,6 @@ fn readers_in_two_processes_own_a_name_side_by_side_until_a_writer_comes() {
     for reader in &mut readers {
         reader.tell("release");
     }
-    assert!(fence(&sandbox, "db") > last);
+    assert!(sandbox.fence("db") > last);
     assert!(readers[0].token("lock db shared") > last);
 }

@@ -11,7 +11,7 @@ use navlock::{BrokerReach, ConnectOptions, LockManager, Place, UserAgent, blocki
 
 use crate::{
     sandbox::{Holder, NAVLOCK, Sandbox, eventually},
-    system::{ECHO_FENCE, absolute},
+    system::absolute,
     worker::PATIENCE,
 };
 
@@ -25,12 +25,6 @@ impl Sandbox {
         let options = ConnectOptions::default().place(Place::at(self.socket())).program(program);
         let reach = block_on(BrokerReach::connect(options)).unwrap();
         UserAgent::with_reach(reach).lock_manager("default")
-    }
-
-    /// The fencing token of a holder that comes now.
-    fn fence(&self) -> u64 {
-        let output = self.output(&["run", "fence", "-c", ECHO_FENCE]);
-        String::from_utf8(output.stdout).unwrap().trim().parse().unwrap()
     }
 }
 
@@ -116,7 +110,7 @@ fn fencing_tokens_grow_over_restarts() {
     let keep = sandbox.hold(&["other"]);
     let mut last = 0;
     for _ in 0..5 {
-        let fence = sandbox.fence();
+        let fence = sandbox.fence("fence");
         assert!(fence > last, "{fence} after {last}");
         last = fence;
         sandbox.kill_broker();

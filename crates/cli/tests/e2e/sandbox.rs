@@ -1,27 +1,27 @@
 //! A place of its own for each test.
 
+mod deadline;
+mod holder;
+
 use std::{
     fs::{self, File},
-    io::{Read, Write},
+    io::Write,
     path::{Path, PathBuf},
-    process::{Child, ChildStdin, ChildStdout, Command, ExitStatus, Output, Stdio},
+    process::{Child, Command, Output, Stdio},
     thread,
-    time::{Duration, Instant},
 };
 
 use navlock::{Look, LookOptions, Place};
-use navlock_platform::{
-    file_lock,
-    wait::{self, Interest, Source},
-};
+use navlock_platform::file_lock;
 
-#[cfg(unix)]
-use crate::system::{stop, threads_are};
-use crate::{
-    system::{
-        HELD, NOTHING, Pid, Signal, absolute, add_programs, heed_signals, kill_process, said_by,
-    },
-    worker::PATIENCE,
+#[cfg(all(unix, feature = "etcd"))]
+pub(crate) use self::holder::kill_at_once;
+pub(crate) use self::{
+    deadline::{Lines, eventually, finish, wait},
+    holder::Holder,
+};
+use crate::system::{
+    ECHO_FENCE, HELD, NOTHING, Pid, Signal, absolute, add_programs, heed_signals, kill_process,
 };
 
 /// A directory with a broker's socket in it. The broker ends with this.
@@ -111,8 +111,8 @@ impl Sandbox {
         self.output(arguments).status.code().unwrap()
     }
 
-    /// The same of a command that does not wait, once it has had an answer: on a busy machine a broker may take longer
-    /// to start than it has for that.
+    /// The code of a command that does not wait for its lock, once a broker has answered it: on a busy machine
+    /// the command gives up on a broker that is slow to start.
     pub(crate) fn answered(&self, arguments: &[&str]) -> i32 {
         let mut code = 69;
         eventually("it has an answer", || {
@@ -164,19 +164,18 @@ impl Sandbox {
         });
     }
 
-    /// Somebody who will be a holder.
+    /// A `navlock run` that may still have to wait for its lock.
     pub(crate) fn wait_for(&self, arguments: &[&str]) -> Holder {
         let mut command = self.navlock(&["run"]);
         command.args(arguments).args(HELD);
         Holder::start(command)
     }
 
-    /// Somebody who waits in a queue when this returns.
+    /// A `navlock run` that waits in a queue when this returns.
     pub(crate) fn queue(&self, arguments: &[&str]) -> Holder {
-        let pending = || self.query().iter().filter(|line| line.starts_with("pending")).count();
-        let before = pending();
+        let before = self.pending();
         let waiter = self.wait_for(arguments);
-        eventually("it waits", || pending() > before);
+        eventually("it waits", || self.pending() > before);
         waiter
     }
 
@@ -191,13 +190,18 @@ impl Sandbox {
         holder
     }
 
-    /// Somebody who will ask once this named pipe has a writer.
+    /// A `navlock run` that is started once this named pipe has a writer.
     #[cfg(unix)]
     pub(crate) fn wait_behind(&self, gate: &Path, arguments: &[&str]) -> Holder {
         let mut command = self.program("sh");
         command.args(["-c", ": <\"$0\"; exec \"$NAVLOCK\" run \"$@\""]).arg(gate);
         command.args(arguments).args(HELD);
         Holder::start(command)
+    }
+
+    /// The fencing token of a holder that comes now, once the lock of this name is free.
+    pub(crate) fn fence(&self, name: &str) -> u64 {
+        self.written(&["run", "-w", "20", name, "-c", ECHO_FENCE]).trim().parse().unwrap()
     }
 
     /// The lines of `navlock query`, each as state and name and mode.
@@ -207,6 +211,11 @@ impl Sandbox {
         let lines = String::from_utf8(output.stdout).unwrap();
         let row = |line: &str| line.split_whitespace().take(3).collect::<Vec<_>>().join(" ");
         lines.lines().skip(1).map(row).collect()
+    }
+
+    /// How many requests wait.
+    pub(crate) fn pending(&self) -> usize {
+        self.query().iter().filter(|line| line.starts_with("pending")).count()
     }
 
     /// Removes the directory of clients with all that is in it, as `rm -r` does.
@@ -221,7 +230,7 @@ impl Sandbox {
         });
     }
 
-    /// Has nobody find the directory any more.
+    /// Moves the directory away, so that nobody finds it any more.
     #[cfg(unix)]
     pub(crate) fn hide(&self) {
         fs::rename(self.path(""), self.hidden()).unwrap();
@@ -271,203 +280,6 @@ impl Drop for Sandbox {
 }
 
 pub(crate) const NAVLOCK: &str = env!("CARGO_BIN_EXE_navlock");
-
-/// A `navlock run` whose command holds the lock until it is told to end.
-pub(crate) struct Holder {
-    wrapper: Child,
-    /// The command ends when this does. Not left in `wrapper`, which lets go of it in `wait`.
-    hold: Option<ChildStdin>,
-    says: Lines<ChildStdout>,
-    command: Option<Pid>,
-}
-
-impl Holder {
-    pub(crate) fn start(mut command: Command) -> Self {
-        let mut wrapper = command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
-        let says = Lines::of(wrapper.stdout.take().unwrap());
-        let hold = wrapper.stdin.take();
-        Self { wrapper, hold, says, command: None }
-    }
-
-    /// Waits until the command runs.
-    pub(crate) fn begun(&mut self) {
-        self.command = said_by(&self.line());
-    }
-
-    pub(crate) fn kill_wrapper(&mut self) {
-        self.wrapper.kill().unwrap();
-        self.wrapper.wait().unwrap();
-    }
-
-    pub(crate) fn kill_command(&self) {
-        kill_process(self.command.unwrap(), Signal::KILL).unwrap();
-    }
-
-    pub(crate) fn signal(&self, signal: Signal) {
-        kill_process(Pid::from_child(&self.wrapper), signal).unwrap();
-    }
-
-    pub(crate) fn wrapper(&self) -> Pid {
-        Pid::from_child(&self.wrapper)
-    }
-
-    /// Whether the wrapper has ended by now.
-    pub(crate) fn has_ended(&mut self) -> bool {
-        self.wrapper.try_wait().unwrap().is_some()
-    }
-
-    /// The command's process.
-    pub(crate) fn command(&self) -> Pid {
-        self.command.unwrap()
-    }
-
-    /// The same, if it has begun.
-    #[cfg_attr(not(feature = "etcd"), expect(dead_code, reason = "they are all of etcd"))]
-    pub(crate) fn command_if_any(&self) -> Option<Pid> {
-        self.command
-    }
-
-    /// Whether no process stands between us and the command.
-    pub(crate) fn is_its_own_command(&self) -> bool {
-        self.command == Some(Pid::from_child(&self.wrapper))
-    }
-
-    /// The next line that the command writes.
-    pub(crate) fn line(&mut self) -> String {
-        self.says.next().unwrap_or_default().trim_end().to_owned()
-    }
-
-    /// Stops the wrapper, and waits until all of it has stopped.
-    #[cfg(unix)]
-    pub(crate) fn stop(&self) {
-        stop(self.wrapper());
-    }
-
-    /// Waits until the wrapper has nothing left to do: who sleeps whenever it is looked at is not
-    /// waiting for a CPU.
-    #[cfg(unix)]
-    pub(crate) fn rests(&self) {
-        let mut looks = 0;
-        eventually("the wrapper rests", || {
-            looks = if threads_are(self.wrapper(), 'S') { looks + 1 } else { 0 };
-            looks > 40
-        });
-    }
-
-    /// Writes a line to the command.
-    #[cfg(target_os = "linux")]
-    pub(crate) fn tell(&mut self, line: &str) {
-        self.hold.as_mut().unwrap().write_all(format!("{line}\n").as_bytes()).unwrap();
-    }
-
-    /// Has the command end by itself.
-    pub(crate) fn let_go(&mut self) {
-        drop(self.hold.take());
-    }
-
-    /// Waits for the end of the wrapper.
-    pub(crate) fn ended(&mut self) -> ExitStatus {
-        wait(&mut self.wrapper)
-    }
-
-    /// Has the command end, and waits for it.
-    pub(crate) fn release(mut self) {
-        self.let_go();
-        assert!(self.ended().success());
-    }
-}
-
-impl Drop for Holder {
-    fn drop(&mut self) {
-        self.let_go();
-        let _ = self.wrapper.kill();
-        let _ = self.wrapper.wait();
-    }
-}
-
-/// The lines that a process writes, each of which has to come in good time.
-pub(crate) struct Lines<R> {
-    from: R,
-    heard: Vec<u8>,
-}
-
-impl<R: Read + Source> Lines<R> {
-    pub(crate) fn of(from: R) -> Self {
-        Self { from, heard: Vec::new() }
-    }
-}
-
-impl<R: Read + Source> Iterator for Lines<R> {
-    type Item = String;
-
-    /// The next line, without its end; `None` if nobody writes any more.
-    fn next(&mut self) -> Option<String> {
-        let deadline = Instant::now() + PATIENCE;
-        loop {
-            if let Some(end) = self.heard.iter().position(|&byte| byte == b'\n') {
-                let line: Vec<_> = self.heard.drain(..=end).collect();
-                return Some(String::from_utf8(line[..end].to_vec()).unwrap());
-            }
-            let left = deadline.saturating_duration_since(Instant::now());
-            let [ready] = wait::wait([(self.from.source(), Interest::READ)], Some(left)).unwrap();
-            assert!(ready.any(), "no line in {PATIENCE:?}; the last one: {:?}", self.heard);
-            let mut bytes = [0; 4096];
-            let length = self.from.read(&mut bytes).unwrap();
-            self.heard.extend_from_slice(&bytes[..length]);
-            if length == 0 {
-                let rest = std::mem::take(&mut self.heard);
-                return (!rest.is_empty()).then(|| String::from_utf8(rest).unwrap());
-            }
-        }
-    }
-}
-
-/// Kills all of these at one moment, as far as they can tell: none has time to see the end of another
-/// one, and to do anything about it.
-#[cfg_attr(not(feature = "etcd"), expect(dead_code, reason = "they are all of etcd"))]
-#[cfg(unix)]
-pub(crate) fn kill_at_once(all: &[Pid]) {
-    for process in all {
-        stop(*process);
-    }
-    for process in all {
-        kill_process(*process, Signal::KILL).unwrap();
-    }
-}
-
-/// Waits until something is true, which nobody announces.
-pub(crate) fn eventually(what: &str, mut is: impl FnMut() -> bool) {
-    let deadline = Instant::now() + PATIENCE;
-    while !is() {
-        assert!(Instant::now() < deadline, "not in {PATIENCE:?}: {what}");
-        thread::park_timeout(Duration::from_millis(5));
-    }
-}
-
-/// Waits for the end of a process, which it must come to.
-pub(crate) fn wait(child: &mut Child) -> ExitStatus {
-    let mut status = None;
-    eventually("the process ends", || {
-        status = child.try_wait().unwrap();
-        status.is_some()
-    });
-    status.unwrap()
-}
-
-/// Waits for its end, and for what it had to say, which must be short.
-pub(crate) fn finish(mut child: Child) -> Output {
-    let status = wait(&mut child);
-    let read = |from: Option<&mut dyn Read>| {
-        let mut bytes = Vec::new();
-        if let Some(from) = from {
-            from.read_to_end(&mut bytes).unwrap();
-        }
-        bytes
-    };
-    let stdout = read(child.stdout.as_mut().map(|from| from as _));
-    let stderr = read(child.stderr.as_mut().map(|from| from as _));
-    Output { status, stdout, stderr }
-}
 
 pub(crate) fn write(path: &Path, text: &str) {
     File::create(path).unwrap().write_all(text.as_bytes()).unwrap();

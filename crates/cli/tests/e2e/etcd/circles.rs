@@ -11,7 +11,7 @@ use serde_json::Value;
 
 use super::{machines, machines_with};
 use crate::{
-    deadlock::{DEADLOCK, Party},
+    deadlock::{DEADLOCK, Participant},
     sandbox::{Lines, Sandbox, eventually},
     system::stop,
 };
@@ -30,13 +30,13 @@ fn somebody_waits(machine: &Sandbox, bucket: &str) -> bool {
 #[test]
 fn a_circle_of_two_machines_is_told_on_both_and_nowhere_once_it_is_broken() {
     let [ours, theirs] = machines();
-    let mut first = Party::new(&ours, &["--why", "first", "a"], "$NAVLOCK run b true");
-    let mut second = Party::new(&theirs, &["--why", "second", "b"], "$NAVLOCK run a true");
+    let mut first = Participant::new(&ours, &["--why", "first", "a"], "$NAVLOCK run b true");
+    let mut second = Participant::new(&theirs, &["--why", "second", "b"], "$NAVLOCK run a true");
     first.go_and_wait(&ours);
     // A long wait is none.
     assert!(trees(&ours).iter().all(|tree| tree["deadlock"].is_null()));
     second.go();
-    let told = [&mut first, &mut second].map(|party| party.says("waits for \"a\""));
+    let told = [&mut first, &mut second].map(|participant| participant.says("waits for \"a\""));
     for said in &told {
         assert!(said.contains(DEADLOCK), "{said}");
         let holds = |who: &str, name: &str| {
@@ -68,11 +68,11 @@ fn a_circle_of_two_machines_is_told_on_both_and_nowhere_once_it_is_broken() {
 #[test]
 fn what_a_command_has_run_on_another_machine_is_shown_perhaps_inside_its_lock() {
     let [ours, theirs] = machines();
-    let mut holder = Party::new(&theirs, &["--why", "holder", "inner"], "true");
+    let mut holder = Participant::new(&theirs, &["--why", "holder", "inner"], "true");
     // As it would be by ssh, if that passes the variable on.
     let socket = theirs.socket();
     let script = format!("NAVLOCK_SOCKET='{}' $NAVLOCK run inner true", socket.display());
-    let mut outer = Party::new(&ours, &["--why", "outer", "outer"], &script);
+    let mut outer = Participant::new(&ours, &["--why", "outer", "outer"], &script);
     outer.go_and_wait(&theirs);
     let found = trees(&theirs);
     let [tree] = &found[..] else { panic!("{found:?}") };
@@ -82,8 +82,8 @@ fn what_a_command_has_run_on_another_machine_is_shown_perhaps_inside_its_lock() 
     assert_eq!(rows, [("inner", None), ("inner", Some("hard")), ("outer", Some("inside-agent"))]);
     assert!(tree["deadlock"].is_null());
     holder.go();
-    for party in [holder, outer] {
-        let (code, said) = party.end();
+    for participant in [holder, outer] {
+        let (code, said) = participant.end();
         assert_eq!(code, Some(0), "{said}");
     }
 }
@@ -94,8 +94,8 @@ fn the_one_that_came_last_ends_if_it_is_to_whichever_machine_it_is_on() {
     for [early, late] in [[0, 1], [1, 0]] {
         // If their own broker thought so, each of both would be the last one.
         let command = |name| format!("$NAVLOCK run --deadlock-exit-code 7 {name} true");
-        let mut first = Party::new(&all[early], &["a"], &command("b"));
-        let mut last = Party::new(&all[late], &["b"], &command("a"));
+        let mut first = Participant::new(&all[early], &["a"], &command("b"));
+        let mut last = Participant::new(&all[late], &["b"], &command("a"));
         first.go_and_wait(&all[early]);
         last.go();
         let (code, said) = last.end();
@@ -110,23 +110,23 @@ fn the_one_that_came_last_ends_if_it_is_to_whichever_machine_it_is_on() {
 fn a_circle_of_three_machines_in_buckets_that_no_two_share_is_told() {
     let all: [Sandbox; 3] = machines();
     let holds = |nth: usize| format!("bucket-{nth}");
-    let mut parties = Vec::new();
+    let mut participants = Vec::new();
     for (nth, machine) in all.iter().enumerate() {
         let (ours, next) = (holds(nth), holds((nth + 1) % 3));
         let more = if nth == 2 { "--deadlock-exit-code 7 " } else { "" };
         let script = format!("$NAVLOCK run {more}--bucket {next} x true");
-        parties.push(Party::new(machine, &["--bucket", &ours, "x"], &script));
+        participants.push(Participant::new(machine, &["--bucket", &ours, "x"], &script));
     }
     for nth in [0, 1] {
-        parties[nth].go();
+        participants[nth].go();
         eventually("it waits", || somebody_waits(&all[nth], &holds(nth + 1)));
     }
-    parties[2].go();
-    let (code, said) = parties.pop().unwrap().end();
+    participants[2].go();
+    let (code, said) = participants.pop().unwrap().end();
     assert_eq!(code, Some(7), "{said}");
     assert_eq!(said.matches("waits for").count(), 3, "{said}");
-    for party in parties.into_iter().rev() {
-        let (code, said) = party.end();
+    for participant in participants.into_iter().rev() {
+        let (code, said) = participant.end();
         assert_eq!(code, Some(0), "{said}");
     }
 }
@@ -134,9 +134,9 @@ fn a_circle_of_three_machines_in_buckets_that_no_two_share_is_told() {
 #[test]
 fn a_broker_that_takes_over_knows_of_circles_with_other_machines() {
     let [ours, theirs] = machines();
-    let mut first = Party::new(&ours, &["a"], "$NAVLOCK run b true");
+    let mut first = Participant::new(&ours, &["a"], "$NAVLOCK run b true");
     let last = "$NAVLOCK run --deadlock-exit-code 7 a true";
-    let mut last = Party::new(&theirs, &["b"], last);
+    let mut last = Participant::new(&theirs, &["b"], last);
     first.go_and_wait(&ours);
     ours.replace_broker();
     theirs.replace_broker();
@@ -149,8 +149,8 @@ fn a_broker_that_takes_over_knows_of_circles_with_other_machines() {
 #[test]
 fn who_waits_behind_what_gives_up_on_another_machine_is_in_no_deadlock() {
     let [ours, theirs] = machines();
-    let mut first = Party::new(&ours, &["a"], "$NAVLOCK run -s b true");
-    let mut second = Party::new(&theirs, &["-s", "b"], "$NAVLOCK run a true");
+    let mut first = Participant::new(&ours, &["a"], "$NAVLOCK run -s b true");
+    let mut second = Participant::new(&theirs, &["-s", "b"], "$NAVLOCK run a true");
     second.go_and_wait(&theirs);
     let (before, gave_up) = (theirs.pending(), Instant::now());
     thread::scope(|scope| {
@@ -161,8 +161,8 @@ fn who_waits_behind_what_gives_up_on_another_machine_is_in_no_deadlock() {
         assert_eq!(gives_up.join().unwrap().status.code(), Some(1));
     });
     assert!(gave_up.elapsed() > Duration::from_secs(6));
-    for party in [first, second] {
-        let (code, said) = party.end();
+    for participant in [first, second] {
+        let (code, said) = participant.end();
         assert_eq!((code, said.contains("deadlock")), (Some(0), false), "{said}");
     }
 }
@@ -170,8 +170,8 @@ fn who_waits_behind_what_gives_up_on_another_machine_is_in_no_deadlock() {
 #[test]
 fn a_circle_by_way_of_a_machine_that_is_not_heard_of_is_not_told() {
     let [ours, theirs] = machines_with("10");
-    let mut first = Party::new(&ours, &["a"], "$NAVLOCK run b true");
-    let mut second = Party::new(&theirs, &["b"], "$NAVLOCK run a true");
+    let mut first = Participant::new(&ours, &["a"], "$NAVLOCK run b true");
+    let mut second = Participant::new(&theirs, &["b"], "$NAVLOCK run a true");
     second.go_and_wait(&theirs);
     // Until it is known here inside what that waits.
     let mut watch = ours.start(&["watch", "--json"]);
@@ -196,15 +196,18 @@ fn a_circle_by_way_of_a_machine_that_is_not_heard_of_is_not_told() {
 fn machines_that_wait_much_and_never_for_each_other_are_told_nothing() {
     let all: [Sandbox; 2] = machines();
     // One of these gives up by itself.
-    let mut gives_up = Party::new(
+    let mut gives_up = Participant::new(
         &all[0],
         &["--bucket", "circle", "a"],
         "$NAVLOCK run --bucket circle -w 6 b true",
     );
-    let mut waits =
-        Party::new(&all[1], &["--bucket", "circle", "b"], "$NAVLOCK run --bucket circle a true");
-    for (party, machine) in [&mut gives_up, &mut waits].into_iter().zip(&all) {
-        party.go();
+    let mut waits = Participant::new(
+        &all[1],
+        &["--bucket", "circle", "b"],
+        "$NAVLOCK run --bucket circle a true",
+    );
+    for (participant, machine) in [&mut gives_up, &mut waits].into_iter().zip(&all) {
+        participant.go();
         eventually("it waits", || somebody_waits(machine, "circle"));
     }
     // And these take what they need in one order, for a while.

@@ -7,7 +7,7 @@ use super::{
     server::{both, namespace},
 };
 use crate::{
-    deadlock::{DEADLOCK, Party},
+    deadlock::{DEADLOCK, Participant},
     sandbox::{Holder, Sandbox, eventually},
 };
 
@@ -167,9 +167,9 @@ fn a_circle_of_two_machines_over_two_clusters_is_told() {
     let names = (0..16).map(|nth| format!("name-{nth}"));
     let (east, west): (Vec<_>, Vec<_>) = names.partition(is_east);
     let (a, b) = (east.first().unwrap(), west.first().unwrap());
-    let mut first = Party::new(&ours, &[a], &format!("$NAVLOCK run {b} true"));
+    let mut first = Participant::new(&ours, &[a], &format!("$NAVLOCK run {b} true"));
     let mut second =
-        Party::new(&theirs, &[b], &format!("$NAVLOCK run --deadlock-exit-code 7 {a} true"));
+        Participant::new(&theirs, &[b], &format!("$NAVLOCK run --deadlock-exit-code 7 {a} true"));
     first.go_and_wait(&ours);
     second.go();
     let (code, said) = second.end();

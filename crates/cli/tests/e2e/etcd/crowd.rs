@@ -13,7 +13,7 @@ use super::{
     server::{DEADLINE, namespace, shared},
 };
 use crate::{
-    deadlock::{DEADLOCK, Party},
+    deadlock::{DEADLOCK, Participant},
     sandbox::{Sandbox, eventually},
 };
 
@@ -93,9 +93,12 @@ fn commands_that_wait_for_each_other_are_told_so_whatever_else_is_in_the_bucket(
     let machines: [Sandbox; 2] = machines_of(&shared().endpoint(), &namespace, "5");
     // On one machine, and then on two.
     for other in 0..2 {
-        let mut first = Party::new(&machines[0], &["x"], "$NAVLOCK run y true");
-        let mut last =
-            Party::new(&machines[other], &["y"], "$NAVLOCK run --deadlock-exit-code 7 x true");
+        let mut first = Participant::new(&machines[0], &["x"], "$NAVLOCK run y true");
+        let mut last = Participant::new(
+            &machines[other],
+            &["y"],
+            "$NAVLOCK run --deadlock-exit-code 7 x true",
+        );
         first.go();
         eventually("it waits", || asked(&machines[0], &["y"]).0.len() == 2);
         last.go();

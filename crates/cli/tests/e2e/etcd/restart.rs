@@ -17,7 +17,7 @@ const OVER: Duration = Duration::from_secs(17);
 const QUEUE: [&str; 2] = ["held db exclusive", "pending db exclusive"];
 
 /// The token of the holder.
-fn fence(machine: &Sandbox) -> String {
+fn token_of_holder(machine: &Sandbox) -> String {
     let json = machine.written(&["query", "--json", "db"]);
     let first = json.lines().next().expect("somebody holds");
     let row: serde_json::Value = serde_json::from_str(first).unwrap();
@@ -38,10 +38,10 @@ fn a_lock_outlives_its_broker_for_those_who_wait_on_other_machines() {
     let [ours, theirs] = machines();
     let holder = ours.hold(&["db"]);
     let mut waiter = theirs.queue(&["db"]);
-    let token = fence(&theirs);
+    let token = token_of_holder(&theirs);
     ours.replace_broker();
     stays(&theirs);
-    assert_eq!([fence(&ours), fence(&theirs)], [&*token, &*token]);
+    assert_eq!([token_of_holder(&ours), token_of_holder(&theirs)], [&*token, &*token]);
     holder.release();
     waiter.begun();
     waiter.release();
