@@ -7,7 +7,7 @@ use navlock_core::{Inspected, LockFuture, LockGuard, LockManager, Lost};
 use super::{
     exclusive,
     owning::{asked, beside, keeping, poll, revision},
-    soon, state, until_waiting,
+    settle, soon, state, until_waiting,
 };
 use crate::server::Server;
 
@@ -68,6 +68,7 @@ fn those_who_are_next_hand_it_over_without_etcd() {
     let (holder, waiting) = agents.queue();
     let before = revision(&server);
     drop(each(holder, waiting));
+    settle(&agents.first[1]);
     assert_eq!(state(&agents.third), (vec![], vec![]));
     // To hand it to the first of them, to have it for the others, to give it up, and to end.
     let writes = revision(&server) - before;
