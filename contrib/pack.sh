@@ -32,6 +32,7 @@ case $target in
   *-windows-*)
     mkdir -p "$name/share/powershell"
     "$program" completions powershell >"$name/share/powershell/navlock.ps1"
+    find "$name" -exec touch -d "@$time" {} +
     rm -f "$name.zip"
     7z a -bd -mtc=off "$name.zip" "$name" >/dev/null
     ;;

@@ -5,6 +5,8 @@ use std::{
     time::{Duration, Instant},
 };
 
+#[cfg(target_os = "linux")]
+use rustix::process::{Resource, Rlimit, prlimit};
 use rustix::{
     fs::{FlockOperation, flock},
     process::Signal,
@@ -35,6 +37,8 @@ fn who_was_given_up_has_lost_its_lock_whichever_broker_it_comes_back_to() {
     assert!(sandbox.query().is_empty());
 }
 
+// Linux alone sets the limits of another process.
+#[cfg(target_os = "linux")]
 #[test]
 #[cfg(target_os = "linux")]
 fn who_runs_and_cannot_come_back_is_told_before_anybody_else_has_its_lock() {
