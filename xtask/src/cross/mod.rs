@@ -106,6 +106,8 @@ fn arm64() -> Result<String> {
     for target in ARM64 {
         let rust = Toolchain::find(target)?;
         let mut runner = by_qemu();
+        // Histories of the engine that are one command shorter: the others had not ended after eight minutes.
+        runner.env("NAVLOCK_EXHAUSTIVE_DEPTH", "4");
         if target == ARM64[0] {
             runner.env("QEMU_LD_PREFIX", "/usr/aarch64-linux-gnu");
         }

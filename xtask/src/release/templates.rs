@@ -9,8 +9,8 @@ use crate::{
 
 use super::{archive, empty, folder, version};
 
-/// Of these systems a release has an archive that is not made here.
-const ELSEWHERE: [&str; 4] = [
+/// The targets of a release's archives that the formula names. One of them is made here.
+const ARCHIVES: [&str; 4] = [
     "aarch64-apple-darwin",
     "aarch64-unknown-linux-musl",
     "x86_64-apple-darwin",
@@ -37,7 +37,7 @@ pub(super) fn templates() -> Result<String> {
         return Err(format!("the formula is filled in without all checksums:\n{filled}"));
     }
     let mut all = known;
-    for (number, target) in ELSEWHERE.iter().filter(|target| **target != cross::MUSL).enumerate() {
+    for (number, target) in ARCHIVES.iter().filter(|target| **target != cross::MUSL).enumerate() {
         let _ = writeln!(all, "{number:064x}  navlock-{}-{target}.tar.gz", version());
     }
     write(&all)?;
@@ -46,7 +46,7 @@ pub(super) fn templates() -> Result<String> {
         fs::write(to.join(name), filled_in(template, &sums)?).map_err(|error| error.to_string())?;
     }
     let formula = fs::read_to_string(to.join("navlock.rb")).map_err(|error| error.to_string())?;
-    for target in ELSEWHERE {
+    for target in ARCHIVES {
         let name = format!("navlock-{}-{target}.tar.gz", version());
         let sum = all.lines().find_map(|line| line.strip_suffix(&name)).unwrap_or_default().trim();
         let mut lines = formula.lines().skip_while(|line| !line.contains(&format!("/{name}\"")));
