@@ -40,9 +40,7 @@ fn who_was_given_up_has_lost_its_lock_whichever_broker_it_comes_back_to() {
 // Linux alone sets the limits of another process.
 #[cfg(target_os = "linux")]
 #[test]
-#[cfg(target_os = "linux")]
 fn who_runs_and_cannot_come_back_is_told_before_anybody_else_has_its_lock() {
-    use rustix::process::{Resource, Rlimit, prlimit};
     let has_ended_in_time = || {
         let sandbox = Sandbox::new();
         let mut holder = sandbox.hold(&["-o", "--on-lost", "kill", "db"]);
