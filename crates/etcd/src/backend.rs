@@ -28,7 +28,7 @@ use crate::{
     keys::NameKey,
     lease::Share,
     query::{Seen, SeenOne},
-    table::{Ending, Here, State, gone},
+    table::{Ending, LocalOutcome, State, gone},
     thread::Order,
 };
 
@@ -183,15 +183,15 @@ impl Backend for EtcdBackend {
         let (id, serial) = table.request(agent, name, kind, waker)?;
         let ticket = Ticket { lane: 0, id };
         match table.take_here(id) {
-            Some(Here::Answered { answer, wakers, own }) => {
+            Some(LocalOutcome::Answered { answer, wakers, own }) => {
                 let finished = matches!(answer, Answer::Unavailable).then(|| table.finish(id));
                 drop(table);
                 drop((own, finished));
                 wake(wakers);
                 return Ok((ticket, Poll::Ready(answer)));
             }
-            Some(Here::Waits { is_known: true }) => return Ok((ticket, Poll::Pending)),
-            Some(Here::Waits { is_known: false }) | None => {}
+            Some(LocalOutcome::Waits { is_known: true }) => return Ok((ticket, Poll::Pending)),
+            Some(LocalOutcome::Waits { is_known: false }) | None => {}
         }
         // Under the lock: messages come in the order of the calls.
         let (bucket, name) = (self.bucket, name.clone());

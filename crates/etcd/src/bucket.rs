@@ -13,13 +13,13 @@ use std::collections::HashMap;
 
 use navlock_engine::RequestId;
 
-pub(crate) use self::{
-    name::Todo,
-    surroundings::{Kind, Surroundings, Wait},
-};
 use self::{
-    name::{Grouping, Name},
+    name::Name,
     standing::{Standing, granted, is_as_called, run, standing},
+};
+pub(crate) use self::{
+    name::{Grouping, Todo},
+    surroundings::{Kind, Surroundings, Wait},
 };
 use crate::{
     ended::Ended,
@@ -362,17 +362,17 @@ impl Bucket {
     }
 
     /// A grant found that one of the leases has ended.
-    pub(crate) fn grant_singly(&mut self, key: &NameKey) {
+    pub(crate) fn grant_apart(&mut self, key: &NameKey) {
         if let Some(name) = self.names.get_mut(key) {
             name.grants.try_apart();
         }
     }
 
-    /// A request found that one of several leases has ended: they are tried apart, until it is known
-    /// which.
-    pub(crate) fn ask_apart(&mut self, key: &NameKey, apart: bool) {
+    /// How requests for this name go from now on: apart once one of several leases was found to have ended,
+    /// until it is known which.
+    pub(crate) fn group_asks(&mut self, key: &NameKey, asks: Grouping) {
         if let Some(name) = self.names.get_mut(key) {
-            name.asks = if apart { Grouping::Apart } else { Grouping::Together };
+            name.asks = asks;
         }
     }
 

@@ -154,7 +154,7 @@ pub(crate) async fn lease(
 }
 
 /// What stands under a lease.
-pub(crate) struct Under {
+pub(crate) struct LeaseKeys {
     /// The cluster that was asked.
     pub(crate) cluster: u64,
     /// None if there is no such lease.
@@ -166,11 +166,11 @@ pub(crate) async fn under(
     members: &Members,
     lease: i64,
     patience: Duration,
-) -> Result<Under, Failure> {
+) -> Result<LeaseKeys, Failure> {
     let ask = async |mut client: Client| client.lease_keys(lease).await;
     let found = call(members, Duration::ZERO, patience, ask).await?;
     let cluster = found.header().map_or(0, ResponseHeader::cluster_id);
-    Ok(Under { cluster, keys: found.into_keys() })
+    Ok(LeaseKeys { cluster, keys: found.into_keys() })
 }
 
 /// One key, if it is there.

@@ -44,10 +44,10 @@ use navlock_engine::RequestId;
 
 pub(crate) use self::messages::{Call, Done, Listed, Message, Operated, Why};
 use self::{
-    agent::{Agent, Under},
+    agent::{Agent, LeaseState},
     history::History,
-    lease_states::{Lapsing, Lease, OwnLease},
-    ownership::Adrift,
+    lease_states::{ExpiringLease, Lease, OwnLease},
+    ownership::StrayOwnership,
     pending_lists::{Gone, Lists},
     pending_query::Query,
     pending_recall::Recall,
@@ -112,12 +112,12 @@ pub(crate) struct Keeper {
     leases: HashMap<i64, Lease, HashState>,
     own: OwnLease,
     /// Those that are lost to us and may not be over yet.
-    lapsing: HashMap<i64, Lapsing, HashState>,
+    lapsing: HashMap<i64, ExpiringLease, HashState>,
     /// What has gone, and is not told until it is known whether its lease has.
     gone: Vec<Gone>,
     lists: Lists,
     /// The same of names that were ours.
-    adrift: BTreeMap<(u64, NameKey), Adrift>,
+    adrift: BTreeMap<(u64, NameKey), StrayOwnership>,
     /// Since when owners of names are asked for them, by the keys that say so and the revisions that made those.
     asked: HashMap<Vec<u8>, (i64, Uptime), HashState>,
     history: History,
@@ -200,7 +200,8 @@ impl Keeper {
             Message::Leave { bucket, name } => self.give_up(bucket, &name),
             Message::EndAgent { serial, ended } => self.end_agent(serial, ended),
             Message::Request { bucket, serial, id, name } => {
-                if self.agents.get(&serial).is_some_and(|agent| agent.under == Under::Nothing) {
+                if self.agents.get(&serial).is_some_and(|agent| agent.under == LeaseState::Nothing)
+                {
                     self.attach(serial);
                 }
                 let key = NameKey::new(&name);

@@ -50,7 +50,7 @@ pub(crate) struct Renewal {
 
 /// What a renewal means to who has it.
 #[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct Term {
+pub(crate) struct LeaseTimes {
     /// When it was last renewed.
     pub(crate) heard: Uptime,
     /// By when it is renewed again, if nothing is wrong.
@@ -68,10 +68,10 @@ const DRIFT: u32 = 500;
 impl Renewal {
     /// `margin` is the time between the moments in which a holder counts its locks as lost and in
     /// which others may have them; `call` is for how long a renewal may take.
-    pub(crate) fn term(self, margin: Duration, call: Duration) -> Term {
+    pub(crate) fn term(self, margin: Duration, call: Duration) -> LeaseTimes {
         let Self { sent, time_to_live } = self;
         let certain = time_to_live.saturating_sub(time_to_live / 1_000_000 * DRIFT);
-        Term {
+        LeaseTimes {
             heard: sent,
             due: sent.after(pause(time_to_live) + call),
             ends: sent.after(certain.saturating_sub(margin)),

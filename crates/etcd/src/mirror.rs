@@ -24,23 +24,23 @@ use crate::{
 
 /// What entries are ordered by: the revision that made them, or gave them their place if that was another,
 /// their place in that, and what makes each different.
-type Place = (i64, u64, RequestKey);
+type QueueOrder = (i64, u64, RequestKey);
 
 /// The mirror of one name.
 #[derive(Debug, Default)]
 pub(crate) struct Mirror {
     /// By grant.
-    held: BTreeMap<Place, Entry>,
+    held: BTreeMap<QueueOrder, Entry>,
     /// How many of those are exclusive: none or one, but it is not for us to insist.
     exclusive: usize,
     /// By request.
-    queue: BTreeMap<Place, Entry>,
+    queue: BTreeMap<QueueOrder, Entry>,
     /// Whose the name is: nobody's, or one's.
     owners: BTreeMap<u128, Entry>,
     /// How many of all these each connection has.
     parties: HashMap<u128, usize, HashState>,
     /// Where each key stands.
-    places: HashMap<(Phase, RequestKey), Place, HashState>,
+    places: HashMap<(Phase, RequestKey), QueueOrder, HashState>,
     /// All that happened up to this revision is in it, by a list.
     listed: i64,
     /// The last revision that it was told of.
@@ -214,7 +214,7 @@ impl Mirror {
 
     /// The front of a queue, as far as it can be granted.
     fn front(
-        queue: &BTreeMap<Place, Entry>,
+        queue: &BTreeMap<QueueOrder, Entry>,
         exclusive: bool,
         shared: bool,
     ) -> impl Iterator<Item = &Entry> {

@@ -4,7 +4,7 @@ use std::{fmt, sync::Arc, time::Duration};
 
 use navlock_core::Error;
 
-use crate::lease::{Renewal, Term, margin};
+use crate::lease::{LeaseTimes, Renewal, margin};
 
 /// The shortest time to live of a lease that etcd keeps to.
 const SHORTEST: Duration = Duration::from_secs(2);
@@ -209,7 +209,7 @@ impl EtcdOptions {
     }
 
     /// What a renewal that began so means.
-    pub(crate) fn term(&self, renewal: Renewal) -> Term {
+    pub(crate) fn term(&self, renewal: Renewal) -> LeaseTimes {
         let margin = self.margin_of(renewal.time_to_live);
         // Another connection may have had a shorter time.
         renewal.term(margin.min(renewal.time_to_live / 2), self.call())

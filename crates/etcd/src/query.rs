@@ -16,7 +16,7 @@ use crate::{
     mirror::order,
     strays::{self, Stray},
     tokens::{Grant, token},
-    values::{Outer, Said, Value},
+    values::{Outer, RequestNotes, Value},
 };
 
 /// What is held and what is pending, in order.
@@ -42,7 +42,7 @@ pub(crate) struct SeenOne {
     pub(crate) made: (i64, u64),
     /// When it was asked for, by the clock of its machine.
     pub(crate) asked: u64,
-    pub(crate) said: Said,
+    pub(crate) said: RequestNotes,
 }
 
 /// A lock or request, with what it is ordered by.
@@ -162,7 +162,8 @@ impl SeenOne {
             bytes: Outer::called(request, made),
         });
         // Of a lock that does not matter any more.
-        let Said { may_give_up, inside } = if is_lock { Said::default() } else { said };
+        let RequestNotes { may_give_up, inside } =
+            if is_lock { RequestNotes::default() } else { said };
         sighted.may_give_up = may_give_up;
         let named = |outer: Outer| LockRef {
             bucket: outer.bucket.into(),
@@ -185,7 +186,7 @@ fn blocking(keys: &BucketKeys, kv: &KeyValue, stray: &Stray) -> Option<(Phase, F
     inspected.agent = Some(Arc::new(agent));
     inspected.fencing_token = (phase == Phase::Held).then(|| token(kv.made));
     let (request, made) = (RequestKey { owner: 0, slot: 0 }, (kv.made, 0));
-    let (asked, said) = (u64::try_from(kv.made).unwrap_or_default(), Said::default());
+    let (asked, said) = (u64::try_from(kv.made).unwrap_or_default(), RequestNotes::default());
     let one = SeenOne { inspected, name, lease: kv.lease, request, made, asked, said };
     Some((phase, ((kv.made, 0, request), one)))
 }
@@ -226,7 +227,7 @@ mod tests {
             place: 0,
             mark: 1,
             info,
-            said: Said::default(),
+            said: RequestNotes::default(),
             name: None,
         };
         let name = NameKey::new(&"db".try_into().expect("it is one"));

@@ -28,14 +28,14 @@ use crate::{
     keys::{NameKey, RequestKey},
     lease::Share,
     slots::Slots,
-    values::{Outer, Said},
+    values::{Outer, RequestNotes},
 };
 
 #[cfg(test)]
 pub(crate) use self::owned_name::HeldHere;
 pub(crate) use self::{
     entries::{Again, AgentSerial, Finished, State, Status},
-    owned_name::{Begun, Gate, Here, Leaver, Place, Usage},
+    owned_name::{GrantState, Handover, LocalOutcome, QueueOrder, Started, Usage},
 };
 use self::{
     entries::{Agent, Patience, Request, is_over, narrow},
@@ -114,14 +114,14 @@ pub(crate) struct Sent {
     pub(crate) kind: RequestKind,
     pub(crate) key: RequestKey,
     pub(crate) asked: u64,
-    pub(crate) said: Said,
+    pub(crate) said: RequestNotes,
 }
 
 /// What an agent has or waits for, of which etcd may know.
 pub(crate) struct KnownOf {
     pub(crate) name: NameKey,
     pub(crate) key: RequestKey,
-    pub(crate) said: Said,
+    pub(crate) said: RequestNotes,
 }
 
 impl Table {

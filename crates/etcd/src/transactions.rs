@@ -8,9 +8,9 @@
 //! A put under a lease that has ended fails with its whole transaction, so nobody is granted
 //! anything after its death.
 
+mod ask_purpose;
 mod operation;
 mod steps;
-mod wish;
 
 use std::sync::Arc;
 
@@ -21,12 +21,12 @@ use self::steps::{
     request, steal, whose,
 };
 pub(crate) use self::{
+    ask_purpose::{AskPurpose, ask_owner},
     operation::{
         Ask, Force, Kept, Leaving, MOST, MOST_ASKS, MOST_BYTES, Operation, Outcome, Outcomes,
         Owning,
     },
     steps::others,
-    wish::{Wish, ask_owner},
 };
 use crate::{
     data::{Answer, StepResult, Transaction},

@@ -29,14 +29,14 @@ pub(crate) struct Value {
     pub(crate) info: AgentInfo,
     /// What was said of the request while it waited. It is written once that is known, which is mostly a
     /// moment later.
-    pub(crate) said: Said,
+    pub(crate) said: RequestNotes,
     /// The name, if its key has only its hash.
     pub(crate) name: Option<ResourceName>,
 }
 
 /// What is said of a request that waits.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Said {
+pub(crate) struct RequestNotes {
     /// It may give up by itself. Of one that was written by a release that says nothing of that it is not
     /// known, and it counts as one that does not.
     pub(crate) may_give_up: bool,
@@ -66,7 +66,7 @@ impl Value {
         let name = self.name.as_ref().map(ResourceName::as_bytes).unwrap_or_default();
         let (since, place) = (self.since.to_be_bytes(), self.place.to_be_bytes());
         let (asked, mark) = (self.asked.to_be_bytes(), self.mark.to_be_bytes());
-        let is_empty = self.info == AgentInfo::default() && self.said == Said::default();
+        let is_empty = self.info == AgentInfo::default() && self.said == RequestNotes::default();
         let info = if is_empty { Vec::new() } else { encode_info(&self.info, &self.said) };
         let length = u32::try_from(info.len()).unwrap_or_default().to_be_bytes();
         let client_id = self.client_id.to_bytes();
@@ -142,7 +142,7 @@ impl Value {
 const INFO: u8 = 1;
 
 /// Writes what an agent says of itself, and of a request.
-fn encode_info(info: &AgentInfo, said: &Said) -> Vec<u8> {
+fn encode_info(info: &AgentInfo, said: &RequestNotes) -> Vec<u8> {
     let mut bytes = vec![INFO];
     bytes.extend_from_slice(&info.pid.to_be_bytes());
     let texts = [&info.command, &info.user, &info.host, &info.why];
@@ -156,7 +156,7 @@ fn encode_info(info: &AgentInfo, said: &Said) -> Vec<u8> {
         bytes.extend_from_slice(text.as_bytes());
     }
     // A text without another one beside it, which older releases pass over.
-    if *said != Said::default() {
+    if *said != RequestNotes::default() {
         let said = said.encode();
         bytes.extend_from_slice(&u16::try_from(said.len()).unwrap_or_default().to_be_bytes());
         bytes.extend_from_slice(&said);
@@ -164,7 +164,7 @@ fn encode_info(info: &AgentInfo, said: &Said) -> Vec<u8> {
     bytes
 }
 
-impl Said {
+impl RequestNotes {
     /// The bit of the first byte that says that it may give up; others may come to mean something.
     const MAY_GIVE_UP: u8 = 1;
 
@@ -231,7 +231,7 @@ impl Outer {
 const MOST_META: usize = 16;
 
 /// Reads it; `None` if it is none of ours.
-fn decode_info(bytes: &[u8]) -> Option<(AgentInfo, Said)> {
+fn decode_info(bytes: &[u8]) -> Option<(AgentInfo, RequestNotes)> {
     let (&[INFO], rest) = bytes.split_first_chunk()? else {
         return None;
     };
@@ -252,7 +252,7 @@ fn decode_info(bytes: &[u8]) -> Option<(AgentInfo, Said)> {
         rest = after;
     }
     let pairs = meta.chunks_exact(2);
-    let said = pairs.remainder().first().map(|said| Said::decode(said));
+    let said = pairs.remainder().first().map(|said| RequestNotes::decode(said));
     let text = |text: &[u8]| String::from_utf8_lossy(text).into_owned();
     info.meta = pairs.take(MOST_META).map(|pair| (text(pair[0]), text(pair[1]))).collect();
     Some((info, said.unwrap_or_default()))
@@ -276,7 +276,7 @@ mod tests {
                 (true, Vec::new()),
                 (false, vec![outer("default", 7), outer("", 9)]),
             ]
-            .map(|(may_give_up, inside)| Said { may_give_up, inside })
+            .map(|(may_give_up, inside)| RequestNotes { may_give_up, inside })
             .map(|said| (name.clone(), info.clone(), said))
         });
         for (name, info, said) in both {
@@ -310,14 +310,14 @@ mod tests {
         let mut info = AgentInfo::default();
         info.meta = vec![("url".to_owned(), "x".to_owned())];
         let inside: Vec<_> = (0..20).map(|nth| outer(&"b".repeat(LONGEST_BUCKET), nth)).collect();
-        let said = Said { may_give_up: true, inside };
+        let said = RequestNotes { may_give_up: true, inside };
         let bytes = encode_info(&info, &said);
         // Of many, some.
         let read = decode_info(&bytes).unwrap();
-        let some = Said { inside: said.inside[..MOST_INSIDE].to_vec(), ..said };
+        let some = RequestNotes { inside: said.inside[..MOST_INSIDE].to_vec(), ..said };
         assert_eq!(read, (info.clone(), some));
         // Older releases read pairs of texts, and write no more.
-        let older = encode_info(&info, &Said::default());
+        let older = encode_info(&info, &RequestNotes::default());
         let text = bytes.strip_prefix(&*older).unwrap();
         assert_eq!(usize::from(u16::from_be_bytes([text[0], text[1]])), text.len() - 2);
         assert!((older.len() + 1..bytes.len()).all(|cut| decode_info(&bytes[..cut]).is_none()));
@@ -329,7 +329,7 @@ mod tests {
         info.pid = 17;
         info.command = "ö".repeat(5000);
         info.host = "here".to_owned();
-        let bytes = encode_info(&info, &Said::default());
+        let bytes = encode_info(&info, &RequestNotes::default());
         let (read, _) = decode_info(&bytes).unwrap();
         assert_eq!((read.pid, &*read.host, &*read.why), (17, "here", ""));
         assert_eq!(read.command, "ö".repeat(2048));
@@ -337,7 +337,7 @@ mod tests {
             assert_eq!(decode_info(&bytes[..cut]), None);
         }
         info.meta = vec![("url".to_owned(), "x".to_owned()), ("job".to_owned(), String::new())];
-        let with_meta = encode_info(&info, &Said::default());
+        let with_meta = encode_info(&info, &RequestNotes::default());
         assert_eq!(decode_info(&with_meta).unwrap().0.meta, info.meta);
         // Older releases read what stands before, and write no more.
         assert!(with_meta.starts_with(&bytes));

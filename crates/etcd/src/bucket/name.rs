@@ -46,7 +46,7 @@ pub(super) struct Name {
 
 /// Whether several requests go in one transaction, which fails as a whole if one of their leases has ended.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(super) enum Grouping {
+pub(crate) enum Grouping {
     #[default]
     Together,
     /// A lease among them had ended, and it is not known which.

@@ -143,7 +143,7 @@ fn requests_of_several_leases_go_apart_once_one_of_them_has_ended() {
     let mut agents = Agents::default();
     let together = bucket.step(&name(), &mut agents).unwrap();
     assert!(together.has_several_leases());
-    bucket.ask_apart(&name(), true);
+    bucket.group_asks(&name(), Grouping::Apart);
     bucket.push_again(&name(), [1, 2, 3].map(|nth| (id(nth), nth)).into());
     bucket.ended(&name());
     let apart: Vec<_> = operations(&mut bucket, &mut agents).iter().map(about).collect();

@@ -8,7 +8,7 @@ use tokio::time::sleep;
 
 use super::{
     config::{EtcdClusters, of},
-    list::{List, Said},
+    list::{List, ListStatement},
 };
 use crate::{
     calls::{self, Looked},
@@ -27,7 +27,7 @@ pub(super) const TRIES: u32 = 8;
 pub(super) const PAUSE: Duration = Duration::from_millis(20);
 
 /// What each of them says then, and when that was written.
-pub(super) type Agreed = Vec<(i64, Said)>;
+pub(super) type Agreed = Vec<(i64, ListStatement)>;
 
 /// See [`EtcdClusters::agreed`].
 pub(super) async fn agreed(clusters: &EtcdClusters) -> Result<String, Error> {
@@ -114,7 +114,7 @@ pub(super) struct Reached<'a> {
 /// What one of them says.
 pub(super) struct Found {
     looked: Looked,
-    said: Option<Said>,
+    said: Option<ListStatement>,
 }
 
 /// `None` if something was changed meanwhile.
@@ -177,7 +177,7 @@ pub(super) async fn try_to_agree(
             agreed.push((found.looked.written, said));
             continue;
         }
-        let said = Said { is_settled: true, base, ..said };
+        let said = ListStatement { is_settled: true, base, ..said };
         match one.write(found.looked.written, &said).await? {
             Some(written) => agreed.push((written, said)),
             None => return Ok(None),
@@ -214,7 +214,7 @@ pub(super) async fn look(members: &Members, options: &EtcdOptions) -> Result<Loo
 /// What those are told who know of one cluster only.
 pub(super) fn not_alone(value: &[u8], options: &EtcdOptions) -> Error {
     let key = BucketKeys::list_key(&options.namespace).escape_ascii().to_string();
-    let what = Said::parse(value).map_or_else(
+    let what = ListStatement::parse(value).map_or_else(
         || format!("one of several (key {key})"),
         |said| format!("cluster {} of several ({})", said.own, said.list),
     );
@@ -240,7 +240,7 @@ impl Reached<'_> {
         let looked = looked.map_err(|failure| self.failed(failure))?;
         let said = looked.value.as_deref().map(|value| {
             let key = BucketKeys::list_key(&self.options.namespace).escape_ascii().to_string();
-            Said::parse(value).ok_or_else(|| {
+            ListStatement::parse(value).ok_or_else(|| {
                 let why = format!(
                     "what stands in key {key} is no list of clusters; remove it with 'navlock evict \
                      --key {key}' if nothing is held there"
@@ -252,7 +252,7 @@ impl Reached<'_> {
     }
 
     /// Whether it is the one that it is called, and nobody is left out by our list.
-    pub(super) fn check_said(&self, said: &Said, list: &List) -> Result<(), Error> {
+    pub(super) fn check_said(&self, said: &ListStatement, list: &List) -> Result<(), Error> {
         let name = self.name();
         if said.own != *name {
             return Err(Error::Refused(format!(
@@ -298,14 +298,22 @@ impl Reached<'_> {
     /// Has it change to our list. In which revision, if nothing else was done meanwhile.
     pub(super) async fn begin(&self, found: &Found, list: &List) -> Result<Option<i64>, Error> {
         let base = found.said.as_ref().map_or(0, |said| said.base);
-        let said =
-            Said { is_settled: false, own: self.name().to_owned(), list: list.clone(), base };
+        let said = ListStatement {
+            is_settled: false,
+            own: self.name().to_owned(),
+            list: list.clone(),
+            base,
+        };
         self.write(found.looked.written, &said).await
     }
 
     /// Writes what it says, if that was last written in this revision and nobody uses it. In which revision,
     /// if so.
-    pub(super) async fn write(&self, written: i64, said: &Said) -> Result<Option<i64>, Error> {
+    pub(super) async fn write(
+        &self,
+        written: i64,
+        said: &ListStatement,
+    ) -> Result<Option<i64>, Error> {
         let (namespace, patience) = (&self.options.namespace, self.options.call());
         let list = BucketKeys::list_key(namespace);
         let nobody = BucketKeys::users(namespace);

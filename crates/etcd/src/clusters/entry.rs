@@ -32,7 +32,7 @@ use navlock_core::Error;
 use super::{
     agreement::{TRIES, agree, agreed, look, not_alone},
     config::EtcdClusters,
-    list::Said,
+    list::ListStatement,
 };
 use crate::{calls, failure::Failure, keys::BucketKeys, members::Members, options::EtcdOptions};
 
@@ -61,7 +61,7 @@ impl OneOf {
         self.base.load(SeqCst)
     }
 
-    fn note(&self, written: i64, said: &Said) {
+    fn note(&self, written: i64, said: &ListStatement) {
         self.written.store(written, SeqCst);
         self.base.store(said.base, SeqCst);
     }
@@ -126,7 +126,7 @@ impl Entry {
                 (Self::OneOf(one), _) => one,
             };
             asked += 1;
-            let said = looked.value.as_deref().and_then(Said::parse);
+            let said = looked.value.as_deref().and_then(ListStatement::parse);
             match said {
                 Some(said)
                     if said.is_settled && said.list == one.clusters.list() && asked < TRIES =>

@@ -11,7 +11,7 @@ pub(super) struct List(pub(super) Vec<(String, bool)>);
 
 /// What a cluster says of the list that it is in.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Said {
+pub(super) struct ListStatement {
     /// Whether it may be used with this list. If not, somebody is about to have all use it.
     pub(super) is_settled: bool,
     /// Which of them it is itself.
@@ -57,7 +57,7 @@ impl fmt::Display for List {
     }
 }
 
-impl Said {
+impl ListStatement {
     /// `None` if it is none of ours.
     pub(super) fn parse(value: &[u8]) -> Option<Self> {
         let mut words = std::str::from_utf8(value).ok()?.split(' ');
@@ -73,7 +73,7 @@ impl Said {
 }
 
 /// As it stands there, for `etcdctl` to be read: `settled east east,west,-south 4711`.
-impl fmt::Display for Said {
+impl fmt::Display for ListStatement {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self { is_settled, own, list, base } = self;
         write!(f, "{} {own} {list} {base}", if *is_settled { "settled" } else { "changing" })
@@ -87,12 +87,12 @@ mod tests {
     #[test]
     fn what_is_said_is_read_as_it_was_written() {
         for text in ["settled a a 0", "changing a.1 a.1,-b_2,c-3 18446744073709551615"] {
-            assert_eq!(Said::parse(text.as_bytes()).unwrap().to_string(), text);
+            assert_eq!(ListStatement::parse(text.as_bytes()).unwrap().to_string(), text);
         }
         for wrong in ["", "settled a a", "settled a a 0 x", "done a a 0", "settled a a,, 0"] {
-            assert_eq!(Said::parse(wrong.as_bytes()), None, "{wrong}");
+            assert_eq!(ListStatement::parse(wrong.as_bytes()), None, "{wrong}");
         }
-        assert_eq!(Said::parse(b"settled a a \xff"), None);
+        assert_eq!(ListStatement::parse(b"settled a a \xff"), None);
     }
 
     #[test]

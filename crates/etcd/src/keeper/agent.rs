@@ -16,7 +16,7 @@ pub(super) struct Agent {
     pub(super) info: AgentInfo,
     /// What it has in etcd may say something else of it.
     pub(super) stale: Option<Stale>,
-    pub(super) under: Under,
+    pub(super) under: LeaseState,
     /// What it had through another connection was looked for.
     pub(super) is_recalled: bool,
 }
@@ -39,7 +39,7 @@ impl Stale {
 
 /// Under which lease an agent has what it has.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Under {
+pub(super) enum LeaseState {
     /// It has asked for nothing since the connection had one.
     Nothing,
     /// It waits for one.
@@ -49,7 +49,7 @@ pub(super) enum Under {
 
 impl Agent {
     pub(super) fn new(bucket: u64, id: AgentId, client_id: ClientId) -> Self {
-        let (info, under) = (AgentInfo::default(), Under::Nothing);
+        let (info, under) = (AgentInfo::default(), LeaseState::Nothing);
         Self { bucket, id, client_id, info, stale: None, under, is_recalled: false }
     }
 
@@ -61,8 +61,8 @@ impl Agent {
     /// The lease under which it has what it has.
     pub(super) fn lease_id(&self) -> Option<i64> {
         match self.under {
-            Under::Lease(id) => Some(id),
-            Under::Nothing | Under::Coming => None,
+            LeaseState::Lease(id) => Some(id),
+            LeaseState::Nothing | LeaseState::Coming => None,
         }
     }
 }

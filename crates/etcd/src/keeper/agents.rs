@@ -18,9 +18,9 @@ use crate::{
     hash::HashState,
     keys::{NameKey, Phase, RequestKey},
     slots::{Owner, Slots},
-    table::{Finished, Here, KnownOf, Sent, Status},
+    table::{Finished, KnownOf, LocalOutcome, Sent, Status},
     transactions::{Ask, MOST, MOST_BYTES, Operation, Owning},
-    values::{Said, Value},
+    values::{RequestNotes, Value},
 };
 
 /// How long after an agent has said something of itself that is written where it is not yet.
@@ -63,7 +63,7 @@ impl Surroundings for Around<'_> {
             return is_wanted.then_some(Err(Wait));
         };
         // The name may be ours by now.
-        if let Some(Here::Answered { wakers, own, .. }) = table.take_here(id) {
+        if let Some(LocalOutcome::Answered { wakers, own, .. }) = table.take_here(id) {
             self.wakers.extend(wakers.into_iter().chain(own));
             return None;
         }
@@ -212,7 +212,7 @@ impl Keeper {
             let Some(value) = Value::decode(&entry.value) else { continue };
             // What was said of the request does not matter any more once it is a lock. And what was said by way
             // of a broker before this one is so until it is said again.
-            let is_news = phase == Phase::Queued && said != Said::default();
+            let is_news = phase == Phase::Queued && said != RequestNotes::default();
             let said = if is_news { said } else { value.said.clone() };
             if value.info != agent.info || value.said != said {
                 let value = Value { info: agent.info.clone(), said, ..value }.encode();

@@ -8,7 +8,7 @@ use crate::{
     clock::Uptime,
     data::{Answer, KeyValue},
     table::Status,
-    transactions::{Force, Operation, Owning, Wish, ask_owner},
+    transactions::{AskPurpose, Force, Operation, Owning, ask_owner},
 };
 use std::time::Duration;
 
@@ -44,8 +44,8 @@ impl Keeper {
             let Some(robs) = steals else { return false };
             (robs, Duration::ZERO)
         } else {
-            if Wish::ToHave.says_more(&owned) {
-                let transaction = ask_owner(&owned, Wish::ToHave);
+            if AskPurpose::ToHave.says_more(&owned) {
+                let transaction = ask_owner(&owned, AskPurpose::ToHave);
                 self.calls.push_back(Call::Write { transaction });
             }
             // Ever more rarely, of one that does not answer.
@@ -66,7 +66,7 @@ impl Keeper {
     /// time does not wait anew for one that does not answer.
     pub(super) fn note_asked(&mut self, owned: &KeyValue) -> Uptime {
         let (made, asked) = self.asked.entry(owned.key.clone()).or_insert((0, Uptime::now()));
-        if *made != owned.made || Wish::of(&owned.value).is_none() {
+        if *made != owned.made || AskPurpose::of(&owned.value).is_none() {
             (*made, *asked) = (owned.made, Uptime::now());
         }
         *asked

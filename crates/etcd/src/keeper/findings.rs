@@ -1,7 +1,7 @@
 //! What etcd shows of a key, and what becomes of the request that goes by it: by what a watch tells, and by what
 //! a list has found.
 
-use super::removed::Left;
+use super::removed::LeftBehind;
 use crate::{
     keys::Phase,
     mirror::{Entry, Put},
@@ -28,7 +28,7 @@ pub(super) enum Finding {
 }
 
 /// An event that a watch tells of a key.
-pub(super) struct Told<'a> {
+pub(super) struct Notice<'a> {
     pub(super) phase: Phase,
     /// What was put; `None` if the key was deleted.
     pub(super) put: Option<&'a Put>,
@@ -51,8 +51,13 @@ impl Finding {
     /// | | deleted | any other | gone |
     /// | a stray's, or left by an agent that has come back | put | - | unwanted |
     /// | another's | any | - | nothing |
-    pub(super) fn of_event(told: &Told<'_>, owner: Owner, status: Status, left: &Left) -> Self {
-        let &Told { phase, put, is_absorbed, is_lapsing } = told;
+    pub(super) fn of_event(
+        told: &Notice<'_>,
+        owner: Owner,
+        status: Status,
+        left: &LeftBehind,
+    ) -> Self {
+        let &Notice { phase, put, is_absorbed, is_lapsing } = told;
         match (owner, put) {
             (Owner::Request(_), Some(put)) => match (status, phase) {
                 (_, Phase::Owned) => Self::Nothing,
@@ -99,7 +104,7 @@ impl Finding {
         owner: Owner,
         status: Status,
         (is_idle, is_held): (bool, bool),
-        left: &Left,
+        left: &LeftBehind,
     ) -> Self {
         match (owner, status) {
             (Owner::Request(_), Status::Held(_)) if phase == Phase::Queued && is_held => {

@@ -5,7 +5,7 @@ use crate::{
     clock::wall_millis,
     data::KeyValue,
     keys::{NameKey, Phase, RequestKey},
-    table::{Leaver, Status},
+    table::{Handover, Status},
     transactions::{Ask, Kept, Leaving, Outcome},
     values::Value,
     view::Ownership,
@@ -56,8 +56,8 @@ impl Keeper {
 
     /// What is written of a lock or request, of which others have not heard. `None` if its agent has what it has
     /// under another lease, or none yet: that is asked for by itself.
-    pub(super) fn kept(&self, nth: usize, leaver: Leaver, made: i64, lease: i64) -> Option<Kept> {
-        let Leaver { agent, key, name, mode, grant, place, asked, said, .. } = leaver;
+    pub(super) fn kept(&self, nth: usize, leaver: Handover, made: i64, lease: i64) -> Option<Kept> {
+        let Handover { agent, key, name, mode, grant, place, asked, said, .. } = leaver;
         let agent = self.agents.get(&agent).filter(|agent| agent.lease_id() == Some(lease))?;
         let phase = if grant.is_some() { Phase::Held } else { Phase::Queued };
         // Who had a place before has it again.
@@ -165,7 +165,7 @@ impl Keeper {
         if let Some(lease) = self.good_lease().filter(|_| is_leaving) {
             let ids: Vec<_> = held.iter().map(|&(_, id)| id).collect();
             let of = (bucket, name.clone());
-            self.shared.table().stay(&of, leaving.made, lease, &ids);
+            self.shared.table().keep_lease(&of, leaving.made, lease, &ids);
             self.set_own(bucket, name, Ownership::Since(leaving.made));
             for (key, id) in held {
                 self.slots.retire(key, id);

@@ -45,7 +45,7 @@ pub(super) enum State {
 /// What works under it has until then to end. So nobody else may have what is held under it before,
 /// also if etcd is heard of again meanwhile.
 #[derive(Debug)]
-pub(super) struct Lapsing {
+pub(super) struct ExpiringLease {
     /// From here on others may have it.
     pub(super) expires: Uptime,
     pub(super) is_own: bool,

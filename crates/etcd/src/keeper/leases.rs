@@ -10,7 +10,7 @@ use navlock_core::Lost;
 
 use super::{
     AgentSerial, Call, Keeper, LOOK, Why,
-    agent::Under,
+    agent::LeaseState,
     lease_states::{Lease, OwnLease, State},
     ownership,
     pending_recall::PATIENCE,
@@ -38,7 +38,7 @@ impl Keeper {
         // It has nothing yet that could have been over before.
         let mut table = self.shared.table();
         table.revive(serial, agent.id, term);
-        agent.under = Under::Lease(id);
+        agent.under = LeaseState::Lease(id);
         table.set_lease(serial, agent.id, Share { lease: name, client_id: agent.client_id });
         // It may have waited for that.
         let wakers = table.process_of(agent.id);
@@ -51,14 +51,14 @@ impl Keeper {
     pub(super) fn need_lease(&mut self, serial: AgentSerial) {
         let Some(agent) = self.agents.get_mut(&serial) else { return };
         match agent.under {
-            Under::Coming => {}
-            Under::Nothing => {
+            LeaseState::Coming => {}
+            LeaseState::Nothing => {
                 let bucket = agent.bucket;
                 if self.attach(serial) {
                     return self.step_all(bucket);
                 }
                 if let Some(agent) = self.agents.get_mut(&serial) {
-                    agent.under = Under::Coming;
+                    agent.under = LeaseState::Coming;
                 }
                 if self.own == OwnLease::None {
                     self.own = OwnLease::Coming;
@@ -66,7 +66,7 @@ impl Keeper {
                 }
             }
             // It is over by the clock, or it would not be needed.
-            Under::Lease(id) => {
+            LeaseState::Lease(id) => {
                 if self.leases.get(&id).is_some_and(|lease| lease.state == State::Live) {
                     self.lose_lease(id, Lost::Disconnected);
                 }
@@ -99,7 +99,7 @@ impl Keeper {
         let client_id = ownership::whose(self.slots.me());
         self.shared.table().set_own_share(Share { lease: name, client_id });
         self.keep(name.id, Some(renewal.time_to_live));
-        for serial in self.agents_with(|under| !matches!(under, Under::Lease(_))) {
+        for serial in self.agents_with(|under| !matches!(under, LeaseState::Lease(_))) {
             self.attach(serial);
         }
         self.step_buckets();
@@ -113,12 +113,12 @@ impl Keeper {
         let patience = if may_wait { self.options.time_to_live } else { Duration::ZERO };
         let error = failure.error();
         let (mut all, mut is_wanted) = (Vec::new(), false);
-        for serial in self.agents_with(|under| under == Under::Coming) {
+        for serial in self.agents_with(|under| under == LeaseState::Coming) {
             let Some(agent) = self.agents.get_mut(&serial) else { continue };
             let mut table = self.shared.table();
             let (wakers, waits) = table.fail_agent(serial, agent.id, &error, patience);
             if !waits {
-                agent.under = Under::Nothing;
+                agent.under = LeaseState::Nothing;
             }
             is_wanted |= waits;
             all.extend(wakers);
@@ -135,7 +135,7 @@ impl Keeper {
     }
 
     /// Those who have what they have so, in the order in which they came.
-    pub(super) fn agents_with(&self, is_it: impl Fn(Under) -> bool) -> Vec<AgentSerial> {
+    pub(super) fn agents_with(&self, is_it: impl Fn(LeaseState) -> bool) -> Vec<AgentSerial> {
         let found = self.agents.iter().filter(|(_, agent)| is_it(agent.under));
         let mut found: Vec<_> = found.map(|(&serial, _)| serial).collect();
         found.sort_unstable();
@@ -158,7 +158,7 @@ impl Keeper {
         lease.renewal = renewal;
         if matches!(state, State::Recalled(_)) {
             lease.state = State::Live;
-            for serial in self.agents_with(|under| under == Under::Lease(id)) {
+            for serial in self.agents_with(|under| under == LeaseState::Lease(id)) {
                 self.revive(serial, renewal);
             }
             self.judge_held_back(id, renewal.sent);
@@ -168,7 +168,8 @@ impl Keeper {
         let term = self.options.term(renewal);
         let is_kept = {
             let mut table = self.shared.table();
-            let mut under = self.agents.iter().filter(|(_, agent)| agent.under == Under::Lease(id));
+            let mut under =
+                self.agents.iter().filter(|(_, agent)| agent.under == LeaseState::Lease(id));
             under.all(|(&serial, agent)| table.renew(serial, agent.id, term))
         };
         if is_kept {
@@ -251,7 +252,7 @@ impl Keeper {
     pub(super) fn need_lease_to_wait(&mut self, serial: AgentSerial) {
         let Some(agent) = self.agents.get(&serial) else { return };
         // Who ends asks for nothing any more.
-        let is_wanted = !self.is_quitting && agent.under == Under::Nothing;
+        let is_wanted = !self.is_quitting && agent.under == LeaseState::Nothing;
         if is_wanted && self.shared.table().waits(serial, agent.id) {
             self.need_lease(serial);
         }

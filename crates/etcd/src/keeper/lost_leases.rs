@@ -2,8 +2,8 @@
 
 use super::{
     AgentSerial, Call, Keeper,
-    agent::{Agent, Under},
-    lease_states::{Lapsing, OwnLease},
+    agent::{Agent, LeaseState},
+    lease_states::{ExpiringLease, OwnLease},
     wake,
 };
 use crate::{
@@ -32,19 +32,19 @@ impl Keeper {
             self.own = OwnLease::None;
             self.slots.forget_spent();
             // Who has come while it was in doubt waits for the next one, which is to be asked for.
-            for serial in self.agents_with(|under| under == Under::Coming) {
+            for serial in self.agents_with(|under| under == LeaseState::Coming) {
                 if let Some(agent) = self.agents.get_mut(&serial) {
-                    agent.under = Under::Nothing;
+                    agent.under = LeaseState::Nothing;
                 }
             }
         }
         let waits_on = self.options.waits_through_outages;
         let (mut wakers, mut again) = (Vec::new(), Vec::new());
-        let agents = self.agents_with(|under| under == Under::Lease(id));
+        let agents = self.agents_with(|under| under == LeaseState::Lease(id));
         let left = if is_own { Vec::new() } else { self.had_under(id, &agents) };
         for &serial in &agents {
             let Some(agent) = self.agents.get_mut(&serial) else { continue };
-            agent.under = Under::Nothing;
+            agent.under = LeaseState::Nothing;
             let mut table = self.shared.table();
             let (woken, asked) = table.lose_agent(serial, agent.id, how, waits_on);
             wakers.extend(woken);
@@ -73,7 +73,8 @@ impl Keeper {
             _ => self.options.term(lease.renewal).expires,
         };
         // Others may have come back to it, and lost it again.
-        let lapsing = self.lapsing.entry(id).or_insert(Lapsing { expires, is_own, held: vec![] });
+        let lapsing =
+            self.lapsing.entry(id).or_insert(ExpiringLease { expires, is_own, held: vec![] });
         lapsing.expires = lapsing.expires.max(expires);
         lapsing.held.extend(held.into_iter().map(bare));
         // Nobody works under what waits.
@@ -102,7 +103,9 @@ impl Keeper {
         over.retain(|id| self.lapsing[id].expires <= now);
         over.sort_unstable();
         for id in over {
-            let Some(Lapsing { is_own, held, .. }) = self.lapsing.remove(&id) else { continue };
+            let Some(ExpiringLease { is_own, held, .. }) = self.lapsing.remove(&id) else {
+                continue;
+            };
             if is_own {
                 self.revoke(id);
             }

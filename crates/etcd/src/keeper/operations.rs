@@ -6,6 +6,7 @@ use navlock_core::Lost;
 
 use super::{Call, Keeper, Operated, wake};
 use crate::{
+    bucket::Grouping,
     data::Answer,
     failure::Failure,
     keys::{NameKey, Phase, RequestKey},
@@ -204,7 +205,8 @@ impl Keeper {
         if no_lease && (of.tries == 0 || is_mixed) {
             self.take_back(&of);
             if let Some(opened) = self.buckets.get_mut(&of.bucket) {
-                opened.bucket.ask_apart(&of.name, is_mixed);
+                let asks = if is_mixed { Grouping::Apart } else { Grouping::Together };
+                opened.bucket.group_asks(&of.name, asks);
             }
         }
         let leases = match of.operation {
@@ -231,7 +233,7 @@ impl Keeper {
             Operation::Remove(_) => return None,
             Operation::Grant(entries) if entries.len() > 1 && no_lease => {
                 if let Some(opened) = self.buckets.get_mut(&of.bucket) {
-                    opened.bucket.grant_singly(&of.name);
+                    opened.bucket.grant_apart(&of.name);
                 }
                 return None;
             }

@@ -2,7 +2,7 @@
 
 use super::{
     AgentSerial, Call, Keeper, Why,
-    agent::{Agent, Under},
+    agent::{Agent, LeaseState},
     lease_states::{Lease, OwnLease, State},
 };
 use crate::{
@@ -20,7 +20,7 @@ impl Keeper {
     /// An agent goes on with what it had under a lease of another connection.
     pub(super) fn take_over(&mut self, serial: AgentSerial, id: i64) {
         let Some(agent) = self.agents.get_mut(&serial) else { return };
-        agent.under = Under::Lease(id);
+        agent.under = LeaseState::Lease(id);
         let bucket = agent.bucket;
         let name = LeaseName { cluster: self.history.cluster(), id };
         let share = Share { lease: name, client_id: agent.client_id };
@@ -162,7 +162,7 @@ impl Keeper {
     /// Lets go of leases that were others' and that no agent of ours goes on with. They end by
     /// themselves: somebody else's agents may still come for what they have there.
     pub(super) fn let_go_unused(&mut self) {
-        let is_used = |id| self.agents.values().any(|agent| agent.under == Under::Lease(id));
+        let is_used = |id| self.agents.values().any(|agent| agent.under == LeaseState::Lease(id));
         let unused = self.leases.keys().copied();
         let unused = unused.filter(|&id| self.own != OwnLease::There(id) && !is_used(id));
         let mut unused: Vec<i64> = unused.collect();

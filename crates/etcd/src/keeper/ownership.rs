@@ -7,7 +7,7 @@ use navlock_core::{AgentInfo, ClientId};
 use crate::{
     clock::{Uptime, monotonic, wall_millis},
     transactions::Owning,
-    values::{Said, Value},
+    values::{RequestNotes, Value},
 };
 
 /// How long whoever asks or looks has patience: it is told that etcd does not answer while its locks may still
@@ -34,7 +34,7 @@ pub(super) fn owning(owner: u128, lease: i64, after: i64, host: &str) -> Owning 
         place: 0,
         mark: 0,
         info,
-        said: Said::default(),
+        said: RequestNotes::default(),
         name: None,
     };
     Owning { owner, lease, value: value.encode(), after, run: Vec::new() }
@@ -42,7 +42,7 @@ pub(super) fn owning(owner: u128, lease: i64, after: i64, host: &str) -> Owning 
 
 /// A name whose key has gone, and it is not known why.
 #[derive(Debug)]
-pub(super) struct Adrift {
+pub(super) struct StrayOwnership {
     pub(super) lease: i64,
     pub(super) since: Uptime,
 }

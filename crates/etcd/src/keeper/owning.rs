@@ -8,16 +8,16 @@ use std::collections::btree_map;
 use navlock_core::Lost;
 use navlock_engine::RequestId;
 
-use super::{AgentSerial, Keeper, agent::Agent, lease_states, ownership::Adrift, wake};
+use super::{AgentSerial, Keeper, agent::Agent, lease_states, ownership::StrayOwnership, wake};
 use crate::{
     clock::Uptime,
     keys::NameKey,
     lease::LeaseName,
     mirror::Entry,
     slots::Owner,
-    table::{Again, Begun, Here, Place, Status},
+    table::{Again, LocalOutcome, QueueOrder, Started, Status},
     tokens,
-    transactions::{Owning, Wish},
+    transactions::{AskPurpose, Owning},
     view::Ownership,
 };
 
@@ -71,7 +71,7 @@ impl Keeper {
             return self.ask_all_again(bucket, name);
         };
         let run = self.run(bucket, name);
-        let Begun { wakers, freed, has_strangers, without_lease } =
+        let Started { wakers, freed, has_strangers, without_lease } =
             self.shared.table().own(&of, made, lease, &run);
         for (key, id) in freed {
             self.slots.free(key, id, made);
@@ -98,7 +98,7 @@ impl Keeper {
     }
 
     /// For whom alone a name is to be ours, and where they were in its queue.
-    fn run(&self, bucket: u64, name: &NameKey) -> Vec<(RequestId, Place)> {
+    fn run(&self, bucket: u64, name: &NameKey) -> Vec<(RequestId, QueueOrder)> {
         let view = self.buckets.get(&bucket).and_then(|opened| opened.bucket.views.get(name));
         let run = view.into_iter().flat_map(|view| &view.run);
         let ours = run.filter_map(|entry| match self.slots.owner(entry.request, entry.made) {
@@ -163,7 +163,7 @@ impl Keeper {
         let mut table = self.shared.table();
         let (here, is_here) = (table.take_here(id), table.is_here(id));
         drop(table);
-        if let Some(Here::Answered { mut wakers, own, .. }) = here {
+        if let Some(LocalOutcome::Answered { mut wakers, own, .. }) = here {
             // Whoever asked was told that it waits.
             wakers.extend(own);
             wake(wakers);
@@ -227,7 +227,7 @@ impl Keeper {
             }
             return self.doubt_name(bucket, name);
         }
-        let asked = mirror.owned(me).and_then(|owned| Wish::of(&owned.value));
+        let asked = mirror.owned(me).and_then(|owned| AskPurpose::of(&owned.value));
         let is_wanted = mirror.queue().any(|entry| entry.request.owner != me);
         if self.is_for_run(bucket, name) {
             // Who waits comes after those for whom it is.
@@ -237,7 +237,7 @@ impl Keeper {
             }
             return;
         }
-        if is_wanted || asked == Some(Wish::ToHave) {
+        if is_wanted || asked == Some(AskPurpose::ToHave) {
             self.note_wanted(bucket, name);
         } else if asked.is_some() {
             self.note_shown(bucket, name);
@@ -280,7 +280,7 @@ impl Keeper {
         let lease_states::OwnLease::There(lease) = self.own else { return };
         // Once: each time that it is looked after it begins to be kept anew.
         if let btree_map::Entry::Vacant(vacant) = self.adrift.entry(of) {
-            vacant.insert(Adrift { lease, since: Uptime::now() });
+            vacant.insert(StrayOwnership { lease, since: Uptime::now() });
             self.look_after(lease);
         }
     }

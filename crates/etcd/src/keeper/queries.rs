@@ -17,8 +17,8 @@ use crate::{
     hash::HashState,
     keys::{BucketKeys, LockKey, NameKey, Phase},
     query::{Kept, Seen, seen},
-    table::{Gate, Usage},
-    transactions::{MOST, Wish, ask_owner},
+    table::{GrantState, Usage},
+    transactions::{AskPurpose, MOST, ask_owner},
     view::Ownership,
 };
 
@@ -102,7 +102,7 @@ impl Keeper {
                 return;
             }
         };
-        self.take_in_waiting(bucket, name.as_ref(), &listed);
+        self.note_queued(bucket, name.as_ref(), &listed);
         let Some(opened) = self.buckets.get(&bucket) else { return };
         // Ours that were just being granted: part of what came before.
         let is_settled =
@@ -124,8 +124,9 @@ impl Keeper {
             let usage = self.shared.table().usage(&(bucket, key.name.clone()));
             // What could not be written stands nowhere; and what works under a lease that is lost may not
             // have ended, and is not known any more.
-            let is_unsaid =
-                |usage: Usage| usage.is_used && (usage.gate == Gate::Stuck || is_late) && asks;
+            let is_unsaid = |usage: Usage| {
+                usage.is_used && (usage.gate == GrantState::Stuck || is_late) && asks
+            };
             if usage.is_some_and(is_unsaid) || self.lapsing.contains_key(&kv.lease) {
                 Kept::Unsaid
             } else {
@@ -160,7 +161,7 @@ impl Keeper {
             let of = (bucket, name);
             let usage = self.shared.table().usage(&of);
             match usage {
-                Some(usage) if usage.gate == Gate::Stuck => {}
+                Some(usage) if usage.gate == GrantState::Stuck => {}
                 Some(usage) if usage.is_used => {
                     self.note_shown(bucket, &of.1);
                     self.leave(bucket, &of.1);
@@ -195,7 +196,7 @@ impl Keeper {
             let usage = self.shared.table().usage(&(bucket, key.name.clone()));
             // If it has become ours since, nobody has had it since.
             let is_idle = |usage: Usage| {
-                usage.gate == Gate::Stuck
+                usage.gate == GrantState::Stuck
                     || !usage.is_used && known.unwrap_or_default() == usage.granted
             };
             if !usage.is_some_and(is_idle) {
@@ -206,8 +207,9 @@ impl Keeper {
         let patience = self.patience_with_owners();
         theirs.retain(|kv| !is_late && self.note_asked(kv).elapsed() < patience);
         if !theirs.is_empty() && !is_late {
-            let asked = theirs.iter().filter(|kv| Wish::ToSee.says_more(kv));
-            let steps: Vec<_> = asked.map(|kv| Step::Within(ask_owner(kv, Wish::ToSee))).collect();
+            let asked = theirs.iter().filter(|kv| AskPurpose::ToSee.says_more(kv));
+            let steps: Vec<_> =
+                asked.map(|kv| Step::Within(ask_owner(kv, AskPurpose::ToSee))).collect();
             for some in steps.chunks(MOST) {
                 let transaction = Transaction { then: some.to_vec(), ..Transaction::default() };
                 self.calls.push_back(Call::Write { transaction });
@@ -225,7 +227,7 @@ impl Keeper {
 
     /// Takes in what a snapshot, of one name or all, says of names in which something of ours waits:
     /// what can be granted is part of what came before.
-    fn take_in_waiting(&mut self, bucket: u64, of: Option<&NameKey>, listed: &Listing) {
+    fn note_queued(&mut self, bucket: u64, of: Option<&NameKey>, listed: &Listing) {
         let Some(opened) = self.buckets.get(&bucket) else { return };
         // What is not told of may be there.
         let is_told = |name: &NameKey| {

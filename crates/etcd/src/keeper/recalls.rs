@@ -29,7 +29,7 @@ use crate::{
     table::State,
     tokens::{self, token},
     transactions::{MOST, others},
-    values::{Said, Value},
+    values::{RequestNotes, Value},
 };
 
 /// The slots of locks that were granted by who owned their names and are written for those who go on with
@@ -174,7 +174,7 @@ impl Keeper {
                 place: 0,
                 mark: token.get(),
                 info: agent.info().clone(),
-                said: Said::default(),
+                said: RequestNotes::default(),
                 name: name.is_hash().then(|| claim.name.clone()),
             };
             let keys = opened.bucket.keys.name(name);

@@ -24,7 +24,7 @@ pub(super) fn tell_removed(table: &mut Table, id: RequestId) -> Vec<Waker> {
 }
 
 /// What is to be done because something of ours is gone.
-pub(super) struct Fallout {
+pub(super) struct RemovalEffects {
     /// What is to be asked for again, and of which agents.
     pub(super) again: Vec<(AgentSerial, Again)>,
     /// Leases that may have ended.
@@ -46,7 +46,7 @@ impl Keeper {
         wakers: &mut Vec<Waker>,
         gone: Vec<(LockKey, RequestId, i64)>,
         thefts: &[i64],
-    ) -> Fallout {
+    ) -> RemovalEffects {
         let mut doubted = Vec::new();
         let (mut removed, mut again) = (Vec::new(), Vec::new());
         for (key, id, revision) in gone {
@@ -96,7 +96,7 @@ impl Keeper {
                 doubted.push(lease);
             }
         }
-        Fallout { again, doubted, held_back }
+        RemovalEffects { again, doubted, held_back }
     }
 
     /// Etcd kept a lease at this moment: what had gone from under it before was removed by somebody.
@@ -122,7 +122,10 @@ impl Keeper {
     }
 
     /// Does what is to be done because of it.
-    pub(super) fn settle_gone(&mut self, Fallout { again, doubted, held_back }: Fallout) {
+    pub(super) fn settle_gone(
+        &mut self,
+        RemovalEffects { again, doubted, held_back }: RemovalEffects,
+    ) {
         self.gone.extend(held_back);
         self.ask_again(again);
         for lease in doubted {
@@ -147,12 +150,12 @@ impl Keeper {
 
 /// What agents of ours may have left behind that had it through another connection: under which
 /// leases, and whose.
-pub(super) struct Left {
+pub(super) struct LeftBehind {
     leases: Vec<i64>,
     agents: HashSet<ClientId>,
 }
 
-impl Left {
+impl LeftBehind {
     /// Whether this is of them. What they go on with is ours by now.
     pub(super) fn covers(&self, lease: i64, value: &[u8]) -> bool {
         let is_theirs = |client_id| self.agents.contains(&client_id);
@@ -161,13 +164,13 @@ impl Left {
 }
 
 impl Keeper {
-    pub(super) fn left(&self) -> Left {
+    pub(super) fn left(&self) -> LeftBehind {
         let leases: Vec<i64> =
             self.leases.keys().copied().filter(|&id| self.is_recalled(id)).collect();
         if leases.is_empty() {
-            return Left { leases, agents: HashSet::new() };
+            return LeftBehind { leases, agents: HashSet::new() };
         }
         let recalled = self.agents.values().filter(|agent| agent.is_recalled);
-        Left { leases, agents: recalled.map(|agent| agent.client_id).collect() }
+        LeftBehind { leases, agents: recalled.map(|agent| agent.client_id).collect() }
     }
 }

@@ -24,7 +24,7 @@ use crate::{
     table::{State, Status},
     tokens::{Grant, token},
     transactions::Operation,
-    values::{Said, Value},
+    values::{RequestNotes, Value},
     view::UNUSED,
     watch::Watched,
 };
@@ -189,7 +189,7 @@ fn lock(name: &str, client: u8) -> KeyValue {
         place: 0,
         mark: 0,
         info,
-        said: Said::default(),
+        said: RequestNotes::default(),
         name: None,
     }
     .encode();

@@ -6,7 +6,7 @@ use navlock_core::Mode;
 
 use super::{
     Call, Keeper,
-    findings::{Finding, Told},
+    findings::{Finding, Notice},
     wake,
 };
 use crate::{
@@ -206,7 +206,7 @@ impl Keeper {
             let id = owner.request();
             let status = id.map_or(Status::Absent, |id| table.status(id));
             let is_absorbed = put.is_none() && absorbed.contains(&revision);
-            let told = Told { phase: key.phase, put: put.as_ref(), is_absorbed, is_lapsing };
+            let told = Notice { phase: key.phase, put: put.as_ref(), is_absorbed, is_lapsing };
             match (Finding::of_event(&told, owner, status, &left), id) {
                 (Finding::Unwanted(only), _) => strays.push((key, only)),
                 (Finding::Granted, Some(id)) => {

@@ -1,7 +1,7 @@
 use navlock_core::{AgentInfo, ClientId, Mode::*, ResourceName};
 
 use super::{Phase::*, *};
-use crate::{keys::NameKey, values::Said};
+use crate::{keys::NameKey, values::RequestNotes};
 
 const ME: u128 = 1;
 const OTHER: u128 = 2;
@@ -27,7 +27,7 @@ fn put_at(place: u64, phase: Phase, mode: Mode, request: RequestKey, revision: i
         place,
         mark: 0,
         info,
-        said: Said::default(),
+        said: RequestNotes::default(),
         name: None,
     };
     let put = Put { made: revision, lease: 1, value: value.encode().into() };

@@ -13,7 +13,7 @@ use super::{
 use crate::{
     clock::Uptime,
     failure::{lease_lost, never_queued},
-    lease::{Share, Term},
+    lease::{LeaseTimes, Share},
 };
 
 impl Table {
@@ -21,7 +21,7 @@ impl Table {
         let serial = self.next_agent;
         self.next_agent += 1;
         let requests = HashSet::default();
-        let term = Term::default();
+        let term = LeaseTimes::default();
         let (ends, lease) = (None, None);
         let agent = Agent { serial, bucket, terminated: false, ends, term, lease, requests };
         (AgentId::from_index(narrow(self.agents.insert(agent))), serial)
@@ -65,7 +65,7 @@ impl Table {
     }
 
     /// An agent's lease lasts until then. `false` if it is too late to say so.
-    pub(crate) fn renew(&mut self, serial: AgentSerial, agent: AgentId, term: Term) -> bool {
+    pub(crate) fn renew(&mut self, serial: AgentSerial, agent: AgentId, term: LeaseTimes) -> bool {
         match self.agents.get_mut(agent.index()) {
             Some(found) if found.serial == serial => {
                 let is_late = is_over(found.ends) || is_over(Some(term.ends));
@@ -176,7 +176,7 @@ impl Table {
     }
 
     /// An agent that goes on with a lease has it until then.
-    pub(crate) fn revive(&mut self, serial: AgentSerial, agent: AgentId, term: Term) {
+    pub(crate) fn revive(&mut self, serial: AgentSerial, agent: AgentId, term: LeaseTimes) {
         if let Some(found) =
             self.agents.get_mut(agent.index()).filter(|found| found.serial == serial)
         {
@@ -185,7 +185,7 @@ impl Table {
     }
 
     /// The same in full.
-    pub(crate) fn term(&self, agent: AgentId) -> Option<Term> {
+    pub(crate) fn term(&self, agent: AgentId) -> Option<LeaseTimes> {
         let agent = self.agents.get(agent.index())?;
         (agent.ends == Some(agent.term.ends)).then_some(agent.term)
     }

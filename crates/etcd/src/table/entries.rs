@@ -14,9 +14,9 @@ use crate::{
     ended::Ended,
     hash::HashState,
     keys::{NameKey, Phase, RequestKey},
-    lease::{Share, Term},
+    lease::{LeaseTimes, Share},
     tokens::Grant,
-    values::Said,
+    values::RequestNotes,
 };
 
 /// An agent's number, never used twice.
@@ -32,7 +32,7 @@ pub(super) struct Agent {
     /// anything else that it has lost.
     pub(super) ends: Option<Uptime>,
     /// The rest of that, once it has a lease.
-    pub(super) term: Term,
+    pub(super) term: LeaseTimes,
     /// Under which it has what it has.
     pub(super) lease: Option<Share>,
     pub(super) requests: HashSet<usize, HashState>,
@@ -59,7 +59,7 @@ pub(super) struct Request {
     /// What becomes of it when its agent's lease ends.
     pub(super) patience: Patience,
     /// What was said of it.
-    pub(super) said: Said,
+    pub(super) said: RequestNotes,
     /// The same of locks of which nobody else knows yet.
     pub(super) inside_hidden: Vec<LockId>,
     pub(super) state: State,
@@ -139,7 +139,7 @@ impl Request {
             since: Uptime::now(),
             asked: monotonic(),
             patience: if waits { Patience::Waits } else { Patience::None },
-            said: Said::default(),
+            said: RequestNotes::default(),
             inside_hidden: Vec::new(),
             state,
         }

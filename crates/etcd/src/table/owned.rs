@@ -28,14 +28,14 @@ use super::owned_name::HeldHere;
 use super::{
     Table,
     entries::{Again, Agent, AgentSerial, Patience, State, is_over, narrow},
-    owned_name::{Begun, Gate, Here, Leaver, Owned, Place, Usage},
+    owned_name::{GrantState, Handover, LocalOutcome, Owned, QueueOrder, Started, Usage},
 };
 use crate::{failure::lease_lost, keys::NameKey, lease::LeaseName, slots::Slots, tokens};
 
 impl Table {
     /// Does what a request asks for that was just made, or that the thread has heard of, if its name is
     /// ours. `None` if it is to be sent to etcd, or is here already.
-    pub(crate) fn take_here(&mut self, id: RequestId) -> Option<Here> {
+    pub(crate) fn take_here(&mut self, id: RequestId) -> Option<LocalOutcome> {
         let of = self.name_of(id)?;
         let owned = self.owned.get_mut(&of)?;
         let request = self.requests.get_mut(id.index())?;
@@ -56,7 +56,7 @@ impl Table {
                 if !is_first || !is_known || !owned.admits(mode) {
                     owned.queue.insert(request.serial, id.index());
                     let is_known = is_known && owned.is_open();
-                    return Some(Here::Waits { is_known });
+                    return Some(LocalOutcome::Waits { is_known });
                 }
                 true
             }
@@ -90,7 +90,7 @@ impl Table {
             State::Pending(waker) => Some(waker),
             _ => None,
         };
-        Some(Here::Answered { answer, wakers, own })
+        Some(LocalOutcome::Answered { answer, wakers, own })
     }
 
     /// The name that a request is of.
@@ -174,12 +174,12 @@ impl Table {
         of: &(u64, NameKey),
         made: i64,
         lease: LeaseName,
-        run: &[(RequestId, Place)],
-    ) -> Begun {
-        let mut begun = Begun::default();
+        run: &[(RequestId, QueueOrder)],
+    ) -> Started {
+        let mut begun = Started::default();
         let queue = BTreeMap::new();
         let (granted, shared, exclusive) = (0, 0, false);
-        let gate = Gate::Open;
+        let gate = GrantState::Open;
         let run: BTreeMap<_, _> = run.iter().map(|&(id, place)| (id.serial(), place)).collect();
         let mut owned = Owned { made, lease, granted, shared, exclusive, queue, run, gate };
         for &index in self.names.get(of).into_iter().flatten() {
@@ -215,7 +215,7 @@ impl Table {
 
     /// A name is to be others' as well. What is asked for from here on is asked of etcd; what has been is
     /// to be written there: locks first, in the order of their grants, then requests in theirs.
-    pub(crate) fn leave(&mut self, of: &(u64, NameKey), slots: &mut Slots) -> Vec<Leaver> {
+    pub(crate) fn leave(&mut self, of: &(u64, NameKey), slots: &mut Slots) -> Vec<Handover> {
         let mut leavers = Vec::new();
         let Some(Owned { run, .. }) = self.owned.remove(of) else { return leavers };
         for &index in self.names.get(of).into_iter().flatten() {
@@ -234,16 +234,17 @@ impl Table {
             request.key = Some(key);
             let (name, asked, said) = (request.name.clone(), request.asked, request.said.clone());
             let mode = request.kind.mode();
-            leavers.push(Leaver { id, agent, key, name, mode, grant, place, asked, said });
+            leavers.push(Handover { id, agent, key, name, mode, grant, place, asked, said });
         }
-        let place = |of: &Leaver| (of.grant.is_none(), of.grant.map(|of| of.token), of.id.serial());
+        let place =
+            |of: &Handover| (of.grant.is_none(), of.grant.map(|of| of.token), of.id.serial());
         leavers.sort_by_key(place);
         leavers
     }
 
     /// What was to be written could not be: these locks are here again, until they end, and nobody is
     /// granted anything.
-    pub(crate) fn stay(
+    pub(crate) fn keep_lease(
         &mut self,
         of: &(u64, NameKey),
         made: i64,
@@ -252,7 +253,7 @@ impl Table {
     ) {
         let queue = BTreeMap::new();
         let (granted, shared, exclusive) = (tokens::MOST, 0, false);
-        let (run, gate) = (BTreeMap::new(), Gate::Stuck);
+        let (run, gate) = (BTreeMap::new(), GrantState::Stuck);
         let mut owned = Owned { made, lease, granted, shared, exclusive, queue, run, gate };
         for &id in held {
             let Some(request) = self.find(id) else { continue };

@@ -12,7 +12,7 @@ use crate::{
     keys::RequestKey,
     lease::LeaseName,
     tokens::{self, Grant},
-    values::Said,
+    values::RequestNotes,
 };
 
 /// A name that is ours.
@@ -30,16 +30,16 @@ pub(super) struct Owned {
     /// Who waits: the places of the requests, by their serial numbers, which grow with the calls.
     pub(super) queue: BTreeMap<u64, usize>,
     /// If it is ours for a run alone, by the same numbers: where those were in the queue of all.
-    pub(super) run: BTreeMap<u64, Place>,
-    pub(super) gate: Gate,
+    pub(super) run: BTreeMap<u64, QueueOrder>,
+    pub(super) gate: GrantState,
 }
 
 /// Where a request is in the queue of all: by this revision, and by this among those that came with it.
-pub(crate) type Place = (i64, u64);
+pub(crate) type QueueOrder = (i64, u64);
 
 /// Whether anybody is granted a name of ours.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Gate {
+pub(crate) enum GrantState {
     Open,
     /// Nobody any more: it is to be given up, or it is not certain that it is ours.
     Closed,
@@ -49,7 +49,7 @@ pub(crate) enum Gate {
 
 /// What has become of a request whose name is ours.
 #[derive(Debug)]
-pub(crate) enum Here {
+pub(crate) enum LocalOutcome {
     /// It is answered.
     Answered {
         answer: Answer,
@@ -65,7 +65,7 @@ pub(crate) enum Here {
 
 /// What becomes of requests when a name begins to be ours.
 #[derive(Debug, Default)]
-pub(crate) struct Begun {
+pub(crate) struct Started {
     pub(crate) wakers: Vec<Waker>,
     /// The keys that are not there any more, and whose they were.
     pub(crate) freed: Vec<(RequestKey, RequestId)>,
@@ -77,7 +77,7 @@ pub(crate) struct Begun {
 
 /// A lock or request that is to be written to etcd.
 #[derive(Debug)]
-pub(crate) struct Leaver {
+pub(crate) struct Handover {
     pub(crate) id: RequestId,
     pub(crate) agent: AgentSerial,
     /// What it is to be called.
@@ -87,9 +87,9 @@ pub(crate) struct Leaver {
     /// If it is a lock.
     pub(crate) grant: Option<Grant>,
     /// Where it was before in the queue of all.
-    pub(crate) place: Option<Place>,
+    pub(crate) place: Option<QueueOrder>,
     pub(crate) asked: u64,
-    pub(crate) said: Said,
+    pub(crate) said: RequestNotes,
 }
 
 /// How a name of ours is used.
@@ -103,13 +103,13 @@ pub(crate) struct Usage {
     pub(crate) is_used: bool,
     /// It is ours for a run alone.
     pub(crate) is_for_run: bool,
-    pub(crate) gate: Gate,
+    pub(crate) gate: GrantState,
 }
 
 impl Usage {
     /// Whether it is to be given up: no more is granted of it, and what was is done.
     pub(crate) fn is_over(&self) -> bool {
-        !self.is_held && self.gate != Gate::Open || !self.is_used && self.is_for_run
+        !self.is_held && self.gate != GrantState::Open || !self.is_used && self.is_for_run
     }
 }
 
@@ -148,12 +148,12 @@ impl Owned {
     }
 
     pub(super) fn is_open(&self) -> bool {
-        self.gate == Gate::Open
+        self.gate == GrantState::Open
     }
 
     pub(super) fn close(&mut self) {
         if self.is_open() {
-            self.gate = Gate::Closed;
+            self.gate = GrantState::Closed;
         }
     }
 

@@ -141,7 +141,7 @@ fn a_name_of_which_no_more_can_be_granted_is_given_up_for_who_asks_next() {
         let here = table.take_here(id);
         drop(table);
         assert!(
-            matches!(here, None | Some(crate::table::Here::Waits { is_known: false })),
+            matches!(here, None | Some(crate::table::LocalOutcome::Waits { is_known: false })),
             "the thread is not told of it"
         );
         machine.keeper.hear(Message::Request { bucket: 0, serial, id, name: of("db") });

@@ -9,7 +9,7 @@ use crate::{
     keeper::{Call, Done, Keeper, Message},
     keys::NameKey,
     lease::{LeaseEvent, Renewal},
-    table::{Ending, Here, Status, Terminated},
+    table::{Ending, LocalOutcome, Status, Terminated},
     view::UNUSED,
     watch::Watched,
 };
@@ -143,8 +143,10 @@ impl Machine {
         // As a caller does.
         let here = self.shared.table().take_here(id);
         match here {
-            Some(Here::Answered { .. } | Here::Waits { is_known: true }) => return Some(id),
-            Some(Here::Waits { is_known: false }) | None => {}
+            Some(LocalOutcome::Answered { .. } | LocalOutcome::Waits { is_known: true }) => {
+                return Some(id);
+            }
+            Some(LocalOutcome::Waits { is_known: false }) | None => {}
         }
         self.within(|keeper| keeper.hear(Message::Request { bucket: 0, serial, id, name }));
         Some(id)

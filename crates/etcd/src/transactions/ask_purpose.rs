@@ -7,14 +7,14 @@ use crate::{
 
 /// What for the owner of a name is asked for it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Wish {
+pub(crate) enum AskPurpose {
     /// To have the name oneself.
     ToHave,
     /// To see who has it.
     ToSee,
 }
 
-impl Wish {
+impl AskPurpose {
     /// What is written so: larger for what says more.
     fn mark(self) -> u64 {
         match self {
@@ -39,10 +39,10 @@ impl Wish {
 }
 
 /// Asks the owner of a name for it, by what stands behind the key that says so.
-pub(crate) fn ask_owner(owned: &KeyValue, wish: Wish) -> Transaction {
+pub(crate) fn ask_owner(owned: &KeyValue, purpose: AskPurpose) -> Transaction {
     let KeyValue { key, value, made, lease, .. } = owned;
     let (when, value) =
-        (vec![Check::MadeIn(key.clone(), *made)], Value::marked(value, wish.mark()));
+        (vec![Check::MadeIn(key.clone(), *made)], Value::marked(value, purpose.mark()));
     let then = vec![Step::Put { key: key.clone(), value, lease: *lease }];
     Transaction { when, then, or_else: Vec::new() }
 }
