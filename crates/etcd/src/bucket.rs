@@ -11,6 +11,7 @@ mod surroundings;
 
 use std::collections::HashMap;
 
+use navlock_core::host::RequestKind;
 use navlock_engine::RequestId;
 
 use self::{
@@ -19,7 +20,7 @@ use self::{
 };
 pub(crate) use self::{
     name::{Grouping, Todo},
-    surroundings::{Kind, Surroundings, Wait},
+    surroundings::{Surroundings, Wait},
 };
 use crate::{
     ended::Ended,
@@ -339,16 +340,16 @@ impl Bucket {
             bytes += ask.value.len();
             let is_with = |first: &Ask| name.asks == Grouping::Together || first.lease == ask.lease;
             let fits = asks.first().is_none_or(is_with) && (asks.is_empty() || bytes <= MOST_BYTES);
-            if kind != Kind::Wait && !asks.is_empty() || !fits {
+            if !matches!(kind, RequestKind::Wait(_)) && !asks.is_empty() || !fits {
                 around.keep_back(request);
                 break;
             }
             name.pop();
             name.under_way.get_or_insert(number);
             match kind {
-                Kind::Wait => asks.push(ask),
-                Kind::IfAvailable => return Some(Operation::IfAvailable(ask)),
-                Kind::Steal => return Some(Operation::Steal(ask, Force::Asks)),
+                RequestKind::Wait(_) => asks.push(ask),
+                RequestKind::IfAvailable(_) => return Some(Operation::IfAvailable(ask)),
+                RequestKind::Steal => return Some(Operation::Steal(ask, Force::Asks)),
             }
         }
         (!asks.is_empty()).then_some(Operation::Request(asks))

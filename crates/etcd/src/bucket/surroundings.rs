@@ -18,7 +18,11 @@ pub(crate) trait Surroundings {
     fn status(&self, id: RequestId) -> Status;
     /// What to write for a request. `Err` if its agent has to wait for a lease, `None` if nobody
     /// wants it any more.
-    fn ask(&mut self, agent: AgentSerial, request: RequestId) -> Option<Result<(Ask, Kind), Wait>>;
+    fn ask(
+        &mut self,
+        agent: AgentSerial,
+        request: RequestId,
+    ) -> Option<Result<(Ask, RequestKind), Wait>>;
     /// What was to be written for a request is not, for now: etcd knows nothing of it.
     fn keep_back(&mut self, request: RequestId);
     /// What to write to have this name be ours, if that may be.
@@ -30,22 +34,3 @@ pub(crate) trait Surroundings {
 /// It has no lease yet.
 #[derive(Debug)]
 pub(crate) struct Wait;
-
-/// What a request asks for, without its mode.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Kind {
-    Wait,
-    IfAvailable,
-    Steal,
-}
-
-impl Kind {
-    /// That of a request.
-    pub(crate) fn of(kind: RequestKind) -> Self {
-        match kind {
-            RequestKind::Wait(_) => Self::Wait,
-            RequestKind::IfAvailable(_) => Self::IfAvailable,
-            RequestKind::Steal => Self::Steal,
-        }
-    }
-}

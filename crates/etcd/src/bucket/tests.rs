@@ -39,14 +39,21 @@ impl Surroundings for Agents {
         Status::Pending(0)
     }
 
-    fn ask(&mut self, agent: AgentSerial, request: RequestId) -> Option<Result<(Ask, Kind), Wait>> {
+    fn ask(
+        &mut self,
+        agent: AgentSerial,
+        request: RequestId,
+    ) -> Option<Result<(Ask, RequestKind), Wait>> {
         if self.without_lease.contains(&agent) {
             return Some(Err(Wait));
         }
         self.known.push(request);
         let lease = i64::try_from(agent).unwrap();
         let (request, mode) = (key(request), Mode::Exclusive);
-        Some(Ok((Ask { request, mode, lease, value: vec![0; self.bytes] }, Kind::Wait)))
+        Some(Ok((
+            Ask { request, mode, lease, value: vec![0; self.bytes] },
+            RequestKind::Wait(mode),
+        )))
     }
 
     fn keep_back(&mut self, request: RequestId) {

@@ -2,7 +2,7 @@
 
 use std::{collections::HashMap, task::Waker, time::Duration};
 
-use navlock_core::AgentInfo;
+use navlock_core::{AgentInfo, host::RequestKind};
 use navlock_engine::RequestId;
 
 use super::{
@@ -12,7 +12,7 @@ use super::{
     ownership, wake,
 };
 use crate::{
-    bucket::{Kind, Surroundings, Wait},
+    bucket::{Surroundings, Wait},
     clock::{Uptime, wall_millis},
     data::{Check, Step, Transaction},
     hash::HashState,
@@ -55,7 +55,11 @@ impl Surroundings for Around<'_> {
         self.shared.table().status(id)
     }
 
-    fn ask(&mut self, serial: AgentSerial, id: RequestId) -> Option<Result<(Ask, Kind), Wait>> {
+    fn ask(
+        &mut self,
+        serial: AgentSerial,
+        id: RequestId,
+    ) -> Option<Result<(Ask, RequestKind), Wait>> {
         let mut table = self.shared.table();
         let Some(agent) = self.agents.get(&serial) else {
             // It has come while the name was ours, and is about to be heard of.
@@ -87,7 +91,7 @@ impl Surroundings for Around<'_> {
         let info = agent.info.clone();
         let value = Value { client_id, since, asked, place, mark: 0, info, said, name };
         let value = value.encode();
-        Some(Ok((Ask { request, mode: what.mode(), lease, value }, Kind::of(what))))
+        Some(Ok((Ask { request, mode: what.mode(), lease, value }, what)))
     }
 
     fn keep_back(&mut self, id: RequestId) {
