@@ -60,6 +60,6 @@ pub(crate) fn make_room(_: &File, _: u64, _: u64) -> io::Result<()> {
     Err(io::ErrorKind::Unsupported.into())
 }
 
-pub(crate) fn chance_number() -> io::Result<u64> {
+pub(crate) fn random_number() -> io::Result<u64> {
     Err(io::ErrorKind::Unsupported.into())
 }

@@ -61,7 +61,7 @@ impl OwnerMap {
     fn begin(file: &File) -> io::Result<(Mapping, u64)> {
         system::make_room(file, 0, header::SMALLEST)?;
         let mapping = Mapping::of_owner(file)?;
-        let nonce = system::chance_number()?;
+        let nonce = system::random_number()?;
         if let Some(header) = mapping.header() {
             header.begin(nonce);
         }

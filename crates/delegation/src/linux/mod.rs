@@ -1,13 +1,13 @@
 //! What the system does for maps.
 
+mod file_space;
 mod mapping;
 mod pages;
-mod room;
 mod sigbus;
 
 pub(crate) use self::{
+    file_space::{make_room, random_number},
     mapping::Mapping,
     pages::Page,
-    room::{chance_number, make_room},
     sigbus::Watched,
 };

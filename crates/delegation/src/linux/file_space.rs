@@ -35,8 +35,8 @@ pub(crate) fn make_room(file: &File, from: u64, to: u64) -> io::Result<()> {
 ///
 /// # Errors
 ///
-/// If the system has no chance.
-pub(crate) fn chance_number() -> io::Result<u64> {
+/// If the system gives no random bytes.
+pub(crate) fn random_number() -> io::Result<u64> {
     let mut bytes = [0; 8];
     // So few bytes are always given whole.
     retry_on_intr(|| getrandom(&mut bytes[..], GetRandomFlags::empty()))?;
