@@ -165,7 +165,8 @@ pub(crate) struct RequestArgs {
 /// What to do with a command whose lock is lost.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub(crate) enum OnLost {
-    Term,
+    #[value(name = "term")]
+    Terminate,
     Kill,
     Ignore,
 }

@@ -85,7 +85,7 @@ pub(super) fn run(context: &Context, mut args: RunArgs) -> Result<ExitCode, Fail
         }
         let becomes = match (command, args.on_lost) {
             (supervise::Command::HasEnded, _) => "the command has ended",
-            (_, OnLost::Term) => "the command is told to end",
+            (_, OnLost::Terminate) => "the command is told to end",
             (_, OnLost::Kill) => "the command is killed",
             (_, OnLost::Ignore) => "the command goes on",
         };
@@ -176,7 +176,7 @@ fn grace(args: &RunArgs, guards: &[LockGuard]) -> Result<Duration, Failure> {
     // What it is cut to in the end is the same.
     let Some(term) = guards.first().and_then(LockGuard::term) else { return Ok(grace) };
     let most = margin(term).saturating_sub(reserve(margin(term)));
-    if grace <= most || args.on_lost != OnLost::Term {
+    if grace <= most || args.on_lost != OnLost::Terminate {
         return Ok(grace);
     }
     let needed = grace.saturating_mul(4) / 3;

@@ -116,7 +116,7 @@ impl Supervisor {
                 newly_lost(guards, &mut known, &context)
             };
             if !lost.is_empty() && policy.on_lost != OnLost::Ignore {
-                if kill_at.is_none() && policy.on_lost == OnLost::Term {
+                if kill_at.is_none() && policy.on_lost == OnLost::Terminate {
                     self.family.signal(Signal::TERMINATE);
                 }
                 let term = guards.first().and_then(LockGuard::term);
@@ -166,7 +166,7 @@ impl Policy {
     fn kill_at(self, how: Lost, term: Option<Term>, now: Duration) -> Duration {
         let grace = match self.on_lost {
             OnLost::Kill => Duration::ZERO,
-            OnLost::Term | OnLost::Ignore => self.grace,
+            OnLost::Terminate | OnLost::Ignore => self.grace,
         };
         let kill_at = now.saturating_add(grace);
         match (how, term) {
@@ -284,7 +284,7 @@ mod tests {
         let at = Duration::from_millis;
         let term =
             |ends, expires| Some(Term { now: at(0), heard: at(0), due: at(0), ends, expires });
-        let policy = Policy { on_lost: OnLost::Term, grace: GRACE };
+        let policy = Policy { on_lost: OnLost::Terminate, grace: GRACE };
         let of = |how, term, now| policy.kill_at(how, term, at(now));
         let run_out = Lost::Disconnected;
         // A quarter of the margin before, and of a small margin a quarter of a second.

@@ -334,7 +334,7 @@ impl Keeper {
         self.lost = format!("{}: {how}", quoted_name(&name));
         self.held = None;
         let signal = match self.on_lost {
-            OnLost::Term => Signal::TERMINATE,
+            OnLost::Terminate => Signal::TERMINATE,
             OnLost::Kill => Signal::KILL,
             OnLost::Ignore => return,
         };

@@ -44,7 +44,7 @@ impl Process {
     ///
     /// If it is not ours to send it signals, or there are none by which it could be told.
     pub(super) fn check_signal(&self, on_lost: OnLost) -> Result<(), Failure> {
-        if on_lost == OnLost::Term && !TELLS_OTHERS {
+        if on_lost == OnLost::Terminate && !TELLS_OTHERS {
             let said = "--on-lost term is not to be had on this system, where nobody can tell a process to \
                         end that it has not started; give --on-lost kill, or leave it out";
             return Err(Failure::new(USAGE, said));

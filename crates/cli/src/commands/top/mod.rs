@@ -26,7 +26,7 @@ use std::{
 use navlock::{Place, look::LockName};
 use navlock_platform::{
     process::Signal,
-    signal::{self, Heeded},
+    signal::{self, CaughtSignals},
     wait::{Interest, Source, wait_many},
 };
 
@@ -84,7 +84,7 @@ pub(super) fn top(context: &Context, args: &TopArgs) -> Result<ExitCode, Failure
     let (sender, heard) = Messages::channel().map_err(failed)?;
     looker::look(context.place.clone(), sender).map_err(failed)?;
     let (thief, stolen) = Messages::channel().map_err(failed)?;
-    let signals = Heeded::catch(&HEEDED).map_err(failed)?;
+    let signals = CaughtSignals::catch(&HEEDED).map_err(failed)?;
     let top =
         Top { model, heard, stolen, thief: Arc::new(thief), place: context.place.clone(), signals };
     // A terminal that has gone is told by what is seen of it first: an error, or the signal.
@@ -110,7 +110,7 @@ struct Top {
     stolen: Messages<String>,
     thief: Arc<Sender<String>>,
     place: Place,
-    signals: Heeded,
+    signals: CaughtSignals,
 }
 
 /// Why it ends: by a key, or by a signal.

@@ -152,9 +152,9 @@ pub fn suspend() {
 
 /// Signals that are heeded, each with a pipe in which there is a byte when it has come.
 #[derive(Debug)]
-pub struct Heeded(Vec<(Signal, Stream)>);
+pub struct CaughtSignals(Vec<(Signal, Stream)>);
 
-impl Heeded {
+impl CaughtSignals {
     /// Catches these from now on, but not what was ignored when we were started.
     ///
     /// # Errors
