@@ -74,7 +74,7 @@ const RECOVERY: Duration = RECLAIM.saturating_mul(3);
 pub struct Look {
     place: Place,
     options: LookOptions,
-    wire: Option<Wire>,
+    wire: Option<Connection>,
     overview: Overview,
     /// What is being told anew, and how much was missed before.
     anew: Option<(Overview, u64)>,
@@ -89,11 +89,11 @@ pub struct Look {
     /// Whether the broker has said that it is taking over from another one.
     is_recovering: bool,
     /// Where the next connection comes from, if one is being made.
-    connecting: Option<Receiver<Result<Wire, Reason>>>,
+    connecting: Option<Receiver<Result<Connection, Reason>>>,
 }
 
 #[derive(Debug)]
-struct Wire {
+struct Connection {
     socket: Stream,
     heard: BytesMut,
 }
@@ -183,7 +183,7 @@ impl Look {
         let Some(wire) = &mut self.wire else { return self.connect(deadline) };
         let heard = ClientCodec::default().decode(&mut wire.heard);
         match heard.map_err(|_| Reason::Nonsense)? {
-            Some(message) => self.take_in(message),
+            Some(message) => self.handle_message(message),
             None if !wire.is_readable(deadline) => Ok(Step::Late),
             None => {
                 match wire.read() {
@@ -197,7 +197,7 @@ impl Look {
         }
     }
 
-    fn take_in(&mut self, message: FromDaemon) -> Result<Step, Reason> {
+    fn handle_message(&mut self, message: FromDaemon) -> Result<Step, Reason> {
         match message {
             FromDaemon::LookBegins { missed, pids } => {
                 self.pids = pids;
@@ -256,10 +256,10 @@ impl Look {
 
     /// A new connection, or why there is none; `None` if neither is known by then. What was begun goes on
     /// meanwhile: who waits for a moment only, again and again, is connected in the end, or hears why not.
-    fn connected(&mut self, deadline: Option<Instant>) -> Option<Result<Wire, Reason>> {
+    fn connected(&mut self, deadline: Option<Instant>) -> Option<Result<Connection, Reason>> {
         // FAST: without a thread where there is nobody to connect to.
         if self.connecting.is_none() && !self.place.socket().exists() {
-            return Some(Wire::connect(&self.place, &self.options));
+            return Some(Connection::connect(&self.place, &self.options));
         }
         let begun = self.connecting.take().or_else(|| {
             // FAST: without a thread where as long is waited as it may take.
@@ -268,11 +268,11 @@ impl Look {
             let (connected, connection) = mpsc::sync_channel(1);
             let thread = thread::Builder::new().name("navlock-look".to_owned());
             // Who waited for it may be gone.
-            let connect = move || _ = connected.send(Wire::connect(&place, &options));
+            let connect = move || _ = connected.send(Connection::connect(&place, &options));
             thread.spawn(connect).ok().map(|_| connection)
         });
         let Some(connection) = begun else {
-            return Some(Wire::connect(&self.place, &self.options));
+            return Some(Connection::connect(&self.place, &self.options));
         };
         let left = deadline.map(|deadline| deadline.saturating_duration_since(Instant::now()));
         match connection.recv_timeout(left.unwrap_or(2 * ANSWER)) {
@@ -309,7 +309,7 @@ enum Step {
     More,
 }
 
-impl Wire {
+impl Connection {
     fn connect(place: &Place, options: &LookOptions) -> Result<Self, Reason> {
         let patience = Patience::until(Instant::now() + ANSWER);
         let mut socket = connect_to_running(place, patience)?;

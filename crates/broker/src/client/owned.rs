@@ -81,7 +81,7 @@ pub(super) struct Take {
 }
 
 /// A hold that was just taken.
-struct Took<'a> {
+struct TakenHold<'a> {
     index: SlotIndex,
     slot: &'a Slot,
     /// The slot's, by which its tokens count. Read before: if the hold is lost again by now, the slot
@@ -175,7 +175,7 @@ impl Owned {
         // FAST: mostly it is where it was found the last time, and nothing needs to be locked.
         let found = self.take_again(agent, name, mode);
         let found = found.or_else(|| self.find(bucket, agent, name, mode));
-        let Took { index, slot, base, count } = found?;
+        let TakenHold { index, slot, base, count } = found?;
         let mut token = base.wrapping_add(count);
         if mode == Mode::Shared {
             // Others own the name as well, and their tokens grow beside ours.
@@ -189,7 +189,7 @@ impl Owned {
 
     /// Takes it where it was found the last time.
     #[inline]
-    fn take_again(&self, agent: AgentId, name: &ResourceName, mode: Mode) -> Option<Took<'_>> {
+    fn take_again(&self, agent: AgentId, name: &ResourceName, mode: Mode) -> Option<TakenHold<'_>> {
         let index = self.hints.get(agent, name)?;
         let slot = self.slot(index)?;
         // In this order. If it is still as it was seen when it is taken, it was so in between, and what
@@ -200,7 +200,7 @@ impl Owned {
             return None;
         }
         let base = slot.token(0);
-        Some(Took { index, slot, base, count: slot.word().take_seen(seen)? })
+        Some(TakenHold { index, slot, base, count: slot.word().take_seen(seen)? })
     }
 
     /// Takes it wherever it can be taken.
@@ -210,7 +210,7 @@ impl Owned {
         agent: AgentId,
         name: &ResourceName,
         mode: Mode,
-    ) -> Option<Took<'_>> {
+    ) -> Option<TakenHold<'_>> {
         if !self.is_ours() {
             return None;
         }
@@ -218,10 +218,10 @@ impl Owned {
         let taken = slots.takeable(bucket, agent, name, mode).find_map(|index| {
             let slot = self.slot(index)?;
             let base = slot.token(0);
-            Some(Took { index, slot, base, count: slot.word().take()? })
+            Some(TakenHold { index, slot, base, count: slot.word().take()? })
         });
         // While it is locked: whoever begins to wait for the name from here on takes it away again.
-        if let Some(Took { index, .. }) = taken {
+        if let Some(TakenHold { index, .. }) = taken {
             self.hints.set(agent, name, index);
         }
         taken

@@ -95,7 +95,7 @@ impl Questions {
     }
 
     /// Takes in what the daemon says in answer. What nobody wants crossed with its end.
-    pub(super) fn take_in(&mut self, message: FromDaemon, wakers: &mut Vec<Waker>) {
+    pub(super) fn handle_message(&mut self, message: FromDaemon, wakers: &mut Vec<Waker>) {
         match message {
             FromDaemon::Snapshot { query, held, pending, last } => {
                 if let Some(question) = self.asked.get_mut(&query) {

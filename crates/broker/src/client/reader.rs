@@ -91,7 +91,7 @@ impl Reader {
     /// Hears what there is. Whom to wake for it.
     pub(super) fn hear(
         &mut self,
-        mut take_in: impl FnMut(FromDaemon, &mut Vec<Waker>),
+        mut handle_message: impl FnMut(FromDaemon, &mut Vec<Waker>),
     ) -> Result<Vec<Waker>, End> {
         let mut wakers = Vec::new();
         if let Some(nonsense) = &self.nonsense {
@@ -120,7 +120,7 @@ impl Reader {
                     self.nonsense = Some(format!("the broker refuses: {reason}"));
                     return Ok(wakers);
                 }
-                Ok(Some(message)) => take_in(message, &mut wakers),
+                Ok(Some(message)) => handle_message(message, &mut wakers),
                 Ok(None) => return Ok(wakers),
                 Err(error) => {
                     // Told next time: what was understood until here counts.

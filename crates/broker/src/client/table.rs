@@ -28,8 +28,8 @@ use tokio_util::codec::Encoder;
 use self::{
     link::Link,
     mapping::Mapping,
-    state::Place,
-    terms::{Term, Terms},
+    state::SlotPlace,
+    terms::{AgentTerm, TermIndex},
 };
 
 pub(super) use self::{mapping::MapTask, state::State};
@@ -63,7 +63,7 @@ pub(super) struct Table {
     is_given_up: bool,
     /// How far locks are seen, if that is further than this machine.
     reach: Option<String>,
-    terms: Terms,
+    terms: TermIndex,
     /// What was said before there was the first connection, in order. `None` once there was one.
     early: Option<BytesMut>,
     /// Whether anything was heard on this one.
@@ -80,7 +80,7 @@ struct Agent {
     info: AgentInfo,
     terminated: bool,
     /// Until when it has what it has, if that ends by itself.
-    term: Option<Term>,
+    term: Option<AgentTerm>,
     /// Which entries of the table's `requests` are its: to end it costs what it has, and not what
     /// all have.
     ///
@@ -98,7 +98,7 @@ struct Request {
     since: navlock_wire::Moment,
     state: State,
     /// Where in our map it stands.
-    place: Place,
+    place: SlotPlace,
     /// It is counted among those for its name that no take may overtake.
     is_counted: bool,
     /// It may give up by itself.
@@ -127,7 +127,7 @@ impl Table {
             version: 0,
             is_given_up: false,
             reach: None,
-            terms: Terms::default(),
+            terms: TermIndex::default(),
             early: Some(BytesMut::new()),
             has_heard: false,
             codec: ClientCodec::default(),
@@ -201,10 +201,10 @@ impl Table {
     /// A request or lock ends that was pending or held here.
     fn leave_place(&mut self, index: usize) {
         match mem::take(&mut self.requests[index].place) {
-            Place::Outside => self.count_unmapped(-1),
+            SlotPlace::Outside => self.count_unmapped(-1),
             // It may be granted for all that is known here.
-            Place::Slot(slot) => self.owned.aborted(slot, self.next_serial),
-            Place::Hold(hold) => self.owned.end_first(hold),
+            SlotPlace::Slot(slot) => self.owned.aborted(slot, self.next_serial),
+            SlotPlace::Hold(hold) => self.owned.end_first(hold),
         }
     }
 
@@ -243,7 +243,7 @@ impl Table {
             kind,
             in_slot: self.link == Link::Up && self.mapping.is_confirmed(),
         });
-        let place = slot.map_or(Place::Outside, Place::Slot);
+        let place = slot.map_or(SlotPlace::Outside, SlotPlace::Slot);
         let (name, since) = (name.clone(), clock::now());
         self.requests.insert(Request {
             serial,
@@ -286,8 +286,8 @@ impl Table {
         if was_alive {
             let place = self.requests[id.index()].place;
             // A name that stays ours is nobody else's affair.
-            if !matches!(place, Place::Hold(hold) if self.owned.finish_first(hold)) {
-                let was_in_slot = matches!(place, Place::Hold(_));
+            if !matches!(place, SlotPlace::Hold(hold) if self.owned.finish_first(hold)) {
+                let was_in_slot = matches!(place, SlotPlace::Hold(_));
                 self.leave_place(id.index());
                 self.say_finished(id, was_in_slot);
             }

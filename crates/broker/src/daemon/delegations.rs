@@ -38,7 +38,7 @@ pub(super) use self::{
     holder::{Freed, Holder, release},
     looks::Looks,
 };
-use super::map::ClientMap;
+use super::{entry_key::EntryKey, map::ClientMap};
 use crate::clock;
 
 /// With room for more than so many, it is given back once there is none in use.
@@ -118,9 +118,6 @@ pub(super) struct Grant<'a> {
     /// Whether the name is the client's from now on.
     pub(super) owned: bool,
 }
-
-/// What locks are alike in that cannot be told apart in a snapshot.
-pub(super) type Likeness = (ResourceName, Mode, ClientId);
 
 /// How owning names has gone.
 #[derive(Clone, Copy, Debug, Default)]
@@ -317,14 +314,15 @@ impl Delegations {
     }
 
     /// Of how many locks that are alike nobody held how many, at that look.
-    pub(super) fn idle(&self, looks: &Looks) -> HashMap<Likeness, usize> {
+    pub(super) fn idle(&self, looks: &Looks) -> HashMap<EntryKey, usize> {
         let state = self.state();
         let mut idle = HashMap::new();
         // Of what is lost the engine has no lock any more.
         let is_idle = |seen: &&Seen| !seen.look.is_held() && !seen.look.is_lost();
         for seen in looks.0.iter().filter(is_idle) {
             if let Some(hold) = state.holds.get(seen.key) {
-                *idle.entry((hold.name.clone(), hold.mode, hold.client_id)).or_default() += 1;
+                let (name, mode, client_id) = (hold.name.clone(), hold.mode, hold.client_id);
+                *idle.entry(EntryKey { name, mode, client_id }).or_default() += 1;
             }
         }
         idle

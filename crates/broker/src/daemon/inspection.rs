@@ -5,13 +5,12 @@ use std::{
     sync::Arc,
 };
 
-use navlock_core::{
-    AgentInfo, ClientId, FencingToken, Inspected, Inspection, LockInfo, Mode, Owned, ResourceName,
-};
+use navlock_core::{AgentInfo, FencingToken, Inspected, Inspection, LockInfo, Owned, ResourceName};
 use navlock_wire::Moment;
 
 use super::{
     delegations::Looks,
+    entry_key::EntryKey,
     shared_client::{SharedClient, lock},
     state::Daemon,
 };
@@ -42,7 +41,7 @@ impl Daemon {
         looks: Option<&Looks>,
     ) {
         let looks = looks.map(Looks::by_key).unwrap_or_default();
-        let mut known: HashMap<Sort, VecDeque<Known>> = HashMap::new();
+        let mut known: HashMap<(bool, EntryKey), VecDeque<Known>> = HashMap::new();
         let clients = match name {
             Some(name) => self.clients_of(inspection, bucket, name),
             None => self.all_clients(),
@@ -56,12 +55,9 @@ impl Daemon {
                 if inspection.pending.is_empty() && of.shown.token.is_none() {
                     continue;
                 }
-                let sort = Sort {
-                    held: of.shown.token.is_some(),
-                    name: of.shown.name.clone(),
-                    mode: of.shown.mode,
-                    client_id: of.client_id,
-                };
+                let (is_held, mode) = (of.shown.token.is_some(), of.shown.mode);
+                let (name, client_id) = (of.shown.name.clone(), of.client_id);
+                let key = EntryKey { name, mode, client_id };
                 let mut one = Known {
                     serial: of.id.serial(),
                     since: of.shown.since,
@@ -74,45 +70,35 @@ impl Daemon {
                         continue;
                     }
                     if !look.is_held() {
-                        inspection.owned.push(one.owned(sort, delegation.taken(*look)));
+                        inspection.owned.push(one.owned(key, delegation.taken(*look)));
                         continue;
                     }
                     if let Some((since, token)) = delegation.shown(*look) {
                         (one.since, one.token) = (since, Some(token));
                     }
                 }
-                known.entry(sort).or_default().push_back(one);
+                known.entry((is_held, key)).or_default().push_back(one);
             }
         }
         inspection
             .owned
             .sort_by(|one, other| one.lock.name.as_bytes().cmp(other.lock.name.as_bytes()));
-        // What one agent has of one sort is served in the order in which it was asked for.
-        for sort in known.values_mut() {
-            sort.make_contiguous().sort_by_key(|known| known.serial);
+        // What one agent has that is alike is served in the order in which it was asked for.
+        for alike in known.values_mut() {
+            alike.make_contiguous().sort_by_key(|known| known.serial);
         }
         let held = inspection.held.iter_mut().map(|lock| (true, lock));
         let pending = inspection.pending.iter_mut().map(|request| (false, request));
-        for (held, inspected) in held.chain(pending) {
+        for (is_held, inspected) in held.chain(pending) {
             let Inspected { lock, agent, age, fencing_token, .. } = inspected;
-            let (name, client_id) = (lock.name.clone(), lock.client_id);
-            let sort = Sort { held, name, mode: lock.mode, client_id };
-            if let Some(known) = known.get_mut(&sort).and_then(VecDeque::pop_front) {
+            let alike = known.get_mut(&(is_held, EntryKey::of(lock)));
+            if let Some(known) = alike.and_then(VecDeque::pop_front) {
                 *agent = Some(known.info);
                 *age = Some(clock::since(known.since));
                 *fencing_token = known.token;
             }
         }
     }
-}
-
-/// What locks and requests are alike in that cannot be told apart in a snapshot.
-#[derive(PartialEq, Eq, Hash)]
-struct Sort {
-    held: bool,
-    name: ResourceName,
-    mode: Mode,
-    client_id: ClientId,
 }
 
 struct Known {
@@ -124,8 +110,8 @@ struct Known {
 
 impl Known {
     /// The same of what nobody holds, and its client has taken so often.
-    fn owned(self, sort: Sort, taken: u64) -> Owned {
-        let mut owned = Owned::new(LockInfo::new(sort.name, sort.mode, sort.client_id), taken);
+    fn owned(self, key: EntryKey, taken: u64) -> Owned {
+        let mut owned = Owned::new(LockInfo::new(key.name, key.mode, key.client_id), taken);
         (owned.agent, owned.age) = (Some(self.info), Some(clock::since(self.since)));
         owned
     }

@@ -19,7 +19,7 @@ use super::{
     picture::SLICE,
     session::{Stream, flush},
     state::Daemon,
-    telling::{Said, Teller},
+    telling::{LookStep, Teller},
 };
 
 /// How often it is asked what other machines hold.
@@ -97,9 +97,9 @@ impl Looking {
                     };
                 }
                 Some(said) = said.recv() => match said {
-                    Said::Told => (is_told, torn) = (true, 0),
-                    Said::Behind => (next, ask_elsewhere) = (Some(pause_until), true),
-                    Said::Torn => {
+                    LookStep::Told => (is_told, torn) = (true, 0),
+                    LookStep::Behind => (next, ask_elsewhere) = (Some(pause_until), true),
+                    LookStep::Torn => {
                         (is_told, torn) = (true, torn + 1);
                         (next, ask_elsewhere) = (Some(pause_until), true);
                     }

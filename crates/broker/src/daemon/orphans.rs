@@ -107,7 +107,7 @@ impl Daemon {
         client: SharedClient,
         inherited: Option<Inherited>,
     ) -> bool {
-        self.take_in(key, client, inherited, false)
+        self.keep(key, client, inherited, false)
     }
 
     /// Keeps a client that has not come back, and whose own file this is. Whether it has any locks.
@@ -117,10 +117,10 @@ impl Daemon {
         client: SharedClient,
         own: Option<Inherited>,
     ) -> bool {
-        self.take_in(key, client, own, true)
+        self.keep(key, client, own, true)
     }
 
-    fn take_in(
+    fn keep(
         self: &Arc<Self>,
         key: ClientKey,
         client: SharedClient,

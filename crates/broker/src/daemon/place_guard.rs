@@ -60,7 +60,7 @@ pub(super) struct PlaceGuard<'a> {
 }
 
 /// How it stands with the place.
-enum Stands {
+enum PlaceState {
     Whole,
     /// Something was made anew; clients are to see to their own files.
     Mended,
@@ -127,12 +127,12 @@ impl<'a> PlaceGuard<'a> {
     pub(super) async fn keep(&mut self, listening: &Listening, daemon: &Daemon) {
         loop {
             match self.look(listening) {
-                Stands::Whole => {}
-                Stands::Mended => {
+                PlaceState::Whole => {}
+                PlaceState::Mended => {
                     tracing::warn!(target: LOGS, "files of the broker were removed, and are made anew");
                     daemon.ask_to_register();
                 }
-                Stands::Lost => return,
+                PlaceState::Lost => return,
             }
             self.wait(daemon).await;
         }
@@ -157,29 +157,29 @@ impl<'a> PlaceGuard<'a> {
         }
     }
 
-    fn look(&mut self, listening: &Listening) -> Stands {
-        let mut stands = Stands::Whole;
+    fn look(&mut self, listening: &Listening) -> PlaceState {
+        let mut stands = PlaceState::Whole;
         if !lock_file::is_at(&self.sole, &self.place.broker_lock()) {
             // The directory may be gone as well. What cannot be made now is tried again.
             if self.place.prepare().is_err() {
-                return Stands::Whole;
+                return PlaceState::Whole;
             }
             match lock_file::lock(&self.place.broker_lock(), Duration::ZERO) {
                 Ok(Some(sole)) => {
                     note(&sole);
                     self.sole = sole;
                 }
-                Ok(None) => return Stands::Lost,
-                Err(_) => return Stands::Whole,
+                Ok(None) => return PlaceState::Lost,
+                Err(_) => return PlaceState::Whole,
             }
-            stands = Stands::Mended;
+            stands = PlaceState::Mended;
         }
         self.enter();
         // From here on the place is ours: whoever comes finds the lock taken.
         let socket = lock_file::identity_at(self.place.socket());
         if socket != self.socket {
             if socket.is_some() || self.is_passed {
-                return Stands::Lost;
+                return PlaceState::Lost;
             }
             if let Ok(socket) = listen(self.place) {
                 listening.replace(socket);
@@ -190,7 +190,7 @@ impl<'a> PlaceGuard<'a> {
         if !self.clients.as_ref().is_some_and(is_there) {
             self.open_clients();
             if self.clients.is_some() {
-                stands = Stands::Mended;
+                stands = PlaceState::Mended;
             }
         }
         if self.touched.is_none_or(|touched| touched.elapsed() >= TOUCH) {

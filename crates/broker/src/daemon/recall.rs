@@ -17,19 +17,19 @@ use navlock_wire::Moment;
 
 use super::{
     claims::Claims,
-    requests::Whose,
+    requests::RequestOwner,
     shared_client::{self, SharedClient},
 };
 
 /// An agent with what it says to have had.
 struct Returning {
-    of: Arc<Whose>,
+    of: Arc<RequestOwner>,
     locks: LockManager,
-    had: Vec<Had>,
+    had: Vec<RecalledEntry>,
 }
 
 /// What an agent says to have had.
-struct Had {
+struct RecalledEntry {
     request: RequestId,
     since: Moment,
     claim: Claim,
@@ -55,19 +55,20 @@ fn returning(client: &SharedClient, claims: &Claims) -> Vec<Returning> {
     let client = shared_client::lock(client);
     let agents = client.agents().map(|(of, locks)| {
         let agent = of.agent;
-        let held = claims.locks.iter().filter(|lock| lock.agent == agent).map(|lock| Had {
-            request: lock.request,
-            since: lock.since,
-            claim: Claim {
-                name: lock.name.clone(),
-                // Of what it asked for, the mode is left.
-                kind: RequestKind::Wait(lock.mode),
-                token: Some(lock.token),
+        let held =
+            claims.locks.iter().filter(|lock| lock.agent == agent).map(|lock| RecalledEntry {
+                request: lock.request,
                 since: lock.since,
-            },
-        });
+                claim: Claim {
+                    name: lock.name.clone(),
+                    // Of what it asked for, the mode is left.
+                    kind: RequestKind::Wait(lock.mode),
+                    token: Some(lock.token),
+                    since: lock.since,
+                },
+            });
         let pending = claims.requests.iter().filter(|request| request.agent == agent);
-        let pending = pending.map(|request| Had {
+        let pending = pending.map(|request| RecalledEntry {
             request: request.request,
             since: request.since,
             claim: Claim {
@@ -77,7 +78,7 @@ fn returning(client: &SharedClient, claims: &Claims) -> Vec<Returning> {
                 since: request.since,
             },
         });
-        let mut had: Vec<Had> = held.chain(pending).collect();
+        let mut had: Vec<RecalledEntry> = held.chain(pending).collect();
         // In the order of the requests.
         had.sort_by_key(|had| had.request.serial());
         Returning { of: Arc::clone(of), locks: locks.clone(), had }
@@ -93,7 +94,7 @@ impl Returning {
         // As if there were nothing, if it has been terminated.
         let recalled = host::recall(&locks, claims).await.unwrap_or_default();
         let (mut found, mut held) = (Vec::new(), Vec::new());
-        for (Had { request, since, claim }, recalled) in had.into_iter().zip(recalled) {
+        for (RecalledEntry { request, since, claim }, recalled) in had.into_iter().zip(recalled) {
             let Some(recalled) = recalled else {
                 continue;
             };

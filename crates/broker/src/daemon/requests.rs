@@ -26,11 +26,11 @@ use navlock_core::{
 use navlock_engine::{FencingToken, RequestId};
 use navlock_wire::{Agent, Moment};
 
-pub(super) use self::entry::{Shown, Whose};
+pub(super) use self::entry::{RequestOwner, Shown};
 use self::{
     alarm::{Alarm, Woken},
     entry::{Entry, Stage, goes_on},
-    place::Place,
+    place::SlotPlace,
 };
 use super::{circles::InCircle, lookers::Lookers, outcome::Outcome};
 use crate::{LOGS, clock};
@@ -108,7 +108,7 @@ impl Requests {
     pub(super) fn request(
         &mut self,
         id: RequestId,
-        of: &Arc<Whose>,
+        of: &Arc<RequestOwner>,
         locks: &LockManager,
         name: ResourceName,
         kind: RequestKind,
@@ -121,7 +121,7 @@ impl Requests {
         // FAST: most locks are free. The future of one that is not is kept, without a box.
         let mut request = locks.lock_with(name, options(kind)).into_future();
         let answer = Pin::new(&mut request).poll(&mut context);
-        let (place, since) = (Place::Nowhere, clock::now());
+        let (place, since) = (SlotPlace::Nowhere, clock::now());
         let (of, stage) = (Arc::clone(of), Stage::Over);
         let mut entry = Entry {
             place,
@@ -154,7 +154,7 @@ impl Requests {
     pub(super) fn go_on(
         &mut self,
         id: RequestId,
-        of: &Arc<Whose>,
+        of: &Arc<RequestOwner>,
         since: Moment,
         request: LockFuture<'static, Option<LockGuard>>,
     ) {
@@ -163,7 +163,13 @@ impl Requests {
     }
 
     /// Goes on with a lock that was granted by an earlier daemon.
-    pub(super) fn hold(&mut self, id: RequestId, of: &Arc<Whose>, since: Moment, guard: LockGuard) {
+    pub(super) fn hold(
+        &mut self,
+        id: RequestId,
+        of: &Arc<RequestOwner>,
+        since: Moment,
+        guard: LockGuard,
+    ) {
         let (name_bytes, token) = (length(guard.name()), guard.fencing_token());
         self.enter(id, of, since, name_bytes, Stage::Held(guard.into_polled(), token));
     }
@@ -171,7 +177,7 @@ impl Requests {
     fn enter(
         &mut self,
         id: RequestId,
-        of: &Arc<Whose>,
+        of: &Arc<RequestOwner>,
         since: Moment,
         name_bytes: u32,
         stage: Stage,
@@ -189,7 +195,7 @@ impl Requests {
         // It is asked when the session comes to it, and from then on rings by itself.
         alarm.wake_by_ref();
         self.name_bytes += name_bytes as usize;
-        let (place, of) = (Place::Nowhere, Arc::clone(of));
+        let (place, of) = (SlotPlace::Nowhere, Arc::clone(of));
         let entry = Entry {
             place,
             of,
@@ -305,7 +311,7 @@ impl Requests {
             if let Some(Outcome::Lost(how, _)) = &outcome {
                 entry.tell_loss(*how, self.pid, self.log_names);
             }
-            if let (Some(Outcome::Lost(Lost::Stolen, _)), Place::In(delegation)) =
+            if let (Some(Outcome::Lost(Lost::Stolen, _)), SlotPlace::In(delegation)) =
                 (&outcome, &entry.place)
             {
                 delegation.steal();

@@ -36,7 +36,7 @@ use super::{
     outcome::Outcome,
     shared_client::{lock, settle_for},
     state::Daemon,
-    terms::Terms,
+    term_messages::Terms,
 };
 use crate::LOGS;
 

@@ -17,7 +17,7 @@ use crate::pid_namespace;
 
 /// What the one who tells says to the one who looks at what there is.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) enum Said {
+pub(super) enum LookStep {
     /// The looker was told what there is.
     Told,
     /// The looker was too slow: it is to be told anew what there is.
@@ -50,7 +50,7 @@ impl Teller {
     pub(super) async fn tell(
         mut self,
         mut pictures: mpsc::Receiver<Picture>,
-        says: mpsc::Sender<Said>,
+        says: mpsc::Sender<LookStep>,
         follow: bool,
     ) -> Result<(), CodecError> {
         let mut turn = None;
@@ -66,14 +66,14 @@ impl Teller {
                         return Ok(());
                     }
                     waits = !is_told;
-                    Some(if is_told { Said::Told } else { Said::Torn })
+                    Some(if is_told { LookStep::Told } else { LookStep::Torn })
                 }
                 () = self.looker.news(&mut turn), if follow && !waits => {
                     waits = self.looker.is_behind();
                     if !waits {
                         self.tell_events().await?;
                     }
-                    waits.then_some(Said::Behind)
+                    waits.then_some(LookStep::Behind)
                 }
             };
             turn = Some(self.looker.next_turn());

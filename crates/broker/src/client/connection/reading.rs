@@ -25,7 +25,7 @@ const MOMENT: Duration = Duration::from_millis(500);
 const LOOK_FOR_THREAD: Duration = Duration::from_millis(200);
 
 /// What became of hearing what there was.
-enum Heard {
+enum ReadOutcome {
     /// Another thread is at it, or there is no connection.
     Elsewhere,
     Nothing,
@@ -35,20 +35,20 @@ enum Heard {
 
 impl Shared {
     /// Hears what there is once it is `ready`, and wakes whom it concerns.
-    fn hear(&self, ready: impl FnOnce(&mut Reader)) -> Heard {
+    fn hear(&self, ready: impl FnOnce(&mut Reader)) -> ReadOutcome {
         let Some(mut slot) = self.try_reader() else {
             self.turns.wanted.store(true, SeqCst);
-            return Heard::Elsewhere;
+            return ReadOutcome::Elsewhere;
         };
         let Some(reader) = &mut *slot else {
-            return Heard::Elsewhere;
+            return ReadOutcome::Elsewhere;
         };
         self.turns.taken.store(true, SeqCst);
         ready(reader);
         let mut is_word = false;
         let heard = reader.hear(|message, wakers| {
             is_word = true;
-            self.table().take_in(message, wakers);
+            self.table().handle_message(message, wakers);
         });
         let is_to_register = reader.was_asked_to_register();
         let is_over = match &heard {
@@ -75,10 +75,10 @@ impl Shared {
         }
         let Ok(wakers) = heard else {
             self.nudge();
-            return Heard::End;
+            return ReadOutcome::End;
         };
         wake(wakers);
-        if is_word { Heard::Word } else { Heard::Nothing }
+        if is_word { ReadOutcome::Word } else { ReadOutcome::Nothing }
     }
 
     /// Hears what has been said already, also if another thread is about to.
@@ -89,9 +89,9 @@ impl Shared {
         let deadline = Instant::now() + MOMENT;
         loop {
             match self.hear(|_| {}) {
-                Heard::Word => {}
-                Heard::Nothing | Heard::End => return,
-                Heard::Elsewhere => {
+                ReadOutcome::Word => {}
+                ReadOutcome::Nothing | ReadOutcome::End => return,
+                ReadOutcome::Elsewhere => {
                     let is_connected = self.writer().socket.is_some();
                     if !is_connected || Instant::now() >= deadline {
                         return;
@@ -112,7 +112,7 @@ impl Shared {
         }
         let is_waiting = self.table().is_waiting();
         let mut is_word = false;
-        while matches!(self.hear(|_| {}), Heard::Word) {
+        while matches!(self.hear(|_| {}), ReadOutcome::Word) {
             is_word = true;
         }
         // Whoever has looked before does not know of it, and waits for what is heard already.
@@ -151,11 +151,11 @@ impl Source for Shared {
             }
         });
         match heard {
-            Heard::Nothing | Heard::Word => true,
-            Heard::Elsewhere | Heard::End if self.turns.thread.is_refused() => {
+            ReadOutcome::Nothing | ReadOutcome::Word => true,
+            ReadOutcome::Elsewhere | ReadOutcome::End if self.turns.thread.is_refused() => {
                 is_woken() || self.wait_for_thread(deadline)
             }
-            Heard::Elsewhere | Heard::End => false,
+            ReadOutcome::Elsewhere | ReadOutcome::End => false,
         }
     }
 

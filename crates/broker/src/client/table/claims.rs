@@ -7,7 +7,7 @@ use navlock_engine::{AgentId, FencingToken};
 use navlock_wire::{ClientCodec, ToDaemon};
 use tokio_util::codec::Encoder;
 
-use super::{Agent, Place, Request, State, Table, id, index_of_32_bits, link::Link, number};
+use super::{Agent, Request, SlotPlace, State, Table, id, index_of_32_bits, link::Link, number};
 use crate::convert::to_wire;
 
 impl Table {
@@ -68,8 +68,8 @@ impl Table {
     /// added.
     fn leave_slots(&mut self, wakers: &mut Vec<Waker>) {
         for (_, request) in &mut self.requests {
-            if matches!(request.place, Place::Slot(_)) {
-                request.place = Place::Outside;
+            if matches!(request.place, SlotPlace::Slot(_)) {
+                request.place = SlotPlace::Outside;
                 self.unmapped += 1;
             }
         }

@@ -6,7 +6,7 @@ use navlock_core::look::InDeadlock;
 use navlock_engine::RequestId;
 use navlock_wire::FromDaemon;
 
-use super::{Place, State, Table};
+use super::{SlotPlace, State, Table};
 use crate::{
     clock,
     convert::{self, failed},
@@ -14,7 +14,11 @@ use crate::{
 
 impl Table {
     /// Takes in what the daemon says. What concerns nobody any more crossed with its end.
-    pub(in super::super) fn take_in(&mut self, message: FromDaemon, wakers: &mut Vec<Waker>) {
+    pub(in super::super) fn handle_message(
+        &mut self,
+        message: FromDaemon,
+        wakers: &mut Vec<Waker>,
+    ) {
         self.has_heard = true;
         match message {
             FromDaemon::Granted { request, token } => {
@@ -64,7 +68,7 @@ impl Table {
             | FromDaemon::Annotated { .. }
             | FromDaemon::LeftOut { .. }
             | FromDaemon::Status { .. }
-            | FromDaemon::QueryFailed { .. } => self.questions.take_in(message, wakers),
+            | FromDaemon::QueryFailed { .. } => self.questions.handle_message(message, wakers),
             // Said before there was a session; twice changes nothing.
             _ => {}
         }
@@ -91,13 +95,13 @@ impl Table {
     /// A request was answered: its slot is where it is held, or is not its any more.
     fn settle_place(&mut self, index: usize, in_slot: bool, is_held: bool) {
         let (place, more) = match mem::take(&mut self.requests[index].place) {
-            Place::Slot(slot) => {
+            SlotPlace::Slot(slot) => {
                 let hold = if in_slot && is_held { self.owned.granted(slot) } else { None };
                 if hold.is_none() {
                     self.owned.unused(slot);
                 }
                 let is_outside = is_held && hold.is_none();
-                (hold.map_or(Place::Outside, Place::Hold), i32::from(is_outside))
+                (hold.map_or(SlotPlace::Outside, SlotPlace::Hold), i32::from(is_outside))
             }
             place => (place, -i32::from(!is_held)),
         };

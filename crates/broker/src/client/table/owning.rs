@@ -8,7 +8,7 @@ use navlock_engine::RequestId;
 use navlock_wire::{DELEGATION_VERSION, ToDaemon};
 
 use super::{
-    Place, State, Table,
+    SlotPlace, State, Table,
     link::Link,
     mapping::{MapTask, Mapping, Stage},
 };
@@ -118,7 +118,9 @@ impl Table {
     pub(in super::super) fn seen_lost(&self, id: RequestId) -> Option<Lost> {
         let request = self.requests.get(id.index()).filter(|known| known.serial == id.serial())?;
         match (&request.state, request.place) {
-            (State::Held(..), Place::Hold(hold)) => self.owned.seen_lost(hold.index, hold.count),
+            (State::Held(..), SlotPlace::Hold(hold)) => {
+                self.owned.seen_lost(hold.index, hold.count)
+            }
             _ => None,
         }
     }

@@ -19,7 +19,7 @@ pub(in super::super) enum State {
 
 /// Where in the client's map a request stands that is pending, or a lock that is held.
 #[derive(Clone, Copy, Debug, Default)]
-pub(super) enum Place {
+pub(super) enum SlotPlace {
     /// Nowhere: the daemon alone knows of it.
     #[default]
     Outside,

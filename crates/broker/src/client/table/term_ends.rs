@@ -8,7 +8,7 @@ use navlock_wire::{ToDaemon, Uptime};
 
 use super::{
     State, Table, id,
-    terms::{Bounds, Term, Terms},
+    terms::{AgentTerm, Bounds, TermIndex},
 };
 use crate::clock;
 
@@ -28,7 +28,7 @@ impl Table {
     pub(super) fn set_term(&mut self, agent: navlock_wire::Agent, ends: Uptime) {
         // Of one that is gone it crossed with its end.
         if let Some(agent) = usize::try_from(agent).ok().and_then(|at| self.agents.get_mut(at)) {
-            agent.term = Some(Term { ends, is_over: false, bounds: None });
+            agent.term = Some(AgentTerm { ends, is_over: false, bounds: None });
             self.terms.are_known = true;
             self.terms.add(ends);
         }
@@ -51,7 +51,7 @@ impl Table {
     /// An agent's term, as far as it was said. Of one that is over it is known when the maintainer was
     /// last heard of.
     pub(in super::super) fn term(&self, agent: AgentId) -> Option<host::Term> {
-        let Term { ends, bounds, .. } = self.agents.get(agent.index())?.term?;
+        let AgentTerm { ends, bounds, .. } = self.agents.get(agent.index())?.term?;
         let Bounds { heard, due, expires } = bounds?;
         let [now, heard, due, ends, expires] =
             [clock::uptime(), heard, due, ends, expires].map(Duration::from_nanos);
@@ -100,7 +100,7 @@ impl Table {
                 over.extend(&agent.requests);
             }
         }
-        self.terms = Terms::default();
+        self.terms = TermIndex::default();
         self.lose_held(over, &mut wakers);
         wakers
     }

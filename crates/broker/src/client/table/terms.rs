@@ -4,7 +4,7 @@ use navlock_wire::Uptime;
 
 /// Until when an agent has what it has.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Term {
+pub(super) struct AgentTerm {
     pub(super) ends: Uptime,
     /// It has ended, and with it what was held. Nobody needs to look again.
     pub(super) is_over: bool,
@@ -22,14 +22,14 @@ pub(super) struct Bounds {
 
 /// What is to be known of the terms of all agents without a look at each.
 #[derive(Debug, Default)]
-pub(super) struct Terms {
+pub(super) struct TermIndex {
     /// There have been any.
     pub(super) are_known: bool,
     /// None that is not over ends before this.
     pub(super) earliest: Option<Uptime>,
 }
 
-impl Terms {
+impl TermIndex {
     pub(super) fn are_known(&self) -> bool {
         self.are_known
     }

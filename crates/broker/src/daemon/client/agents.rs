@@ -9,7 +9,7 @@ use navlock_core::{
 use navlock_wire::{Agent, LookChange, MAX_BUCKET, MAX_META, MAX_TEXT, Meta, Uptime};
 
 use super::{
-    super::{ends::Nonsense, process::Process, requests::Whose},
+    super::{ends::Nonsense, process::Process, requests::RequestOwner},
     Client, NO_AGENT,
     open_agent::OpenAgent,
 };
@@ -46,7 +46,7 @@ impl Client {
         }
         self.bucket_bytes += bucket.len();
         let locks = host::lock_manager_as(&self.user_agent.bucket(&bucket), client_id);
-        let of = Arc::new(Whose { agent, client_id, bucket: bucket.into() });
+        let of = Arc::new(RequestOwner { agent, client_id, bucket: bucket.into() });
         self.directory.enter(client_id, &self.me);
         self.agents.insert(agent, OpenAgent { locks, of, info: Arc::default(), command: None });
         self.tell_agent(agent);
@@ -136,7 +136,9 @@ impl Client {
     }
 
     /// Its agents.
-    pub(in super::super) fn agents(&self) -> impl Iterator<Item = (&Arc<Whose>, &LockManager)> {
+    pub(in super::super) fn agents(
+        &self,
+    ) -> impl Iterator<Item = (&Arc<RequestOwner>, &LockManager)> {
         self.agents.values().map(|open| (&open.of, &open.locks))
     }
 
@@ -169,7 +171,7 @@ impl Client {
     }
 
     /// An agent is there no more.
-    pub(super) fn forget_agent(&self, of: &Whose) {
+    pub(super) fn forget_agent(&self, of: &RequestOwner) {
         self.directory.leave(of.client_id, &self.me);
         self.lookers.tell(|| LookChange::AgentWent { agent: of.client_id.to_bytes() });
     }

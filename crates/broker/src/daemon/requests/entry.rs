@@ -17,13 +17,13 @@ use tracing::Level;
 use super::{
     super::{delegations::Delegation, outcome::Outcome},
     alarm::Alarm,
-    place::Place,
+    place::SlotPlace,
 };
 use crate::{LOGS, clock};
 
 /// Whose a request is.
 #[derive(Debug)]
-pub(in super::super) struct Whose {
+pub(in super::super) struct RequestOwner {
     pub(in super::super) agent: Agent,
     pub(in super::super) client_id: ClientId,
     pub(in super::super) bucket: Arc<str>,
@@ -32,8 +32,8 @@ pub(in super::super) struct Whose {
 pub(super) struct Entry {
     /// Before the lock itself, which is released when it is dropped: by then the client can neither hold
     /// it in the slot nor take it.
-    pub(super) place: Place,
-    pub(super) of: Arc<Whose>,
+    pub(super) place: SlotPlace,
+    pub(super) of: Arc<RequestOwner>,
     /// The locks inside which it was asked for, as far as that was said, and whether the reach was told so.
     pub(super) inside: Vec<(LockId, bool)>,
     /// It may give up by itself.
@@ -94,7 +94,7 @@ impl Entry {
             Stage::Over => return None,
         };
         let delegation = match &self.place {
-            Place::In(delegation) => Some(delegation),
+            SlotPlace::In(delegation) => Some(delegation),
             _ => None,
         };
         Some(Shown { agent: self.of.agent, name, mode, since: self.since, token, delegation })

@@ -17,8 +17,8 @@ use super::{
         circles::{Circles, InCircle, Names, Nested},
         outcome::Outcome,
     },
-    Entry, Requests, Shown, Stage, Whose,
-    place::Place,
+    Entry, RequestOwner, Requests, Shown, Stage,
+    place::SlotPlace,
 };
 use crate::convert::{how_lost, lock_id};
 
@@ -198,7 +198,7 @@ impl Requests {
     }
 
     /// What was not to be had at once has been asked for by this agent.
-    pub(in super::super) fn tell_unavailable(&self, of: &Whose, name: &ResourceName) {
+    pub(in super::super) fn tell_unavailable(&self, of: &RequestOwner, name: &ResourceName) {
         self.lookers.tell(|| LookChange::Unavailable(of.name(name), of.client_id.to_bytes()));
     }
 
@@ -207,7 +207,7 @@ impl Requests {
         let Some(name) = entry.name().filter(|_| self.lookers.are_there()) else { return };
         let (of, lock) = (entry.of.name(name), entry.of.id(id));
         self.lookers.tell(|| match (&entry.stage, &entry.place) {
-            (Stage::Held(..), Place::In(delegation)) if !delegation.was_seen_held() => {
+            (Stage::Held(..), SlotPlace::In(delegation)) if !delegation.was_seen_held() => {
                 LookChange::Recalled(of, lock)
             }
             (Stage::Held(..), _) => LookChange::Released(of, lock),
@@ -239,7 +239,7 @@ impl Requests {
     }
 }
 
-impl Whose {
+impl RequestOwner {
     fn name(&self, name: &ResourceName) -> OfName {
         OfName { bucket: Arc::clone(&self.bucket), name: name.clone() }
     }
@@ -298,7 +298,7 @@ impl Entry {
             return None;
         }
         let id = look::LockId { client_id: self.of.client_id, serial: id.serial() };
-        let Place::In(delegation) = &self.place else { return Some(Some((id, *token))) };
+        let SlotPlace::In(delegation) = &self.place else { return Some(Some((id, *token))) };
         let hold = delegation.hold();
         Some(hold.map(|hold| (id, hold.map_or(*token, |(_, token)| token))))
     }

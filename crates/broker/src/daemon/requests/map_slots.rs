@@ -6,20 +6,20 @@ use navlock_delegation::Recalled;
 use navlock_engine::RequestId;
 use navlock_wire::{Agent, Slot};
 
-use super::{super::delegations::Delegation, Entry, Requests, Shown, place::Place};
+use super::{super::delegations::Delegation, Entry, Requests, Shown, place::SlotPlace};
 
 impl Requests {
     /// Where the client wants the lock to stand.
     pub(in super::super) fn want(&mut self, id: RequestId, slot: Slot) {
         if let Some(entry) = self.entries.get_mut(&id) {
-            entry.place = Place::Wanted(slot);
+            entry.place = SlotPlace::Wanted(slot);
         }
     }
 
     /// The slot in which the client wants it to stand once it is a lock.
     pub(in super::super) fn wanted(&self, id: RequestId) -> Option<Slot> {
         match self.entries.get(&id)?.place {
-            Place::Wanted(slot) => Some(slot),
+            SlotPlace::Wanted(slot) => Some(slot),
             _ => None,
         }
     }
@@ -32,7 +32,7 @@ impl Requests {
     /// The lock stands there, or nowhere.
     pub(in super::super) fn put(&mut self, id: RequestId, place: Option<Delegation>) {
         if let Some(entry) = self.entries.get_mut(&id) {
-            entry.place = place.map_or(Place::Nowhere, Place::In);
+            entry.place = place.map_or(SlotPlace::Nowhere, SlotPlace::In);
         }
     }
 
@@ -40,7 +40,7 @@ impl Requests {
     pub(in super::super) fn take_back(&mut self, agent: Option<Agent>) {
         for entry in self.entries.values_mut() {
             if agent.is_none_or(|agent| agent == entry.of.agent) {
-                entry.place = Place::Nowhere;
+                entry.place = SlotPlace::Nowhere;
             }
         }
     }
@@ -48,7 +48,7 @@ impl Requests {
     /// Releases what the client does not hold, and has it take nothing without asking.
     pub(in super::super) fn release_idle(&mut self) {
         let is_free = |entry: &Entry| match &entry.place {
-            Place::In(delegation) => delegation.recall() == Recalled::Free,
+            SlotPlace::In(delegation) => delegation.recall() == Recalled::Free,
             _ => false,
         };
         let free = self.entries.iter().filter(|(_, entry)| is_free(entry));
@@ -60,7 +60,7 @@ impl Requests {
     /// The client goes on without the slots.
     pub(in super::super) fn leave_slots(&mut self) {
         for entry in self.entries.values_mut() {
-            if let Place::In(delegation) = mem::replace(&mut entry.place, Place::Nowhere) {
+            if let SlotPlace::In(delegation) = mem::replace(&mut entry.place, SlotPlace::Nowhere) {
                 delegation.leave();
             }
         }
@@ -70,6 +70,6 @@ impl Requests {
 impl Entry {
     /// Whether that is only so that its client can take it without asking.
     pub(super) fn is_idle(&self) -> bool {
-        matches!(&self.place, Place::In(delegation) if !delegation.is_held())
+        matches!(&self.place, SlotPlace::In(delegation) if !delegation.is_held())
     }
 }

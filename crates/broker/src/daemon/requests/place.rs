@@ -5,7 +5,7 @@ use navlock_wire::Slot;
 use super::super::delegations::Delegation;
 
 /// Where a lock is to stand, or stands, in its client's map.
-pub(super) enum Place {
+pub(super) enum SlotPlace {
     Nowhere,
     Wanted(Slot),
     In(Delegation),

@@ -15,7 +15,7 @@ use navlock_wire::FromDaemon;
 use tokio::io::{Interest, Ready};
 
 use super::{
-    super::{claims::Claims, connected::ConnectedClient, ends::End, terms::Terms},
+    super::{claims::Claims, connected::ConnectedClient, ends::End, term_messages::Terms},
     Session, Stream, flush, say_terms,
 };
 

@@ -24,7 +24,7 @@ const LOOK: Duration = Duration::from_millis(500);
 const BOUNDS: u16 = 4;
 
 /// A term, and the rest of it.
-pub(super) type Said = [Option<FromDaemon>; 2];
+pub(super) type TermMessages = [Option<FromDaemon>; 2];
 
 /// What one client was told.
 pub(super) struct Terms {
@@ -44,7 +44,7 @@ impl Terms {
     }
 
     /// What is to be said before it is said that this request was granted.
-    pub(super) fn before_grant(&mut self, client: &Client, request: RequestId) -> Said {
+    pub(super) fn before_grant(&mut self, client: &Client, request: RequestId) -> TermMessages {
         let Some(agent) = client.agent_of(request) else { return [None, None] };
         if client.ends(agent).is_none() {
             // It was lost since, which is told next. Until then it is not to be held without end.
@@ -66,7 +66,7 @@ impl Terms {
         agents.into_iter().flat_map(|agent| self.new_of(client, agent)).flatten().collect()
     }
 
-    fn new_of(&mut self, client: &Client, agent: Agent) -> Said {
+    fn new_of(&mut self, client: &Client, agent: Agent) -> TermMessages {
         let Some(ends) = client.ends(agent) else { return [None, None] };
         if self.said.insert(agent, ends) == Some(ends) {
             return [None, None];

@@ -13,6 +13,7 @@ use navlock_core::{
 
 use super::{
     delegations::{Looks, release},
+    entry_key::EntryKey,
     state::Daemon,
 };
 
@@ -106,9 +107,9 @@ impl Daemon {
         }
         held.retain(|one| {
             let lock = lock(one);
-            let likeness = (lock.name.clone(), lock.mode, lock.client_id);
+            let key = EntryKey::of(lock);
             // What is alike cannot be told apart: so many of them are left out.
-            match idle.get_mut(&likeness).filter(|left| **left > 0) {
+            match idle.get_mut(&key).filter(|left| **left > 0) {
                 Some(left) => {
                     *left -= 1;
                     false
