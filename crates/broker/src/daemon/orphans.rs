@@ -26,7 +26,7 @@ use tokio::{
 use super::{
     claims::{self, Claims},
     client::Client,
-    orphan::Orphan,
+    orphan::{KeptFor, Orphan, Watch},
     outcome::Outcome,
     process::Process,
     shared_client::{SharedClient, lock},
@@ -107,7 +107,7 @@ impl Daemon {
         client: SharedClient,
         inherited: Option<Inherited>,
     ) -> bool {
-        self.keep(key, client, inherited, false)
+        self.keep(key, client, inherited, KeptFor::Inheritors)
     }
 
     /// Keeps a client that has not come back, and whose own file this is. Whether it has any locks.
@@ -117,7 +117,7 @@ impl Daemon {
         client: SharedClient,
         own: Option<Inherited>,
     ) -> bool {
-        self.keep(key, client, own, true)
+        self.keep(key, client, own, KeptFor::Sleeper)
     }
 
     fn keep(
@@ -125,7 +125,7 @@ impl Daemon {
         key: ClientKey,
         client: SharedClient,
         inherited: Option<Inherited>,
-        sleeps: bool,
+        kept_for: KeptFor,
     ) -> bool {
         if lock(&client).is_empty() {
             return false;
@@ -136,25 +136,29 @@ impl Daemon {
         let number = clients.number();
         let heard = listen(Arc::downgrade(self), number, Arc::downgrade(&client));
         let listening = tokio::spawn(heard).abort_handle();
-        let watched = inherited.is_some_and(|inherited| self.watch(number, inherited, inheritors));
-        let state = if sleeps { ClientState::Sleeping } else { ClientState::Orphaned };
+        let watch = match inherited {
+            Some(inherited) => self.watch(number, inherited, inheritors),
+            None => Watch::ToStart,
+        };
+        let (state, why) = match kept_for {
+            KeptFor::Sleeper => (ClientState::Sleeping, "is there and has not come back"),
+            KeptFor::Inheritors => (ClientState::Orphaned, "has left them to others"),
+        };
         lock(&client).set_number(number, state);
-        clients.orphans.insert(number, Orphan { key, client, file, sleeps, watched, listening });
+        clients.orphans.insert(number, Orphan { key, client, file, kept_for, watch, listening });
         drop(clients);
-        let sort =
-            if sleeps { "is there and has not come back" } else { "has left them to others" };
-        tracing::info!(target: LOGS, "the locks of a client are kept that {sort}");
+        tracing::info!(target: LOGS, "the locks of a client are kept that {why}");
         true
     }
 
     /// Has a thread wait for the end of those who have inherited the locks; the kernel tells it in no other way.
-    /// Whether there is such a thread.
+    /// Whether there is one to be had.
     fn watch(
         self: &Arc<Self>,
         number: u64,
         inherited: Inherited,
         inheritors: Vec<Process>,
-    ) -> bool {
+    ) -> Watch {
         let (daemon, runtime) = (Arc::downgrade(self), Handle::current());
         let waiting = thread::Builder::new().name("navlock-orphan".to_owned()).spawn(move || {
             inherited.wait(|| inheritors.iter().for_each(Process::wait_if_ending));
@@ -164,7 +168,7 @@ impl Daemon {
                 daemon.end_orphan(number);
             }
         });
-        waiting.is_ok()
+        if waiting.is_ok() { Watch::Thread } else { Watch::ToStart }
     }
 
     /// Those who had inherited the locks of this orphan have ended, or the last of the locks is lost.
@@ -206,19 +210,19 @@ impl Daemon {
     pub(super) fn tidy(self: &Arc<Self>) {
         let clients = self.clients();
         let as_they_are = |(number, orphan): (&u64, &Orphan)| {
-            (*number, orphan.key, Arc::clone(&orphan.client), orphan.sleeps, orphan.watched)
+            (*number, orphan.key, Arc::clone(&orphan.client), orphan.kept_for, orphan.watch)
         };
         let orphans: Vec<_> = clients.orphans.iter().map(as_they_are).collect();
         drop(clients);
-        for (number, key, client, sleeps, watched) in orphans {
-            if sleeps {
+        for (number, key, client, kept_for, watch) in orphans {
+            if kept_for == KeptFor::Sleeper {
                 // It may have woken up and released something, and nobody hears it say so.
                 lock(&client).release_idle();
             }
-            if watched {
+            if watch == Watch::Thread {
                 continue;
             }
-            let left = match self.files().filter(|_| sleeps) {
+            let left = match self.files().filter(|_| kept_for == KeptFor::Sleeper) {
                 Some(files) => files.own(key),
                 None => self.left_by(key, &client),
             };
@@ -227,9 +231,9 @@ impl Daemon {
                 Ok(Some(inherited)) => {
                     let file = inherited.identity();
                     let inheritors = lock(&client).inheritors(file);
-                    let watched = self.watch(number, inherited, inheritors);
+                    let watch = self.watch(number, inherited, inheritors);
                     if let Some(orphan) = self.clients().orphans.get_mut(&number) {
-                        (orphan.watched, orphan.file) = (watched, file);
+                        (orphan.watch, orphan.file) = (watch, file);
                     }
                 }
                 Err(_) => {}

@@ -57,14 +57,25 @@ const NOTICE: u32 = 10;
 pub(super) struct Recovery {
     state: Mutex<State>,
     arrived: Notify,
-    over: watch::Sender<bool>,
+    /// Becomes [`Phase::Settling`] only under the lock of the state.
+    phase: watch::Sender<Phase>,
 }
 
 #[derive(Default)]
 struct State {
     /// Those of whom something was found when the daemon started, and those who have come back.
     stages: HashMap<ClientKey, Stage>,
-    over: bool,
+}
+
+/// How far the recovery is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Phase {
+    /// Claims are waited for.
+    Waiting,
+    /// Those that have come are settled. What comes now is too late.
+    Settling,
+    /// Claims are settled, and locks are granted.
+    Over,
 }
 
 /// Where a client stands.
@@ -95,8 +106,9 @@ impl Recovery {
     pub(super) fn new(found: &Found) -> Self {
         let gone = found.inherited_from.iter().map(|client| (*client, Stage::Gone));
         let awaited = found.living.iter().map(|client| (*client, Stage::Awaited));
-        let state = State { stages: gone.chain(awaited).collect(), over: false };
-        Self { state: Mutex::new(state), arrived: Notify::new(), over: watch::Sender::new(false) }
+        let state = State { stages: gone.chain(awaited).collect() };
+        let phase = watch::Sender::new(Phase::Waiting);
+        Self { state: Mutex::new(state), arrived: Notify::new(), phase }
     }
 
     fn state(&self) -> MutexGuard<'_, State> {
@@ -151,7 +163,7 @@ impl Recovery {
             // What it has left to others is not heard yet.
             let is_unheard =
                 matches!(before, Some(Stage::Claiming { believed, .. }) if is_believed(believed));
-            if !state.over || is_unheard {
+            if self.phase() == Phase::Waiting || is_unheard {
                 state.stages.insert(key, Stage::Gone);
             }
             self.arrived.notify_one();
@@ -168,7 +180,7 @@ impl Recovery {
         claims: Claims,
     ) -> Result<(), Claims> {
         let mut state = self.state();
-        if state.over {
+        if self.phase() != Phase::Waiting {
             state.stages.remove(&key);
             return Err(claims);
         }
@@ -184,13 +196,17 @@ impl Recovery {
 
     /// Whether claims are settled and locks are granted.
     pub(super) fn is_over(&self) -> bool {
-        *self.over.borrow()
+        self.phase() == Phase::Over
+    }
+
+    fn phase(&self) -> Phase {
+        *self.phase.borrow()
     }
 
     /// Waits until claims are settled and locks are granted.
     pub(super) async fn over(&self) {
         // The sender is here, so that this is no error.
-        let _ = self.over.subscribe().wait_for(|over| *over).await;
+        let _ = self.phase.subscribe().wait_for(|phase| *phase == Phase::Over).await;
     }
 
     /// Waits until all who live have come back, or until this time is over. Who has come.
@@ -232,7 +248,7 @@ impl Recovery {
             }
         }
         let mut state = self.state();
-        state.over = true;
+        self.phase.send_replace(Phase::Settling);
         let all = mem::take(&mut state.stages);
         let mut claimants = HashMap::new();
         for (key, stage) in all {
@@ -288,6 +304,6 @@ impl Recovery {
 
     /// Has everybody go on.
     pub(super) fn end(&self) {
-        self.over.send_replace(true);
+        self.phase.send_replace(Phase::Over);
     }
 }

@@ -4,7 +4,7 @@ use navlock_core::{Error, host};
 use navlock_platform::surroundings;
 use navlock_wire::{Failure, Status};
 
-use super::{delegations::Tally, shared_client::lock, state::Daemon};
+use super::{delegations::Tally, orphan::KeptFor, shared_client::lock, state::Daemon};
 use crate::{
     LOGS, LogState, Numbers, Report, clock::milliseconds, convert::failure, pid_namespace,
 };
@@ -16,7 +16,8 @@ impl Daemon {
         let counts = all_clients.iter().map(|client| lock(client).count());
         let (held, pending) = counts.fold((0, 0), |sum, one| (sum.0 + one.0, sum.1 + one.1));
         let clients = self.clients();
-        let sleepers = clients.orphans.values().filter(|orphan| orphan.sleeps).count();
+        let sleepers =
+            clients.orphans.values().filter(|orphan| orphan.kept_for == KeptFor::Sleeper).count();
         Status {
             pid: std::process::id(),
             release: env!("CARGO_PKG_VERSION").to_owned(),
