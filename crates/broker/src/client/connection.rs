@@ -1,6 +1,7 @@
 //! A connection that outlives its daemon: what is said on it, who hears it, and how it ends.
 
 mod own_file;
+mod reader_turns;
 mod reading;
 mod starting;
 mod thread_state;
@@ -25,7 +26,7 @@ use navlock_core::{
 use navlock_platform::{socket::Stream, wait::has_hung_up};
 use navlock_wire::ClientKey;
 
-use self::{thread_state::ThreadState, writer::Writer};
+use self::{reader_turns::ReaderTurns, thread_state::ThreadState, writer::Writer};
 use super::{
     handshake::Welcomed,
     owned::Owned,
@@ -81,36 +82,20 @@ pub(super) struct Shared {
     interrupt: WakePipe,
     /// The last owner has gone.
     closed: AtomicBool,
-    pub(super) turns: Turns,
+    /// Whose turn it is to hear.
+    pub(super) turns: ReaderTurns,
+    /// Whether the maintainer has a thread. It rests as long as there is none.
+    thread: ThreadState,
+    /// What there is to say is kept back until somebody waits for an answer, which is soon.
+    ///
+    /// FAST: each message by itself would wake the daemon, while nobody needs to know yet.
+    holds_back: AtomicBool,
     /// What the maintainer will do, as long as there is no thread for it.
     without_thread: Mutex<Option<Waiting>>,
     /// The names that are ours until somebody else asks for them. It knows whose process this is.
     pub(super) owned: Arc<Owned>,
     /// The table of a process that was forked from that one: nothing is in it.
     forked: OnceLock<Mutex<Table>>,
-}
-
-/// Whose turn it is to hear.
-///
-/// A thread that blocks for an answer hears it itself if it can: to be woken for it by another
-/// thread would cost as much again as the answer. So that it finds the reader free, the maintainer rests
-/// while there are such threads, and comes back when there have been none for a moment.
-#[derive(Debug, Default)]
-pub(super) struct Turns {
-    /// A thread wanted the reader and did not get it.
-    pub(super) wanted: AtomicBool,
-    /// A thread had it since the maintainer looked last.
-    pub(super) taken: AtomicBool,
-    /// The maintainer does not hear for the moment.
-    pub(super) resting: AtomicBool,
-    /// The maintainer will not come back unless it is nudged.
-    pub(super) asleep: AtomicBool,
-    /// Whether the maintainer has a thread. It rests as long as there is none.
-    thread: ThreadState,
-    /// What there is to say is kept back until somebody waits for an answer, which is soon.
-    ///
-    /// FAST: each message by itself would wake the daemon, while nobody needs to know yet.
-    pub(super) holds_back: AtomicBool,
 }
 
 /// A maintainer without a thread.
@@ -169,7 +154,7 @@ impl Connection {
         }
         self.shared.hold_back_no_more();
         let offered = blocking::offer(|| Arc::clone(&self.shared) as Arc<dyn Source>);
-        if !offered && self.shared.turns.resting.load(SeqCst) {
+        if !offered && self.shared.turns.is_resting() {
             self.shared.nudge();
         }
     }
@@ -217,7 +202,9 @@ impl Shared {
             nudge,
             interrupt,
             closed: AtomicBool::new(false),
-            turns: Turns::default(),
+            turns: ReaderTurns::default(),
+            thread: ThreadState::default(),
+            holds_back: AtomicBool::new(false),
             without_thread: Mutex::default(),
             owned,
             forked: OnceLock::new(),
@@ -261,13 +248,13 @@ impl Shared {
 
     /// Says nothing until an answer is waited for.
     pub(super) fn hold_back(&self) {
-        self.turns.holds_back.store(true, SeqCst);
+        self.holds_back.store(true, SeqCst);
     }
 
     fn hold_back_no_more(&self) {
-        if self.turns.holds_back.load(SeqCst) {
+        if self.holds_back.load(SeqCst) {
             let mut writer = self.writer();
-            self.turns.holds_back.store(false, SeqCst);
+            self.holds_back.store(false, SeqCst);
             self.send(&mut writer, self.table());
             let is_left = !writer.bytes.is_empty();
             drop(writer);
@@ -368,7 +355,7 @@ impl Shared {
     fn send(&self, writer: &mut Writer, mut table: MutexGuard<'_, Table>) {
         let was_left = !writer.bytes.is_empty();
         writer.take(&mut table.outgoing);
-        if self.turns.holds_back.load(SeqCst) {
+        if self.holds_back.load(SeqCst) {
             return;
         }
         let is_needed = writer.socket.is_none() && table.needs_link() || table.has_map_task();

@@ -4,7 +4,6 @@
 use std::{
     sync::{
         Arc,
-        atomic::Ordering::SeqCst,
         mpsc::{self, RecvTimeoutError},
     },
     thread,
@@ -128,8 +127,7 @@ impl Maintainer {
             }
             self.shared.see_to_map();
             let deadline = self.shared.watch_terms();
-            let turns = &self.shared.turns;
-            turns.resting.store(turn != Turn::Mine, SeqCst);
+            self.shared.turns.set_resting(turn != Turn::Mine);
             let left = !self.shared.send_left();
             turn = match turn {
                 Turn::Mine => match self.hear(left, deadline) {
@@ -174,7 +172,7 @@ impl Maintainer {
         // Who wanted the reader and did not get it waits to be woken, and hears nothing meanwhile. It
         // is the next wait that it can hear for itself.
         let is_waiting = self.shared.table().is_waiting();
-        let wanted = !is_waiting && self.shared.turns.wanted.swap(false, SeqCst);
+        let wanted = !is_waiting && self.shared.turns.was_wanted();
         Ok(if wanted { Turn::Theirs } else { Turn::Mine })
     }
 
@@ -182,19 +180,17 @@ impl Maintainer {
     fn look(&self, left: bool) -> Turn {
         let turns = &self.shared.turns;
         if self.shared.try_reader().is_some() {
-            return if turns.taken.swap(false, SeqCst) { Turn::Theirs } else { Turn::Mine };
+            return if turns.was_taken() { Turn::Theirs } else { Turn::Mine };
         }
         // Nobody else sends what is left.
         if left {
             return Turn::Theirs;
         }
-        // Said before it is looked again, so that either it finds this or we find it gone.
-        turns.asleep.store(true, SeqCst);
-        if self.shared.try_reader().is_none() {
-            return Turn::TheirsForLong;
+        if turns.sleep_unless_free(|| self.shared.try_reader().is_some()) {
+            Turn::TheirsForLong
+        } else {
+            Turn::Theirs
         }
-        turns.asleep.store(false, SeqCst);
-        Turn::Theirs
     }
 
     /// Waits for a daemon, which may take long. Another thread watches over what is held meanwhile: a

@@ -1,7 +1,6 @@
 //! Which thread reads the socket: one that waits for an answer, or the maintainer.
 
 use std::{
-    sync::atomic::Ordering::SeqCst,
     thread,
     time::{Duration, Instant},
 };
@@ -37,13 +36,13 @@ impl Shared {
     /// Hears what there is once it is `ready`, and wakes whom it concerns.
     fn hear(&self, ready: impl FnOnce(&mut Reader)) -> ReadOutcome {
         let Some(mut slot) = self.try_reader() else {
-            self.turns.wanted.store(true, SeqCst);
+            self.turns.want();
             return ReadOutcome::Elsewhere;
         };
         let Some(reader) = &mut *slot else {
             return ReadOutcome::Elsewhere;
         };
-        self.turns.taken.store(true, SeqCst);
+        self.turns.take();
         ready(reader);
         let mut is_word = false;
         let heard = reader.hear(|message, wakers| {
@@ -55,7 +54,7 @@ impl Shared {
             Ok(_) => false,
             // The maintainer hears it as well, once it has a thread. Until then nobody must take what is
             // held for what a daemon watches over.
-            Err(End::Closed) => self.turns.thread.is_missing(),
+            Err(End::Closed) => self.thread.is_missing(),
             // That there was nonsense it is to hear itself, if it can.
             Err(End::Nonsense(_)) => self.keep().is_err(),
         };
@@ -70,7 +69,7 @@ impl Shared {
         // What this thread does next may take long, and it does not hear meanwhile. And what it has
         // heard may be a term, by which the maintainer must look again.
         let has_terms = || self.table().earliest_term().is_some();
-        if self.turns.asleep.swap(false, SeqCst) || self.turns.thread.is_missing() && has_terms() {
+        if self.turns.wake_if_asleep() || self.thread.is_missing() && has_terms() {
             self.nudge();
         }
         let Ok(wakers) = heard else {
@@ -107,7 +106,7 @@ impl Shared {
 
     /// Hears what has been said already, if there is no thread that does.
     pub(super) fn read_without_thread(&self) {
-        if self.is_forked() || !self.turns.thread.is_missing() {
+        if self.is_forked() || !self.thread.is_missing() {
             return;
         }
         let is_waiting = self.table().is_waiting();
@@ -152,7 +151,7 @@ impl Source for Shared {
         });
         match heard {
             ReadOutcome::Nothing | ReadOutcome::Word => true,
-            ReadOutcome::Elsewhere | ReadOutcome::End if self.turns.thread.is_refused() => {
+            ReadOutcome::Elsewhere | ReadOutcome::End if self.thread.is_refused() => {
                 is_woken() || self.wait_for_thread(deadline)
             }
             ReadOutcome::Elsewhere | ReadOutcome::End => false,

@@ -2,7 +2,7 @@
 
 use std::{
     io::{self, Write},
-    sync::{Arc, MutexGuard, PoisonError, atomic::Ordering::SeqCst},
+    sync::{Arc, MutexGuard, PoisonError},
 };
 
 use navlock_platform::socket::Stream;
@@ -17,8 +17,8 @@ impl Shared {
     ) {
         let (shared, keeping) = (Arc::clone(self), Box::new(keeping));
         *self.without_thread() = Some(Waiting { shared, keeping });
-        self.turns.resting.store(true, SeqCst);
-        self.turns.thread.set_not_started();
+        self.turns.set_resting(true);
+        self.thread.set_not_started();
     }
 
     pub(super) fn without_thread(&self) -> MutexGuard<'_, Option<Waiting>> {
@@ -27,7 +27,7 @@ impl Shared {
 
     /// Starts the maintainer's thread, if it has none.
     pub(in super::super) fn keep(&self) -> io::Result<()> {
-        if self.is_forked() || !self.turns.thread.is_missing() {
+        if self.is_forked() || !self.thread.is_missing() {
             return Ok(());
         }
         self.hold_back_no_more();
@@ -43,7 +43,7 @@ impl Shared {
                 keeping();
             }
         })?;
-        self.turns.thread.set_started();
+        self.thread.set_started();
         drop(without_thread);
         Ok(())
     }
@@ -51,8 +51,7 @@ impl Shared {
     /// What becomes readable when there is something to hear that nobody hears. `None` if somebody
     /// does, or there is already something, or something to do that needs a thread.
     pub(in super::super) fn unheard(&self) -> Option<Arc<Stream>> {
-        let turns = &self.turns;
-        let is_unkept = turns.thread.is_missing() && !turns.thread.is_refused();
+        let is_unkept = self.thread.is_missing() && !self.thread.is_refused();
         // A term ends without a word.
         if self.is_forked() || !is_unkept || self.table().earliest_term().is_some() {
             return None;
@@ -73,7 +72,7 @@ impl Shared {
     /// Starts the maintainer's thread, if it has none, and notes whether there was one to be had.
     pub(super) fn try_keep(&self) -> io::Result<()> {
         let kept = self.keep();
-        self.turns.thread.note(kept.is_err());
+        self.thread.note(kept.is_err());
         kept
     }
 }
