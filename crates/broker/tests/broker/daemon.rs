@@ -1,12 +1,14 @@
 //! A daemon for each test.
 
 use std::{
+    fs,
     future::Future,
+    io::ErrorKind,
     path::PathBuf,
     sync::mpsc,
     task::{Context, Waker},
     thread,
-    time::Duration,
+    time::{Duration, Instant},
 };
 
 use navlock_broker::{
@@ -72,7 +74,14 @@ impl Daemon {
     pub(crate) fn restart(&mut self) {
         self.stop();
         let socket = self.directory.path().join("sock");
-        std::fs::remove_file(&socket).unwrap();
+        fs::remove_file(&socket).unwrap();
+        // Wine keeps the name of a file that a client is reading until that is done.
+        let deadline = Instant::now() + LONG;
+        while !fs::symlink_metadata(&socket).is_err_and(|error| error.kind() == ErrorKind::NotFound)
+        {
+            assert!(Instant::now() < deadline, "the socket is still there");
+            thread::yield_now();
+        }
         (self.stop, self.thread) = Self::serve(socket, self.options.clone());
     }
 

@@ -137,7 +137,7 @@ fn what_broke_inside_a_broker_is_told() {
     let sandbox = Sandbox::new();
     assert!(!sandbox.written(&["doctor"]).contains("faults"));
     fs::create_dir_all(sandbox.path("state")).unwrap();
-    let file = sandbox.path("state/faults.log");
+    let file = sandbox.path("state").join("faults.log");
     write(&file, "@1 process 2: panicked at a.rs:1:1: no\n");
     let said = sandbox.written(&["doctor"]);
     let wanted = format!(

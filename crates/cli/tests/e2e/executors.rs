@@ -13,6 +13,7 @@ use navlock::{LockManager, Lost, Place, UserAgent, blocking};
 
 use crate::{
     sandbox::{NAVLOCK, Sandbox, wait},
+    system::absolute,
     worker::{self, PATIENCE},
 };
 
@@ -105,7 +106,7 @@ pub(crate) fn mix(_: &[&str]) {
 fn any_executor_and_none_use_one_connection_together() {
     let sandbox = Sandbox::new();
     let mut program = worker::program(&sandbox, "executors::mix", "");
-    program.env("NAVLOCK_BIN", NAVLOCK).stdout(Stdio::null());
+    program.env("NAVLOCK_BIN", absolute(NAVLOCK)).stdout(Stdio::null());
     let mut programs = [program.spawn().unwrap(), program.spawn().unwrap()];
     assert!(programs.each_mut().map(wait).iter().all(std::process::ExitStatus::success));
     assert!(sandbox.query().is_empty());

@@ -14,14 +14,14 @@ fn said(sandbox: &Sandbox, arguments: &[&str]) -> String {
 #[test]
 fn a_query_with_a_name_longer_than_any_line_shows_its_beginning() {
     let sandbox = Sandbox::new();
-    let long = "n".repeat(70_000);
+    // On Unix more than a pipe holds. Windows has no command lines of that length.
+    let long = "n".repeat(if cfg!(windows) { 30_000 } else { 70_000 });
     let holders = [sandbox.hold(&[&long]), sandbox.hold(&["db"])];
     let output = sandbox.output(&["query"]);
     let shown = String::from_utf8(output.stdout).unwrap();
     assert!(output.status.success(), "{shown}");
     assert!(shown.contains(&format!("{}… ", "n".repeat(47))), "{shown}");
     assert!(shown.lines().all(|line| line.chars().count() < 300), "{shown}");
-    // More than a pipe holds.
     let json = sandbox.navlock(&["query", "--json"]).output().unwrap();
     let json = String::from_utf8(json.stdout).unwrap();
     assert!(json.contains(&long));

@@ -3,7 +3,6 @@
 use std::{
     future::poll_fn,
     io::{self, ErrorKind},
-    os::windows::io::AsHandle,
     path::Path,
     pin::Pin,
     task::{Context, Poll},
