@@ -54,27 +54,35 @@ fn rows(text: &str) -> Vec<(&str, &str)> {
         .collect()
 }
 
-/// All words of the sources: names of tests, whether a function has them or a macro is given them. Git
-/// is not asked for the files: the tests run where there is none.
-fn words() -> HashSet<String> {
-    let is_part = |c: char| c.is_alphanumeric() || c == '_';
-    let (mut words, mut folders) = (HashSet::new(), vec![root().to_owned()]);
+/// All files of the sources. Git is not asked for them: the tests run where there is none.
+fn sources() -> Vec<PathBuf> {
+    let (mut sources, mut folders) = (Vec::new(), vec![root().to_owned()]);
     while let Some(folder) = folders.pop() {
         for entry in fs::read_dir(folder).expect("a folder can be read") {
             let entry = entry.expect("a folder can be read");
             let (name, path) = (entry.file_name(), entry.path());
             let name = name.to_str().expect("names are UTF-8");
-            if entry.file_type().expect("it is there").is_dir() {
-                if !name.starts_with('.') && !["node_modules", "target"].contains(&name) {
-                    folders.push(path);
-                }
-            } else if path.extension().is_some_and(|extension| extension == "rs")
-                && !path.ends_with("xtask/tests/conformance.rs")
-            {
-                let text = fs::read_to_string(&path).expect("sources are UTF-8");
-                words.extend(text.split(|c| !is_part(c)).map(str::to_owned));
+            if !entry.file_type().expect("it is there").is_dir() {
+                sources.push(path);
+            } else if !name.starts_with('.') && !["node_modules", "target"].contains(&name) {
+                folders.push(path);
             }
         }
+    }
+    sources
+}
+
+/// All words of the sources: names of tests, whether a function has them or a macro is given them.
+fn words() -> HashSet<String> {
+    let is_part = |c: char| c.is_alphanumeric() || c == '_';
+    let is_read = |path: &PathBuf| {
+        path.extension().is_some_and(|extension| extension == "rs")
+            && !path.ends_with("xtask/tests/conformance.rs")
+    };
+    let mut words = HashSet::new();
+    for path in sources().into_iter().filter(is_read) {
+        let text = fs::read_to_string(&path).expect("sources are UTF-8");
+        words.extend(text.split(|c| !is_part(c)).map(str::to_owned));
     }
     words
 }
@@ -117,4 +125,18 @@ fn every_test_that_is_named_is_there() {
         let there = words.iter().any(|word| word.starts_with(beginning));
         assert!(there, "rules.toml: {id}: no test begins with {filter}");
     }
+}
+
+#[test]
+fn every_file_that_is_named_is_there() {
+    let (conformance, sources) = (read("CONFORMANCE.md"), sources());
+    let is_file = |name: &&str| {
+        [".rs", ".js", ".cjs", ".mjs"].iter().any(|end| name.ends_with(end))
+            && name.chars().all(|c| c.is_alphanumeric() || "/._-".contains(c))
+    };
+    let named: HashSet<&str> = quoted(&conformance).filter(is_file).collect();
+    assert!(named.len() > 100, "{named:?}");
+    let is_there = |name: &&&str| sources.iter().any(|path| path.ends_with(name));
+    let gone: Vec<_> = named.iter().filter(|name| !is_there(name)).collect();
+    assert!(gone.is_empty(), "CONFORMANCE.md names files that are not there: {gone:?}");
 }
