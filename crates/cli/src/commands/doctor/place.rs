@@ -146,7 +146,7 @@ mod tests {
         let directory = tempfile::tempdir().unwrap();
         assert_eq!(usable(&Place::at(directory.path().join("sock"))).level, Level::Ok);
         assert_eq!(usable(&Place::at(directory.path().join("no/sock"))).level, Level::Fail);
-        let long = directory.path().join("x".repeat(100));
+        let long = directory.path().join("x".repeat(navlock_platform::socket::MAX_PATH));
         assert!(usable(&Place::at(long)).detail.contains("too long for a socket"));
     }
 }
