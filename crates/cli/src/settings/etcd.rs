@@ -204,7 +204,7 @@ impl Etcd {
     }
 
     /// Those of all clusters.
-    #[cfg(feature = "etcd")]
+    #[cfg(any(feature = "etcd", test))]
     pub(crate) fn endpoints(&self) -> impl Iterator<Item = &String> {
         self.clusters.iter().flat_map(|cluster| &cluster.endpoints)
     }
