@@ -39,10 +39,7 @@ pub(crate) use self::{
     inherited::{Inherited, InheritedFile, Reserved},
     leases::OwnNotes,
 };
-use crate::{
-    Place,
-    lock_file::{self},
-};
+use crate::{Place, lock_file};
 
 /// How long the daemon may look at a file that is being made.
 const PATIENCE: Duration = Duration::from_secs(5);

@@ -143,7 +143,7 @@ mod nowhere {
         pub(crate) fn waits(self, _locks: impl FnMut(&mut dyn FnMut(LockId))) {}
     }
 
-    pub(crate) fn note(_seat: &Arc<AgentRef>, _ticket: PackedTicket) {}
+    pub(crate) fn note(_agent: &Arc<AgentRef>, _ticket: PackedTicket) {}
 
     pub(crate) fn wake_when_known(_waker: &Arc<Waker>) {}
 }

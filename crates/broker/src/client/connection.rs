@@ -82,7 +82,6 @@ pub(super) struct Shared {
     interrupt: WakePipe,
     /// The last owner has gone.
     closed: AtomicBool,
-    /// Whose turn it is to hear.
     pub(super) turns: ReaderTurns,
     /// Whether the maintainer has a thread. It rests as long as there is none.
     thread: ThreadState,

@@ -79,9 +79,9 @@ impl PreparedLifeline {
 }
 
 impl Lifeline {
-    /// Leaves it to those who have inherited it; who is started from now on does not. What the
-    /// agents have [said of themselves](navlock_core::LockManager::describe) by now is what their
-    /// those who have inherited the locks are known by.
+    /// Leaves the file to the processes that have inherited it; processes that are started from now on do not
+    /// inherit it. They are shown by what the agents have
+    /// [said of themselves](navlock_core::LockManager::describe) by now.
     pub fn hand_over(&mut self) {
         self.renew();
         self.inherited = None;

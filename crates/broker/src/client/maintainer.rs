@@ -172,7 +172,7 @@ impl Maintainer {
         // Who wanted the reader and did not get it waits to be woken, and hears nothing meanwhile. It
         // is the next wait that it can hear for itself.
         let is_waiting = self.shared.table().is_waiting();
-        let wanted = !is_waiting && self.shared.turns.was_wanted();
+        let wanted = !is_waiting && self.shared.turns.take_wanted();
         Ok(if wanted { Turn::Theirs } else { Turn::Mine })
     }
 
@@ -180,7 +180,7 @@ impl Maintainer {
     fn look(&self, left: bool) -> Turn {
         let turns = &self.shared.turns;
         if self.shared.try_reader().is_some() {
-            return if turns.was_taken() { Turn::Theirs } else { Turn::Mine };
+            return if turns.take_taken() { Turn::Theirs } else { Turn::Mine };
         }
         // Nobody else sends what is left.
         if left {

@@ -30,14 +30,14 @@ const REFUSED_FOR_ONE: usize = 16;
 pub(super) struct Claims {
     pub(super) locks: Vec<ClaimedLock>,
     pub(super) requests: Vec<ClaimedRequest>,
-    said: ClaimedEntry,
+    said: RequestNotes,
     name_bytes: usize,
     refused: usize,
 }
 
 /// What was said of requests.
 #[derive(Debug, Default)]
-struct ClaimedEntry {
+struct RequestNotes {
     /// Inside which locks they were made.
     inside: Vec<(RequestId, LockId)>,
     /// Those that may give up by themselves.
@@ -61,7 +61,7 @@ impl Claims {
             ToDaemon::Describe { agent, info } => client.describe(agent, info)?,
             ToDaemon::Annotate { agent, meta } => client.annotate(agent, meta)?,
             ToDaemon::Inside { request, lock } => {
-                // Had after the requests. More than can be is nothing that anybody needs to know.
+                // Said after the requests. More than can be is nothing that anybody needs to know.
                 if self.said.inside.len() < MAX_INSIDE * self.requests.len() {
                     self.said.inside.push((request, lock));
                 }
@@ -180,7 +180,7 @@ pub(super) fn settle(claimants: Vec<Claimant>) {
 }
 
 /// Notes what was said of the requests of a client.
-fn note(client: &mut Client, said: ClaimedEntry) {
+fn note(client: &mut Client, said: RequestNotes) {
     for request in said.may_give_up {
         client.note_may_give_up(request);
     }

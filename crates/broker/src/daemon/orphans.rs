@@ -152,7 +152,7 @@ impl Daemon {
     }
 
     /// Has a thread wait for the end of those who have inherited the locks; the kernel tells it in no other way.
-    /// Whether there is one to be had.
+    /// How the end of this orphan is noticed from now on.
     fn watch(
         self: &Arc<Self>,
         number: u64,

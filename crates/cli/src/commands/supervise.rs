@@ -80,14 +80,14 @@ impl Supervisor {
         })
     }
 
-    /// From now on there is the command. To be told before anything else is done: where what it starts is known by a job,
-    /// it is only from then on.
+    /// From now on there is the command. This is called right after its start: on Windows, what the command starts belongs
+    /// to its job only from then on.
     pub(super) fn begins(&mut self, child: &Child) {
         self.family.begins(child);
     }
 
-    /// Waits until the command has ended, which [has begun](Self::begins). For each of its locks that is lost before that, calls
-    /// `tell`, and with the first does to the command, and to what it has started, what is to be done.
+    /// Waits until the command has ended, which [has begun](Self::begins). For each of its locks that is lost before
+    /// that, calls `tell`, and with the first does to the command, and to what it has started, what is to be done.
     /// The locks are those of this connection.
     pub(super) fn wait(
         mut self,

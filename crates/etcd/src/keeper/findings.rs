@@ -43,14 +43,15 @@ impl Finding {
     ///
     /// | key | event | request | finding |
     /// |---|---|---|---|
-    /// | a request's | put | ended, and not forgotten | unwanted, once its lease is over |
+    /// | a request's | put as a lock under a lease that is lost to us | ended | nothing, until that lease is over |
+    /// | | put | ended | unwanted |
     /// | | put as a request | held | unwanted as a request |
     /// | | put as a lock | any other | granted |
     /// | | put as a request | any other | waits |
     /// | | deleted | absorbed by an owned name | ask again |
     /// | | deleted | any other | gone |
     /// | a stray's, or left by an agent that has come back | put | - | unwanted |
-    /// | another's | any | - | nothing |
+    /// | another's, or of an earlier use of the key | any | - | nothing |
     pub(super) fn of_event(
         told: &Notice<'_>,
         owner: Owner,

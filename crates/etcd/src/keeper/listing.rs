@@ -18,7 +18,7 @@ use crate::{
     table::{State, Status},
     tokens::token,
     view::Ownership,
-    watch::{self},
+    watch,
 };
 use std::time::Duration;
 

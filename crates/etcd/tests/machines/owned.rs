@@ -7,10 +7,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use navlock_core::{
-    LockGuard, Lost, Mode,
-    host::{self},
-};
+use navlock_core::{LockGuard, Lost, Mode, host};
 use navlock_etcd::EtcdOptions;
 
 use super::{

@@ -1,4 +1,4 @@
-//! Whose turn it is to hear: the maintainer's, or that of a thread that blocks for an answer.
+//! The maintainer of a connection and the threads that block for an answer take turns in reading.
 
 use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
 
@@ -26,7 +26,7 @@ impl ReaderTurns {
     }
 
     /// Whether a thread has wanted the reader in vain since this was asked last.
-    pub(in super::super) fn was_wanted(&self) -> bool {
+    pub(in super::super) fn take_wanted(&self) -> bool {
         self.wanted.swap(false, SeqCst)
     }
 
@@ -36,7 +36,7 @@ impl ReaderTurns {
     }
 
     /// Whether a thread has had the reader since this was asked last.
-    pub(in super::super) fn was_taken(&self) -> bool {
+    pub(in super::super) fn take_taken(&self) -> bool {
         self.taken.swap(false, SeqCst)
     }
 
@@ -45,7 +45,7 @@ impl ReaderTurns {
         self.resting.store(rests, SeqCst);
     }
 
-    /// Whether who waits is not heard for by the maintainer.
+    /// Whether the maintainer does not hear for the moment, so that a thread that waits must hear for itself.
     pub(super) fn is_resting(&self) -> bool {
         self.resting.load(SeqCst)
     }

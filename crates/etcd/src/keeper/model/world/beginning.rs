@@ -4,7 +4,7 @@ use super::super::etcd::Etcd;
 use super::super::script::{Act, Faults, Step};
 use super::*;
 use crate::{
-    clock::{self},
+    clock,
     keeper::{Keeper, Message, Shared},
     keys::BucketKeys,
     options::EtcdOptions,
