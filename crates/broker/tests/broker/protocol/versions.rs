@@ -32,6 +32,13 @@ fn ask_as(version: u16, daemon: &Daemon) -> Raw {
     old
 }
 
+/// The same, which holds it.
+fn hold_as(version: u16, daemon: &Daemon) -> Raw {
+    let mut old = ask_as(version, daemon);
+    assert!(matches!(old.hear(), FromDaemon::Granted { .. }));
+    old
+}
+
 /// All versions before today's.
 const OLD: std::ops::Range<u16> = OLDEST_VERSION..VERSION;
 
@@ -40,8 +47,7 @@ fn an_old_client_is_served_and_when_it_is_gone_it_holds_nothing() {
     for version in OLD {
         let daemon = Daemon::start();
         let locks = daemon.client().lock_manager("app");
-        let mut old = ask_as(version, &daemon);
-        assert!(matches!(old.hear(), FromDaemon::Granted { .. }));
+        let old = hold_as(version, &daemon);
         let mut waiting = pin!(locks.lock("db").into_future());
         queue(&locks, "db", waiting.as_mut());
         drop(old);
@@ -54,8 +60,7 @@ fn an_old_client_s_release_lets_one_of_today_in() {
     for version in OLD {
         let daemon = Daemon::start();
         let locks = daemon.client().lock_manager("app");
-        let mut old = ask_as(version, &daemon);
-        assert!(matches!(old.hear(), FromDaemon::Granted { .. }));
+        let mut old = hold_as(version, &daemon);
         let mut waiting = pin!(locks.lock("db").into_future());
         queue(&locks, "db", waiting.as_mut());
         old.say(&[ToDaemon::Finish { request: RequestId::from_parts(0, 0) }]);
