@@ -28,7 +28,7 @@ const MINUTES: u32 = 20;
 /// A test that is left out: its crate, its name, and why.
 pub(super) type LeftOut = (&'static str, &'static str, &'static str);
 
-/// What cannot run under qemu. Each must be there: what is gone has to go here, too.
+/// What was seen to fail under qemu, and the cause that is most likely. Each must be there: what is gone has to go here, too.
 pub(super) const NOT_UNDER_QEMU: [LeftOut; 5] = [
     (
         "navlock-platform",
