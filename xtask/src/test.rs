@@ -24,6 +24,8 @@ pub(crate) fn test() -> Result {
 
     let clippy = ["clippy", "--workspace", "--all-targets", "--all-features"];
     run(cargo(&clippy).args(["--", "--deny", "warnings"]))?;
+    let doc = ["doc", "--workspace", "--all-features", "--no-deps"];
+    run(cargo(&doc).env("RUSTDOCFLAGS", "--deny warnings"))?;
     // Without their features, as users have them by default, and with etcd but without TLS.
     for package in [
         &["navlock"][..],
@@ -50,9 +52,6 @@ pub(crate) fn test() -> Result {
             .env("RUSTFLAGS", "--cfg shuttle")
             .args(["--target-dir", "target/shuttle"]))?;
     }
-
-    let doc = ["doc", "--workspace", "--all-features", "--no-deps"];
-    run(cargo(&doc).env("RUSTDOCFLAGS", "--deny warnings"))?;
 
     // With the features of the tests: with others all that they depend on would be built once more.
     run(&mut cargo(&["build", "--workspace", "--all-features", "--bins", "--examples"]))?;

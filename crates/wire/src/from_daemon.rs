@@ -98,7 +98,7 @@ pub enum FromDaemon {
         status: Status,
     },
     /// What was claimed is settled, and requests are granted from now on. Once, after
-    /// [`ToDaemon::Introduce`] and whatever was claimed.
+    /// [`ToDaemon::Introduce`](crate::ToDaemon::Introduce) and whatever was claimed.
     Settled,
     /// Since version 3, in place of [`Welcome`](Self::Welcome): the session has begun, and its locks
     /// are seen beyond this machine.
@@ -158,8 +158,8 @@ pub enum FromDaemon {
     Mapped {
         /// What the daemon has written into it.
         nonce: u64,
-        /// Added to a [`Moment`], it gives a fencing token that is larger than all that were given up
-        /// to that moment and smaller than those that will be given later.
+        /// Added to a [`Moment`](crate::Moment), it gives a fencing token that is larger than all that
+        /// were given up to that moment and smaller than those that will be given later.
         epoch: u64,
     },
     /// Since version 5: the request is a lock now, and its slot says so.

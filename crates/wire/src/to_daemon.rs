@@ -161,13 +161,13 @@ pub enum ToDaemon {
         client_id: ClientId,
     },
     /// Since version 5, once in a session: the client's own file is a map of the locks it holds, and
-    /// of the names it owns. Answered by [`Mapped`](FromDaemon::Mapped), or not at all by a daemon that
-    /// has no use for it.
+    /// of the names it owns. Answered by [`Mapped`](crate::FromDaemon::Mapped), or not at all by a
+    /// daemon that has no use for it.
     Map {
         /// What the client has written into it: who reads the same sees the same memory.
         nonce: u64,
     },
-    /// Since version 5, after [`Mapped`](FromDaemon::Mapped): as [`Request`](Self::Request), with a
+    /// Since version 5, after [`Mapped`](crate::FromDaemon::Mapped): as [`Request`](Self::Request), with a
     /// slot of the map that the client has reserved, and in which it has described the request.
     RequestInSlot {
         /// Who.
