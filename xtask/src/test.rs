@@ -53,8 +53,10 @@ pub(crate) fn test() -> Result {
             .args(["--target-dir", "target/shuttle"]))?;
     }
 
-    // With the features of the tests: with others all that they depend on would be built once more.
-    run(&mut cargo(&["build", "--workspace", "--all-features", "--bins", "--examples"]))?;
+    // With the features and the profile of the tests: with others all that they depend on would be built
+    // once more.
+    let build = ["build", "--profile", "test", "--workspace", "--all-features"];
+    run(cargo(&build).args(["--bins", "--examples"]))?;
     for example in examples()? {
         run(Command::new(built_in("debug/examples", &example)?).current_dir(root()))?;
     }
