@@ -1,6 +1,6 @@
 //! Why sessions ended: told to the log, and the last of them kept for who asks.
 
-use std::{cmp::Reverse, collections::VecDeque, fmt, time::SystemTime};
+use std::{cmp::Reverse, collections::VecDeque, fmt, io::ErrorKind, time::SystemTime};
 
 use navlock_wire::CodecError;
 
@@ -88,6 +88,21 @@ impl fmt::Display for End {
             Self::Refused => f.write_str("the client was refused, and told why"),
             Self::Late => f.write_str("the client has not said in time who it is"),
             Self::Stream(error) => write!(f, "the connection failed: {error}"),
+        }
+    }
+}
+
+impl From<CodecError> for End {
+    /// A client that ends before it has read all that was sent to it resets its connection: it is gone, and
+    /// nothing has failed.
+    fn from(error: CodecError) -> Self {
+        match error {
+            CodecError::Io(error)
+                if matches!(error.kind(), ErrorKind::ConnectionReset | ErrorKind::BrokenPipe) =>
+            {
+                Self::Gone
+            }
+            error => Self::Stream(error),
         }
     }
 }

@@ -1,8 +1,6 @@
 //! A connection of somebody who looks.
 
-use std::{
-    future::poll_fn, io::ErrorKind, mem, panic::resume_unwind, pin::Pin, sync::Arc, time::Duration,
-};
+use std::{future::poll_fn, mem, panic::resume_unwind, pin::Pin, sync::Arc, time::Duration};
 
 use futures_util::{Sink, StreamExt};
 use navlock_wire::{CodecError, FromDaemon};
@@ -51,18 +49,12 @@ impl Looking {
     pub(super) async fn serve(mut self) -> End {
         match self.try_serve().await {
             Ok(()) => End::Gone,
-            // It ended with something on its way, as when it was killed.
-            Err(End::Stream(CodecError::Io(error)))
-                if matches!(error.kind(), ErrorKind::ConnectionReset | ErrorKind::BrokenPipe) =>
-            {
-                End::Gone
-            }
             Err(end) => end,
         }
     }
 
     async fn try_serve(&mut self) -> Result<(), End> {
-        let failed = |error: std::io::Error| End::Stream(error.into());
+        let failed = |error: std::io::Error| End::from(CodecError::from(error));
         self.until_recovered().await?;
         let most = if self.follow { MOST } else { 2 * MOST };
         if self.daemon.lookers().count() >= most {
@@ -90,7 +82,7 @@ impl Looking {
                 end = gone(&mut self.stream) => return Err(end),
                 Some(ended) = telling.join_next() => {
                     return match ended.map_err(JoinError::try_into_panic) {
-                        Ok(ended) => ended.map_err(End::Stream),
+                        Ok(ended) => ended.map_err(End::from),
                         // As if it had panicked here: a session that did so has ended.
                         Err(Ok(panic)) => resume_unwind(panic),
                         Err(Err(_)) => Err(End::Left),
@@ -147,8 +139,8 @@ impl Looking {
 
     /// Says something, and waits until it is sent, or the looker has gone.
     async fn say(&mut self, message: &FromDaemon) -> Result<(), End> {
-        Pin::new(&mut self.stream).start_send(message).map_err(End::Stream)?;
-        poll_fn(|context| flush(&mut self.stream, context)).await.map_err(End::Stream)
+        Pin::new(&mut self.stream).start_send(message).map_err(End::from)?;
+        poll_fn(|context| flush(&mut self.stream, context)).await.map_err(End::from)
     }
 }
 
@@ -156,7 +148,7 @@ impl Looking {
 async fn gone(stream: &mut Stream) -> End {
     match stream.next().await {
         None => End::Gone,
-        Some(Err(error)) => End::Stream(error),
+        Some(Err(error)) => error.into(),
         Some(Ok(_)) => Nonsense("it looks, and said something else").into(),
     }
 }

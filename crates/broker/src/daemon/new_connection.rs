@@ -147,8 +147,8 @@ impl NewConnection {
 
     /// Says something, and waits until it is sent.
     async fn say(&mut self, message: &FromDaemon) -> Result<(), End> {
-        Pin::new(&mut self.stream).start_send(message).map_err(End::Stream)?;
-        poll_fn(|context| flush(&mut self.stream, context)).await.map_err(End::Stream)
+        Pin::new(&mut self.stream).start_send(message).map_err(End::from)?;
+        poll_fn(|context| flush(&mut self.stream, context)).await.map_err(End::from)
     }
 
     /// Agrees on a version.
@@ -195,6 +195,6 @@ impl NewConnection {
     }
 
     async fn next(&mut self) -> Result<ToDaemon, End> {
-        self.stream.next().await.ok_or(End::Gone)?.map_err(End::Stream)
+        self.stream.next().await.ok_or(End::Gone)?.map_err(End::from)
     }
 }

@@ -116,7 +116,7 @@ impl Session {
                 break;
             }
             match self.stream.poll_next_unpin(context) {
-                Poll::Ready(Some(message)) => self.hear(message.map_err(End::Stream)?)?,
+                Poll::Ready(Some(message)) => self.hear(message.map_err(End::from)?)?,
                 Poll::Ready(None) => return Err(End::Gone),
                 Poll::Pending => {
                     more = More::Later;
@@ -332,7 +332,7 @@ fn has_room(stream: &Stream) -> bool {
 }
 
 fn say(stream: &mut Stream, message: &FromDaemon) -> Result<(), End> {
-    Pin::new(stream).start_send(message).map_err(End::Stream)
+    Pin::new(stream).start_send(message).map_err(End::from)
 }
 
 /// Says what is new of when locks end. To who does not listen, it is said when there is room.

@@ -130,3 +130,11 @@ pub(crate) fn queue<T>(
     let state = soon(locks.query()).unwrap();
     assert!(state.pending.iter().any(|info| info.name.as_str() == Some(name)), "{state:?}");
 }
+
+pub(crate) fn eventually(what: &str, mut is: impl FnMut() -> bool) {
+    let deadline = Instant::now() + LONG;
+    while !is() {
+        assert!(Instant::now() < deadline, "not in good time: {what}");
+        thread::yield_now();
+    }
+}

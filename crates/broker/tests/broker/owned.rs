@@ -34,7 +34,7 @@ use navlock_platform::socket::Listener;
 use navlock_wire::{FromDaemon, ToDaemon, VERSION};
 
 use crate::{
-    daemon::{LONG, soon},
+    daemon::{LONG, eventually, soon},
     raw::RawDaemon,
 };
 
@@ -184,14 +184,6 @@ impl Played {
 fn has_at_once(locks: &LockManager, name: &str) -> bool {
     let mut request = pin!(locks.lock(name).into_future());
     request.as_mut().poll(&mut Context::from_waker(Waker::noop())).is_ready()
-}
-
-fn eventually(what: &str, mut is: impl FnMut() -> bool) {
-    let deadline = Instant::now() + LONG;
-    while !is() {
-        assert!(Instant::now() < deadline, "not in good time: {what}");
-        thread::yield_now();
-    }
 }
 
 #[test]

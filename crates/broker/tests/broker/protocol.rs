@@ -11,7 +11,7 @@ use std::{
 };
 
 use bytes::BytesMut;
-use navlock_broker::{BrokerReach, ConnectOptions, Place};
+use navlock_broker::{BrokerReach, ConnectOptions, Control, Place};
 use navlock_core::{Error, FencingToken, Lost, Mode, UserAgent, host::RequestKind};
 use navlock_engine::RequestId;
 use navlock_platform::socket::Listener;
@@ -23,7 +23,7 @@ use tokio_util::codec::Encoder;
 
 use self::versions::ask_as_version_1;
 use crate::{
-    daemon::{Daemon, LONG, queue, soon},
+    daemon::{Daemon, LONG, eventually, queue, soon},
     raw::{Raw, RawDaemon},
 };
 
@@ -61,6 +61,34 @@ fn nothing_is_granted_to_a_client_that_is_gone() {
     drop(dying);
     // Tokens count grants, and this is the next one.
     assert_eq!(soon(waiting).unwrap().fencing_token().get(), granted.get() + 1);
+}
+
+#[test]
+fn a_client_that_goes_without_hearing_all_that_it_was_told_has_ended_as_clients_do() {
+    let daemon = Daemon::start();
+    let locks = daemon.client().lock_manager("app");
+    let mut leaving = Raw::connect(&daemon.place(), &ask_as_version_1(1));
+    leaving.hear_until(|message| matches!(message, FromDaemon::Granted { .. }).then_some(()));
+    leaving.say(&[
+        ToDaemon::OpenAgent { agent: 1, client_id: [1; 16], bucket: "app".to_owned() },
+        ToDaemon::Request {
+            agent: 1,
+            request: RequestId::from_parts(1, 1),
+            name: "unheard".try_into().unwrap(),
+            kind: RequestKind::Wait(Mode::Exclusive),
+        },
+    ]);
+    eventually("it is granted", || {
+        let held = soon(locks.query()).unwrap().held;
+        held.iter().any(|lock| lock.name.as_str() == Some("unheard"))
+    });
+    // A socket that is closed with something unread in it is reset, and not closed, for the other end.
+    drop(leaving);
+    let mut control = Control::connect(&daemon.place()).unwrap();
+    eventually("its session ends", || !control.report().unwrap().unwrap().ends.is_empty());
+    let report = control.report().unwrap().unwrap();
+    assert!(report.ends[0].why.contains("closed its connection"), "{:?}", report.ends);
+    assert_eq!(report.numbers.sessions_ended_badly, 0);
 }
 
 #[test]
