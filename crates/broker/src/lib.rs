@@ -96,5 +96,6 @@ pub const LOGS: &str = "navlock::broker";
 /// The target of what clients tell of their connections.
 pub const CLIENT_LOGS: &str = "navlock::client";
 
-/// For how long a new daemon waits for the clients of the one before.
+/// The recovery time: for how long a new daemon waits for the clients of the one before, unless
+/// [`Options::recovery`](daemon::Options::recovery) says otherwise.
 const RECLAIM: std::time::Duration = std::time::Duration::from_secs(10);

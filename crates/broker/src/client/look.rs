@@ -45,7 +45,8 @@ const RETRY: Duration = Duration::from_millis(250);
 const SOON: Duration = Duration::from_millis(20);
 const COME_BACK: Duration = Duration::from_secs(3);
 
-/// How long a broker may say that it is taking over.
+/// How long a broker may say that it is recovering: three times the usual recovery time, since its
+/// clients may be slow.
 const RECOVERY: Duration = RECLAIM.saturating_mul(3);
 
 /// A look at the broker of a place: what there is, and then what happens, for as long as anybody wants

@@ -1,4 +1,5 @@
-//! What is waited for inside locks, and the circles of requests that wait for each other by that.
+//! The names for which requests wait inside locks, and the circles of requests that wait for each
+//! other.
 
 use std::{
     collections::{HashMap, HashSet},
@@ -10,15 +11,16 @@ use navlock_core::{ResourceName, look::LockId};
 
 /// Names by their buckets.
 ///
-/// They are of many clients: none may have them collide.
+/// The names come from many clients, so the hash is keyed: no client can make the names of others
+/// collide.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Names(HashMap<Arc<str>, HashSet<ResourceName, RandomState>, RandomState>);
 
-/// What is waited for inside locks.
+/// The names for which requests wait inside locks.
 #[derive(Debug, Default)]
 pub(super) struct Nested {
     pub(super) names: Names,
-    /// The locks.
+    /// The locks inside which these requests were made.
     pub(super) around: HashSet<LockId, RandomState>,
 }
 
@@ -30,11 +32,11 @@ pub(super) struct Circles {
     pub(super) lengths: Vec<usize>,
 }
 
-/// What is told to one of them.
+/// What the client of one of these requests is told.
 #[derive(Clone, Debug)]
 pub(super) struct InCircle {
     pub(super) told: Arc<str>,
-    /// It is the one that was made last.
+    /// Whether this request was made last in its circle.
     pub(super) is_last: bool,
 }
 
@@ -53,7 +55,7 @@ impl Names {
 }
 
 impl Nested {
-    /// This name is waited for inside these locks.
+    /// Notes that a request waits for this name inside these locks.
     pub(super) fn add(
         &mut self,
         bucket: &Arc<str>,

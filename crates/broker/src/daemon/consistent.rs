@@ -1,8 +1,11 @@
-//! What is held at one moment, though owners take names and release them without a word.
+//! Snapshots that are true of one moment, although owners take and release names without telling the
+//! daemon.
 //!
-//! Nothing but their words changes while we look at the engine. So they are read before that and after
-//! it: if they are the same, that was one moment. If they are not, after a few tries, those are recalled
-//! that have changed, and those that change after that are free: there are so many only.
+//! While the daemon asks the engine, only the words in the clients' maps can change. So the daemon reads
+//! the words before it asks and afterwards. If they are equal, the answer is true of one moment. If they
+//! still differ after a few tries, the daemon recalls the owners whose words have changed. A word that
+//! changes after its recall is that of a lock which is released now, and each lock is released once
+//! only: so this comes to an end.
 
 use std::future::Future;
 
@@ -17,7 +20,7 @@ use super::{
     state::Daemon,
 };
 
-/// How often it is tried before owners are recalled.
+/// How often the daemon tries before it recalls owners.
 const TRIES: usize = 3;
 
 impl Daemon {
@@ -32,7 +35,7 @@ impl Daemon {
         Ok(snapshot)
     }
 
-    /// The same with all that is known of it, and what was seen of the words.
+    /// The same with all details, and with the words as they were read.
     pub(super) async fn inspect(
         &self,
         locks: &LockManager,
@@ -45,8 +48,8 @@ impl Daemon {
         Ok((inspection, seen))
     }
 
-    /// Where an agent stands in the queue of a name, and what was seen of the words. Costs what is before
-    /// it in the queue, whatever else there is in the bucket.
+    /// Where an agent stands in the queue of a name, and the words as they were read. The cost depends on
+    /// the queue before the agent, and not on what else is in the bucket.
     pub(super) async fn position(
         &self,
         locks: &LockManager,
@@ -59,7 +62,8 @@ impl Daemon {
         if !seen.as_ref().is_some_and(Looks::has_idle) {
             return Ok((position, seen));
         }
-        // The engine has held what nobody holds, which only a list of all can leave out.
+        // The engine counts locks as held that their owners do not hold. Only the list of all locks
+        // can leave them out.
         let (inspection, seen) = self.inspect(locks, bucket, Some(name)).await?;
         Ok((Position::among(inspection, name, client_id), seen))
     }
@@ -93,7 +97,7 @@ impl Daemon {
         }
     }
 
-    /// Leaves out what nobody held when that was seen.
+    /// Leaves out the locks that nobody held when the words were read.
     fn leave_out_idle<T>(
         &self,
         held: &mut Vec<T>,
@@ -108,7 +112,8 @@ impl Daemon {
         held.retain(|one| {
             let lock = lock(one);
             let key = EntryKey::of(lock);
-            // What is alike cannot be told apart: so many of them are left out.
+            // Locks with equal keys cannot be told apart, so as many of them are left out as were
+            // idle.
             match idle.get_mut(&key).filter(|left| **left > 0) {
                 Some(left) => {
                     *left -= 1;

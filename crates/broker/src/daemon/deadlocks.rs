@@ -1,20 +1,23 @@
-//! Those who wait for each other: found here, where everything is known, and told to each of them.
+//! Deadlocks: the daemon knows all locks and requests, so it finds the circles of requests that wait for each
+//! other, and tells each client whose request is in one.
 //!
-//! A circle comes to be by a request that is made inside a lock and has to wait: whoever waits for it behind it
-//! in its queue was there later. So nobody looks as long as no client says of such a request what it is inside
-//! of. And it goes from one name to the next by such a request only: so nothing is looked at but names that
-//! somebody waits for inside a lock.
+//! Every circle contains a request that was made inside a lock and waits: all other steps lead from a request
+//! to a lock of its name, or to a request that is older. So the daemon does not look for circles before a
+//! client has said of a waiting request which locks it is inside of. Only such a request leads from one name to
+//! another. So the daemon looks at no other names than those for which such requests wait.
 //!
-//! Where other machines share the locks, the one that closes a circle may be theirs. Each machine has said with
-//! its requests inside which locks they were made, and each looks for itself, and tells its own clients: the one
-//! on which the circle is closed soon after that, the others now and then for as long as somebody waits there inside
-//! something. What is looked at is what etcd has, of each name at one revision, also of our own clients: a
-//! grant that we have not heard of is none that is waited for. A lock or request is the same in two pictures
-//! only if it was there all the time between them. So whatever is in both was there in one moment.
+//! Where machines share the locks, another machine's request may close a circle. Each machine says with its
+//! requests inside which locks they were made. Each machine looks for circles by itself and tells its own
+//! clients: the machine on which the circle was closed finds it soon, the others look now and then for as long
+//! as a request of theirs waits inside a lock. All of them look at what etcd has, of each name at one revision,
+//! also for their own clients. So a request that etcd has granted is not taken for one that waits, even if its
+//! machine has not heard of the grant yet. A lock or request is the same in two pictures only if it was there
+//! all the time between them. So everything that is in both pictures was there at one moment.
 //!
-//! Names that nobody but others waits for inside a lock can be part of such a circle as well. They are found from
-//! its end: who waits for a lock that our request is inside of is in the queue of that lock's name, and says of which
-//! names the locks are that it is inside of itself. So these are looked at as well, and those to which they lead.
+//! A circle may also lead through names for which only requests of other machines wait inside a lock. The
+//! daemon finds these names backwards: a request that waits for a lock of ours is in the queue of that lock's
+//! name, and tells the names of the locks that it is inside of itself. So the daemon looks at these names as
+//! well, and at those to which they lead in turn.
 
 use std::{
     collections::{HashMap, HashSet},
@@ -42,49 +45,53 @@ use super::{
 };
 use crate::{LOGS, convert};
 
-/// How long a circle lasts before it is told, and how often it is looked at most.
+/// How long a circle has to last before it is told, and the shortest time between two searches.
 const PATIENCE: Duration = Duration::from_secs(1);
 
-/// While somebody waits inside something, how often it is looked at least whether others have closed a circle.
+/// The longest time between two searches for circles that other machines have closed, while a request waits
+/// inside a lock.
 const LONGEST: Duration = Duration::from_secs(8);
 
-/// Whatever it takes to look, there is at least so many times as long for others before it is done again.
+/// The daemon pauses for at least this many times as long as the last search has taken.
 const SHARE: u32 = 10;
 
-/// With so many locks and requests to be looked through, another thread does that.
+/// With at least this many locks and requests, another thread searches.
 const MANY: usize = 2_000;
 
-/// Of a longer circle so many requests are told, from the one on that came last: the text is the same.
+/// At most this many requests of a circle are told, beginning with the one that came last. All are
+/// told the same text.
 const MOST_TOLD: usize = 32;
 
-/// So many circles are told to the log one by one.
+/// At most this many circles have a line of their own in the log.
 const MOST_LOGGED: usize = 8;
 
-/// What there is of the names that somebody waits for inside a lock.
+/// The locks and requests of the names for which a request waits inside a lock.
 #[derive(Default)]
 struct Seen {
     events: Vec<LookEvent>,
-    /// Where others share the locks, what etcd has of these names.
+    /// What etcd has of these names, where other machines share the locks.
     elsewhere: Option<Elsewhere>,
 }
 
 impl Daemon {
-    /// Tells those who wait for each other, for as long as the daemon runs.
+    /// Looks for deadlocks and tells the clients concerned, for as long as the daemon runs.
     pub(super) async fn watch_deadlocks(self: Arc<Self>) {
         let mut watcher = watcher();
         loop {
             self.lookers().somebody_is_nested().await;
             if self.user_agent().is_leased() {
-                // There each request waits for an answer, and has it by then, if it does not wait for others.
+                // On etcd each request waits for an answer. By then it has the answer, unless it waits for
+                // other requests.
                 sleep(PATIENCE).await;
             }
             let mut pause = PATIENCE;
             loop {
                 let began = Instant::now();
                 self.tell_insides();
-                // Who was not heard of matters once there is something to be told.
+                // Which machines are silent matters only once there is a circle to tell.
                 let Some(seen) = self.look_at_nested(watcher.next().is_some()).await else {
-                    // With a part of the picture, a circle that was told would be seen to end, and be told again.
+                    // With only a part of the picture, a circle that was told would seem to end, and would be
+                    // told again.
                     sleep(LONGEST).await;
                     continue;
                 };
@@ -107,8 +114,8 @@ impl Daemon {
         }
     }
 
-    /// Tells the machines that share the locks inside which locks our clients wait. What is not held yet, as after
-    /// another broker, is told the next time.
+    /// Tells the machines that share the locks inside which locks our clients wait. A lock that is not held
+    /// here yet, as when this broker takes over from another one, is told the next time.
     fn tell_insides(&self) {
         if !self.user_agent().is_leased() {
             return;
@@ -120,7 +127,8 @@ impl Daemon {
                 untold.push((client, theirs));
             }
         }
-        // One client is locked at a time, and looked through once, however much there is to be told.
+        // One client is locked at a time, and is looked through once, however many locks are to be
+        // told.
         let wanted = untold.iter().flat_map(|(_, theirs)| theirs).map(|(_, inside)| *inside);
         let wanted: HashSet<LockId, RandomState> = wanted.collect();
         let mut called = HashMap::default();
@@ -137,7 +145,7 @@ impl Daemon {
         }
     }
 
-    /// What is waited for here inside a lock.
+    /// The names for which our clients wait inside a lock, and these locks.
     fn nested(&self) -> Nested {
         let mut nested = Nested::default();
         for client in self.all_clients() {
@@ -155,8 +163,8 @@ impl Daemon {
         names
     }
 
-    /// What there is of the names that somebody waits for inside a lock, here or elsewhere; nothing if nobody
-    /// does here. `None` if it could not be seen.
+    /// The locks and requests of the names for which a request waits inside a lock, here or on another
+    /// machine; empty if no request of this machine does. `None` if they could not be seen.
     async fn look_at_nested(&self, with_silence: bool) -> Option<Seen> {
         let nested = self.nested();
         if nested.is_empty() {
@@ -167,7 +175,7 @@ impl Daemon {
             let around = self.names_of(&nested.around);
             elsewhere = Some(self.look_elsewhere_at(&nested.names, &around, with_silence).await?);
         }
-        // Nothing is waited for from here on. What others have begun to wait for since is seen the next time.
+        // There is no `await` from here on. Requests that came in the meantime are seen the next time.
         let (mut names, ours) = (nested.names, self.agents());
         if let Some(elsewhere) = &elsewhere {
             elsewhere.nested(&ours, &mut names);
@@ -177,7 +185,7 @@ impl Daemon {
         for client in self.all_clients() {
             lock(&client).look_at(|bucket, name| names.has(bucket, name), &mut events);
         }
-        // In the order of the queues: clients are in none.
+        // The events of the clients are in no order: this puts them into the order of the queues.
         let is_nested = |bucket: &str, name: &ResourceName| names.has(bucket, name);
         let mut nothing = Elsewhere::default();
         events = elsewhere.as_mut().unwrap_or(&mut nothing).add_some_to(events, &ours, is_nested);
@@ -201,7 +209,7 @@ impl Daemon {
     }
 }
 
-/// Finds those circles that are to be told now.
+/// Finds the circles that are to be told now.
 fn find(watcher: &mut Watcher, seen: Seen, now: Instant) -> Circles {
     let (mut overview, mut bucket) = (Overview::default(), Arc::default());
     for event in convert::events(seen.events, &mut bucket) {
@@ -217,18 +225,20 @@ fn find(watcher: &mut Watcher, seen: Seen, now: Instant) -> Circles {
     let mut circles = Circles::default();
     for circle in watcher.look(&overview, now) {
         let requests = circle.members.iter().filter(|member| !member.is_held);
-        // One that has to do with others alone is told by their own machines.
+        // If all requests are of other machines, those machines tell the circle.
         if requests.clone().all(|member| member.entry.id.is_made_up()) {
             continue;
         }
-        // A machine that has died lets go of what it has.
+        // A machine that is silent may be dead. Then its locks end with its lease, and so does the
+        // circle.
         if circle.members.iter().any(is_unheard) {
             watcher.put_off(circle.closed_by());
             continue;
         }
         let told: Arc<str> = circle.to_string().into();
         circles.lengths.push(requests.clone().count());
-        // Where etcd has not said of all of them which came last, their machines may not agree on it.
+        // If etcd has told the order of some of the requests only, the machines may not agree on
+        // which came last.
         let is_ordered = |member: &Member| member.entry.order > 0;
         let is_known = requests.clone().all(is_ordered) || !requests.clone().any(is_ordered);
         // The first of them is the one that came last.
@@ -236,7 +246,7 @@ fn find(watcher: &mut Watcher, seen: Seen, now: Instant) -> Circles {
             let is_last = is_known && member.entry.id == circle.closed_by();
             let in_circle = InCircle { told: Arc::clone(&told), is_last };
             let known = circles.requests.entry(member.entry.id).or_insert(in_circle.clone());
-            // It may be in several.
+            // The request may be in several circles: the one that it has closed is told.
             if is_last {
                 *known = in_circle;
             }
@@ -245,13 +255,13 @@ fn find(watcher: &mut Watcher, seen: Seen, now: Instant) -> Circles {
     circles
 }
 
-/// Tells what lasts.
+/// A watcher that tells the circles that last, and are certain.
 fn watcher() -> Watcher {
     Watcher::new(PATIENCE).only_certain()
 }
 
-/// Looks for circles in what there is: on a thread of its own if that is much, and there is one to be had, so
-/// that nobody waits for it.
+/// Searches for circles: on a thread of its own if there is much to search and a thread can be had, so that
+/// nobody waits for the search.
 async fn search(mut watcher: Watcher, mut seen: Seen, now: Instant) -> (Watcher, Circles) {
     if seen.events.len() >= MANY {
         let (done, is_done) = oneshot::channel();

@@ -1,8 +1,9 @@
-//! What locks and requests are alike in that cannot be told apart in a snapshot.
+//! Which entries of a snapshot count as the same.
 
 use navlock_core::{ClientId, LockInfo, Mode, ResourceName};
 
-/// What locks and requests are alike in that cannot be told apart in a snapshot.
+/// The name, mode and agent of a lock or request. Entries of a snapshot that agree in these cannot
+/// be told apart.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(super) struct EntryKey {
     pub(super) name: ResourceName,
@@ -11,7 +12,7 @@ pub(super) struct EntryKey {
 }
 
 impl EntryKey {
-    /// That of an entry of a snapshot.
+    /// The key of an entry of a snapshot.
     pub(super) fn of(entry: &LockInfo) -> Self {
         Self { name: entry.name.clone(), mode: entry.mode, client_id: entry.client_id }
     }

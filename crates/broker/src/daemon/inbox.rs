@@ -1,7 +1,8 @@
-//! What has just happened, until it is entered in the journal.
+//! The events that have just happened, until they are entered in the journal.
 //!
-//! It is all that those who lock have to do with those who look, and it is locked for no longer than it
-//! takes to write an event. Who tells those who look takes it all at once, on another thread.
+//! The inbox is the only thing that sessions and lookers share. It is locked for no longer than it
+//! takes to write one event, or to swap the whole inbox for an empty one, which the lookers' thread
+//! does.
 
 use std::{mem, sync::Arc};
 
@@ -11,24 +12,24 @@ use tokio::sync::Notify;
 
 use super::filter::Filter;
 
-/// So many events are kept, and about so many bytes of them: names can be long.
+/// At most this many events are kept, and about this many bytes: names can be long.
 const MOST: usize = 1 << 14;
 const MOST_BYTES: usize = 8 << 20;
 
-/// How many bytes may stay reserved when nothing waits.
+/// How many bytes may stay allocated when nothing waits.
 const KEPT: usize = 256 << 10;
 
-/// What has happened, in its order, and whom to wake.
+/// The events in their order, and the lookers to wake.
 #[derive(Default)]
 pub(super) struct Inbox {
     batch: Batch,
     waiting: Vec<Arc<Notify>>,
 }
 
-/// What has happened between two times that somebody has looked into the inbox.
+/// What has happened since the inbox was last taken.
 #[derive(Default)]
 pub(super) struct Batch {
-    /// The events as they stand in messages, one behind the other.
+    /// The events one behind the other, encoded as they stand in messages.
     pub(super) bytes: BytesMut,
     pub(super) entries: Vec<Entry>,
     /// How many of the entries are events.
@@ -36,19 +37,19 @@ pub(super) struct Batch {
 }
 
 pub(super) enum Entry {
-    /// An event, and where it ends in the bytes.
+    /// An event: what it is about, and where it ends in the bytes.
     Event { of: About, end: usize },
-    /// So many events that there was no room for.
+    /// There was no room for this many events.
     Missed(u64),
-    /// From this moment on it is put together what there is, for this looker. It may be a new one.
+    /// A picture is begun at this moment, for this looker, which may be new.
     Picture(u64, Filter),
-    /// By this moment that is put together.
+    /// The picture for this looker is complete at this moment.
     Whole(u64),
     /// This looker has gone.
     Gone(u64),
 }
 
-/// What an event is about, as far as somebody may look at that alone.
+/// What an event is about, as far as filters can tell.
 pub(super) enum About {
     Anything,
     Bucket(Arc<str>),
@@ -73,7 +74,7 @@ impl About {
 }
 
 impl Inbox {
-    /// Notes an event that happens now. Those who are to be woken.
+    /// Notes an event that happens now. Returns whom to wake.
     pub(super) fn note(&mut self, event: &LookEvent) -> Vec<Arc<Notify>> {
         let Batch { bytes, entries, events } = &mut self.batch;
         let before = bytes.len();
@@ -86,7 +87,7 @@ impl Inbox {
             *events += 1;
             entries.push(Entry::Event { of: About::of(&event.change), end: bytes.len() });
         } else {
-            // Does not come to be: texts are clipped where they come in, and names are shorter than a frame.
+            // Cannot happen: texts are clipped where they come in, and names are shorter than a frame.
             bytes.truncate(before);
         }
         mem::take(&mut self.waiting)
@@ -97,8 +98,7 @@ impl Inbox {
         self.batch.entries.push(entry);
     }
 
-    /// Has it woken by the next event. Whether it is to wait: nothing has happened since the last time that
-    /// somebody has looked.
+    /// Has the next event wake this looker. Returns whether to wait: not if the inbox already has events.
     pub(super) fn wakes(&mut self, told: &Arc<Notify>) -> bool {
         if !self.batch.entries.is_empty() {
             return false;
@@ -109,14 +109,14 @@ impl Inbox {
         true
     }
 
-    /// Takes what there is, for this, which is empty.
+    /// Swaps the batch for this empty one.
     pub(super) fn take(&mut self, empty: &mut Batch) {
         mem::swap(&mut self.batch, empty);
     }
 }
 
 impl Batch {
-    /// Makes it empty, and has it keep some of its room for the next time.
+    /// Empties the batch, which keeps some of its memory for the next time.
     pub(super) fn clear(&mut self) {
         if self.bytes.capacity() > KEPT {
             *self = Self::default();

@@ -1,4 +1,4 @@
-//! What a daemon can be told when it starts.
+//! The options of a daemon.
 
 use std::{path::PathBuf, sync::Arc, time::Duration};
 
@@ -7,42 +7,44 @@ use navlock_platform::socket::{Listener, Stream};
 use super::log::Log;
 use crate::RECLAIM;
 
-/// What a daemon can be told.
+/// What a daemon can be told when it starts.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct Options {
-    /// It ends when it has had no client for so long; without this, never.
+    /// The daemon ends when it has had no client for this long; `None` for never.
     pub idle: Option<Duration>,
     /// What one connection can have.
     pub limits: Limits,
-    /// For how long, after a start, clients of an earlier daemon may come back to claim what they
-    /// had. Nothing is granted until all have who live, or until this is over.
+    /// The recovery time: for how long, after a start, clients of an earlier daemon may come back
+    /// to claim their locks. Nothing is granted until all of them that live have done so, or this
+    /// time is over.
     pub recovery: Duration,
-    /// How far its locks are seen, for people, if that is further than this machine.
+    /// How far the daemon's locks are seen, for people, if that is further than this machine.
     pub reach: Option<String>,
-    /// A directory of the user's that outlives `/tmp`: there it keeps a second bound of its fencing
-    /// tokens. It is made if it is not there.
+    /// A directory of the user that outlives `/tmp`, in which the daemon keeps a second bound of
+    /// its fencing tokens. It is made if it does not exist.
     pub state: Option<PathBuf>,
     /// The socket, if somebody else has made it and goes on listening at it: a service manager that
     /// starts daemons when they are needed. It must be the one at the daemon's place.
     pub socket: Option<Arc<Listener>>,
-    /// What there is to be known of it besides, for people: what, and how it is.
+    /// More to show to people about the daemon: names and values.
     pub details: Vec<(String, String)>,
-    /// Where the program logs, for who asks: [`tracing`] tells it no way to see that.
+    /// Where the program logs, for clients that ask: [`tracing`] itself cannot tell.
     pub log: Option<Arc<dyn Log>>,
-    /// Whether names of locks are told at levels at which they are not otherwise. See the
+    /// Whether the log tells names of locks at levels at which it otherwise does not. See the
     /// [crate](crate#logs).
     pub log_names: bool,
-    /// Whether its clients can own names, which they then take again without asking, until somebody
-    /// else asks. Only of [`run`](super::run), and where locks are not leased.
+    /// Whether clients can own names, which they then take again without asking, until somebody
+    /// else asks for the name. Applies only to [`run`](super::run), and where locks are not leased.
     pub delegate: bool,
-    /// What becomes readable, or ends, when the daemon is to end, as it does when it is asked to: for a
-    /// program that is told so by signals. Only of [`run`](super::run).
+    /// A stream that becomes readable, or ends, when the daemon is to end: for a program that is told
+    /// so by signals. The daemon then ends as it does when a client asks it to. Applies only to
+    /// [`run`](super::run).
     pub end: Option<Arc<Stream>>,
 }
 
-/// What one connection can have at a time, so that a client that has gone wrong does not take
-/// down everybody's daemon.
+/// What one connection can have at a time, so that a faulty client does not take down the daemon,
+/// which other clients use as well.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Limits {
@@ -50,16 +52,17 @@ pub struct Limits {
     pub agents: usize,
     /// Pending requests and held locks.
     pub requests: usize,
-    /// Bytes in the names of those, and in the names of the agents' buckets.
+    /// Bytes in the names of these requests and locks, and of the agents' buckets.
     pub name_bytes: usize,
     /// Queries not answered yet.
     pub queries: usize,
-    /// How long it may take to say hello.
+    /// How long the handshake may take.
     pub handshake: Duration,
 }
 
 impl Default for Options {
-    /// Ends after thirty seconds, waits ten for those who come back, and lets clients own names.
+    /// Ends after thirty seconds without a client, has ten seconds of recovery time, and lets
+    /// clients own names.
     fn default() -> Self {
         Self {
             idle: Some(Duration::from_secs(30)),

@@ -1,5 +1,5 @@
-//! Telling those who look, on a thread of its own: to put messages together, to send them and to wake whoever
-//! reads them is nothing that those who lock should wait for.
+//! Sends lookers what they are to see, on the lookers' thread: no client that locks should wait until
+//! messages to lookers are encoded and sent, and their readers woken.
 
 use std::{
     io::{self, ErrorKind},
@@ -15,19 +15,19 @@ use tokio_util::codec::Encoder;
 use super::{journal::PART, lookers::Looker, picture::Picture};
 use crate::pid_namespace;
 
-/// What the one who tells says to the one who looks at what there is.
+/// What a [`Teller`] reports to the task that takes pictures for the looker.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum LookStep {
-    /// The looker was told what there is.
+    /// The looker was sent the picture.
     Told,
-    /// The looker was too slow: it is to be told anew what there is.
+    /// The looker was too slow, and needs a new picture.
     Behind,
-    /// So much has happened while it was put together what there is that the looker has missed some of it: it is
-    /// to be told anew.
+    /// So much has happened while the picture was made that the looker has missed some of it, and needs another
+    /// picture.
     Torn,
 }
 
-/// Tells somebody who looks.
+/// Sends to one looker.
 pub(super) struct Teller {
     looker: Arc<Looker>,
     stream: AsyncStream,
@@ -35,7 +35,8 @@ pub(super) struct Teller {
 }
 
 impl Teller {
-    /// Who tells this looker, at the other end of this stream; on the runtime in which it is called.
+    /// Sends to this looker, which is at the other end of this stream; to be called on the runtime
+    /// that sends.
     pub(super) fn new(looker: Arc<Looker>, stream: Stream) -> io::Result<Self> {
         Ok(Self { looker, stream: AsyncStream::from_std(stream)?, message: BytesMut::new() })
     }
@@ -45,8 +46,8 @@ impl Teller {
         socket::another(stream)
     }
 
-    /// Tells each picture and, if that is wanted, in between what happens, until the looker has gone or there are
-    /// no more pictures; otherwise one.
+    /// Sends one picture; or, if `follow`, each picture and in between all events, until the looker has gone or
+    /// no more pictures come.
     pub(super) async fn tell(
         mut self,
         mut pictures: mpsc::Receiver<Picture>,
@@ -54,7 +55,7 @@ impl Teller {
         follow: bool,
     ) -> Result<(), CodecError> {
         let mut turn = None;
-        // Whether it was said that it is behind, and nothing has come of it yet.
+        // Whether it was reported that the looker needs a picture, and none has come yet.
         let mut waits = false;
         loop {
             let said = tokio::select! {
@@ -78,14 +79,15 @@ impl Teller {
             };
             turn = Some(self.looker.next_turn());
             if let Some(said) = said {
-                // It ends before us only together with all that we have to do.
+                // The receiver goes only when the looker's connection has ended, which ends this
+                // task as well.
                 _ = says.send(said).await;
             }
         }
     }
 
-    /// Tells what there is, after what happened before. Whether it can be told: not if the looker has missed some
-    /// of what belongs to it.
+    /// Sends the events from before the picture, and then the picture. Returns whether the picture could be
+    /// sent: not if the looker has missed events that belong to it.
     pub(super) async fn tell_picture(&mut self, picture: Picture) -> Result<bool, CodecError> {
         self.tell_events().await?;
         let mut meanwhile = BytesMut::new();
@@ -103,14 +105,15 @@ impl Teller {
                 count = 0;
             }
         }
-        // Not yet told it is complete: to who hears it, this is what there was as well.
+        // Before the message that ends the picture: to the looker, these events are a part of the
+        // picture.
         self.message.unsplit(meanwhile);
         self.put(&FromDaemon::LookComplete)?;
         self.send().await?;
         Ok(true)
     }
 
-    /// Tells what has happened, as far as it was not told.
+    /// Sends the events that were not sent yet.
     async fn tell_events(&mut self) -> Result<(), CodecError> {
         loop {
             let has_more = self.looker.put_next(&mut self.message)?;
@@ -125,7 +128,8 @@ impl Teller {
         DaemonCodec::default().encode(message, &mut self.message)
     }
 
-    /// Waits until all is sent, or the looker has gone. Others have their turn before that.
+    /// Waits until all is sent, or the looker has gone. Other tasks of the thread have their turn
+    /// first.
     async fn send(&mut self) -> Result<(), CodecError> {
         yield_now().await;
         while !self.message.is_empty() {
