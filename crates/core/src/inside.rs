@@ -1,9 +1,10 @@
-//! Which requests are made inside which locks, as far as that is known without being said.
+//! Finds out which requests are made inside which locks, where the program does not say so.
 //!
-//! A request is inside a lock if the lock's callback waits for it. What a callback's future polls while it
-//! is polled itself, it waits for. So a request that has to wait notes itself here, and each callback whose
-//! future was polled meanwhile, and waits as well, says afterwards that the request is inside its lock.
-//! That is so whatever executor polls, and whatever was spawned elsewhere is inside nothing.
+//! A request is inside a lock if the lock's callback waits for the request. The future of a callback waits
+//! for whatever it polls while it is polled itself. So a request that has to wait notes itself here, and each
+//! callback whose future was being polled then, and has to wait as well, says after the poll that the request
+//! is inside the callback's lock. No executor has to take part in this. A task that a callback spawns is
+//! inside nothing.
 //!
 //! FAST: a callback that does not wait reads one number of its thread, and a request that does not wait reads
 //! none.
@@ -29,16 +30,16 @@ mod here {
         sync::{Arc, Weak},
     };
 
-    /// Of so many requests that were noted last a callback can say that they are inside its lock. It has
-    /// polled them a moment ago, mostly only one.
+    /// How many requests are noted at most, the last ones: of older ones a callback cannot say any more
+    /// that they are inside its lock. It has polled them a moment ago, and mostly it is one.
     const MOST: usize = 256;
 
     /// A request that has to wait. It may be over by now.
     struct Noted {
         agent: Weak<AgentRef>,
         ticket: PackedTicket,
-        /// Who is to look again at what became of it, once it was said what it is inside of. The request
-        /// has the other half, so that nothing of a task is kept when that has ended.
+        /// Wakes the request's task once the request was said to be inside a lock. The request itself
+        /// keeps the waker alive, so that nothing of a task is kept here after the task has ended.
         waker: Weak<Waker>,
     }
 
@@ -46,14 +47,14 @@ mod here {
         /// How many requests have been noted in this thread.
         static COUNT: Cell<u64> = const { Cell::new(0) };
 
-        /// The last of them.
+        /// The last requests that were noted.
         static NOTED: RefCell<VecDeque<Noted>> = const { RefCell::new(VecDeque::new()) };
     }
 
-    /// A callback's future is polled from here on.
+    /// A poll of a callback's future, from [`begin`](Self::begin) on.
     #[derive(Clone, Copy)]
     pub(crate) struct Polling {
-        /// How many requests had been noted before.
+        /// How many requests had been noted before the poll.
         count: u64,
     }
 
@@ -63,10 +64,11 @@ mod here {
             Self { count: COUNT.get() }
         }
 
-        /// The future waits: what it has asked for, and has to wait for as well, is inside its locks.
+        /// The poll has left the future waiting: the requests that were noted during the poll are
+        /// inside its locks.
         #[inline]
         pub(crate) fn waits(self, locks: impl FnMut(&mut dyn FnMut(LockId))) {
-            // FAST: mostly it waits for something else.
+            // FAST: mostly the future waits for something else than a request.
             if COUNT.get() != self.count {
                 self.put_inside(locks);
             }
@@ -75,7 +77,8 @@ mod here {
         #[cold]
         fn put_inside(self, mut locks: impl FnMut(&mut dyn FnMut(LockId))) {
             let more = usize::try_from(COUNT.get() - self.count).unwrap_or(MOST);
-            // Taken out meanwhile: what is called may be anybody's code.
+            // Taken out of the thread-local for as long as wakers are called, which may be
+            // anybody's code.
             let noted = NOTED.try_with(|noted| mem::take(&mut *noted.borrow_mut()));
             let Ok(mut noted) = noted else { return };
             let first = noted.len().saturating_sub(more);
@@ -99,7 +102,8 @@ mod here {
         let old = NOTED.try_with(|all| {
             let mut all = all.borrow_mut();
             let mut old = if all.len() >= MOST { all.pop_front() } else { None };
-            // FAST: mostly the one that makes room was of the same agent, and is counted there already.
+            // FAST: mostly the oldest one, which makes room, is of the same agent, so its `Weak` is
+            // used again.
             let agent = match &mut old {
                 Some(old) if old.agent.as_ptr() == Arc::as_ptr(agent) => mem::take(&mut old.agent),
                 _ => Arc::downgrade(agent),
@@ -113,8 +117,8 @@ mod here {
         }
     }
 
-    /// Has this waker called for the request that was noted last, whenever it is said inside what that is,
-    /// for as long as there is somebody who has it.
+    /// Has this waker called whenever the request that was noted last is said to be inside a lock, for as
+    /// long as the caller keeps the waker alive.
     pub(crate) fn wake_when_known(waker: &Arc<Waker>) {
         let waker = Arc::downgrade(waker);
         let _ = NOTED.try_with(|all| {
@@ -125,7 +129,8 @@ mod here {
     }
 }
 
-/// The model checker's threads are none of the system's.
+/// Does nothing: the threads of the model checker are not those of the system, which the code above
+/// counts by.
 #[cfg(shuttle)]
 mod nowhere {
     use std::task::Waker;

@@ -1,11 +1,12 @@
-//! What a reach that others share shows to those who look: an inspection, and what is worth a question only
-//! to them.
+//! What a reach that machines share shows to those who [look](crate::look): an inspection, and details that
+//! the reach has to ask for, which only they need.
 
 use std::{sync::Arc, time::Duration};
 
 use crate::{Inspected, Inspection};
 
-/// What is held and what is pending in a bucket, as those see it who [look](crate::look).
+/// The held locks and pending requests of a bucket, as they are shown to those who
+/// [look](crate::look).
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Sighting {
@@ -13,7 +14,8 @@ pub struct Sighting {
     pub held: Vec<Sighted>,
     /// As [`Inspection::pending`].
     pub pending: Vec<Sighted>,
-    /// Names that somebody can take without asking, until others ask: whether any of them is held was not asked.
+    /// Names that a machine owns: it can take them without asking the reach, until others ask for them. The
+    /// reach does not know whether they are held.
     pub owned: Vec<Sighted>,
     /// As [`Inspection::left_out`].
     pub left_out: u64,
@@ -23,57 +25,61 @@ pub struct Sighting {
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Sighted {
-    /// What everybody is told of it.
+    /// What an inspection says of it.
     pub inspected: Inspected,
-    /// The reach has not heard of its holder when it should have. `None` if it has, or does not tell.
+    /// Says that the reach has not heard of the holder when it should have. `None` if it has heard of
+    /// the holder, or does not tell.
     pub unheard: Option<Unheard>,
-    /// A number that no other lock or request of its agent has or has had, and the same as a request and as a
-    /// lock. 0 if the reach has no such thing.
+    /// A number that no other lock or request of its agent has or has had. A request keeps it when it becomes
+    /// a lock. 0 if the reach has no such numbers.
     pub serial: u64,
-    /// Which request came before which, in all buckets: by revision and place. Of locks it says nothing.
+    /// The order of requests, across all buckets: by revision, and by place within one. It says nothing
+    /// of locks.
     pub order: (u64, u64),
-    /// Of a lock, what others call it that are inside it.
+    /// For a lock: how requests that were made inside it refer to it.
     pub name: Option<LockRef>,
-    /// Of a request, the locks inside which it was made, as far as that is known and they were held then.
+    /// For a request: the locks inside which it was made, as far as they are known and were held then.
     pub inside: Vec<LockRef>,
-    /// Of a request, whether it may give up by itself. `false` if nobody said so.
+    /// For a request: whether its agent has said that it may give up by itself.
     pub may_give_up: bool,
 }
 
-/// A lock, as all who use a reach can name it to each other: this one and no other, as long as it is held.
+/// A reference to a lock, by which all who use a reach mean the same one. It is unique as long as the lock
+/// is held.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct LockRef {
-    /// The bucket that it is in.
+    /// The bucket of the lock.
     pub bucket: Arc<str>,
-    /// Of which name it is.
+    /// The name of the lock.
     pub name: NameRef,
-    /// What it is called there, which means something to the reach alone.
+    /// Tells the lock from others of the name. Only the reach can read this.
     pub bytes: [u8; 32],
 }
 
-/// A name in its bucket, as all who use a reach can name it to each other: as short as the reach needs it.
-/// What it is means something to the reach alone.
+/// A reference to a name in its bucket, by which all who use a reach mean the same one. It may be shorter
+/// than the name. Only the reach can read it.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct NameRef(pub Arc<[u8]>);
 
-/// That the reach has not heard of somebody for longer than it should have taken.
+/// Says that the reach has not heard of a holder for longer than it should have taken.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Unheard {
-    /// For how long it has not, to a second.
+    /// How long ago the reach has heard of the holder last, to a second.
     pub silent: Duration,
-    /// For how long the other still has what it has, at most, if that stays so.
+    /// How long the holder keeps its locks at most, if the reach hears nothing more of it.
     pub left: Duration,
 }
 
 impl Sighting {
-    /// These locks and requests: for a [`Backend`](crate::host::Backend).
+    /// A sighting of these locks and requests. For a [`Backend`](crate::host::Backend) to make.
     pub fn new(held: Vec<Sighted>, pending: Vec<Sighted>) -> Self {
         Self { held, pending, owned: Vec::new(), left_out: 0 }
     }
 }
 
 impl Sighted {
-    /// One of which no more is known: for a [`Backend`](crate::host::Backend).
+    /// A lock or request of which nothing else is known. For a [`Backend`](crate::host::Backend) to
+    /// make.
     pub fn new(inspected: Inspected) -> Self {
         let (serial, order, name, inside) = (0, (0, 0), None, Vec::new());
         Self { inspected, unheard: None, serial, order, name, inside, may_give_up: false }

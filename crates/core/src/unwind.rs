@@ -1,9 +1,10 @@
-//! What may be used after a panic was caught, which is all that users have.
+//! Unwind safety: all types that users have may be used after a panic was caught.
 //!
-//! The compiler cannot tell, because a reach stands behind a trait object. But the state behind our
-//! mutexes is whole whatever panics: what can panic in there is foreign, a waker's functions, and is
-//! called before or after a change, never within one. And a lock does not guard data, so none is left
-//! half changed by us; what a program protects by it is the program's own to look after.
+//! The compiler cannot tell, because a reach is a trait object. But no panic leaves the state behind
+//! our mutexes half changed: only foreign code can panic there, the functions of wakers, and they are
+//! called before or after a change, never within one. And a lock of ours contains no data that a
+//! panic could leave half changed. For the data that a program protects by a lock, the program itself
+//! is responsible.
 
 use std::panic::{RefUnwindSafe, UnwindSafe};
 

@@ -1,5 +1,5 @@
-//! Calling wakers, which are foreign code: they panic, drop the task that they belong to, release
-//! what it held, and so come back here.
+//! Calling wakers, which are foreign code: a waker may panic, or may drop its task, which releases
+//! the task's locks, which calls the next wakers here.
 
 use std::{
     cell::{Cell, RefCell},
@@ -10,33 +10,34 @@ use std::{
     thread::AccessError,
 };
 
-/// How deep wakers may call wakers. Below that they are put off until the deepest returns: a row of
-/// tasks of which each, when woken, drops itself and so wakes the next would fill the stack.
+/// How many calls of wakers may be nested. Wakers beyond that are put off until the innermost call
+/// returns: a row of tasks of which each, when woken, drops itself and so wakes the next, would
+/// overflow the stack.
 ///
-/// Nearly nobody comes so far, so that nearly every waker is called at once.
+/// Few programs reach this depth, so nearly every waker is called at once.
 const DEEPEST: usize = 16;
 
-/// How many places for put-off wakers stay allocated.
+/// How many places for wakers that are put off stay allocated.
 const KEEP: usize = 64;
 
 thread_local! {
-    /// How deep this thread is in wakers that call wakers.
+    /// How many calls of wakers are nested on this thread now.
     static DEPTH: Cell<usize> = const { Cell::new(0) };
 
-    /// Those to be called when the deepest returns.
+    /// The wakers to call when the innermost call returns.
     static PUT_OFF: RefCell<VecDeque<Waker>> = const { RefCell::new(VecDeque::new()) };
 }
 
-/// Calls all wakers: at once, or on a thread that has come here through many of them, when the
-/// deepest of these returns.
+/// Calls all wakers: at once, or, where too many calls of wakers are nested, when the innermost of
+/// these returns.
 ///
-/// If one panics, which the panic hook tells, the others are called all the same, and whoever
-/// brought this about goes on.
+/// If a waker panics, the panic hook reports it, the other wakers are called all the same, and the
+/// caller goes on.
 pub fn wake_all(wakers: impl IntoIterator<Item = Waker>) {
     wakers.into_iter().for_each(wake);
 }
 
-/// The same for one.
+/// The same for one waker.
 pub(crate) fn wake(waker: Waker) {
     let depth = DEPTH.get() + 1;
     if depth > DEEPEST {
@@ -54,14 +55,14 @@ pub(crate) fn wake(waker: Waker) {
 fn put_off(waker: Waker) {
     let mut waker = Some(waker);
     let _ = change(|put_off| put_off.extend(waker.take()));
-    // The thread is ending, and its place to note anything in is gone.
+    // The thread is ending, and its thread-local queue is gone.
     if let Some(waker) = waker {
         call(waker);
     }
 }
 
-/// Calls the wakers that were put off, as a thread must that is about to wait: it may be for one of
-/// those whom they wake.
+/// Calls the wakers that were put off. A thread that is about to wait must do so first: it may be
+/// about to wait for one of the tasks that these wakers wake.
 pub(crate) fn call_put_off() {
     while let Ok(Some(waker)) = change(VecDeque::pop_front) {
         call(waker);
@@ -73,14 +74,15 @@ pub(crate) fn call_put_off() {
     });
 }
 
-/// Changes what is noted of this thread. Nothing foreign is called by that.
+/// Changes the queue of this thread, without a call of foreign code.
 fn change<T>(change: impl FnOnce(&mut VecDeque<Waker>) -> T) -> Result<T, AccessError> {
     PUT_OFF.try_with(|put_off| change(&mut put_off.borrow_mut()))
 }
 
 fn call(waker: Waker) {
     if let Err(payload) = catch_unwind(AssertUnwindSafe(|| waker.wake())) {
-        // What it panicked with is foreign as well, and may panic when it is dropped; and so on.
+        // The payload is foreign as well: its drop may panic, with another payload, which is
+        // leaked.
         if let Err(payload) = catch_unwind(AssertUnwindSafe(|| drop(payload))) {
             mem::forget(payload);
         }

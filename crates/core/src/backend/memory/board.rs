@@ -1,12 +1,13 @@
-//! What has happened lately in the buckets of one user agent, for those who look.
+//! The events that have happened lately in the buckets of one user agent, for those who look.
 //!
-//! Whoever changes anything in a shard that is looked at says so here before it unlocks the shard. So all
-//! that is told is in one order, in which nothing comes before what brought it about, and each moment has a
-//! place in it: what is told after a picture was taken is not in the picture.
+//! Whoever changes anything in a shard that is looked at puts an event here before it unlocks the shard. So all
+//! events are in one order, in which no event comes before its cause. Each moment has a place in this order: an
+//! event that comes after a picture was taken is not in the picture.
 //!
-//! Each reader has a place up to which it has been told; what all have been told is forgotten. Nobody waits
-//! for a reader: when too much is to be told, those are *behind* who have not been told the first of it. They are
-//! counted what they miss, until they have a picture again.
+//! Each reader has a place up to which it has been told; events that all readers have been told are forgotten.
+//! Nobody waits for a reader: when too many events wait, those readers fall *behind* who have not been told the
+//! first of them. For a reader that is behind, only the number of events that it misses is counted, until it
+//! gets a picture.
 
 use std::{
     collections::VecDeque,
@@ -21,38 +22,39 @@ use crate::{
     sync::{Condvar, Mutex, MutexGuard, lock},
 };
 
-/// So many events can wait to be told, and about so many bytes of long names.
+/// At most this many events wait to be told, and about this many bytes of long names.
 const MOST: usize = 1 << 14;
 const MOST_BYTES: usize = 8 << 20;
 
-/// So many are told at once. Meanwhile those who lock wait for the journal.
+/// A reader is told at most this many events at once: meanwhile it has the journal locked, and
+/// those who lock wait for it.
 const PART: usize = 256;
 
 /// How many places for events stay allocated when nothing waits.
 const KEPT: usize = 1 << 10;
 
-/// For so long after it was told something a reader is not woken: to wake a thread costs those who lock
-/// more than all the rest.
+/// A reader that was told something is not woken for this long: to wake a thread costs those who lock
+/// more than all else that is done for a reader.
 const REST: Duration = Duration::from_millis(if cfg!(shuttle) { 0 } else { 1 });
 
-/// Where it is said what happens. Locked last, after any shard and all else.
+/// The board. Its journal is locked last, after any shard and all else.
 #[derive(Debug, Default)]
 pub(crate) struct Board {
     journal: Mutex<Journal>,
-    /// Somebody is to look at the journal again.
+    /// Notified when a reader is to look at the journal again.
     news: Condvar,
 }
 
 #[derive(Debug, Default)]
 struct Journal {
-    /// What some reader has not been told.
+    /// The events that some reader has not been told.
     events: VecDeque<Noted>,
-    /// About how many bytes of names are in there.
+    /// About how many bytes the long names of these events take.
     bytes: usize,
-    /// How many there have ever been in there.
+    /// How many events there have ever been.
     told: u64,
     readers: Slab<Reader>,
-    /// Whether a reader waits, and is to be woken.
+    /// Whether a reader waits that is to be woken by the next event.
     is_waited_for: bool,
 }
 
@@ -66,31 +68,31 @@ struct Noted {
 struct Reader {
     wants: LookOptions,
     at: At,
-    /// When it was told something last.
+    /// When the reader was last told something.
     heard: Instant,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum At {
-    /// It is told this one next, counted from the beginning.
+    /// The number of the event that it is told next, counted from the beginning.
     Event(u64),
-    /// It has missed so many.
+    /// It is behind, and has missed this many events.
     Behind(u64),
 }
 
-/// What a reader hears.
+/// What a read returns.
 #[derive(Debug)]
 pub(crate) enum Heard {
-    /// This has happened, of what it wants to see.
+    /// The events that have happened, of those that the reader wants to see.
     Events(Vec<Event>),
-    /// It is behind, and needs a picture.
+    /// The reader is behind, and needs a picture.
     Behind,
-    /// Nothing until then.
+    /// Nothing until the deadline.
     Nothing,
 }
 
 impl LookOptions {
-    /// Whether it is wanted what happens in this bucket.
+    /// Whether events of this bucket are wanted.
     pub(crate) fn wants_bucket(&self, bucket: &str) -> bool {
         self.bucket.as_deref().is_none_or(|wanted| wanted == bucket)
     }
@@ -102,8 +104,8 @@ impl LookOptions {
 }
 
 impl Board {
-    /// Says what happens, in this bucket, to all who want to know. The clock is read once it is known what
-    /// comes before.
+    /// Puts an event of this bucket here, for all readers who want it. The clock is read once the order of
+    /// the event is fixed, so that times never go back.
     pub(crate) fn tell(&self, bucket: &Arc<str>, change: impl FnOnce(Instant) -> Change) {
         let mut journal = lock(&self.journal);
         let at = Instant::now();
@@ -116,13 +118,13 @@ impl Board {
         }
     }
 
-    /// A new reader, which is behind: it needs a picture.
+    /// Adds a reader, which is behind at first: it needs a picture.
     pub(crate) fn add_reader(&self, wants: LookOptions) -> usize {
         let reader = Reader { wants, at: At::Behind(0), heard: Instant::now() };
         lock(&self.journal).readers.insert(reader)
     }
 
-    /// Forgets a reader. Whether it was the last.
+    /// Forgets a reader. Returns whether it was the last.
     pub(crate) fn remove_reader(&self, key: usize) -> bool {
         let mut journal = lock(&self.journal);
         let removed = journal.readers.try_remove(key);
@@ -133,8 +135,8 @@ impl Board {
         is_last
     }
 
-    /// The reader has a picture of this moment: how many events it has missed before. To be called while
-    /// all is locked that the picture is of.
+    /// The reader gets a picture of this moment. Returns how many events it has missed before. To be
+    /// called while everything is locked of which the picture is.
     pub(crate) fn catch_up(&self, key: usize) -> u64 {
         let mut journal = lock(&self.journal);
         let told = journal.told;
@@ -155,7 +157,8 @@ impl Board {
                 Heard::Events(events) if events.is_empty() => false,
                 heard => return heard,
             };
-            // Also when it is late: it is done sooner than more can happen.
+            // Also when the deadline has passed: a reader goes through events faster than they can
+            // happen, so this ends.
             if !is_up_to_date {
                 continue;
             }
@@ -165,7 +168,7 @@ impl Board {
             }
             let rested = journal.readers.get(key).and_then(|reader| reader.heard.checked_add(REST));
             let rests = rested.filter(|rested| *rested > now);
-            // It is woken only if it has rested.
+            // Events wake the reader only once it has rested.
             journal.is_waited_for |= rests.is_none();
             let until = match (rests, deadline) {
                 (Some(rested), Some(deadline)) => Some(rested.min(deadline)),
@@ -180,7 +183,7 @@ impl Board {
         journal: MutexGuard<'a, Journal>,
         time: Option<Duration>,
     ) -> MutexGuard<'a, Journal> {
-        // As for all that is locked here: it is whole, whatever happened to whom.
+        // A poisoned mutex is no error: no panic leaves the journal half changed.
         match time {
             None => self.news.wait(journal).unwrap_or_else(PoisonError::into_inner),
             Some(time) => {
@@ -192,12 +195,12 @@ impl Board {
 }
 
 impl Journal {
-    /// Which event is the first that is kept.
+    /// The number of the first event that is kept.
     fn first(&self) -> u64 {
         self.told - self.events.len() as u64
     }
 
-    /// Notes what happens, if anybody is to be told: whether it is so.
+    /// Keeps the event if a reader is to be told it. Returns whether one is.
     fn add(&mut self, noted: Noted) -> bool {
         let mut is_wanted = false;
         for (_, reader) in &mut self.readers {
@@ -219,7 +222,7 @@ impl Journal {
         is_wanted
     }
 
-    /// There is no room: those are behind who have not been told the first.
+    /// There is no room: the readers fall behind that have not been told the first event.
     fn leave_behind(&mut self) {
         let first = self.first();
         let Self { events, readers, .. } = self;
@@ -231,7 +234,7 @@ impl Journal {
         self.forget_told();
     }
 
-    /// Forgets what all have been told who are not behind.
+    /// Forgets the events that all readers have been told, apart from those that are behind.
     fn forget_told(&mut self) {
         let at = |(_, reader): (usize, &Reader)| match reader.at {
             At::Event(at) => Some(at),
@@ -247,7 +250,7 @@ impl Journal {
         }
     }
 
-    /// What the reader is to hear now: of the next part nothing, if it wants to see nothing of that. `None`
+    /// What the reader is told now. The events are empty if it wants to see none of the next part. `None`
     /// if there is no such reader.
     fn hear(&mut self, key: usize) -> Option<Heard> {
         let first = self.first();
@@ -274,7 +277,7 @@ impl Journal {
 }
 
 impl Noted {
-    /// About how many bytes it has elsewhere.
+    /// About how many bytes the event has allocated elsewhere.
     fn size(&self) -> usize {
         let name = self.event.change.name().filter(|name| !name.name.is_short());
         name.map_or(0, |name| name.name.as_bytes().len())
