@@ -1,4 +1,4 @@
-//! The held lock set.
+//! The held lock set. A lock gets its fencing token here, when it is appended to the set.
 
 use crate::{
     FencingToken, LockManager,
@@ -8,8 +8,9 @@ use crate::{
 };
 
 impl<T> LockManager<T> {
-    /// Appends what stands or will stand at `index`, and is in no list, to the held lock set: its
-    /// token, and what its links have to be.
+    /// Appends the node at `index` to the held lock set. The node is in no list yet, and may be put
+    /// into the slab after this call. Returns the fencing token, which is made here, and the links
+    /// that the node has to get.
     #[inline]
     pub(crate) fn append_to_held(&mut self, index: u32, owner: Owner) -> (FencingToken, NodeLinks) {
         let token = FencingToken::new(self.next_token);
@@ -25,7 +26,7 @@ impl<T> LockManager<T> {
         (token, links)
     }
 
-    /// Takes the lock at `index` out of the held lock set, and forgets it: of which name it was, and
+    /// Takes the lock at `index` out of the held lock set, and forgets it. Returns its resource and
     /// the host's data.
     #[inline]
     pub(crate) fn remove_from_held(&mut self, index: u32) -> (ResourceIndex, T)

@@ -28,7 +28,8 @@
 //! Read on at [`LockManager`], which gives the calling order. Each algorithm of the specification
 //! is one function in `algorithms/`, its steps numbered beside the code. The words that stand for
 //! a step done elsewhere: `HOST:` the caller does it; `BY TYPE:` the type system does it; `FAST:`
-//! an optimisation, and why it is equivalent; `DEVIATION:` also listed in CONFORMANCE.md.
+//! an optimisation, and why it is equivalent; `DEVIATION:` also listed in CONFORMANCE.md. Beyond
+//! the specification, each lock gets a [`FencingToken`] when it is granted: `held.rs` makes it.
 //!
 //! [spec]: https://www.w3.org/TR/2025/WD-web-locks-20250924/
 
