@@ -1,4 +1,5 @@
-//! What there is where maps are not.
+//! Stands in for the module `linux` on other systems, where maps do not exist: making or opening
+//! one is refused.
 
 #![allow(clippy::unnecessary_wraps, reason = "as it is on Linux")]
 
@@ -6,7 +7,7 @@ use std::{convert::Infallible, fs::File, io};
 
 use crate::{Slot, header::Header};
 
-/// There is none.
+/// A mapped file. No value of this type exists here.
 #[derive(Debug)]
 pub(crate) struct Mapping(Infallible);
 
@@ -28,7 +29,7 @@ impl Mapping {
     }
 }
 
-/// There is none.
+/// A mapping that is safe from whatever happens to its file. No value of this type exists here.
 #[derive(Debug)]
 pub(crate) struct Watched(Mapping);
 
@@ -42,7 +43,7 @@ impl Watched {
     }
 }
 
-/// There is none.
+/// A page of which a forked process has an empty one. No value of this type exists here.
 #[derive(Debug)]
 pub(crate) struct Page(Infallible);
 

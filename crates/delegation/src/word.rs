@@ -1,37 +1,39 @@
-//! The word: one lock of one client.
+//! The word: the state of one lock of one client, in one atomic number.
 
 use std::fmt;
 
 use crate::atomic::{AtomicU64, Ordering};
 
-/// The broker has granted this lock to the client. Set by the broker's grant alone.
+/// The broker has granted this lock to the client. Only a grant sets this flag.
 const OWNED: u64 = 1 << 0;
-/// Somebody holds it. Set by a grant and by a take, each with a count that was never there before.
+/// Somebody holds the lock. A grant and a take set this flag, each with a count that the word never
+/// had before.
 const HELD: u64 = 1 << 1;
-/// The owner may not take it any more. Set by either side, and not taken back but by a grant or by
-/// the owner's clearing.
+/// The owner may not take the lock any more. Either side sets this flag; only a grant, a release or
+/// the owner's [clear](Word::clear) removes it.
 const RECALLED: u64 = 1 << 2;
-/// The hold ended by a theft. Says something only of a word with [`HELD`].
+/// The lock was stolen while it was held. Has a meaning only together with [`HELD`].
 const STOLEN: u64 = 1 << 3;
-/// The hold ended because the broker has given the client up. Says something only with [`HELD`].
+/// The broker has given the client up while the lock was held. Has a meaning only together with
+/// [`HELD`].
 const REVOKED: u64 = 1 << 4;
 
 const FLAGS: u64 = OWNED | HELD | RECALLED | STOLEN | REVOKED;
-/// One hold more, in the count above the flags.
+/// Added to a word, one hold more in the count above the flags.
 const ONE: u64 = FLAGS + 1;
 
-/// One lock of one client, in memory that the client (its *owner*) shares with the broker. The
-/// crate's page says what the flags mean and who changes them when.
+/// The state of one lock of one client, in memory that the client (the *owner*) shares with the
+/// broker. The crate's page lists the flags, and who changes them when.
 ///
-/// Every method is one atomic change of the word or none, so that either side may die between any two
-/// of them. Every method of the broker's is wait-free: nothing that an owner does, however fast or
+/// Each method changes the word in one atomic step or not at all, so either side may die between any
+/// two steps. The broker's methods are wait-free: nothing that an owner does, however fast or
 /// hostile, makes the broker try again.
 #[derive(Default)]
 #[repr(transparent)]
 pub struct Word(
-    /// The flags, and above them the count: how many holds there were. The count never goes back for
-    /// as long as the word exists, whatever is granted by it, so that no hold is taken for another
-    /// one. (It would start anew after 2^59 holds, which take centuries.)
+    /// The flags, and above them the count of holds. The count never goes back for as long as the
+    /// word exists, whatever lock it stands for, so no hold is mistaken for another one. (The count
+    /// would start anew after 2^59 holds, which take centuries.)
     AtomicU64,
 );
 
@@ -39,12 +41,11 @@ pub struct Word(
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[must_use = "the broker may have to be told"]
 pub enum Released {
-    /// It is free, and still ours. Nobody has to be told.
+    /// The lock is released, and the client still owns the name. Nobody has to be told.
     Kept,
-    /// It is free, and the broker's, which must be told so.
+    /// The lock is released, and the broker has the name back. The broker must be told.
     Tell,
-    /// There was no such hold any more: it was stolen or revoked, or released before. Nothing was
-    /// changed.
+    /// The hold had ended before: it was stolen, revoked or released. Nothing was changed.
     Gone,
 }
 
@@ -52,44 +53,47 @@ pub enum Released {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[must_use = "the broker may have to be told"]
 pub enum GivenBack {
-    /// It was not ours, or its hold is lost.
+    /// The client did not have the lock, or has lost it.
     Nothing,
-    /// It was ours and idle. Now it is the broker's, which must be told so.
+    /// The client owned the name, and nobody held the lock. Now the broker has the name, and must
+    /// be told.
     Freed,
-    /// It is held. Whoever releases it is told to [tell](Released::Tell) the broker.
+    /// The lock is held. Its release will return [`Released::Tell`].
     Recalled,
 }
 
-/// Whether the client holds what the broker has taken back.
+/// Whether the client held the lock when the broker took it back.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[must_use = "what is held must not be granted to others, unless it is stolen or revoked"]
 pub enum Recalled {
-    /// Nobody held it, and nobody can take it any more.
+    /// Nobody held the lock, and nobody can take it any more.
     Free,
-    /// It was held at that moment.
+    /// The lock was held at that moment.
     Held,
 }
 
 /// A word as it stood at one moment.
 ///
-/// Of [`is_free`](Self::is_free), [`is_idle`](Self::is_idle), [`is_held`](Self::is_held) and
-/// [`is_lost`](Self::is_lost) exactly one is true, whatever the other side has written.
+/// Exactly one of [`is_free`](Self::is_free), [`is_idle`](Self::is_idle),
+/// [`is_held`](Self::is_held) and [`is_lost`](Self::is_lost) is true, whatever the other side has
+/// written.
 #[derive(Clone, Copy, PartialEq, Eq, Hash)]
 pub struct Look(u64);
 
-/// What the owner does.
+/// The changes that the owner makes.
 impl Word {
-    /// Takes the lock if it is ours and nobody holds it. Returns the count of this hold.
+    /// Takes the lock if the client owns it and nobody holds it. Returns the count of this hold.
     #[inline]
     pub fn take(&self) -> Option<u64> {
         let mut now = self.0.load(Ordering::Relaxed);
         loop {
-            // Exactly so: recalled it must not be taken.
+            // Exactly this flag: a lock that was recalled must not be taken.
             if now & FLAGS != OWNED {
                 return None;
             }
             let taken = now.wrapping_add(ONE) | HELD;
-            // Fails again only if another thread of ours has taken and released it meanwhile.
+            // Fails and goes round again only if another thread of ours has taken and released the
+            // lock meanwhile.
             match self.0.compare_exchange(now, taken, Ordering::AcqRel, Ordering::Relaxed) {
                 Ok(_) => return Some(Look(taken).count()),
                 Err(found) => now = found,
@@ -97,9 +101,9 @@ impl Word {
         }
     }
 
-    /// The same, if the word still stands as it was seen: for an owner that does not know what it is
-    /// about before it has looked. Nothing that stands beside the word has changed then since it was
-    /// seen, because an idle word that is granted anew has another count.
+    /// Takes the lock if the word is still as it was seen. This is for an owner that reads first,
+    /// beside the word, for which lock the word stands. If this succeeds, what it has read there was
+    /// still true: an idle word that was granted anew has another count.
     #[inline]
     pub fn take_seen(&self, seen: Look) -> Option<u64> {
         if !seen.is_idle() {
@@ -119,7 +123,7 @@ impl Word {
             |from, to| self.0.compare_exchange(from, to, Ordering::AcqRel, Ordering::Relaxed);
         match exchange(held, idle) {
             Ok(_) => Released::Kept,
-            // Fails if it is stolen or revoked in this moment.
+            // Fails if the lock is stolen or revoked at this moment.
             Err(found) if found == held | RECALLED => match exchange(found, free) {
                 Ok(_) => Released::Tell,
                 Err(_) => Released::Gone,
@@ -128,8 +132,8 @@ impl Word {
         }
     }
 
-    /// Takes no more from here on: for what is about to be asked of the broker, which must not be
-    /// overtaken.
+    /// Gives the lock back: nobody takes it from here on. This is for an owner that is about to ask
+    /// the broker for the name, because a take must not overtake that request.
     pub fn give_back(&self) -> GivenBack {
         let before = Look(self.0.fetch_or(RECALLED, Ordering::AcqRel));
         if before.is_idle() {
@@ -141,26 +145,26 @@ impl Word {
         }
     }
 
-    /// Whether the hold with this count goes on. One load.
+    /// Whether the hold with this count goes on. It costs one load.
     #[inline]
     pub fn holds(&self, count: u64) -> bool {
         let now = self.look();
         now.is_held() && now.0 & !FLAGS == count.wrapping_mul(ONE)
     }
 
-    /// Makes it free, whatever it was, for another request; the count stays. A grant that was on its
-    /// way may still arrive after that.
+    /// Makes the word free for another request, whatever it was; the count stays. A grant that was
+    /// on its way may still arrive afterwards.
     pub fn clear(&self) {
         self.0.fetch_and(!FLAGS, Ordering::AcqRel);
     }
 }
 
-/// What the broker does.
+/// The changes that the broker makes.
 impl Word {
     /// Grants the lock, which is held from now on; returns the count of this hold. `None` if the word
-    /// is not free, or is being changed: then it was not granted by this word.
+    /// is not free, or is being changed: then the word is as it was, and the lock needs another way.
     ///
-    /// `recalled`: the owner has this one hold only, and tells when it is released.
+    /// `recalled`: the client gets this one hold only, and tells the broker when it releases it.
     pub fn grant(&self, recalled: bool) -> Option<u64> {
         let now = self.look();
         if !now.is_free() {
@@ -172,17 +176,18 @@ impl Word {
         done.is_ok().then(|| Look(granted).count())
     }
 
-    /// Takes the lock back from an owner that does not hold it; one that does, it leaves this one hold.
+    /// Takes the lock back. If the owner holds it, this hold goes on, and is the owner's last.
     pub fn recall(&self) -> Recalled {
         self.take_back(RECALLED)
     }
 
-    /// Takes the lock back for a thief. A hold is lost with that.
+    /// Takes the lock back for a request that steals it. If the owner holds the lock, it loses it.
     pub fn steal(&self) -> Recalled {
         self.take_back(RECALLED | STOLEN)
     }
 
-    /// Takes the lock back from a client that is given up. A hold is lost with that.
+    /// Takes the lock back from a client that is given up. If the client holds the lock, it loses
+    /// it.
     pub fn revoke(&self) -> Recalled {
         self.take_back(RECALLED | REVOKED)
     }
@@ -194,7 +199,7 @@ impl Word {
 }
 
 impl Word {
-    /// The word as it stands.
+    /// Reads the word.
     #[inline]
     pub fn look(&self) -> Look {
         Look(self.0.load(Ordering::Acquire))
@@ -202,53 +207,56 @@ impl Word {
 }
 
 impl Look {
-    /// The word with these bits: for tests, and for messages about it.
+    /// A word with these bits: for tests, and for messages about words.
     pub const fn from_bits(bits: u64) -> Self {
         Self(bits)
     }
 
-    /// All of it.
+    /// All bits of the word.
     pub const fn bits(self) -> u64 {
         self.0
     }
 
-    /// How many holds there have been, with the one that goes on: its number.
+    /// How many holds there have been, including the one that goes on: the number of that hold.
     pub const fn count(self) -> u64 {
         self.0 / ONE
     }
 
-    /// It is the client's, and nobody holds it.
+    /// The client owns the name, and nobody holds the lock.
     pub const fn is_idle(self) -> bool {
         self.0 & FLAGS == OWNED
     }
 
-    /// The client holds it.
+    /// The client holds the lock.
     pub const fn is_held(self) -> bool {
         self.0 & (FLAGS & !RECALLED) == OWNED | HELD
     }
 
-    /// The client held it, and has lost it. Free only when the owner has seen that.
+    /// The client held the lock and has lost it. The word is free only once the owner has seen the
+    /// loss.
     pub const fn is_lost(self) -> bool {
         self.0 & (OWNED | HELD) == OWNED | HELD && !self.is_held()
     }
 
-    /// The client does not have it: it can be granted. Also every word that makes no sense.
+    /// The client does not have the lock, so it can be granted. True also of every word that makes
+    /// no sense.
     pub const fn is_free(self) -> bool {
         !self.is_idle() && self.0 & (OWNED | HELD) != OWNED | HELD
     }
 
-    /// The owner may not take it.
+    /// The owner may not take the lock any more.
     pub const fn is_recalled(self) -> bool {
         self.0 & RECALLED != 0
     }
 
-    /// It is lost, to a thief.
+    /// The lock is lost because it was stolen.
     pub const fn is_stolen(self) -> bool {
         self.is_lost() && self.0 & STOLEN != 0
     }
 
-    /// It is lost, because the broker has given the client up. Of one that was stolen before, both are
-    /// true.
+    /// The lock is lost because the broker has given the client up. If the lock was stolen before
+    /// that,
+    /// [`is_stolen`](Self::is_stolen) is true as well.
     pub const fn is_revoked(self) -> bool {
         self.is_lost() && self.0 & REVOKED != 0
     }
@@ -279,7 +287,8 @@ impl fmt::Debug for Look {
 mod tests {
     use super::*;
 
-    /// Every word with this count, and what it is after something was done to it.
+    /// Does the operation to a word with each combination of flags: the word before, the result,
+    /// the word after.
     fn each<T>(operation: impl Fn(&Word) -> T) -> Vec<(Look, T, Look)> {
         let bits = (0..=FLAGS).map(|flags| 7 * ONE + flags);
         let words = bits.map(|bits| Word::from(Look(bits)));
