@@ -1,14 +1,15 @@
-//! Being woken where descriptors are waited for.
+//! A waker for a thread that waits for descriptors: it writes a byte into a stream.
 
 use std::{io::Write, sync::Arc, task::Wake};
 
 use navlock_platform::socket::Stream;
 
-/// Has whoever waits for the other end of this look at the locks.
+/// Wakes the thread that waits for the other end of this stream, so that it looks at its locks
+/// again.
 pub(super) struct Bell(Stream);
 
 impl Bell {
-    /// By this end, which does not block.
+    /// `end` must be non-blocking.
     pub(super) fn new(end: Stream) -> Self {
         Self(end)
     }
@@ -16,7 +17,7 @@ impl Bell {
 
 impl Wake for Bell {
     fn wake(self: Arc<Self>) {
-        // If it is full there is something in it.
+        // If the stream is full, the other end is readable already.
         let _ = (&self.0).write(&[0]);
     }
 }

@@ -1,5 +1,5 @@
-//! How many connections are served: each costs a descriptor and memory, and any program of this machine
-//! can make one.
+//! Limits how many connections are served: each costs a descriptor and memory, and any program of this
+//! machine can open one.
 
 use std::{
     collections::VecDeque,
@@ -21,58 +21,60 @@ use tokio::{
     time::{Instant, Sleep, sleep, timeout},
 };
 
-/// So many are served at a time. A page has one all the time, and now and then some more.
+/// At most this many connections are served at a time. A page has one all the time, and now and
+/// then a few more.
 const MOST: usize = 128;
 
-/// So many more are told at a time that there is no room for them.
+/// At most this many more are answered at a time, that there is no room for them.
 const MOST_REFUSED: usize = 16;
 
-/// How long one is listened to that is not served.
+/// How long a connection that is refused may take to ask and to read the answer.
 const PATIENCE: Duration = Duration::from_secs(2);
 
-/// How long a stranger is served: one who has not shown the token so far. When there is no room, the one who
-/// has been here longest makes room for whoever comes. So who only connects keeps nobody out for long.
+/// How long a stranger is served: a connection that has not shown the token so far. When there is no room,
+/// the oldest stranger is closed for a new connection. So a program that only connects keeps nobody out for
+/// long.
 const STRANGE: Duration = Duration::from_secs(3);
 
-/// How long one is served that was let in and is told nothing meanwhile. A page is told more often that it is
-/// still connected.
+/// How long a connection that was let in may be sent nothing before it is closed. A page is sent something
+/// more often, if only that it is still connected.
 const QUIET: Duration = Duration::from_secs(30);
 
 const WHY: &str = "navlock web serves 128 connections at a time, and has as many: close pages that nobody needs\n";
 
-/// A listener that lets no more in than there is room for.
+/// A listener that serves no more connections than there is room for.
 pub(super) struct Bounded<L> {
     listener: L,
     room: Arc<Semaphore>,
     refused: Arc<Semaphore>,
-    /// Those who may be strangers, the first one first.
+    /// The connections that may still be strangers, the oldest first.
     strangers: VecDeque<Weak<Mutex<Sitting>>>,
 }
 
 /// A connection that is served, with its place.
 pub(super) struct Served<C> {
     connection: C,
-    /// Until when something has to be told; to a stranger, until when it has to be let in.
+    /// By when something has to be sent; for a stranger, by when it has to show the token.
     quiet: Pin<Box<Sleep>>,
-    /// Which of both it is.
+    /// Whether `quiet` is the time of a stranger.
     is_stranger: bool,
     seat: Seat,
 }
 
-/// The place of a connection. What is asked by that one has this in its extensions.
+/// The place of a connection. Each request of the connection has this in its extensions.
 #[derive(Clone)]
 pub(super) struct Seat(Arc<Mutex<Sitting>>);
 
 struct Sitting {
-    /// `None` once it was taken away for another one.
+    /// `None` once the place was given to another connection.
     place: Option<OwnedSemaphorePermit>,
     is_stranger: bool,
-    /// Who reads from a stranger, to be told of that.
+    /// The task that reads from a stranger, to be woken when the place is taken away.
     reads: Option<Waker>,
 }
 
 impl Sitting {
-    /// Has this one, if it is a stranger, make room.
+    /// Takes the place from this connection, if it is a stranger.
     fn rise(&mut self) -> Option<OwnedSemaphorePermit> {
         let place = if self.is_stranger { self.place.take() } else { None };
         if place.is_some() {
@@ -91,7 +93,7 @@ impl Seat {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// It has shown the token.
+    /// Notes that the connection has shown the token.
     pub(super) fn admit(&self) {
         self.sitting().is_stranger = false;
     }
@@ -109,7 +111,7 @@ impl<L> Bounded<L> {
         Self { listener, room, refused, strangers: VecDeque::new() }
     }
 
-    /// A place for one more: a free one, or that of the stranger who has been here longest.
+    /// A place for one more connection: a free one, or that of the oldest stranger.
     fn place(&mut self) -> Option<OwnedSemaphorePermit> {
         if let Ok(place) = Arc::clone(&self.room).try_acquire_owned() {
             return Some(place);
@@ -124,7 +126,8 @@ impl<L> Bounded<L> {
     }
 
     fn seat(&mut self, place: OwnedSemaphorePermit) -> Seat {
-        // FAST: those who were let in, or have gone, are looked for once there may be many of them.
+        // FAST: connections that were let in or have gone are removed only once there may be many
+        // of them.
         if self.strangers.len() >= 2 * MOST {
             let is_stranger = |seat: Arc<_>| Seat(seat).sitting().is_stranger;
             self.strangers.retain(|seat| seat.upgrade().is_some_and(is_stranger));
@@ -146,10 +149,10 @@ impl<L: Listener> Listener for Bounded<L> {
                 let (quiet, seat) = (Box::pin(sleep(STRANGE)), self.seat(place));
                 return (Served { connection, quiet, is_stranger: true, seat }, address);
             }
-            // Who is not even told so sees the connection end.
+            // If too many are being refused already, the connection just ends.
             if let Ok(place) = Arc::clone(&self.refused).try_acquire_owned() {
                 tokio::spawn(async move {
-                    // It has gone, or says nothing.
+                    // An error means that the other end has gone, or says nothing.
                     let _ = timeout(PATIENCE, refuse(connection)).await;
                     drop(place);
                 });
@@ -162,9 +165,10 @@ impl<L: Listener> Listener for Bounded<L> {
     }
 }
 
-/// Hears what is asked for, and says why it is not answered.
+/// Reads the request, and answers that there is no room.
 async fn refuse(mut connection: impl AsyncRead + AsyncWrite + Unpin) -> io::Result<()> {
-    // What is left unread when it is closed would take the answer along.
+    // If some of the request were unread when the connection is closed, the answer would be lost
+    // with it.
     let mut asked = Vec::new();
     while !asked.windows(4).any(|end| end == b"\r\n\r\n") && asked.len() < 16 << 10 {
         if connection.read_buf(&mut asked).await? == 0 {
@@ -209,13 +213,14 @@ impl<C: AsyncRead + Unpin> AsyncRead for Served<C> {
 }
 
 impl<C> Served<C> {
-    /// It has shown the token, or was told something since.
+    /// Begins the time anew in which something has to be sent: the connection has just shown the
+    /// token, or was sent something.
     fn is_let_in(&mut self) {
         self.is_stranger = false;
         self.quiet.as_mut().reset(Instant::now() + QUIET);
     }
 
-    /// Something was told, if it was.
+    /// Notes the result of a write: whether something was sent.
     fn told<T>(&mut self, wrote: Poll<io::Result<T>>) -> Poll<io::Result<T>> {
         if matches!(wrote, Poll::Ready(Ok(_))) && !self.seat.sitting().is_stranger {
             self.is_let_in();
@@ -277,7 +282,7 @@ mod tests {
         let mut told = served(told, quiet, false);
         let mut strange = served(strange, quiet, true);
         told.write_all(b"data").await.unwrap();
-        // That one may not come in does not count.
+        // To be told that it may not come in does not count.
         strange.write_all(b"no").await.unwrap();
         let [mut one, mut two, mut three] = [[0; 8]; 3];
         tokio::select! {
@@ -290,7 +295,7 @@ mod tests {
         }
     }
 
-    /// Somebody connects whenever it is listened.
+    /// A listener to which somebody connects whenever it accepts.
     struct Flood;
 
     impl Listener for Flood {

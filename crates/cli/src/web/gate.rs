@@ -1,26 +1,27 @@
-//! Who is let in.
+//! Decides which requests are let in.
 //!
-//! Three questions, in this order, each of which must be answered well:
+//! A request has to pass three checks, in this order:
 //!
-//! 1. Was this server meant (`Host`)? A name that somebody else has made resolve to this machine is refused:
-//!    a browser would take the answer for that one's page.
-//! 2. Does a page of ours ask, or nobody's (`Origin`, `Sec-Fetch-Site`)? Another server of this machine is
-//!    another site to neither cookies nor `SameSite`, as those know no ports.
-//! 3. Does whoever asks know the token, or has a cookie that was given for it?
+//! 1. Is it meant for this server (`Host`)? Other names are refused, even if they resolve to this machine:
+//!    an attacker's name may (DNS rebinding), and the browser would hand our answer to the attacker's page.
+//! 2. Does it come from our page, or from no page at all (`Origin`, `Sec-Fetch-Site`)? Cookies and
+//!    `SameSite` alone do not tell: they ignore ports, so other servers of this machine count as the same
+//!    site.
+//! 3. Does it bring the token, or the cookie that is given for the token?
 //!
-//! The cookie is for the path of this server's page, which is a random one too. So it is not sent to other
-//! servers of this machine, and theirs and ours do not replace each other.
+//! The cookie is restricted to the path of this server's page, which is random too. So browsers do not send
+//! it to other servers of this machine, and the cookies of two such servers do not replace each other.
 
 use axum::http::{HeaderMap, Method, StatusCode, Uri, header};
 
 const COOKIE: &str = "navlock-web";
 
-/// What `Host` may say.
+/// Which values of the header `Host` are accepted.
 #[derive(Clone, Debug)]
 pub(super) enum Hosts {
-    /// This port of this machine.
+    /// This machine, with this port.
     Port(u16),
-    /// This machine: a Unix socket is reached through who knows which port.
+    /// This machine, with any port: somebody may forward any port to a Unix socket.
     AnyPort,
 }
 
@@ -28,20 +29,21 @@ pub(super) struct Gate {
     hosts: Hosts,
     token: String,
     cookie: String,
-    /// The path below which the page is.
+    /// The path of the page.
     path: String,
 }
 
-/// Somebody who was let in.
+/// The sender of a request that was let in.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Guest {
-    /// A page of ours.
+    /// Our page.
     Page,
-    /// A program that has said the token, or a browser that has been given the address.
+    /// A program that has sent the token, or a browser that was given the address with the token in
+    /// it.
     Token,
 }
 
-/// Somebody who was not: with what is to be said.
+/// The answer to a request that was not let in.
 pub(super) type Refusal = (StatusCode, &'static str);
 
 impl Gate {
@@ -50,7 +52,7 @@ impl Gate {
         Self { hosts, token: random(), cookie: random(), path }
     }
 
-    /// What the address ends with by which this is entered.
+    /// The path and query of the address to open first, with the token.
     pub(super) fn entry(&self) -> String {
         format!("/?token={}", self.token)
     }
@@ -60,7 +62,7 @@ impl Gate {
         &self.path
     }
 
-    /// What is given to whoever has said the token.
+    /// The header that gives the cookie to a browser that has sent the token.
     pub(super) fn set_cookie(&self) -> String {
         format!("{COOKIE}={}; Path={}/; HttpOnly; SameSite=Strict", self.cookie, self.path)
     }
@@ -82,7 +84,8 @@ impl Gate {
         let by_origin = origin.iter().all(|origin| origin.to_str().is_ok_and(is_ours));
         let site = headers.get_all("sec-fetch-site");
         let by_site = site.iter().all(|site| site == "same-origin" || site == "none");
-        // Somebody has clicked on the address, wherever it stood: what is answered is for no page.
+        // Somebody has clicked on the address, wherever it stood. No page can read the answer to
+        // that.
         let is_entry = *method == Method::GET
             && uri.path() == "/"
             && guest == Some(Guest::Token)
@@ -93,7 +96,8 @@ impl Gate {
         }
         let why = "open the address that 'navlock web' has printed, which has the token in it";
         let guest = guest.ok_or((StatusCode::UNAUTHORIZED, why))?;
-        // What changes anything is for our page, which says so, or for who has said the token.
+        // A request that changes something must come from our page, and say so by `Origin`, or
+        // bring the token.
         let is_safe = [Method::GET, Method::HEAD].contains(method);
         if !is_safe && guest == Guest::Page && origin.iter().next().is_none() {
             return Err((StatusCode::FORBIDDEN, "only the page itself may ask this"));
@@ -131,33 +135,33 @@ impl Hosts {
         is_here
             && match (self, port) {
                 (Self::AnyPort, port) => port.is_none_or(|port| port.parse::<u16>().is_ok()),
-                // That of the scheme is not said.
+                // Browsers leave out the default port of the scheme.
                 (Self::Port(80), None) => true,
                 (Self::Port(ours), port) => port == Some(&*ours.to_string()),
             }
     }
 }
 
-/// A parameter of the query, which has no escapes in it.
+/// A parameter of the query. Its value must need no escapes.
 pub(super) fn parameter<'a>(uri: &'a Uri, key: &str) -> Option<&'a str> {
     let mut parameters = uri.query().unwrap_or_default().split('&');
     parameters.find_map(|parameter| parameter.strip_prefix(key)?.strip_prefix('='))
 }
 
-/// The header, if there is one and not more.
+/// The value of the header, if it was sent exactly once.
 fn only(headers: &HeaderMap, name: impl header::AsHeaderName) -> Option<&str> {
     let mut all = headers.get_all(name).iter();
     let one = all.next()?;
     if all.next().is_some() { None } else { one.to_str().ok() }
 }
 
-/// Whether they are the same, in a time that tells nothing of how far they are.
+/// Compares in constant time: how long it takes does not tell how much of the secret is right.
 fn is(said: &str, secret: &str) -> bool {
     let differences = said.bytes().zip(secret.bytes()).fold(0, |all, (a, b)| all | (a ^ b));
     said.len() == secret.len() && differences == 0
 }
 
-/// 122 bits of the system's random numbers, as text.
+/// 122 random bits from the operating system, as text.
 fn random() -> String {
     format!("{:032x}", u128::from_be_bytes(navlock::ClientId::random().to_bytes()))
 }
@@ -251,7 +255,8 @@ mod tests {
         {
             assert_eq!(ask(&Method::GET, &[("sec-fetch-site", site)]).is_ok(), expected, "{site}");
         }
-        // To click on the address anywhere is to enter; to fetch it is not.
+        // A click on the address lets in, wherever the link stands; a fetch of it by another page
+        // does not.
         let enter = |mode, dest| {
             let all = [
                 ("host", OURS),
