@@ -1,8 +1,8 @@
-//! What may be wrong where etcd is not reached, for people.
+//! Hints for people whose etcd cannot be reached.
 
 use crate::options::EtcdOptions;
 
-/// What is to be done about this failure, if that can be guessed.
+/// What a person can do about this failure, if that can be guessed.
 pub(crate) fn hint(why: &str, options: &EtcdOptions) -> Option<&'static str> {
     let says = |sign: &&str| why.contains(*sign);
     if says(&"UnknownIssuer") {
@@ -11,7 +11,7 @@ pub(crate) fn hint(why: &str, options: &EtcdOptions) -> Option<&'static str> {
              certificate-authority, or the certificate itself if it is signed by nobody else",
         );
     }
-    // The elliptic curve P-521 is not among those that can be used here.
+    // Our TLS library does not support the elliptic curve P-521.
     if says(&"HandshakeFailure") {
         return Some(
             "etcd has no certificate that can be used here, as one that it has made by --auto-tls \

@@ -1,5 +1,5 @@
-//! Ending what others have: what agents have left whose connection has ended before they did, and what somebody
-//! takes by hand from those who were seen to hold it.
+//! Removes keys of others: those that agents have left behind whose connection ended before them, and the locks
+//! that a person takes away from their holders by hand.
 
 use std::{
     collections::{BTreeMap, HashSet},
@@ -24,11 +24,11 @@ use crate::{
     values::Value,
 };
 
-/// How many keys are looked at, and how many leases, at a time.
+/// How many leases are looked at at a time, and how many keys of each.
 const AT_ONCE: usize = 32;
 
-/// Removes what these agents have, and the names that these connections owned but for those of which the keys
-/// that say so begin like these. Whether nothing of it is there by now.
+/// Removes the locks and requests of these agents, and the keys by which their connections own names, except
+/// for keys that begin with one of `spared`. Returns whether all of that is gone.
 pub(crate) async fn revoke(
     members: Members,
     options: EtcdOptions,
@@ -44,11 +44,11 @@ pub(crate) async fn revoke(
         under(members, options, lease, whose, spared).await.is_ok_and(|is_over| is_over)
     });
     let all = over.buffer_unordered(AT_ONCE).fold(true, async |all, is_over| all && is_over);
-    // By then they have ended by themselves.
+    // After that time the leases have ended by themselves.
     timeout(options.time_to_live, all).await.unwrap_or(false)
 }
 
-/// The same of one lease. Another cluster may have one of the same number.
+/// The same under one lease. Another cluster may have a lease of the same number: it is left alone.
 async fn under(
     members: &Members,
     options: &EtcdOptions,
@@ -75,20 +75,20 @@ async fn under(
     for some in theirs.chunks(MOST) {
         let transaction = removal(some);
         let done = calls::transaction(members.clone(), transaction, patience);
-        // One of them may have become a lock meanwhile: then it is looked again.
+        // A request may have become a lock meanwhile: then the caller looks again.
         is_over &= done.await?.succeeded;
     }
     Ok(is_over)
 }
 
-/// A name, with who was seen to hold it, each with its token.
+/// A name, and the holders that were seen, each with its token.
 pub(crate) struct Held {
     pub(crate) bucket: String,
     pub(crate) name: ResourceName,
     pub(crate) seen: Vec<(ClientId, FencingToken)>,
 }
 
-/// Removes all locks of the name, if they are among those.
+/// Removes all locks of the name, if all of them are among those that were seen.
 pub(crate) async fn evict(
     members: Members,
     options: EtcdOptions,
@@ -103,7 +103,7 @@ pub(crate) async fn evict(
         calls::list(members.clone(), start.clone(), usize::MAX, Duration::ZERO, patience).await?;
     let is_seen = |kv: &KeyValue| {
         let client_id = strays::client(&keys, kv);
-        // As it is shown: what cannot be read has no mark.
+        // The token as it is shown to people: a key that cannot be read has no mark.
         let is_lock = keys.parse(&kv.key).is_some_and(|key| key.phase == Phase::Held)
             && strays::of_bucket(&keys, kv).is_none();
         let mark = if is_lock { Value::mark(&kv.value) } else { 0 };
@@ -116,7 +116,8 @@ pub(crate) async fn evict(
     if !listed.found.iter().all(is_seen) {
         return Ok(Eviction::HeldByOthers);
     }
-    // Of those, one may let go of it meanwhile; what anybody is granted is made later.
+    // The check finds locks that were granted since the list, because their keys are newer. A
+    // holder from the list may release meanwhile.
     let removal = Transaction {
         when: vec![Check::NoneAfter(start.clone(), end.clone(), listed.revision)],
         then: vec![Step::DeleteRange(start, end)],

@@ -1,8 +1,9 @@
-//! Which leases have not been renewed when they should have been, for those who look.
+//! Finds the leases that were not renewed when they should have been, for those who look.
 //!
-//! Etcd is asked for it (`LeaseTimeToLive`), which its leader answers from memory: nothing is written, and no
-//! other member is asked. A lease is asked for when it was to be renewed since it was last asked for, and each
-//! time that somebody looks once it was not: about as often as its owner renews it, at most, however many look.
+//! Etcd is asked for them (`LeaseTimeToLive`). Its leader answers from memory: nothing is written, and no other
+//! member is asked. After an answer, a lease is asked for again once it should have been renewed. If it was
+//! not, it is asked for at each look, but no more often than every half second, until it is renewed or ends. So
+//! a lease that is renewed in time is asked for less often than its owner renews it, however many look.
 
 use std::{collections::HashMap, sync::Arc, time::Duration};
 
@@ -12,37 +13,38 @@ use tokio::{sync::Mutex, time::timeout};
 
 use crate::{clock::Uptime, hash::HashState, members::Members};
 
-/// How many leases are asked for at a time; and of so many more it is not known, until it is looked again.
+/// How many leases are asked for at a time, and in one look. Of others nothing is known until the next
+/// look.
 const AT_ONCE: usize = 16;
 const MOST: usize = 256;
 
-/// How long all of it may take: who looks is shown what there is, and this or not.
+/// How long this may take in one look: after that, the look is answered with what is known.
 const PATIENCE: Duration = Duration::from_secs(1);
 
-/// While a lease is silent, how often it is asked for.
+/// How often a lease that is silent is asked for.
 const AGAIN: Duration = Duration::from_millis(500);
 
 /// What is known of the leases of others.
 #[derive(Clone, Default)]
 pub(crate) struct Silences(Arc<Mutex<HashMap<i64, Seen, HashState>>>);
 
-/// A lease, when it was asked for last.
+/// A lease, as the last answer told it.
 #[derive(Clone, Copy)]
 struct Seen {
     asked: Uptime,
-    /// When it was renewed, at the latest.
+    /// The latest moment at which it can have been renewed last.
     renewed: Uptime,
     granted: Duration,
 }
 
 impl Silences {
-    /// Those of these leases that are silent.
+    /// Returns which of these leases are silent.
     pub(crate) async fn among(
         &self,
         members: &Members,
         leases: Vec<i64>,
     ) -> HashMap<i64, Unheard, HashState> {
-        // Who comes meanwhile finds the answers.
+        // Other looks wait here, and then find the answers.
         let mut known = self.0.lock().await;
         known.retain(|_, seen| seen.left(Uptime::now()) > Duration::ZERO);
         let is_due = |lease: &i64| known.get(lease).is_none_or(|seen| seen.is_due(Uptime::now()));
@@ -53,7 +55,7 @@ impl Silences {
             while let Some((lease, answer)) = asked.next().await {
                 match answer {
                     Some(seen) => drop(known.insert(lease, seen)),
-                    // Nothing is known of it.
+                    // The lease is gone, or there was no answer.
                     None => drop(known.remove(&lease)),
                 }
             }
@@ -65,7 +67,7 @@ impl Silences {
     }
 }
 
-/// What etcd says of a lease; `None` if there is none, or it does not say.
+/// Asks etcd for a lease. `None` if there is no such lease, or no answer.
 async fn ask(members: &Members, lease: i64) -> (i64, Option<Seen>) {
     let mut client = members.current().client.clone();
     let answer = client
@@ -81,14 +83,15 @@ async fn ask(members: &Members, lease: i64) -> (i64, Option<Seen>) {
 }
 
 impl Seen {
-    /// One that had so many whole seconds left when this was heard.
+    /// A lease that had `left` left when this was heard, which etcd tells in whole seconds.
     fn new(now: Uptime, left: Duration, granted: Duration) -> Self {
-        // What is less than a second is not said.
+        // Etcd leaves out the fraction of a second.
         let left = (left + Duration::from_secs(1)).min(granted);
         Self { asked: now, renewed: now.after(left).before(granted), granted }
     }
 
-    /// When it is silent, if it is not renewed until then. It is, three times in its time.
+    /// From when on the lease is silent, unless it is renewed before that. An owner renews it three
+    /// times in its time to live.
     fn silent_from(self) -> Uptime {
         self.renewed.after(self.granted / 2)
     }
@@ -97,13 +100,13 @@ impl Seen {
         now >= self.silent_from() && now >= self.asked.after(AGAIN)
     }
 
-    /// For how long it lasts at most, if it is not renewed.
+    /// How long the lease lasts at most, if it is not renewed.
     fn left(self, now: Uptime) -> Duration {
         self.renewed.after(self.granted).since_start().saturating_sub(now.since_start())
     }
 
     fn unheard(self, now: Uptime) -> Option<Unheard> {
-        // It was asked for after that, and had not been renewed.
+        // If the last answer is from after that moment, the lease had not been renewed by then.
         let is_silent = self.asked >= self.silent_from();
         let silent = now.since_start().saturating_sub(self.renewed.since_start());
         is_silent.then(|| Unheard { silent, left: self.left(now) })
@@ -116,7 +119,7 @@ mod tests {
 
     const GRANTED: Duration = Duration::from_secs(10);
 
-    /// A lease that is asked for at this moment of its ten seconds, in milliseconds.
+    /// A lease of ten seconds that was renewed and asked for at these moments, in milliseconds.
     fn at(renewed: u64, asked: u64) -> Seen {
         let left = Duration::from_secs((10_000 - (asked - renewed)) / 1000);
         Seen::new(Uptime::now_at(Duration::from_millis(asked)), left, GRANTED)

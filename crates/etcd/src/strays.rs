@@ -1,9 +1,9 @@
-//! Keys below our prefix that are no lock and no request: what others have put there, or what cannot
-//! be read.
+//! Stray keys: keys below our prefix that are no lock and no request, because another program has
+//! put them there or because they cannot be read.
 //!
-//! A transaction can only ask whether a range is empty, so whatever is in it stands in the way of
-//! whoever wants that name. No keeper knows of it, and it goes by itself only if it has a lease that
-//! ends. So it is shown to people, who can evict it.
+//! A transaction can only check whether a range is empty. So a stray key in the range of a name
+//! blocks whoever requests that name. No keeper removes stray keys, and one goes by itself only if
+//! it has a lease that ends. So people are shown stray keys, and can evict them.
 
 use std::{fmt, time::Duration};
 
@@ -21,23 +21,23 @@ use crate::{
     values::Value,
 };
 
-/// A key that is no lock and no request, and may stand in the way of some.
+/// A key that is no lock and no request, and may block requests.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Stray {
     /// The key.
     pub key: Vec<u8>,
-    /// What it stands in the way of, if it does.
+    /// The requests that the key blocks, if any.
     pub blocks: Option<Blocked>,
-    /// The lease with which it goes; `None` if it does not go by itself.
+    /// The lease with which the key goes; `None` if it does not go by itself.
     pub lease: Option<i64>,
-    /// The revision of etcd that made it.
+    /// The revision of etcd that created the key.
     pub since: i64,
-    /// Why it is none of navlock's, for people.
+    /// Why the key is none of navlock's, for people.
     pub why: &'static str,
 }
 
-/// What a stray key stands in the way of.
+/// The requests that a stray key blocks.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Blocked {
@@ -45,32 +45,32 @@ pub struct Blocked {
     pub bucket: String,
     /// The name.
     pub name: ResourceName,
-    /// Whether it is taken for a lock that is held, or else for a request that waits.
+    /// Whether navlock counts the key as a held lock, or else as a request that waits.
     pub is_held: bool,
-    /// The mode that it is taken for.
+    /// The mode of that lock or request.
     pub mode: Mode,
 }
 
 /// What to [evict].
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Evict<'a> {
-    /// This key, whatever it is.
+    /// This key, whether it is a lock, a request or a stray key.
     Key(&'a [u8]),
-    /// All that this client has of a name: the id is that which a query shows.
+    /// All locks and requests of this client for one name.
     Client {
         /// The bucket's name.
         bucket: &'a str,
         /// The lock's name.
         name: &'a ResourceName,
-        /// Whose.
+        /// The client's id, as a query shows it.
         client_id: ClientId,
     },
 }
 
 /// Looks for keys in the namespace that are no locks and no requests.
 ///
-/// For people: it reads all that is in the namespace. Blocks the thread, which must not be one of a
-/// tokio runtime.
+/// This reads everything in the namespace, so it is for people and not for programs that repeat it.
+/// It blocks the thread, which must not be one of a tokio runtime.
 ///
 /// # Errors
 ///
@@ -83,11 +83,12 @@ pub fn strays(options: &EtcdOptions) -> Result<Vec<Stray>, Error> {
     })
 }
 
-/// Removes locks, requests or stray keys from etcd, whosever they are, and says which keys those were.
+/// Removes locks, requests or stray keys from etcd, whosever they are. Returns the keys that it
+/// removed.
 ///
-/// Whoever holds what is removed is told that it is lost, but may be at work still: this is for what
-/// nobody uses any more. What has changed since it was looked at is left alone. Blocks the thread,
-/// which must not be one of a tokio runtime.
+/// The holder of a lock that is removed is told that the lock is lost, but may still be at work: so
+/// use this for locks that nobody uses any more. A key that changes while this runs is left alone.
+/// This blocks the thread, which must not be one of a tokio runtime.
 ///
 /// # Errors
 ///
@@ -133,10 +134,10 @@ pub fn evict(options: &EtcdOptions, what: &Evict<'_>) -> Result<Vec<Vec<u8>>, Er
     })
 }
 
-/// Whether a key is one of those.
+/// Tells whether a key is to be removed.
 type IsIt<'a> = Box<dyn Fn(&KeyValue) -> bool + 'a>;
 
-/// Asks an etcd something, on a runtime of its own.
+/// Asks etcd something, on a runtime that is made for this call.
 pub(crate) fn on_runtime<T>(
     options: &EtcdOptions,
     ask: impl AsyncFnOnce(Members, Duration) -> Result<T, Failure>,
@@ -151,7 +152,7 @@ pub(crate) fn on_runtime<T>(
     })
 }
 
-/// A key of a namespace, if it is none of ours.
+/// The key as a stray, if it is none of navlock's keys in the namespace.
 fn of_namespace(namespace: &str, kv: &KeyValue) -> Option<Stray> {
     let of_no_bucket = |why| {
         let lease = Some(kv.lease).filter(|&lease| lease != 0);
@@ -176,7 +177,7 @@ fn of_namespace(namespace: &str, kv: &KeyValue) -> Option<Stray> {
     Some(Stray { blocks, ..stray })
 }
 
-/// The same of a bucket's key, without saying what it blocks.
+/// The same for a key of a bucket, without what it blocks.
 pub(crate) fn of_bucket(keys: &BucketKeys, kv: &KeyValue) -> Option<Stray> {
     let why = if keys.parse(&kv.key).is_none() {
         "navlock writes no such key"
@@ -191,14 +192,14 @@ pub(crate) fn of_bucket(keys: &BucketKeys, kv: &KeyValue) -> Option<Stray> {
     Some(Stray { key: kv.key.clone(), blocks: None, lease, since: kv.made, why })
 }
 
-/// By which client id a key is shown.
+/// The client id under which a key is shown.
 pub(crate) fn client(keys: &BucketKeys, kv: &KeyValue) -> Option<ClientId> {
     keys.range(&kv.key)?;
     let known = keys.parse(&kv.key).and_then(|_| Value::decode(&kv.value));
     Some(known.map_or_else(|| client_id(&kv.key), |value| value.client_id))
 }
 
-/// A client id for a key that says none: the same at each look.
+/// A client id for a key that contains none. It is made from the key, so each look shows the same.
 fn client_id(key: &[u8]) -> ClientId {
     let hash: [u8; 32] = Sha256::digest(key).into();
     let mut bytes = [0; 16];
@@ -207,13 +208,13 @@ fn client_id(key: &[u8]) -> ClientId {
 }
 
 impl Stray {
-    /// The key, spelled so that it can be read.
+    /// The key as text: bytes that cannot be shown are escaped.
     pub fn spelled(&self) -> String {
         Shown(&self.key).to_string()
     }
 }
 
-/// What is known of it.
+/// What is known of the stray key, for people.
 impl fmt::Display for Stray {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self { why, lease, since, .. } = self;
@@ -225,7 +226,7 @@ impl fmt::Display for Stray {
     }
 }
 
-/// A key for people: what cannot be seen is escaped.
+/// Shows a key to people: bytes that cannot be shown are escaped.
 struct Shown<'a>(&'a [u8]);
 
 impl fmt::Display for Shown<'_> {

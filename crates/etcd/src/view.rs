@@ -1,8 +1,8 @@
-//! What is known of a name in which ours take part, and what keeps that up to date.
+//! What this connection knows of a name that it uses, and the watch that keeps it up to date.
 //!
-//! A name is watched from the moment on in which etcd has something of ours there, and for a while
-//! after that, because who has used a name uses it again. Nothing is known of other names: what
-//! others do there costs nothing here.
+//! A name is watched as soon as etcd has a key of this connection for it, and for a while after the
+//! last of these keys, because a name that was used is often used again. Nothing is known of other
+//! names, so what other machines do there costs nothing here.
 
 use std::time::Duration;
 
@@ -12,34 +12,37 @@ use crate::{
     transactions::Owning,
 };
 
-/// For how long a name is watched that nobody uses any more.
+/// For how long a name is still watched once nobody here uses it.
 pub(crate) const UNUSED: Duration = Duration::from_secs(30);
 
-/// How many names are watched at most that nobody uses any more: then the one goes first that has
+/// How many names that nobody here uses are watched at most: beyond that, the name goes that has
 /// been unused for longest.
 pub(crate) const MOST_UNUSED: usize = 1000;
 
-/// How often a name in which ours wait is listed, in case that a watch has missed something.
+/// How often a name for which requests of ours wait is listed, in case the watch has missed
+/// something.
 const LOOK: Duration = Duration::from_secs(15);
 
-/// How often this connection has to take a name at most to own it: the number doubles each time that others
-/// want what is owned. So a name that wanders is rarely owned, and costs what it costs without that.
+/// The most takes in a row that a connection needs to own a name: the number that is needed doubles each
+/// time that others want the name while it is owned. So a name that wanders between machines is rarely
+/// owned, and costs what it would cost without owning.
 const MOST_TAKEN: u32 = 256;
 
-/// For how long a name is not owned again that was given up to be shown: so who looks, and asks again ever more
-/// rarely, sees once what is there.
+/// For how long a name that was given up to be shown is not owned again. Whoever wants to see it asks again,
+/// ever more rarely, and within this time at least once.
 const SHOWN: Duration = Duration::from_millis(250);
 
-/// Whether a name is ours.
+/// Whether this connection owns a name.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) enum Ownership {
     #[default]
     No,
-    /// It may be: etcd was asked. Then it is so since a later revision than this.
+    /// Perhaps: etcd was asked for it. If it agrees, the name is owned since a later revision than
+    /// this.
     Asked(i64),
     /// Since this revision.
     Since(i64),
-    /// It was since this revision, and is being given up.
+    /// It was owned since this revision, and is being given up.
     Leaving(i64),
 }
 
@@ -47,26 +50,28 @@ pub(crate) enum Ownership {
 #[derive(Debug)]
 pub(crate) struct View {
     pub(crate) mirror: Mirror,
-    /// The number of its watch, which no other has had.
+    /// The number of its watch, which no other watch has had.
     pub(crate) watch: u64,
-    /// What the watch told before it was listed what had been; `None` once that is done.
+    /// The events that the watch told before the first list came; `None` once it has come.
     pub(crate) early: Option<Vec<Event>>,
-    /// How often the watch has begun to tell of what happens from then on.
+    /// How often the watch has begun, which makes a list from before that useless.
     begun: u64,
     looked: Uptime,
     is_looking: bool,
-    /// Since when nobody uses it.
+    /// Since when nobody here uses the name.
     unused: Option<Uptime>,
     pub(crate) own: Ownership,
-    /// For whom alone it is to be ours: they were first in its queue.
+    /// The requests for which alone the name is to be owned: those that were first in its queue.
+    /// Empty if it is to be owned for all of ours.
     pub(crate) run: Vec<Entry>,
-    /// How often it was taken in a row with nobody else there.
+    /// How often the name was taken in a row while nobody else was there.
     taken: u32,
-    /// How often that has to be to own it.
+    /// How many such takes are needed to own it.
     needed: u32,
-    /// When it was given up last to be shown.
+    /// When the name was last given up to be shown.
     shown: Option<Uptime>,
-    /// How often it had been granted since it is ours when it was last looked, and since when it is so.
+    /// How often the name had been granted since it is owned, as of the last look; and since when this
+    /// number stands.
     granted: (u64, Uptime),
 }
 
@@ -94,45 +99,46 @@ impl View {
         }
     }
 
-    /// It is owned once it was taken so often.
+    /// Sets how many takes in a row are needed to own the name.
     pub(crate) fn owned_after(&mut self, taken: u32) {
         self.needed = taken;
     }
 
-    /// It was taken, with nobody else there. Whether that was often enough to own it.
+    /// Notes a take while nobody else was there. Returns whether the name may be owned now.
     pub(crate) fn note_taken(&mut self) -> bool {
         self.taken = self.taken.saturating_add(1);
         self.taken >= self.needed && self.may_be_owned()
     }
 
-    /// Whether it is not ours, and was not given up a moment ago to be shown.
+    /// Whether the name is not owned, and was not given up a moment ago to be shown.
     pub(crate) fn may_be_owned(&self) -> bool {
         self.own == Ownership::No && self.shown.is_none_or(|shown| shown.elapsed() >= SHOWN)
     }
 
-    /// Etcd is asked to have it be ours, for a run or for all of ours.
+    /// Notes that etcd is asked for the name, for a run or for all of ours.
     pub(crate) fn ask_to_own(&mut self, owning: &Owning) {
         self.own = Ownership::Asked(owning.after);
         self.run.clone_from(&owning.run);
     }
 
-    /// Others look at it, and it is given up for that.
+    /// Notes that the name is given up to be shown.
     pub(crate) fn note_shown(&mut self) {
         self.shown = Some(Uptime::now());
     }
 
-    /// Others were seen there.
+    /// Notes that others were seen at the name.
     pub(crate) fn note_others(&mut self) {
         self.taken = 0;
     }
 
-    /// Others want it that was ours, or it was of no use that it was.
+    /// Notes that others want the name while it is owned, or that it was of no use to own it.
     pub(crate) fn note_wanted(&mut self) {
         self.taken = 0;
         self.needed = self.needed.max(self.needed.saturating_mul(2).min(MOST_TAKEN));
     }
 
-    /// It was granted so often since it is ours. For how long it has not been granted again.
+    /// Takes how often the name was granted since it is owned. Returns since when it was not
+    /// granted again.
     pub(crate) fn idle_since(&mut self, granted: u64) -> Uptime {
         if self.granted.0 != granted {
             self.granted = (granted, Uptime::now());
@@ -140,30 +146,31 @@ impl View {
         self.granted.1
     }
 
-    /// It is ours from now on.
+    /// The name is owned from now on.
     pub(crate) fn begin_owned(&mut self, made: i64) {
         self.own = Ownership::Since(made);
         self.run = Vec::new();
         self.granted = (0, Uptime::now());
     }
 
-    /// A name in which this was all there was at this revision. The watch tells what comes after it.
+    /// A name for which etcd had exactly these keys at this revision. The watch tells what comes
+    /// after it.
     pub(crate) fn known(watch: u64, all: Vec<Event>, revision: i64) -> Self {
         let mut view = Self { early: None, ..Self::unknown(watch) };
         view.mirror.reset(all, revision);
         view
     }
 
-    /// The watch tells from now on. What was before is to be listed, and a list that is on its way
-    /// is older.
+    /// The watch has begun. What was there before has to be listed; a list that is on its way
+    /// already is too old.
     pub(crate) fn begin(&mut self) {
         self.early = Some(Vec::new());
         self.begun += 1;
         self.is_looking = false;
     }
 
-    /// Whether it is to be listed now, because it is not being listed. It is from here on, and the
-    /// answer is to [say](Self::looked) this number.
+    /// Begins to list the name, unless it is being listed already. The answer must be
+    /// [noted](Self::looked) with the number that this returns.
     pub(crate) fn look(&mut self) -> Option<u64> {
         if std::mem::replace(&mut self.is_looking, true) {
             return None;
@@ -172,7 +179,8 @@ impl View {
         Some(self.begun)
     }
 
-    /// It was listed. Whether that is of use: the watch has not begun anew meanwhile.
+    /// The name was listed. Returns whether the list is of use: not if the watch has begun anew
+    /// meanwhile.
     pub(crate) fn looked(&mut self, begun: u64) -> bool {
         let is_it = begun == self.begun;
         self.is_looking &= !is_it;
@@ -183,7 +191,7 @@ impl View {
         self.looked.elapsed() > LOOK
     }
 
-    /// Whether there is anybody who uses it. Since when there is nobody.
+    /// Notes whether anybody here uses the name. Returns since when nobody does.
     pub(crate) fn note_use(&mut self, is_used: bool) -> Option<Uptime> {
         if is_used {
             self.unused = None;

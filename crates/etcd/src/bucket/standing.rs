@@ -1,4 +1,5 @@
-//! How requests stand that are next in a queue, and how many of them one transaction takes.
+//! What is to be done with the requests at the front of a queue, and how many of them one
+//! transaction grants.
 
 use navlock_core::Mode;
 
@@ -11,8 +12,8 @@ use crate::{
     view::View,
 };
 
-/// Those of ours that are next in a queue, up to the first that is another's or shared: that one may be to
-/// hold beside who comes after it.
+/// The requests of ours at the front of a queue, up to the first that is another's or shared. A shared
+/// request ends a run, because the request behind it may share the lock.
 pub(super) fn run(view: &View, around: &impl Surroundings) -> Vec<Entry> {
     if !view.may_be_owned() {
         return Vec::new();
@@ -27,7 +28,8 @@ pub(super) fn run(view: &View, around: &impl Surroundings) -> Vec<Entry> {
     run.cloned().collect()
 }
 
-/// Whether those of ours who wait have asked in this order: who owns a name serves them in that of the calls.
+/// Whether the requests of ours in this queue stand in the order of their calls, in which an owner of the
+/// name would serve them.
 pub(super) fn is_as_called<'a>(
     queue: impl Iterator<Item = &'a Entry>,
     around: &impl Surroundings,
@@ -39,8 +41,8 @@ pub(super) fn is_as_called<'a>(
     serials.is_sorted()
 }
 
-/// As much of the front of a queue as one transaction grants: up to what is not to be granted, or
-/// does not fit in.
+/// The requests from the front of a queue that one transaction grants: up to the first that is not
+/// to be granted, or does not fit.
 pub(super) fn granted<'a>(
     front: impl Iterator<Item = &'a Entry>,
     most: usize,
@@ -59,11 +61,11 @@ pub(super) fn granted<'a>(
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Standing {
     Wanted,
-    /// Another machine's, and wanted as far as we know.
+    /// It is another machine's, and wanted as far as we know.
     Others,
-    /// It is ours, and nobody wants it.
+    /// It is ours, and nobody wants it any more: it is to be removed.
     Unwanted,
-    /// The mirror is behind.
+    /// Nothing is to be done: the mirror is behind, and it is held or gone already.
     NotToDo,
 }
 

@@ -1,4 +1,4 @@
-//! An agent, as the thread knows it.
+//! What the keeper knows of an agent: what it has said of itself, and its lease.
 
 use std::time::Duration;
 
@@ -14,20 +14,21 @@ pub(super) struct Agent {
     pub(super) id: AgentId,
     pub(super) client_id: ClientId,
     pub(super) info: AgentInfo,
-    /// What it has in etcd may say something else of it.
+    /// `Some` while the agent's keys in etcd may still contain an older description of it.
     pub(super) stale: Option<Stale>,
     pub(super) under: LeaseState,
-    /// What it had through another connection was looked for.
+    /// Whether its locks and requests of another connection have been looked for.
     pub(super) is_recalled: bool,
 }
 
-/// Where an agent has said something of itself that may not be written everywhere.
+/// The description of an agent has changed, and may not be written to all of its keys yet.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Stale {
-    /// It is looked at again so long after that.
+    /// After this time and `pause`, the keys are looked at again.
     pub(super) since: Uptime,
     pub(super) pause: Duration,
-    /// One transaction at a time: etcd may be slow, and the watch behind.
+    /// Whether a transaction is on its way. There is one at a time: etcd may be slow, and the watch
+    /// behind.
     pub(super) is_writing: bool,
 }
 
@@ -37,12 +38,12 @@ impl Stale {
     }
 }
 
-/// Under which lease an agent has what it has.
+/// The lease of an agent's locks and requests.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum LeaseState {
-    /// It has asked for nothing since the connection had one.
+    /// The agent has no lease, and has requested nothing that needs one.
     Nothing,
-    /// It waits for one.
+    /// The agent waits for a lease.
     Coming,
     Lease(i64),
 }
@@ -58,7 +59,7 @@ impl Agent {
         &self.info
     }
 
-    /// The lease under which it has what it has.
+    /// The lease of its locks and requests.
     pub(super) fn lease_id(&self) -> Option<i64> {
         match self.under {
             LeaseState::Lease(id) => Some(id),
