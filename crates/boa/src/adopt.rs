@@ -1,4 +1,4 @@
-//! What a callback has returned, as a promise.
+//! Settles a request as the promise is settled to which the value of its callback converts.
 
 use boa_engine::{
     Context, Finalize, JsResult, JsValue, NativeFunction, Trace,
@@ -12,13 +12,14 @@ use navlock_js::{Engine, RequestKey};
 use crate::{agent::WeakAgent, engine::Boa};
 
 impl Boa<'_> {
-    /// Has a value converted to a promise, and the request settled once that is.
+    /// Converts a value to a promise, and has the request settled once the promise is.
     ///
-    /// FAST: the conversion resolves a new promise with the value, and a reaction to that promise settles
-    /// the request. Scripts see neither, and each would cost functions and promises: so they are not
-    /// made. What scripts see is the same, job by job: `then` is read now, called in a job, and the
-    /// request is settled in a job of its own after what `then` was given is called. What that is called
-    /// with resolves the new promise in its turn: so this is done again with it.
+    /// FAST: by the specification, the conversion makes a new promise, resolves it with the value, and
+    /// adds a reaction that settles the request. Scripts see neither the promise nor the reaction, and
+    /// both cost functions and further promises. So neither is made. Scripts see the same as with them,
+    /// job by job: `then` is read now and called in a job of its own. The functions that `then` is given
+    /// would resolve or reject the new promise. So when one is called, the request is settled in another
+    /// job; and a value that would resolve the new promise is adopted in the same way as this one.
     ///
     /// Spec: <https://webidl.spec.whatwg.org/#js-promise>,
     /// <https://tc39.es/ecma262/#sec-promise-resolve-functions>
@@ -47,8 +48,8 @@ impl Boa<'_> {
     fn call_then(&mut self, value: &JsValue, then: &JsObject, key: RequestKey) -> JsResult<()> {
         let promise = value.as_promise().filter(|_| *then == self.home.then);
         let Some(promise) = promise else { return self.call_own_then(value, then, key) };
-        // The language's own, which gives a script nothing that it could call: it can be told by any
-        // function, and what it tells is what the promise knows.
+        // This is the language's own `then`, called on a promise: it passes the functions that it is
+        // given to no script. So any function will do that then reads the state of the promise.
         let told = Told { agent: WeakAgent::of(self.agent), key: key.to_bits(), promise };
         let told = NativeFunction::from_copy_closure_with_captures(
             |_, _, told: &Told, context| told.settle(context),
@@ -57,16 +58,16 @@ impl Boa<'_> {
         let told = JsValue::from(told.to_js_function(&self.home.realm));
         match then.call(value, &[told.clone(), told], self.context) {
             Ok(_) => Ok(()),
-            // Of the promise's constructor.
+            // The promise's constructor, which `then` asks for, can throw.
             Err(error) => self.reject_in_job(key, error),
         }
     }
 
-    /// The `then` of a thenable: it is given the functions of a promise.
+    /// Calls the `then` of a thenable, which is given the functions that settle a new promise.
     fn call_own_then(&mut self, value: &JsValue, then: &JsObject, key: RequestKey) -> JsResult<()> {
         let (promise, functions) = JsPromise::new_pending(self.context);
-        // Nobody sees this promise, and without a prototype it has no `constructor` that scripts could
-        // have changed: PerformPromiseThen asks for it.
+        // Scripts do not see this promise. PerformPromiseThen reads its `constructor`, which scripts
+        // could have changed on the prototype: without a prototype there is none.
         promise.set_prototype(None);
         let settled = |outcome: fn(JsValue) -> Result<JsValue, JsValue>| {
             let reaction = (WeakAgent::of(self.agent), Outcome { key: key.to_bits(), outcome });
@@ -102,8 +103,8 @@ impl Boa<'_> {
         self.in_job(key, move |boa| boa.agent.requests.settle(boa, key, outcome));
     }
 
-    /// Has something done in a job of its own, without which the request is never settled, if the agent is
-    /// there by then.
+    /// Has something done in a job of its own, if the agent still exists by then. If the job is dropped
+    /// before it runs, the request is stopped, because nothing else would settle it.
     fn in_job(
         &mut self,
         key: RequestKey,
@@ -111,7 +112,7 @@ impl Boa<'_> {
     ) {
         let mut awaited = Awaited { agent: Some(WeakAgent::of(self.agent)), key };
         let job = PromiseJob::new(move |context| {
-            // From here on the attempt looks after the request.
+            // From here on `attempt` is responsible for the request.
             if let Some(agent) = awaited.agent.take().and_then(|agent| agent.upgrade()) {
                 agent.enter(context, |boa| agent.requests.attempt(boa, key, run))?;
             }
@@ -121,10 +122,10 @@ impl Boa<'_> {
     }
 }
 
-/// A job that is to settle a request. An executor may drop it: when another one fails, Boa's does that with
-/// all.
+/// A job that is to settle a request. An executor may drop jobs: Boa's drops all that are left when one
+/// fails.
 struct Awaited {
-    /// `None` once it runs.
+    /// `None` once the job runs.
     agent: Option<WeakAgent>,
     key: RequestKey,
 }
@@ -137,7 +138,7 @@ impl Drop for Awaited {
     }
 }
 
-/// What a function knows that is called when a promise of the language's own is settled.
+/// The data of a function that is called when a promise of the language's own is settled.
 #[derive(Trace, Finalize)]
 struct Told {
     agent: WeakAgent,
@@ -155,7 +156,7 @@ impl Told {
                 match self.promise.state() {
                     PromiseState::Fulfilled(value) => return boa.adopt(value, key),
                     PromiseState::Rejected(reason) => boa.settle_in_job(key, Err(reason)),
-                    // It is called for what has been settled.
+                    // Cannot happen: the function is called only once the promise is settled.
                     PromiseState::Pending => {}
                 }
                 Ok(())
@@ -165,7 +166,7 @@ impl Told {
     }
 }
 
-/// How a request is settled that a thenable has settled.
+/// The data of a function by which a thenable settles a request.
 #[derive(Trace, Finalize)]
 struct Outcome {
     #[unsafe_ignore_trace]

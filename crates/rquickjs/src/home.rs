@@ -1,4 +1,4 @@
-//! All that a context has of this crate.
+//! The state of this crate in one context, and the contents of its objects.
 
 use std::{
     cell::{Cell, OnceCell, RefCell},
@@ -20,22 +20,22 @@ use crate::{
     scripts::{Hooks, Tools},
 };
 
-/// All that a context has of this crate.
+/// The state of this crate in one context.
 ///
-/// It is the content of one object, which a private field of the global object keeps: so it lives as
-/// long as the context does, and when QuickJS finds that nobody has the context any more, the agents end
-/// with it.
+/// A home is the content of one object, which a private field of the global object keeps alive. So the
+/// home lives as long as the context does, and when QuickJS finds that nobody uses the context any more,
+/// the agents end with it.
 ///
 /// # Invariant
 ///
-/// Values of JavaScript that outlive a call stand here, in a realm, or in an object of a class of this
-/// crate, and are shown to QuickJS's collector of garbage by exactly one object: by none, they would
-/// keep their context for ever; by two, QuickJS would take them for garbage while they are used. So
-/// nothing keeps an `Rc` of this for longer than a call, but for that one object.
+/// Values of JavaScript that outlive a call are kept in a home, in a realm, or in an object of a class
+/// of this crate. Exactly one object shows each of them to QuickJS's garbage collector: if none did,
+/// they would keep their context alive for ever; if two did, QuickJS would take them for garbage while
+/// they are used. So only the one object of the home keeps an `Rc` of the home for longer than a call.
 pub(crate) struct Home<'js> {
     pub(crate) ctx: Ctx<'js>,
     pub(crate) classes: Classes,
-    /// `Promise.prototype.then`, as it was.
+    /// `Promise.prototype.then`, before scripts could change it.
     pub(crate) then: Bare<'js>,
     pub(crate) function_prototype: Object<'js>,
     pub(crate) tools: Tools<'js>,
@@ -46,47 +46,47 @@ pub(crate) struct Home<'js> {
     pub(crate) refusal: Bare<'js>,
     /// An object like those with the interface `Lock`.
     ///
-    /// FAST: QuickJS makes the layout of an object anew if it knows no other object that has the same. So
-    /// there always is one.
+    /// FAST: QuickJS makes the layout of an object anew if no other object has the same layout. So this
+    /// object keeps the layout of locks alive.
     pub(crate) lock_like: Object<'js>,
-    /// The short name that was asked for last, and the string that it was. No object, so the collector of
-    /// garbage need not see it.
+    /// The short name that was requested last, as a string of JavaScript and as a name. A string is no
+    /// object, so the garbage collector need not see it.
     pub(crate) last_name: RefCell<Option<(Bare<'js>, ResourceName)>>,
-    /// A function for what a callback has returned that has done its work, and waits for more.
+    /// A function that has settled a request, kept to settle another one.
     pub(crate) spare: RefCell<Option<Bare<'js>>>,
-    /// What is registered as `navigator.locks`, once it is.
+    /// `navigator.locks`, once it is registered.
     pub(crate) navigator: OnceCell<Navigator<'js>>,
-    /// Itself, as the content of its object.
+    /// The object of this home.
     pub(crate) object: OnceCell<HomeObject<'js>>,
-    /// The agents, by their numbers, which are never used again: functions of scripts know them by these.
-    /// Those that have ended may be gone.
+    /// The agents by number. Functions of scripts know their agent by its number, so no number is used
+    /// twice. Agents that have ended may be gone.
     pub(crate) agents: RefCell<BTreeMap<usize, Rc<Agent<'js>>>>,
     /// How many agents there have been.
     pub(crate) count: Cell<usize>,
 }
 
-/// `navigator`, and what it has.
+/// The object `navigator`, and its `locks`.
 pub(crate) struct Navigator<'js> {
     pub(crate) object: Bare<'js>,
     pub(crate) locks: Bare<'js>,
-    /// Of the agent.
+    /// The number of its agent.
     pub(crate) number: usize,
 }
 
-/// The object of a [`Home`], and what it has.
+/// The object of a [`Home`], and the home.
 pub(crate) struct HomeObject<'js> {
     object: Bare<'js>,
     home: NonNull<Home<'js>>,
 }
 
-/// What the objects of this crate have that are no functions.
+/// The content of those objects of this crate that are no functions.
 pub(crate) enum Content<'js> {
     Home(HomeContent<'js>),
     Manager(ManagerObject<'js>),
     Lock(LockObject),
 }
 
-/// That of the one object of a context which has its home.
+/// The content of the one object that keeps the home of its context alive.
 pub(crate) struct HomeContent<'js>(pub(crate) Rc<Home<'js>>);
 
 /// An object with the interface `LockManager`.
@@ -94,7 +94,7 @@ pub(crate) struct HomeContent<'js>(pub(crate) Rc<Home<'js>>);
 /// Spec: <https://w3c.github.io/web-locks/#api-lock-manager>
 pub(crate) struct ManagerObject<'js> {
     pub(crate) home: HomeObject<'js>,
-    /// Of which agent.
+    /// The number of its agent.
     pub(crate) number: usize,
 }
 
@@ -107,8 +107,8 @@ pub(crate) struct LockObject {
 }
 
 impl<'js> Home<'js> {
-    /// Another agent. Those of which nothing is left are kept no more, but for that of `navigator.locks`,
-    /// which is there for ever.
+    /// Adds an agent. Now and then this removes the agents that are over, except for the agent of
+    /// `navigator.locks`, which stays for ever.
     pub(crate) fn enter(&self, locks: LockManager) -> Result<(usize, Rc<Agent<'js>>)> {
         let number = self.count.get();
         self.count.set(number + 1);
@@ -125,7 +125,7 @@ impl<'js> Home<'js> {
         let over: Vec<_> = {
             let mut agents = self.agents.borrow_mut();
             agents.insert(number, Rc::clone(&agent));
-            // Not each time: constant amortised time.
+            // Only at powers of two, which makes this constant amortised time.
             let is_time = agents.len().is_power_of_two();
             let all = agents.iter().filter(|_| is_time);
             let over = all.filter(|(_, agent)| agent.realm.is_over()).map(|(number, _)| *number);

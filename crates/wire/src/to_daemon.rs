@@ -1,4 +1,4 @@
-//! What a client says.
+//! The messages from a client to the daemon.
 
 use navlock_engine::{FencingToken, Mode, RequestId, RequestKind, ResourceName};
 use serde::{Deserialize, Serialize};
@@ -11,10 +11,10 @@ use crate::{
     },
 };
 
-/// What a client says.
+/// One message from a client to the daemon.
 ///
-/// Agents and requests are numbered by the client, so that it need not wait for an answer before
-/// it goes on; the numbers mean nothing in any other session.
+/// The client numbers its agents and requests, so that it need not wait for an answer before it
+/// goes on. The numbers mean nothing in any other session.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[non_exhaustive]
 pub enum ToDaemon {
@@ -25,7 +25,7 @@ pub enum ToDaemon {
         /// The newest.
         newest: u16,
     },
-    /// An agent is there, in this bucket.
+    /// Opens an agent in this bucket.
     OpenAgent {
         /// Its number from now on.
         agent: Agent,
@@ -34,12 +34,12 @@ pub enum ToDaemon {
         /// Its bucket's name.
         bucket: String,
     },
-    /// The agent is gone, with all it has.
+    /// Closes the agent: its requests and locks end.
     CloseAgent {
         /// Which.
         agent: Agent,
     },
-    /// The agent has ended: it waits for nothing, holds nothing, and gets nothing any more.
+    /// Terminates the agent: its requests and locks end, and it gets none any more.
     Terminate {
         /// Which.
         agent: Agent,
@@ -58,7 +58,7 @@ pub enum ToDaemon {
         #[serde(with = "RequestKindForm")]
         kind: RequestKind,
     },
-    /// Aborts a request or releases a lock, whichever it is by now.
+    /// Aborts the request, or releases the lock if the request has become one.
     Finish {
         /// Which.
         #[serde(with = "RequestIdForm")]
@@ -115,7 +115,7 @@ pub enum ToDaemon {
         /// When it was made: its place in the queue.
         since: Moment,
     },
-    /// That was all the client claims.
+    /// Ends the claims of this client.
     Claimed,
     /// What the agent says of itself.
     Describe {
@@ -124,7 +124,7 @@ pub enum ToDaemon {
         /// That.
         info: AgentInfo,
     },
-    /// As [`Query`](Self::Query), with all that is known of it.
+    /// As [`Query`](Self::Query), with all details.
     Inspect {
         /// The question's number.
         query: Query,
@@ -134,12 +134,13 @@ pub enum ToDaemon {
         #[serde(with = "optional_name")]
         name: Option<ResourceName>,
     },
-    /// Asks how the daemon is. Since version 4 also before [`Introduce`](Self::Introduce).
+    /// Asks for the daemon's status. Since version 4 also before [`Introduce`](Self::Introduce).
     Status {
         /// The question's number.
         query: Query,
     },
-    /// Since version 4, before [`Introduce`](Self::Introduce): asks under what the daemon runs.
+    /// Since version 4, before [`Introduce`](Self::Introduce): asks for the limits and settings
+    /// under which the daemon runs.
     Details {
         /// The question's number.
         query: Query,
@@ -147,8 +148,8 @@ pub enum ToDaemon {
     /// Since version 4, in place of [`Introduce`](Self::Introduce): the daemon shall end. Its clients
     /// claim what they have from the next one.
     Stop,
-    /// Since version 4: asks where an agent stands in the queue of a name, and who holds that; of the
-    /// others in the queue only their number is told.
+    /// Since version 4: asks where an agent stands in the queue of a name, and who holds the name. Of
+    /// the other requests in the queue, the answer tells only the number.
     Position {
         /// The question's number.
         query: Query,
@@ -160,11 +161,12 @@ pub enum ToDaemon {
         /// Which agent.
         client_id: ClientId,
     },
-    /// Since version 5, once in a session: the client's own file is a map of the locks it holds, and
-    /// of the names it owns. Answered by [`Mapped`](crate::FromDaemon::Mapped), or not at all by a
-    /// daemon that has no use for it.
+    /// Since version 5, at most once in a session: the client's own file is a map of the locks that
+    /// it holds and of the names that it owns. The daemon answers
+    /// [`Mapped`](crate::FromDaemon::Mapped), or nothing if it does not use the map.
     Map {
-        /// What the client has written into it: who reads the same sees the same memory.
+        /// The number that the client has written into the map. If the daemon reads the same number
+        /// there, both see the same memory.
         nonce: u64,
     },
     /// Since version 5, after [`Mapped`](crate::FromDaemon::Mapped): as [`Request`](Self::Request), with a
@@ -172,8 +174,8 @@ pub enum ToDaemon {
     RequestInSlot {
         /// Who.
         agent: Agent,
-        /// The request's number; never used before in this session. What is taken in the slot later on
-        /// is finished by it as well.
+        /// The request's number; never used before in this session. It also finishes what the client
+        /// takes in the slot later.
         #[serde(with = "RequestIdForm")]
         request: RequestId,
         /// The lock's name.
@@ -192,8 +194,8 @@ pub enum ToDaemon {
         /// That.
         meta: Meta,
     },
-    /// Since version 6, after the request or the claim: it was made inside a lock, whose holder goes on, and
-    /// lets go of it, only once this one was granted. Said for each of several.
+    /// Since version 6, after the request or the claim: the request was made inside a lock, whose holder
+    /// releases it only after this request was granted. Sent once for each such lock.
     Inside {
         /// Which request.
         #[serde(with = "RequestIdForm")]
@@ -201,31 +203,32 @@ pub enum ToDaemon {
         /// Which lock.
         lock: LockId,
     },
-    /// Since version 6, in place of [`Introduce`](Self::Introduce): asks what there is, and to be told
-    /// what happens. Nothing else is said on this connection from then on.
+    /// Since version 6, in place of [`Introduce`](Self::Introduce): asks for a picture of the locks
+    /// and requests, and for the events after it. The client sends nothing else on this connection.
     Look {
         /// In this bucket only.
         bucket: Option<String>,
         /// Of this name only.
         #[serde(with = "optional_name")]
         name: Option<ResourceName>,
-        /// Whether also to be told what happens from then on.
+        /// Whether to be told the events after the picture as well.
         follow: bool,
     },
-    /// Since version 6, before [`Introduce`](Self::Introduce): asks how it has gone with the daemon.
+    /// Since version 6, before [`Introduce`](Self::Introduce): asks for the daemon's report on
+    /// itself.
     Report {
         /// The question's number.
         query: Query,
     },
-    /// Since version 6, before [`Introduce`](Self::Introduce): the daemon shall log this from now on.
+    /// Since version 6, before [`Introduce`](Self::Introduce): sets what the daemon logs from now on.
     Log {
         /// The question's number.
         query: Query,
-        /// What, in words of the daemon's program.
+        /// The filter, in the form that the daemon's program understands.
         filter: String,
     },
-    /// Since version 6, before [`Introduce`](Self::Introduce): the name is to be taken from whoever holds it
-    /// and let go of at once, if nobody holds it but these.
+    /// Since version 6, before [`Introduce`](Self::Introduce): steals the name from its holders and releases
+    /// it at once, unless somebody else than these holds it.
     Steal {
         /// The question's number.
         query: Query,
@@ -234,14 +237,14 @@ pub enum ToDaemon {
         /// Which name.
         #[serde(with = "name")]
         name: ResourceName,
-        /// Who was seen to hold it, each with its fencing token: an owner holds its name again and again by
-        /// the same id.
+        /// The locks that were seen, each with its fencing token, because an owner takes its name again and
+        /// again under the same id.
         from: Vec<(LockId, u64)>,
-        /// Who takes it, for those who lose it and those who look.
+        /// Who steals it, to be told to those who lose it and to lookers.
         info: AgentInfo,
     },
-    /// Since version 6, after the request or the claim: it may give up by itself, so that nobody waits for it
-    /// for ever.
+    /// Since version 6, after the request or the claim: the request may give up by itself, so nobody waits
+    /// for it for ever.
     MayGiveUp {
         /// Which request.
         #[serde(with = "RequestIdForm")]

@@ -1,5 +1,5 @@
 'use strict';
-// Where copies of this package that a test file loads later, as after `jest.resetModules()`, find the one
-// that has the file's locks.
+// A test file may load several copies of this package, as by `jest.resetModules()`. By this symbol, later
+// copies find the first one, which has the locks of the file.
 
 module.exports = { OF_TEST_FILE: Symbol.for('navlock of this test file') };

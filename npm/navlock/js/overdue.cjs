@@ -1,16 +1,19 @@
 'use strict';
-// What has taken longer than a time.
+// Items that last longer than they should: held locks, or requests that wait.
 
 const { Map, mapDelete, mapFirst, mapSet, now, setTimeout } = require('./primordials.cjs');
 
-/** By how many milliseconds a look is late, and how long it takes to the next one. */
+/** A look that comes later than by this many milliseconds is put off by as many. */
 const LATE_MS = 100;
 
-/** A timer keeps the context that has set it, as that of a test file, also when nothing is left to be told. */
+/**
+ * A timer keeps alive the context that has set it, such as that of a test file, even if nothing is left to tell. So no
+ * timer is longer than this.
+ */
 const LONGEST_MS = 5000;
 
 class Overdue {
-  /** When each was added: in the order of time. */
+  /** When each item was added, the oldest first. */
   #since = new Map();
   #ms;
   #tell;
@@ -20,9 +23,9 @@ class Overdue {
 
   /**
    * @param {number} ms
-   * @param {(item: object, ms: number) => void} tell  called once for each item that is still there
-   * @param {boolean} [isExact]  not for what an item has only because the process was stopped or did something
-   *   else: what would have taken it away may be on its way
+   * @param {(item: object, ms: number) => void} tell  called once for each item that is still there after `ms`
+   * @param {boolean} [isExact]  whether a look that comes late is put off: if the process was stopped or busy, the
+   *   event that removes the item may be on its way already
    */
   constructor(ms, tell, isExact = false) {
     this.#ms = ms;
@@ -35,12 +38,12 @@ class Overdue {
     if (!this.#isTimerSet) this.#setTimer(this.#ms);
   }
 
-  /** Nothing if it is not there (any more). */
+  /** Removes the item, if it is still there. */
   delete(item) {
     mapDelete(this.#since, item);
   }
 
-  /** One for all. It keeps no process alive. */
+  /** Sets the timer, of which there is one for all items. It does not keep the process alive. */
   #setTimer(ms) {
     this.#isTimerSet = true;
     const wait = ms < LONGEST_MS ? ms : LONGEST_MS;
