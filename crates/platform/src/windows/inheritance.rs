@@ -2,10 +2,19 @@
 //! open so that all whom it starts have it. Limits are those of a job.
 #![allow(unsafe_code, reason = "windows-sys has the calls as they are in C")]
 
-use windows_sys::Win32::{
-    Foundation::{CloseHandle, GetHandleInformation, HANDLE, HANDLE_FLAG_INHERIT},
-    Storage::FileSystem::{FILE_TYPE_CHAR, GetFileType},
-    System::Console::{GetStdHandle, STD_ERROR_HANDLE, STD_INPUT_HANDLE, STD_OUTPUT_HANDLE},
+use windows_sys::{
+    Wdk::{
+        Storage::FileSystem::{FileFsDeviceInformation, NtQueryVolumeInformationFile},
+        System::SystemServices::FILE_FS_DEVICE_INFORMATION,
+    },
+    Win32::{
+        Foundation::{CloseHandle, GetHandleInformation, HANDLE, HANDLE_FLAG_INHERIT},
+        System::{
+            Console::{GetStdHandle, STD_ERROR_HANDLE, STD_INPUT_HANDLE, STD_OUTPUT_HANDLE},
+            IO::IO_STATUS_BLOCK,
+            Ioctl::FILE_DEVICE_CONSOLE,
+        },
+    },
 };
 
 use crate::{descriptor, socket::Listener};
@@ -49,13 +58,81 @@ pub fn close_inherited() -> Result<Option<Listener>, String> {
             continue;
         }
         left -= 1;
-        // SAFETY: There is such a handle.
-        let is_console = unsafe { GetFileType(handle) == FILE_TYPE_CHAR };
+        if flags & HANDLE_FLAG_INHERIT == 0 || streams.contains(&handle) {
+            continue;
+        }
         // The console has some of its own in this process, which it goes on to use.
-        if flags & HANDLE_FLAG_INHERIT != 0 && !is_console && !streams.contains(&handle) {
+        //
+        // SAFETY: There is such a handle.
+        if unsafe { !is_console(handle) } {
             // SAFETY: What this program opens itself is not inherited. So it is the starter's, and nothing here knows of it.
             unsafe { CloseHandle(handle) };
         }
     }
     Ok(None)
+}
+
+/// Whether it is one of the console. The type of a file is the same for a serial port, which one process alone can have.
+///
+/// # Safety
+///
+/// There is such a handle.
+unsafe fn is_console(handle: HANDLE) -> bool {
+    let mut status = IO_STATUS_BLOCK::default();
+    let mut found = FILE_FS_DEVICE_INFORMATION::default();
+    let size = u32::try_from(size_of::<FILE_FS_DEVICE_INFORMATION>()).unwrap_or_default();
+    // SAFETY: The caller says that there is such a handle, and there is as much room as is said.
+    let failed = unsafe {
+        NtQueryVolumeInformationFile(
+            handle,
+            &raw mut status,
+            (&raw mut found).cast(),
+            size,
+            FileFsDeviceInformation,
+        )
+    };
+    failed >= 0 && found.DeviceType == FILE_DEVICE_CONSOLE
+}
+
+#[cfg(test)]
+mod tests {
+    use std::{
+        env,
+        fs::File,
+        os::windows::{io::AsRawHandle, process::CommandExt},
+        process::Command,
+    };
+
+    use windows_sys::Win32::{
+        Storage::FileSystem::{FILE_TYPE_CHAR, GetFileType},
+        System::Threading::CREATE_NO_WINDOW,
+    };
+
+    use super::*;
+
+    const HAS_CONSOLE: &str = "NAVLOCK_TEST_HAS_CONSOLE";
+
+    #[test]
+    fn a_console_is_known_from_other_devices() {
+        if env::var_os(HAS_CONSOLE).is_none() {
+            // This test once more, in a process that has a console of its own.
+            let mut command = Command::new(env::current_exe().unwrap());
+            command.args([
+                "--exact",
+                "windows::inheritance::tests::a_console_is_known_from_other_devices",
+            ]);
+            command.env(HAS_CONSOLE, "1").creation_flags(CREATE_NO_WINDOW);
+            let output = command.output().unwrap();
+            let said = String::from_utf8_lossy(&output.stdout);
+            assert!(output.status.success() && said.contains("1 passed"), "{said}");
+            return;
+        }
+        for (name, expected) in [("CONOUT$", true), ("CONIN$", true), ("NUL", false)] {
+            let file = File::options().read(true).write(true).open(name).unwrap();
+            let handle = file.as_raw_handle();
+            // SAFETY: The file is open.
+            let (kind, found) = unsafe { (GetFileType(handle), is_console(handle)) };
+            assert_eq!((kind, found), (FILE_TYPE_CHAR, expected), "{name}");
+        }
+    }
 }

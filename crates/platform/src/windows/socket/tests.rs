@@ -9,6 +9,7 @@ use std::{
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 
 use super::{listener::BACKLOG, *};
+use crate::wait::{Interest, Source};
 
 #[test]
 fn what_was_written_is_read_also_after_its_end_is_dropped() {
@@ -74,7 +75,7 @@ fn a_socket_is_what_its_file_says_and_is_refused_once_nobody_listens() {
     assert_eq!(connect(&path).unwrap_err().kind(), ErrorKind::NotFound);
     let listener = Listener::bind(&path).unwrap();
     let has_come = |listener: &Listener| {
-        let asked = [(listener.source(), crate::wait::Interest::READ)];
+        let asked = [(listener.source(), Interest::READ)];
         crate::wait::wait(asked, Some(Duration::ZERO)).unwrap()[0].any()
     };
     assert!(!has_come(&listener));
@@ -96,7 +97,7 @@ fn a_socket_is_what_its_file_says_and_is_refused_once_nobody_listens() {
         server.read_exact(&mut [0]).unwrap();
     }
     listener.set_nonblocking(true).unwrap();
-    let asked = [(listener.source(), crate::wait::Interest::READ)];
+    let asked = [(listener.source(), Interest::READ)];
     let (one, _) = thread::scope(|scope| {
         let one = scope.spawn(|| connect(&path).unwrap());
         assert!(crate::wait::wait(asked, Some(Duration::from_secs(20))).unwrap()[0].any());
@@ -135,10 +136,8 @@ async fn tasks_are_woken_for_what_comes_to_whom_they_listen() {
 #[test]
 fn many_can_be_waited_for_at_once() {
     let ends: Vec<_> = (0..200).map(|_| Stream::pair().unwrap()).collect();
-    let asked: Vec<_> = ends
-        .iter()
-        .map(|(one, _)| (crate::wait::Source::source(one), crate::wait::Interest::READ))
-        .collect();
+    let asked: Vec<_> =
+        ends.iter().map(|(one, _)| (crate::wait::Source::source(one), Interest::READ)).collect();
     let before = Instant::now();
     let none = crate::wait::wait_many(&asked, Some(Duration::from_millis(30))).unwrap();
     assert!(none.iter().all(|ready| !ready.any()));
