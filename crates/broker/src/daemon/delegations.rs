@@ -1,17 +1,18 @@
-//! Locks that stand in their clients' maps, and the names that clients own by that.
+//! Locks that stand in the maps of their clients, and the names that clients own by these locks.
 //!
-//! A lock that is granted in a slot of its client's [map](super::map) is held by the engine as any
-//! other. If nobody waits for its name, its client *owns* the name from then on: it releases the lock
-//! and takes it again in the map, without a word to us, and the engine, which is not asked, sees it
-//! held all the time. So whoever looks at a name, or asks for it, [settles](Delegations::settle) it first: its
-//! owners are recalled, and what none of them holds at that moment is released.
+//! A lock that is granted in a slot of its client's [map](super::map) is held in the engine as any other lock.
+//! If nobody waits for its name, the client *owns* the name from then on: it releases the lock and takes it
+//! again in the map, without a message. The engine is not asked, and sees the lock held all the time. So
+//! before the engine is asked about a name, or a request for it is made, the name must be
+//! [settled](Delegations::settle): its owners are recalled, and the locks that none of them holds at that
+//! moment are released.
 //!
 //! # Invariants
 //!
-//! - Before the engine sees a request, no owner can take its name any more whom the request would have
-//!   to wait for. So nobody is in a queue whom an owner could overtake.
-//! - Before the engine releases what is in a slot, the client can neither hold nor take it any more:
-//!   [`Delegation`].
+//! - Before the engine sees a request, every owner of the name for whom the request would have to wait has
+//!   lost the right to take it. So an owner can overtake nobody in a queue.
+//! - Before the engine releases a lock that is in a slot, the client can neither hold nor take the lock any
+//!   more: see [`Delegation`].
 
 mod guard;
 mod holder;
@@ -41,12 +42,12 @@ pub(super) use self::{
 use super::{entry_key::EntryKey, map::ClientMap};
 use crate::clock;
 
-/// With room for more than so many, it is given back once there is none in use.
+/// Memory for more locks than this is freed once none is in use.
 const KEEP: usize = 1024;
 
 /// All locks that stand in slots.
 ///
-/// Who has locked a client may lock this; who has locked this locks nobody.
+/// Locking order: a client first, then this. While this is locked, no client may be locked.
 #[derive(Debug)]
 pub(super) struct Delegations {
     state: Mutex<State>,
@@ -55,30 +56,31 @@ pub(super) struct Delegations {
 #[derive(Debug, Default)]
 struct State {
     holds: Slab<Hold>,
-    /// By bucket and name. No name is without a hold.
+    /// The locks by bucket and name. Each name in here has at least one.
     ///
-    /// The names are of many clients: none may have them collide to slow down the others.
+    /// The names come from many clients, so the hash is keyed: no client can make them collide to
+    /// slow the others down.
     buckets: HashMap<Arc<str>, HashMap<ResourceName, OfName, RandomState>, RandomState>,
     tally: Tally,
     tokens: Bound,
 }
 
-/// What is known of the tokens of owners, who count by themselves.
+/// Bounds for the tokens of owners, who count by themselves.
 #[derive(Debug, Default)]
 struct Bound {
-    /// Added to a moment, the token that no owner has had before it.
+    /// Added to a moment, a token that is larger than all that owners have had before that moment.
     epoch: u64,
-    /// Larger than all tokens of those who have ceased to own a name, of whatever bucket.
+    /// Larger than all tokens of clients that no longer own their name, in any bucket.
     least: u64,
 }
 
-/// What stands in slots of one name.
+/// The locks of one name that stand in slots.
 #[derive(Debug, Default)]
 struct OfName {
     holds: Vec<usize>,
-    /// How many of them are owned: not recalled yet.
+    /// How many of these locks are owned: not recalled yet.
     owned: usize,
-    /// How many of them are exclusive, owned or not.
+    /// How many of these locks are exclusive, owned or not.
     alone: usize,
 }
 
@@ -93,18 +95,18 @@ struct Hold {
     name: ResourceName,
     mode: Mode,
     client_id: ClientId,
-    /// Its place among those of its name.
+    /// Its place in [`OfName::holds`].
     at: usize,
-    /// Whether its client can take it again: it was not recalled yet.
+    /// Whether its client can take it again, because it was not recalled yet.
     owned: bool,
-    /// What the word counted when it was granted, and the token.
+    /// The count of the word when the lock was granted, and the token.
     first: u64,
     token: FencingToken,
-    /// The word as those who look have last seen it.
+    /// The word as lookers were last told it.
     seen: Option<Look>,
 }
 
-/// What is granted in a slot, and where.
+/// A lock that is granted in a slot.
 pub(super) struct Grant<'a> {
     pub(super) client: Weak<dyn Holder>,
     pub(super) map: &'a Arc<ClientMap>,
@@ -115,14 +117,14 @@ pub(super) struct Grant<'a> {
     pub(super) mode: Mode,
     pub(super) client_id: ClientId,
     pub(super) token: FencingToken,
-    /// Whether the name is the client's from now on.
+    /// Whether the client owns the name from now on.
     pub(super) owned: bool,
 }
 
-/// How owning names has gone.
+/// Numbers about owned names, for reports.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Tally {
-    /// How many names are owned now; one that several share is counted for each.
+    /// How many names are owned now; a name that several clients share counts for each of them.
     pub(super) owned: u64,
     /// How often owners have taken a name without asking.
     pub(super) taken: u64,
@@ -131,7 +133,7 @@ pub(super) struct Tally {
 }
 
 impl Delegations {
-    /// With this token or a larger one for what is granted at the moment zero.
+    /// `epoch`: added to a moment, the token of a grant at that moment, at least.
     pub(super) fn new(epoch: u64) -> Arc<Self> {
         let mut tokens = Bound { epoch, least: 0 };
         tokens.least = tokens.now();
@@ -143,18 +145,19 @@ impl Delegations {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Added to a moment, the smallest fencing token of who shares a name then.
+    /// Added to a moment, the smallest fencing token of a client that takes a shared lock then.
     pub(super) fn epoch(&self) -> u64 {
         self.state().tokens.epoch
     }
 
-    /// The smallest token that may be granted now of this name: larger than all that its owners have
+    /// The smallest token that may be granted now for this name: larger than all that its owners have
     /// had.
     ///
-    /// An owner counts on from the token of its grant, by one for each time that it takes the name,
-    /// and nobody takes a lock in a nanosecond; owners that share one also keep up with this clock. So
-    /// it is the one after the last that an owner had when it ceased to be one, and nothing above the
-    /// clock is believed. A name that only one has had has tokens in a row, by which it knows that.
+    /// An owner counts on from the token of its grant, by one each time that it takes the name. Nobody
+    /// takes a lock in less than a nanosecond, so an owner's token is never ahead of the clock; owners
+    /// of a shared lock also keep up with the clock. So when an owner loses a name, the next token is
+    /// the one after its last, and a last token above the clock is not believed. So if only one client
+    /// has used a name, its tokens follow one another directly, from which the client can tell that.
     pub(super) fn least_token(&self, bucket: &str, name: &ResourceName) -> FencingToken {
         let state = self.state();
         let of_name = state.buckets.get(bucket).and_then(|names| names.get(name));
@@ -162,19 +165,20 @@ impl Delegations {
         FencingToken::new(if is_owned { state.tokens.now() } else { state.tokens.least })
     }
 
-    /// Has nobody own a name whom this request would have to wait for; what they do not hold is
-    /// released. To be called before the engine sees the request, with no client locked.
+    /// Recalls the owners for whom this request would have to wait, and releases the locks that
+    /// they do not hold. To be called before the engine sees the request, with no client locked.
     pub(super) fn settle(&self, bucket: &str, name: &ResourceName, kind: RequestKind) {
         release(self.recall(bucket, name, kind));
     }
 
-    /// Recalls whoever owns a name and would be in the way of this request. What of it is free.
+    /// Recalls the owners that would be in the way of this request. Returns the locks that are
+    /// free.
     fn recall(&self, bucket: &str, name: &ResourceName, kind: RequestKind) -> Vec<Freed> {
         let mut state = self.state();
         let State { holds, buckets, tally, tokens } = &mut *state;
         let of_name = buckets.get_mut(bucket).and_then(|names| names.get_mut(name));
-        // FAST: once they are recalled, a long queue does not have them all looked at again; nor do
-        // many who share it.
+        // FAST: holders that were recalled before are not looked at again for each request of a
+        // long queue, nor are many owners of a shared lock for a shared request.
         let is_in_the_way = |of_name: &&mut OfName| match kind.mode() {
             Mode::Exclusive => of_name.owned > 0,
             Mode::Shared => of_name.alone > 0,
@@ -196,7 +200,7 @@ impl Delegations {
         keys.map(|key| state.holds[*key].client_id).collect()
     }
 
-    /// The name was stolen from all who have it in a slot.
+    /// Tells all clients that have the name in a slot, through their maps, that it was stolen.
     pub(super) fn steal(&self, bucket: &str, name: &ResourceName) {
         let state = self.state();
         let of_name = state.buckets.get(bucket).and_then(|names| names.get(name));
@@ -207,7 +211,7 @@ impl Delegations {
         }
     }
 
-    /// Notes a lock that stands in a slot, by the number that this returns.
+    /// Notes a lock that stands in a slot. Returns its number.
     fn insert(&self, grant: Grant<'_>, first: u64) -> usize {
         let Grant { client, map, slot, request, bucket, name, mode, client_id, token, owned } =
             grant;
@@ -263,13 +267,14 @@ impl Delegations {
         if holds.is_empty() && holds.capacity() > KEEP {
             (*holds, *buckets) = (Slab::new(), HashMap::default());
         }
-        // Its map may end with it, which takes a while.
+        // Without the lock on the state: if this is the last use of the map, to unmap it takes a
+        // while.
         drop(state);
         drop(hold);
     }
 
-    /// Reads the words of a bucket, or of one name in it. With what was recalled and is free by now:
-    /// the client is about to say so.
+    /// Reads the words of a bucket, or of one name in it. Also returns the locks that were recalled
+    /// and are free by now: the clients are about to say so.
     pub(super) fn look(&self, bucket: &str, name: Option<&ResourceName>) -> (Looks, Vec<Freed>) {
         let state = self.state();
         let (mut looks, mut freed) = (Vec::new(), Vec::new());
@@ -283,7 +288,8 @@ impl Delegations {
             let hold = &state.holds[key];
             let look = hold.map.look(hold.slot);
             looks.push(Seen { key, look, owned: hold.owned });
-            // What is lost is said to its holder first, and ends by that.
+            // A lock that is lost is told to its holder first, and ends when the holder has seen
+            // that.
             if !hold.owned && look.is_free() {
                 freed.push((hold.client.clone(), hold.request));
             }
@@ -291,10 +297,12 @@ impl Delegations {
         (Looks(looks), freed)
     }
 
-    /// Recalls those whose words have changed from one look to the next. What of it is free.
+    /// Recalls the owners whose words have changed from one look to the next. Returns the locks
+    /// that are free.
     ///
-    /// Of what was recalled before, a change is the end, whatever the word says: an owner can only
-    /// release it, once. One that goes on changing it would keep us looking.
+    /// If the word of a lock that was recalled before has changed, the lock counts as free,
+    /// whatever the word says: its client can only release it, once. A client that goes on changing
+    /// the word would otherwise keep us looking for ever.
     pub(super) fn recall_changed(&self, before: &Looks, after: &Looks) -> Vec<Freed> {
         let mut state = self.state();
         let State { holds, buckets, tally, tokens } = &mut *state;
@@ -313,11 +321,11 @@ impl Delegations {
         freed
     }
 
-    /// Of how many locks that are alike nobody held how many, at that look.
+    /// How many locks with each key nobody held when the words were read.
     pub(super) fn idle(&self, looks: &Looks) -> HashMap<EntryKey, usize> {
         let state = self.state();
         let mut idle = HashMap::new();
-        // Of what is lost the engine has no lock any more.
+        // The engine has no lock any more for a word that says "lost".
         let is_idle = |seen: &&Seen| !seen.look.is_held() && !seen.look.is_lost();
         for seen in looks.0.iter().filter(is_idle) {
             if let Some(hold) = state.holds.get(seen.key) {
@@ -328,7 +336,7 @@ impl Delegations {
         idle
     }
 
-    /// How it has gone.
+    /// The numbers so far.
     pub(super) fn tally(&self) -> Tally {
         let state = self.state();
         let taken = state.holds.iter().map(|(_, hold)| hold.taken());
@@ -338,8 +346,8 @@ impl Delegations {
 }
 
 impl Hold {
-    /// Recalls its owner for others, if it has not been. What of it is free: who holds it says when it
-    /// is.
+    /// Recalls the owner for another client, if that was not done. Returns the lock if it is free; if
+    /// it is held, the holder tells when it has released it.
     fn settle(
         &mut self,
         owned: &mut usize,
@@ -351,7 +359,8 @@ impl Hold {
         (recalled == Recalled::Free).then(|| (self.client.clone(), self.request))
     }
 
-    /// Recalls its owner, if it has not been, and counts one less that own the name. Whether it is held.
+    /// Recalls the owner, if that was not done, and counts it as no owner any more. Returns whether it
+    /// holds the lock.
     fn disown(
         &mut self,
         owned: &mut usize,
@@ -364,30 +373,31 @@ impl Hold {
         *owned -= 1;
         tally.owned -= 1;
         let recalled = self.map.recall(self.slot);
-        // Afterwards: nothing is taken any more.
+        // After the recall, when the owner can take nothing any more.
         tokens.raise_above(self);
         Some(recalled)
     }
 
-    /// The last token that its owner has had, as it has counted them. Those who share a name do not.
+    /// The last token of the owner, by its count. `None` for a shared lock, where tokens are not
+    /// counted.
     fn last_token(&self) -> Option<u64> {
         let taken = self.map.look(self.slot).count().checked_sub(self.first)?;
         (self.mode == Mode::Exclusive).then(|| self.token.get().saturating_add(taken))
     }
 
-    /// How often its owner has taken it without asking.
+    /// How often the owner has taken the lock without asking.
     fn taken(&self) -> u64 {
         self.map.look(self.slot).count().saturating_sub(self.first)
     }
 }
 
 impl Bound {
-    /// The token of this moment: nobody has a larger one, however fast it counts.
+    /// The token of this moment. No owner has a larger one, however fast it counts.
     fn now(&self) -> u64 {
         self.epoch.wrapping_add(clock::now())
     }
 
-    /// Goes above all that the owner has had, which takes nothing any more.
+    /// Raises the bound above all tokens of this owner, which can take nothing any more.
     fn raise_above(&mut self, hold: &Hold) {
         let now = self.now();
         let last = hold.last_token().map_or(now, |last| last.min(now));

@@ -1,4 +1,4 @@
-//! What there is in buckets that other machines share, for those who look.
+//! Locks and requests of other machines, in buckets that they share with this one, for lookers.
 
 use std::{
     collections::{HashMap, HashSet},
@@ -16,66 +16,67 @@ use navlock_wire::{LockId, LookChange, LookEntry, LookEvent, Moment, OfName};
 use super::circles::Names;
 use crate::{clock, convert::to_wire};
 
-/// What there is in buckets that other machines share.
+/// What the reach has shown of buckets that machines share.
 #[derive(Debug, Default)]
 pub(super) struct Elsewhere {
-    /// By bucket. There may be several of one bucket, each of another name.
+    /// The sightings by bucket. There may be several of one bucket, each of another name.
     seen: Vec<(String, Sighting)>,
-    /// Of these names all was to be seen, though there may be nothing.
+    /// The names for which the sightings are complete. They may have no locks or requests.
     asked: Names,
 }
 
-/// How something is there.
+/// What a [`Sighted`] is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum How {
     Held,
     Pending,
-    /// It is a machine's, which was not asked whether it is held.
+    /// A machine owns the name, and was not asked whether it is held.
     Owned,
 }
 
-/// Whose request for which name.
+/// The bucket, the name and the agent of a request.
 type Asked<'a> = (&'a str, &'a ResourceName, ClientId);
 
-/// The ids of the locks that clients of this daemon hold: by agent, bucket, name and token. `None` where it has
-/// several, which the same change of etcd has granted.
+/// The ids of the locks that clients of this daemon hold: by agent, bucket, name and token. `None` where an
+/// agent has several with the same token, because the same change of etcd has granted them.
 type HeldHere<'a> =
     HashMap<(navlock_wire::ClientId, &'a str, &'a ResourceName, u64), Option<LockId>>;
 
 impl Elsewhere {
-    /// Whether nothing has come or gone or been said anew since then, but of these agents, of which all is
-    /// told as it happens.
+    /// Whether nothing has come, gone or changed between these two, apart from what belongs to `ours`:
+    /// agents of this daemon, whose changes are told as they happen.
     pub(super) fn is_same(&self, other: &Self, ours: &HashSet<ClientId>) -> bool {
         let all = |one: &Self| -> Vec<_> {
             let theirs = one.all().filter(|(.., one)| !is_of(one, ours));
             let told = theirs.map(|(bucket, how, one)| {
                 let Inspected { lock, fencing_token, agent, .. } = one.inspected.clone();
-                // For how long a machine is silent is another time each time.
+                // The time for which a machine is silent differs each time, so only whether it is
+                // silent counts.
                 let is_silent = one.unheard.is_some();
                 let said = (one.may_give_up, one.inside.clone());
                 (bucket.to_owned(), how, lock, fencing_token, agent, is_silent, one.serial, said)
             });
             told.collect()
         };
-        // How many are left out is another number each time as well.
+        // The number that is left out differs each time as well.
         let is_cut = |one: &Self| one.left_out() > 0;
         is_cut(self) == is_cut(other) && all(self) == all(other)
     }
 
-    /// What was found, each with a serial number that nothing else of its agent has.
+    /// Makes the serial number of each lock and request one that nothing else of its agent has.
     fn new(mut seen: Vec<(String, Sighting)>) -> Self {
         let mut next = HashMap::new();
         for (_, seen) in &mut seen {
             for one in seen.held.iter_mut().chain(&mut seen.pending).chain(&mut seen.owned) {
                 one.serial |= Id::MADE_UP;
-                // Two that were asked for in one tick of a clock, or say so.
+                // Two may have the same number, if they were made in one tick of a clock or say so.
                 one.serial = first_free(id(one), &mut next);
             }
         }
         Self { seen, asked: Names::default() }
     }
 
-    /// How many there are beside these.
+    /// How many locks and requests the sightings leave out.
     fn left_out(&self) -> u64 {
         self.seen.iter().map(|(_, seen)| seen.left_out).sum()
     }
@@ -89,7 +90,7 @@ impl Elsewhere {
         })
     }
 
-    /// Adds the names that are waited for inside a lock, but by these agents.
+    /// Adds the names for which other agents than these wait inside a lock.
     pub(super) fn nested(&self, ours: &HashSet<ClientId>, names: &mut Names) {
         for (bucket, seen) in &self.seen {
             let bucket: Arc<str> = bucket.as_str().into();
@@ -100,8 +101,8 @@ impl Elsewhere {
         }
     }
 
-    /// What there is here, and there what is not of these agents, in the order in which it can be applied:
-    /// within a name, who holds before who waits, and these as they will be served.
+    /// Adds the locks and requests of other machines to those that are `known` here, in an order in which
+    /// they can be applied: within a name, holders before waiters, and waiters in the order of the queue.
     pub(super) fn add_to(&self, known: Vec<LookEvent>) -> Vec<LookEvent> {
         let agents = known.iter().filter_map(|event| match &event.change {
             LookChange::AgentCame { agent, .. } => Some(ClientId::from_bytes(*agent)),
@@ -116,14 +117,15 @@ impl Elsewhere {
         events
     }
 
-    /// The same of these names in their buckets, and leaves nothing else of it.
+    /// The same for these names only. Drops all sightings of other names.
     pub(super) fn add_some_to(
         &mut self,
         known: Vec<LookEvent>,
         ours: &HashSet<ClientId>,
         is_wanted: impl Fn(&str, &ResourceName) -> bool,
     ) -> Vec<LookEvent> {
-        // What others are inside of is the same in two pictures, whether its name is in one of them or not.
+        // From all names, so that the locks inside which others wait have the same ids in every picture,
+        // whichever names it is of.
         let named = self.named(ours, &known, &is_wanted);
         for (bucket, seen) in &mut self.seen {
             for all in [&mut seen.held, &mut seen.pending, &mut seen.owned] {
@@ -151,13 +153,14 @@ impl Elsewhere {
         };
         events.sort_by_cached_key(|event| {
             let (kind, place, serial) = place(&event.change);
-            // Who came is told as it was collected: clients before their agents.
+            // Clients and agents keep the order in which they were collected: clients before their
+            // agents.
             (kind, place, if kind == 0 { 0 } else { event.at }, serial)
         });
         events
     }
 
-    /// What is not of these agents.
+    /// The locks and requests of other agents than these, as events.
     fn events(&self, ours: &HashSet<ClientId>, named: &HashMap<LockRef, LockId>) -> Vec<LookEvent> {
         let (mut events, mut met) = (Vec::new(), HashSet::new());
         let unheard = self.unheard();
@@ -185,7 +188,7 @@ impl Elsewhere {
                 mode: lock.mode,
                 token: fencing_token.map(FencingToken::get),
                 inside: one.inside.iter().filter_map(|name| named.get(name).copied()).collect(),
-                // Of machines whose release does not say so it is not known, and counts as no.
+                // A machine with an older release does not tell this: it counts as no.
                 may_give_up: one.may_give_up,
                 taken: 0,
             };
@@ -201,8 +204,8 @@ impl Elsewhere {
         events
     }
 
-    /// By which id each lock is known here inside of which others say that they wait for one of these names.
-    /// Of what is held here, as far as it is in `known`.
+    /// The ids, here, of the locks inside which others wait for one of these names. If such a lock is held
+    /// by our clients, its id is taken from `known`.
     fn named(
         &self,
         ours: &HashSet<ClientId>,
@@ -217,7 +220,7 @@ impl Elsewhere {
             seen.pending.iter().filter(move |one| is_wanted(one, bucket))
         });
         let wanted: HashSet<&LockRef> = nested.flat_map(|one| &one.inside).collect();
-        // FAST: few say so.
+        // FAST: few requests wait inside a lock.
         if wanted.is_empty() {
             return HashMap::new();
         }
@@ -237,9 +240,9 @@ impl Elsewhere {
         named.collect()
     }
 
-    /// Takes from what is known here what etcd does not say as well: a grant or a loss of which we have not
-    /// heard. And says which request was made before which, on whatever machine. A name of which not all was
-    /// seen stays as it is known here.
+    /// Removes from the overview what etcd does not have as well: where they differ, we have not heard of a
+    /// grant or a loss yet. Also sets the order of the requests across all machines. A name of which the
+    /// sightings are incomplete is left as it is.
     pub(super) fn settle(&self, overview: &mut Overview) {
         let complete = self.seen.iter().filter(|(_, seen)| seen.left_out == 0);
         let complete = complete.flat_map(|(bucket, seen)| {
@@ -271,7 +274,7 @@ impl Elsewhere {
                 let (bucket, name, whose) = of(entry);
                 tokens.contains(&(bucket, name, whose, entry.token))
             });
-            // Those of one agent are queued in the order in which it has asked.
+            // The requests of one agent are queued in the order of its calls.
             let mut counts: HashMap<ClientId, Vec<u64>> = HashMap::new();
             for entry in &queue.pending {
                 counts.entry(entry.id.client_id).or_default().push(entry.id.serial);
@@ -290,13 +293,14 @@ impl Elsewhere {
                 entry.order = order.unwrap_or_default();
                 order.is_some()
             });
-            // As etcd serves them.
+            // In the order in which etcd serves them.
             queue.pending.sort_by_key(|entry| entry.order);
         }
         overview.queues.retain(|_, queue| !queue.is_empty());
     }
 
-    /// Which agents have not been heard of. Who has something under several leases was, if any of these was.
+    /// The agents that have not been heard of. An agent with several leases has been heard of if any of them
+    /// was renewed.
     fn unheard(&self) -> HashMap<ClientId, Option<Unheard>> {
         let mut unheard = HashMap::new();
         for (.., Sighted { inspected, unheard: found, .. }) in self.all() {
@@ -310,13 +314,13 @@ impl Elsewhere {
         unheard
     }
 
-    /// Where each request stands among those of its name.
+    /// The place of each request in the queue of its name.
     fn places(&self) -> HashMap<Asked<'_>, usize> {
         let all = self.seen.iter().flat_map(|(bucket, seen)| {
             let pending = seen.pending.iter().map(|one| &one.inspected.lock).enumerate();
             pending.map(|(at, lock)| ((bucket.as_str(), &lock.name, lock.client_id), at))
         });
-        // Of several that one agent has, the first.
+        // If an agent has several, the place of the first.
         let mut places = HashMap::new();
         all.for_each(|(asked, at)| {
             places.entry(asked).or_insert(at);
@@ -325,18 +329,18 @@ impl Elsewhere {
     }
 }
 
-/// That an agent's machine has not been heard of.
+/// The event that an agent's machine has not been heard of.
 fn silent(agent: navlock_wire::ClientId, Unheard { silent, left }: Unheard) -> LookEvent {
     let ends = clock::now().saturating_add(u64::try_from(left.as_nanos()).unwrap_or(u64::MAX));
     LookEvent { at: ago(silent), change: LookChange::AgentSilent { agent, ends } }
 }
 
-/// So long ago.
+/// The moment that is so long ago.
 fn ago(time: Duration) -> Moment {
     clock::now().saturating_sub(u64::try_from(time.as_nanos()).unwrap_or(0))
 }
 
-/// What is held according to these.
+/// The locks that are held according to these events.
 fn held_here(events: &[LookEvent]) -> HeldHere<'_> {
     let mut held = HeldHere::new();
     for event in events {
@@ -348,10 +352,11 @@ fn held_here(events: &[LookEvent]) -> HeldHere<'_> {
     held
 }
 
-/// The first number from that of this id on that nothing of its agent has. From now on it has it.
+/// The first free number of this agent, from the number of this id on. The number is taken from now on.
 ///
-/// `next` leads from each number that is taken to one behind it, and on to the first that is free. What was gone through
-/// leads there at once the next time: whoever says the same number of all that it has slows nobody down.
+/// `next` leads from each number that is taken to a later one, and so on to the first that is free. All numbers
+/// on the way then lead to the end directly. So an agent that gives all its requests the same number slows
+/// nobody down.
 fn first_free((agent, first): LockId, next: &mut HashMap<LockId, u64>) -> u64 {
     let (mut free, mut gone_through) = (first, Vec::new());
     while let Some(behind) = next.get(&(agent, free)) {
@@ -363,12 +368,12 @@ fn first_free((agent, first): LockId, next: &mut HashMap<LockId, u64>) -> u64 {
     free
 }
 
-/// By which id it is known to those who look, if it is not ours.
+/// The id by which lookers know it, if it is not of our clients.
 fn id(one: &Sighted) -> LockId {
     (one.inspected.lock.client_id.to_bytes(), one.serial)
 }
 
-/// Whether it is of one of these agents.
+/// Whether it belongs to one of these agents.
 fn is_of(one: &Sighted, agents: &HashSet<ClientId>) -> bool {
     agents.contains(&one.inspected.lock.client_id)
 }

@@ -1,8 +1,9 @@
-//! What has happened lately, written once for all who look.
+//! The events that have happened lately, kept once for all lookers.
 //!
-//! Each looker has a place in it up to which it has been told. What all have been told is forgotten. Who
-//! does not listen cannot have it grow without bound: when it is full, those are *behind* who have not been
-//! told the first of it. They are counted what they miss from then on, until they are told anew what there is.
+//! Each looker has a place in the journal up to which it has been told. Events that all lookers have been told
+//! are forgotten. A looker that does not read cannot make the journal grow without bound: when the journal is
+//! full, those lookers fall *behind* that have not been told the first event. From then on only the number of
+//! events that they miss is counted, until they get a new picture.
 
 use std::{collections::VecDeque, mem};
 
@@ -14,33 +15,33 @@ use super::{
     inbox::{About, Batch, Entry},
 };
 
-/// So many events can wait to be told, and about so many bytes of them: names can be long.
+/// At most this many events wait to be told, and about this many bytes: names can be long.
 const MOST: usize = 1 << 14;
 const MOST_BYTES: usize = 8 << 20;
 
-/// About how long a message is, in bytes; one event may be longer.
+/// About how long a message may be, in bytes; one event may be longer.
 pub(super) const PART: usize = 32 << 10;
 
-/// How many bytes may stay reserved when nothing waits.
+/// How many bytes may stay allocated when nothing waits.
 const KEPT: usize = 256 << 10;
 
-/// What has happened, and who has been told how much of it.
+/// The events, and how far each looker has been told.
 #[derive(Default)]
 pub(super) struct Journal {
-    /// The events as they stand in messages, one behind the other.
+    /// The events one behind the other, encoded as they stand in messages.
     bytes: VecDeque<u8>,
     events: VecDeque<Noted>,
-    /// The number of the first of them, and how many bytes were before it.
+    /// The number of the first event that is kept, and how many bytes there have been before it.
     first: (u64, u64),
     lookers: Vec<Reader>,
-    /// What was taken from the inbox; empty but for its room.
+    /// The batch that is swapped with the inbox; empty in between, but with memory allocated.
     batch: Batch,
 }
 
 /// An event.
 struct Noted {
     of: About,
-    /// Where it ends, in bytes since the beginning.
+    /// Where the event ends, in bytes since the beginning of all events.
     end: u64,
 }
 
@@ -48,37 +49,39 @@ struct Reader {
     id: u64,
     filter: Filter,
     at: At,
-    /// It is about to be told what there is.
+    /// The picture that it is about to be sent.
     picture: Option<Picture>,
 }
 
-/// What there is, which is put together in several turns of the daemon.
+/// A picture, which the daemon makes in several turns.
 #[derive(Clone, Copy)]
 struct Picture {
-    /// All before the event of this number is in there. It is told nothing else before it is told that.
+    /// The picture contains all that happened before the event of this number. Until the looker was
+    /// sent the picture, it is told no event from this number on.
     begin: u64,
-    /// All before the event of this number belongs to it, once it is whole: some may be in there and some not, so
-    /// it is told after it and with it.
+    /// Set once the picture is complete: the events before this number belong to the picture. Its entries may
+    /// contain some of these events and others not, so all of them are told with the picture, after its
+    /// entries.
     end: Option<u64>,
-    /// How much the looker had missed when it was begun.
+    /// How many events the looker had missed when the picture was begun.
     missed: u64,
-    /// The looker has missed something of what belongs to it.
+    /// Whether the looker has missed an event that belongs to the picture.
     is_torn: bool,
 }
 
-/// What a looker is to be told.
+/// What a looker is to be told next.
 #[derive(Clone, Copy)]
 enum At {
-    /// Nothing: it has been told all that it wants to see.
+    /// Nothing: it has been told all events that it wants to see.
     End,
-    /// From the event of this number on. It may be about something else.
+    /// The events from this number on, of which it may not want to see the first.
     Event(u64),
-    /// It was too slow, and has missed so many.
+    /// Nothing but a new picture: it was too slow, and has missed this many events.
     Behind(u64),
 }
 
 impl Reader {
-    /// It has missed so many.
+    /// Notes that the looker has missed this many events.
     fn fall_behind(&mut self, missed: u64) {
         self.at = At::Behind(missed);
         if let Some(picture) = &mut self.picture {
@@ -88,7 +91,8 @@ impl Reader {
 }
 
 impl Journal {
-    /// Enters what has happened since this was done last, which is put into what is empty.
+    /// Enters the events since the last call. `take` puts them into the empty batch that it is
+    /// given.
     pub(super) fn enter(&mut self, take: impl FnOnce(&mut Batch)) {
         let mut batch = mem::take(&mut self.batch);
         take(&mut batch);
@@ -110,7 +114,7 @@ impl Journal {
         self.batch = batch;
     }
 
-    /// Notes an event, of which this is to be said.
+    /// Notes an event: what it is about, and its encoded form.
     fn note(&mut self, of: About, event: &[u8]) {
         while self.events.len() >= MOST || self.bytes.len() >= MOST_BYTES {
             self.leave_behind();
@@ -119,12 +123,12 @@ impl Journal {
         for looker in self.lookers.iter_mut().filter(|looker| of.is_seen_by(&looker.filter)) {
             match &mut looker.at {
                 At::Event(_) => {}
-                // It is told what there is anyway.
+                // It will get a new picture, so only the number counts.
                 At::Behind(missed) => *missed += 1,
                 at @ At::End => *at = At::Event(number),
             }
         }
-        // FAST: nobody else is told of it.
+        // FAST: an event that no looker wants to see is not kept.
         if self.lookers.iter().any(|looker| matches!(looker.at, At::Event(_))) {
             self.bytes.extend(event);
             let end = self.first.1 + self.bytes.len() as u64;
@@ -132,7 +136,7 @@ impl Journal {
         }
     }
 
-    /// So much has happened that nobody knows what it was: all have missed it.
+    /// All lookers have missed this many events, for which the inbox had no room.
     fn miss(&mut self, more: u64) {
         let first = self.first.0;
         for looker in &mut self.lookers {
@@ -145,8 +149,7 @@ impl Journal {
         }
     }
 
-    /// For this looker it is put together what there is, and what happens from here on is told with that or after
-    /// it.
+    /// A picture is begun for this looker: events from here on are told with the picture or after it.
     fn hold(&mut self, id: u64, filter: Filter) {
         let begin = self.next();
         let known = self.lookers.iter().position(|looker| looker.id == id);
@@ -155,7 +158,7 @@ impl Journal {
             self.lookers.push(Reader { id, filter, at: At::End, picture: None });
         }
         let looker = &mut self.lookers[looker];
-        // It was not told the one before, if there was one.
+        // If there was a picture before, the looker was not sent it.
         let mut missed = looker.picture.map_or(0, |before| before.missed);
         if let At::Behind(more) = looker.at {
             looker.at = At::End;
@@ -164,7 +167,7 @@ impl Journal {
         looker.picture = Some(Picture { begin, end: None, missed, is_torn: false });
     }
 
-    /// What there is is put together.
+    /// The picture for this looker is complete.
     fn complete(&mut self, id: u64) {
         let end = self.next();
         if let Some(Picture { end: place, .. }) =
@@ -174,9 +177,9 @@ impl Journal {
         }
     }
 
-    /// This looker is being told what there is, and goes on from there: appends messages with what happened
-    /// while it was put together. How much it had missed before; `None` if it has missed something of that as
-    /// well, and so needs another picture.
+    /// This looker is being sent its picture, and is told events from there on: appends messages with the
+    /// events that happened while the picture was made. Returns how many events it had missed before; `None`
+    /// if it has missed some of these events as well, and so needs another picture.
     pub(super) fn go_on(
         &mut self,
         id: u64,
@@ -211,12 +214,12 @@ impl Journal {
         })
     }
 
-    /// Whether this looker has missed something.
+    /// Whether this looker has missed events.
     pub(super) fn is_behind(&self, id: u64) -> bool {
         self.looker(id).is_some_and(|looker| matches!(looker.at, At::Behind(_)))
     }
 
-    /// Appends the message with what this looker is told next; nothing if there is nothing. Whether there is
+    /// Appends a message with the next events for this looker, if there are any. Returns whether there are
     /// more.
     pub(super) fn put_next(&mut self, id: u64, message: &mut BytesMut) -> Result<bool, CodecError> {
         let Some(looker) = self.looker(id) else { return Ok(false) };
@@ -255,7 +258,8 @@ impl Journal {
         Ok(number < last)
     }
 
-    /// Has those be behind who have not been told the first event, and forgets what nobody else waits for.
+    /// Has those lookers fall behind that have not been told the first event, and forgets the events for
+    /// which no other looker waits.
     fn leave_behind(&mut self) {
         let first = self.first.0;
         let is_slow = |looker: &&mut Reader| matches!(looker.at, At::Event(at) if at <= first);
@@ -266,7 +270,7 @@ impl Journal {
         self.forget_told();
     }
 
-    /// Forgets what all have been told who look.
+    /// Forgets the events that all lookers have been told.
     fn forget_told(&mut self) {
         let waiting = self.lookers.iter().filter_map(|looker| match looker.at {
             At::Event(number) => Some(number),
@@ -287,12 +291,12 @@ impl Journal {
         }
     }
 
-    /// Where an event begins that is here or is the next one.
+    /// Where an event begins; the event must be kept here, or be the next one.
     fn start(&self, number: u64) -> u64 {
         if number == self.first.0 { self.first.1 } else { self.event(number - 1).end }
     }
 
-    /// An event that is here.
+    /// The event of this number, which must be kept here.
     fn event(&self, number: u64) -> &Noted {
         &self.events[usize::try_from(number - self.first.0).unwrap_or(usize::MAX)]
     }
@@ -306,7 +310,8 @@ impl Journal {
     }
 }
 
-/// How many of these events, whose first one has this number, a looker was not told that it wants to see.
+/// How many of these events the looker wants to see and was not told. The first of the events has the
+/// number `first`.
 fn untold(events: &VecDeque<Noted>, first: u64, looker: &Reader) -> u64 {
     let At::Event(number) = looker.at else { return 0 };
     let told = usize::try_from(number - first).unwrap_or(usize::MAX);

@@ -1,7 +1,7 @@
-//! Those who look: each is told what there is, and from then on what happens.
+//! Lookers: each is sent a picture of the locks and requests, and then the events after it.
 //!
-//! While nobody looks, an event costs one load. While somebody does, it is written once, into the inbox;
-//! all else is done by those who tell them (see [`telling`](super::telling)).
+//! While nobody looks, an event costs one load. While somebody looks, it is written once, into the
+//! inbox. All else is done on the lookers' thread (see [`telling`](super::telling)).
 
 use std::{
     fmt,
@@ -29,39 +29,39 @@ use super::{
 };
 use crate::clock;
 
-/// How long events are gathered before they are said, in nanoseconds: to send each by itself would cost as
-/// much as what it tells of. A person would not see the difference if it were longer. But then there would be
-/// more to take in at a time, and that is how long who looks may keep others from a CPU.
+/// How long events are gathered before they are sent, in nanoseconds. To send each event by itself would cost
+/// as much as the lock that it tells of. A person would not notice a longer time, but then a looker would
+/// have more to read at once, and would keep others from a CPU for as long as it reads.
 const GATHER: u64 = 10_000_000;
 
-/// How often it is looked what owners have done without a word.
+/// How often the daemon looks what owners have done without a message.
 pub(super) const LOOK: Duration = Duration::from_millis(250);
 
-/// All who look.
+/// All lookers.
 pub(super) struct Lookers {
     /// How many there are.
     count: AtomicUsize,
-    /// What is told to nobody and counted for all.
+    /// Numbers of what has happened, which are counted whether anybody looks or not.
     counts: Counts,
-    /// How many have ever begun to look.
+    /// How many there have ever been.
     begun: AtomicU64,
     inbox: Mutex<Inbox>,
     journal: Mutex<Journal>,
-    /// The thread on which they are told, once there is one; `None` if none could be had.
+    /// The thread that sends to lookers, once there is one; `None` if none could be had.
     thread: OnceCell<Option<Thread>>,
-    /// When it was looked last what owners have done.
+    /// When the daemon last looked what owners have done.
     looked: Mutex<Option<Instant>>,
-    /// A request was said to be made inside a lock.
+    /// Notified when a request was said to be made inside a lock.
     nested: Notify,
 }
 
-/// Somebody who looks.
+/// One looker.
 pub(super) struct Looker {
     lookers: Arc<Lookers>,
     filter: Filter,
     /// Its number in the journal.
     id: u64,
-    /// There is something to tell.
+    /// Notified when there is something to tell.
     told: Arc<Notify>,
 }
 
@@ -81,25 +81,26 @@ impl Default for Lookers {
 }
 
 impl Lookers {
-    /// Somebody looks, until this is dropped.
+    /// Adds a looker, until this is dropped.
     pub(super) fn add(self: &Arc<Self>, filter: Filter) -> Looker {
         let id = self.begun.fetch_add(1, Relaxed);
         self.count.fetch_add(1, Relaxed);
         Looker { lookers: Arc::clone(self), filter, id, told: Arc::default() }
     }
 
-    /// Where they are told: a thread of their own, or the daemon's if none can be had.
+    /// The runtime that sends to lookers: on a thread of its own, or the daemon's if no thread can
+    /// be had.
     pub(super) async fn runtime(&self) -> Handle {
         let thread = self.thread.get_or_init(|| async { Thread::start().await.ok() }).await;
         thread.as_ref().map_or_else(Handle::current, |thread| thread.handle().clone())
     }
 
-    /// A request was said to be made inside a lock.
+    /// Notes that a request was said to be made inside a lock.
     pub(super) fn note_nested(&self) {
         self.nested.notify_one();
     }
 
-    /// Until a request was said so since this was asked last.
+    /// Waits until a request was said to be made inside a lock since the last call of this.
     pub(super) async fn somebody_is_nested(&self) {
         self.nested.notified().await;
     }
@@ -114,17 +115,17 @@ impl Lookers {
         self.count.load(Relaxed)
     }
 
-    /// What has happened so far, by numbers.
+    /// What has happened so far, in numbers.
     pub(super) fn counts(&self) -> &Counts {
         &self.counts
     }
 
-    /// This has happened now, if anybody wants to know.
+    /// Tells lookers that this has happened now. Nothing is made if nobody looks.
     pub(super) fn tell(&self, change: impl FnOnce() -> LookChange) {
         self.tell_at(clock::now, change);
     }
 
-    /// This has happened at that moment, or has been so since then.
+    /// Tells lookers that this has happened at that moment, or has been so since then.
     pub(super) fn tell_at(&self, at: impl FnOnce() -> Moment, change: impl FnOnce() -> LookChange) {
         // FAST: mostly nobody looks.
         if self.are_there() {
@@ -132,8 +133,8 @@ impl Lookers {
         }
     }
 
-    /// Whether it is time to look what owners have done, which is as if it were done: for all who look
-    /// together, however many there are.
+    /// Whether it is time to look what owners have done. If so, the caller must look: the next time is
+    /// counted from now, for all lookers together.
     pub(super) fn is_time_to_look(&self, now: Instant) -> bool {
         let mut looked = self.looked.lock().unwrap_or_else(PoisonError::into_inner);
         let is_time = looked.is_none_or(|looked| now >= looked + LOOK);
@@ -156,9 +157,10 @@ impl Lookers {
         self.inbox.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// The journal, with all that has happened.
+    /// The journal, with all events that have happened so far.
     ///
-    /// FAST: never locked by those who lock. Who tells may be kept from its CPU for long while it has this.
+    /// FAST: no session ever locks it. The lookers' thread may be kept from its CPU for long while it has
+    /// this locked.
     fn journal(&self) -> MutexGuard<'_, Journal> {
         // Whole at any time, as the inbox.
         let mut journal = self.journal.lock().unwrap_or_else(PoisonError::into_inner);
@@ -173,32 +175,32 @@ impl Looker {
         &self.filter
     }
 
-    /// From this moment on it is put together for it what there is: what has happened until now is in there, and
-    /// what happens from now on is told with that.
+    /// Begins a picture for this looker: what has happened until now is in the picture, and events from now on
+    /// are told as a part of it.
     pub(super) fn begin_picture(&self) {
         self.lookers.inbox().put(Entry::Picture(self.id, self.filter.clone()));
     }
 
-    /// That is done: what happens from now on is told afterwards.
+    /// The picture is complete: events from now on are told after it.
     pub(super) fn end_picture(&self) {
         self.lookers.inbox().put(Entry::Whole(self.id));
     }
 
-    /// All that was to be told before what there is was told: appends messages with what happened while that was
-    /// put together. How much it had missed before; `None` if it has missed something of that as well, and so needs
-    /// another picture.
+    /// To be called when all that comes before the picture was sent: appends messages with the events that
+    /// happened while the picture was made. Returns how many events the looker had missed before; `None` if it
+    /// has missed some of these events as well, and so needs another picture.
     pub(super) fn end_events(&self, message: &mut BytesMut) -> Result<Option<u64>, CodecError> {
         self.lookers.journal().go_on(self.id, message)
     }
 
-    /// Until there is something to tell, and it is its turn.
+    /// Waits until there is something to tell this looker, and it is its turn.
     ///
-    /// Each has its turns at other moments than others: to tell all of them at once, who then all have
-    /// something to do, would take the machine from all who lock.
+    /// Each looker has its turns at moments of its own: if all were told at once, they would all have
+    /// something to do at the same time, and would take the CPUs from all who lock.
     ///
     /// # Cancel safety
     ///
-    /// Nothing is taken by this. Its turn is still to come if it was so before.
+    /// Nothing is lost. `turn` is still set if the turn is still to come.
     pub(super) async fn news(&self, turn: &mut Option<Instant>) {
         loop {
             if let Some(turn) = turn {
@@ -214,23 +216,23 @@ impl Looker {
                     return;
                 }
             }
-            // It is about what it does not want to see.
+            // The events are none that this looker wants to see.
             *turn = Some(self.next_turn());
         }
     }
 
-    /// When it is told next at the earliest.
+    /// The earliest moment at which this looker is told something next.
     pub(super) fn next_turn(&self) -> Instant {
         let now = clock::now();
         Instant::now() + Duration::from_nanos(next_turn(self.id, now) - now)
     }
 
-    /// Whether it was too slow, and is to be told anew what there is.
+    /// Whether this looker was too slow, and needs a new picture.
     pub(super) fn is_behind(&self) -> bool {
         self.lookers.journal().is_behind(self.id)
     }
 
-    /// Appends a message with what has happened next; nothing if nothing has. Whether more has.
+    /// Appends a message with the next events, if there are any. Returns whether there are more.
     pub(super) fn put_next(&self, message: &mut BytesMut) -> Result<bool, CodecError> {
         self.lookers.journal().put_next(self.id, message)
     }
@@ -238,7 +240,7 @@ impl Looker {
 
 /// The next turn of the looker of this number.
 fn next_turn(id: u64, now: Moment) -> Moment {
-    // The golden ratio puts each between those before it.
+    // By the golden ratio, the turns of each new looker lie between those of the lookers before it.
     let offset = id % 1_000_000 * 6_180_340 % GATHER;
     now + GATHER - (now + GATHER - offset) % GATHER
 }
@@ -247,7 +249,8 @@ impl Drop for Looker {
     fn drop(&mut self) {
         self.lookers.count.fetch_sub(1, Relaxed);
         self.lookers.inbox().put(Entry::Gone(self.id));
-        // Nobody else may be there who would take that in. Not on this thread, which may be that of those who lock.
+        // The entry has to be taken in here, since there may be no other looker. Not on this thread, which may
+        // be the one of the sessions.
         match self.lookers.thread.get() {
             Some(Some(thread)) => {
                 let lookers = Arc::clone(&self.lookers);

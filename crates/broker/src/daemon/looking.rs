@@ -1,4 +1,4 @@
-//! A connection of somebody who looks.
+//! The connection of a looker.
 
 use std::{future::poll_fn, mem, panic::resume_unwind, pin::Pin, sync::Arc, time::Duration};
 
@@ -20,32 +20,32 @@ use super::{
     telling::{LookStep, Teller},
 };
 
-/// How often it is asked what other machines hold.
+/// How often other machines' locks are asked for.
 const ASK: Duration = Duration::from_secs(1);
 
-/// So many can look on and on; there is a bound for those who ask what there is as well, which is made for each of
-/// them and waits until it is heard.
+/// A looker that follows events is refused if there are this many lookers, any other if there are twice as
+/// many: a picture may wait in memory for each of them.
 const MOST: usize = 64;
 
-/// Who was too slow, or looks at what other machines hold, is told all that there is anew. Whatever it takes the
-/// daemon to put that together, it has so many times as long for others before the next time, however many look.
+/// A looker gets a new picture when it was too slow or other machines' locks have changed. The daemon pauses
+/// between pictures for at least this many times as long as the pictures take it, however many look.
 const SHARE: u32 = 10;
 
-/// Who has missed so often some of what has happened while it was put together what there is, is shown it in one
-/// turn of the daemon.
+/// A looker that has missed events during this many pictures in a row gets one that is made in one turn of the
+/// daemon.
 const TRIES: u32 = 3;
 
-/// What somebody asked for.
+/// A looker's connection, and what it asked for.
 pub(super) struct Looking {
     pub(super) stream: Stream,
     pub(super) daemon: Arc<Daemon>,
     pub(super) filter: Filter,
-    /// Whether also to be told what happens.
+    /// Whether to be told events as well.
     pub(super) follow: bool,
 }
 
 impl Looking {
-    /// Tells what there is, and then what happens until the looker has gone.
+    /// Sends a picture, and then events until the looker has gone.
     pub(super) async fn serve(mut self) -> End {
         match self.try_serve().await {
             Ok(()) => End::Gone,
@@ -72,8 +72,8 @@ impl Looking {
         let tell = async move { Teller::new(teller, stream)?.tell(shown, says, follow).await };
         telling.spawn_on(tell, &self.daemon.lookers().runtime().await);
         let (mut look, mut ask) = (Instant::now() + LOOK, Instant::now() + ASK);
-        // When it is shown next what there is, whether it was told what it was shown before, and whether what
-        // is elsewhere is old.
+        // When the next picture is to be made, whether the last one was sent, and whether the locks of other
+        // machines are to be asked for first.
         let (mut next, mut is_told, mut ask_elsewhere) = (Some(Instant::now()), true, false);
         let (mut pause_until, mut torn) = (Instant::now(), 0);
         loop {
@@ -83,7 +83,7 @@ impl Looking {
                 Some(ended) = telling.join_next() => {
                     return match ended.map_err(JoinError::try_into_panic) {
                         Ok(ended) => ended.map_err(End::from),
-                        // As if it had panicked here: a session that did so has ended.
+                        // As if this task had panicked, which ends the session.
                         Err(Ok(panic)) => resume_unwind(panic),
                         Err(Err(_)) => Err(End::Left),
                     };
@@ -104,7 +104,8 @@ impl Looking {
                     let (picture, took) = self.daemon.picture(&looker, &elsewhere, slice).await;
                     pause_until = Instant::now() + rest(took, self.daemon.lookers().count());
                     (next, is_told) = (None, false);
-                    // There is room: the one before was told. Whether it goes on is heard above.
+                    // There is room, because the picture before was sent. If the teller has ended,
+                    // that is noticed above.
                     _ = pictures.try_send(picture);
                 }
                 () = sleep_until(look), if !is_leased => {
@@ -123,8 +124,7 @@ impl Looking {
         }
     }
 
-    /// Waits until all who held something through an earlier daemon hold it here, or are given up: before that
-    /// it would look as if nobody held anything.
+    /// Waits until the recovery is over: before that it would look as if nobody held anything.
     async fn until_recovered(&mut self) -> Result<(), End> {
         if self.daemon.recovery().is_over() {
             return Ok(());
@@ -137,14 +137,14 @@ impl Looking {
         }
     }
 
-    /// Says something, and waits until it is sent, or the looker has gone.
+    /// Sends a message, and waits until it is sent or the looker has gone.
     async fn say(&mut self, message: &FromDaemon) -> Result<(), End> {
         Pin::new(&mut self.stream).start_send(message).map_err(End::from)?;
         poll_fn(|context| flush(&mut self.stream, context)).await.map_err(End::from)
     }
 }
 
-/// Ends when the looker has gone, or has said something.
+/// Returns when the looker has gone, or has sent something, which it must not.
 async fn gone(stream: &mut Stream) -> End {
     match stream.next().await {
         None => End::Gone,
@@ -153,7 +153,7 @@ async fn gone(stream: &mut Stream) -> End {
     }
 }
 
-/// For how long nobody is told anew who was just told, which took the daemon so long, while so many look.
+/// The pause before a looker's next picture, if the last one took the daemon this long and so many look.
 fn rest(took: Duration, lookers: usize) -> Duration {
     took.saturating_mul(SHARE).saturating_mul(u32::try_from(lookers).unwrap_or(u32::MAX))
 }

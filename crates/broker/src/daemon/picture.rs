@@ -1,9 +1,10 @@
-//! What there is, put together for those who look.
+//! Pictures: all clients, agents, locks and requests, put together for a looker.
 //!
-//! That takes as long as there is much, so it is done in several turns of the daemon, and others have theirs in
-//! between. It is told as it was at one moment all the same, the one in which the last of it was looked at. What
-//! happens meanwhile is told with it, after it (see [`journal`](super::journal)); and as each event says all of what it
-//! is about, it does not matter whether it was looked at before that or after.
+//! The more there is, the longer this takes. So it is done in several turns of the daemon, and sessions have
+//! their turns in between. A picture shows one moment all the same, that of its last turn: the events that
+//! happen between the turns are told as a part of the picture, after its entries (see
+//! [`journal`](super::journal)). Each event says all of its entry, so it does not matter whether the entry was
+//! read before the event or after it.
 
 use std::{mem, sync::Arc, time::Duration};
 
@@ -13,31 +14,32 @@ use tokio::{task::yield_now, time::Instant};
 use super::{elsewhere::Elsewhere, lookers::Looker, shared_client::lock, state::Daemon};
 use crate::clock;
 
-/// So many clients, agents, locks and requests are looked at in one turn.
+/// At most this many clients, agents, locks and requests are read in one turn.
 pub(super) const SLICE: usize = 50;
 
-/// What there is, as it was looked at.
+/// A picture, as it was read.
 #[derive(Debug, Default)]
 pub(super) struct Picture {
-    /// What each turn has found.
+    /// The entries of each turn.
     parts: Vec<Vec<LookEvent>>,
     elsewhere: Arc<Elsewhere>,
 }
 
 impl Picture {
-    /// In the [order](Elsewhere::add_to) in which it can be applied. It takes as long as there is much.
+    /// The entries in the [order](Elsewhere::add_to) in which they can be applied. The more there are,
+    /// the longer this takes.
     pub(super) fn in_order(self) -> Vec<LookEvent> {
         self.elsewhere.add_to(self.parts.into_iter().flatten().collect())
     }
 }
 
 impl Daemon {
-    /// Puts together for this looker what there is: of no more than so much in one turn. And how long it has kept
-    /// others from theirs.
+    /// Makes a picture for this looker, with at most `slice` entries in one turn. Also returns for how long
+    /// that has kept the sessions from their turns.
     ///
     /// # Cancel safety
     ///
-    /// The looker is told nothing more before another picture was put together.
+    /// If this is dropped, the looker is told nothing more until another picture is made.
     pub(super) async fn picture(
         &self,
         looker: &Looker,
@@ -46,7 +48,8 @@ impl Daemon {
     ) -> (Picture, Duration) {
         let (mut turn, mut took) = (Instant::now(), Duration::ZERO);
         self.look_anew();
-        // At one moment, as well as what follows `end_picture`: nothing is waited for between these.
+        // There is no `await` from here to the first turn, nor from the last turn to the end: each
+        // is one moment.
         looker.begin_picture();
         let began = clock::now();
         let clients = self.all_clients();
@@ -116,7 +119,8 @@ mod tests {
         lock(&connected.client).request(0, id, name, kind, None).unwrap();
     }
 
-    /// Puts it together, and does this between the turns that it takes. With it what has happened meanwhile.
+    /// Makes a picture, and calls `meanwhile` between its turns. Also returns the events of the meantime,
+    /// and the number of turns.
     fn taken(
         daemon: &Daemon,
         looker: &Looker,
@@ -138,7 +142,7 @@ mod tests {
         }
     }
 
-    /// What there is to who was told that.
+    /// The overview of a looker that was sent these.
     fn seen(picture: Picture, mut happened: BytesMut) -> Overview {
         let (mut overview, mut bucket) = (Overview::default(), Arc::default());
         let mut apply = |events| {
@@ -154,7 +158,7 @@ mod tests {
         overview
     }
 
-    /// All of that but the times, which are another program's each time that they are heard.
+    /// The overview without its times, which differ between two conversions.
     fn shape(overview: &Overview) -> impl PartialEq + Debug + use<> {
         let ids = |entries: &[Entry]| {
             let ids = entries.iter().map(|entry| (entry.id, entry.mode, entry.token));

@@ -1,29 +1,29 @@
-//! Taking over from a daemon that was killed: who held what, and who waited where.
+//! Recovery: a new daemon takes over from one that was killed, with its holders and its queues.
 //!
-//! A new daemon finds in the [files](crate::client_files) who was connected to the last one and
-//! still lives. It waits for these to come back and say what they had, for ten seconds at most, and
-//! grants nothing to anybody until then. Then it [settles](super::claims::settle) all claims at once.
+//! A new daemon finds in the [files](crate::client_files) which clients of the last daemon still live.
+//! It waits until these have come back and claimed their locks and requests, for ten seconds at most,
+//! and grants nothing until then. Then it [settles](super::claims::settle) all claims at once.
 //!
-//! - Locks come first. Two claims may exclude each other, when one holder was stolen from and never
-//!   heard of it; the larger fencing token is the later grant, and that one holds.
-//! - Requests follow in the order in which they were made, by the clock that all clients share. A
-//!   request that another process knew of was made before that process made its own, so nobody is
-//!   overtaken who could tell. (The daemon's own order among requests that crossed on their way to
-//!   it is gone with it.)
-//! - Who does not come back in time and has all that it holds in its [map](super::maps) holds it on. Who
-//!   has not is given up: a second before anything is granted, its file is
-//!   removed. So it finds out when it looks, and no later daemon finds it and believes it. Its
-//!   requests, when it comes, go to the end of the queues.
-//! - Only who was found is believed to hold anything.
+//! - Locks come first. Two claims may exclude each other, if one holder was stolen from and has not
+//!   heard of it: the claim with the larger fencing token was granted later, and is the one that holds.
+//! - Requests follow in the order in which they were made, by the clock that all clients share. If a
+//!   process knew of another request before it made its own, that other request has the earlier time. So
+//!   no process sees itself overtaken. (The order in which the dead daemon had received requests that
+//!   were on their way at the same time is lost.)
+//! - A client that does not come back in time keeps its locks if its [map](super::maps) tells all of
+//!   them. Any other client is given up: its file is removed a second before anything is granted. So the
+//!   client finds out when it looks at its file, and no later daemon finds the client and believes it.
+//!   When it comes back, its requests go to the end of the queues.
+//! - A client is believed to hold locks only if its file was found.
 //!
-//! Where the user agent [is leased](navlock_core::UserAgent::is_leased) its reach knows all this by
-//! itself for a while, and better: then what it still has is [recalled](super::recall) as soon as a
-//! client is back, also if that is late, and there are only requests to settle that it has not heard
-//! of.
+//! Where the user agent [is leased](navlock_core::UserAgent::is_leased), the reach itself knows the
+//! holders and queues for a while, and better than the clients. Then the daemon [recalls](super::recall)
+//! the locks of a client from the reach as soon as the client is back, even if it is late, and settles
+//! only the requests of which the reach has not heard.
 //!
-//! An answer that was on its way when the daemon was killed may have been lost. The client that has
-//! not heard of a grant claims a request, and will be granted it again; nobody else has come in
-//! between. A release may have been lost as well, but who has released claims nothing.
+//! An answer that was on its way when the daemon was killed may be lost. If it was a grant, the client
+//! claims a request, which is granted again; nobody else has had the lock in between. If a release was
+//! lost, the client does not claim the lock, which frees it.
 
 use std::{
     collections::HashMap,
@@ -45,64 +45,65 @@ use super::{
 };
 use crate::client_files::{ClientFiles, Found};
 
-/// How often it is looked whether those who are waited for still live.
+/// How often the daemon looks whether the clients for which it waits still live.
 const LOOK: Duration = Duration::from_millis(50);
 
-/// Which part of the time for recovery is left when those who have not come back are given up: a
-/// second of ten, in which who runs but cannot connect sees that it has lost its locks, before
-/// anybody else can have them.
+/// Clients that have not come back are given up when this fraction of the recovery time is left:
+/// one second of ten. In this second a client that runs but cannot connect sees that it has lost
+/// its locks, before anybody else can have them.
 const NOTICE: u32 = 10;
 
 /// The time between the start of a daemon and its first grant.
 pub(super) struct Recovery {
     state: Mutex<State>,
     arrived: Notify,
-    /// Becomes [`Phase::Settling`] only under the lock of the state.
+    /// Becomes [`Phase::Settling`] only while the state is locked.
     phase: watch::Sender<Phase>,
 }
 
 #[derive(Default)]
 struct State {
-    /// Those of whom something was found when the daemon started, and those who have come back.
+    /// The clients of which a file was found when the daemon started, and those that have come
+    /// back.
     stages: HashMap<ClientKey, Stage>,
 }
 
-/// How far the recovery is.
+/// The phases of a recovery.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Phase {
-    /// Claims are waited for.
+    /// The daemon waits for claims.
     Waiting,
-    /// Those that have come are settled. What comes now is too late.
+    /// The daemon settles the claims that have come. Later claims are too late.
     Settling,
     /// Claims are settled, and locks are granted.
     Over,
 }
 
-/// Where a client stands.
+/// The stage of a client in the recovery.
 enum Stage {
     /// It lived when the daemon started, and has not come back.
     Awaited,
     /// It is dead, or given up. Others may have inherited its locks.
     Gone,
-    /// It has come back, on this connection, and is saying what it had.
+    /// It has come back, on the connection of this number, and is sending its claims.
     Claiming { number: u64, believed: Believed },
-    /// It has said what it had, on this connection.
+    /// It has sent all its claims, on the connection of this number.
     Claimed { number: u64, believed: Believed, client: SharedClient, claims: Claims },
 }
 
 /// Which locks a client is believed to hold.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Believed {
-    /// All that it says. Nobody has been granted anything since its last daemon.
+    /// All that it claims: nothing was granted since its last daemon.
     All,
-    /// Those that others have inherited of it, who live.
+    /// Those that living processes have inherited from it.
     Inherited,
-    /// None. An earlier daemon may have given it up, or this one has ended what it had.
+    /// None: an earlier daemon may have given it up, or this daemon has ended its locks.
     Nothing,
 }
 
 impl Recovery {
-    /// Of a daemon that finds these.
+    /// The recovery of a daemon that has found these files.
     pub(super) fn new(found: &Found) -> Self {
         let gone = found.inherited_from.iter().map(|client| (*client, Stage::Gone));
         let awaited = found.living.iter().map(|client| (*client, Stage::Awaited));
@@ -115,20 +116,20 @@ impl Recovery {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// A client has come back, and begins to say what it had.
+    /// A client has come back, and begins to send its claims.
     pub(super) fn begin(&self, key: ClientKey, number: u64) {
         let mut state = self.state();
         let believed = match state.stages.get(&key) {
             Some(Stage::Awaited) => Believed::All,
             Some(Stage::Gone) => Believed::Inherited,
-            // Its last connection has ended, which is not known yet.
+            // Its last connection must have ended, but the daemon does not know that yet.
             Some(Stage::Claiming { believed, .. } | Stage::Claimed { believed, .. }) => *believed,
             None => Believed::Nothing,
         };
         state.stages.insert(key, Stage::Claiming { number, believed });
     }
 
-    /// What a client is believed that has come back.
+    /// Which locks a client that has come back is believed to hold.
     pub(super) fn believed(&self, key: ClientKey) -> Believed {
         match self.state().stages.get(&key) {
             Some(Stage::Claiming { believed, .. }) => *believed,
@@ -136,8 +137,8 @@ impl Recovery {
         }
     }
 
-    /// Whether what this client has was had through an earlier daemon. Once: what it has from here
-    /// on, it has through us.
+    /// Whether the locks of this client are from an earlier daemon. True once only: later ones are
+    /// from this daemon.
     pub(super) fn is_first_return(&self, key: ClientKey) -> bool {
         let mut state = self.state();
         match state.stages.get_mut(&key) {
@@ -149,8 +150,8 @@ impl Recovery {
         }
     }
 
-    /// It has gone again. If its claims are not settled yet, they never will be: it may have left its
-    /// locks to others. Whether it was that connection on which it had come back.
+    /// A client has gone again. If its claims are not settled yet, they never will be, but others may
+    /// have inherited its locks. Returns whether it had come back on this connection.
     pub(super) fn withdraw(&self, key: ClientKey, on: u64) -> bool {
         let mut state = self.state();
         let is_on = matches!(
@@ -160,7 +161,7 @@ impl Recovery {
         if is_on {
             let before = state.stages.remove(&key);
             let is_believed = |believed| believed != Believed::Nothing;
-            // What it has left to others is not heard yet.
+            // The claims of those who have inherited its locks are still to come.
             let is_unheard =
                 matches!(before, Some(Stage::Claiming { believed, .. }) if is_believed(believed));
             if self.phase() == Phase::Waiting || is_unheard {
@@ -171,7 +172,7 @@ impl Recovery {
         is_on
     }
 
-    /// A client is there, with what it claims. It gets its claims back if it is too late.
+    /// A client has sent its claims. Returns them if they are too late.
     pub(super) fn claim(
         &self,
         key: ClientKey,
@@ -205,13 +206,14 @@ impl Recovery {
 
     /// Waits until claims are settled and locks are granted.
     pub(super) async fn over(&self) {
-        // The sender is here, so that this is no error.
+        // No error is possible: the sender is in `self`.
         let _ = self.phase.subscribe().wait_for(|phase| *phase == Phase::Over).await;
     }
 
-    /// Waits until all who live have come back, or until this time is over. Who has come.
+    /// Waits until all living clients have come back, or until this time is over. Returns those
+    /// that have come.
     ///
-    /// With files that are to say so, those who do not come are given up before that.
+    /// With `gives_up`, clients that do not come are given up shortly before that time.
     pub(super) async fn wait_for_claims(
         &self,
         files: Option<&ClientFiles>,
@@ -223,20 +225,20 @@ impl Recovery {
         let (notice, end) = (began + patience - patience / NOTICE, began + patience);
         let mut has_given_up = false;
         let mut look = interval(LOOK);
-        // Of whom all is known is waited for, but not longer.
+        // A client whose map tells all its locks is waited for, but not beyond the time.
         let is_needed = |client: &ClientKey| gives_up && !maps.tell_all(*client);
         while !self.may_end(Instant::now() >= end, is_needed, has_given_up) {
             tokio::select! {
                 () = self.arrived.notified() => {}
                 _ = look.tick() => {
                     let Some(files) = files else { continue };
-                    // Not under the lock: there may be many.
+                    // Without the lock on the state: there may be many.
                     for client in self.awaited() {
                         if !files.lives(client) {
                             self.set_gone(client);
                         } else if is_needed(&client) && Instant::now() >= notice {
                             maps.take_back(client);
-                            // If that cannot be written down, it is waited for until it can be, or
+                            // If its file cannot be removed, the daemon waits until it can, or
                             // until the client comes.
                             if files.give_up(client).is_ok() {
                                 self.set_gone(client);
@@ -262,17 +264,17 @@ impl Recovery {
         claimants
     }
 
-    /// Those who were found and have not come back, and are not given up.
+    /// The clients that were found, have not come back and are not given up.
     pub(super) fn awaited(&self) -> Vec<ClientKey> {
         self.those(|stage| matches!(stage, Stage::Awaited))
     }
 
-    /// Those who were found and have not come back, whose locks others may have inherited.
+    /// The clients that were found and have not come back, whose locks others may have inherited.
     pub(super) fn absent(&self) -> Vec<ClientKey> {
         self.those(|stage| matches!(stage, Stage::Awaited | Stage::Gone))
     }
 
-    /// Whether somebody has come back who is saying what it had.
+    /// Whether a client that has come back is sending its claims.
     pub(super) fn is_hearing(&self) -> bool {
         self.state().stages.values().any(|stage| matches!(stage, Stage::Claiming { .. }))
     }
@@ -293,8 +295,9 @@ impl Recovery {
         is_needed: impl Fn(&ClientKey) -> bool,
         has_given_up: bool,
     ) -> bool {
-        // Who has come in time is heard to the end, for which a new connection has its own time: it
-        // thinks that it holds what it claims, until it is told that it does not.
+        // A client that has come in time is heard to the end, for which it has the time of a new
+        // connection. It believes that it holds the locks that it claims, until it is told that it
+        // does not.
         if self.is_hearing() {
             return false;
         }
@@ -302,7 +305,7 @@ impl Recovery {
         if is_late { !awaited.iter().any(is_needed) } else { awaited.is_empty() && !has_given_up }
     }
 
-    /// Has everybody go on.
+    /// Ends the recovery: whoever waits for its end goes on.
     pub(super) fn end(&self) {
         self.phase.send_replace(Phase::Over);
     }

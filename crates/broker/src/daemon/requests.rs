@@ -35,45 +35,46 @@ use self::{
 use super::{circles::InCircle, lookers::Lookers, outcome::Outcome};
 use crate::{LOGS, clock};
 
-/// Futures by id, each of which ends at once when its id is [finished](Self::finish): what a
-/// client asks for after a release must find the lock free.
+/// The requests by id. Each ends at once when its id is [finished](Self::finish): what a client
+/// requests after a release must find the lock free.
 #[derive(Default)]
 pub(super) struct Requests {
-    /// FAST: the client picks the ids, and could pick some that a hash of no secrets has collide; to
-    /// slow down a table of its own is all that this would do.
+    /// FAST: the hash is not keyed. The client picks the ids and could make them collide, but that
+    /// would slow down only the client's own table.
     ///
-    /// Each has a place, so that they can be gone through with pauses; see [`changes`](Self::changes).
+    /// Each entry has a place, so that one can go through them with pauses; see
+    /// [`changes_at`](Self::changes_at).
     entries: IndexMap<RequestId, Entry, RandomState>,
-    /// The bytes of all their names.
+    /// How many bytes all their names have.
     name_bytes: usize,
-    /// What became of claims.
+    /// The outcomes of claims that the client was not told yet.
     settled: VecDeque<(RequestId, Outcome)>,
-    /// Those that wait, and were said to be made inside a lock. Some may be over.
+    /// The requests that wait and were said to be made inside a lock. Some may be over.
     nested: Vec<RequestId>,
-    /// Those that wait for others that wait for them, and are to be told so.
+    /// The requests that are part of a deadlock, of which the client is to be told.
     circles: VecDeque<(RequestId, InCircle)>,
     woken: Arc<Woken>,
-    /// Whose they are, for the log, and whether it may tell names.
+    /// The client's process, for the log, and whether the log may tell names.
     pid: Option<u32>,
     log_names: bool,
-    /// They are held for a time, which may have ended before anybody says so.
+    /// Whether locks are held for a time, which may end before anybody says so.
     is_leased: bool,
-    /// Who is told what happens to them.
+    /// The lookers, who are told what happens to them.
     lookers: Arc<Lookers>,
 }
 
 impl Requests {
-    /// None yet, of which these will be told.
+    /// No requests yet; these lookers will be told of them.
     pub(super) fn new(lookers: Arc<Lookers>, is_leased: bool) -> Self {
         Self { is_leased, lookers, ..Self::default() }
     }
 
-    /// Whose they are, for the log.
+    /// Sets the client's process, for the log.
     pub(super) fn log_as(&mut self, pid: Option<u32>) {
         self.pid = pid;
     }
 
-    /// Whether the log may tell names where it does not otherwise.
+    /// Sets whether the log may tell names where it otherwise does not.
     pub(super) fn log_names(&mut self, log_names: bool) {
         self.log_names = log_names;
     }
@@ -104,7 +105,8 @@ impl Requests {
         (granted - idle, self.entries.len() - granted)
     }
 
-    /// Makes a request, now: its place in the queue is that of this call.
+    /// Makes a request, whose place in the queue is that of this call. Returns the outcome if there
+    /// is one at once.
     pub(super) fn request(
         &mut self,
         id: RequestId,
@@ -118,7 +120,7 @@ impl Requests {
         let alarm = self.alarm(id);
         let waker = Waker::from(Arc::clone(&alarm));
         let mut context = Context::from_waker(&waker);
-        // FAST: most locks are free. The future of one that is not is kept, without a box.
+        // FAST: most locks are free. If a lock is not, the request is kept without a box.
         let mut request = locks.lock_with(name, options(kind)).into_future();
         let answer = Pin::new(&mut request).poll(&mut context);
         let (place, since) = (SlotPlace::Nowhere, clock::now());
@@ -150,7 +152,7 @@ impl Requests {
         outcome
     }
 
-    /// Goes on with a request that was made to an earlier daemon.
+    /// Takes over a request that was made to an earlier daemon.
     pub(super) fn go_on(
         &mut self,
         id: RequestId,
@@ -162,7 +164,7 @@ impl Requests {
         self.enter(id, of, since, name_bytes, Stage::Pending(request));
     }
 
-    /// Goes on with a lock that was granted by an earlier daemon.
+    /// Takes over a lock that an earlier daemon has granted.
     pub(super) fn hold(
         &mut self,
         id: RequestId,
@@ -182,7 +184,7 @@ impl Requests {
         name_bytes: u32,
         stage: Stage,
     ) {
-        // Once is enough.
+        // Twice would be wrong: it is here already.
         if self.contains(id) {
             return;
         }
@@ -192,7 +194,7 @@ impl Requests {
             counts.grant(0);
         }
         let alarm = self.alarm(id);
-        // It is asked when the session comes to it, and from then on rings by itself.
+        // So that the session polls the request once. After that, the request rings by itself.
         alarm.wake_by_ref();
         self.name_bytes += name_bytes as usize;
         let (place, of) = (SlotPlace::Nowhere, Arc::clone(of));
@@ -215,12 +217,12 @@ impl Requests {
         Arc::new(Alarm { id, ringing: AtomicBool::new(false), woken })
     }
 
-    /// Whose it is.
+    /// The agent of a request.
     pub(super) fn agent_of(&self, id: RequestId) -> Option<Agent> {
         self.entries.get(&id).map(|entry| entry.of.agent)
     }
 
-    /// Has a request that was made to an earlier daemon show what it showed there.
+    /// Gives a request that was made to an earlier daemon the time and token that it showed there.
     pub(super) fn date_back(&mut self, id: RequestId, since: Moment, token: Option<FencingToken>) {
         if let Some(entry) = self.entries.get_mut(&id) {
             entry.since = since;
@@ -230,7 +232,7 @@ impl Requests {
         }
     }
 
-    /// Notes what became of a claim, for [`poll_outcome`](Self::poll_outcome).
+    /// Notes the outcome of a claim, for [`poll_outcome`](Self::poll_outcome).
     pub(super) fn settle(&mut self, id: RequestId, outcome: Outcome) {
         if let Outcome::Lost(how, _) = outcome {
             self.lookers.counts().outcome(&outcome, 0);
@@ -239,12 +241,12 @@ impl Requests {
         self.settled.push_back((id, outcome));
     }
 
-    /// Has the session look what there is.
+    /// Wakes the session.
     pub(super) fn wake(&self) {
         self.woken.session.wake();
     }
 
-    /// Aborts the request or releases the lock, whichever it is, if it still is.
+    /// Aborts the request, or releases the lock, if it is still here.
     pub(super) fn finish(&mut self, id: RequestId) {
         if let Some(entry) = self.remove(id) {
             self.count_end(&entry);
@@ -252,16 +254,16 @@ impl Requests {
         }
     }
 
-    /// All end with their agents.
+    /// Counts all of them as ended, because their agents end.
     pub(super) fn count_as_finished(&self) {
         self.entries.values().for_each(|entry| self.count_end(entry));
     }
 
-    /// Counts what a client ends. A lock that is lost by the clock is given up by the client's own, which may be the
-    /// first to tell, and is no release.
+    /// Counts the end of a request or lock by its client. If the term of the lock is over, the client may be
+    /// the first to tell, because it goes by its own clock: then it is a loss, and no release.
     fn count_end(&self, entry: &Entry) {
         let counts = self.lookers.counts();
-        // FAST: what is not leased is not lost by a clock.
+        // FAST: only a leased lock can be lost by the clock.
         let lost = if self.is_leased { entry.unheard_loss() } else { None };
         if let Some(lost) = lost {
             counts.outcome(&Outcome::Lost(lost, None), 0);
@@ -277,7 +279,7 @@ impl Requests {
         Some(entry)
     }
 
-    /// Finishes all but those that are held and wanted.
+    /// Finishes all requests, and all locks that are not wanted.
     pub(super) fn keep_held(&mut self, wanted: impl Fn(RequestId) -> bool) {
         let unwanted = self.entries.iter().filter(|(id, entry)| !wanted(**id) || !entry.is_held());
         for id in unwanted.map(|(id, _)| *id).collect::<Vec<_>>() {
@@ -285,7 +287,8 @@ impl Requests {
         }
     }
 
-    /// Ready whenever there is an outcome that nobody asked for.
+    /// Returns the next outcome that the client is to be told, apart from those that requests
+    /// return at once.
     pub(super) fn poll_outcome(&mut self, context: &Context<'_>) -> Poll<(RequestId, Outcome)> {
         if let Some(settled) = self.settled.pop_front() {
             return Poll::Ready(settled);
@@ -295,13 +298,13 @@ impl Requests {
             let Some(id) = self.woken.ids().pop_front() else {
                 return Poll::Pending;
             };
-            // Finished in the meantime, if it is not there.
+            // A request that is not here was finished in the meantime.
             let Some(entry) = self.entries.get_mut(&id) else {
                 continue;
             };
-            // Before it is asked: what happens from here on rings again.
+            // Before it is polled, so that whatever happens from here on rings again.
             entry.alarm.ringing.store(false, Ordering::SeqCst);
-            // What has failed does not know it any more.
+            // A request that has failed does not know its name any more.
             let name = self.lookers.are_there().then(|| entry.name().cloned()).flatten();
             let asked = entry.since;
             let outcome = entry.poll();

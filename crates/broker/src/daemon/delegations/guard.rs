@@ -1,4 +1,4 @@
-//! A lock in a slot, for as long as it is there.
+//! The guard that keeps a lock in its slot.
 
 use std::sync::Arc;
 
@@ -8,30 +8,30 @@ use navlock_wire::{Moment, Slot};
 
 use super::{super::map::ClientMap, Delegations, Grant, State};
 
-/// What keeps a lock in its slot. Dropping it takes the slot back, whatever the client does: so it is
-/// dropped before the lock.
+/// Keeps a lock in its slot. To drop this takes the slot back from the client, whatever the client
+/// does. So this is dropped before the lock itself.
 #[derive(Debug)]
 pub(in super::super) struct Delegation {
     delegations: Arc<Delegations>,
     key: usize,
     map: Arc<ClientMap>,
     slot: Slot,
-    /// Whether the client goes on with it without the slot.
+    /// Whether the client goes on with the lock without the slot.
     left: bool,
 }
 
-/// A lock in a slot, as those who look see it.
+/// A lock in a slot, as lookers see it.
 pub(in super::super) struct SeenOwned {
     pub(in super::super) is_held: bool,
-    /// How often it was taken without asking.
+    /// How often the client has taken it without asking.
     pub(in super::super) taken: u64,
-    /// Since when it is held, and the token, if its client says so.
+    /// Since when it is held, and its token, if the client tells these.
     pub(in super::super) hold: Option<(Moment, FencingToken)>,
 }
 
 impl Delegations {
-    /// Says in the slot that the lock is granted. `None` if it is not for use: then the client has it
-    /// without one.
+    /// Grants the lock in the slot. `None` if the slot cannot be used: then the client gets the lock
+    /// by message.
     pub(in super::super) fn grant(self: &Arc<Self>, grant: Grant<'_>) -> Option<Delegation> {
         if !grant.map.occupy(grant.slot) {
             return None;
@@ -43,7 +43,8 @@ impl Delegations {
         Some(self.guard(grant, first))
     }
 
-    /// The lock stands in the slot since an earlier daemon, if it does.
+    /// Takes over a lock that an earlier daemon has granted in the slot. `None` if it is not held
+    /// there.
     pub(in super::super) fn keep(self: &Arc<Self>, grant: Grant<'_>) -> Option<Delegation> {
         let look = grant.map.look(grant.slot);
         let stands = look.is_held() && grant.map.occupy(grant.slot);
@@ -58,7 +59,7 @@ impl Delegations {
 }
 
 impl Delegation {
-    /// Its number, among all that there are now.
+    /// The number of the lock, among all that are in slots now.
     pub(in super::super) fn key(&self) -> usize {
         self.key
     }
@@ -68,14 +69,15 @@ impl Delegation {
         self.map.look(self.slot).is_held()
     }
 
-    /// The hold of this moment: since when, and its token, if its client says so. `None` if there is none.
+    /// The hold of this moment: since when, and its token, if the client tells these. `None` if it is not
+    /// held.
     #[expect(clippy::option_option, reason = "whether it is held, and what is known of that")]
     pub(in super::super) fn hold(&self) -> Option<Option<(Moment, FencingToken)>> {
         let look = self.map.look(self.slot);
         look.is_held().then(|| self.map.shown(self.slot, look))
     }
 
-    /// Has the client take it no more. Whether it holds it.
+    /// Recalls the lock: the client cannot take it any more. Returns whether the client holds it.
     pub(in super::super) fn recall(&self) -> Recalled {
         let mut state = self.delegations.state();
         let State { holds, buckets, tally, tokens } = &mut *state;
@@ -85,24 +87,24 @@ impl Delegation {
         disowned.unwrap_or_else(|| self.map.recall(self.slot))
     }
 
-    /// It was lost to a thief.
+    /// Tells the client, in the slot, that the lock was stolen.
     pub(in super::super) fn steal(&self) {
         self.map.steal(self.slot);
     }
 
-    /// When it was taken, as its client says, and its token; of the hold that was seen so.
+    /// When the lock was taken and its token, as the client tells them, for the hold of this word.
     pub(in super::super) fn shown(&self, look: Look) -> Option<(Moment, FencingToken)> {
         self.map.shown(self.slot, look)
     }
 
-    /// How often the client had taken it without asking, when it was seen so.
+    /// How often the client had taken the lock without asking, as of this word.
     pub(in super::super) fn taken(&self, look: Look) -> u64 {
         let first = self.delegations.state().holds[self.key].first;
         look.count().saturating_sub(first)
     }
 
-    /// What those who look see of it, as of the last [look](Delegations::look_anew) at all of them.
-    /// `None` if it is lost, which is told otherwise.
+    /// What lookers see of the lock, as of the last [look](Delegations::look_anew) at all words.
+    /// `None` if it is lost, which lookers are told in another way.
     pub(in super::super) fn seen(&self) -> Option<SeenOwned> {
         let state = self.delegations.state();
         let hold = &state.holds[self.key];
@@ -113,13 +115,13 @@ impl Delegation {
         (!look.is_lost()).then_some(SeenOwned { is_held, taken, hold })
     }
 
-    /// Whether those who look have last seen it held.
+    /// Whether lookers have last seen it held.
     pub(in super::super) fn was_seen_held(&self) -> bool {
         let seen = self.delegations.state().holds[self.key].seen;
         seen.is_none_or(Look::is_held)
     }
 
-    /// The client goes on with the lock without the slot, which is its own to use again.
+    /// The client goes on with the lock without the slot, which it may use for another lock.
     pub(in super::super) fn leave(mut self) {
         self.left = true;
     }

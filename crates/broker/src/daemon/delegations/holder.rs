@@ -1,22 +1,22 @@
-//! Who has locks in slots.
+//! The client of a lock in a slot, and the locks that it has set free.
 
 use std::sync::Weak;
 
 use navlock_engine::RequestId;
 
-/// Who has locks in slots: a client.
+/// A client that has locks in slots.
 pub(in super::super) trait Holder: Send + Sync {
-    /// Has the engine know that a lock of its is free.
+    /// Tells the engine that a lock of this client is free.
     fn release(&self, request: RequestId);
 }
 
-/// A lock that is free now, though the engine does not know it yet: whose, and by which request.
+/// A lock that is free, which the engine does not know yet: its client and its request.
 pub(in super::super) type Freed = (Weak<dyn Holder>, RequestId);
 
-/// Has the engine know what is free.
+/// Tells the engine which locks are free.
 pub(in super::super) fn release(freed: Vec<Freed>) {
     for (client, request) in freed {
-        // Who is not there any more has released all.
+        // A client that has gone has released all its locks.
         if let Some(client) = client.upgrade() {
             client.release(request);
         }

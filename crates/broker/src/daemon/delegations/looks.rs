@@ -17,7 +17,8 @@ pub(super) struct Seen {
 }
 
 impl PartialEq for Seen {
-    /// Whether nothing that counts has changed. Of what was recalled, that is whether it is held.
+    /// Whether nothing that counts has changed. For a lock that was recalled, only whether it is
+    /// held counts.
     fn eq(&self, other: &Self) -> bool {
         let is_same = self.key == other.key && self.owned == other.owned;
         let both = (self.look, other.look);
@@ -28,12 +29,12 @@ impl PartialEq for Seen {
 impl Eq for Seen {}
 
 impl Looks {
-    /// Whether nobody held one of them.
+    /// Whether any of these locks was held by nobody.
     pub(in super::super) fn has_idle(&self) -> bool {
         self.0.iter().any(|seen| !seen.look.is_held() && !seen.look.is_lost())
     }
 
-    /// By its [key](Delegation::key), what was seen of each.
+    /// Each word, by the [key](Delegation::key) of its lock.
     pub(in super::super) fn by_key(&self) -> HashMap<usize, Look> {
         self.0.iter().map(|seen| (seen.key, seen.look)).collect()
     }

@@ -1,4 +1,5 @@
-//! What owners do without a word, as far as it is seen by looking now and then.
+//! Tells lookers what owners do without a message, as far as one sees it by reading their words now
+//! and then.
 
 use std::sync::Arc;
 
@@ -10,10 +11,10 @@ use super::{Delegations, Hold, State};
 use crate::clock;
 
 impl Delegations {
-    /// Looks at all words. What has changed since the last time.
+    /// Reads all words. Returns what has changed since the last time.
     ///
-    /// What is shown of them is what was seen here, until the next time: then all who look see the
-    /// same, and whoever begins to look meanwhile hears of the next change as well.
+    /// Until the next call, lookers are shown the words as they were read here. So all lookers see
+    /// the same, and a looker that begins in between is told the next change as well.
     pub(in super::super) fn look_anew(&self) -> Vec<LookEvent> {
         let mut state = self.state();
         let State { holds, .. } = &mut *state;
@@ -24,11 +25,11 @@ impl Delegations {
 impl Hold {
     fn look_anew(&mut self) -> Option<LookEvent> {
         let look = self.map.look(self.slot);
-        // As it was told when it was granted.
+        // This was told when the lock was granted.
         let granted = |look: &Look| look.is_held() && look.count() == self.first;
         let before = self.seen.replace(look);
         let is_new = before.map_or(!granted(&look), |before| before != look);
-        // What is lost is told when its holder is.
+        // A loss is told when the holder is told.
         if !is_new || look.is_lost() {
             return None;
         }

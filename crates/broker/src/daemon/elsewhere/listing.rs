@@ -1,4 +1,4 @@
-//! Asking what other machines have.
+//! Asks the reach for the locks and requests of other machines.
 
 use std::{
     collections::{BTreeMap, BTreeSet, HashMap, HashSet},
@@ -19,21 +19,22 @@ use super::{
     Elsewhere,
 };
 
-/// Who looks is shown so many buckets that nobody uses here, because of who waits inside what.
+/// A looker is shown at most this many buckets that nobody uses here, because of requests that wait
+/// inside locks of these buckets.
 const MOST_BUCKETS: usize = 32;
 
-/// To find circles, so many names are listed that somebody waits for here inside a lock, or inside of which; so many
-/// more to which those lead who wait there; and so many at a time.
+/// To find circles, at most this many names are listed for which clients here wait inside a lock, or of such a
+/// lock; at most [`MOST_FURTHER`] more names to which the requests found there lead; and [`AT_ONCE`] at a time.
 const MOST_NAMES: usize = 256;
 
 const MOST_FURTHER: usize = 64;
 
 const AT_ONCE: usize = 16;
 
-/// A name in its bucket, as other machines call it.
+/// A name in its bucket, as machines refer to it.
 type Shared = (Arc<str>, NameRef);
 
-/// What there is of some names, each of them at one moment.
+/// The locks and requests of some names, each name as of one moment.
 struct Lists<'a> {
     daemon: &'a Daemon,
     with_silence: bool,
@@ -48,7 +49,7 @@ impl Lists<'_> {
         self.buckets.entry(Arc::clone(bucket)).or_insert_with(open)
     }
 
-    /// What other machines call these names.
+    /// How machines refer to these names.
     fn shared(&mut self, names: &Names) -> BTreeMap<Shared, ResourceName> {
         let shared = names.iter().map(|(bucket, name)| {
             let called = host::name_ref(self.bucket(bucket), name);
@@ -57,7 +58,7 @@ impl Lists<'_> {
         shared.collect()
     }
 
-    /// Asks what there is of these names, as far as that was not asked. `None` if it cannot be known of one of them.
+    /// Asks for these names, as far as they were not asked for. `None` if there is no answer for one of them.
     async fn list(&mut self, names: impl Iterator<Item = Shared>) -> Option<()> {
         let with_silence = self.with_silence;
         let mut asked = Vec::new();
@@ -77,7 +78,7 @@ impl Lists<'_> {
         Some(())
     }
 
-    /// The names of the locks inside of which somebody waits for one of these.
+    /// The names of the locks inside which somebody waits for one of these names.
     fn around(&self, names: &[Shared]) -> BTreeSet<Shared> {
         let seen = names.iter().filter_map(|name| self.found.get(name));
         let inside = seen.flat_map(|seen| &seen.pending).flat_map(|one| &one.inside);
@@ -87,7 +88,7 @@ impl Lists<'_> {
 }
 
 impl Daemon {
-    /// The buckets of all agents that are to be seen, and the one that is asked for.
+    /// The buckets of all agents that the filter shows, and the bucket that the filter names.
     pub(in super::super) fn buckets(&self, filter: &Filter) -> Vec<String> {
         let mut buckets: Vec<String> = filter.bucket.iter().cloned().collect();
         for client in self.all_clients() {
@@ -100,7 +101,7 @@ impl Daemon {
         buckets
     }
 
-    /// What there is on other machines.
+    /// The locks and requests of other machines that the filter shows.
     pub(in super::super) async fn look_elsewhere(&self, filter: &Filter) -> Elsewhere {
         if !self.user_agent().is_leased() {
             return Elsewhere::default();
@@ -112,8 +113,8 @@ impl Daemon {
             if filter.bucket.is_some() || filter.name.is_some() {
                 return Elsewhere::new(found);
             }
-            // As who waits for each other may do so in buckets that are not used here, also in those of the locks
-            // inside of which somebody waits there.
+            // A circle may lead through buckets that are not used here. So the next buckets are those of the
+            // locks inside which the requests found so far wait.
             let further = further_buckets(&found).into_iter();
             buckets = further.filter(|bucket| !asked.contains(bucket)).collect();
             // The same ones each time, if they are too many.
@@ -126,9 +127,9 @@ impl Daemon {
         }
     }
 
-    /// What there is of the names that can be part of a circle with a request that is made here: of those that are
-    /// waited for inside a lock, of those of the locks around, and of those to which these lead. With who was not
-    /// heard of, or without. `None` if any of it could not be seen.
+    /// The locks and requests of the names that can be part of a circle with a request that is made here:
+    /// `nested`, for which requests wait inside locks; `around`, the names of these locks; and those to which
+    /// these lead. `None` if any of them could not be seen.
     pub(in super::super) async fn look_elsewhere_at(
         &self,
         nested: &Names,
@@ -143,7 +144,8 @@ impl Daemon {
         // The same ones each time, if they are too many.
         let names: Vec<_> = names.into_iter().take(MOST_NAMES).collect();
         lists.list(names.iter().map(|(shared, _)| shared.clone())).await?;
-        // Who waits for a lock that is around ours may be inside a lock itself. For that one others wait, and so on.
+        // A request that waits for a lock around ours may itself be made inside a lock, for which others wait,
+        // and so on.
         let mut met: HashSet<Shared> = around.into_keys().collect();
         let (mut todo, mut left): (Vec<_>, _) = (met.iter().cloned().collect(), MOST_FURTHER);
         while !todo.is_empty() {
@@ -163,7 +165,7 @@ impl Daemon {
         Some(Elsewhere { asked, ..Elsewhere::new(found.collect()) })
     }
 
-    /// What there is in these buckets, of one name or of all.
+    /// The locks and requests of these buckets, of one name or of all.
     pub(super) async fn look_into(
         &self,
         buckets: Vec<String>,
@@ -176,20 +178,20 @@ impl Daemon {
                 Some(name) => host::look_at(&locks, host::name_ref(&locks, name), true).await,
                 None => host::look(&locks).await,
             };
-            // What cannot be asked now is asked again.
+            // What cannot be had now is asked for again later.
             found.extend(seen.ok().map(|seen| (bucket, seen)));
         }
         found
     }
 
-    /// Looks what owners have done without a word, if nobody has lately, and tells it.
+    /// Looks what owners have done without a message, unless that was done lately, and tells it.
     pub(in super::super) fn look_anew_now_and_then(&self) {
         if self.lookers().is_time_to_look(Instant::now()) {
             self.look_anew();
         }
     }
 
-    /// Looks what owners have done without a word, and tells it.
+    /// Looks what owners have done without a message, and tells it.
     pub(in super::super) fn look_anew(&self) {
         let seen = self.delegations().map(|delegations| delegations.look_anew());
         for LookEvent { at, change } in seen.unwrap_or_default() {
@@ -198,8 +200,8 @@ impl Daemon {
     }
 }
 
-/// The buckets in which others hold what those wait inside of who are seen here, but for those that are
-/// looked at.
+/// The buckets of the locks inside which the requests in `seen` wait, except for the buckets of `seen`
+/// itself.
 pub(super) fn further_buckets(seen: &[(String, Sighting)]) -> HashSet<String> {
     let known: HashSet<&str> = seen.iter().map(|(bucket, _)| bucket.as_str()).collect();
     let pending = seen.iter().flat_map(|(_, seen)| &seen.pending);

@@ -21,7 +21,7 @@ use super::{
 };
 use crate::{LOGS, clock};
 
-/// Whose a request is.
+/// The agent of a request, and its bucket.
 #[derive(Debug)]
 pub(in super::super) struct RequestOwner {
     pub(in super::super) agent: Agent,
@@ -30,26 +30,27 @@ pub(in super::super) struct RequestOwner {
 }
 
 pub(super) struct Entry {
-    /// Before the lock itself, which is released when it is dropped: by then the client can neither hold
-    /// it in the slot nor take it.
+    /// This field stands before `stage`, so that it is dropped first: before the lock is released, the
+    /// client can neither hold it in the slot nor take it any more.
     pub(super) place: SlotPlace,
     pub(super) of: Arc<RequestOwner>,
-    /// The locks inside which it was asked for, as far as that was said, and whether the reach was told so.
+    /// The locks inside which the request was made, as far as the client has said so, and whether the reach
+    /// was told.
     pub(super) inside: Vec<(LockId, bool)>,
-    /// It may give up by itself.
+    /// Whether the request may give up by itself.
     pub(super) may_give_up: bool,
-    /// What it counts for among those of all names.
+    /// How many bytes its name counts for.
     pub(super) name_bytes: u32,
-    /// When it was made or, once it is a lock, granted.
+    /// When the request was made or, once it is a lock, granted.
     pub(super) since: Moment,
     pub(super) stage: Stage,
     pub(super) alarm: Arc<Alarm>,
 }
 
-/// The name and the mode are in there.
+/// The state of the request, with its name and mode.
 pub(super) enum Stage {
     Pending(LockFuture<'static, Option<LockGuard>>),
-    /// With the token that is shown.
+    /// Held, with the token that is shown.
     Held(PolledGuard, FencingToken),
     /// Answered, and about to be forgotten.
     Over,
@@ -63,19 +64,19 @@ pub(in super::super) struct Shown<'a> {
     pub(in super::super) mode: Mode,
     /// When it was made or, once it is a lock, granted.
     pub(in super::super) since: Moment,
-    /// The lock's.
+    /// The token, if it is a lock.
     pub(in super::super) token: Option<FencingToken>,
-    /// Where the client can release it and take it again without a word.
+    /// The slot in which the client can release the lock and take it again without a message.
     pub(in super::super) delegation: Option<&'a Delegation>,
 }
 
 impl Entry {
-    /// Whether the engine has it held.
+    /// Whether the engine counts it as held.
     pub(super) fn is_held(&self) -> bool {
         matches!(self.stage, Stage::Held(..))
     }
 
-    /// How the lock was lost of which nobody has told yet, if it was.
+    /// How the lock was lost, if it was and nobody has told so yet.
     pub(super) fn unheard_loss(&self) -> Option<Lost> {
         let Stage::Held(guard, _) = &self.stage else { return None };
         match guard.poll_lost(&Context::from_waker(Waker::noop())) {
@@ -100,7 +101,7 @@ impl Entry {
         Some(Shown { agent: self.of.agent, name, mode, since: self.since, token, delegation })
     }
 
-    /// Tells the log that a lock is lost; its name, if that may be told.
+    /// Logs that a lock is lost, with its name if the log may tell names.
     pub(super) fn tell_loss(&self, how: Lost, pid: Option<u32>, log_names: bool) {
         let is_named = log_names || tracing::enabled!(target: LOGS, Level::DEBUG);
         let named = self.shown().filter(|_| is_named).map(|shown| shown.name);
@@ -127,7 +128,7 @@ impl Entry {
         }
     }
 
-    /// Takes in the answer.
+    /// Takes in the answer of the lock manager.
     pub(super) fn answered(
         &mut self,
         answer: Result<Option<LockGuard>, Error>,
@@ -140,7 +141,8 @@ impl Entry {
                 let token = guard.fencing_token();
                 let guard = guard.into_polled();
                 if guard.poll_lost(context).is_ready() {
-                    // It is told of the grant first and of the loss when it is asked again.
+                    // The client is told of the grant first, and of the loss when this is polled
+                    // again.
                     self.alarm.wake_by_ref();
                 }
                 self.stage = Stage::Held(guard, token);
@@ -150,7 +152,7 @@ impl Entry {
     }
 }
 
-/// Whether there is anything to come after this outcome.
+/// Whether anything can come after this outcome.
 pub(super) fn goes_on(outcome: Option<&Outcome>) -> bool {
     matches!(outcome, None | Some(Outcome::Granted(_) | Outcome::GrantedInSlot(_)))
 }

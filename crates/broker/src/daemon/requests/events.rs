@@ -1,4 +1,4 @@
-//! What those who look are told of requests.
+//! What lookers are told of requests, and what the daemon tells of deadlocks.
 
 use std::{
     collections::{HashMap, HashSet},
@@ -23,7 +23,7 @@ use super::{
 use crate::convert::{how_lost, lock_id};
 
 impl Requests {
-    /// Notes inside which lock this was asked for, if it waits: a lock waits for nothing.
+    /// Notes that this request was made inside a lock, if it still waits: a lock waits for nothing.
     pub(in super::super) fn put_inside(&mut self, id: RequestId, lock: LockId) {
         let waits = |entry: &&mut Entry| matches!(entry.stage, Stage::Pending(_));
         let Some(entry) = self.entries.get_mut(&id).filter(waits) else { return };
@@ -38,19 +38,19 @@ impl Requests {
         }
     }
 
-    /// Notes that this may give up by itself.
+    /// Notes that this request may give up by itself.
     pub(in super::super) fn note_may_give_up(&mut self, id: RequestId) {
         if let Some(entry) = self.entries.get_mut(&id).filter(|entry| !entry.may_give_up) {
             entry.may_give_up = true;
             if let Stage::Pending(request) = &entry.stage {
-                // Where others share the locks, they see as well who waits behind it.
+                // Where other machines share the locks, they need this for the requests behind it.
                 request.note_may_give_up();
                 self.tell(id);
             }
         }
     }
 
-    /// What is waited for inside a lock.
+    /// Adds the names for which requests wait inside locks.
     pub(in super::super) fn nested(&mut self, nested: &mut Nested) {
         let entries = &self.entries;
         self.nested.retain(|id| {
@@ -67,7 +67,8 @@ impl Requests {
         }
     }
 
-    /// Of what waits, the locks inside which it was asked for, as far as the reach does not know.
+    /// The requests that wait inside locks of which the reach was not told, with each of these
+    /// locks.
     pub(in super::super) fn untold_insides(&self) -> Vec<(RequestId, look::LockId)> {
         let nested = self.nested.iter().filter_map(|id| Some((id, self.entries.get(id)?)));
         let nested = nested.filter(|(_, entry)| matches!(entry.stage, Stage::Pending(_)));
@@ -78,7 +79,7 @@ impl Requests {
         untold.collect()
     }
 
-    /// Tells the reach, which calls that lock so.
+    /// Tells the reach that a request was made inside this lock, which the reach knows as `called`.
     pub(in super::super) fn tell_inside(
         &mut self,
         id: RequestId,
@@ -95,7 +96,7 @@ impl Requests {
         }
     }
 
-    /// Adds what the reach calls those of these locks that are held here.
+    /// Adds the ids by which the reach knows those of these locks that are held here.
     pub(in super::super) fn called(
         &self,
         wanted: &HashSet<look::LockId, RandomState>,
@@ -125,7 +126,7 @@ impl Requests {
         }
     }
 
-    /// Has the client told which of its requests wait for others that wait for them.
+    /// Has the client told which of its requests are part of these circles.
     pub(in super::super) fn tell_circles(&mut self, circles: &Circles) {
         for (id, entry) in &self.entries {
             let request = look::LockId { client_id: entry.of.client_id, serial: id.serial() };
@@ -137,12 +138,13 @@ impl Requests {
         self.wake();
     }
 
-    /// Whether it is to be told so of any.
+    /// Whether the client is to be told of a circle.
     pub(in super::super) fn is_in_circle(&self) -> bool {
         !self.circles.is_empty()
     }
 
-    /// The next one that is to be told so and waits still.
+    /// The next request of which the client is to be told that it is in a circle, if it still
+    /// waits.
     pub(in super::super) fn next_in_circle(&mut self) -> Option<(RequestId, InCircle)> {
         loop {
             let (id, told) = self.circles.pop_front()?;
@@ -153,7 +155,7 @@ impl Requests {
         }
     }
 
-    /// Tells how this is now.
+    /// Tells lookers how this request is now.
     pub(in super::super) fn tell(&self, id: RequestId) {
         if let Some(entry) = self.entries.get(&id).filter(|_| self.lookers.are_there()) {
             if let Some((at, change)) = entry.change(id) {
@@ -162,8 +164,8 @@ impl Requests {
         }
     }
 
-    /// What the engine has held of this name: which lock, and its token, as those who look are told it; `None`
-    /// for one that its client can take, and does not hold.
+    /// The locks of this name that the engine counts as held: each with its id and token, as lookers are told
+    /// them, or `None` if its client can take it and does not hold it.
     pub(in super::super) fn held<'a>(
         &'a self,
         bucket: &'a str,
@@ -172,7 +174,7 @@ impl Requests {
         self.entries.iter().filter_map(move |(id, entry)| entry.held(*id, bucket, name))
     }
 
-    /// What there is, of these names.
+    /// The requests and locks of these names, as lookers are told them.
     pub(in super::super) fn changes(
         &self,
         wanted: impl Fn(&str, &ResourceName) -> bool,
@@ -180,11 +182,11 @@ impl Requests {
         self.changes_at(0..self.entries.len(), wanted)
     }
 
-    /// The same of those that stand at these places.
+    /// The same for the entries at these places.
     ///
-    /// Who comes takes the place behind all others, and who goes leaves its own to the last. So whoever goes
-    /// through the places from the last one down, however slowly, finds each that is there from beginning to
-    /// end; some of them perhaps twice.
+    /// A new entry gets the last place, and when an entry goes, the last one moves to its place. So whoever
+    /// goes through the places from the last one down, however slowly, finds every entry that is there all
+    /// the time, and perhaps some of them twice.
     pub(in super::super) fn changes_at(
         &self,
         places: Range<usize>,
@@ -197,12 +199,12 @@ impl Requests {
         })
     }
 
-    /// What was not to be had at once has been asked for by this agent.
+    /// Tells lookers that this agent has asked for a lock only if it is available, and it was not.
     pub(in super::super) fn tell_unavailable(&self, of: &RequestOwner, name: &ResourceName) {
         self.lookers.tell(|| LookChange::Unavailable(of.name(name), of.client_id.to_bytes()));
     }
 
-    /// It was released or aborted, and is not there any more.
+    /// Tells lookers that this was released or aborted.
     pub(super) fn tell_finished(&self, id: RequestId, entry: &Entry) {
         let Some(name) = entry.name().filter(|_| self.lookers.are_there()) else { return };
         let (of, lock) = (entry.of.name(name), entry.of.id(id));
@@ -215,14 +217,14 @@ impl Requests {
         });
     }
 
-    /// All of them end, with their client.
+    /// Tells lookers that all of them end with their client.
     pub(in super::super) fn tell_all_finished(&self) {
         if self.lookers.are_there() {
             self.entries.iter().for_each(|(id, entry)| self.tell_finished(*id, entry));
         }
     }
 
-    /// It has ended in this way, and is not there any more.
+    /// Tells lookers that this has ended with this outcome.
     pub(super) fn tell_over(
         &self,
         id: RequestId,
@@ -250,7 +252,7 @@ impl RequestOwner {
 }
 
 impl Entry {
-    /// How it is, and since when.
+    /// The entry as lookers are told it, and since when it is so.
     fn change(&self, id: RequestId) -> Option<(Moment, LookChange)> {
         let Shown { name, mode, since, token, delegation, .. } = self.shown()?;
         let of = self.of.name(name);
@@ -280,7 +282,7 @@ impl Entry {
         Some((at, change))
     }
 
-    /// See [`Requests::held`]; `None` if it is none of that name, or is lost by now.
+    /// See [`Requests::held`]; `None` if this is no lock of that name, or is lost by now.
     #[expect(clippy::option_option, reason = "it is what the engine has, and what is held of that")]
     fn held(
         &self,
@@ -292,7 +294,7 @@ impl Entry {
         if guard.name() != name || *self.of.bucket != *bucket {
             return None;
         }
-        // As it is asked otherwise: whom it wakes stays the same.
+        // With the same waker as ever, because the last waker is the one that is woken.
         let waker = Waker::from(Arc::clone(&self.alarm));
         if guard.poll_lost(&Context::from_waker(&waker)).is_ready() {
             return None;
@@ -303,7 +305,7 @@ impl Entry {
         Some(hold.map(|hold| (id, hold.map_or(*token, |(_, token)| token))))
     }
 
-    /// `None` once it has failed.
+    /// The name; `None` once the request has failed.
     pub(super) fn name(&self) -> Option<&ResourceName> {
         match &self.stage {
             Stage::Pending(request) => Some(request.pending()?.0),
