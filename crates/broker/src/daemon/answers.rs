@@ -19,10 +19,10 @@ const PART: usize = 64 << 10;
 /// What an entry takes besides its texts, at most.
 const OVERHEAD: usize = 64;
 
-/// An answer that is waited for.
+/// An answer that is still to come.
 pub(super) type QueryFuture = Pin<Box<dyn Future<Output = Answered> + Send>>;
 
-/// What was asked, and what there is to be said to it.
+/// A question, and its answer.
 pub(super) enum Answered {
     Query(Query, Result<LockManagerSnapshot, Error>),
     Inspect(Query, String, Option<ResourceName>, Result<(Inspection, Option<Looks>), Error>),

@@ -22,7 +22,8 @@ use super::{
     shared_client::{self, SharedClient, settle_for},
 };
 
-/// For one claim that may be, so many that may not are told so.
+/// How many claims beyond the limit are refused, for each claim that the limit allows. With more,
+/// the session ends.
 const REFUSED_FOR_ONE: usize = 16;
 
 /// The claims of one client.
@@ -35,7 +36,7 @@ pub(super) struct Claims {
     refused: usize,
 }
 
-/// What was said of requests.
+/// What the client has said of its requests.
 #[derive(Debug, Default)]
 struct RequestNotes {
     /// Inside which locks they were made.
@@ -48,7 +49,7 @@ struct RequestNotes {
 pub(super) type Claimant = (SharedClient, Claims);
 
 impl Claims {
-    /// Takes in a message of a client that has come back. Whether there are more to come.
+    /// Takes in a message of a client that has come back. Returns whether more are to come.
     pub(super) fn hear(
         &mut self,
         client: &mut Client,
@@ -61,7 +62,7 @@ impl Claims {
             ToDaemon::Describe { agent, info } => client.describe(agent, info)?,
             ToDaemon::Annotate { agent, meta } => client.annotate(agent, meta)?,
             ToDaemon::Inside { request, lock } => {
-                // Said after the requests. More than can be is nothing that anybody needs to know.
+                // These come after the requests. What is beyond the possible number is ignored.
                 if self.said.inside.len() < MAX_INSIDE * self.requests.len() {
                     self.said.inside.push((request, lock));
                 }
@@ -93,8 +94,8 @@ impl Claims {
         Ok(ControlFlow::Continue(()))
     }
 
-    /// Counts one more, and whether it is one that may be: a client may have asked for more than
-    /// that while there was no daemon to refuse it.
+    /// Counts a claim, and returns whether the limits allow it: while there was no daemon to refuse
+    /// them, a client may have made more requests than the limits allow.
     fn has_room(&mut self, limits: &Limits, name: &ResourceName) -> Result<bool, Nonsense> {
         let claimed = self.locks.len() + self.requests.len();
         let has_room = claimed < limits.requests && self.name_bytes < limits.name_bytes;
@@ -109,13 +110,13 @@ impl Claims {
         Ok(has_room)
     }
 
-    /// The requests that the locks came from.
+    /// The requests from which the claimed locks came.
     pub(super) fn ids(&self) -> HashSet<RequestId> {
         self.locks.iter().map(|lock| lock.request).collect()
     }
 }
 
-/// What is claimed in these bytes by those who have inherited locks.
+/// The claims of processes that have inherited locks, from the bytes of their file.
 pub(super) fn replay(bytes: &[u8], client: &mut Client) -> Option<Claims> {
     let (mut codec, mut bytes) = (DaemonCodec::default(), BytesMut::from(bytes));
     let mut claims = Claims::default();
@@ -127,7 +128,7 @@ pub(super) fn replay(bytes: &[u8], client: &mut Client) -> Option<Claims> {
     }
 }
 
-/// Has all who held hold again, and all who waited wait in their order.
+/// Settles all claims: holders hold their locks again, and waiters are queued in their order.
 pub(super) fn settle(claimants: Vec<Claimant>) {
     let (mut locks, mut requests, mut said) = (Vec::new(), Vec::new(), Vec::new());
     for (client, claims) in claimants {
@@ -136,7 +137,7 @@ pub(super) fn settle(claimants: Vec<Claimant>) {
         requests.extend(claims.requests.into_iter().map(|request| (Arc::clone(&client), request)));
     }
 
-    // The newest grants first: what excludes one of them was lost before.
+    // The newest grants first: an older lock that conflicts with a newer one was lost before.
     locks.sort_by_key(|(_, lock)| Reverse(lock.token));
     let mut newer: HashMap<_, Mode> = HashMap::new();
     locks.retain(|(client, lock)| {
@@ -154,7 +155,7 @@ pub(super) fn settle(claimants: Vec<Claimant>) {
                 let newest = entry.get_mut();
                 let together = (*newest, lock.mode) == (Mode::Shared, Mode::Shared);
                 if !together {
-                    // Nor is anything that is older than this one.
+                    // Nothing older than this one is held either.
                     *newest = Mode::Exclusive;
                 }
                 together
@@ -179,7 +180,7 @@ pub(super) fn settle(claimants: Vec<Claimant>) {
     }
 }
 
-/// Notes what was said of the requests of a client.
+/// Notes what the client has said of its requests.
 fn note(client: &mut Client, said: RequestNotes) {
     for request in said.may_give_up {
         client.note_may_give_up(request);
@@ -189,17 +190,18 @@ fn note(client: &mut Client, said: RequestNotes) {
     }
 }
 
-/// Ends what others had inherited of a client that has come back and does not claim it.
+/// Ends the inherited locks of a client that has come back, as far as the client does not claim
+/// them.
 pub(super) fn keep_claimed(client: &SharedClient, claims: &Claims) {
     let mut client = shared_client::lock(client);
-    // FAST: mostly nobody had.
+    // FAST: mostly nothing was inherited.
     if !client.is_empty() {
         let claimed = claims.ids();
         client.keep_held(|id| claimed.contains(&id));
     }
 }
 
-/// Tells a client that comes too late what it has lost, and has it wait anew.
+/// Tells a client that comes too late which locks it has lost, and queues its requests anew.
 pub(super) fn refuse(
     delegations: Option<&Arc<Delegations>>,
     client: &SharedClient,
@@ -214,8 +216,8 @@ pub(super) fn refuse(
     note(&mut shared_client::lock(client), claims.said);
 }
 
-/// Tells the client that the locks of which this is not true are lost, and leaves the others among
-/// its claims.
+/// Tells the client that the locks that are not believed are lost, and leaves the others among its
+/// claims.
 pub(super) fn believe(
     client: &SharedClient,
     claims: &mut Claims,
@@ -223,7 +225,7 @@ pub(super) fn believe(
 ) {
     let mut client = shared_client::lock(client);
     claims.locks.retain(|lock| {
-        // There it is still, if others had inherited it.
+        // If the lock was inherited, the client still has it here.
         let is_its = is_believed(lock.request) || client.contains(lock.request);
         if !is_its {
             client.settle(lock.request, Outcome::Lost(Lost::Disconnected, None));

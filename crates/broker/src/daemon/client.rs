@@ -1,4 +1,4 @@
-//! What one client has: its agents, and what they ask for.
+//! One client: its agents, and their requests and locks.
 
 mod agents;
 mod claimed;
@@ -45,42 +45,44 @@ use super::{
 };
 use crate::{client_files::ClientFiles, clock};
 
-/// A client, whether its connection is there or it has left its locks to others.
+/// A client, with a connection, or without one if others have inherited its locks.
 ///
-/// Dropping it is its [end](Self::end).
+/// To drop it is to [end](Self::end) it.
 pub(super) struct Client {
     user_agent: UserAgent,
     limits: Limits,
     /// Each has a place, as [requests](Requests::changes_at) have.
     agents: IndexMap<Agent, OpenAgent, RandomState>,
-    /// The bytes in the names of their buckets, each counted for each agent: so often each is told.
+    /// The bytes in the names of the agents' buckets. A bucket counts once for each agent, because
+    /// each agent is told with it.
     bucket_bytes: usize,
-    /// The agents that were too many. What they ask for fails.
+    /// The agents beyond the limit. Their requests fail.
     refused: HashSet<Agent>,
     requests: Requests,
-    /// Who is told what happens to it.
+    /// The lookers, who are told what happens to it.
     lookers: Arc<Lookers>,
-    /// This client, and where its agents are known by.
+    /// This client, and the directory in which its agents are entered.
     me: Weak<Mutex<Self>>,
     directory: Arc<Directory<Self>>,
-    /// The number of its connection or, if it has none, its own, and how it is. `None` if it was never
-    /// there.
+    /// The number of its connection or, if it has none, its own; and its state. `None` if it was never
+    /// entered.
     number: Option<(u64, ClientState)>,
     /// When it came.
     since: Moment,
     /// `None` where no names are owned.
     delegations: Option<Arc<Delegations>>,
-    /// Its map, if it has said that it has one.
+    /// Its map, if it has announced one.
     map: Option<Arc<ClientMap>>,
-    /// The process whose connection this is, if that is known.
+    /// The process at the other end of its connection, if that is known.
     process: Option<Process>,
-    /// Its key, and where its files are, if it has said that.
+    /// Its key, and where its files are, if it has told its key.
     files: Option<(ClientKey, ClientFiles)>,
-    /// The file of those who will have inherited its locks: it may be removed while they work.
+    /// The file by which its command will inherit its locks. It is kept open, because its name may
+    /// be removed while the command works.
     inherited_file: Option<Counted<File>>,
 }
 
-/// One lock or request as it is shown, and whose it is.
+/// One lock or request as it is shown, with its agent.
 pub(super) struct ShownOf<'a> {
     pub(super) id: RequestId,
     pub(super) shown: Shown<'a>,
@@ -117,13 +119,13 @@ impl Client {
         }
     }
 
-    /// Whether names are told where they are not otherwise.
+    /// Sets whether the log may tell names where it otherwise does not.
     pub(super) fn with_names_in_logs(mut self, with_names: bool) -> Self {
         self.requests.log_names(with_names);
         self
     }
 
-    /// This process has made its connection, and these are its key and where its files are.
+    /// Sets the process that has made the connection, and the client's key and files.
     pub(super) fn begin(
         &mut self,
         process: Option<Process>,
@@ -131,7 +133,7 @@ impl Client {
     ) {
         self.requests.log_as(process.as_ref().map(Process::number));
         (self.process, self.files) = (process, files);
-        // It says anew whether it has one.
+        // On a new connection it announces its map anew.
         self.map = None;
     }
 
@@ -149,38 +151,38 @@ impl Client {
         self.process.as_ref().map(Process::number)
     }
 
-    /// Those of its requests that wait for others that wait for them: it is to be told so.
+    /// Has it be told which of its requests are part of these circles.
     pub(super) fn tell_circles(&mut self, circles: &Circles) {
         self.requests.tell_circles(circles);
     }
 
-    /// Whether it is to be told so of any.
+    /// Whether it is to be told of a circle.
     pub(super) fn is_in_circle(&self) -> bool {
         self.requests.is_in_circle()
     }
 
-    /// The next one of which it is to be told so.
+    /// The next request of which it is to be told that it is in a circle.
     pub(super) fn next_in_circle(&mut self) -> Option<(RequestId, InCircle)> {
         self.requests.next_in_circle()
     }
 
-    /// Adds what it waits for inside a lock.
+    /// Adds the names for which it waits inside a lock.
     pub(super) fn nested(&mut self, nested: &mut Nested) {
         self.requests.nested(nested);
     }
 
-    /// A request may give up by itself.
+    /// Notes that a request may give up by itself.
     pub(super) fn note_may_give_up(&mut self, request: RequestId) {
         self.requests.note_may_give_up(request);
     }
 
-    /// A request was made inside this lock.
+    /// Notes that a request was made inside this lock.
     pub(super) fn put_inside(&mut self, request: RequestId, lock: LockId) {
         self.requests.put_inside(request, lock);
     }
 
-    /// Makes a request, for a lock that is to stand in this slot, if in any. What there is to say of it
-    /// at once. Nobody must own what it asks for: see [`Delegations::settle`].
+    /// Makes a request, for a lock that is to stand in this slot, if in any. Returns the outcome if
+    /// there is one at once. Nobody may own the name by then: see [`Delegations::settle`].
     pub(super) fn request(
         &mut self,
         agent: Agent,
@@ -199,7 +201,7 @@ impl Client {
         Ok(self.make(agent, id, name, kind, slot))
     }
 
-    /// Whether it may have more names, of whatever.
+    /// Whether it may have more names, of buckets or of locks.
     fn has_room_for_names(&self) -> bool {
         self.requests.name_bytes() + self.bucket_bytes < self.limits.name_bytes
     }
@@ -239,7 +241,7 @@ impl Client {
         ))
     }
 
-    /// What there is to say to a request too many.
+    /// The answer to a request beyond the limit.
     pub(super) fn no_room(&self) -> Outcome {
         refused(format!(
             "the broker keeps at most {} requests with {} bytes of names for one connection; \
@@ -248,7 +250,7 @@ impl Client {
         ))
     }
 
-    /// Aborts the request or releases the lock, whichever it is, if it still is.
+    /// Aborts the request, or releases the lock, if it is still here.
     pub(super) fn finish(&mut self, id: RequestId) {
         self.requests.finish(id);
     }
@@ -257,7 +259,7 @@ impl Client {
         self.requests.contains(id)
     }
 
-    /// Adds what the engine has held of this name: see [`Requests::held`].
+    /// Adds the locks of this name that the engine counts as held: see [`Requests::held`].
     pub(super) fn held(
         &self,
         bucket: &str,
@@ -278,29 +280,29 @@ impl Client {
         self.requests.shown().map(|(_, shown)| shown.agent).collect()
     }
 
-    /// Whose request or lock this is.
+    /// The agent of this request or lock.
     pub(super) fn agent_of(&self, request: RequestId) -> Option<Agent> {
         self.requests.agent_of(request)
     }
 
-    /// All that it has, for what is found of it again.
+    /// All its requests and locks.
     pub(super) fn requests_mut(&mut self) -> &mut Requests {
         &mut self.requests
     }
 
-    /// Notes what is to be said of a claim.
+    /// Notes the outcome of a claim, of which the client is to be told.
     pub(super) fn settle(&mut self, request: RequestId, outcome: Outcome) {
         self.requests.settle(request, outcome);
     }
 
-    /// Has it be asked to see to its file.
+    /// Has it be asked to check its own file.
     pub(super) fn ask_to_register(&mut self) {
-        // Of no request.
+        // The id of no request.
         self.requests.settle(RequestId::from_parts(0, 0), Outcome::Register);
         self.requests.wake();
     }
 
-    /// Ends its agents as one: none of them is granted what another has left.
+    /// Ends all its agents at once: none of them is granted a lock that another of them has left.
     ///
     /// Spec: <https://w3c.github.io/web-locks/#termination-of-locks>
     pub(super) fn end(&mut self) {
@@ -322,13 +324,13 @@ impl Client {
         }
     }
 
-    /// Whether the process whose connection this was is known to have ended.
+    /// Whether the process at the other end of the connection is known to have ended.
     pub(super) fn has_ended(&self) -> bool {
         self.process.as_ref().is_some_and(Process::has_ended)
     }
 
-    /// Those of its processes whose end has begun and is not complete, if it holds anything: what
-    /// they have open is not all closed yet.
+    /// If it holds locks, those of its processes that are ending and have not ended: they may still
+    /// have files or ports open.
     pub(super) fn ending(&self) -> Vec<Process> {
         if self.count().0 == 0 {
             return Vec::new();
@@ -338,16 +340,18 @@ impl Client {
         processes.filter(|process| process.is_ending()).cloned().collect()
     }
 
-    /// Whether it has nothing that others could have inherited.
+    /// Whether it has no requests and locks, so that nobody can inherit any.
     pub(super) fn is_empty(&self) -> bool {
         self.requests.len() == 0
     }
 
-    /// Ready whenever there is an outcome that nobody asked for.
+    /// Returns the next outcome that it is to be told, apart from those that requests return at
+    /// once.
     pub(super) fn poll_outcome(&mut self, context: &Context<'_>) -> Poll<(RequestId, Outcome)> {
         match self.requests.poll_outcome(context) {
             Poll::Ready((request, Outcome::Granted(token))) if self.map.is_some() => {
-                // Others may wait behind it, or its victim knows nothing yet.
+                // The name is not for it to own: others may wait behind it, or a victim of its
+                // theft may not know yet.
                 Poll::Ready((request, self.grant(request, token, false)))
             }
             outcome => outcome,

@@ -1,4 +1,4 @@
-//! A client that is connected, until it is not.
+//! A client for as long as it is connected.
 
 use std::{mem, sync::Arc};
 
@@ -24,7 +24,7 @@ pub(super) struct ConnectedClient {
 }
 
 impl Daemon {
-    /// A new client, or one that comes back to what it has left to others.
+    /// Enters a new client, or one that comes back to its inherited locks.
     pub(super) fn enter(
         self: &Arc<Self>,
         key: Option<ClientKey>,
@@ -47,19 +47,20 @@ impl Daemon {
 }
 
 impl ConnectedClient {
-    /// Maps the client's own file, in which it says to have written this number. What is said to that, if
-    /// it is of use.
+    /// Maps the client's own file, into which the client has written this number. Returns the answer, if
+    /// the map can be used.
     pub(super) fn map(&self, nonce: u64) -> Option<FromDaemon> {
         let delegations = self.daemon.delegations().filter(|_| self.daemon.delegates())?;
         let key = self.key?;
-        // A connection of its that has ended, which we do not know yet, may have locks in it.
+        // An earlier connection of the client, whose end we have not noticed yet, may have locks in
+        // it.
         let clients = self.daemon.clients();
         let is_another = |(number, (other, _)): (&u64, &(Option<ClientKey>, _))| {
             *number != self.number && *other == Some(key)
         };
         let is_alone = !clients.connected.iter().any(is_another);
         drop(clients);
-        // Without it, all is as if there were none.
+        // If this fails, the client has no map.
         let map = ClientMap::of(self.daemon.files()?, key).ok()??;
         if !is_alone || nonce == 0 || map.nonce() != nonce {
             return None;
@@ -76,18 +77,19 @@ impl ConnectedClient {
         lock(&self.client).count().0 > 0
     }
 
-    /// Where its leases are noted.
+    /// The notes of its leases.
     pub(super) fn leases(&self) -> Option<Leases> {
         Some(Leases::new(Arc::clone(&self.daemon), self.key?, self.daemon.files()?.clone()))
     }
 
-    /// Has no later daemon believe the client: if it lives, because it was hung up on, it must not
-    /// claim what was its. Once, because it may come back.
+    /// Makes sure that no later daemon believes the client: if it lives, because the daemon has
+    /// hung up on it, it must not claim its former locks. Done at most once, because the client may
+    /// come back.
     pub(super) fn give_up(&mut self) {
         let is_given_up = mem::replace(&mut self.is_given_up, true);
         if let (false, Some(key), Some(files)) = (is_given_up, self.key, self.daemon.files()) {
             tracing::debug!(target: LOGS, "a client is given up: what it held is lost to it");
-            // If it cannot be removed, it is dead and `sweep` does.
+            // If the file cannot be removed, `sweep` removes it once the client is dead.
             let _ = files.give_up(key);
         }
     }
@@ -98,17 +100,18 @@ impl Drop for ConnectedClient {
         if self.daemon.is_left() {
             return;
         }
-        // From here on it holds what it holds, as its map says if it was killed in between.
+        // From here on the client takes nothing more by its map, which tells what it held if it was
+        // killed.
         lock(&self.client).release_idle();
         let left = self.daemon.clients().connected.remove(&self.number);
         drop(left);
         let has_ended = lock(&self.client).has_ended();
         if let Some(key) = self.key {
-            // It may have come back on another connection.
+            // The client may have come back on another connection.
             if self.daemon.recovery().withdraw(key, self.number) {
                 self.daemon.maps().take_back(key);
             }
-            // Before anything of it is free, unless it cannot come back.
+            // Before any of its locks is free, unless the client is dead and cannot come back.
             if !has_ended {
                 self.give_up();
             }
@@ -117,7 +120,7 @@ impl Drop for ConnectedClient {
             }
         }
         let leaves_file = !self.is_given_up;
-        // Others may need what it has not closed yet.
+        // The next holder may need a file or port that the process has not closed yet.
         let ending = lock(&self.client).ending();
         let client = Arc::clone(&self.client);
         if ending.is_empty() {

@@ -1,7 +1,7 @@
-//! What is counted of all that happens.
+//! Counters of what happens, for reports.
 //!
-//! Mostly by the one thread of the daemon, so that to count is an addition in its own cache; a host may
-//! serve with several.
+//! Mostly one thread counts, that of the daemon, so to count is an addition in its own cache. A host
+//! may serve with several threads.
 
 use std::{
     sync::atomic::{AtomicU64, Ordering::Relaxed},
@@ -13,7 +13,8 @@ use navlock_core::Lost;
 use super::outcome::Outcome;
 use crate::numbers::{Numbers, Waits};
 
-/// Up to these times waits are told apart, in nanoseconds. The first is for what was to be had at once.
+/// The bounds of the histogram of waits, in nanoseconds. The first is for locks that were granted at
+/// once.
 const BOUNDS: [u64; 11] = [
     100_000,
     1_000_000,
@@ -28,13 +29,14 @@ const BOUNDS: [u64; 11] = [
     60_000_000_000,
 ];
 
-/// Numbers that grow.
+/// The counters. They only grow.
 #[derive(Debug, Default)]
 pub(super) struct Counts {
     sessions: AtomicU64,
     turned_away: AtomicU64,
     requests: AtomicU64,
-    /// Of the grants, how long they were waited for; the last is for what took longer than all bounds.
+    /// The grants, by how long they were waited for; the last number is for waits longer than all
+    /// bounds.
     waits: [AtomicU64; BOUNDS.len() + 1],
     waited: AtomicU64,
     unavailable: AtomicU64,
@@ -58,13 +60,13 @@ impl Counts {
         count(&self.requests, 1);
     }
 
-    /// A request that has waited for so many nanoseconds has come to this.
+    /// Counts the outcome of a request that has waited for this many nanoseconds.
     pub(super) fn outcome(&self, outcome: &Outcome, waited: u64) {
         match outcome {
             Outcome::Granted(_) | Outcome::GrantedInSlot(_) => self.grant(waited),
             Outcome::Unavailable => count(&self.unavailable, 1),
             Outcome::Failed(_) => count(&self.failures, 1),
-            // It has ended because its agent has, and not against its will.
+            // The lock has ended because its agent was terminated, so it is no loss.
             Outcome::Lost(Lost::Terminated | Lost::Closed, _) => count(&self.releases, 1),
             Outcome::Lost(lost, _) => {
                 count(&self.losses, 1);
@@ -74,9 +76,9 @@ impl Counts {
         }
     }
 
-    /// A request was granted that has waited for so many nanoseconds.
+    /// Counts the grant of a request that has waited for this many nanoseconds.
     pub(super) fn grant(&self, waited: u64) {
-        // FAST: most locks are to be had at once.
+        // FAST: most locks are granted at once.
         let place = if waited == 0 { 0 } else { BOUNDS.partition_point(|&bound| bound < waited) };
         count(&self.waits[place], 1);
         if waited > 0 {
@@ -84,13 +86,13 @@ impl Counts {
         }
     }
 
-    /// So many locks were released, and so many requests given up.
+    /// Counts this many locks as released, and this many requests as given up.
     pub(super) fn finished(&self, held: usize, pending: usize) {
         count(&self.releases, held as u64);
         count(&self.aborts, pending as u64);
     }
 
-    /// These, and nothing else.
+    /// The numbers that the counters show now.
     pub(super) fn numbers(&self) -> Numbers {
         let get = |number: &AtomicU64| number.load(Relaxed);
         let [bounds @ .., longer] = &self.waits;

@@ -1,17 +1,16 @@
-//! Ending what the dead have left where locks are kept elsewhere.
+//! Ends the leases of dead clients, where locks are kept elsewhere.
 //!
-//! What is leased outlives the daemon that it was asked of, so that its client can go on with it
-//! through the next one. If the client dies with the daemon, others would wait for the end of the
-//! lease for nothing. So the daemon notes which leases a client's agents have, in a
-//! [file](crate::client_files) beside the client's own, and its successor ends those of clients that
-//! are dead and have left nothing to others.
+//! A leased lock outlives the daemon, so that its client can go on with it through the next daemon. If the
+//! client dies together with the daemon, others would wait for the end of the lease for nothing. So the daemon
+//! notes the leases of a client's agents in a [file](crate::client_files) beside the client's own. The next
+//! daemon ends the leases of clients that are dead and whose locks nobody has inherited.
 //!
-//! Names that stay the machine's are no client's: the daemon has them, for all of its clients. Which leases
-//! that are it notes in a file of its own. Its successor ends them once it is known what each client of its holds: a
-//! lock that is known to who has it alone is then written as any other, and what is left of a name keeps others
-//! away from nothing. Until all of those have come who live, or are dead, it stays.
+//! Names that the machine owns belong to the daemon and not to a client. The daemon notes their leases in a
+//! file of its own. A lock of such a name may be known only to the client that holds it. So the next daemon
+//! waits until every client that it has found has claimed its locks, or is dead. By then all claimed locks are
+//! written as any other lock, and what is left of the names protects nothing: the daemon ends these leases.
 //!
-//! Nothing depends on it: what is not noted, or cannot be ended, ends by itself.
+//! Nothing depends on this: a lease that is not noted, or cannot be ended, ends by itself.
 
 use std::{
     collections::HashMap,
@@ -26,31 +25,31 @@ use tokio::time::{Instant, sleep};
 use super::{client::Client, state::Daemon};
 use crate::client_files::{ClientFiles, Dead};
 
-/// How often it is tried to end what somebody has left, before it is looked at again with all else
-/// that is left.
+/// How often the daemon tries to end the leases of a dead client, before it leaves them to the next
+/// sweep.
 pub(super) const TRIES: usize = 5;
 
 /// How long between two tries.
 const PAUSE: Duration = Duration::from_secs(1);
 
-/// How long a client has to find out that its file is gone, before others can have what it holds: it
+/// How long a client has to find out that its file is gone, before others can get its locks. It
 /// looks ten times a second.
 const NOTICE: Duration = Duration::from_secs(1);
 
-/// How long after a client's end its notes stay, for the case that we are killed before its leases
-/// have ended.
+/// How long the notes of a client stay after its end, in case this daemon is killed before the
+/// leases have ended.
 const KEEP_NOTES: Duration = Duration::from_secs(2);
 
-/// With so many notes of leases that have ended, they are written anew.
+/// With this many notes of leases that have ended, the file is written anew.
 const MOST_OLD: usize = 64;
 
-/// What is noted of one client.
+/// The notes of one client.
 pub(super) struct Leases {
     daemon: Arc<Daemon>,
     client: ClientKey,
     files: ClientFiles,
     noted: HashMap<Agent, Vec<u8>>,
-    /// How many are in the file since it was last written anew.
+    /// How many notes are in the file.
     written: usize,
 }
 
@@ -66,7 +65,7 @@ impl Leases {
             return;
         }
         let is_full = self.written >= 2 * self.noted.len() + MOST_OLD;
-        // What cannot be noted ends by itself.
+        // A lease that cannot be noted ends by itself.
         if is_full && self.files.note_leases(self.client, self.noted.values()).is_ok() {
             self.written = self.noted.len();
         }
@@ -84,7 +83,7 @@ impl Leases {
         self.note_own();
     }
 
-    /// Names are owned under the lease of an agent, if at all.
+    /// Notes the daemon's own lease. Names are owned only under the lease of some agent.
     fn note_own(&self) {
         let own = host::own_lease(self.daemon.user_agent()).filter(|_| !self.noted.is_empty());
         if let Some(own) = own {
@@ -99,7 +98,7 @@ impl Leases {
 }
 
 impl Daemon {
-    /// Ends what these have left, while all else goes on, if that can be done in so many tries.
+    /// Ends the leases of these clients in the background, with so many tries.
     pub(super) fn end_leases(&self, dead: Vec<Dead>, tries: usize) {
         let Some(files) = self.files().filter(|_| self.user_agent().is_leased()) else { return };
         let (certain, others): (Vec<_>, Vec<_>) = dead.into_iter().partition(|one| one.is_certain);
@@ -111,13 +110,13 @@ impl Daemon {
         }
     }
 
-    /// Ends the names that these daemons have left, some time after nobody can come back any more who holds one
-    /// of them: who has lost it by its lease does not claim it, and ends by then what works under it; and who was
-    /// hung up on finds that out.
+    /// Ends the names that these daemons have left, some time after the last client can have come back that
+    /// holds one of them. In this time a client that has lost its lock by the lease, and so does not claim it,
+    /// ends what works under the lock; and a client on which a daemon has hung up finds that out.
     pub(super) fn end_names(self: &Arc<Self>, brokers: Vec<ClientKey>) {
         let Some(files) = self.files() else { return };
         if !self.user_agent().is_leased() {
-            // There is nothing to end them by, so that they end by themselves.
+            // This daemon has no reach that could end them: they end by themselves.
             let dead = brokers.into_iter().filter(|one| files.left_by_broker(*one).is_some());
             return dead.for_each(|broker| files.forget_broker(broker));
         }
@@ -127,18 +126,18 @@ impl Daemon {
         }
     }
 
-    /// Whether somebody lives who was there when the daemon started, and has not said what it holds.
+    /// Whether a client lives that was found when the daemon started, and has not claimed its locks.
     fn awaits_claims(&self) -> bool {
         let Some(files) = self.files() else { return false };
         let is_kept = |client| self.clients().orphans.values().any(|orphan| orphan.key == client);
         let may_hold = |client: ClientKey| {
             files.lives(client) || !matches!(files.inherited(client), Ok(None)) && !is_kept(client)
         };
-        // Somebody may have removed the file of who is heard.
+        // A client that is sending its claims counts even if somebody has removed its file.
         self.recovery().is_hearing() || self.recovery().absent().into_iter().any(may_hold)
     }
 
-    /// Those of these clients that are dead, have left leases, and of whom nobody has inherited locks.
+    /// Those of these clients that are dead, have left leases, and whose locks nobody has inherited.
     pub(super) fn dead(&self, clients: Vec<ClientKey>) -> Vec<Dead> {
         let Some(files) = self.files() else { return Vec::new() };
         let is_dead = |client: &ClientKey| files.has_leases(*client) && files.is_dead(*client);
@@ -146,14 +145,15 @@ impl Daemon {
         dead.map(|client| Dead { client, is_certain: true }).collect()
     }
 
-    /// This client has ended, and with it its leases, in a moment.
+    /// Removes the notes of a client that has ended, a moment later, when its leases have ended
+    /// too.
     pub(super) fn forget_leases(&self, client: ClientKey) {
         let Some(files) = self.files().filter(|files| files.has_leases(client)).cloned() else {
             return;
         };
         tokio::spawn(async move {
             sleep(KEEP_NOTES).await;
-            // It may have come back: it was hung up on.
+            // A client on which the daemon has hung up may have come back.
             if files.is_dead(client) {
                 files.forget_leases(client);
             }
@@ -171,7 +171,7 @@ async fn end_leases(
     sleep(notice).await;
     let mut dead: Vec<ClientKey> = dead.iter().map(|dead| dead.client).collect();
     for _ in 0..tries {
-        // It may be there after all, and come.
+        // A client that seemed dead may come after all.
         dead.retain(|client| files.is_dead(*client));
         let leases = dead.iter().flat_map(|client| files.leases(*client)).collect();
         if host::revoke(&user_agent, leases).await {

@@ -1,4 +1,4 @@
-//! Who comes and who goes.
+//! Accepts connections, and serves each in a task of its own.
 
 use std::{
     future::{Future, pending},
@@ -30,27 +30,27 @@ use super::{
 };
 use crate::{LOGS, client_files::Found};
 
-/// Descriptors that clients do not get.
+/// How many descriptors are kept free for other uses than sessions.
 const RESERVE: usize = 32;
 
-/// How many connections for which there is no room are dealt with at a time.
+/// How many connections for which there is no room are answered at a time.
 const CROWD: usize = 8;
 
 /// How many descriptors a daemon has open to begin with, where they cannot be counted.
 const OPEN: usize = 16;
 
-/// How often what could not be done at once is looked at again.
+/// How often the daemon tries again what could not be done at once.
 const LOOK: Duration = Duration::from_secs(2);
 
-/// How often files are looked for of clients that this daemon has never met.
+/// How often the daemon looks for files of dead clients that were never connected to it.
 const SWEEP: Duration = Duration::from_secs(10);
 
-/// Serves the locks of `user_agent` to whoever connects and has our uid, until there has been no
-/// client for the time that the options say. Must be called in a tokio runtime.
+/// Serves the locks of `user_agent` to all processes of this user that connect, until there has
+/// been no client for the time that the options say. Must be called in a tokio runtime.
 ///
-/// For a host that is a broker for others besides what it is otherwise. What [`run`](super::run)
-/// does beyond this, it does not: start where there is none, take over from one that was killed,
-/// and keep locks for those who have inherited them.
+/// This is for a program that has another purpose and also serves locks to other processes. It does
+/// less than [`run`](super::run): it does not take over from a daemon that was killed, and it keeps
+/// no locks for processes that have inherited them.
 ///
 /// # Cancel safety
 ///
@@ -61,7 +61,7 @@ pub async fn serve(listener: &AsyncListener, user_agent: UserAgent, options: Opt
     serve_in(&daemon, listener, found, &options).await;
 }
 
-/// The same with this state, of a daemon that found these when it started.
+/// The same with this state, for a daemon that has `found` these files when it started.
 pub(super) async fn serve_in(
     daemon: &Arc<Daemon>,
     listener: &impl Accept,
@@ -74,8 +74,8 @@ pub(super) async fn serve_in(
     let mut idle_since = Instant::now();
     let mut look = interval(LOOK);
     let mut sweep = interval_at(Instant::now() + SWEEP, SWEEP);
-    // Whether somebody may have died without being missed: between two daemons, or before it had
-    // introduced itself.
+    // Whether a client may have died without the daemon noticing: between two daemons, or before it
+    // had introduced itself.
     let mut unswept = true;
     let recovered = daemon.recover(found, options.recovery);
     let mut watching = JoinSet::new();
@@ -87,7 +87,8 @@ pub(super) async fn serve_in(
             () = &mut recovered, if recovering => recovering = false,
             stream = accept(listener), if crowd.len() < CROWD => {
                 let (daemon, patience) = (Arc::clone(daemon), options.limits.handshake);
-                // Same user or nothing. The modes of directory and socket say so already; this asks the kernel.
+                // Other users are refused. The modes of directory and socket refuse them already; this asks the
+                // kernel.
                 if !peer::is_ours(&stream) {
                 } else if sessions.len() + 2 * daemon.orphans() + descriptor::counted() < most {
                     sessions.spawn(session(stream, daemon, patience));
@@ -98,7 +99,7 @@ pub(super) async fn serve_in(
                 }
             }
             Some(_) = crowd.join_next() => {}
-            // A session that panicked has ended like any other: what its client had is free.
+            // A session that panicked has ended like any other: the locks of its client are free.
             Some(ended) = sessions.join_next() => {
                 if ended.is_err() {
                     tracing::error!(target: LOGS, "a session panicked; what its client had is free");
@@ -114,7 +115,7 @@ pub(super) async fn serve_in(
             _ = look.tick() => daemon.tidy(),
             _ = sweep.tick(), if unswept => unswept = daemon.sweep(),
             () = idle(idle_since, options),
-                // Who only looks is no client.
+                // Lookers are no clients.
                 if !recovering && sessions.len() <= daemon.lookers().count() && daemon.is_empty() =>
             {
                 tracing::info!(target: LOGS, "it has had no client for long enough");
@@ -147,8 +148,8 @@ async fn accept(listener: &impl Accept) -> AsyncStream {
     loop {
         match listener.next().await {
             Ok(stream) => return stream,
-            // Out of descriptors, most likely: others will go, and their clients' patience is
-            // longer than this.
+            // Most likely there are no descriptors left. Some client will go, and the client that
+            // connects waits for longer than this pause.
             Err(error) => {
                 if !mem::replace(&mut has_failed, true) {
                     tracing::warn!(target: LOGS, "a client cannot be let in yet: {error}");
@@ -166,19 +167,19 @@ async fn idle(since: Instant, options: &Options) {
     }
 }
 
-/// So many clients leave enough descriptors for all else that we open: files of clients, and
+/// How many clients leave enough descriptors for all else that we open: files of clients, and
 /// connections that are turned away or ask for something else than locks.
 fn most_clients() -> usize {
     let Some(most) = descriptor::limit() else {
         return usize::MAX;
     };
     let most = usize::try_from(most).unwrap_or(usize::MAX);
-    // What is open for clients by now is counted as long as it is.
+    // Descriptors that are open for clients are counted elsewhere, for as long as they are open.
     let open = descriptor::open_count().unwrap_or(OPEN).saturating_sub(descriptor::counted());
     most.saturating_sub(open + RESERVE.min(most / 4))
 }
 
-/// Serves one for whom there is no room as a client.
+/// Serves a connection for which there is no room as a client.
 async fn turn_away(stream: AsyncStream, daemon: Arc<Daemon>, patience: Duration, most: usize) {
     let limit = descriptor::limit().unwrap_or_default();
     let why = format!(
@@ -197,7 +198,7 @@ async fn session(stream: AsyncStream, daemon: Arc<Daemon>, patience: Duration) {
     let pid = process.as_ref().map(Process::number);
     let session = match begin(stream, process.clone(), Arc::clone(&daemon), patience).await {
         Ok(session) => session,
-        // Who has asked something and goes was no client.
+        // It was no client: it has asked something, and has gone.
         Err(End::Gone | End::Died) => return,
         Err(end) => return daemon.ends().note(pid, &end),
     };
@@ -213,18 +214,18 @@ async fn session(stream: AsyncStream, daemon: Arc<Daemon>, patience: Duration) {
     };
     let mut end = pin!(end_of(process.clone()));
     let (connected, why) = session.serve(end.as_mut()).await;
-    // FAST: its end is waited for by what has been waiting for it all the time, and before anything
-    // else is done: on one CPU that would hold it up.
+    // FAST: `end` has been waiting for the end of the process all the time. Nothing else is done
+    // before: on a machine with one CPU it would delay the end of the process.
     if connected.holds() && process.is_some_and(|process| process.is_ending()) {
         let _ = timeout(END, end).await;
     }
     drop(connected);
-    // FAST: after who waits for its locks was told.
+    // FAST: after those were told who wait for its locks.
     daemon.ends().note(pid, &why);
 }
 
-/// Waits for the end of a client's process, if that can be seen. What it has forked may have its
-/// connection open for longer, and holds nothing by that.
+/// Waits for the end of a client's process, if the system can tell it. A process that it has forked
+/// may keep its connection open for longer, but holds no locks by that.
 async fn end_of(process: Option<Process>) {
     match process {
         Some(process) => process.end().await,
@@ -232,7 +233,7 @@ async fn end_of(process: Option<Process>) {
     }
 }
 
-/// Hears who it is and what it claims. The session, if there is one.
+/// Reads from a connection who it is and what it claims. Returns what it has become.
 async fn begin(
     stream: AsyncStream,
     process: Option<Process>,

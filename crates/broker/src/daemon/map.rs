@@ -1,6 +1,6 @@
-//! A client's map, as we see it: as something that anybody may have written.
+//! A client's map, as the daemon sees it: it may contain anything.
 //!
-//! What is not there, or makes no sense, counts as not held by that client.
+//! A slot that does not exist, or makes no sense, counts as not held by the client.
 
 use std::{
     collections::HashSet,
@@ -17,17 +17,17 @@ use crate::{client_files::ClientFiles, clock};
 /// The map in a client's own file.
 pub(super) struct ClientMap {
     map: BrokerMap,
-    /// The owner's number in it.
+    /// The number that its owner has written into it.
     nonce: u64,
     client: ClientKey,
     files: ClientFiles,
-    /// The slots in which locks stand that we know of: one in each, whatever the client says, so that it
-    /// has no more of them than there are slots.
+    /// The slots in which the daemon has put locks. There is at most one lock in each, whatever the
+    /// client says, so a client has no more such locks than slots.
     occupied: Mutex<HashSet<Slot>>,
 }
 
 impl ClientMap {
-    /// That of this client. `None` if its file is no map.
+    /// The map of this client. `None` if its file is no map.
     ///
     /// # Errors
     ///
@@ -48,12 +48,12 @@ impl ClientMap {
         self.occupied.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// A lock is to stand in the slot. Whether none does.
+    /// Takes the slot for a lock. Returns whether it was vacant.
     pub(super) fn occupy(&self, slot: Slot) -> bool {
         self.occupied().insert(slot)
     }
 
-    /// It does not any more.
+    /// Notes that no lock stands in the slot any more.
     pub(super) fn vacate(&self, slot: Slot) {
         self.occupied().remove(&slot);
     }
@@ -63,20 +63,21 @@ impl ClientMap {
         self.nonce
     }
 
-    /// Writes ours, which is not 0.
+    /// Writes the daemon's number, which is not 0.
     pub(super) fn confirm(&self, nonce: u64) {
         self.map.confirm(nonce);
     }
 
-    /// Whether all that the client holds is in it. Of that it says nothing before a daemon has seen it.
+    /// Whether the map tells all locks of the client. It does not before a daemon has confirmed it.
     pub(super) fn tells_all(&self) -> bool {
         self.map.is_confirmed() && self.map.unmapped() == 0 && !self.map.is_broken()
     }
 
-    /// Does this with a slot, if there is one.
+    /// Does this with a slot, if it exists.
     ///
-    /// If somebody truncates the file, we lose sight of all of it, and the client only of what is gone:
-    /// then the rest is looked for anew, or the client could go on with what we take for free.
+    /// If somebody truncates the file, our mapping becomes useless as a whole, while the client still
+    /// sees the part that is left. So that part is mapped anew here: otherwise the client could go on
+    /// with locks that we take for free.
     fn at<T>(&self, slot: Slot, act: impl Fn(&navlock_delegation::Slot) -> T) -> Option<T> {
         let done = self.map.slot(slot).map(&act);
         if !self.map.is_broken() {
@@ -87,16 +88,16 @@ impl ClientMap {
         done.filter(|_| !rest.map.is_broken())
     }
 
-    /// The word of a slot; a free one if there is none.
+    /// The word of a slot; a free word if the slot does not exist.
     pub(super) fn look(&self, slot: Slot) -> Look {
         self.at(slot, |slot| slot.word().look()).unwrap_or(Look::from_bits(0))
     }
 
-    /// Grants a lock with this token in the slot; with the name, if it is to be owned. What the word
-    /// counts then; `None` if the slot is not free.
+    /// Grants a lock with this token in the slot; if `owned`, the client owns the name from then on.
+    /// Returns the count of the word; `None` if the slot is not free.
     pub(super) fn grant(&self, slot: Slot, token: FencingToken, owned: bool) -> Option<u64> {
         self.at(slot, |slot| {
-            // Before the word, by which others know that it is there.
+            // Before the word, which tells the client that these are valid.
             let count = slot.word().look().count().wrapping_add(1);
             slot.set_base(token.get().wrapping_sub(count));
             slot.set_since(clock::now());
@@ -112,29 +113,29 @@ impl ClientMap {
         let _ = self.at(slot, |slot| slot.word().steal());
     }
 
-    /// Has the client neither hold nor take it.
+    /// Takes the lock of a slot away: the client can neither hold nor take it any more.
     pub(super) fn take_back(&self, slot: Slot) {
         if self.recall(slot) == Recalled::Held {
             let _ = self.at(slot, |slot| slot.word().revoke());
         }
     }
 
-    /// When the hold that was seen so began, and its token.
+    /// When the hold of this word began, and its token.
     pub(super) fn shown(&self, slot: Slot, look: Look) -> Option<(Moment, FencingToken)> {
         self.at(slot, |slot| (slot.since(), FencingToken::new(slot.token(look.count()))))
     }
 
-    /// Has the client take nothing without asking.
+    /// Recalls all slots: the client can take nothing without asking.
     pub(super) fn recall_all(&self) {
         self.each(|slot| {
-            // What is free is left as it is.
+            // A free word is left as it is.
             if !slot.word().look().is_free() {
                 let _ = slot.word().recall();
             }
         });
     }
 
-    /// The largest token of the last holds in it.
+    /// The largest token of any slot's last hold.
     pub(super) fn last_token(&self) -> u64 {
         let token = |slot: &navlock_delegation::Slot| {
             slot.description().map(|_| slot.token(slot.word().look().count()))
@@ -142,7 +143,7 @@ impl ClientMap {
         self.slots().into_iter().filter_map(|slot| self.at(slot, token)?).max().unwrap_or(0)
     }
 
-    /// Has it hold nothing, besides.
+    /// Takes all slots away: the client holds nothing any more either.
     pub(super) fn take_back_all(&self) {
         self.each(|slot| {
             if slot.word().recall() == Recalled::Held {
@@ -157,12 +158,13 @@ impl ClientMap {
         }
     }
 
-    /// All slots that there are. Collected, because there may be none any more on the way.
+    /// The indices of all slots. Collected, because slots may vanish while the caller goes through
+    /// them.
     fn slots(&self) -> Vec<Slot> {
         self.map.slots().map(|(slot, _)| slot).collect()
     }
 
-    /// What is held in it, with tokens and since when.
+    /// The locks that are held in it, with their tokens and since when.
     pub(super) fn held(&self) -> Vec<(Slot, Description, FencingToken, Moment)> {
         let held = self.slots().into_iter().filter_map(|index| {
             let (look, description) = self.at(index, |slot| {

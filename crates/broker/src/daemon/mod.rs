@@ -1,8 +1,8 @@
 //! The daemon: an adapter from a socket to a user agent.
 //!
-//! It keeps no locks of its own. Whatever reach the user agent has, its clients have too. What it
-//! does keep is who its clients are (`state`), and how their locks come over from a daemon that was
-//! killed (`recovery`).
+//! It keeps no locks of its own: its clients get the locks of the user agent, with the user agent's
+//! reach. What it does keep is the state of its clients (`state`), and the recovery of their locks
+//! from a daemon that was killed (`recovery`).
 
 mod answers;
 mod circles;
@@ -79,7 +79,7 @@ use self::{
 pub use crate::spawn::{READY_LINE, WAITS_FOR};
 use crate::{LOGS, Place, client_files::ClientFiles};
 
-/// How often it is looked whether the bound of fencing tokens is far enough ahead.
+/// How often the daemon checks that the bound of fencing tokens is far enough ahead.
 const LOOK: Duration = Duration::from_secs(2);
 
 /// A user agent for a daemon that keeps the locks itself, with fencing tokens from here on.
@@ -89,12 +89,12 @@ pub fn user_agent(first: FencingToken) -> UserAgent {
 }
 
 /// Runs a daemon at `place` until it has had no client for long enough, and calls `ready` once it
-/// listens. `user_agent` is told from where on fencing tokens are larger than all that earlier
-/// daemons gave at this place, and says for people why, if it cannot be had.
+/// listens. `user_agent` is given a fencing token that is larger than all that earlier daemons gave
+/// at this place. If it fails, it returns the reason, for people.
 ///
 /// Blocks the thread, which must not be one of a tokio runtime. When this returns, all connections
-/// have ended. What clients had that were still there is not released: they claim it from the next
-/// daemon. So the process should end soon.
+/// have ended. The locks of clients that were still connected are not released: the clients claim
+/// them from the next daemon. So the process should end soon.
 ///
 /// # Errors
 ///
@@ -119,7 +119,8 @@ pub fn run(
     // Before the files of the dead are removed.
     let last = maps::last_token(&files);
     let mut tokens = Tokens::begin(place.tokens(), options.state.as_deref(), last);
-    // Before anybody can connect: who registers from here on is no client of an earlier daemon.
+    // Before anybody can connect: a client that registers from here on is none of an earlier
+    // daemon.
     let found = files.find().map_err(failed)?;
     let user_agent = user_agent(tokens.first()).map_err(DaemonError::Reach)?;
     let mut options = options.clone();
@@ -138,7 +139,7 @@ pub fn run(
         place_guard.listens(options.socket.is_some());
         let listening = Listening::at(listener);
         ready();
-        // FAST: who waited for it is not kept by this.
+        // FAST: after `ready`, so that a client that waits for the daemon does not wait for this.
         tracing::info!(
             target: LOGS,
             pid = std::process::id(),
@@ -152,7 +153,7 @@ pub fn run(
         }
         tokio::select! {
             () = serve_in(&daemon, &listening, found, options) => {}
-            // With it all sessions end, and their clients come to the one that others find.
+            // All sessions end, and their clients connect to the broker that has the place.
             () = place_guard.keep(&listening, &daemon) => {
                 tracing::warn!(target: LOGS, "another broker has the place; this one ends");
                 return Ok(());
@@ -162,9 +163,9 @@ pub fn run(
                 tracing::info!(target: LOGS, "it was told to end, by a signal");
             }
         }
-        // The name goes first: from here on clients start a new daemon, which waits for our lock.
-        // Who is between being connected and being accepted sees the stream end before it was
-        // welcomed, and tries again.
+        // The socket's name goes first: from here on clients start a new daemon, which waits for
+        // our lock. A client that has connected and was not accepted sees the stream end before it
+        // was welcomed, and tries again.
         if !place_guard.has_socket() {
             return Ok(());
         }
@@ -175,10 +176,11 @@ pub fn run(
     });
     tokens.end();
     tracing::info!(target: LOGS, clients = daemon.status().clients, "the broker ends");
-    // Who is still there claims what it has from the next daemon, as if we had been killed.
+    // Clients that are still connected claim their locks from the next daemon, as if we had been
+    // killed.
     let notes = daemon.leave_behind();
-    // With the last share in it the user agent ends, and gives up what it has. If we are killed before, the next
-    // daemon finds what is noted.
+    // This drops the user agent, which then gives up its own leases. If we are killed before that, the next
+    // daemon finds the notes.
     drop(daemon);
     drop(runtime);
     if let Some(notes) = notes {
@@ -194,13 +196,13 @@ async fn told_to_end(end: Option<&Stream>) {
         AsyncStream::from_std(end).ok()
     });
     match told {
-        // However that comes to be: nobody could say it any more.
+        // Also on an error: after that, nobody could tell us to end.
         Some(told) => _ = told.readable().await,
         None => pending().await,
     }
 }
 
-/// Keeps the promise of where our tokens end ahead of them. Never ends.
+/// Keeps the bound in the files ahead of our tokens. Never ends.
 async fn keep_ahead(tokens: &mut Tokens) {
     loop {
         sleep(LOOK).await;

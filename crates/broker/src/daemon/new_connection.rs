@@ -1,4 +1,4 @@
-//! How a session begins: agreeing on a version, and hearing who it is.
+//! How a session begins: both sides agree on a version, and the client introduces itself.
 
 use std::{
     future::{pending, poll_fn},
@@ -27,10 +27,10 @@ use super::{
     stealing::Steal,
 };
 
-/// How much can be asked by who is no client, on one connection.
+/// How many questions may come on one connection before an introduction.
 const QUESTIONS: usize = 64;
 
-/// A connection before it is known whose it is.
+/// A connection that has not introduced itself yet.
 pub(super) struct NewConnection {
     stream: Stream,
     daemon: Arc<Daemon>,
@@ -39,13 +39,13 @@ pub(super) struct NewConnection {
     process: Option<Process>,
 }
 
-/// Who it is.
+/// What a connection introduces itself as.
 enum Introduction {
     Client { key: ClientKey, returning: bool },
     Looker { filter: Filter, follow: bool },
 }
 
-/// What begins once it is known who it is.
+/// What a connection becomes by its introduction.
 pub(super) enum Introduced {
     Client(Box<Session>, Claims),
     Looker(Looking),
@@ -56,13 +56,14 @@ impl NewConnection {
         Self { stream: DaemonCodec::default().framed(stream), daemon, crowded: None, process }
     }
 
-    /// For this reason it cannot be a client. What else can be had is had all the same.
+    /// Says why this connection cannot become a client. It may ask and look all the same.
     pub(super) fn turned_away(mut self, why: String) -> Self {
         self.crowded = Some(why);
         self
     }
 
-    /// Agrees on a version and hears who it is and what it claims, or what it wants to see.
+    /// Agrees on a version, and reads the introduction and the claims, or what a looker wants to
+    /// see.
     pub(super) async fn introduce(mut self) -> Result<Introduced, End> {
         let version = self.shake_hands().await?;
         let mut claims = Claims::default();
@@ -92,8 +93,8 @@ impl NewConnection {
         Ok(Introduced::Client(Box::new(session), claims))
     }
 
-    /// Hears who it is. Who wants to know how the daemon is, or have it end, need not say so: it is no
-    /// client, and is not kept waiting by those who come back.
+    /// Reads the introduction. Questions about the daemon, and a request that it end, need none: they
+    /// come from no client, and are answered even during a recovery.
     async fn hear_introduction(&mut self, version: u16) -> Result<Introduction, End> {
         for _ in 0..QUESTIONS {
             let answer = match self.next().await? {
@@ -122,7 +123,7 @@ impl NewConnection {
                     FromDaemon::Stolen { query, outcome }
                 }
                 ToDaemon::Look { bucket, name, follow } if version >= LOOKING_VERSION => {
-                    // What there is, is told to anybody; what happens, where there is room.
+                    // Anybody gets a picture, but events only if there is room.
                     if let Some(reason) = self.crowded.take_if(|_| follow) {
                         self.say(&FromDaemon::Refused { reason }).await?;
                         return Err(End::Refused);
@@ -132,20 +133,21 @@ impl NewConnection {
                 ToDaemon::Stop if version >= CONTROL_VERSION => {
                     self.say(&FromDaemon::Stopping).await?;
                     self.daemon.stopped.notify_one();
-                    // The connection ends with us: that is how it is known that we have ended.
+                    // The connection ends with the daemon, from which the other side knows that it
+                    // has ended.
                     return pending().await;
                 }
                 _ => return Err(Nonsense("it did not introduce itself").into()),
             };
             self.say(&answer).await?;
-            // What was asked and can be answered at once does not have this wait: others have their turn, and
-            // the time for all of this is looked at.
+            // Questions may come one after the other without a wait. So other tasks get their turn here, and
+            // the timeout is checked.
             yield_now().await;
         }
         Err(Nonsense("it asks and asks, and does not say who it is").into())
     }
 
-    /// Says something, and waits until it is sent.
+    /// Sends a message, and waits until it is sent.
     async fn say(&mut self, message: &FromDaemon) -> Result<(), End> {
         Pin::new(&mut self.stream).start_send(message).map_err(End::from)?;
         poll_fn(|context| flush(&mut self.stream, context)).await.map_err(End::from)

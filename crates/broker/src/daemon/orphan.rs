@@ -6,33 +6,35 @@ use tokio::task::AbortHandle;
 use super::shared_client::SharedClient;
 use crate::lock_file::Identity;
 
-/// A client without a connection whose locks are kept: for those who have inherited them, or for itself.
+/// A client without a connection whose locks are kept: for the processes that have inherited them, or
+/// for itself.
 pub(super) struct Orphan {
     pub(super) key: ClientKey,
     pub(super) client: SharedClient,
-    /// The file that they have locked. `None` if that could not be looked at yet.
+    /// The file that these processes have locked. `None` if it could not be read yet.
     pub(super) file: Option<Identity>,
     pub(super) kept_for: KeptFor,
     pub(super) watch: Watch,
-    /// What hears of the loss of their locks.
+    /// The task that waits for losses of its locks.
     pub(super) listening: AbortHandle,
 }
 
 /// For whom locks are kept.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum KeptFor {
-    /// For those who have inherited them.
+    /// For the processes that have inherited them.
     Inheritors,
-    /// For the client itself, which has not come back from an earlier daemon. The file is its own.
+    /// For the client itself, which was connected to an earlier daemon and has not come back. The
+    /// file is its own.
     Sleeper,
 }
 
-/// How the end of those who have the file locked is noticed.
+/// How the end of the processes that have the file locked is noticed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Watch {
     /// A thread waits for it.
     Thread,
-    /// There is no such thread yet: it is looked again.
+    /// There is no such thread yet: it is to be started.
     ToStart,
 }
 

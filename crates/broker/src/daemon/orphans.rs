@@ -1,11 +1,11 @@
-//! Locks whose client was killed and that others have inherited, as the command of a `navlock run`
-//! has whose `navlock` was killed.
+//! Orphans: clients that were killed, and whose locks other processes have inherited, as the command of
+//! `navlock run` does when `navlock` is killed.
 //!
-//! An orphan is a [`Client`](super::client::Client) without a connection. It ends with the last of
-//! the processes that have inherited its locks, or with the last of the locks. Its client may come back to it.
+//! An orphan is a [`Client`](super::client::Client) without a connection. It ends with the last of the
+//! processes that have inherited its locks, or with the last of the locks. Its client may come back to it.
 //!
-//! In the same way a client is kept that lives and has not come back from an earlier daemon, if its
-//! [map](super::maps) tells what it holds.
+//! A client of an earlier daemon that lives and has not come back is kept in the same way, if its
+//! [map](super::maps) tells which locks it holds.
 
 use std::{
     fs::File,
@@ -34,18 +34,18 @@ use super::{
 };
 use crate::{LOGS, client_files::Inherited, inherited_claims};
 
-/// How often it is tried again to look at a file.
+/// The pause before the next try to read a file.
 const LOOK: Duration = Duration::from_millis(20);
 
 impl Inherited {
-    /// What is claimed by it, for this client; `None` if it cannot be read.
+    /// The claims that this file contains, for this client; `None` if it cannot be read.
     pub(super) fn replay(&mut self, client: &mut Client) -> Option<Claims> {
         claims::replay(&self.claims().ok()?, client)
     }
 }
 
 impl Daemon {
-    /// The file of inherited locks, for which it may take until `deadline` to be looked at.
+    /// The file of inherited locks of this client. Tries until `deadline` to read it.
     pub(super) async fn inherited(
         &self,
         key: ClientKey,
@@ -55,7 +55,7 @@ impl Daemon {
         let files = self.files()?;
         loop {
             let inherited = match (files.inherited(key), kept) {
-                // Somebody may have removed it since it was opened.
+                // Somebody may have removed the file after it was opened here.
                 (Ok(None), Some(file)) => files.inherited_by(key, file),
                 (found, _) => found,
             };
@@ -67,7 +67,7 @@ impl Daemon {
         }
     }
 
-    /// What this client has left to others.
+    /// The file of the locks that others have inherited from this client.
     pub(super) fn left_by(
         &self,
         key: ClientKey,
@@ -80,19 +80,20 @@ impl Daemon {
         if found.is_some() { Ok(found) } else { lock(client).inherited() }
     }
 
-    /// Keeps what an ended client has left to others. Whether it has.
+    /// Keeps the locks of an ended client that others have inherited. Returns whether there are
+    /// any.
     pub(super) fn adopt(self: &Arc<Self>, key: ClientKey, client: &SharedClient) -> bool {
         match self.left_by(key, client) {
             Ok(None) => false,
             Ok(Some(mut inherited)) => {
-                // It says which of the locks are meant; all, if it cannot be read.
+                // The file tells which locks are inherited; all of them, if it cannot be read.
                 let bytes = inherited.claims().ok();
                 let meant = bytes.and_then(|bytes| inherited_claims::locks(&bytes));
                 let is_meant = |id| meant.as_ref().is_none_or(|ids| ids.contains(&id));
                 lock(client).keep_inherited(is_meant);
                 self.keep_orphan(key, Arc::clone(client), Some(inherited))
             }
-            // Until it can be told, it is as if they had.
+            // Until this can be found out, all locks count as inherited.
             Err(_) => {
                 lock(client).keep_inherited(|_| true);
                 self.keep_orphan(key, Arc::clone(client), None)
@@ -100,7 +101,7 @@ impl Daemon {
         }
     }
 
-    /// Keeps a client that has left its locks to others. Whether it has any.
+    /// Keeps a client whose locks others have inherited. Returns whether it has any.
     pub(super) fn keep_orphan(
         self: &Arc<Self>,
         key: ClientKey,
@@ -110,7 +111,8 @@ impl Daemon {
         self.keep(key, client, inherited, KeptFor::Inheritors)
     }
 
-    /// Keeps a client that has not come back, and whose own file this is. Whether it has any locks.
+    /// Keeps a client that lives and has not come back, with its own file. Returns whether it has
+    /// any locks.
     pub(super) fn keep_sleeper(
         self: &Arc<Self>,
         key: ClientKey,
@@ -151,8 +153,8 @@ impl Daemon {
         true
     }
 
-    /// Has a thread wait for the end of those who have inherited the locks; the kernel tells it in no other way.
-    /// How the end of this orphan is noticed from now on.
+    /// Has a thread wait for the end of the processes that have inherited the locks, because the kernel tells
+    /// it in no other way. Returns how the end of this orphan is noticed from now on.
     fn watch(
         self: &Arc<Self>,
         number: u64,
@@ -163,7 +165,7 @@ impl Daemon {
         let waiting = thread::Builder::new().name("navlock-orphan".to_owned()).spawn(move || {
             inherited.wait(|| inheritors.iter().for_each(Process::wait_if_ending));
             if let Some(daemon) = daemon.upgrade() {
-                // What is left to be done takes a while.
+                // What remains to be done is spawned on the runtime, since it takes a while.
                 let _context = runtime.enter();
                 daemon.end_orphan(number);
             }
@@ -171,9 +173,11 @@ impl Daemon {
         if waiting.is_ok() { Watch::Thread } else { Watch::ToStart }
     }
 
-    /// Those who had inherited the locks of this orphan have ended, or the last of the locks is lost.
+    /// Ends an orphan: the processes that had inherited its locks have ended, or the last of the
+    /// locks is lost.
     fn end_orphan(&self, number: u64) {
-        // It may have been taken back. Dropped after the lock: it wakes others.
+        // Its client may have come back to it. It is dropped without the lock on the clients,
+        // because that wakes others.
         let ended = self.clients().orphans.remove(&number);
         let key = ended.as_ref().map(|orphan| orphan.key);
         drop(ended);
@@ -183,8 +187,8 @@ impl Daemon {
         self.gone.notify_one();
     }
 
-    /// An orphan has lost a lock. Takes it out of the file of inherited locks, so that the next daemon does not
-    /// believe it.
+    /// An orphan has lost a lock: removes the lock from the file of inherited locks, so that the next daemon
+    /// does not believe it.
     fn note_loss(&self, number: u64, lost: RequestId) {
         let clients = self.clients();
         let (Some(files), Some(orphan)) = (self.files(), clients.orphans.get(&number)) else {
@@ -206,7 +210,7 @@ impl Daemon {
         }
     }
 
-    /// Looks again at what could not be done at once. To be called every few seconds.
+    /// Tries again what could not be done at once. To be called every few seconds.
     pub(super) fn tidy(self: &Arc<Self>) {
         let clients = self.clients();
         let as_they_are = |(number, orphan): (&u64, &Orphan)| {
@@ -216,7 +220,7 @@ impl Daemon {
         drop(clients);
         for (number, key, client, kept_for, watch) in orphans {
             if kept_for == KeptFor::Sleeper {
-                // It may have woken up and released something, and nobody hears it say so.
+                // It may run again and have released a lock, without a connection to say so.
                 lock(&client).release_idle();
             }
             if watch == Watch::Thread {
@@ -242,7 +246,7 @@ impl Daemon {
     }
 }
 
-/// Hears what becomes of an orphan's locks, for as long as there is one.
+/// Waits for the losses of an orphan's locks, for as long as there is the orphan.
 async fn listen(daemon: Weak<Daemon>, number: u64, client: Weak<std::sync::Mutex<Client>>) {
     loop {
         let lost = poll_fn(|context| {

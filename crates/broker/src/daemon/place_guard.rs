@@ -1,9 +1,9 @@
-//! What a daemon has in its place, and that it goes on being there.
+//! Guards the files of a daemon in its place.
 //!
-//! Cleaners of old files, and people, remove what they take for rubbish. Whoever comes then finds
-//! nobody, and starts another daemon, with locks of its own. So a daemon notices at once that something
-//! of its is gone, and makes it anew; and while it lives it has a lock that is not in the place, by
-//! which another one knows that it has to wait.
+//! Cleaners of old files, and people, remove files that they take for rubbish. Then a new client finds
+//! no daemon, and starts another one, with locks of its own. So a daemon notices at once that a file of
+//! its is gone, and makes it anew. And as long as it lives, it has a lock file outside of the place,
+//! which tells another daemon to wait.
 
 use std::{
     fs::{self, File},
@@ -29,50 +29,53 @@ use crate::{
     lock_file::{self, Identity},
 };
 
-/// How often it is looked whether all is there, if nobody tells.
+/// How often the daemon looks for its files, if the kernel does not report removals.
 const LOOK: Duration = Duration::from_secs(2);
 
-/// How often the times of its files are renewed, for those who remove what is old.
+/// How often the times of its files are renewed, because cleaners remove old files.
 const TOUCH: Duration = Duration::from_secs(600);
 
-/// Where cleaners of old files come by.
+/// The directories in which cleaners remove old files.
 const CLEANED: [&str; 2] = ["/tmp", "/var/tmp"];
 
-/// How long a daemon waits for the one before it to be gone.
+/// How long a daemon waits for the end of the one before it.
 const PREDECESSOR: Duration = Duration::from_secs(5);
 
-/// The locks that make a daemon the only one, and what else it has in its place.
+/// The lock files that make a daemon the only one, and its other files in its place.
 pub(super) struct PlaceGuard<'a> {
     place: &'a Place,
-    /// Beyond the reach of whoever empties the place. `None` where there is no such directory.
+    /// The lock file outside of the place, which stays if somebody empties the place. `None` where
+    /// there is no directory for it.
     elsewhere: Option<(PathBuf, File)>,
-    /// In the place.
+    /// The lock file in the place.
     sole: File,
     socket: Option<Identity>,
-    /// The socket is somebody else's, and is not made anew.
+    /// Whether the socket was passed by somebody else, and so is not made anew.
     is_passed: bool,
-    /// Open: so that its identity does not become that of another one when it is removed.
+    /// The directory of client files. It is kept open, so that no other directory gets its identity
+    /// if it is removed.
     clients: Option<File>,
-    /// Open, and locked against cleaners.
+    /// The place's directory, open; and whether it is locked against cleaners.
     directory: Option<(File, bool)>,
     watch: Option<Watch>,
     touched: Option<Instant>,
 }
 
-/// How it stands with the place.
+/// What a look at the place has found.
 enum PlaceState {
     Whole,
-    /// Something was made anew; clients are to see to their own files.
+    /// Something was made anew; clients are to check their own files.
     Mended,
     /// Somebody else has it.
     Lost,
 }
 
 impl<'a> PlaceGuard<'a> {
-    /// Makes us the only daemon of this place, as soon as the one before has ended.
+    /// Makes this the only daemon of the place, as soon as the one before has ended.
     pub(super) fn take(place: &'a Place, state: Option<&Path>) -> Result<Self, DaemonError> {
         let deadline = Instant::now() + PREDECESSOR;
-        // First the one that nobody removes: who has it may be about to mend the other.
+        // First the lock file that nobody removes: a daemon that has it may be about to make the
+        // other anew.
         let elsewhere = state.and_then(|state| Some(state.join(lock_name(place)?)));
         let elsewhere = match elsewhere {
             Some(path) => {
@@ -105,12 +108,12 @@ impl<'a> PlaceGuard<'a> {
     pub(super) fn listens(&mut self, is_passed: bool) {
         self.is_passed = is_passed;
         self.socket = lock_file::identity_at(self.place.socket());
-        // Now, so that it is known when it goes.
+        // Now, so that its removal is noticed.
         self.open_clients();
     }
 
     fn open_clients(&mut self) {
-        // Or the first client makes it.
+        // If this fails, the first client makes it.
         let _ = create_private_directory(&self.place.clients());
         self.clients = open_directory(&self.place.clients()).ok();
         if let Some(watch) = &mut self.watch {
@@ -123,7 +126,7 @@ impl<'a> PlaceGuard<'a> {
         !self.is_passed && lock_file::identity_at(self.place.socket()) == self.socket
     }
 
-    /// Keeps all in its place. Ends when somebody else has it.
+    /// Keeps all files in the place. Returns when somebody else has the place.
     pub(super) async fn keep(&mut self, listening: &Listening, daemon: &Daemon) {
         loop {
             match self.look(listening) {
@@ -138,11 +141,12 @@ impl<'a> PlaceGuard<'a> {
         }
     }
 
-    /// Waits until it is to be looked again whether all is there.
+    /// Waits until it is time to look for the files again.
     async fn wait(&mut self, daemon: &Daemon) {
         let next = Instant::now() + LOOK;
         if let Some(watch) = &mut self.watch {
-            // Clients remove their own files when they go. That alone is no reason to look at all else.
+            // Clients remove their own files when they go. For that alone the other files are not
+            // looked at.
             while let Ok(Changed::Named(names)) = timeout_at(next.into(), watch.changed()).await {
                 daemon.ask_whose_file_is_gone(Some(&names));
                 if Instant::now() >= next {
@@ -160,7 +164,8 @@ impl<'a> PlaceGuard<'a> {
     fn look(&mut self, listening: &Listening) -> PlaceState {
         let mut stands = PlaceState::Whole;
         if !lock_file::is_at(&self.sole, &self.place.broker_lock()) {
-            // The directory may be gone as well. What cannot be made now is tried again.
+            // The directory may be gone as well. What cannot be made now is tried again at the next
+            // look.
             if self.place.prepare().is_err() {
                 return PlaceState::Whole;
             }
@@ -175,7 +180,7 @@ impl<'a> PlaceGuard<'a> {
             stands = PlaceState::Mended;
         }
         self.enter();
-        // From here on the place is ours: whoever comes finds the lock taken.
+        // From here on the place is ours: another daemon finds the lock taken.
         let socket = lock_file::identity_at(self.place.socket());
         if socket != self.socket {
             if socket.is_some() || self.is_passed {
@@ -200,9 +205,9 @@ impl<'a> PlaceGuard<'a> {
         stands
     }
 
-    /// Watches the directory that is there now, and has cleaners of old files leave it alone, if they
-    /// are as careful as systemd-tmpfiles: it skips what somebody has locked (tmpfiles.d(5)), and
-    /// knows sockets by the names that they were born with.
+    /// Watches the directory that is there now, and locks it against cleaners of old files, which
+    /// works with careful ones such as systemd-tmpfiles: it skips directories that somebody has
+    /// locked (tmpfiles.d(5)), and recognises sockets in use by the path at which they were bound.
     fn enter(&mut self) {
         let path = self.place.directory();
         let is_there = |(directory, _): &(File, bool)| lock_file::is_at(directory, path);
@@ -210,12 +215,12 @@ impl<'a> PlaceGuard<'a> {
             self.watch = Watch::of(path);
             self.directory = open_directory(path).ok().map(|directory| (directory, false));
         }
-        // Elsewhere it may be a directory that its owner locks for purposes of his own, as who has
-        // used flock(1) for years.
+        // In other places it may be a directory that its owner locks for other purposes, as with
+        // flock(1).
         let is_cleaned = || CLEANED.iter().any(|cleaned| path.starts_with(cleaned));
         if let Some((directory, is_locked)) = self.directory.as_mut().filter(|_| is_cleaned()) {
-            // Shared: several brokers may have been given one directory. A cleaner has it for a
-            // moment; then it is tried again.
+            // A shared lock: several brokers may have been given one directory. If a cleaner has it
+            // locked for a moment, it is tried again at the next look.
             *is_locked = *is_locked || matches!(try_shared(directory), Ok(true));
         }
     }
@@ -231,7 +236,7 @@ impl Drop for PlaceGuard<'_> {
     }
 }
 
-/// Renews the times of all files, so that nobody takes them for forgotten.
+/// Renews the times of all files, so that cleaners do not take them for old.
 fn touch_all(place: &Place) {
     let clients = fs::read_dir(place.clients()).into_iter().flatten().flatten();
     let ours = [

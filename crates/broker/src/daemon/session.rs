@@ -1,9 +1,9 @@
 //! A session: one connection, and the agents of the client at its other end.
 //!
-//! One task that never waits in the middle of anything: it hears what there is to hear, says what
-//! there is to say, and sleeps until there is more. A client that does not listen is not heard
-//! any more once [`HIGH_WATER`] bytes wait for it, so that it costs the daemon a bounded amount of
-//! memory and its neighbours nothing.
+//! A session is one task that never waits in the middle of anything: it reads all messages that
+//! have come, sends all that it has to say, and sleeps until there is more. If a client does not
+//! read, its messages are not read either once [`HIGH_WATER`] bytes wait for it. So such a client
+//! costs the daemon a bounded amount of memory, and other clients nothing.
 
 mod admission;
 mod queries;
@@ -40,10 +40,10 @@ use super::{
 };
 use crate::LOGS;
 
-/// With so many bytes waiting to be sent, nothing more is heard.
+/// With this many bytes waiting to be sent, no more messages are read.
 const HIGH_WATER: usize = 256 << 10;
 
-/// How many messages are heard before the other sessions have their turn.
+/// How many messages are read before the other sessions have their turn.
 const TURN: usize = 128;
 
 /// The state of one session.
@@ -52,13 +52,13 @@ pub(super) struct Session {
     connected: ConnectedClient,
     daemon: Arc<Daemon>,
     version: u16,
-    /// `None` if nothing ends by itself.
+    /// `None` if no lock ends by itself.
     terms: Option<Terms>,
     queries: FuturesUnordered<QueryFuture>,
-    /// Answers on their way; no further message is heard before they are sent.
+    /// Answers on their way; no further message is read before they are sent.
     answers: Vec<Parts>,
-    /// Whether nothing can be said any more, or nobody would hear it. Who was killed may have said
-    /// something before, which is still to be heard: of which process its command is, above all.
+    /// Whether nothing can be sent any more, or nobody would read it. A client that was killed may
+    /// have sent messages before, which are still read: one may tell which process its command is.
     is_mute: bool,
 }
 
@@ -77,8 +77,8 @@ impl Session {
         Self { stream, connected, daemon, version, terms, queries, answers, is_mute: false }
     }
 
-    /// Serves the client until it is gone; once its process has `ended`, as far as it has said
-    /// something before. What it has is left, and why it ended.
+    /// Serves the client until it has gone. Once its process has `ended`, only the messages that it
+    /// had sent before are read. Returns the client with its locks, and why the session has ended.
     pub(super) async fn serve(mut self, ended: impl Future<Output = ()>) -> (ConnectedClient, End) {
         let (mut ended, mut has_died) = (pin!(ended), false);
         let end = poll_fn(|context| {
@@ -90,14 +90,14 @@ impl Session {
         })
         .await;
         let end = match end {
-            // In the middle of something, as who is killed does.
+            // In the middle of a message, as a client ends that is killed.
             End::Gone | End::Stream(_) if has_died => End::Died,
             end => end,
         };
         (self.connected, end)
     }
 
-    /// One turn: says and hears what there is. Ready when the session has ended.
+    /// One turn: reads and sends what there is. Ready when the session has ended.
     fn poll_turn(&mut self, context: &mut Context<'_>) -> Poll<End> {
         match self.turn(context) {
             Ok(More::Later) => Poll::Pending,
@@ -127,7 +127,7 @@ impl Session {
         if self.is_mute {
             return Ok(more);
         }
-        // Losses first: a new term is not of what was lost before it began.
+        // Losses first: a new term does not apply to locks that were lost before it began.
         self.say_outcomes(context)?;
         if let Some(terms) = &mut self.terms {
             if terms.poll_look(context).is_ready() {
@@ -142,13 +142,14 @@ impl Session {
             self.answer(answered)?;
         }
         self.send(context)?;
-        // While a client does not listen it is not heard: what is sent wakes us when it does.
+        // While a client does not read, its messages are not read. When it reads, the stream
+        // becomes writable, which wakes us.
         let stuck = !self.has_room() || !self.answers.is_empty();
         Ok(if stuck { More::Later } else { more })
     }
 
-    /// Says what has become of requests and locks. Bounded by the number of live requests, whether
-    /// there is room or not.
+    /// Tells the client the outcomes of its requests and locks, whether there is room or not: their
+    /// number is bounded by that of its requests.
     fn say_outcomes(&mut self, context: &mut Context<'_>) -> Result<(), End> {
         let is_in_circle = loop {
             let mut client = lock(&self.connected.client);
@@ -157,7 +158,8 @@ impl Session {
             drop(client);
             self.say_outcome(request, outcome)?;
         };
-        // These are long texts, and nothing that anybody waits for: said as far as there is room.
+        // These texts are long, and nobody waits for them, so they are sent only as far as there is
+        // room.
         while is_in_circle && self.has_room() {
             let next = lock(&self.connected.client).next_in_circle();
             let Some((request, InCircle { told, is_last })) = next else { break };
@@ -169,7 +171,8 @@ impl Session {
         Ok(())
     }
 
-    /// Says what has become of a request; if it is a lock that ends by itself, when that is first.
+    /// Tells the client the outcome of a request. If it is a grant that ends by itself, its term is
+    /// told first.
     fn say_outcome(&mut self, request: RequestId, outcome: Outcome) -> Result<(), End> {
         let since = match outcome {
             Outcome::Register => CONTROL_VERSION,
@@ -213,11 +216,11 @@ impl Session {
         }
     }
 
-    /// Says nothing any more. What was sent before is heard, then its end comes, and ends the session:
-    /// also if the client lives after all, which then connects anew.
+    /// Sends nothing any more. The messages that the client had sent before are read, and then the end
+    /// of the stream ends the session. If the client lives after all, it connects anew.
     fn fall_silent(&mut self) {
         self.is_mute = true;
-        // Before it can come back with another connection: its file is that one's then.
+        // Before it can come back on another connection, to which its file then belongs.
         if !lock(&self.connected.client).has_ended() {
             self.connected.give_up();
         }
@@ -231,14 +234,15 @@ impl Session {
         has_room(&self.stream)
     }
 
-    /// Puts a message where it will be sent from, if there is anybody to hear it.
+    /// Queues a message to be sent, if there is anybody to read it.
     fn say(&mut self, message: &FromDaemon) -> Result<(), End> {
         if self.is_mute { Ok(()) } else { say(&mut self.stream, message) }
     }
 
     fn hear(&mut self, message: ToDaemon) -> Result<(), End> {
         if self.is_mute && asks(&message) {
-            // There is nobody to be answered. Who lives asks again, on another connection.
+            // Nobody would read the answer. If the client lives, it asks again on another
+            // connection.
             return Ok(());
         }
         let owns = self.version >= DELEGATION_VERSION;
@@ -305,15 +309,15 @@ impl Session {
         let outcome = lock(client).request(agent, request, name, kind, slot)?;
         let Some(outcome) = outcome else { return Ok(()) };
         if kind == RequestKind::Steal {
-            // The victims first, if they are this client's too. Whom to wake for more is told when it
-            // is asked again, at the end of the turn.
+            // The victims of the theft are told first, since they may be this client's too. This
+            // needs no waker: outcomes are polled again at the end of the turn.
             self.say_outcomes(&mut Context::from_waker(noop_waker_ref()))?;
         }
         self.say_outcome(request, outcome)
     }
 }
 
-/// Whether there is an answer to it.
+/// Whether this message is answered.
 fn asks(message: &ToDaemon) -> bool {
     matches!(
         message,
@@ -335,7 +339,7 @@ fn say(stream: &mut Stream, message: &FromDaemon) -> Result<(), End> {
     Pin::new(stream).start_send(message).map_err(End::from)
 }
 
-/// Says what is new of when locks end. To who does not listen, it is said when there is room.
+/// Sends the terms that have changed, if there is room; otherwise later.
 fn say_terms(
     stream: &mut Stream,
     terms: &mut Terms,
@@ -348,7 +352,7 @@ fn say_terms(
     Ok(())
 }
 
-/// Sends what is waiting. Pending while the client does not take all of it.
+/// Sends what is waiting. Pending while the client does not read all of it.
 ///
 /// FAST: `Framed` would gather one buffer with `writev`, which costs more than to send it.
 pub(super) fn flush(

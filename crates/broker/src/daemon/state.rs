@@ -1,4 +1,4 @@
-//! The state of a daemon, which all its sessions share: who its clients are, and what they have to do with.
+//! The state of a daemon, which all its sessions share: its clients, its files and its options.
 
 use std::{
     collections::{HashMap, HashSet},
@@ -37,40 +37,40 @@ pub(super) struct Daemon {
     /// How far locks are seen, if that is further than this machine.
     reach: Option<String>,
     pub(super) started: Instant,
-    /// `None` for a daemon that nobody comes back to.
+    /// `None` for a daemon from which no other one takes over.
     files: Option<ClientFiles>,
     recovery: Recovery,
-    /// The maps of those who were found.
+    /// The maps of the clients that were found when it started.
     maps: Maps,
-    /// Locks that stand in maps; `None` where there are none.
+    /// The locks that stand in maps; `None` where maps are not used.
     delegations: Option<Arc<Delegations>>,
     /// Whether clients can own names.
     delegates: bool,
     clients: Mutex<Clients>,
-    /// Those who look, and are told what happens.
+    /// The lookers.
     lookers: Arc<Lookers>,
     directory: Arc<Directory<Client>>,
-    /// A client has gone.
+    /// Notified when a client has gone.
     pub(super) gone: Notify,
-    /// Somebody has asked the daemon to end.
+    /// Notified when somebody has asked the daemon to end.
     pub(super) stopped: Notify,
-    /// Under what the daemon runs, as far as that does not change.
+    /// The settings under which the daemon runs, for people, as far as they do not change.
     pub(super) details: Vec<(String, String)>,
     /// Why sessions ended.
     ends: Mutex<Ends>,
     /// Where the program logs, if it says so.
     pub(super) log: Option<Arc<dyn Log>>,
     log_names: bool,
-    /// What it has itself, where locks are kept elsewhere.
+    /// The leases that the daemon has itself, where locks are kept elsewhere.
     own_leases: OwnLeases,
-    /// The daemon ends, and its clients go on with the next one.
+    /// Whether the daemon has ended, and its clients go on with the next one.
     is_left: AtomicBool,
 }
 
-/// The clients of a daemon, by a number that each has while the daemon runs.
+/// The clients of a daemon, each by a number that no other client of this daemon has or has had.
 #[derive(Default)]
 pub(super) struct Clients {
-    /// Those who are connected, with the keys of those who have said theirs.
+    /// The connected clients, each with its key if it has told it.
     pub(super) connected: HashMap<u64, (Option<ClientKey>, SharedClient)>,
     /// Clients without a connection whose locks are kept.
     pub(super) orphans: HashMap<u64, Orphan>,
@@ -92,7 +92,7 @@ impl Daemon {
             user_agent,
             started: Instant::now(),
             recovery: Recovery::new(found),
-            // What is leased may be others' by the time that it is taken again.
+            // A leased lock may be granted to another machine before its owner takes it again.
             delegations: delegations.filter(|_| !is_leased),
             delegates: options.delegate,
             maps: files.as_ref().map(|files| Maps::of(files, found)).unwrap_or_default(),
@@ -141,7 +141,7 @@ impl Daemon {
         self.directory.agents_known()
     }
 
-    /// Whose all agents are.
+    /// The directory that finds the client of an agent.
     pub(super) fn directory(&self) -> &Directory<Client> {
         &self.directory
     }
@@ -150,7 +150,7 @@ impl Daemon {
         &self.lookers
     }
 
-    /// Where locks are that stand in maps.
+    /// The locks that stand in maps.
     pub(super) fn delegations(&self) -> Option<&Arc<Delegations>> {
         self.delegations.as_ref()
     }
@@ -168,7 +168,7 @@ impl Daemon {
         self.delegates
     }
 
-    /// Whether it has ended, and its clients go on with the next one.
+    /// Whether the daemon has ended, and its clients go on with the next one.
     pub(super) fn is_left(&self) -> bool {
         self.is_left.load(SeqCst)
     }
@@ -188,7 +188,7 @@ impl Daemon {
         })
     }
 
-    /// Ends a client that has gone. Its own file may be there still.
+    /// Ends a client that has gone. `leaves_file`: its own file is still there.
     pub(super) fn forget(
         self: &Arc<Self>,
         number: u64,
@@ -202,7 +202,7 @@ impl Daemon {
         self.gone.notify_one();
         let (Some(key), Some(files)) = (key, self.files().cloned()) else { return };
         let daemon = Arc::clone(self);
-        // FAST: after who waits for its locks was told.
+        // FAST: after those were told who wait for its locks.
         tokio::spawn(async move {
             if leaves_file {
                 _ = files.give_up(key);
@@ -211,13 +211,12 @@ impl Daemon {
         });
     }
 
-    /// Removes what clients have left behind whose end was not noticed. Whether that is to be looked
-    /// at again.
+    /// Removes the files of clients whose end was not noticed. Returns whether to look again.
     pub(super) fn sweep(&self) -> bool {
         let Some(files) = &self.files else { return false };
-        // Another time, if it fails.
+        // If it fails, it is tried again.
         let Ok(Found { mut dead, .. }) = files.find() else { return true };
-        // Whose file was removed by somebody, or is being ended, is no affair of ours.
+        // A client that is connected or kept is not dead, though its file may be gone.
         let clients = self.clients();
         let connected = clients.connected.values().filter_map(|(key, _)| *key);
         let here: HashSet<_> =
@@ -235,15 +234,15 @@ impl Daemon {
         clients.connected.is_empty() && clients.orphans.is_empty()
     }
 
-    /// Has all clients see to their files, which somebody may have removed.
+    /// Asks all clients to check their own files, which somebody may have removed.
     pub(super) fn ask_to_register(&self) {
         for (_, client) in self.clients().connected.values().cloned().collect::<Vec<_>>() {
             lock(&client).ask_to_register();
         }
     }
 
-    /// Has those see to their files that are gone: if they are known, those of which something with one
-    /// of these names was removed.
+    /// Asks the clients whose own file is gone to make it anew. If the `removed` names are known, only
+    /// clients with a file of one of these names are looked at.
     pub(super) fn ask_whose_file_is_gone(&self, removed: Option<&[OsString]>) {
         let Some(files) = self.files() else { return };
         let removed: Option<HashSet<ClientKey>> = removed
@@ -265,7 +264,7 @@ impl Daemon {
         self.clients().orphans.len()
     }
 
-    /// Those who are connected, and the orphans.
+    /// The connected clients and the orphans.
     pub(super) fn all_clients(&self) -> Vec<SharedClient> {
         let clients = self.clients();
         let orphans = clients.orphans.values().map(|orphan| &orphan.client);
@@ -273,9 +272,9 @@ impl Daemon {
         connected.chain(orphans).cloned().collect()
     }
 
-    /// Leaves all that clients have as it is, whatever becomes of their sessions from here on: where
-    /// locks are kept elsewhere, to end them would be to release them. What is noted of leases of our own, to be
-    /// removed once the user agent has ended, and with it what it has.
+    /// Leaves all requests and locks of clients as they are, although their sessions end: where locks are kept
+    /// elsewhere, to end the clients would be to release their locks. Returns the notes of the daemon's own
+    /// leases, to be removed once the user agent has ended, and its leases with it.
     pub(super) fn leave_behind(&self) -> Option<OwnNotes> {
         self.is_left.store(true, SeqCst);
         let notes = self.own_leases.end(!self.is_empty());

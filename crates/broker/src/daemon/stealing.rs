@@ -1,9 +1,9 @@
-//! A name that is taken from those who were seen to hold it.
+//! Takes a name away from the holders that a person has seen.
 //!
-//! Who steals by `steal` takes the name from whoever holds it by then. Who has looked, and then decided, means
-//! those it has seen. So these are named, and are compared with those who hold it in the turn of the daemon
-//! in which the engine is called: nobody else can come in between. Where locks are seen further than this machine,
-//! whoever keeps them does so.
+//! A request with `steal` takes a name from whoever holds it at that moment. But a person who has looked and
+//! then decides means the holders that were shown. So the message names these holders, and the daemon compares
+//! them with the holders of the moment in the same turn in which it calls the engine: nobody can come in
+//! between. Where locks are seen beyond this machine, the reach that keeps them compares.
 
 use std::{collections::HashSet, sync::Arc, time::Duration};
 
@@ -22,22 +22,22 @@ use super::{
 };
 use crate::convert;
 
-/// How long it may take where others keep the locks: less than who asks waits for the answer.
+/// How long this may take where a reach keeps the locks: less than the asker waits for the answer.
 const PATIENCE: Duration = Duration::from_secs(4);
 
-/// What somebody has asked for.
+/// What is to be stolen.
 pub(super) struct Steal {
     pub(super) bucket: String,
     pub(super) name: ResourceName,
-    /// Who was seen to hold it, each with its token.
+    /// The locks that were seen, each with its token.
     pub(super) from: Vec<(navlock_wire::LockId, u64)>,
-    /// Who takes it.
+    /// Who steals it.
     pub(super) info: AgentInfo,
 }
 
 impl Daemon {
-    /// Takes a name from all who hold it and lets go of it, if nobody holds it but those that are named. From
-    /// how many.
+    /// Takes a name away from all its holders and releases it, if all of them are among those that are named.
+    /// Returns how many they were.
     pub(super) async fn steal(
         self: &Arc<Self>,
         steal: Steal,
@@ -57,7 +57,7 @@ impl Daemon {
         }
     }
 
-    /// The same where locks are seen further than this machine: they are compared and taken by whoever keeps them.
+    /// The same where locks are seen beyond this machine: the reach that keeps them compares and takes them.
     async fn evict(&self, steal: Steal) -> Result<u64, NotStolen> {
         let Steal { bucket, name, from, .. } = steal;
         let from = from.into_iter();
@@ -78,11 +78,11 @@ impl Daemon {
         }
     }
 
-    /// The same of locks of this machine alone. Nothing is waited for: this is one moment.
+    /// The same for locks of this machine alone. There is no `await` in here: this is one moment.
     fn take(self: &Arc<Self>, steal: Steal, process: Option<Process>) -> Result<u64, NotStolen> {
         let Steal { bucket, name, from, info } = steal;
         let refused = |why: &str| NotStolen::Refused(why.to_owned());
-        // Who owns the name can take it no more.
+        // Owners of the name can take it no more.
         if let Some(delegations) = self.delegations() {
             delegations.settle(&bucket, &name, RequestKind::Steal);
         }
@@ -106,7 +106,7 @@ impl Daemon {
         }
     }
 
-    /// How many hold a name, if there are any, and all of them are among these.
+    /// How many holders a name has, if it has any and all of them are among these.
     fn victims(
         &self,
         bucket: &str,
@@ -117,7 +117,7 @@ impl Daemon {
             release(delegations.look(bucket, Some(name)).1);
         }
         let locks = self.user_agent().lock_manager(bucket);
-        // What this process keeps is known at once.
+        // The answer is there at once, because this process keeps the locks.
         let Some(Ok(inspection)) = locks.inspect(Some(name.clone())).now_or_never() else {
             return Err(NotStolen::Refused("it cannot be told now who holds it".to_owned()));
         };
@@ -127,11 +127,11 @@ impl Daemon {
         {
             lock(&client).held(bucket, name, &mut known);
         }
-        // Somebody may hold it who is no client of ours.
+        // A holder may be no client of this daemon.
         if known.len() != held {
             return Err(NotStolen::HeldByOthers);
         }
-        // What is free by its word is nobody's, whether the engine knows that or not.
+        // A lock whose word says "free" is held by nobody, whether the engine knows that or not.
         let mut victims = known.into_iter().flatten().peekable();
         if victims.peek().is_none() {
             return Err(NotStolen::Free);

@@ -1,5 +1,5 @@
-//! How a daemon takes over from the one before: what its clients come back with, what others have inherited
-//! of them, and what their maps tell.
+//! How a daemon takes over from the one before: from the claims of the clients that come back, from the
+//! files of inherited locks, and from the clients' maps.
 
 use std::{collections::HashMap, fs::File, mem, sync::Arc, time::Duration};
 
@@ -23,7 +23,7 @@ use crate::{
     inherited_claims,
 };
 
-/// What those claim who have inherited locks of a client that has not come back.
+/// The claims of the processes that have inherited locks of a client that has not come back.
 struct InheritedClaims {
     key: ClientKey,
     client: SharedClient,
@@ -32,7 +32,7 @@ struct InheritedClaims {
 }
 
 impl Daemon {
-    /// Takes over from the daemon before, whose clients were found to be these.
+    /// Takes over from the daemon before, of whose clients these files were found.
     pub(super) async fn recover(self: &Arc<Self>, found: Found, patience: Duration) {
         let deadline = Instant::now() + patience;
         let (living, dead) = (found.living.len(), found.dead.len());
@@ -40,16 +40,18 @@ impl Daemon {
             tracing::info!(target: LOGS, living, dead, "the clients of the broker before are waited for");
         }
         self.end_leases(found.dead, TRIES);
-        // What is leased runs out while others are waited for, and who is dead does not come back.
+        // Leases run out while clients are waited for, and a dead client does not come back. So its
+        // inherited locks are recalled first.
         let is_leased = self.user_agent().is_leased();
         let is_urgent = |key: &ClientKey| is_leased && !found.living.contains(key);
         let urgent = found.inherited_from.iter().copied().filter(is_urgent).collect();
         let (mut claimants, mut orphans) = tokio::join!(
-            // Leases say by themselves whose a lock is.
+            // Where locks are leased, nobody has to be given up: the leases tell whose a lock is.
             self.recovery().wait_for_claims(self.files(), self.maps(), !is_leased, patience),
             self.inherit(urgent, &found.inherited_files, deadline + patience),
         );
-        // Who is there speaks for itself. What it has left to others may be gone by now.
+        // A client that is there speaks for itself, so only the inherited locks of absent clients
+        // are looked for.
         let absent = self.recovery().absent();
         let left = self.inherit(absent.clone(), &found.inherited_files, deadline + patience).await;
         orphans.extend(left);
@@ -58,7 +60,7 @@ impl Daemon {
             let claims = mem::take(&mut orphan.claims);
             claimants.insert(orphan.key, (Arc::clone(&orphan.client), claims));
         }
-        // Nor do those lose anything who have not come back, and of whom their maps tell what they hold.
+        // Clients that have not come back lose nothing either, if their maps tell what they hold.
         let mut sleepers = Vec::new();
         for (sleeper, claims) in if is_leased { Vec::new() } else { self.sleepers() } {
             claimants.extend([sleepers::claimant(&sleeper, claims)]);
@@ -80,7 +82,7 @@ impl Daemon {
         self.lookers().tell(|| LookChange::Recovered);
     }
 
-    /// What others have inherited from these, with what they claim.
+    /// The locks that others have inherited from these clients, with their claims.
     async fn inherit(
         &self,
         keys: Vec<ClientKey>,
@@ -95,7 +97,7 @@ impl Daemon {
                 continue;
             };
             let client = self.new_client();
-            // What cannot be read was not written by us, or where there was no room.
+            // A file that cannot be read was not written by us, or only in part, for lack of room.
             let claims = inherited.replay(&mut lock(&client));
             if let Some(mut claims) = claims {
                 self.recall(key, &client, &mut claims).await;
@@ -107,19 +109,19 @@ impl Daemon {
         inherited_claims
     }
 
-    /// Has no later daemon believe those who have inherited locks of this client: others may be granted these locks
-    /// from here on.
+    /// Makes sure that no later daemon believes those who have inherited locks of this client, because others
+    /// may be granted these locks from here on.
     fn forget_inherited(&self, key: ClientKey) {
         if let Some(files) = self.files() {
             files.forget_inherited(key);
         }
     }
 
-    /// Goes on with what the client of this key had through the daemon before, if the reach knows of
-    /// it by itself. What stays among the claims is to be had anew.
+    /// Recalls the locks and requests that the client had through the daemon before, if the reach
+    /// keeps them. The requests that remain among the claims are to be made anew.
     async fn recall(&self, key: ClientKey, client: &SharedClient, claims: &mut Claims) {
         if self.user_agent().is_leased() {
-            // Who had it through us has lost it with its session.
+            // Locks that the client had through this daemon have ended with its session.
             if self.recovery().is_first_return(key) {
                 recall::recall(client, claims).await;
             }
@@ -127,23 +129,23 @@ impl Daemon {
         }
     }
 
-    /// A client is there, with what it claims: goes on with what the reach still has of that, which runs
-    /// out while others are waited for.
+    /// A client has come with its claims: recalls at once what the reach still has of them, because
+    /// leases run out while other clients are waited for.
     pub(super) async fn go_on(&self, connected: &ConnectedClient, claims: &mut Claims) {
         claims::keep_claimed(&connected.client, claims);
-        // It may use them for others from here on.
+        // From here on the client may use its slots for other locks.
         lock(&connected.client).leave_slots();
         if let Some(key) = connected.key {
             self.recall(key, &connected.client, claims).await;
         }
     }
 
-    /// Whether a client would leave anything to others if it ended now, or may do so.
+    /// Whether others would inherit locks of this client if it ended now, as far as one can tell.
     pub(super) fn has_inheritors(&self, connected: &ConnectedClient) -> bool {
         connected.key.is_some_and(|key| !matches!(self.left_by(key, &connected.client), Ok(None)))
     }
 
-    /// A client is there, with what it claims besides; returns once it may go on.
+    /// Takes in the remaining claims of a client; returns once the client may go on.
     pub(super) async fn admit(&self, connected: &ConnectedClient, mut claims: Claims) {
         let claimed = match connected.key {
             Some(key) => {
@@ -154,13 +156,14 @@ impl Daemon {
         };
         match claimed {
             Ok(()) => {}
-            // Not a client that had something, or one that comes too late.
+            // The client had no locks before, or comes too late.
             Err(claims) => claims::refuse(self.delegations(), &connected.client, claims),
         }
         self.recovery().over().await;
     }
 
-    /// Leaves of a client's claims what it can be believed to hold. What is leased was recalled.
+    /// Removes the locks from a client's claims that it is not believed to hold. Leased locks were
+    /// recalled before.
     fn believe(&self, key: ClientKey, client: &SharedClient, claims: &mut Claims) {
         if self.user_agent().is_leased() {
             return;

@@ -1,4 +1,4 @@
-//! That fencing tokens grow from one daemon to the next.
+//! Makes fencing tokens grow from one daemon to the next.
 
 use std::{
     fs,
@@ -22,39 +22,44 @@ use navlock_wire::Moment;
 
 use crate::{Place, clock, lock_file};
 
-/// How far ahead of what is used up the files are.
+/// How far the number in the files is ahead of the tokens that were given.
 const AHEAD: Duration = Duration::from_secs(60);
 
 /// With less than this left, the files are written again.
 const LOW: Duration = Duration::from_secs(20);
 
-/// A file that is further ahead of the clock than this was not written by a daemon, or by one whose
-/// clock was wrong beyond anything that is to be kept up with.
+/// A number that is further ahead of the clock than this is not believed: no daemon has written it,
+/// unless its clock was absurdly wrong.
 const BELIEVED: Duration = Duration::from_secs(100 * 365 * 24 * 60 * 60);
 
-/// No token begins above this, so that there is always room to grow. It is the year 2262.
+/// No daemon begins with a token above this, so that there is always room to grow. As a time, it is
+/// the year 2262.
 const LARGEST: u64 = 1 << 63;
 
-/// Where a daemon's fencing tokens begin, and the promise to later ones of where they end.
+/// The first fencing token of a daemon, and its promise to later daemons how large its tokens can
+/// become.
 ///
-/// Tokens begin with the time of the start, in nanoseconds since 1970, and no daemon grants a lock
-/// a nanosecond, so what is used up can be told from the time that has passed. That is enough for
-/// as long as the clock goes forward. The files are for when it was turned back: each holds a number
-/// that is larger than all that were given, and the next daemon begins with no less. One is beside
-/// the socket, which in `/tmp` may be gone after a restart of the machine; the other in the user's
-/// own directory for such things, where brokers at several places share it.
+/// The first token is the time of the start, in nanoseconds since 1970. No daemon grants a lock each
+/// nanosecond, so its tokens are below the time. That is enough for as long as the clock goes
+/// forward. The files are for the case that the clock was turned back: each contains a number that
+/// is larger than all tokens that were given, and the next daemon begins with that number at least.
+/// One file is beside the socket, which in `/tmp` may be gone after a restart of the machine. The
+/// other one is in the user's own directory for such files, where the brokers of several places
+/// share it.
 ///
-/// What is lost when the clock is turned back and both files are gone, nothing can save.
+/// If the clock is turned back and both files are gone, tokens may repeat, and nothing can prevent
+/// it.
 pub(super) struct Tokens {
     beside: PathBuf,
-    /// In the user's own directory, which may be on a file system that does not answer: it is looked
-    /// at by other threads, and not waited for while somebody waits for us.
+    /// The file in the user's own directory, which may be on a file system that does not answer. So
+    /// other threads read and write it, and they are not waited for while clients wait for the
+    /// daemon.
     state: Option<PathBuf>,
-    /// Such a thread is at it.
+    /// Whether such a thread is at work.
     busy: Arc<AtomicBool>,
     first: u64,
     started: Instant,
-    /// The same.
+    /// The same moment, by the clock of [`Moment`]s.
     began: Moment,
     promised: u64,
     disbelieved: Vec<PathBuf>,
@@ -65,17 +70,17 @@ const PATIENCE: Duration = Duration::from_secs(2);
 
 /// What a file says.
 enum Found {
-    /// All that were given are smaller.
+    /// All tokens that were given are smaller than this.
     Promise(u64),
-    /// It is not there, or cannot be read.
+    /// There is no file, or it cannot be looked at.
     Nothing,
-    /// It is there, and cannot be what a daemon has written.
+    /// There is a file, and it cannot be what a daemon has written.
     Nonsense,
 }
 
 impl Tokens {
-    /// Those of a daemon that starts now, by the system's clock. This is the last one that somebody has
-    /// had without a daemon, as it says.
+    /// The tokens of a daemon that starts now, by the system's clock. `last` is the last token that an
+    /// owner of a name has had without a daemon, as its map tells.
     pub(super) fn begin(beside: PathBuf, state: Option<&Path>, last: u64) -> Self {
         Self::begin_at(SystemTime::now(), beside, state, last)
     }
@@ -99,7 +104,7 @@ impl Tokens {
             let found = tokens.aside(PATIENCE, {
                 let file = file.clone();
                 move || {
-                    // If it cannot be made, the file cannot be written either.
+                    // If the directory cannot be made, writing the file fails as well.
                     let directory = file.parent().unwrap_or(Path::new("/"));
                     let _ = create_private_directories(directory);
                     found(&file, now)
@@ -123,13 +128,13 @@ impl Tokens {
         tokens
     }
 
-    /// The first.
+    /// The first token.
     pub(super) fn first(&self) -> FencingToken {
         FencingToken::new(self.first)
     }
 
-    /// Added to a moment, a token that may be given then: all that were given before are smaller, and
-    /// the promises are larger.
+    /// Added to a moment, a token that may be given at that moment: all that were given before are
+    /// smaller, and the promises in the files are larger.
     pub(super) fn epoch(&self) -> u64 {
         self.first.wrapping_sub(self.began)
     }
@@ -157,18 +162,18 @@ impl Tokens {
         }
     }
 
-    /// No more will be given.
+    /// Writes that no more tokens will be given.
     pub(super) fn end(self) {
         self.promise(self.used(), self.promised, PATIENCE);
     }
 
-    /// All that were given are smaller.
+    /// A number that is larger than all tokens that were given.
     fn used(&self) -> u64 {
         self.first.saturating_add(nanoseconds(self.started.elapsed())).saturating_add(1)
     }
 
     fn promise(&self, number: u64, before: u64, patience: Duration) {
-        // If it cannot be written there is still the clock, and a broker that does not start
+        // If the file cannot be written, there is still the clock; and a broker that does not start
         // because a disk is full helps nobody.
         let _ = promise(&self.beside, number, before);
         if let Some(file) = self.state.clone() {
@@ -176,7 +181,8 @@ impl Tokens {
         }
     }
 
-    /// Has another thread do this, and waits for it so long. One at a time.
+    /// Has another thread do this, and waits for it for so long. There is one such thread at a
+    /// time.
     fn aside<T: Send + 'static>(
         &self,
         patience: Duration,
@@ -199,12 +205,14 @@ impl Tokens {
     }
 }
 
-/// Has the file say no less than this; and no more, if what it says is what we have `promised`, and
-/// not the promise of another: who removed our files has another broker beside us for a moment.
+/// Writes this number into the file, unless the file has a larger promise of another broker.
+/// `promised` is our own last promise, which may be replaced by a smaller one. (If somebody has
+/// removed our files, there may be another broker for a moment.)
 fn promise(file: &Path, number: u64, promised: u64) -> io::Result<()> {
     let directory = open_directory_behind(file.parent().unwrap_or(Path::new("/")))?;
-    // Nobody writes between our look and our writing; if it cannot be locked, hardly anybody. The
-    // lock that a daemon has on its own directory against cleaners is another, and shared.
+    // With the directory locked, nobody writes between our look and our write; if it cannot be
+    // locked, that is unlikely enough. (A daemon's lock on its own directory against cleaners is a
+    // shared one.)
     let _ = try_exclusive(&directory);
     let found = match found(file, number) {
         Found::Promise(found) if found > promised => found,
@@ -213,7 +221,7 @@ fn promise(file: &Path, number: u64, promised: u64) -> io::Result<()> {
     write(file, number.max(found))
 }
 
-/// What the file says, believed if that is not too far ahead of this number.
+/// The number in the file, if it is not too far ahead of `now`.
 fn found(file: &Path, now: u64) -> Found {
     if lock_file::identity_at(file).is_none() {
         return Found::Nothing;
@@ -225,13 +233,13 @@ fn found(file: &Path, now: u64) -> Found {
     }
 }
 
-/// Whether that can be a daemon's number, which is not too far ahead of this one.
+/// Whether a daemon can have written this number: not if it is too far ahead of `now`.
 fn is_believed(number: u64, now: u64) -> bool {
     number <= now.saturating_add(nanoseconds(BELIEVED)).min(LARGEST)
 }
 
 fn write(path: &Path, number: u64) -> io::Result<()> {
-    // Whole or not at all, whenever we are killed; and nobody else's business.
+    // Written to another name first, so that the file is whole even if we are killed; and private.
     let mut unborn = path.to_owned().into_os_string();
     unborn.push(format!(".{}.new", std::process::id()));
     let opened = careful().write(true).create(true).truncate(true).open(&unborn);

@@ -15,7 +15,8 @@ use super::{
 };
 use crate::{clock::nanos, convert::from_wire};
 
-/// For one agent that may be, so many that may not are kept apart; they take a few bytes each.
+/// How many agents beyond the limit are remembered, for each agent that the limit allows. They take
+/// a few bytes each.
 const REFUSED_FOR_ONE: usize = 16;
 
 impl Client {
@@ -26,7 +27,7 @@ impl Client {
         bucket: String,
     ) -> Result<(), Nonsense> {
         if let Some(open) = self.agents.get(&agent) {
-            // Who comes back to what it has left to others opens what is open.
+            // A client that comes back to its inherited locks opens agents that are open already.
             if open.of.client_id == client_id && *open.of.bucket == *bucket {
                 return Ok(());
             }
@@ -64,7 +65,8 @@ impl Client {
         let open = self.agents.get_mut(&agent).ok_or(NO_AGENT)?;
         let mut info = from_wire(info);
         info.meta.clone_from(&open.info.meta);
-        // Now, while it is a child and the number is its own.
+        // Now, while the command is a child of the client, so that the number can be no other
+        // process's.
         if let Some(process) = self.process.as_ref().filter(|one| one.number() != info.pid) {
             open.command = process.child(info.pid);
         }
@@ -82,7 +84,7 @@ impl Client {
         Ok(())
     }
 
-    /// The agent says this besides.
+    /// Sets what the agent says of itself beyond [`describe`](Self::describe).
     pub(in super::super) fn annotate(
         &mut self,
         agent: Agent,
@@ -124,13 +126,13 @@ impl Client {
         Ok(())
     }
 
-    /// Whether there is such an agent, be it one too many.
+    /// Checks that the client has opened this agent, even if it was beyond the limit.
     pub(in super::super) fn check_agent(&self, agent: Agent) -> Result<(), Nonsense> {
         let is_there = self.agents.contains_key(&agent) || self.refused.contains(&agent);
         is_there.then_some(()).ok_or(NO_AGENT)
     }
 
-    /// The bucket of an agent, if that is not one too many.
+    /// The bucket of an agent, unless the agent was beyond the limit.
     pub(in super::super) fn bucket(&self, agent: Agent) -> Option<&Arc<str>> {
         self.agents.get(&agent).map(|open| &open.of.bucket)
     }
@@ -142,23 +144,23 @@ impl Client {
         self.agents.values().map(|open| (&open.of, &open.locks))
     }
 
-    /// Until when all that the agent has is its own, if that may end by itself.
+    /// Until when the agent has its locks, if they can end by themselves.
     pub(in super::super) fn ends(&self, agent: Agent) -> Option<Uptime> {
         let ends = host::ends(&self.agents.get(&agent)?.locks)?;
         Some(nanos(ends))
     }
 
-    /// The rest of that.
+    /// The whole term of the agent.
     pub(in super::super) fn term(&self, agent: Agent) -> Option<Term> {
         self.agents.get(&agent)?.locks.term()
     }
 
-    /// What another process needs to end all that the agent has.
+    /// What another process needs to end all locks and requests of the agent.
     pub(in super::super) fn lease(&self, agent: Agent) -> Option<Vec<u8>> {
         host::lease(&self.agents.get(&agent)?.locks)
     }
 
-    /// The same of all its agents.
+    /// The terms of all its agents.
     pub(in super::super) fn terms(&self) -> Vec<Term> {
         self.agents.values().filter_map(|open| open.locks.term()).collect()
     }
@@ -170,14 +172,14 @@ impl Client {
         Some(open)
     }
 
-    /// An agent is there no more.
+    /// Tells others that an agent has gone.
     pub(super) fn forget_agent(&self, of: &RequestOwner) {
         self.directory.leave(of.client_id, &self.me);
         self.lookers.tell(|| LookChange::AgentWent { agent: of.client_id.to_bytes() });
     }
 }
 
-/// Leaves as much of a text as is kept.
+/// Clips a text to the length that is kept.
 fn clip(text: &mut String) {
     if text.len() > MAX_TEXT {
         let end = (0..=MAX_TEXT).rev().find(|&end| text.is_char_boundary(end));

@@ -1,4 +1,4 @@
-//! What a client has in its map.
+//! The locks of a client that stand in its map.
 
 use std::sync::{Arc, Weak};
 
@@ -20,7 +20,7 @@ use super::{
 };
 
 impl Client {
-    /// It is this client's map.
+    /// Sets the client's map.
     pub(in super::super) fn set_map(&mut self, map: Arc<ClientMap>) {
         self.map = Some(map);
     }
@@ -42,7 +42,8 @@ impl Client {
         })
     }
 
-    /// A request has this outcome at once, or none yet; its lock is to stand in this slot, if in any.
+    /// Puts the lock of a request into its slot, if it is to stand in one. `outcome`: the request's
+    /// outcome so far.
     pub(super) fn place(
         &mut self,
         request: RequestId,
@@ -59,13 +60,14 @@ impl Client {
             self.requests.want(request, slot);
         }
         match outcome {
-            // At once: nobody waits, unless they were overtaken.
+            // Granted at once: nobody waits for the name, except for requests that a theft has
+            // overtaken.
             Some(Outcome::Granted(token)) => Some(self.grant(request, token, can_own && !is_theft)),
             outcome => outcome,
         }
     }
 
-    /// Has the victims of this theft see it in their maps.
+    /// Shows this theft to its victims, in their maps.
     fn steal(&self, request: RequestId) {
         let (Some(delegations), Some(shown)) = (&self.delegations, self.requests.of(request))
         else {
@@ -101,7 +103,7 @@ impl Client {
         delegations.grant(self.placed(map, slot, request, token, owned)?)
     }
 
-    /// What is granted by this request, in that slot.
+    /// The grant of this request, in this slot.
     fn placed<'a>(
         &'a self,
         map: &'a Arc<ClientMap>,
@@ -117,7 +119,7 @@ impl Client {
         Some(Grant { client, map, slot, request, bucket, name, mode, client_id, token, owned })
     }
 
-    /// What it holds of this stands in these slots of its map.
+    /// Notes in which slots of its map these locks stand.
     pub(in super::super) fn stand_in(&mut self, map: &Arc<ClientMap>, slots: &[(RequestId, Slot)]) {
         for &(request, slot) in slots {
             let token = self.requests.of(request).and_then(|shown| shown.token);
@@ -127,19 +129,19 @@ impl Client {
             if delegation.is_some() {
                 self.requests.put(request, delegation);
             } else {
-                // It was lost to a newer one, or has been released since.
+                // The lock was lost to a newer one, or has been released since.
                 map.take_back(slot);
                 self.requests.finish(request);
             }
         }
     }
 
-    /// Releases what it owns and does not hold.
+    /// Releases the locks that the client owns and does not hold.
     pub(in super::super) fn release_idle(&mut self) {
         self.requests.release_idle();
     }
 
-    /// It goes on with what it holds without its map.
+    /// The client goes on with its locks without its map.
     pub(in super::super) fn leave_slots(&mut self) {
         self.requests.leave_slots();
     }
