@@ -1,27 +1,26 @@
-//! Who lives: the files by which a daemon knows the clients of the one before it, and those who have
+//! The files by which a daemon knows which clients of the daemon before it live, and which processes have
 //! inherited locks.
 //!
-//! That a file is there means nothing; what counts is that it is locked, and the kernel unlocks it
-//! with the last process that has it open.
+//! It means nothing that a file exists. What counts is that the file is locked, and the kernel unlocks it with
+//! the last process that has it open.
 //!
-//! - `KEY` is locked by a client itself, for as long as it lives. It is empty, or a map of what the
-//!   client holds and of the names that it owns (`navlock_delegation`).
-//! - `KEY.locks` is locked by whoever has inherited locks of that client, as the command of a `navlock
-//!   run` has. It holds what the client would claim, in the very messages.
-//! - `KEY.leases` nobody locks. Where locks are kept elsewhere for the time of a lease, the daemon notes
-//!   here which leases the client's agents have, so that its successor can end them if the client is
-//!   dead by then.
-//! - `KEY.broker` is locked by a daemon, for as long as it lives, and `KEY` is no client's. There it notes which
-//!   leases it has itself: names that stay its machine's stand under them and are no client's.
+//! - `KEY` is the client's own file, which the client has locked for as long as it lives. It is empty, or a map
+//!   of the locks that the client holds and of the names that it owns (`navlock_delegation`).
+//! - `KEY.locks` is locked by the processes that have inherited locks of that client, such as the command of
+//!   `navlock run`. It contains the messages by which the client would claim these locks.
+//! - `KEY.leases` is not locked. Where locks are kept elsewhere for the time of a lease, the daemon notes here
+//!   the leases of the client's agents, so that the next daemon can end them if the client is dead.
+//! - `KEY.broker` is locked by a daemon for as long as the daemon lives; here `KEY` is the daemon's. The daemon
+//!   notes in it the leases that it has itself, under which the machine owns names.
 //!
-//! That the own file of a client stands where it made it says one thing more: nobody was granted what
-//! the client holds. A daemon removes it before it frees what a client had whom it gives up, be it that
-//! the client did not come back in time or that it was hung up on. So a client that is without a
-//! daemon holds what it holds as long as its file stands, however long that is, and has lost it
-//! otherwise. Of the locks that others have inherited, `KEY.locks` says the same.
+//! As long as a client's own file stands at its path, nobody else was granted what the client holds. When a
+//! daemon gives a client up, because the client did not come back in time or because the daemon has hung up on
+//! it, the daemon removes the file before it frees the client's locks. So a client without a daemon holds its
+//! locks as long as its file stands, however long that is, and has lost them otherwise. For inherited locks,
+//! `KEY.locks` says the same.
 //!
-//! Who removes these files by hand takes the broker's memory: nothing changes while it lives, but when
-//! it is killed those whose files are gone have lost their locks, and are told so.
+//! To remove these files by hand is to take away the broker's memory. Nothing changes while the broker lives.
+//! But when it is killed, the clients whose files are gone have lost their locks, and are told so.
 
 use std::{
     collections::{HashMap, HashSet},
@@ -41,10 +40,10 @@ pub(crate) use self::{
 };
 use crate::{Place, lock_file};
 
-/// How long the daemon may look at a file that is being made.
+/// How long to wait for the lock of a file that is being made: a daemon may be looking at it.
 const PATIENCE: Duration = Duration::from_secs(5);
 
-/// How long between two tries at what the system refuses.
+/// The pause before something is tried again that the system has refused.
 const PAUSE: Duration = Duration::from_millis(100);
 
 /// The directory of these files.
@@ -53,24 +52,24 @@ pub(crate) struct ClientFiles {
     directory: PathBuf,
 }
 
-/// A client's own file. Dropping it removes it.
+/// A client's own file. To drop this removes the file.
 #[derive(Debug)]
 pub(crate) struct Registration {
     path: PathBuf,
     locked: File,
 }
 
-/// What was found of the clients of an earlier daemon.
+/// The files that were found of clients of an earlier daemon.
 #[derive(Debug, Default)]
 pub(crate) struct Found {
-    /// Those who live, and will come back.
+    /// The clients that live, and will come back.
     pub(crate) living: Vec<ClientKey>,
-    /// Those from whom somebody who lives has inherited locks.
+    /// The clients from which living processes have inherited locks.
     pub(crate) inherited_from: Vec<ClientKey>,
-    /// Their files, as far as there are descriptors for them: somebody may remove them before they are
-    /// read.
+    /// The files of these inherited locks, open as far as there are descriptors, because somebody may
+    /// remove them before they are read.
     pub(crate) inherited_files: HashMap<ClientKey, Counted<File>>,
-    /// Those who are neither, and whose leases are known.
+    /// The clients that are in neither of these and have notes of leases.
     pub(crate) dead: Vec<Dead>,
     /// Daemons that have noted leases of their own.
     pub(crate) brokers: Vec<ClientKey>,
@@ -80,18 +79,18 @@ pub(crate) struct Found {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Dead {
     pub(crate) client: ClientKey,
-    /// Its own file was there, and not locked. Of one whose file is gone, it may be that somebody has
-    /// removed that while it lives.
+    /// Whether its own file was there and not locked. If the file is gone, somebody may have removed
+    /// it while the client lives.
     pub(crate) is_certain: bool,
 }
 
-/// What is to be known of a file's lock.
+/// The state of a file's lock.
 enum Looked {
-    /// Somebody has it.
+    /// Some process has it.
     Locked(File),
     /// Nobody has it. The file is gone, or was just removed.
     Free,
-    /// It cannot be told for the moment, for want of descriptors perhaps.
+    /// This cannot be found out now, perhaps for want of descriptors.
     Unknown(io::Error),
 }
 
@@ -100,7 +99,7 @@ impl ClientFiles {
         Self { directory: place.clients() }
     }
 
-    /// Makes it known that this client lives.
+    /// Makes this client's own file, and locks it.
     pub(crate) fn register(&self, client: ClientKey) -> io::Result<Registration> {
         self.make_directory()?;
         let path = self.path(client);
@@ -112,12 +111,12 @@ impl ClientFiles {
     ///
     /// # Errors
     ///
-    /// If there is none, or it cannot be opened for the moment.
+    /// If there is none, or it cannot be opened now.
     pub(crate) fn open_own(&self, client: ClientKey) -> io::Result<File> {
         lock_file::open_to_share(&self.path(client))
     }
 
-    /// Whether the client's own file is there, be it locked or not.
+    /// Whether the client's own file is there, locked or not.
     pub(crate) fn has_own(&self, client: ClientKey) -> bool {
         lock_file::identity_at(&self.path(client)).is_some()
     }
@@ -127,8 +126,8 @@ impl ClientFiles {
         !matches!(look_at(&self.path(client)), Looked::Free)
     }
 
-    /// Whether there is a client that lives, which goes on with the next daemon if there is none. Nothing is
-    /// removed, and nothing is kept: for who only looks.
+    /// Whether any client lives, which would start the next daemon. Removes no files and keeps none open:
+    /// for lookers.
     pub(crate) fn has_living(&self) -> bool {
         let lives = |client: &ClientKey| {
             let file = lock_file::open_existing(&self.path(*client));
@@ -137,16 +136,16 @@ impl ClientFiles {
         self.own_files().is_ok_and(|clients| clients.iter().any(lives))
     }
 
-    /// Notes that what this client has may be granted to others from here on.
+    /// Removes the client's own file: its locks may be granted to others from here on.
     ///
     /// # Errors
     ///
-    /// If it cannot be noted.
+    /// If it cannot be removed.
     pub(crate) fn give_up(&self, client: ClientKey) -> io::Result<()> {
         remove_if_there(&self.path(client))
     }
 
-    /// The clients whose own files are there, be they locked or not.
+    /// The clients whose own files are there, locked or not.
     ///
     /// # Errors
     ///
@@ -161,11 +160,11 @@ impl ClientFiles {
             .collect()
     }
 
-    /// All that is there, less what nobody has locked, which is removed.
+    /// Finds all files, and removes those that should be locked and are not.
     ///
     /// # Errors
     ///
-    /// If it cannot be told who is there.
+    /// If the directory cannot be read.
     pub(crate) fn find(&self) -> io::Result<Found> {
         let mut found = Found::default();
         let entries = match fs::read_dir(&self.directory) {
@@ -197,7 +196,7 @@ impl ClientFiles {
                     Looked::Unknown(_) => found.inherited_from.push(client),
                     Looked::Free => {}
                 },
-                // Somebody was killed while writing it; or it stays, if somebody is at it.
+                // If it is not locked, its writer was killed, and it is removed.
                 UNBORN | UNBORN_LEASES => drop(is_wanted()),
                 _ => {}
             }
@@ -209,7 +208,7 @@ impl ClientFiles {
         Ok(found)
     }
 
-    /// Whether the client has ended, and nobody who lives has inherited anything of it.
+    /// Whether the client has ended, and no living process has inherited locks from it.
     pub(crate) fn is_dead(&self, client: ClientKey) -> bool {
         !self.lives(client) && matches!(self.inherited(client), Ok(None))
     }
@@ -245,7 +244,7 @@ impl ClientFiles {
 /// The extension of files of inherited locks.
 pub(crate) const LOCKS: &str = "locks";
 
-/// The extension of one that is being written.
+/// The extension of such a file that is being written.
 const UNBORN: &str = "new";
 
 /// The extension of notes of leases.
@@ -254,7 +253,7 @@ const LEASES: &str = "leases";
 /// The extension of such a note that is being written anew.
 const UNBORN_LEASES: &str = "leases-new";
 
-/// The extension of what a daemon notes of itself.
+/// The extension of a daemon's notes of its own leases.
 const BROKER: &str = "broker";
 
 /// The client whose own file has this name.
@@ -266,12 +265,12 @@ fn parse(key: &str) -> Option<ClientKey> {
     (key.len() == 32).then(|| u128::from_str_radix(key, 16).ok())?.map(u128::to_be_bytes)
 }
 
-/// Makes a file that is ours from here on, and is locked.
+/// Makes a file, and locks it.
 fn lock_at(path: &Path) -> io::Result<File> {
     Ok(lock_file::lock(path, PATIENCE)?.ok_or(ErrorKind::WouldBlock)?)
 }
 
-/// Looks who has the file locked, and removes it if nobody has.
+/// Finds out whether the file is locked, and removes it if it is not.
 fn look_at(path: &Path) -> Looked {
     let file = match lock_file::open_existing(path) {
         Ok(file) => file,
@@ -281,7 +280,7 @@ fn look_at(path: &Path) -> Looked {
     match is_locked(&file) {
         Ok(true) => Looked::Locked(file),
         Ok(false) => {
-            // Under the lock, so that nobody who is just making it has it by now.
+            // While we have it locked, so that no process has just made it and locked it.
             remove(path, &file);
             Looked::Free
         }
@@ -289,7 +288,7 @@ fn look_at(path: &Path) -> Looked {
     }
 }
 
-/// Whether somebody else has it locked. If not, it is locked by us from here on.
+/// Whether another process has the file locked. If not, we have it locked from here on.
 fn is_locked(file: &File) -> io::Result<bool> {
     file_lock::try_exclusive(file).map(|is_ours| !is_ours)
 }
@@ -301,7 +300,7 @@ fn remove_if_there(path: &Path) -> io::Result<()> {
     }
 }
 
-/// Removes this file, unless another has its name by now.
+/// Removes this file, unless another file has its name by now.
 fn remove(path: &Path, file: &File) {
     if lock_file::is_at(file, path) {
         let _ = fs::remove_file(path);
@@ -314,7 +313,7 @@ impl Registration {
         &self.locked
     }
 
-    /// Whether it is still where a daemon looks for it.
+    /// Whether the file is still at its path, where a daemon looks for it.
     pub(crate) fn stands(&self) -> bool {
         lock_file::is_at(&self.locked, &self.path)
     }
@@ -323,7 +322,7 @@ impl Registration {
 impl Drop for Registration {
     fn drop(&mut self) {
         remove(&self.path, &self.locked);
-        // A map of it has it open as well.
+        // The file stays open for as long as it is mapped, so it must be unlocked here.
         let _ = file_lock::unlock(&self.locked);
     }
 }

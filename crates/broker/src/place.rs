@@ -18,28 +18,31 @@ use crate::{SystemError, private_tmp, settings};
 
 /// The place of one broker.
 ///
-/// All processes of a user meet at `/tmp/navlock-UID/sock`, those of root at `/run/navlock/sock` on
-/// Linux. The path follows from the uid and from
-/// nothing else, so that it never moves: not with the environment, and not with a login.
-/// `/run/user/UID`, which would be tidier, comes with the first session of a user and goes with
-/// the last, and a cron job that outlives it would hold its lock at another place than those who
-/// come later. In `/tmp`, where everybody may write, nobody but us can remove or rename what is
-/// ours (it is sticky), and a directory that is not ours, or open to others, is refused.
+/// All processes of a user meet at `/tmp/navlock-UID/sock`, and those of root on Linux at
+/// `/run/navlock/sock`. The path depends on the uid alone, and not on the environment or a login, so it
+/// never moves. `/run/user/UID` would be tidier, but it comes with the first session of a user and goes
+/// with the last: a cron job that outlives that session would hold its lock at another place than later
+/// programs. In `/tmp` everybody may write, but it is sticky, so nobody else can remove or rename our
+/// files; and a directory that is not ours, or is open to others, is refused.
 ///
-/// Who has a `/tmp` of its own, as a container or a service with `PrivateTmp` has, has a broker of
-/// its own too. Another place has to be asked for: by the key `socket` in `/etc/navlock.toml` or in the
-/// user's own settings for all programs, by `NAVLOCK_SOCKET` for one, or `--socket` on the command line.
+/// A process with a `/tmp` of its own, such as a container or a service with `PrivateTmp`, also has a
+/// broker of its own. Another place can be chosen: for all programs by the key `socket` in
+/// `/etc/navlock.toml` or in the user's own settings, for one program by `NAVLOCK_SOCKET`, or on the
+/// command line by `--socket`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Place {
     socket: PathBuf,
-    /// Ours alone, and made if it is not there; a directory that was chosen is not.
+    /// Whether the directory is ours alone, and made if it does not exist. A directory that was
+    /// chosen is not.
     private_directory: bool,
 }
 
-/// The file of the bound of fencing tokens, in the place and in the directory for state.
+/// The name of the file with the bound of fencing tokens, in the place and in the directory for
+/// state.
 const TOKENS: &str = "tokens";
 
-/// The file of what broke inside brokers, in the directory for state or else in the place.
+/// The name of the file in which brokers report panics, in the directory for state or else in the
+/// place.
 const FAULTS: &str = "faults.log";
 
 /// Why a place cannot be used.
@@ -48,28 +51,28 @@ const FAULTS: &str = "faults.log";
 pub enum PlaceError {
     /// The directory of the socket is a file, or a link to somewhere else.
     NotADirectory(PathBuf),
-    /// The path of the socket is something else.
+    /// There is something else at the path of the socket.
     NotASocket(PathBuf),
-    /// It belongs to this other user.
+    /// The directory or the socket belongs to this other user.
     OtherUser(PathBuf, UserId),
-    /// With this mode others can do things in the directory.
+    /// The directory has this mode, which lets other users in.
     TooOpen(PathBuf, u32),
-    /// The settings that say where it is cannot be used, for this reason.
+    /// The settings, which may say where the place is, cannot be used, for this reason.
     Settings(String),
-    /// The system takes no socket path as long as this one.
+    /// The path is longer than the system allows for a socket.
     TooLong(PathBuf),
-    /// Something could not be looked at or made.
+    /// Something at this path could not be read or made.
     Io(PathBuf, SystemError),
 }
 
 impl Place {
-    /// The place that `NAVLOCK_SOCKET` says, or else the key `socket` in the user's settings or in
-    /// `/etc/navlock.toml`, or else that of all processes of this user.
+    /// The place that `NAVLOCK_SOCKET` names, or else the key `socket` in the user's settings or in
+    /// `/etc/navlock.toml`, or else the place where all processes of this user meet.
     ///
     /// # Errors
     ///
-    /// [`PlaceError::Settings`] if there are settings that cannot be used: to go elsewhere then would
-    /// be to miss the others.
+    /// [`PlaceError::Settings`] if there are settings that cannot be used: at another place, this program would not
+    /// meet the others.
     pub fn from_env() -> Result<Self, PlaceError> {
         let socket = std::env::var_os("NAVLOCK_SOCKET").filter(|socket| !socket.is_empty());
         let socket = match socket {
@@ -90,7 +93,7 @@ impl Place {
         let socket = socket.as_ref();
         let absolute = std::path::absolute(socket).unwrap_or_else(|_| socket.to_owned());
         let own = Self::of_user();
-        // By whichever way it was found, one place has one set of files: `/var/run` is `/run`.
+        // One place has one set of files, by whichever path it was found: `/var/run` is `/run`.
         if absolute == own.socket
             || last_names(&absolute) == last_names(&own.socket)
                 && without_links(&absolute) == without_links(&own.socket)
@@ -106,56 +109,56 @@ impl Place {
         &self.socket
     }
 
-    /// Why others of this machine do not meet us here, if that is known: this process has a `/tmp` of
-    /// its own.
+    /// Why other programs of this machine do not meet us here, if this process has a `/tmp` of its
+    /// own.
     pub fn secluded(&self) -> Option<&'static str> {
         let tmp = Path::new("/tmp");
         (self.socket.starts_with(tmp) && is_secluded(tmp)).then_some(private_tmp::WHY)
     }
 
-    /// Whoever starts the broker holds a lock on this file until it listens.
+    /// The file that a client has locked while it starts the broker.
     pub(crate) fn spawn_lock(&self) -> PathBuf {
         self.beside("spawn.lock")
     }
 
-    /// The broker holds a lock on this file for life.
+    /// The file that the broker has locked for as long as it lives.
     pub fn broker_lock(&self) -> PathBuf {
         self.beside("broker.lock")
     }
 
-    /// The socket's name until it listens.
+    /// The name of the socket until the broker listens at it.
     pub(crate) fn unborn_socket(&self) -> PathBuf {
         self.beside("new")
     }
 
-    /// The clients' files are in this directory.
+    /// The directory of the clients' files.
     pub(crate) fn clients(&self) -> PathBuf {
         self.beside("clients")
     }
 
-    /// The sockets of those who keep locks for others are in this directory; the broker has no part in
-    /// it.
+    /// The directory for the sockets of programs that keep locks for others (`navlock hold`). The
+    /// broker does not use it.
     pub fn holds(&self) -> PathBuf {
         self.beside("holds")
     }
 
-    /// No fencing token that was given so far is as large as the number in this file.
+    /// The file with the bound of fencing tokens: all tokens that were given so far are smaller.
     pub(crate) fn tokens(&self) -> PathBuf {
         self.beside(TOKENS)
     }
 
-    /// What a broker logs that nobody runs on purpose is in this file, and in one with `.1` behind its
-    /// name what was in it before it was full.
+    /// The log of a broker that a client has started. When the file is full, it is renamed to the same
+    /// name with `.1` behind it.
     pub fn log(&self) -> PathBuf {
         self.beside("log")
     }
 
-    /// What broke inside a broker is written down in this file, if it cannot be where brokers keep their state.
+    /// The file of a broker's internal errors, if it cannot use the directory for state.
     pub fn faults(&self) -> PathBuf {
         self.beside(FAULTS)
     }
 
-    /// What broke inside brokers is written down in this file of their directory for state.
+    /// The file of brokers' internal errors in the directory for state.
     pub fn faults_in(state: &Path) -> PathBuf {
         state.join(FAULTS)
     }
@@ -165,7 +168,7 @@ impl Place {
         state.join(TOKENS)
     }
 
-    /// A file for somebody of this name, by which a browser finds the page of a `navlock web`.
+    /// The file of this name by which a browser finds the page of a `navlock web`.
     pub fn page(&self, name: &str) -> PathBuf {
         self.beside(&format!("web.{name}.html"))
     }
@@ -186,8 +189,8 @@ impl Place {
         path.into()
     }
 
-    /// Makes the directory if it is to be made, and checks everything that others could have put
-    /// in our way.
+    /// Makes the directory if it is ours to make, and checks that no other user can interfere with
+    /// the directory and the socket.
     ///
     /// # Errors
     ///
@@ -205,7 +208,7 @@ impl Place {
         self.check()
     }
 
-    /// Checks everything that others could have put in our way, and makes nothing.
+    /// Checks that no other user can interfere with the directory and the socket. Makes nothing.
     ///
     /// # Errors
     ///
@@ -232,13 +235,14 @@ impl Place {
     }
 }
 
-/// The names of a socket and its directory, which are the same by whichever way they are found.
+/// The last two names of a path: of the socket and its directory. They are the same by whichever
+/// path the place is found.
 fn last_names(socket: &Path) -> (Option<&OsStr>, Option<&OsStr>) {
     (socket.file_name(), socket.parent().and_then(Path::file_name))
 }
 
-/// The same path without links above the socket's directory, which itself is none, and may not be there
-/// yet.
+/// The same path with the links above the socket's directory resolved. The directory itself must be no
+/// link, and need not exist yet.
 fn without_links(socket: &Path) -> PathBuf {
     let resolved = || {
         let directory = socket.parent()?;
@@ -317,8 +321,8 @@ impl fmt::Display for PlaceError {
                 (path, "mend that")
             }
         };
-        // What is in the way of our own place can go. Of a place that was chosen we know nothing:
-        // it may be `/tmp`, or `/`.
+        // Advice to remove or change something is given for our own place only. A place that was
+        // chosen may be in `/tmp`, or `/`.
         if path.starts_with(own_directory()) {
             write!(f, "; {remedy}, or")?;
         } else {

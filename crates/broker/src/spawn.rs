@@ -1,4 +1,4 @@
-//! Starting a daemon when there is none.
+//! Connects to the daemon, and starts one if there is none.
 
 use std::{
     env,
@@ -20,12 +20,13 @@ use crate::{
     CLIENT_LOGS, Place, PlaceError, connect_error::Reason, lock_file, this_process::program_name,
 };
 
-/// What the program that is the daemon writes as a line once it listens. Clients wait for it; what
-/// else they get to read is why it did not start.
+/// The line that the daemon's program writes once it listens. The client that starts it waits for
+/// this line; anything else that the program writes is taken for the reason why it did not start.
 pub const READY_LINE: &str = "ready";
 
-/// With this begins a line that it writes before, if it waits for what keeps its locks: what that is comes next. From
-/// there on it is not started a second time at once where it did not come to listen.
+/// The beginning of a line that the daemon's program writes earlier, if it waits for the service that keeps its
+/// locks; the rest of the line names the service. A client that has read it does not at once start a second
+/// daemon if the first one did not come to listen.
 pub const WAITS_FOR: &str = "waits for ";
 
 /// How long a daemon may take to accept a client, and to answer its first message.
@@ -34,20 +35,20 @@ pub(crate) const ANSWER: Duration = Duration::from_secs(10);
 /// How long a daemon may take to listen.
 const READY: Duration = Duration::from_secs(10);
 
-/// How long somebody else may take to start one before it is not waited for any longer. That who
-/// starts one has a lock only spares work; that there is one daemon is for that to see to.
+/// How long another client may take to start a daemon, before this one no longer waits for it. The
+/// lock of the client that starts a daemon only spares work; the daemon's own lock ensures that
+/// there is one daemon.
 const TURN: Duration = Duration::from_millis(1500);
 
-/// How often it is looked meanwhile whether there is one.
+/// How often a client looks meanwhile whether there is a daemon.
 const LOOK: Duration = Duration::from_millis(50);
 
-/// How long somebody may be waited for in all, be each of the things that are waited for within
-/// its own time.
+/// A limit for the whole of several waits, each of which also has a limit of its own.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Patience(Option<Instant>);
 
 impl Patience {
-    /// As long as each thing takes.
+    /// No limit for the whole.
     pub(crate) fn endless() -> Self {
         Self(None)
     }
@@ -56,7 +57,7 @@ impl Patience {
         Self(Some(deadline))
     }
 
-    /// So long from now on.
+    /// This long from now on.
     pub(crate) fn lasting(time: Duration) -> Self {
         Self(Instant::now().checked_add(time))
     }
@@ -65,7 +66,7 @@ impl Patience {
         self.0.is_some_and(|deadline| deadline <= Instant::now())
     }
 
-    /// What is left of it for something that may take this long.
+    /// How long a wait may take that has this limit of its own.
     pub(crate) fn at_most(self, limit: Duration) -> Duration {
         let left = self.0.map(|deadline| deadline.saturating_duration_since(Instant::now()));
         left.map_or(limit, |left| left.min(limit))
@@ -74,7 +75,8 @@ impl Patience {
 
 /// A connection to the daemon at `place`, which is started if there is none.
 ///
-/// Of many who find none at the same time one starts it: whoever gets the lock looks again first.
+/// If many clients find no daemon at the same time, one of them starts it: a client that gets the
+/// lock looks again first.
 pub(crate) fn connect_or_start(
     place: &Place,
     program: Option<&Path>,
@@ -92,8 +94,8 @@ pub(crate) fn connect_or_start(
         return Ok(stream);
     }
     let started = start(place, program, patience);
-    // Those who wait for their turn find it listening. Or it has found another one in its place,
-    // whose starter was killed or stopped while it was starting.
+    // The clients that wait for their turn find it listening. It may be another daemon than the one
+    // that was just started: one whose starter was killed or stopped meanwhile.
     match connect(place, patience.at_most(ANSWER))? {
         Some(stream) => Ok(stream),
         None => Err(started.err().unwrap_or(Reason::Vanished)),
@@ -103,7 +105,7 @@ pub(crate) fn connect_or_start(
 /// A connection to the daemon at `place`, if there is one.
 pub(crate) fn connect_to_running(place: &Place, patience: Patience) -> Result<Stream, Reason> {
     match place.check() {
-        // It comes with the first daemon.
+        // The first daemon makes the directory.
         Err(PlaceError::Io(_, error)) if error.kind() == io::ErrorKind::NotFound => {
             return Err(Reason::NotRunning);
         }
@@ -122,7 +124,7 @@ pub(crate) fn connect(place: &Place, patience: Duration) -> Result<Option<Stream
                 // Refused: a daemon was killed and its socket is still there.
                 io::ErrorKind::NotFound | io::ErrorKind::ConnectionRefused => return Ok(None),
                 io::ErrorKind::Interrupted => {}
-                // As many as may wait to be accepted do so.
+                // The queue of connections to be accepted is full.
                 io::ErrorKind::WouldBlock if Instant::now() < deadline => {
                     thread::sleep(Duration::from_millis(5));
                 }
@@ -133,18 +135,19 @@ pub(crate) fn connect(place: &Place, patience: Duration) -> Result<Option<Stream
     }
 }
 
-/// What came of waiting to start a daemon.
+/// The outcome of a wait to start a daemon.
 enum Turn {
-    /// There is one.
+    /// There is a daemon.
     Connected(Stream),
-    /// It is ours to start it; with the lock of those who do, if that could be had.
+    /// It is this client's turn to start it; with the lock for that, if it could be had.
     Come(Option<fs::File>),
 }
 
-/// Waits until there is a daemon, or nobody else is starting one, or whoever is does not come to an
-/// end: it may have been stopped. Dropping the file lets others start one.
+/// Waits until there is a daemon, or no other client is starting one, or the one that does takes
+/// too long, because it was stopped perhaps. To drop the file lets others start a daemon.
 fn wait_for_turn(place: &Place, patience: Patience) -> Result<Turn, Reason> {
-    // Not all at one moment: the first to start one spares the others that.
+    // Clients look at different moments, so that the first of them starts a daemon and the others
+    // find it.
     let spread = Duration::from_millis(u64::from(std::process::id() % 32) * 16);
     let deadline = Instant::now() + patience.at_most(TURN + spread);
     let path = place.spawn_lock();
@@ -152,7 +155,7 @@ fn wait_for_turn(place: &Place, patience: Patience) -> Result<Turn, Reason> {
         match lock_file::lock(&path, LOOK.min(deadline.saturating_duration_since(Instant::now()))) {
             Ok(Some(file)) => return Ok(Turn::Come(Some(file))),
             Ok(None) => {}
-            // If that is in the daemon's way as well, it will say so.
+            // If this error hinders the daemon as well, the daemon will say so.
             Err(_) => return Ok(Turn::Come(None)),
         }
         if let Some(stream) = connect(place, patience.at_most(ANSWER))? {
@@ -176,7 +179,7 @@ fn start(place: &Place, program: Option<&Path>, patience: Patience) -> Result<()
     };
     let program = from_here(program.into());
     let failed = |error: io::Error| Reason::Program(program.clone(), error.into());
-    // What the daemon has to say on its way up. It lets go of it once it listens.
+    // What the daemon writes while it starts. It closes the stream once it listens.
     let (mut said, saying) = socket::hearing().map_err(failed)?;
     let mut command = Command::new(&program);
     command
@@ -193,7 +196,7 @@ fn start(place: &Place, program: Option<&Path>, patience: Patience) -> Result<()
     let mut child = command.spawn().map_err(failed)?;
     let socket = place.socket().display();
     tracing::info!(target: CLIENT_LOGS, pid = child.id(), %socket, "a broker is started");
-    // Ours are closed with this: the end of the stream is then the end of the daemon.
+    // This closes our copies of the stream, so that the stream ends when the daemon ends.
     drop(command);
     let ready = wait_until_ready(&mut said, patience.at_most(READY));
     let is_late = matches!(ready, Err(Reason::NotReady(_) | Reason::Waits(..)));
@@ -203,16 +206,18 @@ fn start(place: &Place, program: Option<&Path>, patience: Patience) -> Result<()
         let _ = child.wait();
         return ready;
     }
-    // It listens; or we have no more time, and it will, for the next who needs it.
+    // The daemon listens; or our time is over, and it will listen for the next client.
     //
-    // Nobody but us can take notice of its end, or it stays a zombie as long as we live.
+    // Only we, its parent, can wait for its end. Otherwise it would stay a zombie for as long as we
+    // live.
     let reaper = thread::Builder::new().name("navlock-reaper".to_owned());
     let _ = reaper.spawn(move || child.wait());
     ready
 }
 
-/// Whether a broker, which is everybody's, has this variable from whoever happens to start it: what a
-/// program needs to be found and to start, and what is meant for brokers. The rest may be secret.
+/// Whether a broker gets this variable from the client that happens to start it, though other clients
+/// use the broker too: variables that a program needs to be found and to start, and those that are
+/// meant for brokers. Others may be secret.
 fn is_for_a_broker(name: &OsStr) -> bool {
     const USUAL: [&str; 14] = [
         "PATH",
@@ -237,11 +242,11 @@ fn is_for_a_broker(name: &OsStr) -> bool {
             .any(|start| name.as_encoded_bytes().starts_with(start.as_bytes()))
 }
 
-/// The program as it is called from another working folder: a name is looked up in the `PATH`, a
-/// path is meant from here.
+/// The program as it must be called from another working folder: a name is looked up in the `PATH`,
+/// and a relative path is made absolute from here.
 fn from_here(program: PathBuf) -> PathBuf {
     let is_name = program.file_name() == Some(program.as_os_str());
-    // Without a working folder it is not found, and said to be so.
+    // If there is no working folder, the program will not be found, which is reported.
     if is_name { program } else { absolute(&program).unwrap_or(program) }
 }
 
@@ -258,15 +263,16 @@ fn wait_until_ready(said: &mut Stream, patience: Duration) -> Result<(), Reason>
                 None => Reason::NotReady(patience),
             });
         }
-        // Some systems refuse it once the other end is closed: then there is nothing to wait for.
+        // Some systems refuse a timeout once the other end is closed: then there is nothing to wait
+        // for.
         let _ = said.set_read_timeout(Some(left));
         match said.read(&mut bytes) {
             Ok(0) => {
                 let (what, text) = waited_for(&text);
-                // Who shows it says who we are.
+                // Whoever shows this message puts the name of the program before it.
                 let text = text.strip_prefix("navlock: ").unwrap_or(&text);
                 return Err(match (text, what) {
-                    // It was killed.
+                    // It has said nothing: it was killed.
                     ("", _) => Reason::Vanished,
                     (text, None) => Reason::Failed(text.to_owned()),
                     (text, Some(_)) => Reason::NotReached(text.to_owned()),
@@ -287,7 +293,7 @@ fn wait_until_ready(said: &mut Stream, patience: Duration) -> Result<(), Reason>
     }
 }
 
-/// For what a daemon waits, if it has said that, and what else it has said.
+/// What a daemon waits for, if it has said so, and what else it has said.
 fn waited_for(text: &[u8]) -> (Option<String>, String) {
     let text = String::from_utf8_lossy(text);
     let (mut what, mut rest) = (None, Vec::new());

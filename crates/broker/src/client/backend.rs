@@ -30,7 +30,7 @@ use crate::{surrounding, this_process};
 /// One bucket of the broker.
 pub(super) struct BrokerBackend {
     connection: Arc<Connection>,
-    /// The connection's.
+    /// The names that the connection owns.
     owned: Arc<Owned>,
     name: Arc<str>,
 }
@@ -41,8 +41,8 @@ impl BrokerBackend {
         Self { connection, owned, name: name.into() }
     }
 
-    /// Ends what is not ours any more of which there is no daemon to tell us. To be called before it is
-    /// asked whether what was taken is held.
+    /// If there is no daemon, which would tell us, ends the locks that are not ours any more. To be
+    /// called before one asks whether a lock that was taken in the map is held.
     #[inline]
     fn look_if_alone(&self) {
         if self.owned.is_alone() {
@@ -50,11 +50,12 @@ impl BrokerBackend {
         }
     }
 
-    /// Whether what was just taken is ours for all that there is to be known. Looked at after it was
-    /// taken: what a daemon frees after that look is lost as if it had been held for long.
+    /// Whether a lock that was just taken in the map is ours, as far as this can be known. This has
+    /// to be checked after the take: a lock that a daemon frees after the check is lost like any
+    /// other that is held.
     #[inline]
     fn is_still_held(&self, taken: &Take) -> bool {
-        // FAST: where there is a daemon, it would have taken it back.
+        // FAST: if there is a daemon, it would have recalled the word.
         !self.owned.is_alone() && self.owned.was_linked(taken.moment) || self.look_after(taken)
     }
 
@@ -71,7 +72,8 @@ impl BrokerBackend {
         self.owned.holds(taken.ticket.id)
     }
 
-    /// The word has said that this is not ours any more, or has been released.
+    /// The release has found that the client no longer owns the name, or that the lock was lost or
+    /// released before.
     #[cold]
     fn finish_taken(&self, taken: RequestId) {
         let note = self.connection.change(|table| table.finish_taken(taken));
@@ -134,14 +136,14 @@ impl Backend for BrokerBackend {
     }
 
     fn made(&self, _: Ticket) {
-        // In one piece with the locks that it was said to be inside of, if it was: nobody sees it without them.
+        // Sent together with the locks inside which it was made, so that nobody sees the request without them.
         self.connection.change(|_| ());
         self.connection.await_word();
     }
 
     fn poll_request(&self, ticket: Ticket, waker: &Waker) -> Poll<Result<Answer, Error>> {
         if ticket.lane == owned::LANE {
-            // It was answered at once.
+            // The request was answered at once.
             let lost = self.lost(ticket).unwrap_or(Lost::Terminated);
             return Poll::Ready(Err(lost.into()));
         }
@@ -160,7 +162,7 @@ impl Backend for BrokerBackend {
         }
         let answer = state.answer();
         if matches!(state, State::Unavailable) {
-            // There is nothing to be finished, so nobody will.
+            // There is no lock, so the caller will not finish it.
             table.finish(ticket.id);
         }
         answer.map_or(Poll::Pending, Poll::Ready)

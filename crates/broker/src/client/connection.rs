@@ -1,4 +1,4 @@
-//! A connection that outlives its daemon: what is said on it, who hears it, and how it ends.
+//! A connection that outlives its daemon: how messages are sent and read on it, and how it ends.
 
 mod own_file;
 mod reader_turns;
@@ -39,15 +39,15 @@ use crate::{
     connect_error::Reason,
 };
 
-/// How often the maintainer looks at the clock while there are terms: the one that it sleeps by may stand
-/// still while they run out, as when the machine is suspended.
+/// How often the maintainer reads the clock while there are terms. The clock by which it sleeps may stand
+/// still while the terms run out, as when the machine is suspended.
 const LOOK: Duration = Duration::from_secs(1);
 
-/// For how long there may be no daemon before those who wait for one are told. Who holds is not lost
+/// After how long without a daemon those who wait for one are told. Locks that are held are not lost
 /// by that.
 pub(super) const RETURN: Duration = Duration::from_secs(9);
 
-/// What is done when it fails.
+/// For messages: what was being done when the registration failed.
 const REGISTERING: &str = "writing to its directory";
 
 /// What the maintainer of a connection does on its thread.
@@ -68,32 +68,33 @@ pub(super) struct Shared {
     pub(super) path: PathBuf,
     pub(super) files: ClientFiles,
     pub(super) key: ClientKey,
-    /// There is never anything to come back to.
+    /// Whether the connection only asks questions, so that it never has locks to claim from a next
+    /// daemon.
     pub(super) only_questions: bool,
-    /// Our file among those of the clients, while there is anything to come back to.
+    /// This client's own file, while there may be locks to claim from a next daemon.
     registration: Mutex<Option<Registration>>,
     table: Mutex<Table>,
     writer: Mutex<Writer>,
-    /// Who has this hears for everybody. `None` while there is no connection.
+    /// The thread that has this reads for everybody. `None` while there is no connection.
     reader: Mutex<Option<Reader>>,
-    /// A byte in here has the maintainer look what there is to do.
+    /// A byte in here wakes the maintainer, to look what there is to do.
     nudge: Stream,
-    /// A byte in here has the thread that waits with the reader let go of it.
+    /// A byte in here has the thread that waits with the reader give it up.
     interrupt: WakePipe,
-    /// The last owner has gone.
+    /// Whether the last owner has gone.
     closed: AtomicBool,
     pub(super) turns: ReaderTurns,
-    /// Whether the maintainer has a thread. It rests as long as there is none.
+    /// Whether the maintainer has a thread. Without one it does nothing.
     thread: ThreadState,
-    /// What there is to say is kept back until somebody waits for an answer, which is soon.
+    /// Whether messages are kept back until somebody waits for an answer, which will be soon.
     ///
-    /// FAST: each message by itself would wake the daemon, while nobody needs to know yet.
+    /// FAST: each message by itself would wake the daemon, while nobody needs an answer yet.
     holds_back: AtomicBool,
     /// What the maintainer will do, as long as there is no thread for it.
     without_thread: Mutex<Option<Waiting>>,
-    /// The names that are ours until somebody else asks for them. It knows whose process this is.
+    /// The names that this client owns. It also knows whether this process is a fork.
     pub(super) owned: Arc<Owned>,
-    /// The table of a process that was forked from that one: nothing is in it.
+    /// The table of a forked process, which is empty.
     forked: OnceLock<Mutex<Table>>,
 }
 
@@ -116,19 +117,20 @@ impl Connection {
         self.shared.table()
     }
 
-    /// Changes something, and sends what that gives to say. Never waits.
+    /// Changes the table, and sends the messages that result. Never waits.
     pub(super) fn change<T>(&self, change: impl FnOnce(&mut Table) -> T) -> T {
         self.shared.change(change)
     }
 
-    /// Changes something. What that gives to say is sent with what the next change gives, which is soon.
+    /// Changes the table. The messages that result are sent with those of the next change, which will be
+    /// soon.
     pub(super) fn change_quietly<T>(&self, change: impl FnOnce(&mut Table) -> T) -> T {
         change(&mut self.table())
     }
 
-    /// The table, in which nothing is held any more whose term is over, or that a daemon has given
-    /// up: also if nobody could see to that in time, as when this process was stopped. While nobody
-    /// hears, what has been said is heard first.
+    /// The table, without locks whose term is over or which a daemon has given up, even if no
+    /// thread could end them in time because this process was stopped. If no thread reads the
+    /// connection, what has come is read first.
     pub(super) fn table_in_time(&self) -> MutexGuard<'_, Table> {
         self.shared.read_without_thread();
         let table = self.shared.table();
@@ -146,7 +148,7 @@ impl Connection {
         self.shared.table()
     }
 
-    /// Sees to it that the answer that the caller is waiting for is heard.
+    /// Makes sure that some thread reads the answer for which the caller waits.
     pub(super) fn await_word(&self) {
         if self.shared.is_forked() {
             return;
@@ -165,10 +167,10 @@ impl Drop for Connection {
             return;
         }
         self.shared.closed.store(true, SeqCst);
-        // The maintainer may not come to it before the process ends.
+        // Here, because the process may end before the maintainer does it.
         self.shared.unregister();
         if let Some(socket) = &self.shared.writer().socket {
-            // Not merely closed: the maintainer has it too.
+            // Shut down and not only closed, because the maintainer has the socket too.
             let _ = socket.shutdown(Shutdown::Both);
         }
         let maintainer = self.shared.without_thread().take();
@@ -210,9 +212,10 @@ impl Shared {
         })
     }
 
-    /// Whether this process has only a copy of the connection, made when it was forked from the one
-    /// whose it is. It holds nothing, and must not touch what both have: it could not even lock it,
-    /// if another thread had it locked at the time of the fork.
+    /// Whether this process is a fork of the one that has connected, and has only a copy of the
+    /// connection. It holds no locks, and must not touch what it shares with its parent. It could
+    /// not even lock the copies of our mutexes, if another thread had locked them at the time of
+    /// the fork.
     pub(super) fn is_forked(&self) -> bool {
         !self.owned.is_ours()
     }
@@ -245,7 +248,7 @@ impl Shared {
         self.closed.load(SeqCst)
     }
 
-    /// Says nothing until an answer is waited for.
+    /// Keeps messages back until somebody waits for an answer.
     pub(super) fn hold_back(&self) {
         self.holds_back.store(true, SeqCst);
     }
@@ -263,21 +266,21 @@ impl Shared {
         }
     }
 
-    /// Tells everybody who waits that there is no connection.
+    /// Tells all waiters that there is no connection.
     pub(super) fn give_up(&self, error: &Error) {
         let wakers = self.table().give_up(error);
         self.leave();
         wake(wakers);
     }
 
-    /// Has no daemon wait for us if we have nothing to come back for.
+    /// Removes our own file if we have no locks to claim, so that no daemon waits for us.
     pub(super) fn leave(&self) {
         if self.table().leave() {
             self.unregister();
         }
     }
 
-    /// Whether the connection has ended, be it that nobody has heard it yet.
+    /// Whether the connection has ended, even if no thread has noticed it yet.
     pub(super) fn has_hung_up(&self) -> bool {
         let socket = self.writer().socket.clone();
         socket.is_none_or(|socket| has_hung_up(&*socket))
@@ -295,12 +298,12 @@ impl Shared {
         changed
     }
 
-    /// Ends what is held longer than its term, and says so to all whom it concerns.
+    /// Ends the locks whose term is over, and tells the daemon and the holders.
     fn end_late(&self) {
         wake(self.change(Table::end_late));
     }
 
-    /// Ends what is held longer than its term. When that is to be done again, if there are terms.
+    /// Ends the locks whose term is over. Returns when to do that again, if there are terms.
     pub(super) fn watch_terms(&self) -> Option<Instant> {
         let next = |table: MutexGuard<'_, Table>| table.earliest_term();
         if clock::until(next(self.table())?).is_zero() {
@@ -309,14 +312,15 @@ impl Shared {
         Some(Instant::now() + clock::until(next(self.table())?).min(LOOK))
     }
 
-    /// There is a connection: says all that there is, and has it heard.
+    /// There is a new connection: claims on it all requests and locks, and lets other threads read
+    /// it.
     pub(super) fn connected(&self, welcomed: Welcomed) -> Result<(), Reason> {
         let Welcomed { reader: new, version, reach } = welcomed;
-        // From here on only this daemon can give us up, and then it will not believe us. Those
-        // before it are gone.
+        // The daemons before this one are gone. From here on only this one can give us up, and if
+        // it does, it does not believe our claims.
         self.end_given_up();
         self.register().map_err(|error| Reason::Io(REGISTERING, error.into()))?;
-        // What is lost is not claimed.
+        // Locks that are lost are not claimed.
         self.end_late();
         let mut reader = self.reader.lock().unwrap_or_else(PoisonError::into_inner);
         let mut writer = self.writer();
@@ -331,26 +335,26 @@ impl Shared {
         Ok(())
     }
 
-    /// There is no connection any more. Whether nothing was heard on it.
+    /// There is no connection any more. Returns whether nothing was read on it.
     pub(super) fn disconnected(&self) -> bool {
         let mut reader = self.reader.lock().unwrap_or_else(PoisonError::into_inner);
         self.disconnect(&mut reader)
     }
 
-    /// Ends the connection that is heard with this reader.
+    /// Ends the connection of this reader.
     fn disconnect(&self, reader: &mut Option<Reader>) -> bool {
         let mut writer = self.writer();
         *reader = None;
         if let Some(socket) = writer.socket.take() {
-            // What is left of it ends for the daemon now as well.
+            // So that it ends for the daemon now as well.
             let _ = socket.shutdown(Shutdown::Both);
         }
         writer.bytes.clear();
         self.table().disconnected()
     }
 
-    /// Sends what there is to say. Others may look at the table meanwhile, but not change it: what
-    /// they say comes later.
+    /// Sends the messages in the table. Other threads may read the table meanwhile, but not change
+    /// it, so their messages come later.
     fn send(&self, writer: &mut Writer, mut table: MutexGuard<'_, Table>) {
         let was_left = !writer.bytes.is_empty();
         writer.take(&mut table.outgoing);
@@ -365,7 +369,7 @@ impl Shared {
         }
     }
 
-    /// Sends what was left. Whether that was all.
+    /// Sends what was left. Returns whether that was all.
     pub(super) fn send_left(&self) -> bool {
         self.writer().send()
     }

@@ -1,7 +1,7 @@
-//! Speaking to the daemon itself: how it is, and that it may end.
+//! A connection to the daemon itself: asks for its status, sets its log, and has it end.
 //!
-//! Whoever does this is no client: it has no agents and no file, so that it works where the disk is
-//! full, and it is answered although clients are still waited for.
+//! Such a connection is no client: it has no agents and no file. So it works where the disk is
+//! full, and is answered even while the daemon waits for clients to come back.
 
 use std::{
     error, fmt,
@@ -38,7 +38,7 @@ use crate::{
 /// How long the daemon may take to answer.
 const ANSWER: Duration = Duration::from_secs(5);
 
-/// How long it may take to end.
+/// How long the daemon may take to end.
 const END: Duration = Duration::from_secs(10);
 
 /// A connection to the daemon itself.
@@ -52,27 +52,29 @@ pub struct Control {
     process: Option<Handle>,
 }
 
-/// How a daemon was brought to its end.
+/// How a daemon was ended.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Stopped {
-    /// How it was when it was asked, if it said so.
+    /// Its status before it ended, if it told it.
     pub status: Option<Status>,
-    /// It did not answer, or is of a release that cannot be asked, and was sent SIGTERM.
+    /// Whether it was sent SIGTERM, because it did not answer, or is of a release that cannot be
+    /// asked to end.
     pub signalled: bool,
 }
 
-/// Why nothing was [stolen](Control::steal), as far as that is known. Shown, it says so.
+/// Why nothing was [stolen](Control::steal), as far as that is known. `Display` tells people.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum NotStolen {
     /// Nobody holds the name any more.
     Free,
-    /// Somebody holds it whom nobody has named, or who holds it anew.
+    /// A lock that was not named is held: another holder's, or a later one of the same holder.
     HeldByOthers,
-    /// It cannot be done at this broker, or not now; for people.
+    /// This broker cannot do it, or not now; the reason is for people.
     Refused(String),
-    /// Whoever keeps the locks for all machines has not answered the broker, and may have done it; for people.
+    /// The reach that keeps the locks has not answered the broker, and may have done it; the reason is for
+    /// people.
     Unknown(String),
 }
 
@@ -81,12 +83,12 @@ impl Control {
     ///
     /// # Errors
     ///
-    /// Why not; [`Reason::NotRunning`] if there is none.
+    /// Why it could not connect; [`Reason::NotRunning`] if there is no daemon.
     pub fn connect(place: &Place) -> Result<Self, ConnectError> {
         open(place).map_err(|reason| failed(place, reason))?.greet()
     }
 
-    /// How the daemon is. Blocks.
+    /// The daemon's status. Blocks.
     ///
     /// # Errors
     ///
@@ -103,7 +105,7 @@ impl Control {
         })?;
         let mut status = Status::new(status, self.reach.as_deref());
         if self.version < CONTROL_VERSION {
-            // There we had to be a client.
+            // For that version we had to be a client, which does not count.
             status.clients = status.clients.saturating_sub(1);
             return Ok(status);
         }
@@ -115,7 +117,7 @@ impl Control {
         Ok(status)
     }
 
-    /// How it has gone with the daemon; `None` if it is of a release that cannot tell. Blocks.
+    /// The daemon's report on itself; `None` if it is of a release that cannot tell. Blocks.
     ///
     /// # Errors
     ///
@@ -136,8 +138,8 @@ impl Control {
         Ok(Some(Report::from_wire(report)))
     }
 
-    /// Has the daemon log this from now on, in words of its program: what it logs then, or why it logs
-    /// what it did, for people. Blocks.
+    /// Sets what the daemon logs, by a filter as its program takes it. Returns what it logs from now
+    /// on, or why that has not changed, for people. Blocks.
     ///
     /// # Errors
     ///
@@ -158,10 +160,10 @@ impl Control {
         })
     }
 
-    /// Takes a name from those who were seen to hold it, each known by its lock and the fencing token of
-    /// that, and lets go of it at once: whoever waits for it is next. `info` is who takes it, for those who
-    /// lose it. From how many it was taken; not at all if anybody else holds it by then, which the daemon
-    /// looks at in the moment in which it takes it. Blocks.
+    /// Takes a name away from the holders that were seen, and releases it at once: whoever waits for it is
+    /// next. `from` names the locks that were seen, each with its fencing token. `info` says who takes the
+    /// name, for those who lose it. Returns from how many it was taken. The daemon takes nothing if anybody
+    /// else holds the name by then, which it checks at the same moment. Blocks.
     ///
     /// ```no_run
     /// use navlock_broker::{Control, Look, LookOptions, Place, this_process};
@@ -171,7 +173,7 @@ impl Control {
     /// let seen = Look::once(place.clone(), LookOptions::default())?;
     /// let held = seen.queues.get(&name).map_or(&[][..], |queue| &queue.held);
     /// let from: Vec<_> = held.iter().filter_map(|held| Some((held.id, held.token?))).collect();
-    /// // Somebody looks at them, and decides.
+    /// // A person looks at them, and decides.
     /// match Control::connect(&place)?.steal(&name, &from, &this_process())? {
     ///     Ok(count) => println!("it was taken from {count}"),
     ///     Err(why) => println!("{why}"),
@@ -181,7 +183,7 @@ impl Control {
     ///
     /// # Errors
     ///
-    /// If the daemon does not answer: then it is not known whether it was done.
+    /// If the daemon does not answer: then it is not known whether the name was taken.
     pub fn steal(
         &mut self,
         name: &LockName,
@@ -228,7 +230,7 @@ impl Control {
     fn end(mut self) -> Result<Stopped, Reason> {
         let status = self.ask_status().ok();
         if self.version < CONTROL_VERSION {
-            // It says which process it is, and the kernel says who listens.
+            // The process is signalled only if the daemon's own number and the kernel's agree.
             let known = status.as_ref().map(|status| status.pid);
             let process = self.process.take().filter(|process| known == Some(process.number()));
             signal(process)?;
@@ -240,7 +242,8 @@ impl Control {
             Ok(()) | Err(Reason::Vanished) => {}
             Err(reason) => return Err(reason),
         }
-        // The connection ends with it. Who has its process knows that all else has ended as well.
+        // The connection ends with the daemon. If its process is known, its end is waited for as
+        // well.
         let _ = self.socket.set_read_timeout(Some(END));
         let closed = !matches!(
             self.socket.read(&mut [0]),
@@ -278,7 +281,7 @@ impl Control {
         if send(&self.socket, &mut bytes) { Ok(()) } else { Err(Reason::Silent(ANSWER)) }
     }
 
-    /// Hears until it is what was asked for.
+    /// Reads messages until one is what was asked for.
     fn hear<T>(&mut self, wanted: impl Fn(FromDaemon) -> Option<T>) -> Result<T, Reason> {
         let mut bytes = [0; 4096];
         loop {
@@ -310,10 +313,11 @@ impl Control {
 }
 
 /// Has the daemon at this place end, and waits until it has. Its clients start another one and keep
-/// their locks. `None` if there is none. Blocks.
+/// their locks. Returns `None` if there is no daemon. Blocks.
 ///
-/// One that does not answer, or is of a release that does not know the message, is sent SIGTERM; but
-/// only if the kernel says that it is the process that listens, and that this has the daemon's lock.
+/// A daemon that does not answer, or is of a release that does not know the message, is sent
+/// SIGTERM; but only if the kernel says which process listens, and that this process has the
+/// daemon's lock file open.
 ///
 /// # Errors
 ///
@@ -340,7 +344,7 @@ fn failed(place: &Place, reason: Reason) -> ConnectError {
     ConnectError { socket: place.socket().to_owned(), reason }
 }
 
-/// Connects, to whom may be trusted.
+/// Connects to the daemon, if its process may be trusted.
 fn open(place: &Place) -> Result<Control, Reason> {
     let socket = connect_to_running(place, Patience::until(Instant::now() + ANSWER))?;
     check_peer(&socket)?;
@@ -349,15 +353,15 @@ fn open(place: &Place) -> Result<Control, Reason> {
     Ok(Control { place, socket, heard: BytesMut::new(), version: 0, reach: None, process })
 }
 
-/// Ends a process, and waits until it has ended. A second time, for one that has heard the first and does
-/// nothing about it.
+/// Ends a process, and waits until it has ended. Signals twice, because a process may take the first
+/// signal and do nothing about it.
 fn signal(process: Option<Handle>) -> Result<(), Reason> {
     let Some(process) = process else {
         return Err(Reason::Hangs(None));
     };
     for _ in 0..2 {
-        // The second for one that was stopped, which takes the first when it goes on. If they cannot
-        // be sent, the process does not end, which is seen.
+        // SIGCONT is for a process that was stopped, which takes SIGTERM only when it goes on. If
+        // signals cannot be sent, the process does not end, which is noticed.
         process.signal(Signal::TERMINATE);
         process.signal(Signal::CONTINUE);
         if process.ends_within(END / 2) {
@@ -384,11 +388,11 @@ impl fmt::Display for NotStolen {
 
 impl error::Error for NotStolen {}
 
-/// Whether it is the daemon of this place: it has the file open on which that has its lock.
+/// Whether this process is the daemon of the place: whether it has the place's lock file open.
 fn has_lock_of(process: &Handle, place: &Place) -> bool {
     let Some(lock) = lock_file::identity_at(&place.broker_lock()) else {
         return false;
     };
-    // The number means the process as long as that has not ended.
+    // As long as the process has not ended, its number is no other process's.
     has_open(process.number(), lock, "lock") && !process.has_ended()
 }

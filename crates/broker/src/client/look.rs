@@ -38,10 +38,11 @@ use crate::{
 /// How long the daemon may take to answer.
 const ANSWER: Duration = Duration::from_secs(5);
 
-/// How often a broker is looked for where there is none.
+/// How often a looker tries to connect while there is no broker.
 const RETRY: Duration = Duration::from_millis(250);
 
-/// The same while its clients are about to start the next one, and for how long that is believed.
+/// The same while clients are about to start the next broker; and for how long a looker believes
+/// that they are.
 const SOON: Duration = Duration::from_millis(20);
 const COME_BACK: Duration = Duration::from_secs(3);
 
@@ -49,13 +50,12 @@ const COME_BACK: Duration = Duration::from_secs(3);
 /// clients may be slow.
 const RECOVERY: Duration = RECLAIM.saturating_mul(3);
 
-/// A look at the broker of a place: what there is, and then what happens, for as long as anybody wants
-/// to know. It is no client and holds nothing up.
+/// A look at the broker of a place: an overview of its locks and requests, and then the events that change it.
+/// A look is no client, and nobody waits for it.
 ///
-/// While there is no broker, and nobody who would start the next one, nobody holds anything: the overview is
-/// empty, and as soon as there is a broker it is that one's. Between two brokers the overview is the last one of
-/// the first: a broker that takes over tells nothing before the clients of the one before are back, or were
-/// given up. All calls block.
+/// While there is no broker, and no client that would start the next one, nobody holds a lock: the overview is
+/// empty until there is a broker. Between two brokers the overview stays as it was, because a broker that takes
+/// over tells nothing before the clients of the last one are back or were given up. All calls block.
 ///
 /// ```no_run
 /// use navlock_broker::{Look, LookOptions, News, Place};
@@ -77,19 +77,19 @@ pub struct Look {
     options: LookOptions,
     wire: Option<Connection>,
     overview: Overview,
-    /// What is being told anew, and how much was missed before.
+    /// The picture that is being received, and how many events were missed before it.
     anew: Option<(Overview, u64)>,
     /// The bucket that was heard of last, for all that is of it.
     bucket: Arc<str>,
     /// The PID namespace of the broker, if that is known.
     pids: Option<u64>,
-    /// Whether it was said that there is no broker.
+    /// Whether the caller was told that there is no broker.
     is_known_gone: bool,
-    /// Since when there is none.
+    /// Since when there is no broker.
     gone: Option<Instant>,
     /// Whether the broker has said that it is taking over from another one.
     is_recovering: bool,
-    /// Where the next connection comes from, if one is being made.
+    /// Receives the next connection, if a thread is making one.
     connecting: Option<Receiver<Result<Connection, Reason>>>,
 }
 
@@ -119,12 +119,12 @@ impl Look {
         }
     }
 
-    /// What there is at this place now. Empty if there is no broker. Waits for one that is taking over from
-    /// another one, and for a moment for the next one where clients are without. Blocks.
+    /// The overview of this place now. It is empty if there is no broker. Waits for a broker that is
+    /// recovering, and a moment for the next broker if clients are about to start it. Blocks.
     ///
     /// # Errors
     ///
-    /// If the broker cannot be reached, or is of a release that does not tell.
+    /// If the broker cannot be reached, or is of a release without lookers.
     pub fn once(place: Place, options: LookOptions) -> Result<Overview, ConnectError> {
         let mut look = Self::new(place, options.once());
         let mut patience = 2 * ANSWER;
@@ -140,19 +140,18 @@ impl Look {
         }
     }
 
-    /// What there is.
+    /// The overview, as of the last news.
     pub fn overview(&self) -> &Overview {
         &self.overview
     }
 
-    /// The PID namespace of the broker, in which it sees the numbers of its clients' processes, as
-    /// [`pid_namespace`](crate::pid_namespace) tells it there; `None` if that is not known (yet). In another
-    /// one these numbers are other processes', or nobody's.
+    /// The PID namespace of the broker, as [`pid_namespace`](crate::pid_namespace) tells it there; `None` if
+    /// it is not known (yet). The numbers of its clients' processes have a meaning only in this namespace.
     pub fn pid_namespace(&self) -> Option<u64> {
         self.pids
     }
 
-    /// Waits for news, for no longer than this, whatever the broker is at; `None` if there were none.
+    /// Waits for news, but no longer than `timeout`; `None` if there were none.
     ///
     /// # Errors
     ///
@@ -189,7 +188,7 @@ impl Look {
             None => {
                 match wire.read() {
                     Ok(true) => {}
-                    // The next one, if there is one, tells what there is.
+                    // The next connection begins with a new picture.
                     Ok(false) => (self.wire, self.anew) = (None, None),
                     Err(reason) => return Err(reason),
                 }
@@ -239,7 +238,7 @@ impl Look {
                 let pause = if self.is_known_gone {
                     RETRY
                 } else if since.elapsed() < COME_BACK && ClientFiles::of(&self.place).has_living() {
-                    // They still hold what they hold.
+                    // The clients still hold their locks.
                     SOON
                 } else {
                     self.overview = Overview::default();
@@ -255,20 +254,20 @@ impl Look {
         }
     }
 
-    /// A new connection, or why there is none; `None` if neither is known by then. What was begun goes on
-    /// meanwhile: who waits for a moment only, again and again, is connected in the end, or hears why not.
+    /// A new connection, or why there is none; `None` if neither is known by the deadline. The try goes on
+    /// in its thread, so a caller with short timeouts is connected in the end, or learns why not.
     fn connected(&mut self, deadline: Option<Instant>) -> Option<Result<Connection, Reason>> {
-        // FAST: without a thread where there is nobody to connect to.
+        // FAST: no thread if there is no socket.
         if self.connecting.is_none() && !self.place.socket().exists() {
             return Some(Connection::connect(&self.place, &self.options));
         }
         let begun = self.connecting.take().or_else(|| {
-            // FAST: without a thread where as long is waited as it may take.
+            // FAST: no thread if the caller has as much time as the try may take.
             deadline.filter(|deadline| *deadline < Instant::now() + ANSWER)?;
             let (place, options) = (self.place.clone(), self.options.clone());
             let (connected, connection) = mpsc::sync_channel(1);
             let thread = thread::Builder::new().name("navlock-look".to_owned());
-            // Who waited for it may be gone.
+            // The look may have ended.
             let connect = move || _ = connected.send(Connection::connect(&place, &options));
             thread.spawn(connect).ok().map(|_| connection)
         });
@@ -286,14 +285,15 @@ impl Look {
         }
     }
 
-    /// What becomes readable when there are news, for who waits for other descriptors as well; `None`
-    /// while there is no broker. It may be another one after each call of [`next`](Self::next).
+    /// A descriptor that becomes readable when there are news, for callers that wait for other
+    /// descriptors as well; `None` while there is no broker. It may change with each call of
+    /// [`next`](Self::next).
     pub fn descriptor(&self) -> Option<BorrowedSource<'_>> {
         self.wire.as_ref().map(|wire| wire.socket.source())
     }
 }
 
-/// What is the same wherever the locks are kept.
+/// The interface for lookers that is the same wherever the locks are kept.
 impl Looking for Look {
     fn overview(&self) -> &Overview {
         self.overview()
@@ -333,20 +333,21 @@ impl Connection {
         Ok(Self { socket, heard })
     }
 
-    /// Waits until there is something to be heard, or the deadline has passed.
+    /// Waits until there is something to read, or the deadline has passed. Returns whether there
+    /// is.
     fn is_readable(&self, deadline: Option<Instant>) -> bool {
         loop {
             let left = deadline.map(|deadline| deadline.saturating_duration_since(Instant::now()));
             match wait::wait([(self.socket.source(), Interest::READ)], left) {
                 Ok([ready]) => return ready.any(),
                 Err(error) if error.kind() == ErrorKind::Interrupted => {}
-                // What is wrong is said when it is read.
+                // The read will tell what is wrong.
                 Err(_) => return true,
             }
         }
     }
 
-    /// Reads what there is. Whether the other end is there.
+    /// Reads what there is. Returns whether the connection goes on.
     fn read(&mut self) -> Result<bool, Reason> {
         let mut bytes = [0; 16 << 10];
         match self.socket.read(&mut bytes) {

@@ -1,5 +1,5 @@
-//! The thread that keeps a connection: it hears what nobody else does, sends what was left, and
-//! when the daemon dies it finds the next one.
+//! The thread that keeps a connection: it reads messages that no other thread reads, sends what was
+//! left, and finds the next daemon when the daemon dies.
 
 use std::{
     sync::{
@@ -25,20 +25,20 @@ use crate::{
     spawn::Patience,
 };
 
-/// For how long the maintainer leaves it to others to hear before it looks whether they do. It is called
-/// back at once when an answer is waited for; what may come late is word of a loss.
+/// For how long the maintainer leaves reading to other threads before it looks whether they read. It is
+/// called back at once when somebody waits for an answer; only the message of a loss may be read late.
 ///
 /// FAST: where a thread takes and releases locks all the time, each look takes the CPU from it.
 const REST: Duration = Duration::from_millis(4);
 
-/// A daemon that ends sooner than this and has said nothing is as good as none. One that lasts may
-/// have been waiting for others.
+/// A daemon that ends sooner than this and has said nothing counts as none. One that lasts longer
+/// may have been waiting for other clients.
 const BRIEF: Duration = Duration::from_secs(1);
 
-/// How long between two tries to connect that nobody waits for.
+/// The pause between two tries to connect while nobody waits.
 const RETRY: Duration = Duration::from_millis(500);
 
-/// How long between two tries to connect again.
+/// The pause between two tries to connect again.
 const PAUSE: Duration = Duration::from_millis(50);
 
 /// The maintainer of a connection.
@@ -49,14 +49,15 @@ pub(super) struct Maintainer {
     options: ConnectOptions,
 }
 
-/// Who hears.
+/// Whose turn it is to read.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Turn {
     /// The maintainer.
     Mine,
-    /// Threads that wait for their own answers. It is looked now and then whether there are any.
+    /// Threads that wait for their own answers. The maintainer looks now and then whether there are
+    /// any.
     Theirs,
-    /// One that has been waiting for long; it will say when it is done.
+    /// A thread that has been waiting for long. It wakes the maintainer when it is done.
     TheirsForLong,
 }
 
@@ -85,7 +86,7 @@ impl Maintainer {
             let end = self.listen();
             let came_to_nothing = self.shared.disconnected() && began.elapsed() < BRIEF;
             self.shared.end_given_up();
-            // Who is hung up on again and again must come to an end with it.
+            // A client on which daemons hang up again and again must give up at some time.
             if !came_to_nothing {
                 deadline = None;
             }
@@ -93,8 +94,8 @@ impl Maintainer {
             if came_to_nothing {
                 self.pause();
             }
-            // A daemon that made no sense is still there and is not asked again: its next answer
-            // would make no more.
+            // A daemon that has sent nonsense is still there. It is not asked again, because its
+            // next answer would make no more sense.
             let connected = match end {
                 End::Closed if self.shared.is_closed() => return,
                 End::Closed => {
@@ -118,7 +119,7 @@ impl Maintainer {
         }
     }
 
-    /// Hears until the connection ends.
+    /// Reads until the connection ends.
     fn listen(&mut self) -> End {
         let mut turn = Turn::Mine;
         loop {
@@ -149,8 +150,8 @@ impl Maintainer {
         }
     }
 
-    /// Waits for something, until `deadline`, and hears it, if nobody else is at it. Whose turn it is
-    /// next.
+    /// If no other thread has the reader, waits for messages until `deadline`, and reads them.
+    /// Returns whose turn it is next.
     fn hear(&self, left: bool, deadline: Option<Instant>) -> Result<Turn, End> {
         let Some(mut slot) = self.shared.try_reader() else {
             return Ok(Turn::Theirs);
@@ -169,14 +170,14 @@ impl Maintainer {
             self.shared.register_again();
         }
         wake(heard?);
-        // Who wanted the reader and did not get it waits to be woken, and hears nothing meanwhile. It
-        // is the next wait that it can hear for itself.
+        // A thread that wanted the reader in vain waits to be woken, and does not read meanwhile. In
+        // its next wait it can read for itself.
         let is_waiting = self.shared.table().is_waiting();
         let wanted = !is_waiting && self.shared.turns.take_wanted();
         Ok(if wanted { Turn::Theirs } else { Turn::Mine })
     }
 
-    /// Looks whether there are others who hear. Whose turn it is next.
+    /// Looks whether other threads read. Returns whose turn it is next.
     fn look(&self, left: bool) -> Turn {
         let turns = &self.shared.turns;
         if self.shared.try_reader().is_some() {
@@ -193,8 +194,9 @@ impl Maintainer {
         }
     }
 
-    /// Waits for a daemon, which may take long. Another thread watches over what is held meanwhile: a
-    /// daemon that is given up because it is slow to start is not there when it is needed.
+    /// Waits for a daemon, however long it takes to start. Meanwhile another thread watches over the
+    /// locks that are held, because a wait that was cut short to do that would leave the client
+    /// without the daemon.
     fn watched<T>(&self, wait: impl FnOnce() -> T) -> T {
         if self.shared.watch_held().is_none() {
             return wait();
@@ -209,7 +211,8 @@ impl Maintainer {
                     }
                 }
             };
-            // Without it whoever asks is told in time, and only who waits to be told is told late.
+            // If there is no thread, a holder that asks still learns of a loss in time. Only a
+            // holder that waits to be told is told late.
             let _ = thread::Builder::new().spawn_scoped(scope, watch);
             let done = wait();
             drop(waiting);
@@ -217,7 +220,7 @@ impl Maintainer {
         })
     }
 
-    /// Finds the next daemon, or starts it, and claims from it what there was.
+    /// Finds or starts the next daemon, and claims all locks and requests from it.
     fn reconnect(&self, deadline: Instant) -> Result<(), Failed> {
         loop {
             if self.shared.is_closed() {
@@ -243,7 +246,7 @@ impl Maintainer {
     }
 
     fn failed(&self, reason: Reason) -> Failed {
-        // There is a daemon, and it may give others what is ours.
+        // For these reasons there is a daemon, and it may grant our locks to others.
         let is_refused = matches!(
             reason,
             Reason::Refused(_) | Reason::NotShared | Reason::Nonsense | Reason::OtherUser(_)
@@ -252,7 +255,7 @@ impl Maintainer {
         Failed { why, is_refused }
     }
 
-    /// Tells everybody who waits that there is no connection.
+    /// Tells all waiters that there is no connection.
     fn give_up(&self, failed: &Failed) {
         let Failed { why, is_refused } = failed;
         tracing::warn!(target: CLIENT_LOGS, is_refused, "no broker is to be had: {why}");
@@ -265,8 +268,8 @@ impl Maintainer {
         wake(lost);
     }
 
-    /// Waits until somebody needs a connection, and makes one, as long as something is held also for
-    /// that. Whether there is one; if not, the owners are gone.
+    /// Makes a connection once somebody needs one. While locks are held, tries without being asked.
+    /// Returns whether there is a connection; if not, the owners are gone.
     fn revive(&self) -> bool {
         loop {
             if self.shared.is_closed() {
@@ -294,16 +297,16 @@ impl Maintainer {
     }
 }
 
-/// There is no connection.
+/// Why there is no connection.
 struct Failed {
     why: String,
-    /// There is a daemon that does not let us come back.
+    /// Whether there is a daemon that does not let us come back.
     is_refused: bool,
 }
 
 impl Drop for Maintainer {
     fn drop(&mut self) {
-        // Also if it panicked: nobody waits for what will never be heard.
+        // Also after a panic, so that nobody waits for an answer that never comes.
         let why = "the thread that kept the connection to the broker has ended".to_owned();
         self.end(&Failed { why, is_refused: true });
         self.shared.table().orphan();

@@ -1,5 +1,5 @@
-//! What the client knows: its agents, its requests and its questions. It is all that outlives a
-//! connection, and enough to begin another one with.
+//! The state of a client: its agents, requests and questions. All of it outlives a connection, and
+//! a new connection begins with it.
 
 mod agents;
 mod claims;
@@ -47,29 +47,30 @@ pub(super) struct Table {
     next_serial: u64,
     /// How many requests are pending.
     waiting: usize,
-    /// How many requests and locks stand in no slot of our map.
+    /// How many requests and locks are in no slot of our map.
     unmapped: u32,
-    /// The names that are ours until somebody else asks for them.
+    /// The names that this client owns.
     owned: Arc<Owned>,
     mapping: Mapping,
     pub(super) questions: Questions,
     link: Link,
     /// Since when somebody needs a connection, while there is none.
     needed_since: navlock_wire::Moment,
-    /// The version of the protocol that is spoken with the daemon, or was with the last; 0 before the
-    /// first.
+    /// The version of the protocol that is spoken with the daemon, or was with the last one; 0 before
+    /// the first connection.
     version: u16,
-    /// Since the connection ended all that was held has been lost, so that nobody needs to look again.
+    /// Whether all locks have been lost since the connection ended, so that nobody needs to look
+    /// again.
     is_given_up: bool,
     /// How far locks are seen, if that is further than this machine.
     reach: Option<String>,
     terms: TermIndex,
-    /// What was said before there was the first connection, in order. `None` once there was one.
+    /// The messages from before the first connection, in order. `None` once there was one.
     early: Option<BytesMut>,
-    /// Whether anything was heard on this one.
+    /// Whether anything was read on this connection.
     has_heard: bool,
     codec: ClientCodec,
-    /// What is to be said and not yet on its way.
+    /// The messages that are to be sent and not yet on their way.
     pub(super) outgoing: BytesMut,
 }
 
@@ -79,38 +80,38 @@ struct Agent {
     bucket: Option<Arc<str>>,
     info: AgentInfo,
     terminated: bool,
-    /// Until when it has what it has, if that ends by itself.
+    /// Until when it has its locks, if they end by themselves.
     term: Option<AgentTerm>,
-    /// Which entries of the table's `requests` are its: to end it costs what it has, and not what
-    /// all have.
+    /// The indices of its entries in the table's `requests`, so that the cost to end an agent does
+    /// not depend on what other agents have.
     ///
-    /// FAST: a hash set has nothing to allocate when a lock is taken again and again.
+    /// FAST: a hash set allocates nothing when a lock is taken again and again.
     requests: HashSet<usize, RandomState>,
 }
 
 struct Request {
     serial: u64,
-    /// `None` once the agent has been terminated: its number may be another's by now.
+    /// `None` once the agent has been terminated, because another agent may have its number by now.
     agent: Option<AgentId>,
     name: ResourceName,
     kind: RequestKind,
     /// When it was made or, once it is a lock, granted.
     since: navlock_wire::Moment,
     state: State,
-    /// Where in our map it stands.
+    /// Its place in our map.
     place: SlotPlace,
-    /// It is counted among those for its name that no take may overtake.
+    /// Whether it is counted among the requests for its name that no take in the map may overtake.
     is_counted: bool,
-    /// It may give up by itself.
+    /// Whether it may give up by itself.
     may_give_up: bool,
-    /// The locks inside which it was made, as far as that was said.
+    /// The locks inside which it was made, as far as the program has said so.
     inside: Vec<navlock_wire::LockId>,
-    /// What the daemon has said of it, if it waits for others that wait for it.
+    /// The deadlock of which it is a part, as the daemon has told it.
     deadlock: Option<Box<InDeadlock>>,
 }
 
 impl Table {
-    /// That of a client which may own names, or may not.
+    /// The table of a client. `delegate`: whether it may own names.
     pub(super) fn new(key: ClientKey, owned: Arc<Owned>, delegate: bool) -> Self {
         Self {
             key,
@@ -135,17 +136,17 @@ impl Table {
         }
     }
 
-    /// That of a process that was forked from the one that has connected.
+    /// The table of a process that was forked from the one that has connected.
     pub(super) fn of_fork(key: ClientKey, owned: Arc<Owned>) -> Self {
         Self { link: Link::Forked, early: None, ..Self::new(key, owned, false) }
     }
 
-    /// What has become of what is not in here.
+    /// How a lock was lost that is not in the table.
     pub(super) fn lost(&self) -> Lost {
         if self.link == Link::Forked { Lost::Disconnected } else { Lost::Terminated }
     }
 
-    /// Why there will never be a connection, if that is so.
+    /// Why there will never be a connection, if there will not.
     fn never(&self) -> Option<Error> {
         let why = match self.link {
             Link::Gone => "the thread that kept the connection to the broker has ended",
@@ -158,15 +159,16 @@ impl Table {
         Some(Error::Unreachable(why.to_owned()))
     }
 
-    /// Says something. The first connection begins with all that was said before it; what is said
-    /// between it and the next need not be, which begins with all that there is.
+    /// Queues a message. Messages from before the first connection are sent when it begins.
+    /// Messages between two connections are dropped: the next connection begins with claims of all
+    /// that there is.
     fn say(&mut self, message: &ToDaemon) {
         let bytes = match &mut self.early {
             Some(early) => early,
             None if self.link == Link::Up => &mut self.outgoing,
             None => return,
         };
-        // Names and buckets are short enough, or their backend would not have got here.
+        // Encoding cannot fail: names and buckets that are too long were refused before.
         let _ = self.codec.encode(message, bytes);
     }
 
@@ -174,7 +176,7 @@ impl Table {
         self.link == Link::Forked
     }
 
-    /// Ends what is pending or held, if it is. Whom to wake is added.
+    /// Ends a request or lock, if it is pending or held. Adds whom to wake.
     fn end(&mut self, index: usize, error: &Error, lost: Lost, wakers: &mut Vec<Waker>) {
         let request = &mut self.requests[index];
         let (was_pending, was_alive) = (request.state.is_pending(), request.state.is_alive());
@@ -198,11 +200,11 @@ impl Table {
         }
     }
 
-    /// A request or lock ends that was pending or held here.
+    /// A request or lock ends that was pending or held: frees its place in the map.
     fn leave_place(&mut self, index: usize) {
         match mem::take(&mut self.requests[index].place) {
             SlotPlace::Outside => self.count_unmapped(-1),
-            // It may be granted for all that is known here.
+            // It may already be granted, without our knowing.
             SlotPlace::Slot(slot) => self.owned.aborted(slot, self.next_serial),
             SlotPlace::Hold(hold) => self.owned.end_first(hold),
         }
@@ -229,7 +231,7 @@ impl Table {
         let Some(known) = self.agents.get(agent.index()).filter(|known| !known.terminated) else {
             return Err(Error::Terminated);
         };
-        // The caller's code, so before anything is changed.
+        // `clone` is the caller's code, so it is called before anything is changed.
         let state = State::Pending(waker.clone());
         let serial = self.next_serial;
         self.next_serial += 1;
@@ -275,8 +277,8 @@ impl Table {
         Ok(id)
     }
 
-    /// Ends a request or lock and forgets it. Its state, for the caller to drop elsewhere, if it
-    /// was there.
+    /// Ends a request or lock and forgets it. Returns its state if it was there, for the caller to
+    /// drop without the table locked.
     pub(super) fn finish(&mut self, id: RequestId) -> Option<State> {
         let state = self.state(id)?;
         let (was_pending, was_alive) = (state.is_pending(), state.is_alive());
@@ -285,7 +287,7 @@ impl Table {
         }
         if was_alive {
             let place = self.requests[id.index()].place;
-            // A name that stays ours is nobody else's affair.
+            // If the client goes on owning the name, the daemon need not be told.
             if !matches!(place, SlotPlace::Hold(hold) if self.owned.finish_first(hold)) {
                 let was_in_slot = matches!(place, SlotPlace::Hold(_));
                 self.leave_place(id.index());
@@ -299,8 +301,8 @@ impl Table {
         Some(request.state)
     }
 
-    /// What was taken is released, and not ours any more: tells the daemon. What was noted of it, for
-    /// the caller to drop elsewhere.
+    /// A lock that was taken in the map is released, and its name not owned any more: tells the
+    /// daemon. Returns the lock's note, for the caller to drop without the table locked.
     pub(super) fn finish_taken(&mut self, taken: RequestId) -> Option<Note> {
         let (request, note) = self.owned.finish(taken);
         if let Some(request) = request {
@@ -309,8 +311,9 @@ impl Table {
         note
     }
 
-    /// Tells the daemon that something is released or aborted, or the next daemon, if there is none: one
-    /// that has read in our map that it is held goes by that until we come back.
+    /// Tells the daemon that a request or lock has ended. Without a daemon, a connection to the next one
+    /// is needed: it may have read in our map that the lock is held, and believes the map until we come
+    /// back.
     fn say_finished(&mut self, request: RequestId, was_in_slot: bool) {
         if was_in_slot {
             self.need_link();
@@ -318,12 +321,12 @@ impl Table {
         self.say(&ToDaemon::Finish { request });
     }
 
-    /// Whether there is a daemon that hears more of agents and requests than what is needed.
+    /// Whether there is a daemon that also takes messages that only lookers need.
     fn tells_more(&self) -> bool {
         self.link == Link::Up && self.version >= LOOKING_VERSION
     }
 
-    /// The state of a request that is not forgotten.
+    /// The state of a request, if it is not forgotten.
     pub(super) fn state(&mut self, id: RequestId) -> Option<&mut State> {
         let request = self.requests.get_mut(id.index())?;
         (request.serial == id.serial()).then_some(&mut request.state)
@@ -334,7 +337,7 @@ impl Table {
         self.waiting > 0 || !self.questions.is_empty()
     }
 
-    /// Asks something.
+    /// Asks a question.
     pub(super) fn ask(&mut self, question: impl FnOnce(Query) -> ToDaemon) -> Query {
         let query = self.questions.number();
         let asked = question(query);
@@ -357,7 +360,7 @@ impl Table {
     }
 }
 
-/// What a request is called, here and on the wire.
+/// The id of a request, here and on the wire.
 fn id(index: usize, serial: u64) -> RequestId {
     RequestId::from_parts(index_of_32_bits(index), serial)
 }
@@ -366,7 +369,7 @@ fn index_of_32_bits(index: usize) -> u32 {
     u32::try_from(index).expect("memory ends before 2^32 agents or requests")
 }
 
-/// What the agent is called on the wire.
+/// The number of an agent on the wire.
 fn number(agent: AgentId) -> navlock_wire::Agent {
     u32::try_from(agent.index()).expect("an agent's id is made from an index of 32 bits")
 }

@@ -13,19 +13,19 @@ use navlock_wire::ClientKey;
 use super::{ClientFiles, Looked, PAUSE, is_locked, lock_at, look_at, remove, remove_if_there};
 use crate::lock_file::{self, Identity};
 
-/// Room for the locks that others will inherit of a client. Nobody holds anything by it yet. Dropping it gives
-/// the room back.
+/// A file with room for the locks that others will inherit from a client. Nobody holds locks by it yet. To
+/// drop this gives the room back.
 #[derive(Debug)]
 pub(crate) struct Reserved {
     files: ClientFiles,
     client: ClientKey,
-    /// `None` once it is theirs.
+    /// `None` once it was handed over.
     file: Option<File>,
 }
 
-/// A file of inherited locks, open to be written. It has no part in the lock on the file, which says that somebody
-/// who has inherited the locks lives. It is of use also when somebody has removed the file, as a daemon may have
-/// it open.
+/// A file of inherited locks, open for writing. This does not keep the file locked: the lock says that a
+/// process lives that has inherited the locks. It is of use even if somebody has removed the file, because a
+/// daemon may have the file open.
 #[derive(Debug)]
 pub(crate) struct InheritedFile {
     file: File,
@@ -40,22 +40,23 @@ pub(crate) struct Inherited {
 }
 
 impl ClientFiles {
-    /// Takes room, of so many bytes, for the locks that others will inherit of this client. One at a time.
+    /// Makes a file with room of this many bytes for the locks that others will inherit from this client.
+    /// There can be one for each client.
     ///
     /// # Errors
     ///
     /// If there is no such room.
     pub(crate) fn reserve(&self, client: ClientKey, room: usize) -> io::Result<Reserved> {
         self.make_directory()?;
-        // It gets its name last: whoever finds it finds it locked and whole.
+        // The file gets its name last, so whoever finds it finds it locked and whole.
         let file = lock_at(&self.unborn_path(client))?;
         let reserved = Reserved { files: self.clone(), client, file: Some(file) };
-        // Written, because a file that is merely long has no room for what it is to hold.
+        // Written with zeros, because to make a file long does not allocate room on the disk.
         io::copy(&mut io::repeat(0).take(room as u64), &mut reserved.file()?)?;
         Ok(reserved)
     }
 
-    /// The file of what was inherited of a client, if it is this one, to be written anew.
+    /// The file of a client's inherited locks, if it is this one, to be written anew.
     pub(crate) fn written(&self, client: ClientKey, file: Identity) -> Option<InheritedFile> {
         let path = self.inherited_path(client);
         let opened = lock_file::open_to_write(&path).ok()?;
@@ -63,18 +64,19 @@ impl ClientFiles {
         is_it.then_some(InheritedFile { file: opened, path })
     }
 
-    /// The file of what was inherited of a client, for [`inherited_by`](Self::inherited_by).
+    /// The file of a client's inherited locks, for [`inherited_by`](Self::inherited_by).
     pub(crate) fn open_inherited(&self, client: ClientKey) -> Option<File> {
         lock_file::open_existing(&self.inherited_path(client)).ok()
     }
 
-    /// The same file, which the process of this number has open; it need not stand any more.
+    /// The same file, found through the process of this number, which has it open. Its name may be
+    /// gone.
     pub(crate) fn open_inherited_of(&self, client: ClientKey, pid: u32) -> Option<File> {
         lock_file::open_of(pid, self.inherited_path(client).file_name()?)
     }
 
-    /// The same as [`inherited`](Self::inherited), by a file that was opened while it stood: somebody
-    /// may have removed it.
+    /// The same as [`inherited`](Self::inherited), by a file that was opened before: somebody may
+    /// have removed its name since.
     ///
     /// # Errors
     ///
@@ -84,14 +86,14 @@ impl ClientFiles {
         client: ClientKey,
         file: &File,
     ) -> io::Result<Option<Inherited>> {
-        // Those who have inherited an empty one hold nothing any more.
+        // An empty file means that the inherited locks are lost.
         if !is_locked(file)? || file.metadata()?.len() == 0 {
             return Ok(None);
         }
         Ok(Some(Inherited { file: file.try_clone()?, path: self.inherited_path(client) }))
     }
 
-    /// The locks of a client that have been inherited by somebody who lives.
+    /// The locks of a client that living processes have inherited.
     ///
     /// # Errors
     ///
@@ -109,20 +111,21 @@ impl ClientFiles {
         locked_at(self.path(client))
     }
 
-    /// Notes the same of what others have inherited of this client.
+    /// Removes the file of this client's inherited locks: they may be granted to others from here
+    /// on.
     pub(crate) fn forget_inherited(&self, client: ClientKey) {
-        // It could not be read. If it cannot be removed either, that is all that can be done.
+        // The file could not be read. If it cannot be removed either, nothing more can be done.
         let _ = remove_if_there(&self.inherited_path(client));
     }
 }
 
 impl Reserved {
-    /// Writes down what others inherit of the client from here on. The file is locked as long as a copy of the
-    /// descriptor is open.
+    /// Writes the claims of the locks that others inherit from the client from here on. The file is locked as
+    /// long as a copy of the descriptor is open.
     pub(crate) fn hand_over(mut self, claims: &[u8]) -> io::Result<(File, InheritedFile)> {
         loop {
             match self.name(claims) {
-                // Somebody has removed it while there was nothing in it.
+                // Somebody has removed the file before it was handed over.
                 Err(error) if error.kind() == ErrorKind::NotFound => {
                     self = self.files.reserve(self.client, claims.len())?;
                 }
@@ -135,7 +138,7 @@ impl Reserved {
         }
     }
 
-    /// Writes it and gives it its name.
+    /// Writes the file and gives it its name.
     fn name(&self, claims: &[u8]) -> io::Result<InheritedFile> {
         let (path, file) = (self.files.inherited_path(self.client), self.file()?);
         let unborn = self.files.unborn_path(self.client);
@@ -154,15 +157,16 @@ impl Reserved {
 }
 
 impl InheritedFile {
-    /// Writes down anew what was inherited.
+    /// Writes the claims anew.
     pub(crate) fn rewrite(&self, claims: &[u8]) {
-        // If there is no room for more, it says what it said before.
+        // If there is no room for more, the file stays as it was.
         let _ = rewrite(&self.file, claims);
     }
 
-    /// Nothing is inherited any more.
+    /// Writes that nothing is inherited any more.
     pub(crate) fn revoke(&self) {
-        // A daemon may have it open, and knows by this that it was not removed by others.
+        // A daemon may have the file open: an empty file tells it that the locks are lost, and that
+        // not just the name was removed.
         let _ = self.file.set_len(0);
         remove(&self.path, &self.file);
     }
@@ -177,7 +181,7 @@ impl Drop for Reserved {
 }
 
 impl Inherited {
-    /// What is claimed by it: messages.
+    /// The claims in the file: encoded messages.
     pub(crate) fn claims(&mut self) -> io::Result<Vec<u8>> {
         let mut claims = Vec::new();
         self.file.rewind()?;
@@ -185,19 +189,19 @@ impl Inherited {
         Ok(claims)
     }
 
-    /// What tells the file from all others.
+    /// The identity of the file.
     pub(crate) fn identity(&self) -> Option<Identity> {
         lock_file::identity_of(&self.file)
     }
 
-    /// Blocks until the last process that has inherited it has let go of it, and until whatever else is to be waited for has
-    /// come.
+    /// Blocks until the last process that has inherited the file has closed it, and until `and` returns.
     pub(crate) fn wait(self, and: impl FnOnce()) {
         loop {
             match file_lock::shared(&self.file) {
                 Ok(()) => break,
                 Err(error) if error.kind() == ErrorKind::Interrupted => {}
-                // No room for the lock, perhaps. Not to know is not to let go.
+                // Perhaps the kernel has no room for the lock. As long as we do not know, the locks
+                // stay.
                 Err(_) => thread::sleep(PAUSE),
             }
         }
@@ -206,7 +210,7 @@ impl Inherited {
     }
 }
 
-/// The file, if somebody has it locked.
+/// The file, if another process has it locked.
 fn locked_at(path: PathBuf) -> io::Result<Option<Inherited>> {
     match look_at(&path) {
         Looked::Locked(file) => Ok(Some(Inherited { file, path })),
@@ -215,12 +219,12 @@ fn locked_at(path: PathBuf) -> io::Result<Option<Inherited>> {
     }
 }
 
-/// Puts this into the file in place of what it had, which stays if there is no room for more.
+/// Replaces the content of the file, which stays as it was if there is no room for more.
 pub(super) fn rewrite(file: &File, claims: &[u8]) -> io::Result<()> {
     let before = file.metadata()?.len();
     let known = usize::try_from(before).unwrap_or(usize::MAX).min(claims.len());
     let (head, tail) = claims.split_at(known);
-    // Where more room is needed comes first: to write over what is there needs none.
+    // The part that needs more room is written first; to overwrite the rest needs none.
     if let Err(error) = write_all_at(file, tail, known as u64) {
         file.set_len(before)?;
         return Err(error);

@@ -11,7 +11,8 @@ use navlock_wire::ClientKey;
 use super::{ClientFiles, UNBORN_LEASES, is_locked, lock_at, remove, remove_if_there};
 use crate::lock_file;
 
-/// What a daemon notes of itself. Dropping it says that the daemon is dead.
+/// A daemon's notes of its own leases. To drop this unlocks the file, which says that the daemon is
+/// dead.
 #[derive(Debug)]
 pub(crate) struct OwnNotes {
     path: PathBuf,
@@ -28,11 +29,11 @@ impl ClientFiles {
         note(&lock_file::open_to_append(&self.leases_path(client))?, lease)
     }
 
-    /// Notes these leases in place of those that were noted.
+    /// Replaces the notes by these leases.
     ///
     /// # Errors
     ///
-    /// If they cannot be noted. Then the others are.
+    /// If they cannot be noted. Then the old notes stay.
     pub(crate) fn note_leases<'a>(
         &self,
         client: ClientKey,
@@ -45,7 +46,7 @@ impl ClientFiles {
         fs::rename(&unborn, self.leases_path(client))
     }
 
-    /// The leases of a client's agents, with some that have ended.
+    /// The leases of a client's agents, perhaps with some that have ended.
     pub(crate) fn leases(&self, client: ClientKey) -> Vec<Vec<u8>> {
         let file = lock_file::open_existing(&self.leases_path(client));
         file.map(noted).unwrap_or_default()
@@ -56,13 +57,13 @@ impl ClientFiles {
         lock_file::identity_at(&self.leases_path(client)).is_some()
     }
 
-    /// Nothing is left to be ended.
+    /// Removes the notes of a client: no lease is left to be ended.
     pub(crate) fn forget_leases(&self, client: ClientKey) {
-        // Else the next daemon finds that.
+        // If this fails, the next daemon finds out that no lease is left.
         let _ = remove_if_there(&self.leases_path(client));
     }
 
-    /// Where a daemon that goes by this key notes leases of its own.
+    /// Begins the notes of a daemon with this key on its own leases.
     ///
     /// # Errors
     ///
@@ -74,8 +75,7 @@ impl ClientFiles {
         Ok(OwnNotes { path, locked })
     }
 
-    /// The leases that a daemon had itself which is dead; `None` if it lives, or that cannot be told for the
-    /// moment.
+    /// The own leases of a dead daemon; `None` if it lives, or if that cannot be found out now.
     pub(crate) fn left_by_broker(&self, broker: ClientKey) -> Option<Vec<Vec<u8>>> {
         let file = match lock_file::open_existing(&self.broker_path(broker)) {
             Err(error) if error.kind() == ErrorKind::NotFound => return Some(Vec::new()),
@@ -84,7 +84,7 @@ impl ClientFiles {
         (!is_locked(&file).ok()?).then(|| noted(file))
     }
 
-    /// Nothing is left of that to be ended.
+    /// Removes the notes of a dead daemon: no lease of its is left to be ended.
     pub(crate) fn forget_broker(&self, broker: ClientKey) {
         let _ = remove_if_there(&self.broker_path(broker));
     }
@@ -100,12 +100,12 @@ impl OwnNotes {
         note(&self.locked, lease)
     }
 
-    /// Whether it is still where the next daemon looks for it.
+    /// Whether the file is still at its path, where the next daemon looks for it.
     pub(crate) fn stands(&self) -> bool {
         lock_file::is_at(&self.locked, &self.path)
     }
 
-    /// There is nothing that anybody has to end.
+    /// Removes the notes: the daemon has ended its leases itself.
     pub(crate) fn remove(self) {
         remove(&self.path, &self.locked);
     }
@@ -114,14 +114,15 @@ impl OwnNotes {
 /// The leases that are noted in a file.
 fn noted(mut file: File) -> Vec<Vec<u8>> {
     let mut text = String::new();
-    // As far as it is text.
+    // On an error only the text counts that was read, if any.
     let _ = file.read_to_string(&mut text);
-    // A line that is not whole is no line.
+    // An incomplete line does not count.
     let lines = text.split_inclusive('\n').filter_map(|line| line.strip_suffix('\n'));
     lines.filter_map(from_hex).collect()
 }
 
-/// Notes one more. It ends what there was no room for the last time.
+/// Notes one more lease. The note begins with the end of a line, in case the last note was
+/// incomplete for lack of room.
 fn note(mut file: &File, lease: &[u8]) -> io::Result<()> {
     file.write_all(format!("\n{}\n", hex(lease)).as_bytes())
 }
@@ -131,7 +132,7 @@ fn hex(bytes: &[u8]) -> String {
     bytes.iter().flat_map(|byte| [digit(byte >> 4), digit(byte & 15)]).collect()
 }
 
-/// `None` if it is not what [`hex`] writes of something.
+/// The inverse of [`hex`]; `None` for any other text.
 fn from_hex(text: &str) -> Option<Vec<u8>> {
     let is_whole = !text.is_empty() && text.len() % 2 == 0 && text.is_ascii();
     let byte = |at| u8::from_str_radix(&text[at..at + 2], 16).ok();

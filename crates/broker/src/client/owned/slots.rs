@@ -1,4 +1,4 @@
-//! Whose each slot is, and which names can be taken.
+//! Which request each slot of the map is for, and which names can be taken in the map.
 
 use std::{collections::HashMap, mem, sync::Arc, task::Waker};
 
@@ -25,27 +25,28 @@ pub(in super::super) struct Asked<'a> {
     pub(in super::super) in_slot: bool,
 }
 
-/// What there is to be said of a request that is about to be made.
+/// What has to be sent with a request that is about to be made.
 #[derive(Default)]
 pub(in super::super) struct Began {
-    /// Where it is to be granted.
+    /// The slot in which it is to be granted.
     pub(in super::super) slot: Option<SlotIndex>,
-    /// Nothing is taken until it is answered, so [`Owned::end_wait`](super::Owned::end_wait) must follow.
+    /// Whether it is counted as waiting, so that nothing overtakes it. Then
+    /// [`Owned::end_wait`](super::Owned::end_wait) must follow.
     pub(in super::super) is_counted: bool,
-    /// What is to be finished before.
+    /// The requests that the daemon must be told to finish before.
     pub(in super::super) finished: Vec<RequestId>,
-    /// There should be more slots.
+    /// Whether the map should have more slots.
     pub(in super::super) wants_room: bool,
 }
 
-/// A hold by the request that a slot was granted by.
+/// The first hold in a slot: that of the request for which the slot was granted.
 #[derive(Clone, Copy, Debug)]
 pub(in super::super) struct Hold {
     pub(in super::super) index: SlotIndex,
     pub(in super::super) count: u64,
 }
 
-/// What was taken, as a new daemon is told of it.
+/// A lock that was taken in the map, as a new daemon is told of it.
 pub(in super::super) struct HeldInSlot {
     pub(in super::super) agent: AgentId,
     pub(in super::super) id: RequestId,
@@ -55,47 +56,48 @@ pub(in super::super) struct HeldInSlot {
     pub(in super::super) since: Moment,
 }
 
-/// What is to be known of what was taken, beside its word.
+/// What is known of a lock that was taken in the map, beside its word.
 #[derive(Default)]
 pub(in super::super) struct Note {
     pub(super) watchers: Vec<Waker>,
     pub(super) lost: Option<(Lost, Option<ClientId>)>,
 }
 
-/// All that is known of the slots.
+/// The slots of all maps.
 #[derive(Default)]
 pub(super) struct Slots {
-    /// By bucket, then by name.
+    /// The names that are owned or waited for: by bucket, then by name.
     pub(super) names: HashMap<Arc<str>, HashMap<ResourceName, Name, RandomState>, RandomState>,
-    /// Slots that are somebody's.
+    /// The slots that are in use.
     pub(super) in_use: HashMap<SlotIndex, Taken, RandomState>,
-    /// Of what was taken and is not released, by ticket.
+    /// Notes on locks that were taken and are not released, by ticket.
     pub(super) notes: HashMap<RequestId, Note, RandomState>,
     /// The map in use, if there is one.
     generation: Option<usize>,
     next_generation: usize,
-    /// Slots of that map which are nobody's.
+    /// The slots of that map that are not in use.
     free: Vec<u32>,
-    /// Slots in which something may still be granted that nobody wants, each with the serial number of
-    /// the requests whose answer shows that it was not. In the order of those.
+    /// Slots of requests that were aborted, and may still be granted there. An answer to a request
+    /// with the serial number beside the slot, or a later one, shows that this has not happened. In
+    /// the order of these numbers.
     unsettled: Vec<(u64, SlotIndex)>,
     /// How many slots that map has.
     many: u32,
-    /// Where it is looked next for a name that can be given back.
+    /// The slot at which the next search begins for a name that can be given back.
     next_scan: u32,
-    /// How many requests go without a slot before that is done again.
+    /// How many requests go without a slot before the next such search.
     scan_pause: u32,
-    /// More slots were asked for, and are not there yet, or will not be.
+    /// Whether more slots were asked for and have not come. They may never come.
     is_growing: bool,
 }
 
-/// A slot that is somebody's.
+/// A slot that is in use.
 pub(super) struct Taken {
     pub(super) agent: AgentId,
     pub(super) bucket: Arc<str>,
     pub(super) name: ResourceName,
     pub(super) mode: Mode,
-    /// The request that it was reserved for.
+    /// The request for which it was reserved.
     pub(super) id: RequestId,
     pub(super) stage: Stage,
 }
@@ -106,12 +108,13 @@ pub(super) enum Stage {
     Asked,
     /// The request was granted, and was the hold of this number; it is not finished yet.
     First(u64),
-    /// The same, and it is. What is held by the word now was taken.
+    /// The request was granted as the hold of this number, and is finished. Later holds were taken
+    /// in the map.
     Owned(u64),
 }
 
 impl Slots {
-    /// Where an agent can take this name in this mode.
+    /// The slot in which an agent can take this name in this mode.
     pub(super) fn takeable(
         &self,
         bucket: &str,
@@ -149,14 +152,15 @@ impl Slots {
         self.names.get_mut(bucket)?.get_mut(name)
     }
 
-    /// Lets go of what agents have of the name and cannot take beside this request: whose agent it is
-    /// does not matter, as the daemon may read the request later than another takes the name.
+    /// Gives back the slots of this name with which a take could overtake this request. Slots of
+    /// other agents count too, because such an agent may take the name before the daemon reads the
+    /// request.
     fn settle(&mut self, maps: &Maps, asked: &Asked<'_>, finished: &mut Vec<RequestId>) {
         let names = self.names.get_mut(&asked.bucket);
         let Some(known) = names.and_then(|names| names.get_mut(asked.name)) else {
             return;
         };
-        // Readers go on beside each other.
+        // Shared locks do not get in each other's way.
         let is_shared = asked.kind.mode() == Mode::Shared;
         let is_reader = |taken: &Taken| taken.mode == Mode::Shared;
         let (kept, left): (Vec<_>, Vec<_>) =
@@ -170,14 +174,15 @@ impl Slots {
         known.slots = kept;
         for index in left {
             let Some(slot) = maps.slot(index) else { continue };
-            // What is held is released by a message from here on, and what is lost is told.
+            // A lock that is held is released by a message from here on. A lock that is lost is
+            // told by one.
             if slot.word().give_back() == GivenBack::Freed || slot.word().look().is_free() {
                 finished.extend(self.free(maps, index));
             }
         }
     }
 
-    /// A slot for a request, with what it is about written in it.
+    /// Reserves a slot for a request, and describes the request in it.
     fn reserve(&mut self, maps: &Maps, asked: &Asked<'_>, began: &mut Began) -> Option<SlotIndex> {
         let generation = self.generation?;
         if self.free.is_empty() {
@@ -187,7 +192,7 @@ impl Slots {
         let index = maps::index(generation, self.free.pop()?);
         let slot = maps.slot(index)?;
         if !slot.word().look().is_free() {
-            // Granted to nobody any more.
+            // Nothing can be granted in it any more.
             slot.word().clear();
         }
         let (agent, mode) = (asked.agent, asked.kind.mode());
@@ -202,8 +207,8 @@ impl Slots {
         Some(index)
     }
 
-    /// Gives back a name that nobody holds, so that its slot is free. The request that is finished by
-    /// that.
+    /// Gives back a name that nobody holds, so that its slot is free. Returns the request that is
+    /// finished by that.
     fn evict(&mut self, maps: &Maps, generation: usize) -> Option<RequestId> {
         if let Some(rested) = self.scan_pause.checked_sub(1) {
             self.scan_pause = rested;
@@ -219,17 +224,17 @@ impl Slots {
             let Some(slot) = maps.slot(index) else { continue };
             let look = slot.word().look();
             let is_unused = look.is_idle() && slot.word().give_back() == GivenBack::Freed;
-            // Else somebody has taken it back already.
+            // Otherwise the daemon has taken it back already.
             if is_unused || look.is_free() {
                 return self.free(maps, index);
             }
         }
-        // FAST: where all are held, who asks for more need not look at each of them every time.
+        // FAST: if all slots are held, not every further request looks at all of them.
         self.scan_pause = self.many;
         None
     }
 
-    /// Makes a slot nobody's. The request that it was granted by.
+    /// Frees a slot. Returns the request for which it was granted.
     pub(super) fn free(&mut self, maps: &Maps, index: SlotIndex) -> Option<RequestId> {
         let Taken { bucket, name, id, .. } = self.in_use.remove(&index)?;
         if let Some(slot) = maps.slot(index) {
@@ -261,7 +266,7 @@ impl Slots {
         self.change_name(bucket, name, |known| known.end_wait(agent, mode));
     }
 
-    /// Changes what there is of a name, and forgets it if that is nothing any more.
+    /// Changes the entry of a name, and removes it if it is empty then.
     fn change_name(&mut self, bucket: &str, name: &ResourceName, change: impl FnOnce(&mut Name)) {
         let Some(names) = self.names.get_mut(bucket) else { return };
         let Some(known) = names.get_mut(name) else { return };
@@ -287,14 +292,14 @@ impl Slots {
         Some(Hold { index, count: look.count() })
     }
 
-    /// The request that a slot was granted by is finished. What is taken from here on is not its.
+    /// The request for which a slot was granted is finished. Later holds are taken in the map.
     pub(super) fn first_is_over(&mut self, hold: Hold) {
         if let Some(taken) = self.first(hold) {
             taken.stage = Stage::Owned(hold.count);
         }
     }
 
-    /// The same, and the slot is not ours any more.
+    /// The first hold has ended, and the client no longer owns the name: frees the slot.
     pub(super) fn end_first(&mut self, maps: &Maps, hold: Hold) {
         if self.first(hold).is_some() {
             self.free(maps, hold.index);
@@ -305,8 +310,9 @@ impl Slots {
         self.in_use.get_mut(&hold.index).filter(|taken| taken.stage == Stage::First(hold.count))
     }
 
-    /// What was taken is not ours any more. The request to finish, if it is there: by now the slot may
-    /// be another's, whose holds have higher numbers.
+    /// A lock that was taken is released, and the client no longer owns its name. Returns the request
+    /// to finish, if the slot is still for it: a later request for the slot has holds with higher
+    /// numbers.
     pub(super) fn finish(&mut self, maps: &Maps, taken: RequestId) -> Option<RequestId> {
         let index = u32::try_from(taken.index()).ok()?;
         let stage = self.in_use.get(&index)?.stage;
@@ -348,7 +354,7 @@ impl Slots {
     }
 
     pub(super) fn grown(&mut self, slots: u32) {
-        // The first ones are the first to be used.
+        // In this order, so that the first slots are used first.
         let new = (self.many..slots).rev();
         self.free.splice(0..0, new);
         self.is_growing = slots == self.many;
