@@ -1,28 +1,28 @@
 //! The client: an adapter from the backend seam to a socket.
 //!
-//! One connection, with a thread of its own that keeps it; what there is to say is written by the
-//! thread that says it, and a thread that blocks for an answer hears it itself. It needs no executor
-//! and works with all.
+//! There is one connection, with a thread of its own that keeps it. The thread that makes a request
+//! sends the message itself, and a thread that blocks for an answer reads it itself. The client
+//! needs no executor and works with all of them.
 //!
 //! # When the connection ends
 //!
-//! A new one begins with what there was: what is held is claimed, and what is waited for keeps its
-//! place. If there is none to be had in nine seconds, what is waited for fails with
+//! A new connection begins with the state of the last one: held locks are claimed, and requests
+//! keep their places. If there is no new connection in nine seconds, the requests fail with
 //! [`Error::Unreachable`], and the next request tries again.
 //!
-//! What is held stays held for as long as nobody else can have been granted it, with a daemon or
-//! without. A daemon that does not wait any longer, because we did not come back in ten seconds,
-//! notes that before it grants anything: it removes our file. So while there is
-//! no connection, the file says whether our locks are still ours; once it is gone they are
-//! [`Lost::Disconnected`](navlock_core::Lost::Disconnected), be it that we find that out in the
-//! second before somebody else can have them, or later because we were stopped.
+//! Locks stay held for as long as nobody else can have been granted them, with or without a daemon.
+//! If we do not come back to a new daemon in ten seconds, it removes our file before it grants
+//! anything. So while there is no connection, the file tells whether our locks are still ours. Once
+//! the file is gone, they are
+//! [`Lost::Disconnected`](navlock_core::Lost::Disconnected). We find that out in the second before somebody
+//! else can get them, or later if we were stopped.
 //!
 //! # When locks end by themselves
 //!
-//! A daemon whose locks are leased says until when an agent has what it has. When that is over and it
-//! has not said more, because it is stopped, hung, cut off or gone, or because we were stopped, what
-//! is held is [`Lost::Disconnected`](navlock_core::Lost::Disconnected) at once: from then on another
-//! machine may be granted it.
+//! A daemon whose locks are leased says until when an agent has its locks. When that time is over,
+//! and the daemon has not prolonged it, because the daemon is stopped, hung, cut off or gone, or
+//! because we were stopped, the locks are [`Lost::Disconnected`](navlock_core::Lost::Disconnected) at
+//! once: from then on they may be granted to another machine.
 
 mod backend;
 mod connect_options;
@@ -69,8 +69,8 @@ use crate::{
 
 /// A user agent whose locks are seen by all processes of this user on this machine.
 ///
-/// Starts the broker if it is not there: with the program that `NAVLOCK_BIN` names, or else
-/// `navlock` from `PATH`. Each call is a connection of its own. Works on any executor.
+/// Starts the broker if it does not run: with the program that `NAVLOCK_BIN` names, or else
+/// `navlock` from `PATH`. Each call makes a connection of its own. Works on any executor.
 ///
 /// # Errors
 ///
@@ -79,8 +79,8 @@ pub async fn local() -> Result<UserAgent, Error> {
     Ok(UserAgent::with_reach(BrokerReach::connect(ConnectOptions::default()).await?))
 }
 
-/// The reach of one machine, by one connection. The clones are the same connection; it ends with
-/// the last of them and of all that was made with it.
+/// The reach of one machine, through one connection. Clones share the connection; it ends with the
+/// last of them and of all that was made with them.
 #[derive(Clone, Debug)]
 pub struct BrokerReach(Arc<Connection>);
 
@@ -90,7 +90,7 @@ impl BrokerReach {
     ///
     /// # Errors
     ///
-    /// Why there is no connection. No error is lasting: the next call tries again.
+    /// Why there is no connection. No error lasts: the next call tries again.
     ///
     /// # Cancel safety
     ///
@@ -103,7 +103,8 @@ impl BrokerReach {
         let (connected, connection) = oneshot::channel();
         let thread = maintainer_thread(move || match open(place, options, |_| {}) {
             Ok((connection, maintainer)) => {
-                // Who asked may be gone: then nobody has the connection, and it ends.
+                // The caller may have dropped the future: then nobody has the connection, and it
+                // ends.
                 let _ = connected.send(Ok(connection));
                 maintainer.run();
             }
@@ -121,19 +122,20 @@ impl BrokerReach {
         }
     }
 
-    /// Connects as [`connect`](Self::connect) does, on this thread, which is blocked by it. The
-    /// connection has no thread of its own until it needs one: what is asked for by calls that block
-    /// is heard by those themselves. For programs with one thread that are over in a moment: to start
-    /// a thread takes longer than to be granted a lock.
+    /// Connects as [`connect`](Self::connect) does, on this thread, which it blocks. The connection
+    /// has no thread of its own until it needs one: calls that block read their answers themselves.
+    /// This is for programs with one thread that end soon: to start a thread takes longer than to be
+    /// granted a lock.
     ///
     /// A thread is needed, and started, when a future is polled by an executor, when locks end by
     /// themselves, when the broker has ended, and when [`keep`](Self::keep) is called. Until then
-    /// nobody hears between two calls: a guard that is asked whether it is lost hears first what has
-    /// been said, and who wants to be told meanwhile waits for [`unheard`](Self::unheard).
+    /// nobody reads the connection between two calls: a guard that is asked whether it is lost first
+    /// reads what has come, and a caller that wants to be told meanwhile waits for
+    /// [`unheard`](Self::unheard).
     ///
     /// # Errors
     ///
-    /// As those of [`connect`](Self::connect).
+    /// The errors of [`connect`](Self::connect).
     pub fn connect_blocking(options: ConnectOptions) -> Result<Self, ConnectError> {
         let place = options.find_place()?;
         let socket = place.socket().to_owned();
@@ -146,34 +148,35 @@ impl BrokerReach {
         }
     }
 
-    /// What becomes readable when there is something to be heard, while no thread hears it. Whoever
-    /// waits for other descriptors waits for this one too, and then calls [`keep`](Self::keep). `None`
-    /// if there is a thread, something to be heard already, or something to do for which there was no
-    /// thread to be had: then each lock is to be asked now and then whether it is lost.
+    /// A descriptor that becomes readable when something has come on the connection, while no thread
+    /// reads it. A caller that waits for other descriptors waits for this one too, and then calls
+    /// [`keep`](Self::keep). `None` if there is a thread, if something has come already, or if a thread is
+    /// needed and none could be had: then the caller should ask each lock now and then whether it is
+    /// lost.
     pub fn unheard(&self) -> Option<impl Source + use<>> {
         self.0.shared().unheard()
     }
 
-    /// Hears what the broker has said until now, also where a thread is about to: a lock that is asked
-    /// after that whether it is lost knows. For who has waited for something else as well, which may
-    /// have come to be known sooner.
+    /// Reads what the broker has sent until now, even if a thread is about to read it. After this
+    /// call, a lock that is asked whether it is lost knows it. This is for callers that also wait for
+    /// something else, of which they may have heard sooner.
     pub fn hear(&self) {
         self.0.shared().hear_all();
     }
 
-    /// Starts the thread that hears what is said on this connection and keeps it, if there is none.
+    /// Starts the thread that reads this connection and keeps it, if there is none.
     ///
     /// # Errors
     ///
-    /// If this process may have no more threads. It can be tried again.
+    /// If this process may have no more threads. The call can be repeated.
     pub fn keep(&self) -> io::Result<()> {
         self.0.shared().keep()
     }
 
-    /// A connection that is made once somebody asks for something, and then as
-    /// [`connect`](Self::connect) makes it. Nobody waits for it: what is asked for before it is
-    /// there is asked for, in the same order, as soon as it is; and if it cannot be had, that fails
-    /// with [`Error::Unreachable`] and the next request tries again.
+    /// A connection that is made by the first request, in the way of [`connect`](Self::connect).
+    /// Nobody waits for the connection: requests from before it is there are sent, in the same
+    /// order, as soon as it is. If it cannot be made, they fail with [`Error::Unreachable`], and
+    /// the next request tries again.
     ///
     /// # Errors
     ///
@@ -192,7 +195,7 @@ impl BrokerReach {
         }
     }
 
-    /// Takes room for a hold that programs are to inherit on locks of these names.
+    /// Takes room for a [`Lifeline`], by which programs are to inherit locks of these names.
     ///
     /// # Errors
     ///
@@ -201,14 +204,14 @@ impl BrokerReach {
         PreparedLifeline::new(&self.0, names)
     }
 
-    /// How many names are this connection's own at the moment: they are taken and released without
-    /// asking the broker, until somebody else asks for them. See [`ConnectOptions::delegate`].
+    /// How many names this connection owns now: it takes and releases them without asking the
+    /// broker, until somebody else asks for them. See [`ConnectOptions::delegate`].
     pub fn owned(&self) -> usize {
         let shared = self.0.shared();
         if shared.is_forked() { 0 } else { shared.owned.count() }
     }
 
-    /// How the daemon is.
+    /// The daemon's status.
     ///
     /// # Errors
     ///
@@ -225,7 +228,7 @@ fn maintainer_thread(keep: impl FnOnce() + Send + 'static) -> Result<(), Reason>
     start_thread(keep).map_err(|error| Reason::Io("starting a thread", error.into()))
 }
 
-/// Connects, and has it known that we live, before which this is done. Blocks.
+/// Connects, registers this client as living, and does this before. Blocks.
 fn open(
     place: Place,
     options: ConnectOptions,
@@ -257,7 +260,7 @@ impl Reach for BrokerReach {
         Box::new(BrokerBackend::new(Arc::clone(&self.0), name))
     }
 
-    /// By a connection of its own, which is no client.
+    /// Looks through a connection of its own, which is no client.
     fn look(&self, options: &LookOptions) -> Option<Box<dyn Looking>> {
         let place = Place::at(&self.0.shared().path);
         Some(Box::new(Look::new(place, options.clone())))

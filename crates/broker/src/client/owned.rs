@@ -1,15 +1,16 @@
-//! Names that are ours until somebody else asks for them: taken and released by a change of one word of
-//! memory that we share with the daemon, without a message. `navlock_delegation` says how.
+//! Names that this client owns: it takes and releases them without a message, by a change of one word of
+//! memory that it shares with the daemon. `navlock_delegation` says how.
 //!
-//! A lock that was taken so has a ticket of a lane of its own: the slot that the word stands in, and the
-//! number of the hold. It is in no table. The request by which the slot was granted is in the table as
-//! any other, until it is finished.
+//! A lock that was taken in this way has a ticket in a lane of its own, made of the slot of the word and
+//! the number of the hold. It is in no table. The request for which the slot was granted is in the table
+//! like any other, until it is finished.
 //!
 //! # Order
 //!
-//! What the agents of a client ask for of one name is granted in the order of the calls: so nothing is
-//! taken here past a request of any of them for the same name, that is on its way to the daemon or in its
-//! queue. Readers pass each other, as nobody sees that, unless they are the same agent's.
+//! Requests of this client's agents for one name are granted in the order of the calls. So no agent takes
+//! a name here while a request of any of the client's agents for the name is on its way to the daemon or
+//! in its queue. Shared requests of different agents may overtake each other, because nobody can see
+//! that.
 
 mod ends;
 mod hints;
@@ -41,12 +42,13 @@ pub(super) use self::{
 };
 use crate::clock;
 
-/// The lane of what was taken here.
+/// The lane of locks that were taken here.
 pub(super) const LANE: u32 = 1;
 
-/// For how many nanoseconds it is believed that there is a daemon which was there when it was looked.
+/// For how many nanoseconds after a look a client believes that its daemon is still there.
 ///
-/// The next one leaves a second to those whose files it has removed, before it grants what was theirs.
+/// A next daemon waits for a second after it has removed a client's file, before it grants the
+/// client's locks.
 const LINK_LASTS: u64 = 500_000_000;
 
 /// The names of one client.
@@ -55,25 +57,25 @@ const LINK_LASTS: u64 = 500_000_000;
 ///
 /// - `slots` is locked last, after all of the connection's, and for moments. No waker is called
 ///   under it.
-/// - Who changes what there is in `slots`, other than by a note, has the connection's table locked.
+/// - To change anything in `slots` but the notes, a thread must have the connection's table locked.
 pub(super) struct Owned {
     unforked: Unforked,
-    /// There is no daemon to say what is lost.
+    /// Whether there is no daemon, which would say what is lost.
     is_alone: AtomicBool,
-    /// The last moment at which it was looked and there was one.
+    /// The last moment at which a look has found the daemon there.
     linked_at: AtomicU64,
-    /// By which a moment becomes a fencing token: see [`navlock_wire::FromDaemon::Mapped`].
+    /// Added to a moment, a fencing token: see [`navlock_wire::FromDaemon::Mapped`].
     epoch: AtomicU64,
     maps: Maps,
     hints: Hints,
     slots: Mutex<Slots>,
     /// How many notes there are.
     ///
-    /// FAST: mostly none, and then whoever releases need not look for its own.
+    /// FAST: mostly there are none, so that a release need not look for its note.
     noted: AtomicUsize,
 }
 
-/// A lock that was just taken, at a moment that is over.
+/// A lock that was just taken, and a moment before that.
 pub(super) struct Take {
     pub(super) ticket: Ticket,
     pub(super) token: FencingToken,
@@ -84,14 +86,14 @@ pub(super) struct Take {
 struct TakenHold<'a> {
     index: SlotIndex,
     slot: &'a Slot,
-    /// The slot's, by which its tokens count. Read before: if the hold is lost again by now, the slot
-    /// may be another's.
+    /// The base of the slot, from which its tokens count. It is read before the take: if the hold has
+    /// been lost meanwhile, the slot may be for another request.
     base: u64,
     count: u64,
 }
 
 impl Owned {
-    /// Nothing yet.
+    /// No names yet.
     ///
     /// # Errors
     ///
@@ -109,8 +111,8 @@ impl Owned {
         })
     }
 
-    /// Whether this is the process that has made it. One that was forked from it has no part in it, and
-    /// must not lock anything: another thread may have had it locked at the time of the fork.
+    /// Whether this is the process that has made this, and no fork of it. A fork owns nothing, and must
+    /// not lock anything: another thread may have had it locked at the time of the fork.
     #[inline]
     pub(super) fn is_ours(&self) -> bool {
         self.unforked.is_us()
@@ -140,21 +142,21 @@ impl Owned {
         self.is_alone.store(is_alone, Ordering::Release);
     }
 
-    /// Whether there was a daemon so shortly before this moment that none has given us up since. If not,
-    /// it is to be looked: this process may have been stopped while its daemon ended, and who hears of
-    /// that may not have come to it.
+    /// Whether there was a daemon so shortly before this moment that no other one can have given us up
+    /// since. If not, the caller has to look: this process may have been stopped while its daemon ended,
+    /// and no thread may have noticed that yet.
     #[inline]
     pub(super) fn was_linked(&self, moment: u64) -> bool {
         moment.saturating_sub(self.linked_at.load(Ordering::Relaxed)) <= LINK_LASTS
     }
 
-    /// There was a daemon at this moment or later.
+    /// Notes that there was a daemon at this moment or later.
     pub(super) fn set_linked(&self, moment: u64) {
         self.linked_at.store(moment, Ordering::Relaxed);
     }
 
-    /// Takes a lock, if its name is the agent's and nobody has it, and no request for it that this would
-    /// overtake is waiting.
+    /// Takes a lock, if the agent owns its name, nobody holds it, and no request waits that this would
+    /// overtake.
     #[inline]
     pub(super) fn take(
         &self,
@@ -167,18 +169,19 @@ impl Owned {
             RequestKind::Wait(mode) | RequestKind::IfAvailable(mode) => mode,
             RequestKind::Steal => return None,
         };
-        // A moment that is over when it is taken: tokens of what others are granted later are larger.
+        // A moment before the take, so that the tokens of all later grants are larger.
         let moment = match mode {
             Mode::Exclusive => clock::recently(),
             Mode::Shared => clock::now(),
         };
-        // FAST: mostly it is where it was found the last time, and nothing needs to be locked.
+        // FAST: mostly the name is in the slot in which it was found the last time, and nothing
+        // needs to be locked.
         let found = self.take_again(agent, name, mode);
         let found = found.or_else(|| self.find(bucket, agent, name, mode));
         let TakenHold { index, slot, base, count } = found?;
         let mut token = base.wrapping_add(count);
         if mode == Mode::Shared {
-            // Others own the name as well, and their tokens grow beside ours.
+            // Other clients may own the name too, and count their own tokens.
             token = token.max(self.epoch.load(Ordering::Relaxed).wrapping_add(moment));
             slot.rebase(base, token.wrapping_sub(count));
         }
@@ -187,13 +190,13 @@ impl Owned {
         Some(Take { ticket: Ticket { lane: LANE, id }, token: FencingToken::new(token), moment })
     }
 
-    /// Takes it where it was found the last time.
+    /// Takes the lock in the slot in which it was found the last time.
     #[inline]
     fn take_again(&self, agent: AgentId, name: &ResourceName, mode: Mode) -> Option<TakenHold<'_>> {
         let index = self.hints.get(agent, name)?;
         let slot = self.slot(index)?;
-        // In this order. If it is still as it was seen when it is taken, it was so in between, and what
-        // is asked of it is true: see `take_seen`.
+        // The word is read first. If the take finds it unchanged, everything that was read from the
+        // slot in between is true: see `take_seen`.
         let seen = slot.word().look();
         let number = u32::try_from(agent.index()).ok()?;
         if !seen.is_idle() || !slot.is_of(number, name, mode) {
@@ -203,7 +206,7 @@ impl Owned {
         Some(TakenHold { index, slot, base, count: slot.word().take_seen(seen)? })
     }
 
-    /// Takes it wherever it can be taken.
+    /// Takes the lock in any slot in which it can be taken.
     fn find(
         &self,
         bucket: &str,
@@ -220,31 +223,33 @@ impl Owned {
             let base = slot.token(0);
             Some(TakenHold { index, slot, base, count: slot.word().take()? })
         });
-        // While it is locked: whoever begins to wait for the name from here on takes it away again.
+        // While `slots` is locked: a request for the name that begins from here on removes this
+        // hint again.
         if let Some(TakenHold { index, .. }) = taken {
             self.hints.set(agent, name, index);
         }
         taken
     }
 
-    /// Whether what was taken is held.
+    /// Whether a lock that was taken here is held.
     #[inline]
     pub(super) fn holds(&self, taken: RequestId) -> bool {
         self.slot_of(taken).is_some_and(|slot| slot.word().holds(taken.serial()))
     }
 
-    /// Releases what was taken. Unless the name stays ours, the rest is
-    /// [`Table::finish_taken`](super::table::Table::finish_taken)'s.
+    /// Releases a lock that was taken here. If the client no longer owns the name,
+    /// [`Table::finish_taken`](super::table::Table::finish_taken) has to follow.
     #[inline]
     pub(super) fn release(&self, taken: RequestId) -> Released {
         self.slot_of(taken).map_or(Released::Gone, |slot| slot.word().release(taken.serial()))
     }
 
-    /// What was noted of what was taken, which is released. The caller drops it, as its wakers are
-    /// foreign.
+    /// Removes the note of a lock that is released. The caller drops it, because its wakers are
+    /// foreign code.
     #[inline]
     pub(super) fn forget(&self, taken: RequestId) -> Option<Note> {
-        // Who has noted anything is this thread, or has handed the lock to it since.
+        // A note for this lock was made by this thread, or by one that has handed the lock to it
+        // since.
         if self.noted.load(Ordering::Relaxed) == 0 {
             return None;
         }
@@ -258,7 +263,7 @@ impl Owned {
         self.noted.store(slots.notes.len(), Ordering::Relaxed);
     }
 
-    /// Whether and how what was taken, and is not released, is lost.
+    /// How a lock that was taken here and is not released was lost, if it was.
     #[inline]
     pub(super) fn lost(&self, taken: RequestId) -> Option<Lost> {
         if self.holds(taken) { None } else { Some(self.how_lost(&self.slots(), taken)) }
@@ -267,12 +272,12 @@ impl Owned {
     fn how_lost(&self, slots: &Slots, taken: RequestId) -> Lost {
         let noted = slots.notes.get(&taken).and_then(|note| note.lost);
         let seen = || self.seen_lost(u32::try_from(taken.index()).ok()?, taken.serial());
-        // Of what ends with its agent there is no other trace.
+        // A lock that has ended with its agent leaves no other trace.
         noted.map(|(lost, _)| lost).or_else(seen).unwrap_or(Lost::Terminated)
     }
 
-    /// How the hold of this number is lost, as the daemon has written it there; what it has to say may
-    /// still be on its way.
+    /// How the hold of this number was lost, as the daemon has written it into the word; its message
+    /// may still be on its way.
     pub(super) fn seen_lost(&self, index: SlotIndex, count: u64) -> Option<Lost> {
         let look = self.slot(index)?.word().look();
         ends::lost_by(look).filter(|_| look.count() == count)
@@ -282,9 +287,10 @@ impl Owned {
         self.slots().notes.get(&taken)?.lost?.1
     }
 
-    /// Has the waker called when what was taken is lost. How it is, if it is already.
+    /// Has the waker called when a lock that was taken here is lost. Returns how it was lost, if it
+    /// was already.
     pub(super) fn watch(&self, taken: RequestId, waker: &Waker) -> Option<Lost> {
-        // Foreign, so before anything is locked.
+        // `clone` is foreign code, so it is called before anything is locked.
         let mut waker = Some(waker.clone());
         let mut slots = self.slots();
         if !self.holds(taken) {
@@ -297,7 +303,7 @@ impl Owned {
         }
         self.count_notes(&slots);
         drop(slots);
-        // If it was known, here.
+        // A waker that was not needed is dropped here, with nothing locked.
         drop(waker);
         None
     }

@@ -1,4 +1,4 @@
-//! What the client has asked, and what came in answer.
+//! The client's questions to the daemon, and their answers.
 
 use std::{collections::HashMap, sync::Arc, task::Waker, time::Duration};
 
@@ -14,7 +14,7 @@ use navlock_wire::{
 
 use crate::convert::{failed, from_wire};
 
-/// All questions that somebody wants an answer to.
+/// All questions whose answers are wanted.
 #[derive(Default)]
 pub(super) struct Questions {
     asked: HashMap<Query, Question>,
@@ -23,17 +23,17 @@ pub(super) struct Questions {
 
 /// A question that was asked.
 pub(super) struct Question {
-    /// As it is asked, should it have to be asked again.
+    /// The message, which may have to be sent again.
     asked: ToDaemon,
     pub(super) answer: QuestionAnswer,
     agents: HashMap<navlock_wire::ClientId, Arc<AgentInfo>>,
-    /// What agents say besides that.
+    /// What agents say of themselves beyond the answer.
     meta: HashMap<navlock_wire::ClientId, Meta>,
     pub(super) outcome: Option<Result<(), Error>>,
     pub(super) waker: Option<Waker>,
 }
 
-/// What came in answer to a question, by and by.
+/// The parts of an answer that have come.
 #[derive(Default)]
 pub(super) struct QuestionAnswer {
     pub(super) snapshot: LockManagerSnapshot,
@@ -50,17 +50,18 @@ impl Questions {
         query
     }
 
-    /// Adds one that is asked like this.
+    /// Adds a question that is asked by this message.
     pub(super) fn insert(&mut self, query: Query, asked: ToDaemon) -> &mut Question {
         self.asked.entry(query).insert_entry(Question::new(asked)).into_mut()
     }
 
-    /// One that is still wanted.
+    /// A question whose answer is still wanted.
     pub(super) fn get_mut(&mut self, query: Query) -> Option<&mut Question> {
         self.asked.get_mut(&query)
     }
 
-    /// Nobody wants the answer any more. The question, for the caller to drop elsewhere.
+    /// Removes a question whose answer is not wanted any more. Returns it, for the caller to drop
+    /// with nothing locked.
     pub(super) fn remove(&mut self, query: Query) -> Option<Question> {
         self.asked.remove(&query)
     }
@@ -69,8 +70,8 @@ impl Questions {
         self.asked.is_empty()
     }
 
-    /// All that are not answered, to be asked again, of a daemon that speaks this version. What it
-    /// does not know is not asked. Whom to wake for that is added.
+    /// The messages of all questions without an answer, to be sent to a daemon that speaks this
+    /// version. Questions that it does not know fail; adds whom to wake for that.
     pub(super) fn again(&mut self, version: u16, wakers: &mut Vec<Waker>) -> Vec<ToDaemon> {
         for question in self.asked.values_mut() {
             if matches!(question.asked, ToDaemon::Position { .. }) && version < POSITION_VERSION {
@@ -80,21 +81,22 @@ impl Questions {
         }
         let open = self.asked.values_mut().filter(|question| question.outcome.is_none());
         let again = open.map(|question| {
-            // What came of it came from another moment.
+            // The parts that have come are of another moment.
             question.answer = QuestionAnswer::default();
             question.asked.clone()
         });
         again.collect()
     }
 
-    /// None will be answered.
+    /// Fails all questions.
     pub(super) fn give_up(&mut self, error: &Error, wakers: &mut Vec<Waker>) {
         for question in self.asked.values_mut() {
             question.end(Err(error.clone()), wakers);
         }
     }
 
-    /// Takes in what the daemon says in answer. What nobody wants crossed with its end.
+    /// Takes in a part of an answer. If its question is not there any more, it is ignored: it was
+    /// on its way when the question ended.
     pub(super) fn handle_message(&mut self, message: FromDaemon, wakers: &mut Vec<Waker>) {
         match message {
             FromDaemon::Snapshot { query, held, pending, last } => {
@@ -157,7 +159,7 @@ impl Questions {
                     question.end(Err(failed(failure)), wakers);
                 }
             }
-            // No answer to a question.
+            // Not the answer to a question.
             _ => {}
         }
     }
@@ -170,7 +172,7 @@ impl Question {
         Self { asked, answer, agents, meta, outcome: None, waker: None }
     }
 
-    /// These agents are named in what follows.
+    /// Notes the agents that are named in the parts that follow.
     fn meet(
         &mut self,
         agents: impl IntoIterator<Item = (navlock_wire::ClientId, navlock_wire::AgentInfo)>,

@@ -1,4 +1,4 @@
-//! Waiting for a daemon, and hearing it.
+//! Waits for messages of a daemon, and reads them.
 
 use std::{
     io::{self, Read, Write},
@@ -17,25 +17,26 @@ use navlock_platform::{
 use navlock_wire::{ClientCodec, CodecError, FromDaemon};
 use tokio_util::codec::Decoder;
 
-/// How much is heard at once.
+/// How many bytes are read at once.
 const READ_SIZE: usize = 16 << 10;
 
-/// The hearing end of a connection.
+/// The reading end of a connection.
 pub(super) struct Reader {
     socket: Arc<Stream>,
     codec: ClientCodec,
     heard: BytesMut,
-    /// FAST: mostly little is heard. Memory that was not written to yet is none.
+    /// FAST: mostly little comes, and memory that was never written to costs nothing.
     buffer: Vec<u8>,
-    /// Something was heard that is not understood yet.
+    /// Whether something was read that is not decoded yet.
     fresh: bool,
-    /// There is an end to be heard, of which nobody is told again.
+    /// Whether the connection has ended, and nobody has been told so yet. The system does not
+    /// report the end again.
     ends: bool,
-    /// For a thread that waits for its own answer.
+    /// What a thread waits with that waits for its own answer.
     watch: Option<Pair>,
-    /// What was heard makes no sense, and so does what follows.
+    /// Why what was read makes no sense. Then nothing that follows does.
     nonsense: Option<String>,
-    /// Our file is to be looked after.
+    /// Whether the daemon has asked us to check our own file.
     asked_to_register: bool,
 }
 
@@ -47,7 +48,7 @@ pub(super) enum End {
 }
 
 impl Reader {
-    /// That of a socket that does not block, with what was heard of it already.
+    /// The reader of a socket that does not block, with what was read from it before.
     pub(super) fn new(socket: Stream, codec: ClientCodec, heard: BytesMut) -> Self {
         let buffer = Vec::with_capacity(READ_SIZE);
         let fresh = !heard.is_empty();
@@ -66,8 +67,8 @@ impl Reader {
         }
     }
 
-    /// Waits until there is something to hear, or somebody writes to the wake pipe, whose end is always the same; or until
-    /// the deadline.
+    /// Waits until there is something to read, somebody writes to the wake pipe, or the deadline has passed.
+    /// The end of the wake pipe must be the same in each call.
     pub(super) fn wait(&mut self, wake_end: &Stream, deadline: Option<Instant>) {
         if self.watch.is_none() {
             self.watch = Pair::new(&*self.socket, wake_end).ok();
@@ -88,7 +89,7 @@ impl Reader {
         &self.socket
     }
 
-    /// Hears what there is. Whom to wake for it.
+    /// Reads what there is. Returns whom to wake for it.
     pub(super) fn hear(
         &mut self,
         mut handle_message: impl FnMut(FromDaemon, &mut Vec<Waker>),
@@ -100,11 +101,11 @@ impl Reader {
         self.fresh = false;
         self.buffer.clear();
         match read_into_spare(&self.socket, &mut self.buffer) {
-            // Said before it ended, and heard before that is told.
+            // Everything that was sent before the end has been read by now.
             Ok(0) => return Err(End::Closed),
             Ok(_) => {
                 self.heard.extend_from_slice(&self.buffer);
-                // There may be more, of which nobody is told again.
+                // There may be more, which the system does not report again.
                 self.fresh = self.buffer.len() == self.buffer.capacity();
             }
             Err(error) => match error.kind() {
@@ -123,7 +124,7 @@ impl Reader {
                 Ok(Some(message)) => handle_message(message, &mut wakers),
                 Ok(None) => return Ok(wakers),
                 Err(error) => {
-                    // Told next time: what was understood until here counts.
+                    // Returned by the next call, because the messages until here count.
                     self.nonsense = Some(nonsense(&error));
                     return Ok(wakers);
                 }
@@ -131,12 +132,12 @@ impl Reader {
         }
     }
 
-    /// Whether the daemon has asked for our file to be looked after, since this was asked last.
+    /// Whether the daemon has asked us to check our own file, since the last call of this.
     pub(super) fn was_asked_to_register(&mut self) -> bool {
         mem::take(&mut self.asked_to_register)
     }
 
-    /// Whether there is no need to wait before hearing more.
+    /// Whether more can be read without a wait.
     pub(super) fn has_more(&self) -> bool {
         self.fresh || self.ends || self.nonsense.is_some()
     }
@@ -146,7 +147,7 @@ fn nonsense(error: &CodecError) -> String {
     format!("makes no sense ({error})")
 }
 
-/// Two ends, one of which is written to so that whoever polls the other wakes up.
+/// A pipe: a byte that is written to one end wakes the thread that polls the other end.
 pub(super) struct WakePipe {
     wake: Stream,
     end: Stream,
@@ -161,7 +162,7 @@ impl WakePipe {
     }
 
     pub(super) fn wake(&self) {
-        // Full is as good.
+        // If the pipe is full, the other end is readable already.
         let _ = (&self.wake).write(&[0]);
     }
 
@@ -175,7 +176,7 @@ impl WakePipe {
     }
 }
 
-/// Sends as much as the socket takes. Whether that was all.
+/// Sends as much as the socket takes. Returns whether that was all.
 pub(super) fn send(socket: &Stream, bytes: &mut BytesMut) -> bool {
     while !bytes.is_empty() {
         match socket::send(socket, bytes) {
@@ -183,8 +184,8 @@ pub(super) fn send(socket: &Stream, bytes: &mut BytesMut) -> bool {
             Err(error) => match error.kind() {
                 io::ErrorKind::Interrupted => {}
                 io::ErrorKind::WouldBlock => return false,
-                // The connection has ended, which the maintainer sees as well. What was not sent is said
-                // to the next daemon in other words.
+                // The connection has ended, which the maintainer notices as well. The next daemon is not
+                // sent these messages, but claims.
                 _ => bytes.clear(),
             },
         }
@@ -192,9 +193,9 @@ pub(super) fn send(socket: &Stream, bytes: &mut BytesMut) -> bool {
     true
 }
 
-/// Waits until one of these has something: the socket, if it is to be heard (`Some`), or room for
-/// what is `left_over` to be sent, or the end of a wake pipe, which is emptied. Or until the deadline. Whether the
-/// wake pipe had something.
+/// Waits until there is something to read from the socket, if it is given; or the socket has room for what is
+/// `left_over` to be sent; or there is a byte in the wake pipe, which is emptied; or the deadline has passed.
+/// Returns whether there was a byte in the wake pipe.
 pub(super) fn wait(
     socket: Option<&Stream>,
     left_over: bool,
@@ -205,7 +206,7 @@ pub(super) fn wait(
     // One that is asked for twice has something twice.
     let socket =
         socket.map_or((wake_end.source(), Interest::READ), |socket| (socket.source(), interest));
-    // Interrupted, or nothing to wait for: whoever waits looks for itself.
+    // On an error, such as an interruption, the caller looks for itself.
     let came = wait::wait([(wake_end.source(), Interest::READ), socket], left(deadline));
     let rang = came.is_ok_and(|[wake_end, _]| wake_end.any());
     if rang {

@@ -1,4 +1,4 @@
-//! How what is owned comes to its end, other than by its release; and what is held until then.
+//! How owned names and their locks end other than by a release; and which locks are held.
 
 use std::task::Waker;
 
@@ -11,9 +11,9 @@ use super::{
     slots::{HeldInSlot, Slots, Stage, Taken},
 };
 
-/// How a hold is lost whose word stands so, if it is.
+/// How the hold of this word was lost, if it was.
 pub(super) fn lost_by(look: Look) -> Option<Lost> {
-    // A theft comes first, and what is revoked after it is lost already.
+    // A theft counts first: a lock that was stolen was lost before it could be revoked.
     let revoked = || look.is_revoked().then_some(Lost::Disconnected);
     if look.is_stolen() { Some(Lost::Stolen) } else { revoked() }
 }
@@ -25,7 +25,7 @@ impl Slots {
         self.in_use.iter().find(|(_, taken)| is_its(taken)).map(|(index, _)| *index)
     }
 
-    /// Ends what is owned, with what is held by it.
+    /// Ends owned names, with the locks that are held in their slots.
     pub(super) fn lose(
         &mut self,
         maps: &Maps,
@@ -41,7 +41,7 @@ impl Slots {
         self.free(maps, index);
     }
 
-    /// The ticket of what was taken and is not released, be it lost or not.
+    /// The ticket of a lock that was taken in the slot and is not released, lost or not.
     fn taken(&self, maps: &Maps, index: SlotIndex) -> Option<RequestId> {
         let look = maps.slot(index)?.word().look();
         let is_taken = matches!(self.in_use.get(&index)?.stage, Stage::Owned(_));
@@ -51,14 +51,14 @@ impl Slots {
 
     pub(super) fn end_agent(&mut self, maps: &Maps, agent: AgentId, wakers: &mut Vec<Waker>) {
         for index in self.all(|taken| taken.agent == agent && taken.stage != Stage::Asked) {
-            // What nothing is noted of has ended with its agent.
+            // A lock without a note has ended with its agent.
             if let Some(taken) = self.taken(maps, index) {
                 let note = self.notes.remove(&taken);
                 wakers.extend(note.into_iter().flat_map(|note| note.watchers));
             }
             self.free(maps, index);
         }
-        // A bucket that nobody comes back to takes no room.
+        // So that buckets that are not used any more take no room.
         self.names.retain(|_, names| !names.is_empty());
     }
 
@@ -91,7 +91,8 @@ impl Slots {
         for index in self.all(|taken| taken.stage != Stage::Asked) {
             let Some(slot) = maps.slot(index) else { continue };
             let is_freed = slot.word().give_back() == GivenBack::Freed;
-            // Also what somebody has taken back before, or is just about to tell of.
+            // Also slots that the daemon has taken back before, or that another thread is about to
+            // give back.
             if is_freed || slot.word().look().is_free() {
                 finished.extend(self.free(maps, index));
             }
@@ -113,7 +114,7 @@ impl Slots {
         for index in self.all(|taken| taken.stage == Stage::Asked) {
             self.free(maps, index);
         }
-        // Nobody grants anything by what was said before.
+        // On a new connection nothing is granted any more for requests from before.
         self.answered(maps, u64::MAX);
         self.give_back(maps);
         let mut lost_first = Vec::new();

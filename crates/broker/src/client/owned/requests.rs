@@ -1,4 +1,4 @@
-//! What the table of the client asks of the names that are owned.
+//! What the client's table asks of the owned names.
 
 use std::task::Waker;
 
@@ -13,17 +13,17 @@ use super::{
 };
 
 impl Owned {
-    /// A request is about to be made. Where, and what to say before it.
+    /// A request is about to be made. Returns its slot, and what has to be sent before it.
     pub(in super::super) fn begin(&self, asked: &Asked<'_>) -> Began {
         let mut slots = self.slots();
-        // From here on the agent looks whether anything of it waits for the name: it may know where it was
-        // found although it has it no more, and come to have it there again. What others have, and would
-        // overtake this with, is taken back.
+        // Without the hint, the agent's next take has to look here whether a request of its waits for the
+        // name. The slots of other agents with which they could overtake this request are given back
+        // below.
         self.hints.clear(asked.agent, asked.name);
         slots.begin(&self.maps, asked)
     }
 
-    /// A request that was counted at its [beginning](Self::begin) waits no more.
+    /// A request that was counted as waiting when it [began](Self::begin) waits no more.
     pub(in super::super) fn end_wait(
         &self,
         bucket: &str,
@@ -34,7 +34,7 @@ impl Owned {
         self.slots().end_wait(bucket, agent, name, mode);
     }
 
-    /// A request was granted in its slot. The hold that it is; `None` if the slot does not say so.
+    /// A request was granted in its slot. Returns its hold; `None` if the slot does not say so.
     pub(in super::super) fn granted(&self, index: SlotIndex) -> Option<Hold> {
         self.slots().granted(&self.maps, index)
     }
@@ -44,8 +44,8 @@ impl Owned {
         self.slots().free(&self.maps, index);
     }
 
-    /// A request in a slot has ended here. A grant may be on its way until one is answered that is made
-    /// from now on, which have serial numbers from this one on.
+    /// A request with a slot was aborted. A grant may be on its way until a request is answered that is
+    /// made from now on. Such requests have serial numbers from `next_serial` on.
     pub(in super::super) fn aborted(&self, index: SlotIndex, next_serial: u64) {
         self.slots().abort(index, next_serial);
     }
@@ -55,8 +55,8 @@ impl Owned {
         self.slots().answered(&self.maps, serial);
     }
 
-    /// Releases the lock by which a slot was granted. Whether it is ours any more; if not, the daemon is
-    /// to be told, and the slot is free.
+    /// Releases the first hold of a slot. Returns whether the client still owns the name; if not, the
+    /// slot is free and the daemon has to be told.
     pub(in super::super) fn finish_first(&self, hold: Hold) -> bool {
         let released = self.slot(hold.index).map(|slot| slot.word().release(hold.count));
         let mut slots = self.slots();
@@ -69,13 +69,13 @@ impl Owned {
         is_kept
     }
 
-    /// The lock by which a slot was granted is lost, and the slot not ours any more.
+    /// The first hold of a slot is lost: frees the slot.
     pub(in super::super) fn end_first(&self, hold: Hold) {
         self.slots().end_first(&self.maps, hold);
     }
 
-    /// What was taken is released and not ours any more. What the daemon is to be told to finish, if
-    /// nobody has told it, and what was noted.
+    /// A lock that was taken here is released, and the client no longer owns its name. Returns which
+    /// request the daemon has to be told to finish, if that was not done, and the note of the lock.
     pub(in super::super) fn finish(&self, taken: RequestId) -> (Option<RequestId>, Option<Note>) {
         let mut slots = self.slots();
         let note = slots.notes.remove(&taken);
@@ -83,13 +83,14 @@ impl Owned {
         (slots.finish(&self.maps, taken), note)
     }
 
-    /// The serial number of the request by which this was had first: what the daemon knows it by.
+    /// The serial number of the request for which the slot was granted, by which the daemon knows
+    /// the lock.
     pub(in super::super) fn serial(&self, taken: RequestId) -> Option<u64> {
         let index = u32::try_from(taken.index()).ok()?;
         self.slots().in_use.get(&index).map(|taken| taken.id.serial())
     }
 
-    /// The daemon says that what came of this request is lost. Whom to wake is added.
+    /// The daemon has said that the lock of this request is lost. Adds whom to wake.
     pub(in super::super) fn lose_one(
         &self,
         id: RequestId,
@@ -103,15 +104,17 @@ impl Owned {
         }
     }
 
-    /// Ends all that an agent has, but what it waits for. Whom to wake is added.
+    /// Ends all names and locks that an agent has here, but not its waiting requests. Adds whom to
+    /// wake.
     pub(in super::super) fn end_agent(&self, agent: AgentId, wakers: &mut Vec<Waker>) {
         let mut slots = self.slots();
         slots.end_agent(&self.maps, agent, wakers);
         self.count_notes(&slots);
     }
 
-    /// Ends what is lost, by the request that it came of, and all that is idle: there is nobody any more
-    /// to take it back. Whom to wake is added. Whether anything is left.
+    /// Ends the locks that are lost, by the request of their slot, and gives up all idle names, because
+    /// there is no daemon any more that could take them back. Adds whom to wake. Returns whether
+    /// anything is left.
     pub(in super::super) fn lose(
         &self,
         is_lost: impl Fn(RequestId) -> bool,
@@ -123,14 +126,14 @@ impl Owned {
         is_left
     }
 
-    /// Gives back all that is idle, and releases the rest by a message from now on. What is to be
-    /// finished.
+    /// Gives back all idle names, and has the other locks released by a message. Returns the
+    /// requests to finish.
     pub(in super::super) fn give_back(&self) -> Vec<RequestId> {
         self.slots().give_back(&self.maps)
     }
 
-    /// The same on a new connection, where requests are claimed without their slots. What was lost
-    /// without a message, of that which stands in the table.
+    /// The same on a new connection, where requests are claimed without their slots. Returns the
+    /// locks of the table that were lost without a message.
     pub(in super::super) fn come_back(&self, wakers: &mut Vec<Waker>) -> Vec<(RequestId, Lost)> {
         let mut slots = self.slots();
         let lost = slots.come_back(&self.maps, wakers);
@@ -138,17 +141,17 @@ impl Owned {
         lost
     }
 
-    /// How many names are ours.
+    /// How many names the client owns.
     pub(in super::super) fn count(&self) -> usize {
         self.slots().count(&self.maps)
     }
 
-    /// Whether anything that was taken is held.
+    /// Whether any lock that was taken here is held.
     pub(in super::super) fn is_held(&self) -> bool {
         self.slots().is_held(&self.maps)
     }
 
-    /// All that was taken and is held.
+    /// The locks that were taken here and are held.
     pub(in super::super) fn held(&self) -> Vec<HeldInSlot> {
         self.slots().held(&self.maps)
     }
