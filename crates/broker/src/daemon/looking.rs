@@ -47,10 +47,7 @@ pub(super) struct Looking {
 impl Looking {
     /// Sends a picture, and then events until the looker has gone.
     pub(super) async fn serve(mut self) -> End {
-        match self.try_serve().await {
-            Ok(()) => End::Gone,
-            Err(end) => end,
-        }
+        self.try_serve().await.err().unwrap_or(End::Gone)
     }
 
     async fn try_serve(&mut self) -> Result<(), End> {

@@ -7,14 +7,14 @@ use std::{
     pin::pin,
     task::{Context, Poll, Waker},
     thread,
-    time::{Duration, Instant},
+    time::Duration,
 };
 
 use navlock_broker::{BrokerReach, ConnectOptions, Place, daemon};
 use navlock_core::{Error, FencingToken, LockManager, Lost, UserAgent, blocking::block_on};
 use navlock_platform::socket::{self, AsyncListener};
 
-use crate::daemon::{Daemon, LONG, queue, soon};
+use crate::daemon::{Daemon, eventually, queue, soon};
 
 #[test]
 fn who_comes_back_to_a_daemon_that_did_not_wait_has_lost_its_locks_and_waits_anew() {
@@ -92,10 +92,7 @@ fn who_asks_a_connection_without_a_thread_is_told_of_a_theft() {
     assert!(!held.is_lost());
     let thief = daemon.client().lock_manager("app");
     let stolen = soon(thief.lock("db").steal().into_future()).unwrap();
-    let deadline = Instant::now() + LONG;
-    while !held.is_lost() {
-        assert!(Instant::now() < deadline, "it is not told");
-    }
+    eventually("it is told", || held.is_lost());
     drop(stolen);
 }
 
@@ -111,10 +108,7 @@ fn who_asks_a_connection_without_a_thread_is_told_that_a_daemon_gave_it_up() {
     let file = fs::read_dir(clients).unwrap().next().unwrap().unwrap().path();
     fs::remove_file(file).unwrap();
     // The thread that has begun by now may be at it.
-    let deadline = Instant::now() + LONG;
-    while !held.is_lost() {
-        assert!(Instant::now() < deadline, "it is not told");
-    }
+    eventually("it is told", || held.is_lost());
 }
 
 /// By a connection that nobody hears between two calls.

@@ -76,12 +76,9 @@ impl Daemon {
         let socket = self.directory.path().join("sock");
         fs::remove_file(&socket).unwrap();
         // Wine keeps the name of a file that a client is reading until that is done.
-        let deadline = Instant::now() + LONG;
-        while !fs::symlink_metadata(&socket).is_err_and(|error| error.kind() == ErrorKind::NotFound)
-        {
-            assert!(Instant::now() < deadline, "the socket is still there");
-            thread::yield_now();
-        }
+        eventually("the socket is gone", || {
+            fs::symlink_metadata(&socket).is_err_and(|error| error.kind() == ErrorKind::NotFound)
+        });
         (self.stop, self.thread) = Self::serve(socket, self.options.clone());
     }
 
@@ -131,10 +128,11 @@ pub(crate) fn queue<T>(
     assert!(state.pending.iter().any(|info| info.name.as_str() == Some(name)), "{state:?}");
 }
 
+/// Waits until something is true, which nobody announces.
 pub(crate) fn eventually(what: &str, mut is: impl FnMut() -> bool) {
     let deadline = Instant::now() + LONG;
     while !is() {
-        assert!(Instant::now() < deadline, "not in good time: {what}");
-        thread::yield_now();
+        assert!(Instant::now() < deadline, "not in {LONG:?}: {what}");
+        thread::park_timeout(Duration::from_millis(1));
     }
 }

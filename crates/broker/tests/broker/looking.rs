@@ -19,7 +19,7 @@ use navlock_core::{
 };
 use navlock_platform::socket::Listener;
 
-use crate::daemon::{Daemon, LONG, queue, soon};
+use crate::daemon::{Daemon, LONG, eventually, queue, soon};
 
 /// A look that has told what there is.
 fn begin(daemon: &Daemon, options: LookOptions) -> Look {

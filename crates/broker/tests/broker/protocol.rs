@@ -7,7 +7,6 @@ use std::{
     io::{ErrorKind, Read, Write},
     pin::pin,
     thread,
-    time::Instant,
 };
 
 use bytes::BytesMut;
@@ -52,10 +51,7 @@ fn nothing_is_granted_to_a_client_that_is_gone() {
             },
         ]);
     }
-    let deadline = Instant::now() + LONG;
-    while soon(locks.query()).unwrap().pending.len() < 8 {
-        assert!(Instant::now() < deadline, "its requests are not made");
-    }
+    eventually("its requests are made", || soon(locks.query()).unwrap().pending.len() == 8);
     let mut waiting = pin!(locks.lock("db").into_future());
     queue(&locks, "db", waiting.as_mut());
     drop(dying);

@@ -22,7 +22,7 @@ use rustix::fs::{FlockOperation, flock};
 use tokio_util::codec::Encoder;
 
 use crate::{
-    daemon::{Daemon, LONG, queue, soon},
+    daemon::{Daemon, LONG, eventually, queue, soon},
     leased::{LeasedDaemon, uptime},
     raw::Raw,
 };
@@ -225,11 +225,7 @@ fn killed_while_it_comes_back(is_inherited: bool) -> (LeasedDaemon, Option<File>
     let mut raw = Raw::connect(&daemon.place(), &greeting(7, true));
     raw.say(&claims);
     assert!(matches!(raw.hear(), FromDaemon::WelcomeShared { .. }));
-    let since = Instant::now();
-    while !daemon.world.keeps_waiting() {
-        assert!(since.elapsed() < LONG);
-        std::thread::yield_now();
-    }
+    eventually("it waits for the reach", || daemon.world.keeps_waiting());
     drop((raw, living));
     (daemon, inheritors)
 }
@@ -255,12 +251,8 @@ fn who_has_inherited_locks_goes_on_with_them_when_their_client_is_killed_while_i
 #[test]
 fn what_nobody_has_inherited_is_free_when_its_client_is_killed_while_it_comes_back() {
     let (daemon, _) = killed_while_it_comes_back(false);
-    let since = Instant::now();
-    while daemon.world.count() > 0 {
-        assert!(since.elapsed() < LONG);
-        // Nobody is told of it: the reach only counts what there is.
-        std::thread::sleep(Duration::from_millis(5));
-    }
+    // The reach only counts what there is.
+    eventually("it is released", || daemon.world.count() == 0);
     daemon.world.keep_back(false);
     let locks = daemon.client().lock_manager("app");
     drop(soon(locks.lock("db").into_future()).unwrap());

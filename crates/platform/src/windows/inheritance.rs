@@ -82,7 +82,7 @@ unsafe fn is_console(handle: HANDLE) -> bool {
     let mut found = FILE_FS_DEVICE_INFORMATION::default();
     let size = u32::try_from(size_of::<FILE_FS_DEVICE_INFORMATION>()).unwrap_or_default();
     // SAFETY: The caller says that there is such a handle, and there is as much room as is said.
-    let failed = unsafe {
+    let answer = unsafe {
         NtQueryVolumeInformationFile(
             handle,
             &raw mut status,
@@ -91,7 +91,7 @@ unsafe fn is_console(handle: HANDLE) -> bool {
             FileFsDeviceInformation,
         )
     };
-    failed >= 0 && found.DeviceType == FILE_DEVICE_CONSOLE
+    answer >= 0 && found.DeviceType == FILE_DEVICE_CONSOLE
 }
 
 #[cfg(test)]

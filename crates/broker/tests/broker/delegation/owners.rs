@@ -10,7 +10,7 @@ use navlock_engine::RequestId;
 use navlock_wire::{DELEGATION_VERSION, FromDaemon, Lost, ToDaemon, VERSION};
 
 use super::{Client, EXCLUSIVE, Host, SHARED, TRY};
-use crate::leased::LeasedDaemon;
+use crate::{daemon::eventually, leased::LeasedDaemon};
 
 const STEAL: navlock_core::host::RequestKind = navlock_core::host::RequestKind::Steal;
 
@@ -262,10 +262,7 @@ fn clients_of_the_version_before_have_their_turn_with_names_that_are_owned() {
     // What is of a later version is nothing that it says.
     old.raw.say(&[ToDaemon::Map { nonce: 1 }]);
     let mut last = host.client(3);
-    let deadline = std::time::Instant::now() + crate::daemon::LONG;
-    while last.status().0.clients != 2 {
-        assert!(std::time::Instant::now() < deadline, "it was not hung up on");
-    }
+    eventually("it is hung up on", || last.status().0.clients == 2);
 }
 
 #[test]

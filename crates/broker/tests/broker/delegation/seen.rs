@@ -11,6 +11,7 @@ use navlock_delegation::Released;
 use navlock_wire::{FromDaemon, Lost, ToDaemon};
 
 use super::{Client, EXCLUSIVE, Host, SHARED};
+use crate::daemon::eventually;
 
 fn names(names: &[&str]) -> Vec<String> {
     names.iter().map(|&name| name.to_owned()).collect()
@@ -110,11 +111,7 @@ fn a_daemon_says_how_often_names_were_taken_without_asking_and_recalled() {
     drop(owner);
     // It is noticed that it has gone by then.
     other.take("db 1", EXCLUSIVE);
-    let deadline = std::time::Instant::now() + crate::daemon::LONG;
-    while !of(&host).starts_with("0 (taken again 3 times") {
-        assert!(std::time::Instant::now() < deadline, "{}", of(&host));
-        thread::yield_now();
-    }
+    eventually("it is noticed", || of(&host).starts_with("0 (taken again 3 times"));
 }
 
 #[test]

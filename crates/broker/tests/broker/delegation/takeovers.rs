@@ -1,9 +1,6 @@
 //! Daemons that take over from others, whose clients have maps.
 
-use std::{
-    thread,
-    time::{Duration, Instant},
-};
+use std::time::Duration;
 
 use navlock_broker::{Look, LookOptions, News};
 use navlock_delegation::Released;
@@ -11,17 +8,7 @@ use navlock_engine::RequestId;
 use navlock_wire::{FromDaemon, Lost, ToDaemon};
 
 use super::{EXCLUSIVE, Host, SHARED, TRY};
-use crate::daemon::LONG;
-
-/// Until it is so.
-pub(super) fn until(mut is_so: impl FnMut() -> bool) {
-    let deadline = Instant::now() + LONG;
-    while !is_so() {
-        assert!(Instant::now() < deadline, "it is not so");
-        // Nobody is told of it: a daemon looks at what sleeps every few seconds.
-        thread::sleep(Duration::from_millis(1));
-    }
-}
+use crate::daemon::{LONG, eventually};
 
 #[test]
 fn owners_go_on_while_there_is_no_daemon_and_the_next_one_recalls_them() {
@@ -208,7 +195,8 @@ fn a_client_that_goes_before_its_claims_are_settled_holds_nothing() {
     ];
     let mut raw = crate::raw::Raw::connect(&host.place(), &words);
     assert_eq!(raw.hear(), FromDaemon::Welcome { version: 5 });
-    until(|| owner.look(0).is_revoked());
+    // A daemon looks at what sleeps every few seconds.
+    eventually("it is revoked", || owner.look(0).is_revoked());
     drop(other);
     host.client(3).take("db", TRY);
 }

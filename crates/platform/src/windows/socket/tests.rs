@@ -136,8 +136,7 @@ async fn tasks_are_woken_for_what_comes_to_whom_they_listen() {
 #[test]
 fn many_can_be_waited_for_at_once() {
     let ends: Vec<_> = (0..200).map(|_| Stream::pair().unwrap()).collect();
-    let asked: Vec<_> =
-        ends.iter().map(|(one, _)| (crate::wait::Source::source(one), Interest::READ)).collect();
+    let asked: Vec<_> = ends.iter().map(|(one, _)| (one.source(), Interest::READ)).collect();
     let before = Instant::now();
     let none = crate::wait::wait_many(&asked, Some(Duration::from_millis(30))).unwrap();
     assert!(none.iter().all(|ready| !ready.any()));
