@@ -1,4 +1,4 @@
-//! One bucket on etcd: what callers ask for, and what they are answered.
+//! The backend: one bucket on etcd, as callers use it.
 
 use std::{
     collections::{BTreeSet, HashMap},
@@ -32,19 +32,18 @@ use crate::{
     thread::Order,
 };
 
-/// The longest name: etcd takes 1.5 MiB at a time.
+/// The longest name, in bytes: etcd takes 1.5 MiB in one request.
 const MAX_NAME: usize = (1 << 20) + (1 << 18);
 
-/// How many locks and requests an inspection of a bucket shows, about: it says how many it leaves out. Who
-/// looks is shown no more of one name.
+/// About how many locks and requests an inspection of a bucket shows at most; it says how many it leaves
+/// out. A looker is shown no more than this of one name either.
 const MOST_INSPECTED: usize = 10_000;
 
-/// How many an inspection of one name shows, about: who asks for no more is told of all that there is, as far
-/// as that is possible.
+/// About how many locks and requests an inspection of one name shows at most.
 const MOST_OF_NAME: usize = 100_000;
 
-/// How many locks and requests there may be, about, for a snapshot of all of them: it has no place to say
-/// that some are left out.
+/// About how many locks and requests a bucket may have for a snapshot, which cannot say that it leaves
+/// some out.
 const MOST_QUERIED: usize = 100_000;
 
 /// One bucket.
@@ -60,9 +59,10 @@ impl EtcdBackend {
         Self { connection, bucket, name }
     }
 
-    /// As [`put_inside`](Backend::put_inside), of a lock that is on another etcd, through this connection.
+    /// As [`put_inside`](Backend::put_inside), for a lock that is on another etcd, on which `from` is a
+    /// part of the bucket.
     pub(crate) fn put_inside_of(&self, ticket: Ticket, from: &Self, lock: LockId) {
-        // Whoever waits may be gone by then, and its connection.
+        // The connection of the request may be gone by then.
         let waits = Arc::downgrade(&self.connection);
         let tell = move |outer| {
             if let Some(connection) = waits.upgrade() {
@@ -83,8 +83,8 @@ impl EtcdBackend {
         }
     }
 
-    /// What there is, of one name or all. Who owns a name is asked what is held of it, or else that is
-    /// shown as owned.
+    /// The locks and requests of one name, or of all. If `asks`, owners of names are asked what they
+    /// hold; otherwise their names are shown as owned.
     fn seen(
         &self,
         name: Option<NameKey>,
@@ -101,14 +101,15 @@ impl EtcdBackend {
         }
     }
 
-    /// The same for those who look, with who has not been heard of, or without.
+    /// The same for lookers; `with_silence`: with the holders whose leases were not renewed in
+    /// time.
     fn sighting(
         &self,
         name: Option<NameKey>,
         with_silence: bool,
     ) -> impl Future<Output = Result<Sighting, Error>> + Send + '_ {
-        // They look again and again: to ask costs who is asked a write each time, and those for whom others
-        // wait have said so already.
+        // Lookers look again and again, and each time to ask would cost the owner a write. A name for which
+        // others wait was given up for them anyway.
         let (seen, bucket) = (self.seen(name, MOST_INSPECTED, false), Arc::from(&*self.name));
         async move {
             let Seen { held, pending, owned, left_out } = seen.await?;
@@ -193,7 +194,7 @@ impl Backend for EtcdBackend {
             Some(LocalOutcome::Waits { is_known: true }) => return Ok((ticket, Poll::Pending)),
             Some(LocalOutcome::Waits { is_known: false }) | None => {}
         }
-        // Under the lock: messages come in the order of the calls.
+        // With the table locked, so that messages come in the order of the calls.
         let (bucket, name) = (self.bucket, name.clone());
         self.connection.tell(Message::Request { bucket, serial, id, name });
         drop(table);
@@ -218,7 +219,7 @@ impl Backend for EtcdBackend {
         let answer = state.answer();
         let finished = matches!(state, State::Unavailable).then(|| table.finish(ticket.id));
         drop(table);
-        // Nobody finishes what is not there.
+        // There is no lock, so the caller will not finish it.
         drop(finished);
         answer.map_or(Poll::Pending, Poll::Ready)
     }
@@ -229,7 +230,7 @@ impl Backend for EtcdBackend {
         match table.state(ticket.id) {
             Some((_, true)) => Poll::Ready(Lost::Disconnected),
             Some((State::Held(_, watchers), false)) => {
-                // Of the wakers of one ticket, the last is called.
+                // Only the last waker of a ticket is called.
                 let old = mem::replace(watchers, vec![waker]);
                 drop(table);
                 drop(old);
@@ -273,7 +274,7 @@ impl Backend for EtcdBackend {
             self.connection.tell(Message::Leave { bucket, name });
         }
         drop(table);
-        // Its wakers are foreign: dropped out here.
+        // Its wakers are foreign code, so they are dropped without the table locked.
         drop(state);
         wake(wakers);
     }
@@ -289,7 +290,8 @@ impl Backend for EtcdBackend {
         Box::pin(async move { Ok(seen.await?.into_inspection()) })
     }
 
-    /// It is for who waits, and wants to know why, now.
+    /// For a waiter that wants to know why it waits, at once: so this fails while etcd does not
+    /// answer.
     fn position(&self, name: ResourceName, client_id: ClientId) -> PositionFuture<'_> {
         if self.connection.members.silent().is_some() {
             return Box::pin(ready(Err(self.connection.members.unreachable())));
@@ -309,14 +311,14 @@ impl Backend for EtcdBackend {
     fn look_at(&self, name: NameRef, with_silence: bool) -> SightFuture<'_> {
         match NameKey::of_ref(name) {
             Some(name) => Box::pin(self.sighting(Some(name), with_silence)),
-            // What is spelled in another way is no name.
+            // Other bytes refer to no name.
             None => Box::pin(ready(Ok(Sighting::default()))),
         }
     }
 
     fn ends(&self, agent: AgentId) -> Option<Duration> {
         let ends = self.connection.shared.table().ends(agent);
-        // Not of one that is being recalled.
+        // An agent that is being recalled has no term yet.
         ends.filter(|ends| *ends > Uptime::default()).map(Uptime::since_start)
     }
 
@@ -349,7 +351,7 @@ impl Backend for EtcdBackend {
     }
 }
 
-/// What is recalled, until it is in the caller's hands.
+/// A recall, until the caller has its tickets.
 struct Recalled<'a> {
     answered: oneshot::Receiver<Vec<Option<Ticket>>>,
     backend: &'a EtcdBackend,
@@ -357,7 +359,7 @@ struct Recalled<'a> {
 
 impl Drop for Recalled<'_> {
     fn drop(&mut self) {
-        // From here on the thread notices that nobody wants it.
+        // From here on the thread notices that nobody wants the answer.
         self.answered.close();
         for ticket in self.answered.try_recv().into_iter().flatten().flatten() {
             self.backend.finish(ticket);

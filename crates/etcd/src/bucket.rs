@@ -1,9 +1,9 @@
-//! What is to be done in one bucket, name by name.
+//! Decides which operations are to be done in one bucket, name by name.
 //!
-//! Of one name, one operation is on its way at a time, so that requests come in the order of the
-//! calls; names do not wait for each other. What ends goes before what begins: a release does not
-//! wait until all have asked that ask on this machine, but only for its own agent. Sans-IO: it says
-//! what to do, the [keeper](crate::keeper) does it.
+//! For each name, one operation is on its way at a time, so that requests are made in the order of
+//! the calls. Different names do not wait for each other. Ends go before beginnings: a release
+//! waits only for earlier requests of its own agent, and not for those of all agents of this
+//! machine. Sans-IO: this says what to do, and the [keeper](crate::keeper) does it.
 
 mod name;
 mod standing;
@@ -32,18 +32,18 @@ use crate::{
     view::View,
 };
 
-/// How many of ours are next at least where a name is to be ours for them: of one alone, to take it and to give
-/// it up is as much as to hand it over twice.
+/// How many requests of ours must be next for a run, in which the name is owned for these alone. For one
+/// request, to own the name and to give it up would cost as much as two handovers.
 const SHORTEST_RUN: usize = 2;
 
 /// One bucket.
 #[derive(Debug)]
 pub(crate) struct Bucket {
     pub(crate) keys: BucketKeys,
-    /// Names in which ours take part, or did a moment ago.
+    /// The names that are used here, or were a moment ago.
     pub(crate) views: HashMap<NameKey, View, HashState>,
     names: HashMap<NameKey, Name, HashState>,
-    /// The number of the last thing that was to be done.
+    /// The number of the last operation that was asked for.
     last: u64,
 }
 
@@ -57,7 +57,7 @@ impl Bucket {
         self.views.get(name).map(|view| &view.mirror)
     }
 
-    /// All that is known to be there, and where.
+    /// All locks and requests that are known, with their names.
     pub(crate) fn entries(&self) -> impl Iterator<Item = (&NameKey, Phase, &Entry)> {
         self.views.iter().flat_map(|(name, view)| {
             view.mirror.entries().map(move |(phase, entry)| (name, phase, entry))
@@ -88,13 +88,14 @@ impl Bucket {
         }
     }
 
-    /// Requests are to be made again, before all that came after them.
+    /// Requests are to be made again, before all later ones.
     pub(crate) fn push_again(&mut self, name: &NameKey, requests: Vec<(RequestId, AgentSerial)>) {
         let name = self.names.entry(name.clone()).or_default();
-        // As old as what is being done: who asks what there is waits for it.
+        // With the number of the operation that is on its way, so that a query that waits for that
+        // one waits for these too.
         let number = name.under_way.unwrap_or_default();
         for (request, agent) in requests {
-            // In the order in which they were asked for, whoever's they are.
+            // In the order in which they were made, by whatever agents.
             let is_later = |(_, todo): &(u64, Todo)| match todo {
                 Todo::Request(other, _) => other.serial() > request.serial(),
                 Todo::Remove(..) => false,
@@ -106,8 +107,8 @@ impl Bucket {
         }
     }
 
-    /// Etcd has begun anew: what was on its way has come to nothing, what was there is gone, and what
-    /// was asked for and not sent is asked for still.
+    /// Etcd has begun anew: the operations that were on their way have come to nothing, and the keys
+    /// are gone. Requests that were not sent yet are still to be made.
     pub(crate) fn begin_anew(&mut self) {
         self.names.retain(|_, name| {
             name.begin_anew();
@@ -115,18 +116,18 @@ impl Bucket {
         });
     }
 
-    /// Whether all is done that was to be done up to this number.
+    /// Whether all operations up to this number are done.
     pub(crate) fn is_done(&self, number: u64) -> bool {
-        // What is being done may be newer: a grant comes before what was asked for.
+        // The operation that is on its way may be newer than others: a grant goes before requests.
         self.names.values().filter_map(Name::oldest).all(|oldest| oldest > number)
     }
 
-    /// The names of which something is to be done.
+    /// The names for which something is to be done.
     pub(crate) fn names(&self) -> Vec<NameKey> {
         self.names.keys().cloned().collect()
     }
 
-    /// Whether nothing of this name is on its way or to be done.
+    /// Whether nothing is on its way or to be done for this name.
     pub(crate) fn is_idle(&self, name: &NameKey) -> bool {
         self.names.get(name).is_none_or(Name::is_idle)
     }
@@ -139,7 +140,7 @@ impl Bucket {
         });
     }
 
-    /// What is to be done next for this name, if anything can be. It is on its way then.
+    /// The next operation for this name, if there is one. It counts as on its way from then on.
     pub(crate) fn step(
         &mut self,
         key: &NameKey,
@@ -166,7 +167,7 @@ impl Bucket {
         operation
     }
 
-    /// A name of ours is to be given up, with these locks and requests, in their order.
+    /// A name that we own is to be given up, by writing these locks and requests, in their order.
     pub(crate) fn push_leaving(&mut self, key: &NameKey, made: i64, owner: u128, kept: Vec<Kept>) {
         let mut parts = vec![Vec::new()];
         let mut bytes = 0;
@@ -188,13 +189,14 @@ impl Bucket {
         }
     }
 
-    /// What is left to be written to give a name up is not: what of it was.
+    /// A name is not given up after all. Returns the locks and requests that were still to be
+    /// written.
     pub(crate) fn stop_leaving(&mut self, key: &NameKey) -> Vec<Kept> {
         let left = self.names.get_mut(key).map(|name| std::mem::take(&mut name.leaving));
         left.into_iter().flatten().flat_map(|(_, leaving)| leaving.kept).collect()
     }
 
-    /// Gives a name up. What others wait for, and nobody here holds, is granted to them with that.
+    /// Gives a name up. If nobody here holds it, the same transaction grants it to those who wait.
     fn leave(
         &self,
         key: &NameKey,
@@ -211,8 +213,8 @@ impl Bucket {
         Some(Operation::Leave(leaving))
     }
 
-    /// Whether a name is to be ours once this lock is released, and what to write for that: nobody else
-    /// was seen there for so many times, or several of ours are next.
+    /// Whether to own a name instead of releasing this lock, and what to write for that: if nobody else
+    /// was seen there for a number of takes, or if several requests of ours are next.
     fn own(&mut self, key: &NameKey, ended: Ended, around: &impl Surroundings) -> Option<Owning> {
         let view = self.views.get_mut(key)?;
         let is_only = view.mirror.is_only(around.me());
@@ -222,7 +224,8 @@ impl Bucket {
         if !view.mirror.is_alone(ended.request) {
             return None;
         }
-        // What has another lease cannot be granted a name that is ours under this one.
+        // A request under another lease cannot be granted by the owner, whose lease ends at another
+        // time.
         let is_under = |lease| move |entry: &Entry| entry.lease == lease;
         let owning = if is_only && view.note_taken() && is_as_called(view.mirror.queue(), around) {
             let owning = around.owning(key)?;
@@ -240,11 +243,11 @@ impl Bucket {
         Some(owning)
     }
 
-    /// Grants what can be granted if something of ours is in it, or takes ours away if nobody wants
-    /// it any more.
+    /// Grants the requests that can be granted, if one of ours is among them; or removes requests
+    /// of ours that nobody wants any more.
     ///
-    /// Readers are granted from the first on, whosever they are: were each machine to grant its
-    /// own, a later one could be granted before an earlier one.
+    /// Shared requests are granted from the first one on, whosever they are: if each machine
+    /// granted only its own, a later one could be granted before an earlier one.
     fn grant(
         &self,
         key: &NameKey,
@@ -269,7 +272,7 @@ impl Bucket {
             return None;
         }
         name.grants.note_made_at(mirror.revision());
-        // What is asked for does the same, and in its turn.
+        // If the end of a request was asked for already, that removes it in its turn.
         let is_asked_for = |request| {
             let asks = |todo: &Todo| matches!(todo, Todo::Remove(of, _) if of.request == request);
             name.ending.iter().any(|(_, of)| of.request == request)
@@ -279,7 +282,8 @@ impl Bucket {
         (!unwanted.is_empty()).then_some(Operation::Remove(unwanted))
     }
 
-    /// Ends what is to be ended first. A lock that has successors is handed over, alone.
+    /// Ends the locks and requests that are to end first. A lock that has successors is handed over
+    /// in an operation of its own.
     fn end(
         &mut self,
         key: &NameKey,
@@ -308,7 +312,7 @@ impl Bucket {
         Some(Operation::Remove(name.ending.drain(..count).map(|(_, ended)| ended).collect()))
     }
 
-    /// Makes the requests that are next, as many as go into one transaction.
+    /// Makes the next requests, as many as fit into one transaction.
     fn take(
         &mut self,
         key: &NameKey,
@@ -321,7 +325,7 @@ impl Bucket {
             let Some(&(number, ref todo)) = name.todo.front() else { break };
             let (request, agent) = match *todo {
                 Todo::Request(request, agent) => (request, agent),
-                // Its agent has asked for nothing before it any more.
+                // All earlier requests of its agent have been made.
                 Todo::Remove(ended, _) if asks.is_empty() => {
                     name.pop();
                     name.ending.push_back((number, ended));
@@ -355,29 +359,30 @@ impl Bucket {
         (!asks.is_empty()).then_some(Operation::Request(asks))
     }
 
-    /// What was on its way for this name has come to an end.
+    /// The operation that was on its way for this name is done.
     pub(crate) fn ended(&mut self, key: &NameKey) {
         if let Some(name) = self.names.get_mut(key) {
             name.under_way = None;
         }
     }
 
-    /// A grant found that one of the leases has ended.
+    /// A grant has found that one of the leases has ended: from now on requests are granted one by
+    /// one.
     pub(crate) fn grant_apart(&mut self, key: &NameKey) {
         if let Some(name) = self.names.get_mut(key) {
             name.grants.try_apart();
         }
     }
 
-    /// How requests for this name go from now on: apart once one of several leases was found to have ended,
-    /// until it is known which.
+    /// Sets how requests for this name are made: one lease at a time once one of several leases was found
+    /// to have ended, until it is known which.
     pub(crate) fn group_asks(&mut self, key: &NameKey, asks: Grouping) {
         if let Some(name) = self.names.get_mut(key) {
             name.asks = asks;
         }
     }
 
-    /// What there is of a request, as a lock and as one that waits, as far as the mirror knows.
+    /// The keys of a request that the mirror knows: as a lock, and as a waiting request.
     pub(crate) fn has(
         &self,
         name: &NameKey,

@@ -1,8 +1,9 @@
-//! What is known of all that was made with one connection, and what is done about it.
+//! The state machine of one connection: it knows the agents, names and leases of the connection,
+//! and decides which calls to etcd are made.
 //!
-//! Sans-IO: it is told what callers want ([`hear`](Keeper::hear)), what calls have come to
-//! ([`done`](Keeper::done)) and that time has passed ([`tick`](Keeper::tick)), and says what is to
-//! be called ([`next_call`](Keeper::next_call)). The [thread](crate::thread) makes the calls.
+//! Sans-IO: it is told what callers want ([`hear`](Keeper::hear)), the outcomes of calls
+//! ([`done`](Keeper::done)) and that time has passed ([`tick`](Keeper::tick)), and says which call
+//! to make ([`next_call`](Keeper::next_call)). The [thread](crate::thread) makes the calls.
 
 mod agent;
 mod agents;
@@ -66,13 +67,13 @@ use crate::{
     view::{self, View},
 };
 
-/// How often the connection's lease is looked at: whether all is there that should be, and what else is.
+/// How often the keys under the connection's lease are compared with those that should be there.
 const LOOK: Duration = Duration::from_secs(15);
 
-/// How often it is looked for names that nobody uses any more.
+/// How often the keeper looks for names that nobody here uses any more.
 const CLEANUP: Duration = Duration::from_secs(1);
 
-/// What the callers and the thread share.
+/// The state that the callers and the thread share.
 ///
 /// # Invariant
 ///
@@ -94,34 +95,35 @@ pub(crate) struct Keeper {
     options: EtcdOptions,
     slots: Slots,
     buckets: HashMap<u64, OpenedBucket, HashState>,
-    /// Of which name each watch is.
+    /// The bucket and name of each watch.
     watches: HashMap<u64, (u64, NameKey), HashState>,
     next_watch: u64,
-    /// When it was last looked for names that nobody uses.
+    /// When the keeper last looked for names that nobody uses.
     cleaned: Uptime,
     agents: HashMap<AgentSerial, Agent, HashState>,
     queries: BTreeMap<u64, Query>,
     next_query: u64,
     recalls: Vec<Recall>,
-    /// Those for which something is being written.
+    /// The recalls for which locks are being written.
     adoptions: BTreeMap<u64, Recall>,
     next_adoption: u64,
-    /// How the keys begin that say whose names are of which somebody has lost a lock that was recalled.
+    /// The prefixes of owner keys that must stay until the end of their lease, because a client has
+    /// lost a lock of the name that it tried to recall.
     not_gone_on_with: HashSet<Vec<u8>>,
-    /// Those that we keep.
+    /// The leases that this connection renews.
     leases: HashMap<i64, Lease, HashState>,
     own: OwnLease,
-    /// Those that are lost to us and may not be over yet.
+    /// The leases that are lost to us and may not have ended in etcd yet.
     lapsing: HashMap<i64, ExpiringLease, HashState>,
-    /// What has gone, and is not told until it is known whether its lease has.
+    /// Keys that have gone. Nobody is told before it is known whether their lease has gone too.
     gone: Vec<Gone>,
     lists: Lists,
-    /// The same of names that were ours.
+    /// The same for names that this connection owned.
     adrift: BTreeMap<(u64, NameKey), StrayOwnership>,
-    /// Since when owners of names are asked for them, by the keys that say so and the revisions that made those.
+    /// Since when owners have been asked for their names: by owner key, with the revision that created it.
     asked: HashMap<Vec<u8>, (i64, Uptime), HashState>,
     history: History,
-    /// The connection ends: no name becomes its own any more.
+    /// Whether the connection is ending: then it owns no further names.
     is_quitting: bool,
     calls: VecDeque<Call>,
 }
@@ -133,7 +135,7 @@ struct OpenedBucket {
 }
 
 impl Keeper {
-    /// The keeper of a connection that goes by this number, which no other has.
+    /// The keeper of a connection with this number, which no other connection has.
     pub(crate) fn new(shared: Arc<Shared>, options: EtcdOptions, owner: u128) -> Self {
         Self {
             shared,
@@ -141,7 +143,7 @@ impl Keeper {
             slots: Slots::new(owner),
             buckets: HashMap::default(),
             watches: HashMap::default(),
-            // Etcd takes 0 for none.
+            // To etcd, 0 means none.
             next_watch: 1,
             cleaned: Uptime::now(),
             agents: HashMap::default(),
@@ -164,7 +166,7 @@ impl Keeper {
         }
     }
 
-    /// What is to be called next, if anything.
+    /// The next call to make, if any.
     pub(crate) fn next_call(&mut self) -> Option<Call> {
         self.calls.pop_front()
     }
@@ -176,7 +178,7 @@ impl Keeper {
         !is_asked && !is_waiting && !self.slots.has_spent()
     }
 
-    /// Takes in what it is told.
+    /// Takes in a message.
     pub(crate) fn hear(&mut self, message: Message) {
         match message {
             Message::OpenBucket { bucket, name } => {
@@ -231,14 +233,15 @@ impl Keeper {
         }
     }
 
-    /// Notes that a request or lock is to end. Where something is to be done now.
+    /// Notes that a request or lock is to end. Returns the name for which something is to be done
+    /// now.
     fn note_finished(&mut self, id: RequestId, finished: Finished) -> Option<(u64, NameKey)> {
         let Finished { of: (bucket, name), ended, agent, was_over } = finished;
         if was_over {
             self.slots.retire(ended.request, id);
             return None;
         }
-        // A late try may have put it into the queue again.
+        // An earlier try that comes late may have put the request into the queue again.
         let only = ended.only.filter(|_| self.slots.is_certain(ended.request));
         let todo = Todo::Remove(Ended { only, ..ended }, agent);
         self.buckets.get_mut(&bucket)?.bucket.push(name.clone(), todo);
@@ -252,7 +255,7 @@ impl Keeper {
         }
     }
 
-    /// Takes in what a call has come to.
+    /// Takes in the outcome of a call.
     pub(crate) fn done(&mut self, done: Done) {
         match done {
             Done::Operated(of, result) => self.operated(of, result),
@@ -272,7 +275,7 @@ impl Keeper {
             Done::Leased(result) => self.leased(result),
             Done::Adopted(of, result) => self.adopted(of, result),
             Done::Described(serial) => self.described(serial),
-            // It is looked again later.
+            // The lease is looked at again later.
             Done::Under(_, Why::Sweep, Err(_)) => {}
             Done::Under(lease, Why::Left(bucket), Err(_)) => self.has_not_looked(lease, bucket),
             Done::Under(lease, Why::Sweep, Ok(keys)) => self.sweep(lease, &keys),
@@ -280,7 +283,8 @@ impl Keeper {
         }
     }
 
-    /// Looks whether a lease is over or anything was forgotten. To be called a few times a second.
+    /// Checks whether a lease is over, and tries again what came to nothing. To be called a few
+    /// times a second.
     pub(crate) fn tick(&mut self) {
         self.check_leases();
         self.check_lapsing();
@@ -302,12 +306,12 @@ impl Keeper {
         }
     }
 
-    /// Lists the names in which something of ours waits, now and then, and those that are ours: others may wait
-    /// for them.
+    /// Lists, now and then, the names for which requests of ours wait, and the names that we own, for which
+    /// others may wait.
     fn look_where_ours_wait(&mut self, bucket: u64) {
         let Some(opened) = self.buckets.get(&bucket) else { return };
         let due = opened.bucket.views.iter().filter(|(_, view)| view.is_due());
-        // Not by their mirrors, which may have been told nothing.
+        // The mirrors are not asked, because they may have missed something.
         let table = self.shared.table();
         let is_of_interest = |(name, view): &(&NameKey, &View)| {
             matches!(view.own, view::Ownership::Since(_)) || table.waits_for(bucket, name)
@@ -328,7 +332,7 @@ impl Keeper {
         self.advance_queries();
     }
 
-    /// The same, and for those in which something of ours waits.
+    /// The same, and for the names for which requests of ours wait.
     fn step_waiting(&mut self, bucket: u64) {
         let Some(opened) = self.buckets.get(&bucket) else { return };
         for name in self.waiting(&opened.bucket) {
@@ -337,7 +341,7 @@ impl Keeper {
         self.step_all(bucket);
     }
 
-    /// The names in which something of ours waits.
+    /// The names for which requests of ours wait.
     fn waiting(&self, bucket: &Bucket) -> Vec<NameKey> {
         let is_ours = |entry: &Entry| {
             !matches!(self.slots.owner(entry.request, entry.made), Owner::Others | Owner::Past)
@@ -346,9 +350,9 @@ impl Keeper {
         views.map(|(name, _)| name.clone()).collect()
     }
 
-    /// Forgets a bucket that nobody uses, of which nothing is on its way and no name is known. Until
-    /// then, whoever opens it again finds it as it is, and what it is told comes after what is on its
-    /// way.
+    /// Forgets a bucket that nobody uses, once nothing of it is on its way and none of its names is
+    /// watched. Until then, whoever opens the bucket again finds it as it is, and new operations come
+    /// after those that are on their way.
     fn forget(&mut self, bucket: u64) {
         let Some(opened) = self.buckets.get(&bucket) else { return };
         let is_over = opened.bucket.views.is_empty() && opened.bucket.is_done(u64::MAX - 1);
@@ -360,7 +364,7 @@ impl Keeper {
 
 impl Drop for Keeper {
     fn drop(&mut self) {
-        // Also if it panicked: nobody waits for what will never be heard.
+        // Also after a panic, so that nobody waits for an answer that never comes.
         let wakers = self.shared.table().orphan();
         wake(wakers);
     }

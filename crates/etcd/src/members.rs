@@ -1,11 +1,13 @@
-//! The members of an etcd, of which one is spoken to at a time.
+//! The members of an etcd cluster, of which one is used at a time.
 //!
-//! Not all of them in turn: one that hangs would then delay every second or third call, for as long
-//! as its connection looks good. Whoever gets no answer says so, and all go on with another member.
+//! Calls do not go to all members in turn: a member that hangs would then delay every second or third
+//! call, for as long as its connection looks good. A call that gets no answer reports it, and all calls
+//! go on with another member.
 //!
-//! The endpoints that were given are where it begins. Where one of them is what a member says of itself,
-//! the others are asked for too, now and then, so that members may come, go and be replaced. Where none
-//! is, as with a proxy or a tunnel, what members say of themselves means nothing here, and is left alone.
+//! The endpoints from the options come first. If a member advertises one of these endpoints as its own,
+//! the members are asked now and then for the endpoints of all, so that members may come, go and be
+//! replaced. If no member does, as behind a proxy or a tunnel, the advertised endpoints mean nothing here
+//! and are not used.
 
 use std::{
     collections::HashSet,
@@ -28,16 +30,16 @@ use crate::{
     options::{Credentials, EtcdOptions},
 };
 
-/// How often each member is tried at the beginning, if there are several.
+/// How often each member is tried for the first connection, if there are several.
 const ROUNDS: usize = 3;
 
-/// How long between two tries.
+/// The pause between two tries.
 const PAUSE: Duration = Duration::from_millis(50);
 
-/// What takes no longer than this to find another member is nothing that anybody is told of.
+/// If another member is found within this time, nobody is told that one did not answer.
 const MOMENT: Duration = Duration::from_millis(500);
 
-/// How often the members are asked for, in times to live: each machine does so, and seldom is there another.
+/// How often the list of members is read, in times to live. Each machine reads it, and it rarely changes.
 const FOLLOWS: u32 = 6;
 
 /// See the [module](self). The clones are the same.
@@ -48,31 +50,32 @@ pub(crate) struct Members {
     learned: Arc<Mutex<Learned>>,
 }
 
-/// What was said of the members.
+/// What the members have said of themselves.
 #[derive(Default)]
 struct Learned {
-    /// Their endpoints, as far as they were not given.
+    /// Their endpoints, apart from those in the options.
     endpoints: Vec<String>,
-    /// Whose members they are.
+    /// The id of their cluster.
     cluster: u64,
 }
 
-/// The member that is spoken to.
+/// The member that is used.
 #[derive(Clone)]
 pub(crate) struct Member {
     pub(crate) client: Client,
-    /// With what it connects.
+    /// The credentials of the connection.
     credentials: Credentials,
-    /// Where it is.
+    /// The member's endpoint.
     pub(crate) endpoint: String,
-    /// How often there was another before it.
+    /// How often the member was changed before.
     pub(crate) generation: u64,
-    /// It has not answered, since then at the latest, and another is being looked for.
+    /// Since when, at the latest, the member has not answered; another one is being looked for.
+    /// `None` if it answers.
     avoided: Option<Instant>,
 }
 
 impl Members {
-    /// Connects to the first of them that answers.
+    /// Connects to the first member that answers.
     ///
     /// # Errors
     ///
@@ -116,12 +119,12 @@ impl Members {
         Err(Error::Unreachable(format!("cannot reach etcd at {endpoints}: {why}{hint}")))
     }
 
-    /// The one to speak to.
+    /// The member to use.
     pub(crate) fn current(&self) -> Member {
         self.current.borrow().clone()
     }
 
-    /// Where that is, and whether it answers as far as is known.
+    /// Its endpoint, and whether it answers, as far as is known.
     pub(crate) fn spoken_to(&self) -> (String, bool) {
         let Member { endpoint, avoided, .. } = self.current();
         (endpoint, avoided.is_none())
@@ -133,16 +136,16 @@ impl Members {
         Some(avoided.elapsed()).filter(|silent| *silent >= MOMENT)
     }
 
-    /// What is said of that.
+    /// The error that says so.
     pub(crate) fn unreachable(&self) -> Error {
         Failure::Unknown(format!("no answer from {}", self.current().endpoint)).error()
     }
 
-    /// The one to speak to; if another is being looked for, that, but it is not waited for longer
-    /// than this.
+    /// The member to use. If another one is being looked for, waits for that one, but no longer
+    /// than `patience`.
     pub(crate) async fn best(&self, patience: Duration) -> Member {
         let current = self.current();
-        // Where there is but one, the old connection is as good as none.
+        // With a single endpoint there is no better member to wait for.
         if current.avoided.is_some() && self.endpoints().len() > 1 {
             let _ = timeout(patience, self.changed(current.generation)).await;
             return self.current();
@@ -150,16 +153,16 @@ impl Members {
         current
     }
 
-    /// Ready when there is another than in this generation.
+    /// Waits until another member is used than in this generation.
     pub(crate) async fn changed(&self, generation: u64) {
-        // The sender is here, so that this is no error.
+        // No error is possible: the sender is in `self`.
         let _ = self.current.subscribe().wait_for(|current| current.generation != generation).await;
     }
 
-    /// Has the member be connected to with what credentials are now, if they are others than before.
-    /// Whether they are.
+    /// Reads the credentials again, and connects to the member anew if they have changed. Returns
+    /// whether they have.
     pub(crate) fn renew(&self) -> bool {
-        // Else it is seen at the next failure.
+        // On an error they are read again at the next failure.
         let Ok(now) = self.options.credentials_now() else { return false };
         let mut is_new = false;
         self.current.send_if_modified(|current| {
@@ -168,16 +171,16 @@ impl Members {
             if is_new {
                 current.credentials = now;
             }
-            // It is the same member.
+            // The member is the same, so nobody has to change.
             false
         });
         is_new
     }
 
-    /// The one of this generation has not answered. Looks for another that does.
+    /// The member of this generation has not answered: looks for another one that does.
     pub(crate) fn avoid(&self, generation: u64) {
         let begins = self.current.send_if_modified(|current| {
-            // Of one there is at least another connection.
+            // With a single endpoint, a new connection to it is made.
             let begins = current.generation == generation && current.avoided.is_none();
             if begins {
                 current.avoided = Some(Instant::now());
@@ -197,10 +200,11 @@ impl Members {
             let (all, cluster) = (self.endpoints(), self.learned().cluster);
             let (count, given) = (all.len(), self.options.endpoints.len());
             let at = all.iter().position(|endpoint| *endpoint == avoided);
-            // It may be the best of them again by then, so it is tried too, but last.
+            // The member that has not answered is tried last, because it may answer again by then.
             let from = at.map_or(0, |at| at + 1);
             for (nth, endpoint) in all.iter().enumerate().cycle().skip(from).take(count) {
-                // Of an address that somebody else has told, more is asked.
+                // An endpoint that was not in the options has to prove that it is of the same
+                // cluster.
                 let cluster = (nth >= given).then_some(cluster);
                 match ask(&self.options, endpoint, count > 1, cluster).await {
                     Ok((client, credentials)) => {
@@ -221,7 +225,7 @@ impl Members {
         }
     }
 
-    /// All endpoints that are known, those first that were given.
+    /// All endpoints that are known, those of the options first.
     fn endpoints(&self) -> Vec<String> {
         let learned = self.learned();
         self.options.endpoints.iter().chain(&learned.endpoints).cloned().collect()
@@ -232,7 +236,8 @@ impl Members {
         self.learned.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Asks for the members for as long as somebody uses this: now and then, and when another is spoken to.
+    /// Reads the list of members for as long as somebody uses this: now and then, and when the member
+    /// changes.
     fn follow(&self) -> impl Future<Output = ()> + Send + use<> {
         let (options, mut changes) = (Arc::clone(&self.options), self.current.subscribe());
         let (current, learned) = (Arc::downgrade(&self.current), Arc::downgrade(&self.learned));
@@ -252,7 +257,7 @@ impl Members {
         let Member { mut client, endpoint, generation, .. } = self.current();
         let said = match timeout(self.options.call(), client.member_list()).await {
             Ok(Ok(said)) => said,
-            // It may not be allowed to us.
+            // The user may lack the permission.
             Ok(Err(_)) => return,
             Err(_) => return self.avoid(generation),
         };
@@ -268,8 +273,8 @@ impl Members {
     }
 }
 
-/// Which of the endpoints that members say of themselves are none of those that were given, and of use here;
-/// `None` if the one by which they were asked is not among them.
+/// The advertised endpoints that are not in the options and can be used here; `None` if the endpoint that
+/// was asked is not among the advertised ones.
 fn others<'a>(
     given: &[String],
     asked: &str,
@@ -283,7 +288,7 @@ fn others<'a>(
     let (is_secure, _) = place(asked);
     let mut of_use: Vec<_> = said
         .into_iter()
-        // From another machine, what that calls itself is somebody else.
+        // An advertised `localhost` is of use only on the member's own machine.
         .filter(|url| place(url).0 == is_secure && (is_here(asked) || !is_here(url)))
         .filter(|url| known.insert(place(url)))
         .map(str::to_owned)
@@ -292,21 +297,21 @@ fn others<'a>(
     Some(of_use)
 }
 
-/// Whether an endpoint has TLS, and where it is.
+/// Whether an endpoint uses TLS, and its address.
 fn place(endpoint: &str) -> (bool, String) {
     let secure = endpoint.strip_prefix("https://");
     let rest = secure.or(endpoint.strip_prefix("http://")).unwrap_or(endpoint);
     (secure.is_some(), rest.trim_end_matches('/').to_ascii_lowercase())
 }
 
-/// Whether an endpoint is on the machine itself.
+/// Whether an endpoint is on the local machine.
 fn is_here(endpoint: &str) -> bool {
     let (_, place) = place(endpoint);
     ["127.", "localhost:", "[::1]:", "0.0.0.0:"].iter().any(|here| place.starts_with(here))
 }
 
-/// Connects to one of them. Only an answer tells that there is somebody; it has to be of this cluster, if
-/// that is known.
+/// Connects to an endpoint, and asks it something, because only an answer shows that a member is there.
+/// The member has to be of this cluster, if that is known.
 async fn ask(
     options: &EtcdOptions,
     endpoint: &str,
@@ -323,7 +328,7 @@ async fn ask(
         let there = answer.header().map_or(0, navlock_etcd_client::ResponseHeader::cluster_id);
         Ok::<_, navlock_etcd_client::Error>((client, there))
     };
-    // Where there is but one, it may take as long as it likes.
+    // A single endpoint has all the time that there is for connecting.
     let patience = if is_one_of_several { options.call() } else { options.timeout };
     match timeout(patience, asked).await {
         Ok(asked) => match asked? {
