@@ -1,4 +1,4 @@
-//! Calls to etcd: each with an end, and each failure as what is to be done about it.
+//! Calls to etcd. Each has a timeout, and each failure tells what to do about it.
 
 mod convert;
 mod failures;
@@ -38,7 +38,7 @@ async fn call<T>(
             members.avoid(generation);
             Err(Failure::Unknown(format!("{why}, at {endpoint}")))
         }
-        // A password that was replaced meanwhile: it may go better the next time.
+        // The credentials have been replaced meanwhile: the next try may succeed.
         Err(Failure::Refused(error)) if members.renew() => Err(Failure::Unknown(error.to_string())),
         answer => answer,
     }
@@ -49,7 +49,7 @@ pub(crate) async fn transaction(
     transaction: Transaction,
     patience: Duration,
 ) -> Result<Answer, Failure> {
-    // What only removes a key, whatever there is, costs etcd less by the call that does nothing else.
+    // To remove one key without a check costs etcd less by a plain delete.
     if let ([], [Step::Delete(key)]) = (&*transaction.when, &*transaction.then) {
         let ask = async |mut client: Client| client.delete(&**key, None).await;
         return Ok(call(&members, Duration::ZERO, patience, ask).await?.into());
@@ -58,22 +58,22 @@ pub(crate) async fn transaction(
     Ok(call(&members, Duration::ZERO, patience, ask).await?.into())
 }
 
-/// How many keys are asked for at a time at most. Etcd looks at all that are left for each page, to count them.
+/// How many keys a page has at most. For each page, etcd goes through all keys that are left, to count them.
 const PAGE: usize = 5000;
 
-/// About how many bytes a page is to have: fewer keys are asked for where they are large.
+/// About how many bytes a page is to have: if the values are large, the next page has fewer keys.
 const PAGE_BYTES: usize = 4 << 20;
 
-/// How many bytes are listed at most where not all is asked for.
+/// How many bytes are listed at most, if not everything is asked for.
 const MOST_BYTES: usize = 64 << 20;
 
-/// How often a list is begun anew because etcd does not have its revision any more.
+/// How often a list is begun at most, because etcd no longer has the revision of its first page.
 const BEGINNINGS: u32 = 4;
 
-/// What is below this prefix, at one revision: no more than about so many keys, from the first on.
+/// Lists the keys below this prefix as of one revision: the first ones, about `most` of them.
 ///
-/// Page by page, so that neither etcd nor who asks has all of it in its hands at once, and no other call
-/// waits for that.
+/// It goes page by page, so that neither etcd nor this process handles all of them at once, and other
+/// calls do not have to wait for that.
 pub(crate) async fn list(
     members: Members,
     prefix: Vec<u8>,
@@ -122,7 +122,7 @@ async fn list_once(
         let found: Vec<_> = answer.take_kvs().into_iter().map(KeyValue::from).collect();
         listed.left_out = count.saturating_sub(found.len() as u64);
         let Some(last) = found.last() else { return Ok(listed) };
-        // The next key there can be.
+        // The smallest key after the last one.
         start = [&*last.key, &[0]].concat();
         let size: usize = found.iter().map(|kv| kv.key.len() + kv.value.len()).sum();
         limit = (found.len() * PAGE_BYTES / size.max(1)).clamp(1, PAGE);
@@ -135,7 +135,7 @@ async fn list_once(
     }
 }
 
-/// A new lease.
+/// Gets a new lease.
 pub(crate) async fn lease(
     members: Members,
     seconds: i64,
@@ -153,11 +153,11 @@ pub(crate) async fn lease(
     Ok((lease, Renewal { sent, time_to_live: Duration::from_secs(seconds) }))
 }
 
-/// What stands under a lease.
+/// A lease's keys, and its cluster.
 pub(crate) struct LeaseKeys {
     /// The cluster that was asked.
     pub(crate) cluster: u64,
-    /// None if there is no such lease.
+    /// Empty if there is no such lease.
     pub(crate) keys: Vec<Vec<u8>>,
 }
 
@@ -173,7 +173,7 @@ pub(crate) async fn under(
     Ok(LeaseKeys { cluster, keys: found.into_keys() })
 }
 
-/// One key, if it is there.
+/// Reads one key, if it is there.
 pub(crate) async fn get(
     members: &Members,
     key: Vec<u8>,
@@ -184,7 +184,7 @@ pub(crate) async fn get(
     Ok(answer.take_kvs().into_iter().map(KeyValue::from).next())
 }
 
-/// Keys of a range, the first ones: none only if it has none.
+/// Reads the first keys of a range: none only if the range is empty.
 pub(crate) async fn some_keys(
     members: &Members,
     (start, end): (Vec<u8>, Vec<u8>),
@@ -198,7 +198,7 @@ pub(crate) async fn some_keys(
     Ok(answer.take_kvs().into_iter().map(|kv| KeyValue::from(kv).key).collect())
 }
 
-/// What stands behind a key, for good: this, if nothing did.
+/// Writes this value to a key if the key does not exist. Returns the value that the key has.
 pub(crate) async fn put_first(
     members: &Members,
     key: &[u8],
@@ -221,12 +221,12 @@ pub(crate) async fn put_first(
     Ok(there.unwrap_or_else(|| value.into()))
 }
 
-/// One key, be it there or not.
+/// The state of one key, whether it exists or not.
 pub(crate) struct Looked {
     pub(crate) value: Option<Vec<u8>>,
-    /// The revision that wrote it last; 0 if it is not there.
+    /// The revision that last wrote it; 0 if it does not exist.
     pub(crate) written: i64,
-    /// That of etcd.
+    /// The revision of etcd.
     pub(crate) revision: i64,
     pub(crate) cluster: u64,
 }
@@ -242,7 +242,7 @@ impl Looked {
     }
 }
 
-/// One key, with where the answer comes from.
+/// Reads one key, with the cluster that answers.
 pub(crate) async fn look(
     members: &Members,
     key: Vec<u8>,
@@ -253,7 +253,7 @@ pub(crate) async fn look(
     Ok(Looked::new(answer.header(), answer.kvs().first()))
 }
 
-/// How many keys are in a range.
+/// Counts the keys in a range.
 pub(crate) async fn count(
     members: &Members,
     (start, end): (Vec<u8>, Vec<u8>),
@@ -266,7 +266,8 @@ pub(crate) async fn count(
     Ok(call(members, Duration::ZERO, patience, ask).await?.count())
 }
 
-/// Writes a key, if that was written last in this revision and nothing is in a range. In which revision, if so.
+/// Writes a key, if it was last written in this revision and a range is empty. Returns the new revision if it
+/// was written.
 pub(crate) async fn replace(
     members: &Members,
     (key, written): (&[u8], i64),
@@ -286,7 +287,7 @@ pub(crate) async fn replace(
     Ok(answer.succeeded().then_some(revision))
 }
 
-/// Has a key be as it was before, if it was written last in this revision.
+/// Restores an earlier value of a key, if the key was last written in this revision.
 pub(crate) async fn put_back(
     members: &Members,
     (key, written): (&[u8], i64),
@@ -304,7 +305,8 @@ pub(crate) async fn put_back(
     call(members, Duration::ZERO, patience, ask).await.map(drop)
 }
 
-/// Puts a key under a lease, if another was written last in this revision; else what that is by now.
+/// Puts a key under a lease, if another key was last written in this revision; otherwise returns
+/// what that key is now.
 pub(crate) async fn put_if_written(
     members: &Members,
     (other, written): (&[u8], i64),
@@ -332,13 +334,13 @@ pub(crate) async fn put_if_written(
     Ok(Some(found.unwrap_or_else(|| Looked::new(header.as_ref(), None))))
 }
 
-/// Ends a lease with all that is under it. Tries until it ends by itself.
+/// Ends a lease, with all keys under it. Tries until the lease ends by itself.
 pub(crate) async fn revoke(members: Members, id: i64, time_to_live: Duration, patience: Duration) {
     let revoked = async {
         let mut delay = Duration::ZERO;
         let revoke = async |mut client: Client| client.lease_revoke(id).await;
         while let Err(Failure::Unknown(_)) = call(&members, delay, patience, revoke).await {
-            // There may be many, and a time to live may be long.
+            // Ever longer pauses, because there may be many leases, and a time to live may be long.
             delay = (2 * delay).clamp(Duration::from_millis(50), Duration::from_secs(1));
         }
     };

@@ -1,24 +1,25 @@
-//! What stands where in etcd.
+//! The layout of keys in etcd.
 //!
 //! ```text
 //! {namespace}/format                                            the number of the format
-//! {namespace}/clusters                                          the list of clusters that it is in, if it is
-//! {namespace}/clusters/{lease}                                  who uses it
-//! {namespace}/3/{bucket}/l/{name}/{h|q}/{x|s}/{owner}-{slot}    a lock, or a request that waits
-//! {namespace}/3/{bucket}/l/{name}/h/x/o-{owner}                 whose machine's the name is
+//! {namespace}/clusters                                          the list of clusters, if this is one of
+//! several {namespace}/clusters/{lease}                                  a user of that list
+//! {namespace}/3/{bucket}/l/{name}/{h|q}/{x|s}/{owner}-{slot}    a lock (h), or a request that waits (q)
+//! {namespace}/3/{bucket}/l/{name}/h/x/o-{owner}                 the connection that owns the name
 //! ```
 //!
-//! The 3 is the number of the format, of keys and of values: who uses another one is not understood,
-//! and looks for that before anything else (see [`formats`](crate::formats)).
+//! The 3 is the number of the format of keys and values. Programs with different formats do not understand
+//! each other, so each looks for other formats before anything else (see [`formats`](crate::formats)).
 //!
-//! Namespace, bucket and name are any bytes; each is spelled without a `/`, and no two alike, so
-//! that no key of one is below the prefix of another. Held and queued stand apart because the
-//! fencing token is the revision of the grant: a lock's key is made by the grant. That is its create
-//! revision, and stays so when its agent says more of itself, which is written into the value of the
-//! same key. Within them, exclusive and shared stand apart so that a transaction can ask for either.
+//! Namespace, bucket and name are any bytes. Each is spelled without a `/`, and different ones are spelled
+//! differently, so that no key of one is below the prefix of another. Locks and waiting requests have
+//! different keys, because the fencing token is the revision of the grant: the grant creates the lock's key,
+//! so the token is the key's create revision. It stays the same when the agent describes itself anew, which
+//! rewrites the value of the key. Exclusive and shared ones have different prefixes, so that a transaction can
+//! check for either.
 //!
-//! Who owns a name (see [`owned`](crate::table::owned)) stands among those who hold it exclusively, so that it
-//! keeps away whom such a lock keeps away, and goes where that goes: to whoever steals.
+//! The key of a name's owner (see [`owned`](crate::table::owned)) stands among the exclusive locks. So it
+//! keeps away the same requests as an exclusive lock, and a request that steals removes it as well.
 
 mod spelling;
 
@@ -32,14 +33,14 @@ use crate::data::end_of_prefix;
 /// The number of the format.
 pub(crate) const FORMAT: &str = "3";
 
-/// With this the last part of a key begins which says whose a name is. It comes after all numbers.
+/// The beginning of the last part of an owner key. It sorts after all numbers.
 const OWNED: &str = "o-";
 
 /// The keys of one bucket.
 #[derive(Clone, Debug)]
 pub(crate) struct BucketKeys(Arc<[u8]>);
 
-/// How a name is spelled in keys; what a name is known by in this crate.
+/// A name as it is spelled in keys, by which this crate knows names.
 #[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(crate) struct NameKey(Arc<[u8]>);
 
@@ -47,25 +48,27 @@ pub(crate) struct NameKey(Arc<[u8]>);
 #[derive(Clone, Debug)]
 pub(crate) struct NameKeys(Vec<u8>);
 
-/// What a request is called in etcd, while it is there.
+/// The part of a key that identifies a request or lock.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(crate) struct RequestKey {
-    /// The connection that made it: a random number.
+    /// The connection that has made it: a random number.
     pub(crate) owner: u128,
     /// See [`Slots`](crate::slots::Slots).
     pub(crate) slot: u64,
 }
 
-/// Whether it is a lock.
+/// What a key below a name is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) enum Phase {
     Held,
     Queued,
-    /// It is neither, but says that the name is this connection's. Its slot means nothing.
+    /// Neither lock nor request: it says that this connection owns the name. Its slot means
+    /// nothing.
     Owned,
 }
 
-/// What a key is taken for, be it ours or not, because of the range that it is in.
+/// What transactions take a key for because of the range that it is in, whether navlock has written
+/// it or not.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Range {
     pub(crate) name: NameKey,
@@ -73,7 +76,7 @@ pub(crate) struct Range {
     pub(crate) mode: Mode,
 }
 
-/// A key below a bucket's locks, taken apart.
+/// The parts of a key below a bucket's locks.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct LockKey {
     pub(crate) name: NameKey,
@@ -91,70 +94,70 @@ impl BucketKeys {
         Self(prefix.into())
     }
 
-    /// The prefix of all that is in a namespace.
+    /// The prefix of all keys of a namespace.
     pub(crate) fn root(namespace: &str) -> Vec<u8> {
         let mut root = spell(namespace.as_bytes());
         root.push(b'/');
         root
     }
 
-    /// The prefix of no key, to ask etcd for nothing but its revision.
+    /// A prefix that no key has, to ask etcd for nothing but its revision.
     pub(crate) fn nothing(namespace: &str) -> Vec<u8> {
         [&*Self::root(namespace), b"?"].concat()
     }
 
-    /// The key behind which the number of the format stands. It has no lease.
+    /// The key whose value is the number of the format. It has no lease.
     pub(crate) fn format_key(namespace: &str) -> Vec<u8> {
         [&*Self::root(namespace), b"format"].concat()
     }
 
-    /// The key behind which the list of clusters stands. It has no lease.
+    /// The key whose value is the list of clusters. It has no lease.
     pub(crate) fn list_key(namespace: &str) -> Vec<u8> {
         [&*Self::root(namespace), b"clusters"].concat()
     }
 
-    /// The key that says that somebody uses it, under this lease.
+    /// The key of a user of that list, under this lease.
     pub(crate) fn user_key(namespace: &str, lease: i64) -> Vec<u8> {
         [&*Self::list_key(namespace), b"/", format!("{lease:016x}").as_bytes()].concat()
     }
 
-    /// The range of those.
+    /// The range of the keys of all users of that list.
     pub(crate) fn users(namespace: &str) -> (Vec<u8>, Vec<u8>) {
         // The next byte after '/'.
         let of = |end: &[u8]| [&*Self::list_key(namespace), end].concat();
         (of(b"/"), of(b"0"))
     }
 
-    /// Whether a key is of the list or of who uses it.
+    /// Whether a key is that of the list, or of a user of it.
     pub(crate) fn is_of_list(namespace: &str, key: &[u8]) -> bool {
         let rest = key.strip_prefix(&*Self::list_key(namespace));
         rest.is_some_and(|rest| rest.is_empty() || rest.starts_with(b"/"))
     }
 
-    /// The ranges in which keys of other formats stand, which begin with another number.
+    /// The ranges of keys of other formats, which have another number.
     pub(crate) fn other_formats(namespace: &str) -> [(Vec<u8>, Vec<u8>); 2] {
         let root = Self::root(namespace);
         let of = |rest: &[u8]| [&*root, rest].concat();
         [(of(b"0"), of(b"3/")), (of(b"30"), of(b":"))]
     }
 
-    /// The format of a key: the number behind the namespace.
+    /// The format of a key: the number after the namespace.
     pub(crate) fn format(namespace: &str, key: &[u8]) -> Option<u64> {
         let rest = key.strip_prefix(&*Self::root(namespace))?;
         let number = &rest[..rest.iter().position(|&byte| byte == b'/')?];
-        // What begins otherwise is no number of ours.
+        // Our numbers begin with such a digit.
         number.first().filter(|first| (b'1'..=b'9').contains(first))?;
         std::str::from_utf8(number).ok()?.parse().ok()
     }
 
-    /// Whether a key looks like one that says whose a name is.
+    /// Whether a key looks like an owner key.
     pub(crate) fn may_say_whose(key: &[u8]) -> bool {
         key.rsplit(|&byte| byte == b'/')
             .next()
             .is_some_and(|last| last.starts_with(OWNED.as_bytes()))
     }
 
-    /// The bucket that a key is in, and how that is spelled; `None` if it is in none.
+    /// The bucket of a key, as it is spelled, with its keys; `None` if the key is in no bucket.
     pub(crate) fn around(namespace: &str, key: &[u8]) -> Option<(Vec<u8>, Self)> {
         let prefix = [&*Self::root(namespace), b"3/"].concat();
         let rest = key.strip_prefix(&*prefix)?;
@@ -162,12 +165,12 @@ impl BucketKeys {
         Some((bucket.to_vec(), Self([&*prefix, bucket, b"/"].concat().into())))
     }
 
-    /// The prefix of all that is in the bucket.
+    /// The prefix of all keys of the bucket.
     pub(crate) fn all(&self) -> Vec<u8> {
         self.0.to_vec()
     }
 
-    /// A key of nobody's, to see how long it takes to write one.
+    /// A key that means nothing, to measure how long it takes to write one.
     pub(crate) fn probe(&self, lease: i64) -> Vec<u8> {
         [&*self.0, b"p/", format!("{lease:016x}").as_bytes()].concat()
     }
@@ -180,17 +183,18 @@ impl BucketKeys {
         NameKeys([&*self.0, b"l/", &name.0, b"/"].concat())
     }
 
-    /// The prefix of all that is of a name.
+    /// The prefix of all keys of a name.
     pub(crate) fn of_name(&self, name: &ResourceName) -> Vec<u8> {
         self.name(&NameKey::new(name)).0
     }
 
-    /// What transactions take a key for, be it ours or not; `None` if they do not look at it.
+    /// What transactions take a key for, whether navlock has written it or not; `None` if they do
+    /// not look at it.
     pub(crate) fn range(&self, key: &[u8]) -> Option<Range> {
         let rest = key.strip_prefix(&*self.0)?.strip_prefix(b"l/")?;
         let mut parts = rest.splitn(4, |&byte| byte == b'/');
         let (name, phase) = (NameKey(parts.next()?.into()), parts.next()?);
-        // Of a name that is spelled in another way nobody asks.
+        // No transaction looks at names that are spelled in another way.
         if !name.is_hash() && name.name().is_none_or(|plain| NameKey::new(&plain) != name) {
             return None;
         }
@@ -200,13 +204,14 @@ impl BucketKeys {
             _ => return None,
         };
         let mode = parts.next()?;
-        // What is not among the exclusive ones keeps away only those.
+        // Any key outside the range of exclusive locks counts as shared: it keeps away exclusive
+        // requests only.
         let is_exclusive = mode == b"x" && parts.next().is_some();
         let mode = if is_exclusive { Mode::Exclusive } else { Mode::Shared };
         Some(Range { name, phase, mode })
     }
 
-    /// Takes a key apart; `None` if it is none of ours.
+    /// Parses a key; `None` if navlock writes no such key.
     pub(crate) fn parse(&self, key: &[u8]) -> Option<LockKey> {
         let rest = key.strip_prefix(&*self.0)?.strip_prefix(b"l/")?;
         let mut parts = rest.split(|&byte| byte == b'/');
@@ -240,29 +245,29 @@ impl NameKey {
         Self(spell(name.as_bytes()).into())
     }
 
-    /// The same for others.
+    /// The name as a reference for others.
     pub(crate) fn to_ref(&self) -> NameRef {
         NameRef(Arc::clone(&self.0))
     }
 
-    /// The name that another one calls so; `None` if no name is spelled like that.
+    /// The name of such a reference; `None` if no name is spelled like that.
     pub(crate) fn of_ref(NameRef(spelled): NameRef) -> Option<Self> {
         let is_spelling = |byte: &u8| byte.is_ascii_alphanumeric() || b"._~-%#".contains(byte);
         let is_name = spelled.len() <= LONGEST && spelled.iter().all(is_spelling);
         is_name.then_some(Self(spelled))
     }
 
-    /// Whether the name is to be kept in the value.
+    /// Whether the key has only a hash of the name, so that the value must contain the name.
     pub(crate) fn is_hash(&self) -> bool {
         self.0.first() == Some(&b'#')
     }
 
-    /// The name that is spelled so; `None` if it is known by its hash, or is none.
+    /// The name itself; `None` if the key has only its hash, or the spelling is no name's.
     pub(crate) fn name(&self) -> Option<ResourceName> {
         ResourceName::from_wtf8(&read(&self.0)?).ok()
     }
 
-    /// The name, or else how it is spelled.
+    /// The name, or else its spelling.
     pub(crate) fn shown(&self) -> ResourceName {
         let spelled = || String::from_utf8_lossy(&self.0).trim_start_matches('-').to_owned();
         self.name().unwrap_or_else(|| {
@@ -276,7 +281,7 @@ impl NameKeys {
         [&*self.0, rest].concat()
     }
 
-    /// The prefix of all that is of the name.
+    /// The prefix of all keys of the name.
     pub(crate) fn all(&self) -> Vec<u8> {
         self.0.clone()
     }
@@ -296,24 +301,24 @@ impl NameKeys {
         self.with(b"h0")
     }
 
-    /// The prefix of the requests that wait.
+    /// The prefix of the waiting requests.
     pub(crate) fn queue(&self) -> Vec<u8> {
         self.with(b"q/")
     }
 
-    /// The key that says that the name is this connection's.
+    /// The owner key of this connection.
     pub(crate) fn owned(&self, owner: u128) -> Vec<u8> {
         self.with(format!("h/x/{OWNED}{owner:032x}").as_bytes())
     }
 
-    /// The range of all such keys.
+    /// The range of all owner keys.
     pub(crate) fn all_owned(&self) -> (Vec<u8>, Vec<u8>) {
         let prefix = self.with(format!("h/x/{OWNED}").as_bytes());
         let end = end_of_prefix(&prefix);
         (prefix, end)
     }
 
-    /// The ranges of the requests of this connection that wait, in their order.
+    /// The ranges of the waiting requests of this connection, in their order.
     pub(crate) fn queue_of(&self, owner: u128) -> [(Vec<u8>, Vec<u8>); 2] {
         ['s', 'x'].map(|mode| {
             let prefix = self.with(format!("q/{mode}/{owner:032x}-").as_bytes());
@@ -322,7 +327,7 @@ impl NameKeys {
         })
     }
 
-    /// The ranges of what waits and is not this connection's.
+    /// The ranges of the waiting requests of other connections.
     pub(crate) fn queue_of_others(&self, owner: u128) -> [(Vec<u8>, Vec<u8>); 3] {
         let [(first, after_first), (second, after_second)] = self.queue_of(owner);
         let queue = self.queue();
@@ -348,7 +353,7 @@ impl NameKeys {
 impl RequestKey {
     fn parse(text: &str) -> Option<Self> {
         let (owner, slot) = text.split_once('-')?;
-        // One spelling only, or two keys were one request.
+        // Only one spelling of a number counts, or two keys could be one request.
         let is_long = slot.len() > 8 && !slot.starts_with('0');
         if !(slot.len() == 8 || is_long) || text.contains('+') {
             return None;

@@ -1,4 +1,4 @@
-//! Which etcd, and how to speak to it.
+//! Options: which etcd cluster to use, and how.
 
 use std::{fmt, sync::Arc, time::Duration};
 
@@ -6,14 +6,14 @@ use navlock_core::Error;
 
 use crate::lease::{LeaseTimes, Renewal, margin};
 
-/// The shortest time to live of a lease that etcd keeps to.
+/// The shortest time to live of a lease that etcd accepts as it is.
 const SHORTEST: Duration = Duration::from_secs(2);
 
-/// How often a server is asked whether it is there, at most.
+/// The shortest time between two pings of a server.
 const PING: Duration = Duration::from_secs(10);
 
-/// How often a name is taken before it is owned, unless it is said: so often only something takes it that
-/// goes on taking it.
+/// How often a name is taken before it is owned, by default: a program that takes a name so often in a
+/// row will most likely go on taking it.
 const TAKEN: u32 = 8;
 
 /// Which etcd to use, and how.
@@ -34,7 +34,7 @@ const TAKEN: u32 = 8;
 pub struct EtcdOptions {
     pub(crate) endpoints: Vec<String>,
     credentials: Credentials,
-    /// Where they come from instead.
+    /// Where credentials come from, in place of those that were given.
     source: Option<Source>,
     #[cfg(feature = "tls")]
     server_name: Option<String>,
@@ -43,14 +43,14 @@ pub struct EtcdOptions {
     pub(crate) namespace: String,
     pub(crate) waits_through_outages: bool,
     pub(crate) follows_members: bool,
-    /// How often a name is taken before it is owned; never if this is 0.
+    /// How often a name is taken before it is owned; 0 for never.
     pub(crate) taken: u32,
     margin: Option<Duration>,
 }
 
 impl EtcdOptions {
-    /// The etcd with these endpoints: `host:port` or a URL, each of the same cluster. More than one
-    /// keeps the locks to be had while a member is down.
+    /// The etcd cluster with these endpoints: `host:port` or URLs. With more than one, locks can be
+    /// taken while a member is down.
     pub fn new<E: Into<String>>(endpoints: impl IntoIterator<Item = E>) -> Self {
         Self {
             endpoints: endpoints.into_iter().map(Into::into).collect(),
@@ -76,81 +76,82 @@ impl EtcdOptions {
         self
     }
 
-    /// For how long etcd keeps what an agent has after it was last heard of: so long others wait
-    /// when a machine dies, and so long etcd may be away before locks are lost. 2 s at least;
-    /// 10 s if this is not called. In whole seconds, rounded up.
+    /// For how long etcd keeps an agent's locks after it has last heard of the connection. When a
+    /// machine dies, others wait for this long; and etcd may be away for this long before locks are
+    /// lost. 2 s at least; 10 s if this is not called. In whole seconds, rounded up.
     #[must_use]
     pub fn time_to_live(mut self, time: Duration) -> Self {
         self.time_to_live = time.max(SHORTEST);
         self
     }
 
-    /// For how long it is tried to connect; 5 s if this is not called. Also how long one call may
-    /// take before it is made again, but that is never more than an eighth of the
-    /// [time to live](Self::time_to_live), or half a second: while a member hangs, the next try may
-    /// meet another.
+    /// How long a connection may take to be made; 5 s if this is not called. It is also how long
+    /// one call may take before it is made again, but for that no more than an eighth of the
+    /// [time to live](Self::time_to_live), or half a second, counts: while a member hangs, the next try may use
+    /// another one.
     #[must_use]
     pub fn timeout(mut self, time: Duration) -> Self {
         self.timeout = time.max(Duration::from_millis(10));
         self
     }
 
-    /// The first part of all keys, before a `/`; `navlock` if this is not called. Who uses another
-    /// does not see these locks. What is neither a letter, a digit nor one of `.`, `_`, `~` and `-`
-    /// is spelled as `%` and two digits.
+    /// The first part of all keys, before a `/`; `navlock` if this is not called. Programs with
+    /// another namespace do not see these locks. Bytes other than letters, digits, `.`, `_`, `~`
+    /// and `-` are spelled as `%` and two digits.
     #[must_use]
     pub fn namespace(mut self, namespace: impl Into<String>) -> Self {
         self.namespace = namespace.into();
         self
     }
 
-    /// How much earlier than others may have its locks a holder counts them as lost, when etcd is not
-    /// heard of: in this time what works under them has to end. Half of the
-    /// [time to live](Self::time_to_live) at most, since within the other half they are renewed; a
-    /// fifth of it and no more than 2 s if this is not called.
+    /// How long before others may be granted its locks a holder counts them as lost, when etcd does
+    /// not answer. Within this time, the work under the locks has to end. Half of the [time to
+    /// live](Self::time_to_live) at most, because leases are renewed within the other half; if this
+    /// is not called, a fifth of it, but no more than 2 s.
     ///
-    /// What clocks go apart in that time, 500 millionths of it, comes on top.
+    /// The drift of clocks in that time, 500 millionths of it, is added.
     #[must_use]
     pub fn margin(mut self, time: Duration) -> Self {
         self.margin = Some(time);
         self
     }
 
-    /// Whether a request that waits goes on waiting when etcd was away for longer than the
-    /// [time to live](Self::time_to_live), which is so if this is not called. Its place in the queue
-    /// is lost with the lease, so it asks again, before what was asked for later by this connection.
-    /// If not, it fails with [`Error::Unreachable`].
+    /// Whether a waiting request goes on waiting when etcd was away for longer than the
+    /// [time to live](Self::time_to_live); it does if this is not called. Its place in the queue is lost with the
+    /// lease, so the request is made again, before later requests of this connection. Otherwise it
+    /// fails with
+    /// [`Error::Unreachable`].
     #[must_use]
     pub fn wait_through_outages(mut self, waits: bool) -> Self {
         self.waits_through_outages = waits;
         self
     }
 
-    /// Whether members are used as well that were not given, because others say that they are there: so that
-    /// all that were given may be replaced in time. It is so if this is not called, where an endpoint that
-    /// was given is what a member advertises (`--advertise-client-urls`): where it is a proxy's, say, it is
-    /// used alone.
+    /// Whether to use also members whose endpoints were not given, but which other members know, so that all
+    /// given members may be replaced in time. They are used if this is not called, but only if a member
+    /// advertises an endpoint that was given (`--advertise-client-urls`). So the endpoint of a proxy is used
+    /// alone.
     #[must_use]
     pub fn follow_members(mut self, follows: bool) -> Self {
         self.follows_members = follows;
         self
     }
 
-    /// How often in a row this connection has to take a name, with nobody else there, until it keeps it:
-    /// from then on its agents take it and hand it over without etcd, and the first who asks for it
-    /// through another connection waits until it is given up. The number doubles for a name with each
-    /// time that this happens. 8 if this is not called; never if it is 0.
+    /// How often in a row this connection has to take a name, with nobody else there, before it owns the
+    /// name: from then on its agents take the name and hand it over without etcd. The first request for
+    /// it through another connection waits until the name is given up, and then the number doubles for
+    /// this name. 8 if this is not called; with 0 the connection never owns a name.
     ///
-    /// What becomes of who asks while this connection does not answer is said
-    /// [here](crate#who-asks-another-connection).
+    /// [Here](crate#who-asks-another-connection) is what happens to such a request while this connection does
+    /// not answer.
     #[must_use]
     pub fn keep_names(mut self, taken: u32) -> Self {
         self.taken = taken;
         self
     }
 
-    /// Trusts servers whose certificate this one has signed, in PEM, besides those that the system
-    /// trusts. For endpoints that begin with `https://`.
+    /// Trusts servers whose certificate is signed by this one, in PEM, in addition to those that
+    /// the system trusts. For endpoints that begin with `https://`.
     #[cfg(feature = "tls")]
     #[must_use]
     pub fn certificate_authority(mut self, pem: impl AsRef<[u8]>) -> Self {
@@ -166,10 +167,10 @@ impl EtcdOptions {
         self
     }
 
-    /// Asks for all this whenever a connection is made, and again when one fails, instead of taking
-    /// what was given to these options: for certificates and passwords that are good for a short time
-    /// only, and are replaced in time. `source` is called on the thread that speaks to etcd, so it should
-    /// not take long. If it cannot say, it says why; then it is asked again later.
+    /// Gets the credentials from `source` whenever a connection is made, and again when one fails,
+    /// instead of those that were given to these options. This is for certificates and passwords that are
+    /// valid for a short time only. `source` is called on the thread that speaks to etcd, so it should
+    /// not take long. If it fails, it returns the reason, and is called again later.
     #[must_use]
     pub fn credentials(
         mut self,
@@ -187,28 +188,28 @@ impl EtcdOptions {
         self
     }
 
-    /// In whole seconds, as etcd counts.
+    /// The time to live in whole seconds, as etcd counts it.
     pub(crate) fn seconds(&self) -> i64 {
         let up = self.time_to_live.as_secs() + u64::from(self.time_to_live.subsec_nanos() > 0);
         i64::try_from(up).unwrap_or(i64::MAX).max(2)
     }
 
-    /// How long one call may take: there must be time for several before a lease ends.
+    /// How long one call may take: there must be time for several calls before a lease ends.
     pub(crate) fn call(&self) -> Duration {
         self.timeout.min((self.time_to_live / 8).max(SHORTEST / 4))
     }
 
-    /// How long before its end a lease of so much time is counted as over.
+    /// How long before its end a lease with this time to live counts as over.
     fn margin_of(&self, time_to_live: Duration) -> Duration {
         self.margin.unwrap_or_else(|| margin(time_to_live))
     }
 
-    /// For how long what works under a lock may go on after that is lost with its lease.
+    /// For how long the work under a lock may go on after the lock is lost with its lease.
     pub(crate) fn grace(&self) -> Duration {
         self.margin_of(self.time_to_live)
     }
 
-    /// What a renewal that began so means.
+    /// The times of a lease after this renewal.
     pub(crate) fn term(&self, renewal: Renewal) -> LeaseTimes {
         let margin = self.margin_of(renewal.time_to_live);
         // Another connection may have had a shorter time.
@@ -245,16 +246,16 @@ impl EtcdOptions {
         }
     }
 
-    /// With what to connect now.
+    /// The credentials to connect with now.
     ///
     /// # Errors
     ///
-    /// Why that cannot be told.
+    /// Why the source has none.
     pub(crate) fn credentials_now(&self) -> Result<Credentials, String> {
         self.source.as_ref().map_or_else(|| Ok(self.credentials.clone()), |source| source())
     }
 
-    /// How to connect with these.
+    /// The options of a connection with these credentials.
     pub(crate) fn client(&self, credentials: &Credentials) -> navlock_etcd_client::ConnectOptions {
         let options = self.client_without_user(credentials);
         match &credentials.user {
@@ -270,8 +271,9 @@ impl EtcdOptions {
     ) -> navlock_etcd_client::ConnectOptions {
         let options = navlock_etcd_client::ConnectOptions::new()
             .with_connect_timeout(self.call())
-            // Who calls notices by itself that a server has gone without a word, and connects anew.
-            // Etcd hangs up on who pings more often than every 5 s, or without a call.
+            // Each call notices by itself if a server has gone without a word, and connects anew,
+            // so few pings are enough. Etcd hangs up on clients that ping more often than every 5
+            // s, or without a call.
             .with_keep_alive(PING.max(self.time_to_live / 8), self.call())
             .with_keep_alive_while_idle(false)
             .with_require_leader(true);
@@ -293,7 +295,7 @@ impl EtcdOptions {
     }
 }
 
-/// As whom etcd is spoken to, and whom to believe that it is etcd.
+/// As whom this program connects to etcd, and which servers it trusts to be etcd.
 #[derive(Clone, Default, PartialEq, Eq)]
 pub struct Credentials {
     user: Option<(String, String)>,
@@ -306,7 +308,7 @@ pub struct Credentials {
 type Source = Arc<dyn Fn() -> Result<Credentials, String> + Send + Sync>;
 
 impl Credentials {
-    /// As nobody, believing whom the system trusts.
+    /// Connects as nobody, and trusts the servers that the system trusts.
     pub fn new() -> Self {
         Self::default()
     }
@@ -335,7 +337,7 @@ impl Credentials {
     }
 }
 
-/// Without anything secret.
+/// Shows nothing secret.
 impl fmt::Debug for Credentials {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let user = self.user.as_ref().map(|(name, _)| name);
@@ -343,7 +345,7 @@ impl fmt::Debug for Credentials {
     }
 }
 
-/// Without the password.
+/// Does not show the password.
 impl fmt::Debug for EtcdOptions {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("EtcdOptions")

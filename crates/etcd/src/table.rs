@@ -1,7 +1,8 @@
-//! What the callers see: agents, requests and locks, and how they stand.
+//! The table of agents, requests and locks, with their states, as callers see them.
 //!
-//! Shared between callers and the [thread](crate::thread) that speaks to etcd. Callers make and end
-//! entries; the thread says what becomes of them, but for those of names that are [`owned`].
+//! Callers and the [thread](crate::thread) that speaks to etcd share the table. Callers make and
+//! end entries. The thread sets their states, except for names that are [`owned`], whose states
+//! callers set themselves.
 
 mod agents;
 mod entries;

@@ -1,4 +1,4 @@
-//! What stands behind the keys: nothing that decides anything, but whose they are.
+//! The values of the keys: who holds or waits, and since when. Values decide nothing; keys do.
 
 use navlock_core::{AgentInfo, ClientId, ResourceName, host::NameRef};
 
@@ -7,28 +7,30 @@ use crate::keys::{NameKey, RequestKey};
 /// The first byte of each value.
 const VERSION: u8 = 3;
 
-/// Where the mark stands.
+/// The bytes of the mark in a value.
 const MARK: std::ops::Range<usize> = 41..49;
 
-/// What stands behind the key of a request or lock.
+/// The value of the key of a request, a lock or an owner.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Value {
     pub(crate) client_id: ClientId,
-    /// When it was made or granted, in milliseconds since 1970 by the clock of who wrote it.
+    /// When it was made or granted, in milliseconds since 1970 by the clock of the machine that
+    /// wrote it.
     pub(crate) since: u64,
-    /// When it was asked for, in nanoseconds on the monotonic clock of who did: for whoever goes on
-    /// with it on the same machine.
+    /// When it was requested, in nanoseconds on the monotonic clock of its machine, for a
+    /// connection of the same machine that takes it over.
     pub(crate) asked: u64,
-    /// Its place among those that the same revision has made: the first is the smallest.
+    /// Its place among those that the same revision has created: the first has the smallest number.
     pub(crate) place: u64,
-    /// What its revision does not say; 0 if there is nothing. Of a request that had a place in the queue
-    /// of who owned the name: the revision after which all others have theirs. Of a lock that was
-    /// granted there: its token. Of the key that says whose a name is: that somebody has asked for it.
+    /// What the revision of the key does not tell; 0 if there is nothing. For a request that was queued
+    /// by an owner of the name: the revision that counts as its place in the queue, before all later
+    /// ones. For a lock that an owner had granted: its token. For an owner key: that somebody has asked
+    /// for the name.
     pub(crate) mark: u64,
-    /// What its agent has said of itself before it asked.
+    /// What its agent had said of itself when it made the request.
     pub(crate) info: AgentInfo,
-    /// What was said of the request while it waited. It is written once that is known, which is mostly a
-    /// moment later.
+    /// What was said of the request while it waited. It is written once it is known, which is mostly a
+    /// moment after the request.
     pub(crate) said: RequestNotes,
     /// The name, if its key has only its hash.
     pub(crate) name: Option<ResourceName>,
@@ -37,8 +39,8 @@ pub(crate) struct Value {
 /// What is said of a request that waits.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct RequestNotes {
-    /// It may give up by itself. Of one that was written by a release that says nothing of that it is not
-    /// known, and it counts as one that does not.
+    /// Whether it may give up by itself. `false` also for a request of an older release, which does not
+    /// tell.
     pub(crate) may_give_up: bool,
     /// The locks inside which it was made.
     pub(crate) inside: Vec<Outer>,
@@ -49,15 +51,16 @@ pub(crate) struct RequestNotes {
 pub(crate) struct Outer {
     /// The name of its bucket.
     pub(crate) bucket: String,
-    /// Of which name it is.
+    /// Its name.
     pub(crate) name: NameKey,
-    /// What it is called there.
+    /// Its identity in the key.
     pub(crate) request: RequestKey,
     /// The revision of its grant.
     pub(crate) made: i64,
 }
 
-/// So many of them are written, and of buckets whose names are no longer than that: more is not known.
+/// At most this many of them are written, and only those of buckets whose names are not too long. Of
+/// others nothing is known.
 pub(crate) const MOST_INSIDE: usize = 16;
 pub(crate) const LONGEST_BUCKET: usize = 128;
 
@@ -97,7 +100,7 @@ impl Value {
         Some(Self { client_id, since, asked, place, mark, info, said, name })
     }
 
-    /// Whose it is, without all the rest; `None` if it is none of ours.
+    /// Decodes only the client id; `None` if navlock has not written the value.
     pub(crate) fn client_id(bytes: &[u8]) -> Option<ClientId> {
         let (&[VERSION], rest) = bytes.split_first_chunk()? else {
             return None;
@@ -105,7 +108,7 @@ impl Value {
         Some(ClientId::from_bytes(*rest.first_chunk()?))
     }
 
-    /// The same, with another moment and another place written over it, and no mark.
+    /// The same value with another time and another place, and without a mark.
     pub(crate) fn restamp(bytes: &[u8], since: u64, place: u64) -> Vec<u8> {
         let mut bytes = bytes.to_vec();
         for (range, number) in [(17..25, since), (25..33, place), (MARK, 0)] {
@@ -116,19 +119,19 @@ impl Value {
         bytes
     }
 
-    /// The place that is written there.
+    /// The place in a value.
     pub(crate) fn place(bytes: &[u8]) -> u64 {
         let place = bytes.get(25..33).and_then(|place| place.try_into().ok());
         place.map_or(0, u64::from_be_bytes)
     }
 
-    /// The mark that is written there.
+    /// The mark in a value.
     pub(crate) fn mark(bytes: &[u8]) -> u64 {
         let mark = bytes.get(MARK).and_then(|mark| mark.try_into().ok());
         mark.map_or(0, u64::from_be_bytes)
     }
 
-    /// The same with this mark.
+    /// The same value with this mark.
     pub(crate) fn marked(bytes: &[u8], mark: u64) -> Vec<u8> {
         let mut bytes = bytes.to_vec();
         if let Some(old) = bytes.get_mut(MARK) {
@@ -138,7 +141,7 @@ impl Value {
     }
 }
 
-/// The form of what an agent says of itself, whatever stands around it.
+/// The version of the encoding of what an agent says of itself, which has its own number.
 const INFO: u8 = 1;
 
 /// Writes what an agent says of itself, and of a request.
@@ -146,16 +149,16 @@ fn encode_info(info: &AgentInfo, said: &RequestNotes) -> Vec<u8> {
     let mut bytes = vec![INFO];
     bytes.extend_from_slice(&info.pid.to_be_bytes());
     let texts = [&info.command, &info.user, &info.host, &info.why];
-    // Whoever is of an older release reads no further than those.
+    // Older releases stop reading after the texts before these.
     let meta = info.meta.iter().flat_map(|(key, is)| [key, is]);
     for text in texts.into_iter().chain(meta) {
-        // What is longer is of no use to anybody.
+        // Longer texts are clipped: they are of no use to anybody.
         let end = text.char_indices().map(|(at, _)| at).take_while(|&at| at <= 4096).last();
         let text = if text.len() > 4096 { &text[..end.unwrap_or(0)] } else { text };
         bytes.extend_from_slice(&u16::try_from(text.len()).unwrap_or_default().to_be_bytes());
         bytes.extend_from_slice(text.as_bytes());
     }
-    // A text without another one beside it, which older releases pass over.
+    // One text more than pairs need, which older releases ignore.
     if *said != RequestNotes::default() {
         let said = said.encode();
         bytes.extend_from_slice(&u16::try_from(said.len()).unwrap_or_default().to_be_bytes());
@@ -165,7 +168,7 @@ fn encode_info(info: &AgentInfo, said: &RequestNotes) -> Vec<u8> {
 }
 
 impl RequestNotes {
-    /// The bit of the first byte that says that it may give up; others may come to mean something.
+    /// The bit of the first byte that says that the request may give up. Other bits are reserved.
     const MAY_GIVE_UP: u8 = 1;
 
     fn encode(&self) -> Vec<u8> {
@@ -182,7 +185,7 @@ impl RequestNotes {
 }
 
 impl Outer {
-    /// What it is called, as all can know it who look at its name.
+    /// The reference of a lock, which everybody can compute who lists its name.
     pub(crate) fn called(request: RequestKey, made: i64) -> [u8; 32] {
         let mut called = [0; 32];
         called[..16].copy_from_slice(&request.owner.to_be_bytes());
@@ -200,7 +203,7 @@ impl Outer {
         [&called[..], &before, bucket.as_bytes(), &between, &name.0].concat()
     }
 
-    /// Reads the first of several, and what is behind it.
+    /// Decodes the first of several, and returns the rest of the bytes.
     fn decode(bytes: &[u8]) -> Option<(Self, &[u8])> {
         let (owner, rest) = bytes.split_first_chunk()?;
         let (slot, rest) = rest.split_first_chunk()?;
@@ -216,7 +219,7 @@ impl Outer {
         Some((Self { bucket, name, request, made: i64::from_be_bytes(*made) }, rest))
     }
 
-    /// Reads all that are known here.
+    /// Decodes all of which this release knows the encoding.
     fn decode_all(mut bytes: &[u8]) -> Vec<Self> {
         let mut all = Vec::new();
         while let Some((outer, rest)) = Self::decode(bytes).filter(|_| all.len() < MOST_INSIDE) {
@@ -227,10 +230,10 @@ impl Outer {
     }
 }
 
-/// So much is read of what an agent says besides: more was not written by a broker.
+/// How many pairs of an agent's metadata are read at most: a broker writes no more.
 const MOST_META: usize = 16;
 
-/// Reads it; `None` if it is none of ours.
+/// Decodes it; `None` if navlock has not written it.
 fn decode_info(bytes: &[u8]) -> Option<(AgentInfo, RequestNotes)> {
     let (&[INFO], rest) = bytes.split_first_chunk()? else {
         return None;

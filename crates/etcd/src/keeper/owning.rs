@@ -1,7 +1,7 @@
-//! Names that are this connection's: when one begins to be, and when it ends.
+//! Names that this connection owns: when it begins to own a name, and when that ends.
 //!
-//! While it is, callers grant it themselves (see [`owned`](crate::table)); here it is looked after that it
-//! is ours still, and that nobody waits for it elsewhere.
+//! While a name is owned, callers grant it themselves (see [`owned`](crate::table)). The keeper watches
+//! that the name is still owned, and that nobody waits for it elsewhere.
 
 use std::collections::btree_map;
 
@@ -21,18 +21,18 @@ use crate::{
     view::Ownership,
 };
 
-/// How many names are ours at most.
+/// How many names a connection owns at most.
 const MOST: usize = 10_000;
 
 impl Keeper {
-    /// Under which lease one more name may be ours.
+    /// The lease under which one more name may be owned, if one may.
     pub(super) fn may_own(&self) -> Option<i64> {
         let may_own = self.options.taken > 0 && !self.is_quitting;
         let lease = self.good_lease().filter(|_| may_own)?;
         (self.shared.table().count_owned() < MOST).then_some(lease.id)
     }
 
-    /// What is ours of a name by now, as far as it was heard.
+    /// Whether this connection owns the name, as far as it has heard.
     pub(super) fn own_state(&self, bucket: u64, name: &NameKey) -> Ownership {
         let view = self.buckets.get(&bucket).and_then(|opened| opened.bucket.views.get(name));
         view.map(|view| view.own).unwrap_or_default()
@@ -57,16 +57,16 @@ impl Keeper {
         self.good_lease().is_some_and(|good| good.id == lease)
     }
 
-    /// A name is ours since this revision, under this lease.
+    /// This connection owns a name since this revision, under this lease.
     pub(super) fn begin_owned(&mut self, bucket: u64, name: &NameKey, made: i64, lease: i64) {
-        // Not one that was there before that was asked, and is told of late.
+        // An owner key that is older than our last try to own the name, and of which we hear late, does not count.
         if !matches!(self.own_state(bucket, name), Ownership::Asked(after) if after < made) {
             return;
         }
         self.set_own(bucket, name, Ownership::No);
         let of = (bucket, name.clone());
-        // What was under another is lost with it, and asked for again. So is what has another lease: its
-        // requests are gone as well.
+        // If the lease is not our good one, the name is lost with it, and requests are made again: etcd
+        // has removed them when it gave us the name.
         let Some(lease) = self.good_lease().filter(|good| good.id == lease) else {
             return self.ask_all_again(bucket, name);
         };
@@ -76,7 +76,7 @@ impl Keeper {
         for (key, id) in freed {
             self.slots.free(key, id, made);
         }
-        // What has become of a key that was there before says nothing of this one.
+        // Doubts about an earlier owner key of ours say nothing of this one.
         self.adrift.remove(&of);
         let opened = self.buckets.get_mut(&bucket);
         if let Some(view) = opened.and_then(|opened| opened.bucket.views.get_mut(name)) {
@@ -92,12 +92,13 @@ impl Keeper {
         }
         self.heed(bucket, name, false);
         if self.is_quitting {
-            // All others have been given up by now.
+            // The connection is ending, and has given up all its other names already.
             self.leave(bucket, name);
         }
     }
 
-    /// For whom alone a name is to be ours, and where they were in its queue.
+    /// The requests of a run, for which alone a name is to be owned, with their places in its
+    /// queue.
     fn run(&self, bucket: u64, name: &NameKey) -> Vec<(RequestId, QueueOrder)> {
         let view = self.buckets.get(&bucket).and_then(|opened| opened.bucket.views.get(name));
         let run = view.into_iter().flat_map(|view| &view.run);
@@ -108,7 +109,7 @@ impl Keeper {
         ours.collect()
     }
 
-    /// An operation that was to have a name be ours has come to this.
+    /// Takes in the outcome of an operation that was to own a name.
     pub(super) fn owned(
         &mut self,
         bucket: u64,
@@ -123,14 +124,14 @@ impl Keeper {
             None => {
                 self.set_own(bucket, name, Ownership::No);
                 if again {
-                    // It may have been ours, and be another's by now: then nothing is left of what waits.
+                    // The name may have been ours and be another's by now: then our requests are gone.
                     self.ask_all_again(bucket, name);
                 }
             }
         }
     }
 
-    /// What waits for a name is asked for again, whatever is there of it.
+    /// Makes all waiting requests for a name again, whatever keys they have.
     fn ask_all_again(&mut self, bucket: u64, name: &NameKey) {
         let mut table = self.shared.table();
         let all = table.of_name(bucket, name);
@@ -140,7 +141,7 @@ impl Keeper {
         self.ask_again(again);
     }
 
-    /// These are asked for again, and what there is of them is nobody's.
+    /// Makes these requests again; their old keys count for nobody.
     pub(super) fn ask_again(&mut self, again: Vec<(AgentSerial, Again)>) {
         for (serial, Again { bucket, name, id, key }) in again {
             if let Some(key) = key {
@@ -152,7 +153,8 @@ impl Keeper {
         }
     }
 
-    /// Does what a request asks for whose name is ours. Whether it needs nothing else.
+    /// Queues or answers a request whose name is owned. Returns whether nothing else has to be done
+    /// for it.
     pub(super) fn take_here(
         &mut self,
         bucket: u64,
@@ -164,12 +166,12 @@ impl Keeper {
         let (here, is_here) = (table.take_here(id), table.is_here(id));
         drop(table);
         if let Some(LocalOutcome::Answered { mut wakers, own, .. }) = here {
-            // Whoever asked was told that it waits.
+            // The caller was told that the request waits, so it is woken.
             wakers.extend(own);
             wake(wakers);
             return true;
         }
-        // Those of which no more can be granted are given up, once nobody holds them.
+        // A name whose tokens are used up is given up once nobody holds it.
         let usage = self.shared.table().usage(&(bucket, name.clone()));
         if usage.is_some_and(|usage| usage.is_over()) && !self.is_adrift(bucket, name) {
             self.leave(bucket, name);
@@ -177,7 +179,7 @@ impl Keeper {
         }
         let lease = self.agents.get(&serial).and_then(Agent::lease_id);
         match lease {
-            // What it has was another connection's: this name is not its.
+            // The agent's lease was another connection's, so it has no part in this name.
             Some(lease) if self.own != lease_states::OwnLease::There(lease) => {
                 self.note_wanted(bucket, name);
                 self.leave(bucket, name);
@@ -197,7 +199,7 @@ impl Keeper {
         true
     }
 
-    /// Sees what the watch or a list has told of whose a name is.
+    /// Takes in what the watch or a list has told about the owner of a name.
     pub(super) fn heed_owned(&mut self, bucket: u64, name: &NameKey, is_stolen: bool) {
         self.heed(bucket, name, is_stolen);
         if let Some(Entry { made, lease, .. }) = self.stray_owned(bucket, name) {
@@ -205,7 +207,7 @@ impl Keeper {
         }
     }
 
-    /// Sees what others have done to a name of ours. It may just have been stolen.
+    /// Takes in what others have done to a name that we own. It may just have been stolen.
     pub(super) fn heed(&mut self, bucket: u64, name: &NameKey, is_stolen: bool) {
         let Ownership::Since(made) = self.own_state(bucket, name) else { return };
         let Some(mirror) = self.buckets.get(&bucket).and_then(|opened| opened.bucket.mirror(name))
@@ -216,11 +218,11 @@ impl Keeper {
         let is_there = mirror.owned(me).is_some_and(|owned| owned.made == made);
         if !is_there {
             if !mirror.is_listed() || mirror.revision() < made {
-                // It is behind.
+                // The mirror is behind.
                 return;
             }
             let how = mirror.why_gone(tokens::token(made));
-            // What was seen to go without a theft is not stolen by who has come since.
+            // If the key was seen to go without a theft, a later holder has not stolen it.
             let is_adrift = self.is_adrift(bucket, name);
             if is_stolen || how == Lost::Stolen && !is_adrift {
                 return self.lose_name(bucket, name, Lost::Stolen);
@@ -230,7 +232,7 @@ impl Keeper {
         let asked = mirror.owned(me).and_then(|owned| AskPurpose::of(&owned.value));
         let is_wanted = mirror.queue().any(|entry| entry.request.owner != me);
         if self.is_for_run(bucket, name) {
-            // Who waits comes after those for whom it is.
+            // Waiters of other machines come after the requests of the run.
             if asked.is_some() {
                 self.note_shown(bucket, name);
                 self.leave(bucket, name);
@@ -247,12 +249,12 @@ impl Keeper {
         }
     }
 
-    /// Whether its key has gone, and it is not known why.
+    /// Whether our owner key of the name has gone, and we do not know why.
     pub(super) fn is_adrift(&self, bucket: u64, name: &NameKey) -> bool {
         self.adrift.contains_key(&(bucket, name.clone()))
     }
 
-    /// Whether it is ours for a run alone.
+    /// Whether the name is owned for a run alone.
     pub(super) fn is_for_run(&self, bucket: u64, name: &NameKey) -> bool {
         let usage = self.shared.table().usage(&(bucket, name.clone()));
         usage.is_some_and(|usage| usage.is_for_run)
@@ -265,7 +267,7 @@ impl Keeper {
         }
     }
 
-    /// Others look at a name that is ours: it is given up for that.
+    /// A name that we own is given up, so that others can see who holds it.
     pub(super) fn note_shown(&mut self, bucket: u64, name: &NameKey) {
         let opened = self.buckets.get_mut(&bucket);
         if let Some(view) = opened.and_then(|opened| opened.bucket.views.get_mut(name)) {
@@ -273,19 +275,20 @@ impl Keeper {
         }
     }
 
-    /// The key is gone that says that a name is ours, be it with its lease or by itself.
+    /// Our owner key of a name has gone, with its lease or without.
     fn doubt_name(&mut self, bucket: u64, name: &NameKey) {
         let of = (bucket, name.clone());
         self.shared.table().close(&of);
         let lease_states::OwnLease::There(lease) = self.own else { return };
-        // Once: each time that it is looked after it begins to be kept anew.
+        // Only once: each look after the lease begins to keep it anew.
         if let btree_map::Entry::Vacant(vacant) = self.adrift.entry(of) {
             vacant.insert(StrayOwnership { lease, since: Uptime::now() });
             self.look_after(lease);
         }
     }
 
-    /// Etcd kept a lease at this moment: names that had gone from under it before were taken away.
+    /// Etcd kept this lease at this moment: so owner keys that had gone before that were removed by
+    /// somebody.
     pub(super) fn judge_adrift(&mut self, lease: i64, kept: Uptime) {
         let mut due = Vec::new();
         self.adrift.retain(|of, adrift| {
@@ -303,7 +306,7 @@ impl Keeper {
         }
     }
 
-    /// A name is not ours any more. What was held of it is lost, and what waits is asked for.
+    /// We no longer own a name. Its locks are lost, and its waiting requests are made in etcd.
     fn lose_name(&mut self, bucket: u64, name: &NameKey, how: Lost) {
         let of = (bucket, name.clone());
         let waits_on = self.options.waits_through_outages;
@@ -315,7 +318,8 @@ impl Keeper {
         self.say_where();
     }
 
-    /// One of ours has taken these locks from whoever held them. The name may have been ours.
+    /// A request of ours has stolen these locks from their holders. The name may have been owned by
+    /// us.
     pub(super) fn robbed(&mut self, bucket: u64, name: &NameKey, victims: &[Vec<u8>]) {
         if victims.is_empty() || !matches!(self.own_state(bucket, name), Ownership::Since(_)) {
             return;
@@ -327,7 +331,7 @@ impl Keeper {
         }
     }
 
-    /// The same of all that is ours under a lease, which is lost.
+    /// Loses all names that are owned under a lease, which is lost.
     pub(super) fn lose_names_under(&mut self, lease: i64, how: Lost) {
         self.adrift.retain(|_, adrift| adrift.lease != lease);
         let owned = self.shared.table().owned_under(lease);
@@ -345,14 +349,14 @@ impl Keeper {
                     left.push(name.clone());
                 }
             }
-            // What was not written is lost with what was.
+            // Locks that were still to be written are lost as well.
             for name in &left {
                 drop(opened.bucket.stop_leaving(name));
             }
         }
     }
 
-    /// The key of ours that says that a name is ours, though it is not as far as we know.
+    /// An owner key of ours for a name that we do not own, as far as we know.
     fn stray_owned(&self, bucket: u64, name: &NameKey) -> Option<Entry> {
         let mirror = self.buckets.get(&bucket)?.bucket.mirror(name)?;
         let owned = mirror.owned(self.slots.me())?;

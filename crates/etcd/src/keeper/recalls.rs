@@ -1,7 +1,9 @@
-//! Going on with what agents had through another connection, whose process has ended.
+//! Recalls: this connection takes over locks and requests that agents had through another
+//! connection, whose process has ended.
 //!
-//! Its leases go on for a while, and so does all that is under them. What is left over was ended, or
-//! is not wanted any more.
+//! The leases of that connection last for a while, and so do the locks and requests under them.
+//! Those that no agent claims have been ended by their agents, or are not wanted any more, and are
+//! removed.
 
 use std::{collections::HashSet, time::Duration};
 
@@ -32,12 +34,12 @@ use crate::{
     values::{RequestNotes, Value},
 };
 
-/// The slots of locks that were granted by who owned their names and are written for those who go on with
-/// them: no request has had one of these. Behind it stands the token, as no two names become one's own in one
-/// revision.
+/// Marks the slots of locks that an owner of their names had granted, and that are written to be taken over.
+/// No request has had such a slot. The rest of the slot is the lock's token, which is unique, because no two
+/// names become owned in one revision.
 const ADOPTED: u64 = 1 << 63;
 
-/// What is there of an agent: where, and which of its claims it is.
+/// A lock or request of an agent that was found, and the claim that it answers.
 struct Found {
     name: NameKey,
     phase: Phase,
@@ -62,7 +64,7 @@ impl Keeper {
         self.advance_recalls();
     }
 
-    /// Answers those whose names are known by now.
+    /// Answers the recalls whose names are known by now.
     pub(super) fn advance_recalls(&mut self) {
         let is_known = |keeper: &Self, recall: &Recall| {
             let bucket = keeper.agents.get(&recall.serial).map(|agent| agent.bucket);
@@ -79,8 +81,8 @@ impl Keeper {
         }
     }
 
-    /// Lists the names of those for whom something was written and that have not been seen since: the list
-    /// that was to show it may have failed, or have been on its way before.
+    /// Lists the names of recalls for which locks were written that no list has shown yet: the list that
+    /// was to show them may have failed, or have begun before.
     fn look_for_adopted(&mut self) {
         let mut unseen = Vec::new();
         for recall in self.recalls.iter().filter(|recall| recall.after > 0) {
@@ -97,7 +99,7 @@ impl Keeper {
         }
     }
 
-    /// Answers those for whom it has taken too long: their leases have ended by now. Goes on with the others.
+    /// Answers the recalls that have taken too long, whose leases have ended by now. Goes on with the others.
     pub(super) fn check_recalls(&mut self) {
         let patience = self.options.time_to_live.min(PATIENCE);
         let is_late = |recall: &Recall| recall.since.elapsed() >= patience;
@@ -107,14 +109,14 @@ impl Keeper {
             self.note_lost(late.serial, &late.claims, &tickets);
             let _ = late.answer.send(tickets);
         }
-        // The watch may have told what the others wait for.
+        // The watch may have told what the other recalls wait for.
         self.advance_recalls();
         self.look_for_adopted();
     }
 
-    /// Of these claims, some are not answered with a lock. Where it was known only to who owned its name, it
-    /// keeps others away that this is not another's, and whoever has claimed it hears only now that it is
-    /// lost: so that stays until the end of its lease.
+    /// Some of these claims are not answered with a lock. If such a lock was known only to the owner of its
+    /// name, then only the owner key keeps others away, and the client learns only now that the lock is
+    /// lost. So that key stays until the end of its lease.
     fn note_lost(&mut self, serial: AgentSerial, claims: &[Claim], tickets: &[Option<Ticket>]) {
         let bucket = self.agents.get(&serial).map(|agent| agent.bucket);
         let Some(opened) = bucket.and_then(|bucket| self.buckets.get(&bucket)) else { return };
@@ -126,13 +128,13 @@ impl Keeper {
         self.not_gone_on_with.extend(begins);
     }
 
-    /// How the keys begin that say whose a name is which stays so until the end of its lease.
+    /// The prefixes of the owner keys that stay until the end of their lease.
     pub(crate) fn not_gone_on_with(&self) -> &HashSet<Vec<u8>> {
         &self.not_gone_on_with
     }
 
-    /// Has locks be written of which nobody knew but who owned their names, whose connection has ended.
-    /// Then they are as any others. `None` if that is on its way.
+    /// Writes claimed locks that were known only to the owner of their names, whose connection has
+    /// ended. From then on they are as any other locks. `None` while that is on its way.
     fn adopt(&mut self, recall: Recall) -> Option<Recall> {
         if recall.is_settled {
             return Some(recall);
@@ -151,11 +153,12 @@ impl Keeper {
             let Some(owned) = mirror.owner().filter(is_it) else { continue };
             let slot = ADOPTED | token.get();
             let (mode, request) = (claim.kind.mode(), RequestKey { slot, ..owned.request });
-            // By the time it was written as well.
+            // An earlier try may have written it already.
             if mirror.get(Phase::Held, request).is_some() || steps.len() == MOST / 2 {
                 continue;
             }
-            // Of those that exclude each other, one was robbed and has not heard of it.
+            // If two claimed locks exclude each other, the older one was stolen, and its holder has
+            // not heard of it.
             let is_robbed = recall.claims.iter().zip(&recall.names).any(|(other, of)| {
                 let excludes = (mode, other.kind.mode()) != (Mode::Shared, Mode::Shared);
                 let is_later = other
@@ -183,7 +186,7 @@ impl Keeper {
             let mut when = vec![Check::MadeIn(owns.clone(), owned.made)];
             let mut then = vec![Step::Put { key, value: value.encode(), lease: owned.lease }];
             if mode == Mode::Exclusive {
-                // Others may have claimed what they were robbed of.
+                // Other clients may claim locks that were stolen from them.
                 let others = others(&keys, &owns).map(|(start, end)| Check::Empty(start, end));
                 when.extend(others);
                 then.push(Step::Delete(owns));
@@ -201,17 +204,18 @@ impl Keeper {
         None
     }
 
-    /// What was to be written has been, or has come to nothing.
+    /// The transaction that writes claimed locks is done, or has failed.
     pub(super) fn adopted(&mut self, of: u64, result: Result<Answer, Failure>) {
         let Some(mut recall) = self.adoptions.remove(&of) else { return };
         match result {
             Ok(answer) => {
                 let is_done = |result: &StepResult| matches!(result, StepResult::Within(inner) if inner.succeeded);
-                // What has come to nothing does so again, if nothing else has changed.
+                // If no lock could be written, another try would fail again, as long as nothing
+                // else has changed.
                 recall.is_settled = !answer.results.iter().any(is_done);
                 recall.after = answer.revision;
             }
-            // It is tried again in a moment, for as long as it is of use.
+            // It is tried again in a moment, for as long as that is of use.
             Err(Failure::Unknown(_)) => return self.recalls.push(recall),
             Err(_) => recall.is_settled = true,
         }
@@ -239,7 +243,7 @@ impl Keeper {
                 && self.slots.owner(entry.request, entry.made) == Owner::Others
         };
         let mut found = find(&opened.bucket, is_its, &claims);
-        // An agent has what it has under one lease. Under another there is what was lost before.
+        // An agent has its locks under one lease. What is under another lease was lost before.
         let lease = found.iter().rev().find(|found| found.claim.is_some());
         let lease = lease.map(|found| found.entry.lease);
         found.retain(|found| Some(found.entry.lease) == lease || found.claim.is_none());
@@ -262,9 +266,9 @@ impl Keeper {
                 adopted.push((name, request, entry.ended()));
                 tickets[nth] = Some(Ticket { lane: 0, id: request });
             } else if phase == Phase::Held && self.lapsing.contains_key(&entry.lease) {
-                // It is lost, and is removed when what works under it has ended.
+                // The lock is lost. Its key is removed when the work under it has ended.
             } else {
-                // Of one that is kept, a late try may have put another key.
+                // An earlier try that came late may have put another key of a request that is kept.
                 let only = kept.contains(&entry.request).then_some(phase);
                 opened.bucket.push(name, Todo::Remove(Ended { only, ..entry.ended() }, None));
             }
@@ -276,7 +280,7 @@ impl Keeper {
         } else if let Some(opened) = self.buckets.get_mut(&bucket) {
             let mut table = self.shared.table();
             for (name, request, ended) in adopted {
-                // Its waker is nobody's.
+                // The waker is a no-op.
                 drop(table.finish(request));
                 self.slots.retire(ended.request, request);
                 opened.bucket.push(name, Todo::Remove(ended, None));
@@ -285,7 +289,7 @@ impl Keeper {
         self.step_waiting(bucket);
     }
 
-    /// The lease of an agent, which was another connection's, is kept by us.
+    /// This connection renews the lease of an agent from now on, which was another connection's.
     pub(super) fn revive(&mut self, serial: AgentSerial, renewal: Renewal) {
         let Some(agent) = self.agents.get(&serial) else { return };
         let (id, bucket) = (agent.id, agent.bucket);
@@ -293,14 +297,14 @@ impl Keeper {
         let mut wakers = Vec::new();
         let mut table = self.shared.table();
         table.revive(serial, id, self.options.term(renewal));
-        // What was granted meanwhile could not be answered yet.
+        // Requests that were granted meanwhile could not be answered before.
         for (request, name, key) in table.pending_of(id) {
             match opened.bucket.has(&name, key) {
                 (Some(lock), _) => {
                     wakers.extend(table.answer(request, State::Held(lock.grant(), Vec::new())));
                 }
                 (None, Some(waits)) => table.queued(request, waits.made),
-                // It was there when it was recalled.
+                // It was there when it was recalled, so it has gone since.
                 (None, None) => {
                     let how = opened.bucket.mirror(&name).map(|of| of.why_gone(token(0)));
                     let how = how.unwrap_or(Lost::Removed);
@@ -313,11 +317,13 @@ impl Keeper {
     }
 }
 
-/// What is there of an agent, in the order of the requests, and which of its claims it is.
+/// The locks and requests of an agent, in the order of the requests, each with the claim that it
+/// answers.
 ///
-/// A lock is known by its token. What else there is, locks of which the agent has not heard and
-/// requests, is told by the order and the time: the first of the name and the mode that was written
-/// after the agent had asked. What was written before that is of a request that it has ended.
+/// A claimed lock is found by its token. For a claimed request, there may be a request, or a lock
+/// of whose grant the agent has not heard. It is the first one of the name and mode that was
+/// written after the agent had asked. One that was written before that is of a request that the
+/// agent has ended.
 fn find(bucket: &Bucket, is_its: impl Fn(&Entry) -> bool, claims: &[Claim]) -> Vec<Found> {
     let entries = bucket.entries().filter(|(_, _, entry)| is_its(entry));
     let mut found: Vec<Found> = entries
@@ -328,12 +334,13 @@ fn find(bucket: &Bucket, is_its: impl Fn(&Entry) -> bool, claims: &[Claim]) -> V
             claim: None,
         })
         .collect();
-    // Those that are held were asked for before those that wait.
+    // Held locks were requested before waiting requests.
     found.sort_by_key(|found| {
         let Entry { made, request, ref value, .. } = found.entry;
         (found.phase == Phase::Queued, made, Value::place(value), request)
     });
-    // What is held and stands in the queue as well was put there by a late try.
+    // If a request is held and also stands in the queue, an earlier try that came late has put it
+    // there.
     let held: HashSet<RequestKey> = found
         .iter()
         .filter(|found| found.phase == Phase::Held)

@@ -1,19 +1,19 @@
-//! Names that are this connection's: what is asked for of them is granted here, and etcd hears nothing
-//! of it.
+//! Names that this connection owns: requests for them are granted here, without etcd.
 //!
-//! While a key of ours stands there that says so (see [`Phase::Owned`](crate::keys::Phase)), nobody else
-//! is granted the name. So it is enough that the requests of this connection have a queue of their own,
-//! in the order of the calls. Whoever calls does what is next in it, under the table's lock; the thread
-//! says when a name begins to be ours, and when it ends.
+//! While this connection's owner key of a name stands in etcd (see [`Phase::Owned`](crate::keys::Phase)),
+//! nobody else is granted the name. So the requests of this connection need only a queue of their own here, in
+//! the order of the calls. Each caller does what is next in the queue, with the table locked. The thread says
+//! when a name begins to be owned, and when that ends.
 //!
-//! Who steals a name asks for it first, and robs only an owner that does not answer; who removes that key does
-//! not ask. Then we do not know of it before the watch or a list tells it: until then others of ours may also be
-//! granted the name. All these have smaller tokens than the thief.
+//! A request that steals a name asks the owner for it first, and takes it only from an owner that does not
+//! answer. A person who removes the owner key does not ask at all. In both cases this connection learns of it
+//! only by the watch or a list, and until then may go on granting the name. All these grants have smaller
+//! tokens than the thief's.
 //!
 //! # Invariant
 //!
-//! A request that is here has no key in etcd, and nothing about it is on its way there. Between calls the
-//! first that waits here cannot be granted.
+//! A request that *is here*, in such a queue or held from it, has no key in etcd, and nothing about it is on
+//! its way to etcd. Between calls, the first request that waits here cannot be granted.
 
 use std::{collections::BTreeMap, mem, task::Waker};
 
@@ -33,8 +33,8 @@ use super::{
 use crate::{failure::lease_lost, keys::NameKey, lease::LeaseName, slots::Slots, tokens};
 
 impl Table {
-    /// Does what a request asks for that was just made, or that the thread has heard of, if its name is
-    /// ours. `None` if it is to be sent to etcd, or is here already.
+    /// Queues or answers a request here, if this connection owns its name: a request that was just
+    /// made, or of which the thread has heard. `None` if it is to be sent to etcd, or is here already.
     pub(crate) fn take_here(&mut self, id: RequestId) -> Option<LocalOutcome> {
         let of = self.name_of(id)?;
         let owned = self.owned.get_mut(&of)?;
@@ -45,7 +45,7 @@ impl Table {
         let agent = self.agents.get(request.agent?.index())?;
         let (is_known, mode) = (owned.is_of(agent), request.kind.mode());
         let is_granted = match request.kind {
-            // After those of others.
+            // It comes after requests of others, which etcd queues.
             RequestKind::Wait(_) if owned.is_for_run() => return None,
             RequestKind::Wait(_) => {
                 request.is_here = true;
@@ -60,7 +60,8 @@ impl Table {
                 }
                 true
             }
-            // They do not wait here: the thread finds them a lease, and asks again.
+            // Such requests do not wait here: the thread gets a lease for the agent, and calls this
+            // again.
             _ if !is_known || !owned.is_open() => return None,
             RequestKind::IfAvailable(_) => {
                 owned.queue.is_empty() && owned.admits(mode) && !owned.is_for_run()
@@ -93,7 +94,7 @@ impl Table {
         Some(LocalOutcome::Answered { answer, wakers, own })
     }
 
-    /// The name that a request is of.
+    /// The bucket and name of a request.
     fn name_of(&mut self, id: RequestId) -> Option<(u64, NameKey)> {
         if self.owned.is_empty() {
             return None;
@@ -101,18 +102,19 @@ impl Table {
         self.find(id).map(|request| request.of.clone())
     }
 
-    /// Whether it is known here only.
+    /// Whether the request is here, so that etcd does not know it.
     pub(crate) fn is_here(&mut self, id: RequestId) -> bool {
         self.find(id).is_some_and(|request| request.is_here)
     }
 
-    /// Whether this name was ours for a run, and that is over: others are to have it.
+    /// Whether this name was owned for a run, and the run is over, so that the name is to be given
+    /// up.
     pub(super) fn is_run_over(&self, of: &(u64, NameKey)) -> bool {
         let usage = self.usage(of);
         usage.is_some_and(|usage| usage.is_for_run && !usage.is_used)
     }
 
-    /// Grants what can be granted of a name of ours. Whom to wake.
+    /// Grants the requests that can be granted for a name that is owned. Returns whom to wake.
     pub(super) fn process(&mut self, of: &(u64, NameKey)) -> Vec<Waker> {
         let mut wakers = Vec::new();
         let Some(owned) = self.owned.get_mut(of) else { return wakers };
@@ -132,7 +134,7 @@ impl Table {
         wakers
     }
 
-    /// An agent has a lease now. Whom to wake.
+    /// An agent has a lease now: grants what it can be granted. Returns whom to wake.
     pub(crate) fn process_of(&mut self, agent: AgentId) -> Vec<Waker> {
         if self.owned.is_empty() {
             return Vec::new();
@@ -154,7 +156,8 @@ impl Table {
         names.iter().flat_map(|of| self.process(of)).collect()
     }
 
-    /// A request that is here has ended, or is about to. Which name may be somebody else's now.
+    /// A request that is here has ended, or is about to. Returns its name, for which another
+    /// request may be granted now.
     pub(super) fn end_here(&mut self, index: usize) -> Option<(u64, NameKey)> {
         let request = self.requests.get_mut(index).filter(|request| request.is_here)?;
         request.is_here = false;
@@ -168,7 +171,8 @@ impl Table {
         Some(of)
     }
 
-    /// A name is ours since this revision. All that waits for it waits here, or those of a run alone.
+    /// This connection owns a name since this revision. From now on its requests for the name wait
+    /// here: all of them, or those of the run alone.
     pub(crate) fn own(
         &mut self,
         of: &(u64, NameKey),
@@ -213,8 +217,9 @@ impl Table {
         begun
     }
 
-    /// A name is to be others' as well. What is asked for from here on is asked of etcd; what has been is
-    /// to be written there: locks first, in the order of their grants, then requests in theirs.
+    /// A name is to be given up: later requests for it go to etcd. Returns the locks and requests that
+    /// are here and have to be written to etcd: locks first, in the order of their grants, then requests
+    /// in the order of their calls.
     pub(crate) fn leave(&mut self, of: &(u64, NameKey), slots: &mut Slots) -> Vec<Handover> {
         let mut leavers = Vec::new();
         let Some(Owned { run, .. }) = self.owned.remove(of) else { return leavers };
@@ -242,8 +247,8 @@ impl Table {
         leavers
     }
 
-    /// What was to be written could not be: these locks are here again, until they end, and nobody is
-    /// granted anything.
+    /// Locks of a name that was to be given up could not be written: they are here again until they
+    /// end, and nobody is granted the name meanwhile.
     pub(crate) fn keep_lease(
         &mut self,
         of: &(u64, NameKey),
@@ -268,15 +273,16 @@ impl Table {
         self.owned.insert(of.clone(), owned);
     }
 
-    /// A lock that was written stands there since this revision.
+    /// A lock was written to etcd in this revision.
     pub(crate) fn settle(&mut self, id: RequestId, made: i64) {
         if let Some(State::Held(grant, _)) = self.find(id).map(|request| &mut request.state) {
             grant.made = made;
         }
     }
 
-    /// A name is not ours any more, and what was held of it is lost. Whom to wake, and what is to be
-    /// asked for; after the end of a lease if it `waits_on`.
+    /// This connection does not own a name any more, and its locks are lost. Returns whom to wake,
+    /// and which requests are to be made again. `waits_on`: whether requests go on waiting after the
+    /// end of a lease.
     pub(crate) fn lose_name(
         &mut self,
         of: &(u64, NameKey),
@@ -294,10 +300,11 @@ impl Table {
             }
             let agent = request.agent.and_then(|agent| self.agents.get(agent.index()));
             let Some(Agent { serial: agent, ends, .. }) = agent else { continue };
-            // Its lease was over before, and whoever has asked was told so.
+            // If the agent's lease was over before, callers that asked were told `Disconnected`
+            // already.
             let how = if is_over(*ends) { Lost::Disconnected } else { how };
             let (agent, waits_on) = (*agent, waits_on || how != Lost::Disconnected);
-            // Who had no lease for it has lost no place, and asks for one.
+            // A request without a lease has lost no place in a queue, so it goes on.
             let waits_on = request.patience == Patience::Waits || request.waits_on(how, waits_on);
             if matches!(request.state, State::Pending(_)) && waits_on {
                 let id = RequestId::from_parts(narrow(index), request.serial);
@@ -311,20 +318,21 @@ impl Table {
         (wakers, again)
     }
 
-    /// Nobody is granted what is ours under this lease any more: it is not certain that it is.
+    /// Grants nothing more of the names that are owned under this lease, because it is not certain
+    /// any more that they are.
     pub(crate) fn close_under(&mut self, lease: i64) {
         let under = self.owned.values_mut().filter(|owned| owned.lease.id == lease);
         under.for_each(Owned::close);
     }
 
-    /// The same of one name.
+    /// The same for one name.
     pub(crate) fn close(&mut self, of: &(u64, NameKey)) {
         if let Some(owned) = self.owned.get_mut(of) {
             owned.close();
         }
     }
 
-    /// The names that are ours under this lease.
+    /// The names that are owned under this lease, in the order in which they became so.
     pub(crate) fn owned_under(&self, lease: i64) -> Vec<(u64, NameKey)> {
         let under = self.owned.iter().filter(|(_, owned)| owned.lease.id == lease);
         let mut under: Vec<_> = under.map(|(of, owned)| (owned.made, of.clone())).collect();
@@ -332,7 +340,7 @@ impl Table {
         under.into_iter().map(|(_, of)| of).collect()
     }
 
-    /// How a name is used that is ours.
+    /// How a name that is owned is used.
     pub(crate) fn usage(&self, of: &(u64, NameKey)) -> Option<Usage> {
         let owned = self.owned.get(of)?;
         let Owned { granted, gate, .. } = *owned;
@@ -341,7 +349,7 @@ impl Table {
         Some(Usage { granted, is_held, is_used, is_for_run, gate })
     }
 
-    /// The names that are ours.
+    /// The names that are owned.
     #[cfg(test)]
     pub(crate) fn owned_names(&self) -> impl std::fmt::Debug {
         let mut all: Vec<_> = self.owned.iter().collect();
@@ -349,7 +357,7 @@ impl Table {
         all
     }
 
-    /// What is held here, and by what.
+    /// The locks that are held here, and their agents.
     #[cfg(test)]
     pub(crate) fn held_here(&self) -> impl Iterator<Item = HeldHere> {
         self.owned.iter().flat_map(move |(of, owned)| {
@@ -362,7 +370,7 @@ impl Table {
         })
     }
 
-    /// How many names are ours.
+    /// How many names are owned.
     pub(crate) fn count_owned(&self) -> usize {
         self.owned.len()
     }
