@@ -1,10 +1,11 @@
-//! What a name looks like, as far as its watch has told: who holds, and who waits in which order.
+//! The mirror of a name: its holders and its queue, as far as the watch has told them.
 //!
-//! Sans-IO. It is told lists and events, and asked who may be granted. It may be behind, never
-//! wrong: whatever is done because of it is a transaction that looks again. One thing need not be
-//! looked at again: that nobody waits before the first. A mirror that has seen a request has seen
-//! all that were made before it, and none is ever made before it later, but by who owns the name: then
-//! nobody else grants anything, and until that is seen nobody is grantable here.
+//! Sans-IO. A mirror is told lists and events, and is asked who may be granted. It may be behind, but
+//! that does no harm: whatever is done because of it is a transaction that checks again. One thing
+//! need not be checked again: that no request waits before the first one. A mirror that has seen a
+//! request has also seen all earlier ones, and no request is made before it later. The exception is an
+//! owner of the name, which may write requests with earlier places. But while the name is owned,
+//! nobody else grants it, and a mirror that sees an owner says that nobody can be granted.
 
 use std::{
     collections::{BTreeMap, HashMap},
@@ -22,28 +23,29 @@ use crate::{
     values::Value,
 };
 
-/// What entries are ordered by: the revision that made them, or gave them their place if that was another,
-/// their place in that, and what makes each different.
+/// The order of entries: by the revision that created them, or by the one that gave them their place if
+/// that is another; then by their place within it; then by their key.
 type QueueOrder = (i64, u64, RequestKey);
 
 /// The mirror of one name.
 #[derive(Debug, Default)]
 pub(crate) struct Mirror {
-    /// By grant.
+    /// The locks, in the order of their grants.
     held: BTreeMap<QueueOrder, Entry>,
-    /// How many of those are exclusive: none or one, but it is not for us to insist.
+    /// How many of these locks are exclusive. There should be at most one, but nothing here depends
+    /// on that.
     exclusive: usize,
-    /// By request.
+    /// The requests, in the order of the queue.
     queue: BTreeMap<QueueOrder, Entry>,
-    /// Whose the name is: nobody's, or one's.
+    /// The owner keys of the name, by connection: at most one.
     owners: BTreeMap<u128, Entry>,
-    /// How many of all these each connection has.
+    /// How many locks, requests and owner keys each connection has.
     parties: HashMap<u128, usize, HashState>,
-    /// Where each key stands.
+    /// The place of each key.
     places: HashMap<(Phase, RequestKey), QueueOrder, HashState>,
-    /// All that happened up to this revision is in it, by a list.
+    /// The revision of the last list: everything up to it is in the mirror.
     listed: i64,
-    /// The last revision that it was told of.
+    /// The last revision of which the mirror was told.
     revision: i64,
 }
 
@@ -52,7 +54,7 @@ pub(crate) struct Mirror {
 pub(crate) struct Entry {
     pub(crate) request: RequestKey,
     pub(crate) mode: Mode,
-    /// The revision that made it.
+    /// The revision that created its key.
     pub(crate) made: i64,
     pub(crate) lease: i64,
     pub(crate) value: Arc<[u8]>,
@@ -62,33 +64,33 @@ pub(crate) struct Entry {
 #[derive(Clone, Debug)]
 pub(crate) struct Event {
     pub(crate) key: LockKey,
-    /// The revision in which it happened.
+    /// The revision of the event.
     pub(crate) revision: i64,
     /// `None` if it was deleted.
     pub(crate) put: Option<Put>,
 }
 
-/// What was put.
+/// A key that was put.
 #[derive(Clone, Debug)]
 pub(crate) struct Put {
-    /// The revision that made the key: that of a later put, if there are two.
+    /// The revision that created the key, which may be an earlier one than that of this put.
     pub(crate) made: i64,
     pub(crate) lease: i64,
     pub(crate) value: Arc<[u8]>,
 }
 
 impl Mirror {
-    /// The last revision that it was told of.
+    /// The last revision of which the mirror was told.
     pub(crate) fn revision(&self) -> i64 {
         self.revision
     }
 
-    /// Whether it was told all that there was at some revision.
+    /// Whether a list has told it everything as of some revision.
     pub(crate) fn is_listed(&self) -> bool {
         self.listed > 0
     }
 
-    /// Becomes what was listed at this revision, unless it is further already.
+    /// Takes the state of a list at this revision, unless the mirror is already further.
     pub(crate) fn reset(&mut self, listed: impl IntoIterator<Item = Event>, revision: i64) {
         if revision < self.revision {
             return;
@@ -103,7 +105,7 @@ impl Mirror {
         self.revision = revision;
     }
 
-    /// Takes in what happened. Whether it was new.
+    /// Takes in an event. Returns whether it was new.
     pub(crate) fn apply(&mut self, event: Event) -> bool {
         if event.revision <= self.listed {
             return false;
@@ -168,46 +170,46 @@ impl Mirror {
         }
     }
 
-    /// The requests that can be granted now, whosever they are: the first in the queue, and the
-    /// shared ones right behind a shared one.
+    /// The requests that can be granted now, of all connections: the first in the queue, and the
+    /// shared ones right behind it if it is shared.
     pub(crate) fn grantable(&self) -> impl Iterator<Item = &Entry> {
         let is_nobodys = self.owners.is_empty();
         let (exclusive, shared) = (self.held.is_empty(), self.exclusive == 0);
         Self::front(&self.queue, is_nobodys && exclusive, is_nobodys && shared)
     }
 
-    /// The requests that can be granted once this lock is released, whosever they are.
+    /// The requests, of all connections, that can be granted once this lock is released.
     pub(crate) fn successors(&self, of: RequestKey) -> impl Iterator<Item = &Entry> {
         let is_alone = self.is_alone(of);
         Self::front(&self.queue, is_alone, is_alone)
     }
 
-    /// Whether nobody holds but this, and the name is nobody's.
+    /// Whether this is the only lock, and nobody owns the name.
     pub(crate) fn is_alone(&self, of: RequestKey) -> bool {
         let holds_alone =
             self.held.len() == 1 && self.held.values().all(|holder| holder.request == of);
         holds_alone && self.owners.is_empty()
     }
 
-    /// The requests that can be granted once this connection does not own the name any more, whosever
-    /// they are.
+    /// The requests, of all connections, that can be granted once this connection does not own the
+    /// name any more.
     pub(crate) fn successors_of_owner(&self, owner: u128) -> impl Iterator<Item = &Entry> {
         let is_alone =
             self.held.is_empty() && self.owners.len() == 1 && self.owners.contains_key(&owner);
         Self::front(&self.queue, is_alone, is_alone)
     }
 
-    /// What says that the name is this connection's.
+    /// The owner key of this connection, if there is one.
     pub(crate) fn owned(&self, owner: u128) -> Option<&Entry> {
         self.owners.get(&owner)
     }
 
-    /// What says whose the name is.
+    /// The owner key of the name, if there is one.
     pub(crate) fn owner(&self) -> Option<&Entry> {
         self.owners.values().next()
     }
 
-    /// Whether nothing is there but what is this connection's.
+    /// Whether all keys of the name are this connection's.
     pub(crate) fn is_only(&self, owner: u128) -> bool {
         self.parties.keys().all(|of| *of == owner)
     }
@@ -227,7 +229,7 @@ impl Mirror {
         queue.values().take_while(move |entry| Some(entry.mode) == first).take(count)
     }
 
-    /// Such a key, if it is there.
+    /// The lock, request or owner key of this identity, if it is there.
     pub(crate) fn get(&self, phase: Phase, request: RequestKey) -> Option<&Entry> {
         let entries = match phase {
             Phase::Held => &self.held,
@@ -237,31 +239,31 @@ impl Mirror {
         entries.get(self.places.get(&(phase, request))?)
     }
 
-    /// A request, as a lock if it is one, and where it is.
+    /// The key of a request: its lock if it has become one, or else its place in the queue.
     pub(crate) fn find(&self, request: RequestKey) -> Option<(Phase, &Entry)> {
         [Phase::Held, Phase::Queued]
             .into_iter()
             .find_map(|phase| Some((phase, self.get(phase, request)?)))
     }
 
-    /// What has become of a lock that is not there any more, as far as that is still to be seen, by
-    /// its token: only whoever has the lock since then is evidence of a theft.
+    /// Why a lock with this token is not there any more, as far as one can still see: only a later
+    /// holder is evidence of a theft.
     pub(crate) fn why_gone(&self, of: FencingToken) -> Lost {
         let is_thief = |entry: &Entry| entry.grant().token > of && entry.mode == Mode::Exclusive;
         if self.held.values().any(is_thief) { Lost::Stolen } else { Lost::Removed }
     }
 
-    /// Whether anybody holds.
+    /// Whether anybody holds the name.
     pub(crate) fn is_held(&self) -> bool {
         !self.held.is_empty()
     }
 
-    /// The requests that wait.
+    /// The waiting requests, in the order of the queue.
     pub(crate) fn queue(&self) -> impl Iterator<Item = &Entry> {
         self.queue.values()
     }
 
-    /// All locks and requests there are, and where.
+    /// All locks and requests.
     pub(crate) fn entries(&self) -> impl Iterator<Item = (Phase, &Entry)> {
         let held = self.held.values().map(|entry| (Phase::Held, entry));
         held.chain(self.queue.values().map(|entry| (Phase::Queued, entry)))
@@ -269,28 +271,28 @@ impl Mirror {
 }
 
 impl Entry {
-    /// The grant, if it is a lock.
+    /// The grant, for a lock.
     pub(crate) fn grant(&self) -> Grant {
         Grant::marked(self.made, Value::mark(&self.value))
     }
 
-    /// The revision by which it is in the queue, if it waits.
+    /// The revision that counts for its order in the queue, for a request.
     pub(crate) fn order(&self) -> i64 {
         order(self.made, &self.value)
     }
 
-    /// By what it is in the queue, if it waits: that, and its place in it.
+    /// Its order in the queue, for a request: that revision, and the place within it.
     pub(crate) fn place(&self) -> (i64, u64) {
         (self.order(), Value::place(&self.value))
     }
 
-    /// It, as one that is to end wherever it is.
+    /// The entry as one that is to be removed, whether it is a lock or a request by then.
     pub(crate) fn ended(&self) -> Ended {
         Ended { id: None, request: self.request, mode: self.mode, only: None }
     }
 }
 
-/// The revision by which a request is in the queue that was made in this one.
+/// The revision that counts for the order of a request that was created in the revision `made`.
 pub(crate) fn order(made: i64, value: &[u8]) -> i64 {
     match Value::mark(value) {
         0 => made,

@@ -23,24 +23,25 @@ use crate::{
     strays,
 };
 
-/// How long between two tries to watch.
+/// The pause before a stream is opened again.
 const PAUSE: Duration = Duration::from_millis(100);
 
-/// What a watch tells.
+/// What a watch reports.
 #[derive(Debug)]
 pub(crate) enum Watched {
-    /// It tells of all that happens from now on. What was before is to be listed.
+    /// It reports all events from now on. What was there before has to be listed.
     ///
-    /// Not from the revision of a list on: a watch that begins in the past is served every 100 ms
-    /// only, until it has caught up.
+    /// A watch does not begin at the revision of an earlier list, because etcd serves a watch that
+    /// begins in the past every 100 ms only, until it has caught up.
     Up,
-    /// What happened, whole revisions.
+    /// Events, of whole revisions.
     Events(Vec<Event>),
 }
 
-/// What is to be watched.
+/// An order to watch, or to stop watching.
 pub(crate) enum Order {
-    /// What begins so: from this revision on, without [`Watched::Up`], or else from now on.
+    /// Watches the keys with this prefix: from this revision on, without [`Watched::Up`], or else
+    /// from now on.
     Watch {
         watch: u64,
         keys: BucketKeys,
@@ -54,9 +55,9 @@ pub(crate) enum Order {
 struct Wanted {
     keys: BucketKeys,
     prefix: Vec<u8>,
-    /// From which revision on, if it has not begun before.
+    /// The revision from which on it watches, if it has not begun before.
     from: Option<i64>,
-    /// What it is called on the stream, once that tells of it.
+    /// Its id on the stream, once etcd has told it.
     id: Option<i64>,
 }
 
@@ -69,15 +70,16 @@ impl Wanted {
         }
     }
 
-    /// What comes next begins in the dark.
+    /// The next stream begins this watch from now on: what happened in between is unknown.
     fn forget(&mut self) {
         (self.from, self.id) = (None, None);
     }
 }
 
-/// Watches what it is told to, by one stream, for as long as somebody can tell it. When the stream
-/// ends (etcd restarts, has no leader, does not know us any more), another one begins, and each watch with
-/// [`Watched::Up`]; so does a watch that etcd ends (it has compacted what was not told yet).
+/// Watches what it is ordered to, through one stream, for as long as somebody can send orders. When the
+/// stream ends (etcd restarts, has no leader, or does not know us any more), another one begins, and each
+/// watch begins anew with
+/// [`Watched::Up`]. A watch that etcd ends, because it has compacted events that were not sent yet, also begins anew.
 pub(crate) async fn watch(
     members: Members,
     orders: mpsc::UnboundedReceiver<Order>,
@@ -101,7 +103,7 @@ pub(crate) async fn watch(
         } else {
             members.avoid(member.generation);
         }
-        // Also what was ordered meanwhile: its revision is of what etcd was before.
+        // This includes what was ordered meanwhile, whose revision is from before etcd changed.
         while let Ok(order) = watching.orders.try_recv() {
             watching.note(order);
         }
@@ -114,34 +116,35 @@ pub(crate) async fn watch(
 enum End {
     /// Nothing is to be watched any more.
     Idle,
-    /// There is a better member.
+    /// Another member is used now.
     Member,
-    /// The stream has ended, or etcd does not serve us by it: it may not know any more who we are.
+    /// The stream has ended, or etcd does not serve us through it, perhaps because it has forgotten
+    /// our login.
     Stream,
 }
 
-/// Something that etcd is to be asked by a stream.
+/// A request to etcd on the stream.
 enum Ask {
     Watch(u64),
-    /// To end what it calls so.
+    /// To end the watch with this id.
     End(i64),
 }
 
-/// What was asked by a stream, and what is to be asked.
+/// The watches that were asked for on a stream, and those that are still to be asked for.
 #[derive(Default)]
 struct Asked {
     next: VecDeque<Ask>,
-    /// What etcd has not answered yet, in the order in which it was asked.
+    /// The watches for which etcd has not answered yet, in the order in which they were asked for.
     unanswered: VecDeque<u64>,
-    /// Which watch is called so.
+    /// The watches by their ids on the stream.
     ids: HashMap<i64, u64>,
-    /// Whether each is called what we call it; `None` before the first answer. Etcd does that. Its proxy
-    /// counts for itself, and answers in any order: it is asked for one at a time.
+    /// Whether watches get the ids that we propose; `None` before the first answer. Etcd takes them. Its
+    /// proxy makes ids of its own, and answers in any order, so it is asked for one watch at a time.
     is_ours_to_name: Option<bool>,
 }
 
 impl Asked {
-    /// What is to be asked now.
+    /// The next watch to ask for, if one may be asked for now.
     fn next(&mut self, wanted: &BTreeMap<u64, Wanted>) -> Option<WatchAsk> {
         loop {
             match *self.next.front()? {
@@ -153,21 +156,21 @@ impl Asked {
                         let ask = || WatchAsk::watch(&*wanted.prefix, wanted.options(watch));
                         return may_ask.then(ask);
                     }
-                    // Not any more.
+                    // This watch is not wanted any more.
                     self.next.pop_front();
                 }
             }
         }
     }
 
-    /// That was asked.
+    /// Notes that the next watch was asked for.
     fn has_asked(&mut self) {
         if let Some(Ask::Watch(watch)) = self.next.pop_front() {
             self.unanswered.push_back(watch);
         }
     }
 
-    /// Which watch is called so from now on; `None` if etcd has not begun what it was asked for.
+    /// Takes in an answer. Returns the watch that has begun; `None` if etcd has not begun it.
     fn begun(&mut self, response: &WatchResponse) -> Option<u64> {
         let watch = self.unanswered.pop_front()?;
         let (id, ours) = (response.watch_id(), number(watch));
@@ -180,7 +183,7 @@ impl Asked {
     }
 }
 
-/// What is to be watched, and who hears of it.
+/// All watches that are wanted, and the channel for their reports.
 struct Watching<T> {
     orders: mpsc::UnboundedReceiver<Order>,
     wanted: BTreeMap<u64, Wanted>,
@@ -188,7 +191,7 @@ struct Watching<T> {
 }
 
 impl<T: Fn(u64, Watched)> Watching<T> {
-    /// Waits until there is something to watch. Whether there is anybody to order it.
+    /// Waits until there is something to watch. Returns whether anybody can still send orders.
     async fn until_wanted(&mut self) -> bool {
         while self.wanted.is_empty() {
             let Some(order) = self.orders.recv().await else { return false };
@@ -197,7 +200,7 @@ impl<T: Fn(u64, Watched)> Watching<T> {
         true
     }
 
-    /// Takes an order in. What etcd is to be asked, if it was asked before about that.
+    /// Takes in an order. Returns what to ask etcd, if the watch was asked for before.
     fn note(&mut self, order: Order) -> Option<Ask> {
         match order {
             Order::Watch { watch, keys, prefix, from } => {
@@ -208,7 +211,7 @@ impl<T: Fn(u64, Watched)> Watching<T> {
         }
     }
 
-    /// A stream, with the first of the watches.
+    /// Opens a stream, with the first of the watches.
     async fn open(&mut self, member: &Member, patience: Duration) -> Option<WatchStream> {
         let mut client = member.client.clone();
         let (&watch, wanted) = self.wanted.first_key_value()?;
@@ -216,14 +219,14 @@ impl<T: Fn(u64, Watched)> Watching<T> {
         timeout(patience, opened).await.ok()?.ok()
     }
 
-    /// Watches by this stream.
+    /// Serves the watches through this stream.
     async fn serve(&mut self, mut stream: WatchStream) -> End {
         let asks = stream.asks();
         let mut asked = Asked {
             next: self.wanted.keys().map(|&watch| Ask::Watch(watch)).collect(),
             ..Asked::default()
         };
-        // When it was opened.
+        // The first one was asked for when the stream was opened.
         asked.has_asked();
         loop {
             let next = asked.next(&self.wanted);
@@ -260,7 +263,7 @@ impl<T: Fn(u64, Watched)> Watching<T> {
         }
     }
 
-    /// Takes in what etcd tells of a watch. Whether it goes on with what it was asked for.
+    /// Takes in a response of etcd. Returns whether etcd does what it was asked for.
     fn heard(&mut self, response: &WatchResponse, asked: &mut Asked) -> bool {
         let id = response.watch_id();
         if response.created() {
@@ -269,19 +272,19 @@ impl<T: Fn(u64, Watched)> Watching<T> {
                 return false;
             };
             let Some(wanted) = self.wanted.get_mut(&watch) else {
-                // Nobody wants it any more.
+                // The watch is not wanted any more.
                 asked.ids.remove(&id);
                 asked.next.push_back(Ask::End(id));
                 return true;
             };
             wanted.id = Some(id);
             let revision = response.header().map_or(0, ResponseHeader::revision);
-            // Etcd may have gone back since, or this member may be behind.
+            // Etcd may have been restored to an older state, or this member may be behind.
             if wanted.from.is_none_or(|from| revision < from - 1) {
                 (self.tell)(watch, Watched::Up);
             }
         }
-        // Or it was ended by us.
+        // We have ended this watch ourselves.
         let Some(&watch) = asked.ids.get(&id) else { return true };
         let Some(wanted) = self.wanted.get_mut(&watch) else { return true };
         if response.canceled() {
@@ -306,7 +309,7 @@ impl<T: Fn(u64, Watched)> Watching<T> {
     }
 }
 
-/// Asks this, if there is anything to ask.
+/// Sends this request, if there is one.
 async fn ask(
     asks: &WatchAsks,
     next: Option<WatchAsk>,
@@ -314,15 +317,15 @@ async fn ask(
     Some(asks.ask(next?).await)
 }
 
-/// What a watch is to be called on its stream. They are counted from 1 on.
+/// The id that we propose for a watch on its stream. Watches are counted from 1 on.
 fn number(watch: u64) -> i64 {
     i64::try_from(watch).unwrap_or(i64::MAX)
 }
 
-/// What a key says that is there; `None` if it is none of ours.
+/// Reads a key that exists, as an event; `None` if it is none of navlock's.
 ///
-/// What somebody else has written there is as good as gone: it is no lock any more, though it stands
-/// in the way of some. See [`strays`](crate::strays).
+/// A key that another program has overwritten counts as deleted: it is no lock any more, although it
+/// blocks requests. See [`strays`](crate::strays).
 pub(crate) fn read(keys: &BucketKeys, kv: &KeyValue) -> Option<Event> {
     let key = keys.parse(&kv.key)?;
     let is_ours = strays::of_bucket(keys, kv).is_none();

@@ -1,4 +1,4 @@
-//! What becomes of what was to be done to a name: it is sent, tried again, and its outcome told.
+//! Operations on a name: they are sent, tried again, and their outcomes are told.
 
 use std::time::Duration;
 
@@ -16,7 +16,7 @@ use crate::{
     transactions::{Ask, Leaving, Operation, Outcome},
 };
 
-/// How long to wait before what may have been done is done again.
+/// The pause before an operation is tried again that may have been done.
 pub(super) fn pause(tries: u32) -> Duration {
     match tries {
         0 => Duration::ZERO,
@@ -37,7 +37,7 @@ impl Keeper {
         self.calls.push_back(Call::Operate { of, transaction });
     }
 
-    /// Does again, as far as it is wanted still, what may have been done.
+    /// Tries an operation again that may have been done, as far as it is still wanted.
     pub(super) fn try_again(&mut self, of: Operated) {
         if !self.goes_on(of.known, None) {
             return;
@@ -49,9 +49,9 @@ impl Keeper {
         }
     }
 
-    /// As much of it as somebody waits for. Whose request has ended meanwhile, by itself or with its
-    /// agent, must not be granted anything, nor take it from others; what may have been made for it is
-    /// removed next.
+    /// The part of an operation that is still wanted. A request that has ended meanwhile, by itself or
+    /// with its agent, must not be granted, nor steal from others; keys that may have been made for it
+    /// are removed next.
     pub(super) fn wanted(
         &self,
         bucket: u64,
@@ -71,11 +71,11 @@ impl Keeper {
             Operation::IfAvailable(ref ask) | Operation::Steal(ref ask, _) => {
                 is_wanted(ask).then_some(operation)
             }
-            // Under a lease that is lost nothing is ours.
+            // Under a lease that is lost, no name may be owned.
             Operation::Own(from, owning) if !self.is_good(owning.lease) => {
                 Some(Operation::Remove(vec![from]))
             }
-            // Its locks and requests may be lost by now, with their lease.
+            // The locks and requests to be written may be lost by now, with their lease.
             Operation::Leave(ref leaving) => {
                 self.is_leaving(bucket, name, leaving).then_some(operation)
             }
@@ -95,8 +95,8 @@ impl Keeper {
                 for key in of.operation.own() {
                     self.slots.doubt(key);
                 }
-                // A lock that may have been handed over must not be handed over again by a mirror
-                // that is older.
+                // A lock that may have been handed over must not be handed over again by an older
+                // state of the mirror.
                 let operation = match of.operation {
                     Operation::HandOver(from, _) => Operation::Remove(vec![from]),
                     other => other,
@@ -115,7 +115,7 @@ impl Keeper {
         self.ended(bucket, &name);
     }
 
-    /// What was on its way for this name has come to an end.
+    /// The operation that was on its way for this name is done.
     pub(super) fn ended(&mut self, bucket: u64, name: &NameKey) {
         if let Some(opened) = self.buckets.get_mut(&bucket) {
             opened.bucket.ended(name);
@@ -149,7 +149,7 @@ impl Keeper {
                     continue;
                 }
                 Outcome::Unavailable => {
-                    // Or else it is about to be ended, and free then.
+                    // If it is absent, it is about to be ended, and its slot is free then.
                     if table.status(id) != Status::Absent {
                         self.slots.free(request, id, answer.revision);
                     }
@@ -196,12 +196,13 @@ impl Keeper {
         }
     }
 
-    /// What is to be done instead, if anything.
+    /// Takes in a failure. Returns what is to be done instead, if anything.
     pub(super) fn failed(&mut self, of: Operated, failure: Failure) -> Option<Operation> {
         let no_lease = failure == Failure::NoLease;
         let is_mixed = of.operation.has_several_leases();
-        // What never had a place in the queue is asked for under the next lease. Of several leases
-        // nothing says which it was; what was done of it before has gone with its lease.
+        // Requests that never had a place in the queue are made again under the next lease. If the
+        // operation had several leases, we do not know which one has ended; what was done under
+        // that one before has gone with it.
         if no_lease && (of.tries == 0 || is_mixed) {
             self.take_back(&of);
             if let Some(opened) = self.buckets.get_mut(&of.bucket) {
@@ -210,7 +211,7 @@ impl Keeper {
             }
         }
         let leases = match of.operation {
-            // Of a successor.
+            // The lease of a successor has ended, so only the release is left to be done.
             Operation::HandOver(from, _) => return Some(Operation::Remove(vec![from])),
             Operation::Leave(leaving) if no_lease && !leaving.successors.is_empty() => {
                 return Some(Operation::Leave(Leaving { successors: Vec::new(), ..leaving }));
@@ -262,7 +263,8 @@ impl Keeper {
         for key in of.operation.own() {
             let Some(id) = self.slots.holder(key) else { continue };
             again.extend(table.take_back(id).map(|agent| (id, agent)));
-            // Nothing was done. If it is about to be ended, it is free then.
+            // Nothing was done. If the request is absent, it is about to be ended, and its slot is
+            // free then.
             if table.status(id) != Status::Absent {
                 self.slots.free(key, id, 0);
             }
