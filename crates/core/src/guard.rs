@@ -1,4 +1,4 @@
-//! Guards: a lock is held as long as its guard is there.
+//! Guards: a lock is held for as long as its guard exists.
 
 mod loss;
 
@@ -34,7 +34,7 @@ use crate::{
 /// It is a pointer, so that it is moved at no cost and makes no future large.
 #[must_use = "the lock is released when the guard is dropped"]
 pub struct LockGuard(
-    /// `None` once it is released, which is the last that becomes of it.
+    /// `None` once the lock is released, as the guard is dropped.
     Option<Box<HeldLock>>,
 );
 
@@ -49,10 +49,10 @@ impl LockGuard {
         refs: &AgentRefs,
         holds: Holds,
     ) -> Self {
-        // FAST: what the thread's last guard has left, with its count on the reference to the agent.
+        // FAST: the memory of the thread's last guard, with its count on the reference to the agent.
         match guard_cache::take() {
             Some(mut held) if held.agent.is_of(&refs.agent) => {
-                // Mostly it is the same name. To compare it is cheaper than to move it.
+                // Mostly the name is the same, and to compare it is cheaper than to move it.
                 if held.lock.name != name {
                     held.lock.name = name;
                 }
@@ -79,7 +79,7 @@ impl LockGuard {
         Self::made_in(guard_cache::take(), lock, ticket, agent, holds)
     }
 
-    /// The same in this place, if there is one.
+    /// The same in this memory, if there is some.
     fn made_in(
         spare: Option<Box<HeldLock>>,
         lock: Lock,
@@ -102,8 +102,8 @@ impl LockGuard {
         self.0.as_ref().expect("it is not released before it is dropped")
     }
 
-    /// Whether the lock is lost. What it protected may be in other hands, and dropping the guard
-    /// releases nothing.
+    /// Whether the lock is lost. Then another holder may be working with what it protected, and
+    /// dropping the guard releases nothing.
     ///
     /// ```
     /// # use navlock_core::{Error, UserAgent};
@@ -118,8 +118,8 @@ impl LockGuard {
         self.how_lost().is_some()
     }
 
-    /// Who has stolen the lock, as [`LockManager::client_id`](crate::LockManager::client_id) calls it.
-    /// `None` if it was not stolen, or the reach does not know by whom.
+    /// The [client id](crate::LockManager::client_id) of the agent that has stolen the lock. `None` if
+    /// it was not stolen, or the reach does not know by whom.
     ///
     /// ```
     /// # use navlock_core::{Error, UserAgent};
@@ -136,8 +136,8 @@ impl LockGuard {
         agent.backend().stolen_by(ticket.unpack())
     }
 
-    /// What it is known by to those who look, and to what is asked for
-    /// [inside](crate::LockRequest::inside) it.
+    /// The id by which those who look know the lock, and by which a request says that it is made
+    /// [inside](crate::LockRequest::inside) the lock.
     ///
     /// ```
     /// # use navlock_core::{Error, UserAgent};
@@ -153,8 +153,8 @@ impl LockGuard {
         LockId { client_id: agent.state.client_id(), serial }
     }
 
-    /// Whether the lock is held, and for how long still if its keeper is not heard of: a warning
-    /// before it is lost.
+    /// Whether the lock is held; and if the service that keeps it has not been heard of, how long
+    /// it is still held: a warning before the lock is lost.
     ///
     /// ```
     /// # use navlock_core::{Error, UserAgent};
@@ -178,8 +178,9 @@ impl LockGuard {
         }
     }
 
-    /// For how long the lock is its holder's without further word from its keeper, and until when it
-    /// is nobody else's; see [`Backend::term`]. `None` where locks do not end by themselves.
+    /// For how long the holder has the lock if its keeper is not heard of again, and until when
+    /// nobody else can be granted it; see [`Backend::term`]. `None` where locks do not end by
+    /// themselves.
     ///
     /// ```
     /// # use navlock_core::{Error, UserAgent};
@@ -202,7 +203,7 @@ impl LockGuard {
     }
 }
 
-/// How it is with a lock that was granted.
+/// The state of a lock that was granted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum LockState {

@@ -1,16 +1,16 @@
 //! Locks of one process: the engine, in shards.
 //!
-//! A name always belongs to the same shard, and no algorithm but the snapshot and the end of an
-//! agent looks at two names, so each shard is an engine of its own behind a mutex of its own. Both
-//! exceptions take all shards that they concern, in order, so that what they see or do is one
-//! moment: a snapshot all there are, the end of an agent those that it has asked.
+//! A name always belongs to the same shard, and only two algorithms look at several names: the
+//! snapshot and the end of an agent. So each shard is an engine of its own behind a mutex of its own.
+//! The two exceptions lock several shards in order, so that they happen at one moment: a snapshot
+//! locks all shards, and the end of an agent those that the agent has asked.
 //!
 //! # Invariants
 //!
-//! - Nobody waits for a shard while holding a later one, or one of another bucket; but those who look
-//!   (`frozen`), one at a time.
-//! - Wakers are called, and dropped, after the shard is unlocked: they are foreign code, and the
-//!   last waker of a task may take the task and its guards along.
+//! - No thread waits for a shard while it has a later one locked, or one of another bucket. The
+//!   exception are those who look (`frozen`), one at a time.
+//! - Wakers are called, and dropped, after the shard is unlocked: they are foreign code, and to drop
+//!   the last waker of a task may drop the task with its guards.
 
 mod agents;
 mod board;
@@ -56,9 +56,10 @@ pub struct MemoryBackend {
     hasher: NameHasher,
     /// Locked after any shards, and before what follows.
     agents: Mutex<Agents>,
-    /// Locked last, and only for requests that wait, and by those who look.
+    /// Which requests wait inside which locks. Locked last, and only for requests that wait, and by
+    /// those who look.
     nested: Mutex<Nested>,
-    /// Locked before all others, by who decides whether a request fails in a deadlock.
+    /// Locked before all others, by a thread that decides whether a request fails in a deadlock.
     deciding: Mutex<()>,
     next_token: Arc<AtomicU64>,
 }
@@ -78,7 +79,7 @@ impl Backend for MemoryBackend {
 
     fn close_agent(&self, agent: AgentId) {
         self.terminate(agent);
-        // Last: from here on the number may be given to another.
+        // Last, because from here on another agent may get the number.
         lock(&self.agents).close(agent);
     }
 
@@ -87,7 +88,7 @@ impl Backend for MemoryBackend {
     }
 
     fn terminate_all(&self, agents: &[AgentId]) {
-        // From here on no shard comes to know them that does not yet.
+        // From here on no further shard gets to know these agents.
         let asked = lock(&self.agents).end(agents);
         // In order, and each shard once.
         let mut states: Vec<_> = asked
@@ -121,7 +122,8 @@ impl Backend for MemoryBackend {
         let shard = &self.shards[lane as usize];
         let mut state = shard.lock();
         if !state.locks.knows(agent) {
-            // Under the lock of the shard: whoever ends the agent later looks into this one as well.
+            // With the shard locked, so that whoever ends the agent later looks into this shard as
+            // well.
             lock(&self.agents).admit(agent, lane)?;
         }
         let (id, outcome) = state.locks.request_lock_hashed(agent, hashed, kind);
@@ -143,7 +145,7 @@ impl Backend for MemoryBackend {
         if state.look_table.is_some() {
             self.tell_request(state, agent, name, kind.mode(), Ticket { lane, id }, answer);
         } else if state.locks.has_events() {
-            // A theft: nobody else's request becomes of one.
+            // Something was stolen: only a request that steals leaves losses behind.
             shard.count_losses();
             let thief = lock(&self.agents).client_id(agent);
             tell(state, thief);
@@ -210,7 +212,7 @@ impl Backend for MemoryBackend {
 
     fn inspect(&self, name: Option<ResourceName>) -> InspectFuture<'_> {
         let inspection = match name {
-            // FAST: of one name, whatever else there is.
+            // FAST: the cost depends on this name only.
             Some(name) => self.snapshot_of(&name, Agents::inspection),
             None => self.snapshot(Agents::inspection),
         };
@@ -229,13 +231,13 @@ impl Backend for MemoryBackend {
     }
 
     fn retire(&self) {
-        // Nothing happens here any more.
+        // Nothing happens in this bucket any more.
         lock(&self.agents).shown = None;
         for mut state in self.lock_all() {
             state.look_table = None;
             let next_token = state.locks.next_token();
             self.next_token.fetch_max(next_token.get(), Ordering::SeqCst);
-            // Nobody has anything. What is left is kept by threads, see `guard_cache`.
+            // No locks and requests are left. What is left is kept by threads, see `guard_cache`.
             if state.locks.is_empty() {
                 state.locks = LockManager::with_data(self.hasher.clone(), next_token);
             }
@@ -249,8 +251,8 @@ impl MemoryBackend {
         &self.shards[ticket.lane as usize]
     }
 
-    /// The answer to a request that was not answered at once. If the lock was granted, and it
-    /// `is_watched`, the waker is from here on that of who waits for its loss.
+    /// The answer to a request that was not answered at once. If the lock was granted, and
+    /// `is_watched` is set, the waker is called when the lock is lost.
     pub(crate) fn poll(
         &self,
         ticket: Ticket,
@@ -289,10 +291,10 @@ impl MemoryBackend {
     #[inline]
     pub(crate) fn finish_as(&self, agent: AgentId, ticket: Ticket) -> Option<Lost> {
         let (lost, done) = self.finish_and(ticket, |state| {
-            // FAST: mostly handles outlive what was asked for through them.
+            // FAST: mostly handles outlive their locks and requests.
             if state.left.is_empty() { None } else { state.let_go(agent) }
         });
-        // Which may end it, and so come back here.
+        // This may end the agent, and so come back here.
         drop(done);
         lost
     }
@@ -307,7 +309,8 @@ impl MemoryBackend {
     ) -> (Option<Lost>, T) {
         let mut state = self.shard(ticket).lock();
         let ended = state.locks.finish(ticket.id);
-        // What stood there to be woken is dropped below: that is foreign code as well.
+        // Its waker is dropped below, without the shard locked, because that is foreign code as
+        // well.
         let (forgotten, lost) = match ended {
             Some(waker) => (waker, None),
             None => (None, Some(state.forget_loss(ticket.id))),
@@ -331,7 +334,7 @@ impl MemoryBackend {
         lock(&self.agents).open(state)
     }
 
-    /// Keeps an agent that makes no requests any more alive, by what `keep` gives, as long as it has something.
+    /// Keeps an agent without a handle alive, by what `keep` gives, for as long as it has locks or requests.
     pub(crate) fn leave(&self, agent: AgentId, keep: impl Fn() -> KeptAgent) {
         let asked = lock(&self.agents).asked(agent);
         for shard in asked {
@@ -342,8 +345,7 @@ impl MemoryBackend {
         }
     }
 
-    /// Unlocks a shard that is looked at, in which this was asked for, and tells everybody whom that
-    /// concerns.
+    /// Tells the outcome of a request in a shard that is looked at, and unlocks the shard.
     #[cold]
     #[inline(never)]
     fn tell_request(

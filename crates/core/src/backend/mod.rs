@@ -1,8 +1,8 @@
-//! The seam between the handles and a reach: how far a user agent's locks are seen.
+//! The seam between the handles and a reach. A reach decides how far a user agent's locks are seen.
 //!
-//! A [`Reach`] opens buckets; each is a [`Backend`]. Commands go in as calls that return at once;
-//! what comes of them is polled for with a waker. Everything that a face can do is done through
-//! these two traits, so that the daemon serves any of them and one suite tests them all.
+//! A [`Reach`] opens buckets; each bucket is a [`Backend`]. Commands are calls that return at once;
+//! later outcomes are polled for with a waker. Handles do everything through these two traits, so
+//! that the daemon can serve any reach and one suite tests them all.
 
 mod any;
 mod memory;
@@ -64,19 +64,19 @@ pub trait Backend: fmt::Debug + Send + Sync {
         let _ = (agent, info);
     }
 
-    /// Forgets an agent that has nothing any more, or ends it with all it has. Its id is not used
-    /// by the caller after this.
+    /// Closes an agent, and ends the locks and requests that it still has. The caller does not use
+    /// its id after this.
     fn close_agent(&self, agent: AgentId);
 
-    /// Ends all that the agent waits for and holds; each further request of it fails with
+    /// Ends all requests and locks of the agent; each further request of it fails with
     /// [`Error::Terminated`].
     ///
     /// Spec: <https://w3c.github.io/web-locks/#termination-of-locks>
     fn terminate(&self, agent: AgentId);
 
-    /// Ends several agents. A reach that can do so ends them as one, so that nothing is granted to
-    /// one of them because another ends; where it cannot, what is granted so reaches nobody, because
-    /// their handles know by now that they have ended.
+    /// Ends several agents. A reach that can do so ends them at once, so that no lock is granted to
+    /// one of them because another ends. If it cannot, such a grant reaches nobody, because the
+    /// agents' handles know by then that the agents have ended.
     fn terminate_all(&self, agents: &[AgentId]) {
         for agent in agents {
             self.terminate(*agent);
@@ -89,8 +89,7 @@ pub trait Backend: fmt::Debug + Send + Sync {
     ///
     /// # Errors
     ///
-    /// [`Error::Terminated`] if the agent has ended; [`Error::Unreachable`] if the reach is not
-    /// to be had.
+    /// [`Error::Terminated`] if the agent has ended; [`Error::Unreachable`] if the reach cannot be reached.
     fn request(
         &self,
         agent: AgentId,
@@ -120,47 +119,48 @@ pub trait Backend: fmt::Debug + Send + Sync {
         None
     }
 
-    /// Which of all that its agent has asked for the request or lock of this ticket is: the same for as
-    /// long as it is there, and of no other of the agent's. Those who [look](crate::look) know it by this.
+    /// The serial number of the request or lock of this ticket: it does not change, and no other request
+    /// of the agent has it. Those who [look](crate::look) know the request by it.
     fn serial(&self, ticket: Ticket) -> u64 {
         ticket.id.serial()
     }
 
-    /// Notes, for those who look, that the request of this ticket, which waits, was made inside that lock,
-    /// besides those that were said before. A reach that shows nothing of it need not.
+    /// Notes, for those who look, that the waiting request of this ticket was made inside one more lock. A
+    /// reach that does not show this need not note it.
     fn put_inside(&self, ticket: Ticket, lock: LockId) {
         let _ = (ticket, lock);
     }
 
-    /// All that there is to be said at once of the request of this ticket, which was just made and has to wait,
-    /// was [said](Self::put_inside). Called once, right after the [`request`](Self::request) that was not
-    /// answered: a reach that tells another process of it may keep that back until then, to say all in one.
+    /// Says that the request of this ticket, which was just made and has to wait, is complete: its first
+    /// [`put_inside`](Self::put_inside) calls are done. Called once, right after a [`request`](Self::request)
+    /// without an answer. A reach that sends the request to another process may wait for this call, to send
+    /// everything in one message.
     fn made(&self, ticket: Ticket) {
         let _ = ticket;
     }
 
-    /// Notes, for those who look, that the request of this ticket, which waits, may give up by itself, as one
-    /// that has a signal: so nobody waits for it for ever. A reach that shows nothing of it need not.
+    /// Notes, for those who look, that the waiting request of this ticket may give up by itself, as one with
+    /// a signal may: so nobody waits for it for ever. A reach that does not show this need not note it.
     fn note_may_give_up(&self, ticket: Ticket) {
         let _ = ticket;
     }
 
-    /// The locks inside which this whole process runs, and with it all that it asks for: as the command of a
-    /// `navlock run` does.
+    /// The locks inside which this whole process runs, such as the command of `navlock run` does. All its
+    /// requests are made inside them.
     fn surrounding(&self) -> &[LockId] {
         &[]
     }
 
-    /// The deadlock that the request of this ticket, which waits, is part of, if that is known. Where it
-    /// comes to be known later, the waker of [`poll_request`](Self::poll_request) is called.
+    /// The deadlock that the waiting request of this ticket is part of, if it is known. If it becomes
+    /// known later, the waker of [`poll_request`](Self::poll_request) is called.
     fn deadlock(&self, ticket: Ticket) -> Option<InDeadlock> {
         let _ = ticket;
         None
     }
 
-    /// The same for who is to fail in it and [finish](Self::finish) this request at once, if by that there came
-    /// to be a circle. To whom it is told so, it is told alone: for whoever asks later, the circle is
-    /// broken.
+    /// The deadlock that the request of this ticket has closed, if it has. The caller must then
+    /// [finish](Self::finish) the request at once, so that it fails. Only one caller is told of a circle: for later
+    /// ones, the circle is broken.
     fn fail_in_deadlock(&self, ticket: Ticket) -> Option<InDeadlock> {
         self.deadlock(ticket).filter(|deadlock| deadlock.is_last)
     }
@@ -173,8 +173,8 @@ pub trait Backend: fmt::Debug + Send + Sync {
     /// Spec: <https://w3c.github.io/web-locks/#algorithm-snapshot-state>
     fn query(&self) -> QueryFuture<'_>;
 
-    /// The same with all that is known of it, of one name or of all; without more than
-    /// [`query`](Self::query) says if the reach knows no more.
+    /// The same with all details that the reach knows, of one name or of all. If it knows none, the
+    /// answer tells what [`query`](Self::query) tells.
     fn inspect(&self, name: Option<ResourceName>) -> InspectFuture<'_> {
         let snapshot = self.query();
         Box::pin(async move {
@@ -187,86 +187,88 @@ pub trait Backend: fmt::Debug + Send + Sync {
         })
     }
 
-    /// The same of all names with what else the reach can find out, for those who look: it may ask whoever
-    /// keeps the locks more than once for it.
+    /// The same of all names, with further details for those who look, for which the reach may have to ask
+    /// several times where the locks are kept.
     fn look(&self) -> SightFuture<'_> {
         let inspection = self.inspect(None);
         Box::pin(async move { Ok(inspection.await?.into()) })
     }
 
-    /// How all who use the reach can name this name of the bucket to each other. By default it is the name.
+    /// The reference by which users of the reach tell each other of this name in this bucket. By default it
+    /// is the name.
     fn name_ref(&self, name: &ResourceName) -> NameRef {
         NameRef(name.as_bytes().into())
     }
 
-    /// As [`look`](Self::look), of the one name that is called so; with who has not been heard of, or without,
-    /// for which less is asked.
+    /// As [`look`](Self::look), for the one name with this reference. `with_silence`: also tells which holders
+    /// have not been heard of, for which the reach has to ask more.
     fn look_at(&self, name: NameRef, with_silence: bool) -> SightFuture<'_> {
         let _ = with_silence;
         let inspection = ResourceName::from_wtf8(&name.0).map(|name| self.inspect(Some(name)));
         Box::pin(async move {
-            // What is called in another way is no name here.
+            // Other bytes refer to no name here.
             let Ok(inspection) = inspection else { return Ok(Sighting::default()) };
             Ok(inspection.await?.into())
         })
     }
 
-    /// Where the agent of this client id stands in the queue of a name. A reach that can tell without
-    /// saying what else is in the queue does.
+    /// Where the agent of this client id stands in the queue of a name. If it can, a reach tells this
+    /// without a list of the queue.
     fn position(&self, name: ResourceName, client_id: ClientId) -> PositionFuture<'_> {
         let inspection = self.inspect(Some(name.clone()));
         Box::pin(async move { Ok(Position::among(inspection.await?, &name, client_id)) })
     }
 
-    /// Until when all that the agent has is its own without further word from the reach: a moment
-    /// on the clock that counts from the start of the machine, with the time in which it was
-    /// suspended (`CLOCK_BOOTTIME` on Linux). `None` if it has nothing that could run out.
+    /// Until when the agent has its locks if the reach is not heard of again: a moment on the clock
+    /// that counts from the start of the machine, including the time in which it was suspended
+    /// (`CLOCK_BOOTTIME` on Linux). `None` if its locks cannot run out.
     ///
-    /// At that moment the backend tells it by itself that its locks are lost. This is for those
-    /// who speak for agents of other processes, which must know by themselves.
+    /// At that moment the backend itself tells the agent that its locks are lost. This method is
+    /// for hosts that speak for agents of other processes, which must know the moment themselves.
     fn ends(&self, agent: AgentId) -> Option<Duration> {
         let _ = agent;
         None
     }
 
-    /// The same in full: when the reach was last heard of, and until when nobody else can be granted
-    /// what the agent has. `None` as well if the backend does not know more than
+    /// The same with more details: when the reach was last heard of, and until when nobody else can
+    /// be granted the agent's locks. `None` also if the backend knows no more than
     /// [`ends`](Self::ends).
     fn term(&self, agent: AgentId) -> Option<Term> {
         let _ = agent;
         None
     }
 
-    /// What another process needs to end all that the agent has, should this one be killed together
-    /// with the agent's: for [`Reach::revoke`]. Of no meaning to anybody else, and good for as long as
-    /// the agent has anything. `None` if it has no lease.
+    /// What another process needs to end all locks and requests of the agent by [`Reach::revoke`], if
+    /// this process is killed together with the agent's. It means nothing to anybody else, and is
+    /// valid for as long as the agent has any. `None` if it has no lease.
     fn lease(&self, agent: AgentId) -> Option<Vec<u8>> {
         let _ = agent;
         None
     }
 
-    /// Goes on with what an agent of the same client id had through another process, which has
-    /// ended. To be called once, before the agent's first request.
+    /// Takes over the locks and requests that an agent of the same client id had through another
+    /// process, which has ended. To be called once, before the agent's first request.
     ///
-    /// For each claim the ticket of the lock or request, as if its [`request`](Self::request) had
-    /// returned [`Poll::Pending`] here; `None` if it is not there (any more). What the agent had
-    /// and does not claim is released and aborted. The claims are in the order of their requests.
-    /// The answer comes when the reach has been asked, or cannot be.
+    /// Returns, for each claim, the ticket of the lock or request, as if its
+    /// [`request`](Self::request) had returned [`Poll::Pending`] here; `None` if it is not there
+    /// any more. Locks and requests that the agent does not claim are released and aborted. The
+    /// claims are in the order of their requests. The answer comes when the reach has answered or
+    /// cannot be asked.
     fn recall(&self, agent: AgentId, claims: Vec<Claim>) -> RecallFuture<'_> {
         let _ = agent;
         Box::pin(ready(vec![None; claims.len()]))
     }
 
-    /// Has no grant from here on get a smaller fencing token than this one, in the whole bucket. Whether
-    /// the backend does that: for a host that gives others itself in between, and must not where its
-    /// reach knows better.
+    /// Makes sure that no later grant in the bucket gets a smaller fencing token than this one. Returns
+    /// whether the backend does that. This is for a host that makes some tokens itself, which it must
+    /// not do where the backend returns `false`.
     fn raise_tokens(&self, least: FencingToken) -> bool {
         let _ = least;
         false
     }
 
-    /// The bucket is about to be forgotten: it has no agents, and gets none. If it is opened
-    /// again after this call, its fencing tokens must go on where these end.
+    /// Says that the bucket is about to be forgotten: it has no agents, and gets none. If it is
+    /// opened again after this call, its fencing tokens must go on from the last ones.
     fn retire(&self) {}
 }
 
@@ -286,21 +288,21 @@ pub type PositionFuture<'a> = Pin<Box<dyn Future<Output = Result<Position, Error
 /// The future of [`Backend::recall`].
 pub type RecallFuture<'a> = Pin<Box<dyn Future<Output = Vec<Option<Ticket>>> + Send + 'a>>;
 
-/// A lock or request that an agent says to have had through another process.
+/// A lock or request that an agent claims to have had through another process.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Claim {
-    /// Of which name.
+    /// The name.
     pub name: ResourceName,
     /// What it asked for.
     pub kind: RequestKind,
-    /// The lock's; `None` if the agent has not heard of a grant.
+    /// The token of the lock; `None` if the agent has not heard of a grant.
     pub token: Option<FencingToken>,
-    /// When it was asked for, before anybody was told: nanoseconds on `CLOCK_MONOTONIC`, which all
-    /// processes of the machine share.
+    /// When it was requested, as of a moment before the request was sent: nanoseconds on
+    /// `CLOCK_MONOTONIC`, which all processes of the machine share.
     pub since: u64,
 }
 
-/// What becomes of a request that is neither aborted nor terminated.
+/// The answer to a request that is neither aborted nor terminated.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Answer {
     /// The lock is held from now on.

@@ -1,4 +1,4 @@
-//! What a request is once it is awaited.
+//! The future of a request for one lock.
 
 use std::{
     fmt,
@@ -27,9 +27,9 @@ use crate::{
 ///
 /// # Cancel safety
 ///
-/// Dropping it is the abort signal: a request that waits leaves its queue, and those who only
-/// waited behind it are granted; if its own grant was on the way, the lock is released. Forgetting
-/// it (`mem::forget`) keeps its place in the queue, and whatever is granted there.
+/// To drop it aborts the request: a waiting request leaves its queue, and requests that waited only
+/// because of it are granted; if its own grant was on the way, the lock is released. To forget it
+/// (`mem::forget`) keeps its place in the queue, and the lock that is granted there.
 #[must_use = "futures do nothing unless polled"]
 pub struct LockFuture<'a, G = LockGuard, N = ResourceName> {
     pub(super) state: State<'a, N>,
@@ -40,7 +40,7 @@ pub(super) enum State<'a, N> {
     /// Not polled yet.
     Unmade {
         environment: &'a Arc<Environment>,
-        /// It is taken once, when the request is made.
+        /// Taken out when the request is made.
         name: Option<N>,
         options: LockOptions,
     },
@@ -51,13 +51,14 @@ pub(super) enum State<'a, N> {
         options: LockOptions,
         nesting: Option<Box<Nesting>>,
     },
-    /// In the queue, or granted and not told yet.
+    /// In the queue, or granted without the task knowing yet.
     Pending(Pending),
     /// Answered.
     Done,
 }
 
-/// Inside what a request is made, and whether it fails in a deadlock: few say so.
+/// The locks inside which a request is made, and whether it fails in a deadlock. Few requests say
+/// so.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Nesting {
     pub(super) inside: Vec<LockId>,
@@ -71,11 +72,12 @@ pub(super) struct Pending {
     pub(super) ticket: PackedTicket,
     pub(super) agent: Arc<AgentRef>,
     waits: Waits,
-    /// If it fails in a deadlock: whom to wake once it is known what it is inside of.
+    /// For a request that fails in a deadlock: the waker to call once it is known what the request
+    /// is inside of.
     pub(super) fails_on_deadlock: Option<Arc<Waker>>,
 }
 
-/// A name that was looked at before.
+/// A name that was converted before.
 struct Given(Result<ResourceName, Error>);
 
 impl TryFrom<Given> for ResourceName {
@@ -123,13 +125,14 @@ impl<G: Grant, N: Named> Future for LockFuture<'_, G, N> {
 }
 
 impl<G: Grant, N: Named> LockFuture<'_, G, N> {
-    /// Makes the request. If it waits and `has_nesting`, its nesting is about to be told.
+    /// Makes the request. If it waits and `has_nesting`, the caller is about to say what it is
+    /// inside of.
     ///
     /// Spec: the method steps of <https://w3c.github.io/web-locks/#api-lock-manager-request>
     #[inline]
     fn make(&mut self, context: &Context<'_>, has_nesting: bool) -> Poll<Result<G, Error>> {
-        // FAST: field by field. Moved as a whole, it would be loaded in other pieces than those in
-        //       which it has been stored a moment ago, and that has to wait.
+        // FAST: field by field. If it were moved as a whole, it would be loaded in other pieces
+        // than those in which it was stored a moment ago, and the CPU would have to wait.
         let State::Unmade { environment, name, options } = &mut self.state else {
             unreachable!("asked for by `poll`, which has looked")
         };
@@ -150,7 +153,7 @@ impl<G: Grant, N: Named> LockFuture<'_, G, N> {
         // 11.
         let (agent, waker) = (refs.agent.id, context.waker());
         let waits = Waits::begin(refs.agent.state());
-        // What may give up by itself keeps nobody waiting for ever.
+        // A request that may give up by itself is said to be inside nothing.
         let nested = (!options.signal).then_some(waker);
         // FAST: either with its own rest, so that what the one in memory returns stays in registers.
         match refs.agent.backend() {
@@ -176,7 +179,8 @@ impl<G: Grant, N: Named> LockFuture<'_, G, N> {
         // 12. The promise was returned before it was polled.
     }
 
-    /// Goes on with a request that was just made. `nested` is who polls it, if it can be inside something.
+    /// Goes on with a request that was just made. `nested` is the waker of the task, if the request can be
+    /// inside a lock.
     #[inline]
     #[expect(clippy::too_many_arguments, reason = "FAST: in registers")]
     fn made_now(
@@ -220,7 +224,7 @@ impl<G: Grant, N: Named> LockFuture<'_, G, N> {
         }
     }
 
-    /// The same with a handle of its own, which it needs no more once the request is made.
+    /// The same with a handle of its own, which is dropped once the request is made.
     fn make_owned(&mut self, context: &Context<'_>) -> Poll<Result<G, Error>> {
         let State::Owned { environment, name, options, nesting } =
             mem::replace(&mut self.state, State::Done)
@@ -240,12 +244,12 @@ impl<G: Grant, N: Named> LockFuture<'_, G, N> {
         }
     }
 
-    /// Asks what became of the request.
+    /// Polls a request that was made.
     fn poll_made(&mut self, context: &Context<'_>) -> Poll<Result<G, Error>> {
         self.answered(|backend, ticket| backend.poll_request(ticket, context.waker()))
     }
 
-    /// What became of the request, as the backend says.
+    /// Takes in the answer of the backend.
     #[inline]
     fn answered(
         &mut self,
@@ -266,7 +270,7 @@ impl<G: Grant, N: Named> LockFuture<'_, G, N> {
         else {
             unreachable!("it was pending a moment ago")
         };
-        // Granted because another agent ended that ends together with its own.
+        // It may be granted because of the end of another agent that ends together with its own.
         let answer = answer.and_then(|answer| agent.state.check_alive().map(|()| answer));
         Poll::Ready(match answer {
             Ok(Answer::Granted(token)) => {
@@ -278,8 +282,8 @@ impl<G: Grant, N: Named> LockFuture<'_, G, N> {
                 G::unavailable()
             }
             Err(error) => {
-                // If it is granted it goes to the next, and if it is not, the backend may keep why it
-                // ended until it is told that we know.
+                // If the lock was granted, it goes to the next waiter. If not, the backend may keep
+                // the reason until this call.
                 agent.finish(ticket);
                 Err(agent.state.explain(error))
             }
@@ -308,7 +312,7 @@ impl LockFuture<'static, Option<LockGuard>> {
     ///
     /// # Errors
     ///
-    /// As those of a [`LockRequest`](crate::LockRequest).
+    /// The errors of a [`LockRequest`](crate::LockRequest).
     ///
     /// # Panics
     ///
@@ -322,7 +326,7 @@ impl LockFuture<'static, Option<LockGuard>> {
         answered.map_ok(|guard| guard.map(LockGuard::into_polled))
     }
 
-    /// The future of a request that was made elsewhere and is known here by this id.
+    /// The future of a request that was made elsewhere and has this ticket here.
     pub(crate) fn made(
         name: ResourceName,
         mode: Mode,
@@ -337,14 +341,14 @@ impl LockFuture<'static, Option<LockGuard>> {
 }
 
 impl<G, N> LockFuture<'_, G, N> {
-    /// It has taken too long, and is about to be dropped.
+    /// Notes that the request has taken too long, and is about to be dropped.
     pub(crate) fn give_up(&mut self) {
         if let State::Pending(Pending { waits, .. }) = &mut self.state {
             waits.timed_out();
         }
     }
 
-    /// What is waited for, if the request was made and is not answered yet.
+    /// The name and mode of the request, if it was made and is not answered yet.
     pub fn pending(&self) -> Option<(&ResourceName, Mode)> {
         match &self.state {
             State::Pending(Pending { name, mode, .. }) => Some((name, *mode)),

@@ -1,4 +1,4 @@
-//! What waits for what, as numbers.
+//! The graph of locks and requests: which of them wait for which.
 
 use std::collections::HashMap;
 
@@ -10,32 +10,32 @@ use crate::{
     look::{Entry, LockId, LockName, Overview},
 };
 
-/// Why something waits for the next.
+/// Why a node waits for the next one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum Why {
-    /// A request: the lock is held, and conflicts with it. A hard block.
+    /// A request waits for a held lock that conflicts with it. A hard block.
     Held,
-    /// A request: the other one is before it in the queue, and conflicts with it. A soft block; none that is
-    /// known to last if that one [may give up](Entry::may_give_up).
+    /// A request waits for another one before it in the queue that conflicts with it. A soft block, and not
+    /// known to last if the other one [may give up](Entry::may_give_up).
     Ahead,
-    /// A lock: the request was made inside it.
+    /// A lock waits for a request that was made inside it.
     Inside,
-    /// A lock: the request is the same agent's, and nobody said inside what it was made.
+    /// A lock may wait for a request of the same agent that does not say what it is inside of.
     SameAgent,
-    /// A lock of another machine: the request was made inside a lock of its agent's, and which one is known to that
-    /// machine alone.
+    /// A lock of another machine may wait for a request that was made inside a lock of the same agent. Only
+    /// that machine knows which of the agent's locks it is.
     InsideAgent,
 }
 
 impl Why {
-    /// Whether it is known that the one waits for the other.
+    /// Whether the wait is certain, and not only possible.
     pub(super) fn is_known(self) -> bool {
         !matches!(self, Self::SameAgent | Self::InsideAgent)
     }
 }
 
-/// A lock or a request, and where it is.
+/// A lock or a request, with its name.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct At<'a> {
     pub(super) name: &'a LockName,
@@ -43,25 +43,25 @@ pub(super) struct At<'a> {
     pub(super) is_held: bool,
 }
 
-/// A number of a node.
+/// The number of a node.
 pub(super) type Index = u32;
 
-/// Locks and requests, and what each waits for.
+/// Locks and requests, and what each of them waits for.
 ///
-/// That 10,000 requests wait for 10,000 shared locks of a name is 20,000 edges, through a node between
-/// them; and so it is for the locks and requests of one agent.
+/// If 10,000 requests wait for 10,000 shared locks of a name, these are 20,000 edges, through one node
+/// in between. The same is done for the locks and requests of one agent.
 pub(super) struct Graph<'a> {
     /// `None` for a node that only stands between others.
     pub(super) nodes: Vec<Option<At<'a>>>,
-    /// From each node to what it waits for.
+    /// The edges from each node to those for which it waits.
     pub(super) waits: Edges,
-    /// From each node to what waits for it.
+    /// The edges from each node to those that wait for it.
     pub(super) blocks: Edges,
 }
 
 /// Edges in rows, one for each node.
 pub(super) struct Edges {
-    /// Where each row begins, and where the last one ends.
+    /// The beginning of each row, and the end of the last one.
     starts: Vec<u32>,
     edges: Vec<(Index, Why)>,
 }
@@ -74,7 +74,7 @@ struct Last {
 }
 
 impl Last {
-    /// The last one that conflicts with one of this mode.
+    /// The last one that conflicts with a request of this mode.
     fn before(&self, mode: Mode) -> Option<Index> {
         match mode {
             Mode::Exclusive => self.any,
@@ -90,7 +90,7 @@ impl Last {
     }
 }
 
-/// What an agent has, and requests of which it is not known inside which of that they were made.
+/// The locks of an agent, and those of its requests that do not say what they are inside of.
 #[derive(Default)]
 struct Has {
     locks: Vec<Index>,
@@ -116,7 +116,7 @@ impl<'a> Graph<'a> {
             let held = first..index(nodes.len());
             let modes = queue.held.iter().map(|entry| entry.mode);
             let exclusive = held.clone().zip(modes).find(|(_, mode)| *mode == Mode::Exclusive);
-            // What exclusive requests wait for.
+            // The node or nodes for which exclusive requests wait.
             let all = match held.len() {
                 0 => None,
                 1 => Some(held.start),
@@ -138,18 +138,19 @@ impl<'a> Graph<'a> {
                 edges.extend(hard.map(|to| (request, to, Why::Held)));
                 let soft = last.before(entry.mode);
                 edges.extend(soft.map(|to| (request, to, Why::Ahead)));
-                // Once those have given up that may, it waits for the last one before them.
+                // It may have to wait for this one once the requests in between that may give up
+                // have done so.
                 let to_stay = last_to_stay.before(entry.mode).filter(|to| soft != Some(*to));
                 edges.extend(to_stay.map(|to| (request, to, Why::Ahead)));
                 last.add(request, entry.mode);
                 if !entry.may_give_up {
                     last_to_stay.add(request, entry.mode);
                 }
-                // Who says so of one lock of its own would have said so of others.
+                // An agent that has named one of its own locks would have named the others as well.
                 let whose = entry.id.client_id;
                 if !entry.inside.iter().any(|lock| lock.client_id == whose) {
                     let requests = &mut has.entry(whose).or_default().requests;
-                    // The first of each name.
+                    // Only the first request of each name.
                     let is_of_this_name = |last: &Index| *last >= first;
                     if !requests.last().is_some_and(is_of_this_name) {
                         requests.push(request);
@@ -160,8 +161,8 @@ impl<'a> Graph<'a> {
 
         for (request, at) in (0..).zip(&nodes) {
             let Some(At { entry, is_held: false, .. }) = at else { continue };
-            // A name that is taken without asking is known by one id, whenever it is held. If that was
-            // taken after the request was made, it is not what the request was made inside of.
+            // An owner takes its name again and again under the same id. A lock that was taken after
+            // the request was made is not the one inside which the request was made.
             let is_later = |lock: Index| {
                 let lock = nodes[lock as usize].map(|at| at.entry);
                 lock.is_some_and(|lock| lock.taken > 0 && lock.since > entry.since)
@@ -172,7 +173,7 @@ impl<'a> Graph<'a> {
         }
         add_inside_agents(&mut nodes, &locks, &mut edges);
 
-        // Of those who wait for anything so, what they hold.
+        // Of each agent with such a request, the locks that it holds.
         for (id, lock) in &locks {
             if let Some(has) = has.get_mut(&id.client_id) {
                 has.locks.push(*lock);
@@ -182,7 +183,8 @@ impl<'a> Graph<'a> {
             |nodes: &[Option<At<'a>>], node: Index| nodes[node as usize].map(|at| at.name);
         for Has { locks, requests } in has.into_values() {
             match *requests {
-                // Of the same name it would be waiting for another task of its own, as is usual.
+                // A lock of the same name makes no edge: the agent waits for another task of its own,
+                // as is usual.
                 [request] => {
                     let name = name_of(&nodes, request);
                     let others = locks.into_iter().filter(|lock| name_of(&nodes, *lock) != name);
@@ -220,8 +222,8 @@ impl<'a> Graph<'a> {
     }
 }
 
-/// From the locks of other machines to the requests that were made inside a lock of the same agent's: that said by
-/// which id its own broker knows it, and here it has another one.
+/// Adds edges from the locks of other machines to the requests that were made inside a lock of the same agent.
+/// Such a request names the lock by the id that its own broker uses, and here the lock has another id.
 fn add_inside_agents(
     nodes: &mut Vec<Option<At<'_>>>,
     locks: &HashMap<LockId, Index, RandomState>,
@@ -237,7 +239,7 @@ fn add_inside_agents(
             }
         }
     }
-    // FAST: mostly all are known.
+    // FAST: mostly all locks are known by their ids.
     if inside.is_empty() {
         return;
     }
@@ -288,6 +290,6 @@ impl Edges {
 
 /// The number of the node that stands there.
 pub(super) fn index(at: usize) -> Index {
-    // An overview of so many would not fit into any memory.
+    // An overview with so many entries would not fit into any memory.
     Index::try_from(at).expect("there are fewer than 2^32 locks and requests")
 }
