@@ -1,4 +1,4 @@
-//! Waiting on a thread, for code without an executor.
+//! Blocks a thread until a future is ready, for code without an executor.
 
 use std::{
     cell::RefCell,
@@ -39,9 +39,9 @@ pub fn block_on<F: IntoFuture>(future: F) -> F::Output {
 
 /// The same, for no longer than `timeout`: then the future is dropped, and the answer is `None`.
 ///
-/// The future is polled at least once, also with a timeout of zero; but a lock whose keeper is
-/// another process takes a moment to be had even if it is free. A timeout too long for the clock to
-/// tell its end is none.
+/// The future is polled at least once, even with a timeout of zero. But a lock that another process
+/// keeps takes a moment even if it is free. A timeout whose end the clock cannot represent counts
+/// as none.
 ///
 /// ```
 /// # use navlock_core::{Error, UserAgent};
@@ -56,29 +56,30 @@ pub fn block_on_timeout<F: IntoFuture>(future: F, timeout: Duration) -> Option<F
     block_on_deadline(future.into_future(), Instant::now().checked_add(timeout))
 }
 
-/// Where answers come from, for a thread that is blocked until one is there: it can take them in
-/// itself instead of waiting for another thread to do so and wake it.
+/// A source of answers, such as a connection. A thread that is blocked until an answer comes can read
+/// it from here itself, instead of waiting for another thread to read it and wake this one.
 ///
-/// For a [`Backend`](crate::host::Backend) that has a connection. It [offers](offer) its source when it
-/// answers [`Poll::Pending`].
+/// For a [`Backend`](crate::host::Backend) that has a connection: it [offers](offer) its source when it
+/// answers
+/// [`Poll::Pending`].
 pub trait Source: Send + Sync {
-    /// Waits until there is something new or somebody [interrupts](Self::interrupt), for no longer
-    /// than until `deadline`, takes it in, and wakes whom it concerns. It may return at any time,
-    /// also for no reason. `false` if the thread must wait as if there were no source, because
-    /// another is at it.
+    /// Waits until there is something new, somebody [interrupts](Self::interrupt), or `deadline`
+    /// has passed. Takes in what is new, and wakes whom it concerns. It may return at any time,
+    /// also for no reason. Returns `false` if the thread must wait as if there were no source,
+    /// because another thread uses it.
     ///
-    /// Only one thread can be at it. Once it is, and before it waits, it asks `is_woken`: what
-    /// interrupted it until then may have interrupted another instead.
+    /// Only one thread can use the source. Once a thread does, and before it waits, it must ask
+    /// `is_woken`: an interruption before that may have reached another thread instead.
     fn wait(&self, deadline: Option<Instant>, is_woken: &dyn Fn() -> bool) -> bool;
 
-    /// Has the thread that waits return, if one does.
+    /// Makes the thread that waits here return, if there is one.
     fn interrupt(&self);
 
-    /// A thread that has waited here will not any more.
+    /// Says that a thread that has waited here will not wait here any more.
     fn leave(&self);
 }
 
-/// Offers a source to the thread that polls, if it is one that [`block_on`] blocks. Whether it is.
+/// Offers a source to the thread that polls, if [`block_on`] blocks it. Returns whether it does.
 pub fn offer(source: impl FnOnce() -> Arc<dyn Source>) -> bool {
     let offered = OFFERED.try_with(|offered| match &mut *offered.borrow_mut() {
         Offered::Unwanted => false,
@@ -87,34 +88,34 @@ pub fn offer(source: impl FnOnce() -> Arc<dyn Source>) -> bool {
             true
         }
     });
-    // A thread that is ending, whose place for offers is gone, is woken by another.
+    // If the thread is ending, its thread-local for offers is gone: another thread has to wake it.
     offered.unwrap_or(false)
 }
 
 thread_local! {
     static OFFERED: RefCell<Offered> = const { RefCell::new(Offered::Unwanted) };
 
-    /// Its place tells this thread from all others that live. Nothing is dropped at its end, so it
-    /// is there until the end of the thread, where what belongs to the thread is dropped.
+    /// Its address identifies this thread among all living ones. It has no destructor, so it exists
+    /// until the very end of the thread, even while other thread-locals are dropped.
     static HERE: u8 = const { 0 };
 }
 
-/// Which thread this is.
+/// An identity of this thread.
 fn this_thread() -> usize {
     HERE.with(|here| ptr::from_ref(here).addr())
 }
 
-/// What the futures that this thread polls may wait for.
+/// The source that the futures which this thread polls have offered.
 enum Offered {
-    /// Whoever polls has other ways to wait.
+    /// No source is wanted: whoever polls has other ways to wait.
     Unwanted,
     Wanted(Option<Arc<dyn Source>>),
 }
 
 fn block_on_deadline<F: Future>(future: F, deadline: Option<Instant>) -> Option<F::Output> {
     let mut future = pin!(future);
-    // FAST: most locks are free, and then nobody needs to be woken. One that is not is polled
-    // again before anything is waited for.
+    // FAST: most locks are free, and then nobody needs to be woken. If the lock is not, the future
+    // is polled again, with a waker, before the thread waits.
     if let Poll::Ready(output) = poll(future.as_mut(), Waker::noop()).0 {
         return Some(output);
     }
@@ -129,7 +130,8 @@ fn block_on_deadline<F: Future>(future: F, deadline: Option<Instant>) -> Option<
     let mut source = Used(None);
     loop {
         while !blocked.woken.swap(false, Ordering::Acquire) {
-            // This may be inside of a waker, and those who are waited for among the ones it put off.
+            // This may run inside a waker, and the tasks for which it waits may be those whose
+            // wakers were put off.
             waking::call_put_off();
             let left = deadline.map(|deadline| deadline.saturating_duration_since(Instant::now()));
             if left.is_some_and(|left| left.is_zero()) {
@@ -145,9 +147,9 @@ fn block_on_deadline<F: Future>(future: F, deadline: Option<Instant>) -> Option<
         if let Poll::Ready(output) = polled {
             return Some(output);
         }
-        // Mostly the one that it was.
+        // Mostly the source is the same as before.
         if let Some(offered) = offered.filter(|offered| !source.is(offered)) {
-            // Whoever wakes us from here on knows where we are.
+            // Whoever wakes us from here on knows which source to interrupt.
             let known = Some(Arc::clone(&offered));
             *blocked.source.lock().unwrap_or_else(PoisonError::into_inner) = known;
             source = Used(Some(offered));
@@ -155,14 +157,14 @@ fn block_on_deadline<F: Future>(future: F, deadline: Option<Instant>) -> Option<
     }
 }
 
-/// Polls, and says what was offered on the way.
+/// Polls a future. Also returns the source that was offered meanwhile.
 fn poll<F: Future>(
     future: Pin<&mut F>,
     waker: &Waker,
 ) -> (Poll<F::Output>, Option<Arc<dyn Source>>) {
-    // What is polled may itself block this thread, and then gets its own.
+    // The future may itself block this thread in a nested call, which needs an offer of its own.
     let Ok(before) = OFFERED.try_with(|offered| offered.replace(Offered::Wanted(None))) else {
-        // The thread is ending, and what it is offered cannot be noted any more.
+        // The thread is ending, and its thread-local for offers is gone.
         return (future.poll(&mut Context::from_waker(waker)), None);
     };
     let restore = Restore(before);
@@ -173,7 +175,7 @@ fn poll<F: Future>(
     }
 }
 
-/// A source that a thread has waited at.
+/// The source at which a thread has waited.
 struct Used(Option<Arc<dyn Source>>);
 
 impl Used {
@@ -214,8 +216,8 @@ impl Drop for Restore {
 
 /// A thread that is blocked.
 ///
-/// It is not parked: what a thread is parked by belongs to the thread and ends with it, and locks
-/// are also waited for by what is dropped then.
+/// It does not use `thread::park`: the parker of a thread ends with the thread, and destructors of
+/// thread-locals may wait for locks even later.
 struct Blocked {
     thread: usize,
     woken: AtomicBool,
@@ -226,13 +228,13 @@ struct Blocked {
 }
 
 impl Blocked {
-    /// Sleeps until it is woken, or for so long. It may return at any time.
+    /// Sleeps until it is woken, or for this long. It may return at any time.
     fn sleep(&self, left: Option<Duration>) {
         let asleep = self.sleep.lock().unwrap_or_else(PoisonError::into_inner);
         if self.woken.load(Ordering::Acquire) {
             return;
         }
-        // Who returned early finds that out by itself.
+        // If this returns early, the caller finds that out by itself.
         match left {
             None => drop(self.wake_up.wait(asleep)),
             Some(left) => drop(self.wake_up.wait_timeout(asleep, left)),
@@ -247,11 +249,12 @@ impl Wake for Blocked {
 
     fn wake_by_ref(self: &Arc<Self>) {
         self.woken.store(true, Ordering::Release);
-        // FAST: a thread that takes in its own answer is awake.
+        // FAST: a thread that reads its own answer is awake.
         if this_thread() == self.thread {
             return;
         }
-        // Either it has not looked yet and will see that it is woken, or it sleeps.
+        // Once this lock is had, the thread either has not looked at `woken` yet, and will see it,
+        // or it sleeps.
         drop(self.sleep.lock().unwrap_or_else(PoisonError::into_inner));
         self.wake_up.notify_one();
         let source = self.source.lock().unwrap_or_else(PoisonError::into_inner).clone();

@@ -1,5 +1,6 @@
-//! What only hosts need: those that speak for the agents of others, as a daemon or an addon does,
-//! and those that bring a reach. Nobody who wants to lock something does.
+//! Items that only hosts need: programs that speak for the agents of others, such as a daemon or an
+//! addon, and crates that bring a reach. A program that wants to lock something needs nothing of
+//! this.
 //!
 //! A reach is a [`Reach`] whose buckets are [`Backend`]s; [`UserAgent::with_reach`] takes it.
 //!
@@ -29,7 +30,7 @@ pub use crate::{
     waking::wake_all,
 };
 
-/// A handle of a new agent in the bucket that is already known elsewhere by this client id.
+/// A handle of a new agent in the bucket, with a client id by which it is already known elsewhere.
 ///
 /// ```
 /// # use navlock_core::{ClientId, UserAgent, host};
@@ -42,8 +43,8 @@ pub fn lock_manager_as(bucket: &Bucket, client_id: ClientId) -> LockManager {
     bucket.lock_manager_as(client_id)
 }
 
-/// Ends the agents of these handles as one, as [`LockManager::terminate`] ends a single one: nothing
-/// is granted to one of them because another ends.
+/// Ends the agents of these handles at once, as [`LockManager::terminate`] ends a single one: no
+/// lock is granted to one of them because another one ends.
 ///
 /// For a host that speaks for a client with several agents, and learns that the client is gone.
 ///
@@ -62,9 +63,10 @@ pub fn terminate_all<'a>(handles: impl IntoIterator<Item = &'a LockManager>) {
     Agent::end_all(&agents, Ended::Terminated);
 }
 
-/// Whether the agent of this handle may ask for anything now: what is looked at before a name is.
+/// Whether the agent of this handle may make requests now: the checks that come before those of a
+/// name.
 ///
-/// For a face that has checks of its own between these and the request.
+/// For an interface that has checks of its own between these and the request.
 ///
 /// ```
 /// # use navlock_core::{Error, UserAgent, host};
@@ -84,10 +86,10 @@ pub fn check_environment(locks: &LockManager) -> Result<(), Error> {
     locks.environment().obtain_lock_manager().map(drop)
 }
 
-/// Ready once the agent of this handle has ended, however that came, with what it fails with from then
-/// on. Of the contexts given here, the last one is woken.
+/// Ready once the agent of this handle has ended, for whatever reason, with the error of its later
+/// requests. Only the last context that was given is woken.
 ///
-/// For a host that has to hear of it also when the agent has nothing and waits for nothing.
+/// For a host that has to notice this even if the agent has no locks and requests.
 ///
 /// ```
 /// # use std::task::{Context, Poll, Waker};
@@ -103,10 +105,11 @@ pub fn poll_ended(locks: &LockManager, context: &Context<'_>) -> Poll<Error> {
     locks.agent().map_or(Poll::Pending, |agent| agent.state().poll_ended(context))
 }
 
-/// Goes on with what this agent had through another process, which has ended, in a reach that
-/// [is leased](crate::UserAgent::is_leased). For each claim a future as that of its request was, or
-/// `None` if it is not there any more. The claims are in the order of their requests; what is not
-/// claimed is released. To be called before the agent asks for anything.
+/// Takes over the locks and requests that this agent had through another process, which has ended,
+/// in a reach that [is leased](crate::UserAgent::is_leased). Returns, for each claim, a future like
+/// that of its request, or `None` if the lock or request is not there any more. The claims are in
+/// the order of their requests; what is not claimed is released. To be called before the agent's
+/// first request.
 ///
 /// # Errors
 ///
@@ -130,15 +133,15 @@ pub async fn recall(
     Ok(made.collect())
 }
 
-/// Until when all that the agent of this handle has is its own without further word from the reach;
-/// see [`Backend::ends`].
+/// Until when the agent of this handle has its locks if the reach is not heard of again; see
+/// [`Backend::ends`].
 pub fn ends(locks: &LockManager) -> Option<Duration> {
     let agent = locks.agent()?;
     agent.backend().ends(agent.id)
 }
 
-/// Has no grant from here on get a smaller fencing token than this one, in the bucket of this handle.
-/// Whether its reach does that; see [`Backend::raise_tokens`].
+/// Makes sure that no later grant in the bucket of this handle gets a smaller fencing token than this
+/// one. Returns whether the reach does that; see [`Backend::raise_tokens`].
 ///
 /// ```
 /// # use navlock_core::{Error, FencingToken, UserAgent, host};
@@ -151,14 +154,14 @@ pub fn raise_tokens(locks: &LockManager, least: FencingToken) -> bool {
     locks.agent().is_some_and(|agent| agent.backend().raise_tokens(least))
 }
 
-/// What another process needs to end all that the agent of this handle has, should this one be killed
-/// together with the one that the agent works for; see [`Backend::lease`].
+/// What another process needs to end all locks of the agent of this handle, if this process is killed
+/// together with the one for which the agent works; see [`Backend::lease`].
 pub fn lease(locks: &LockManager) -> Option<Vec<u8>> {
     let agent = locks.agent()?;
     agent.backend().lease(agent.id)
 }
 
-/// What there is in the bucket of this handle, for those who look; see [`Backend::look`].
+/// The locks and requests of the bucket of this handle, for those who look; see [`Backend::look`].
 ///
 /// # Errors
 ///
@@ -167,7 +170,7 @@ pub async fn look(locks: &LockManager) -> Result<Sighting, Error> {
     locks.environment().obtain_lock_manager()?.agent.backend().look().await
 }
 
-/// How this name of the bucket of this handle is called by all who use its reach; see
+/// The reference by which users of the reach tell each other of this name; see
 /// [`Backend::name_ref`].
 pub fn name_ref(locks: &LockManager, name: &ResourceName) -> NameRef {
     match locks.agent() {
@@ -176,7 +179,8 @@ pub fn name_ref(locks: &LockManager, name: &ResourceName) -> NameRef {
     }
 }
 
-/// What there is of one name in the bucket of this handle, for those who look; see [`Backend::look_at`].
+/// The locks and requests of one name in the bucket of this handle, for those who look; see
+/// [`Backend::look_at`].
 ///
 /// # Errors
 ///
@@ -195,7 +199,7 @@ pub async fn look_at(
 ///
 /// # Errors
 ///
-/// As those of [`LockManager::query`].
+/// The errors of [`LockManager::query`].
 pub async fn position_of(
     locks: &LockManager,
     name: ResourceName,
@@ -205,14 +209,13 @@ pub async fn position_of(
     backend.position(name, client_id).await
 }
 
-/// What there is to be known of the reach of a user agent at this moment, for people; see
-/// [`Reach::details`].
+/// Details of the reach of a user agent at this moment, for people; see [`Reach::details`].
 pub fn details(user_agent: &UserAgent) -> Vec<(String, String)> {
     user_agent.reach().details()
 }
 
-/// That whoever keeps the locks of this user agent has not answered, and for how long, if that is so; for people. See
-/// [`Reach::outage`].
+/// If the service that keeps the locks of this user agent does not answer: a text for people that says so, and
+/// for how long. See [`Reach::outage`].
 pub fn outage(user_agent: &UserAgent) -> Option<String> {
     user_agent.reach().outage()
 }
@@ -222,19 +225,21 @@ pub fn is_closed(user_agent: &UserAgent) -> bool {
     user_agent.is_closed()
 }
 
-/// What another process needs to end what this user agent's reach has for all of its agents together; see
+/// What another process needs to end the leases that this user agent's reach has for all of its agents
+/// together; see
 /// [`Reach::lease`].
 pub fn own_lease(user_agent: &UserAgent) -> Option<Vec<u8>> {
     user_agent.reach().lease()
 }
 
-/// How long what works under a lost lock may go on before others can have it; see [`Reach::grace`].
+/// How long the work under a lost lock may go on before others can be granted the lock; see
+/// [`Reach::grace`].
 pub fn grace(user_agent: &UserAgent) -> Duration {
     user_agent.reach().grace()
 }
 
 /// Ends leases that agents had through other processes, which are dead; see [`lease`], [`own_lease`] and
-/// [`Reach::revoke`]. Whether none of them is there by now.
+/// [`Reach::revoke`]. Returns whether all of them are gone.
 ///
 /// # Cancel safety
 ///
@@ -243,7 +248,8 @@ pub async fn revoke(user_agent: &UserAgent, leases: Vec<Vec<u8>>) -> bool {
     user_agent.reach().revoke(leases).await
 }
 
-/// Takes a name from all who hold it, if they were all seen to; see [`Reach::evict`].
+/// Takes a name away from all its holders, if all of them are among those that were seen; see
+/// [`Reach::evict`].
 ///
 /// # Errors
 ///
@@ -251,7 +257,7 @@ pub async fn revoke(user_agent: &UserAgent, leases: Vec<Vec<u8>>) -> bool {
 ///
 /// # Cancel safety
 ///
-/// If the future is dropped, it may be done or not.
+/// If the future is dropped, the name may have been taken or not.
 pub async fn evict(
     user_agent: &UserAgent,
     bucket: &str,

@@ -1,4 +1,4 @@
-//! Cycles in a graph: as many as have to be broken until there are none.
+//! Finds cycles in a graph: enough of them that without one request of each no cycle is left.
 
 use std::collections::{HashMap, VecDeque};
 
@@ -7,19 +7,19 @@ use foldhash::fast::RandomState;
 use super::graph::{Graph, Index, Why};
 use crate::look::LockName;
 
-/// How often each node is looked at, at most and as if there was one component of all: so the time is in
-/// proportion to the graph, and circles that have nothing to do with each other are all found.
+/// A bound for the whole search: this many looks for each node of the graph. So the time is proportional
+/// to the graph. Cycles in different components are all found.
 const MOST: usize = 64;
 
 /// A way through the graph that ends where it begins: each node, and why it waits for the next.
 pub(super) type Cycle = Vec<(Index, Why)>;
 
-/// Cycles, each of which begins with the youngest request that is in it. That request is taken out of
-/// the graph before the next cycle is looked for: so without all of these there is none left, if there
-/// are not too many.
+/// Finds cycles, each of which begins with its youngest request. This request is taken out of the graph
+/// before the next cycle is searched. So without these requests no cycle is left, unless there are too
+/// many.
 ///
-/// Of known steps between those that do not give up by themselves; or, if `with_possible`, of others as
-/// well. The nodes in `without` are not there.
+/// The cycles consist of steps that are known, and lead to no request that may give up by itself; if
+/// `with_possible`, of other steps as well. The nodes in `without` count as removed.
 pub(super) fn cycles(graph: &Graph<'_>, without: &[Index], with_possible: bool) -> Vec<Cycle> {
     let mut search = Search::new(graph, with_possible);
     for node in without {
@@ -46,8 +46,7 @@ pub(super) fn cycles(graph: &Graph<'_>, without: &[Index], with_possible: bool) 
     found
 }
 
-/// Which nodes of the graph are in a component that contains a cycle: the same number for those of the
-/// same component.
+/// For each node in a component that contains a cycle, the number of the component.
 pub(super) fn components(graph: &Graph<'_>, with_possible: bool) -> Vec<Option<Index>> {
     let mut search = Search::new(graph, with_possible);
     let mut of = vec![None; graph.nodes.len()];
@@ -60,24 +59,26 @@ pub(super) fn components(graph: &Graph<'_>, with_possible: bool) -> Vec<Option<I
     of
 }
 
-/// The nodes between others by which a search has gone, each with the name that it has left out.
+/// The nodes that only stand between others and that a search has passed, each with the name that
+/// it has left out.
 type Between<'a> = HashMap<Index, Option<&'a LockName>, RandomState>;
 
 struct Search<'a, 'g> {
     graph: &'g Graph<'a>,
     with_possible: bool,
-    /// In which part of the graph each node is: edges between parts are not there.
+    /// The part of the graph of each node. Edges between different parts do not count.
     part: Vec<u32>,
     /// The number of the next part.
     next: u32,
-    /// Of Tarjan's algorithm: when each node was found, and the earliest that it leads back to.
+    /// For Tarjan's algorithm: when each node was found, and the earliest one to which it leads
+    /// back.
     found: Vec<(u32, u32)>,
-    /// Where a search was before it came to a node, and why.
+    /// The node from which a search came to each node, and the edge's reason.
     from: Vec<Option<(Index, Why)>>,
 }
 
 impl<'a, 'g> Search<'a, 'g> {
-    /// The part of what is not there.
+    /// The part of nodes that are removed.
     const GONE: u32 = u32::MAX;
     const UNSEEN: (u32, u32) = (u32::MAX, u32::MAX);
 
@@ -96,28 +97,27 @@ impl<'a, 'g> Search<'a, 'g> {
         search
     }
 
-    /// Those that are there.
+    /// The nodes that are not removed.
     fn nodes(&self) -> Vec<Index> {
         let is_there = |node: &Index| self.part[*node as usize] != Self::GONE;
         self.graph.indices().filter(is_there).collect()
     }
 
-    /// Whether there is this edge from a node.
+    /// Whether this edge from a node counts.
     fn leads(&self, node: Index, (to, why): (Index, Why)) -> bool {
         self.part[node as usize] == self.part[to as usize] && (self.with_possible || why.is_known())
     }
 
-    /// The strongly connected components of one part that have a cycle, each a part of its own from now
-    /// on.
+    /// The strongly connected components of one part that have a cycle. Each becomes a part of its own.
     fn components(&mut self, nodes: &[Index]) -> Vec<Vec<Index>> {
         let mut components = Vec::new();
         for node in nodes {
             self.found[*node as usize] = Self::UNSEEN;
         }
         let mut count = 0;
-        // Found, and in no component yet.
+        // The nodes that are found, and in no component yet.
         let mut open: Vec<Index> = Vec::new();
-        // The way to where the search is, each with how many of its edges were followed.
+        // The way to the current node: each node with the number of its edges that were followed.
         let mut way: Vec<(Index, usize)> = Vec::new();
         for root in nodes {
             if self.found[*root as usize] != Self::UNSEEN {
@@ -134,7 +134,7 @@ impl<'a, 'g> Search<'a, 'g> {
                 let graph = self.graph;
                 if let Some(edge) = graph.waits.of(node).get(*followed) {
                     *followed += 1;
-                    // What is in a component by now is in another part.
+                    // Nodes that are in a component already are in another part.
                     if self.leads(node, *edge) {
                         match self.found[edge.0 as usize] {
                             Self::UNSEEN => way.push((edge.0, 0)),
@@ -165,7 +165,7 @@ impl<'a, 'g> Search<'a, 'g> {
         components
     }
 
-    /// The node leads back to what was found so early.
+    /// Notes that the node leads back to one that was found this early.
     fn reaches(&mut self, node: Index, earliest: u32) {
         let known = &mut self.found[node as usize].1;
         *known = earliest.min(*known);
@@ -202,8 +202,8 @@ impl<'a, 'g> Search<'a, 'g> {
         (!cycle.is_empty()).then_some(cycle)
     }
 
-    /// The locks and requests that one waits for, in its part, as far as the search has not gone there
-    /// by way of a node that stands between.
+    /// The locks and requests for which a node waits, in its part, apart from those that the search
+    /// has reached through a node in between.
     fn steps(&self, node: Index, between: &mut Between<'a>) -> Vec<(Index, Why)> {
         let mut steps = Vec::new();
         let name = self.graph.at(node).map(|at| at.name);
@@ -216,8 +216,9 @@ impl<'a, 'g> Search<'a, 'g> {
                 steps.push((to, why));
                 continue;
             }
-            // An agent that waits for what it holds itself is two of its tasks, as is usual: so what was
-            // not gone to for that is gone to from the lock of another name.
+            // If an agent waits for its own lock, these are two of its tasks, as is usual. So from a
+            // lock, the search does not go on to requests of the same name; it does from a lock of
+            // another name.
             let left_out = match (why, between.get(&to)) {
                 (Why::SameAgent, None) => name,
                 (Why::SameAgent, Some(left_out)) if left_out.is_some() && *left_out != name => None,

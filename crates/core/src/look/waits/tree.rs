@@ -1,4 +1,4 @@
-//! Whom each holder keeps waiting.
+//! The tree of waits: below each holder, the requests that wait for it.
 
 use std::collections::HashMap;
 
@@ -12,18 +12,16 @@ use super::{
 };
 use crate::look::{Entry, LockName, Overview};
 
-/// Who blocks others, with all that wait for it.
+/// A lock or request that blocks others, with all that wait for it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Root<'a> {
     /// How many requests wait for it, directly or not.
     pub blocks: usize,
-    /// Whether it is part of a circle: whoever is in it waits for the others, and
-    /// [`deadlocks`](super::deadlocks) tells whether that is certain. Otherwise it waits for nothing: if it
-    /// ends, somebody goes on.
+    /// Whether it is part of a circle, whose members wait for each other; [`deadlocks`](super::deadlocks)
+    /// tells whether that is certain. If not, it waits for nothing: when it ends, a waiter goes on.
     pub is_circle: bool,
-    /// Itself, and then who waits for it, each below what it waits for. Of what waits for several, it is
-    /// below one.
+    /// Itself, and then those that wait for it, each below one of those for which it waits.
     pub rows: Vec<Row<'a>>,
 }
 
@@ -33,7 +31,7 @@ pub struct Root<'a> {
 pub struct Row<'a> {
     /// How far below the root: 0 is the root itself.
     pub depth: usize,
-    /// Why it waits for what it is below; `None` for the root.
+    /// Why it waits for the row above it; `None` for the root.
     pub why: Option<Why>,
     /// Its name.
     pub name: &'a LockName,
@@ -45,13 +43,14 @@ pub struct Row<'a> {
     pub below: usize,
 }
 
-/// All who wait, below those that they wait for: first who wait for nothing themselves, those that block
-/// the most before the others, and among those the longest held first; then the circles.
+/// All waiters, each below one for which it waits. First come the trees whose root waits for nothing:
+/// those that block the most before the others, and among equals the one that is held longest. Then come
+/// the circles.
 ///
 /// A request is below a lock that conflicts with it, or else below a request before it in its queue. A
-/// lock is below a request that was made inside it, or, where nobody said inside what its agent's requests
-/// are, below one of these; and a lock of another machine below a request that was made inside one of its
-/// agent's. Locks for which nobody waits are not shown.
+/// lock is below a request that was made inside it. If its agent's requests do not say what they are
+/// inside of, it is below one of these; and a lock of another machine is below a request that was made
+/// inside a lock of the same agent. Locks for which nobody waits are not shown.
 pub fn tree(overview: &Overview) -> Vec<Root<'_>> {
     let graph = Graph::new(overview);
     let mut parents = Parents::new(&graph);
@@ -76,7 +75,8 @@ pub fn tree(overview: &Overview) -> Vec<Root<'_>> {
             plant(node, false, &mut shown);
         }
     }
-    // What is left leads to circles: of each, the lock that is held longest is at the top.
+    // All nodes that are left lead to circles. The lock of a circle that is held longest is at the
+    // top.
     let mut passed: Vec<Option<Index>> = vec![None; graph.nodes.len()];
     for start in graph.indices().filter(|node| graph.at(*node).is_some()) {
         let mut node = start;
@@ -85,7 +85,7 @@ pub fn tree(overview: &Overview) -> Vec<Root<'_>> {
             let Some((parent, _)) = parents[node as usize] else { break };
             node = parent;
         }
-        // The way from here came back to itself.
+        // The way from `start` came back to itself.
         if !shown[node as usize] && passed[node as usize] == Some(start) {
             let circle = std::iter::successors(Some(node), |node| Some(parents[*node as usize]?.0));
             let mut circle: Vec<Index> =
@@ -102,14 +102,15 @@ pub fn tree(overview: &Overview) -> Vec<Root<'_>> {
     roots
 }
 
-/// Below what each node is shown.
+/// Finds the node below which each node is shown.
 struct Parents<'a, 'g> {
     graph: &'g Graph<'a>,
-    /// In which circles of known steps each node is.
+    /// The circle of known steps of which each node is a part.
     known: Vec<Option<Index>>,
-    /// The same of all steps.
+    /// The same for all steps.
     any: Vec<Option<Index>>,
-    /// Of each node that stands between others, the best that it leads to, and the best of another name.
+    /// For each node that only stands between others: the best node to which it leads, and the best one
+    /// of another name.
     between: HashMap<Index, [Option<Index>; 2], RandomState>,
 }
 
@@ -119,8 +120,8 @@ impl<'a, 'g> Parents<'a, 'g> {
         Self { graph, known, any, between: HashMap::default() }
     }
 
-    /// Below what a node is shown, and why: below what it is in a circle with, as that does not end by
-    /// itself; else below the first that it waits for.
+    /// The node below which a node is shown, and why: one that is in a circle with it, because a
+    /// circle does not end by itself; or else the first node for which it waits.
     fn of(&mut self, node: Index) -> Option<(Index, Why)> {
         let name = self.graph.at(node)?.name;
         let mut best: Option<([bool; 4], Index, Why)> = None;
@@ -130,7 +131,7 @@ impl<'a, 'g> Parents<'a, 'g> {
                 Some(to)
             } else {
                 let [first, second] = self.between(to);
-                // That an agent waits for what it holds itself is two of its tasks.
+                // If an agent waits for its own lock, these are two of its tasks.
                 let is_own = |other: Index| {
                     why == Why::SameAgent && graph.at(other).is_some_and(|at| at.name == name)
                 };
@@ -161,7 +162,7 @@ impl<'a, 'g> Parents<'a, 'g> {
         }
         let graph = self.graph;
         let name = |other: Index| graph.at(other).map(|at| at.name);
-        // The first of those that are worth the same.
+        // The first of several that are equally good.
         let best = |than: Option<Index>| {
             let others = graph.waits.of(node).iter().map(|(other, _)| *other);
             let others = others.filter(|other| than.is_none_or(|than| name(*other) != name(than)));
@@ -174,7 +175,7 @@ impl<'a, 'g> Parents<'a, 'g> {
     }
 }
 
-/// What is below a root that was not shown before, each row with how many are below it.
+/// The rows below a root that were not shown before, each with the number of rows below it.
 fn rows<'a>(
     graph: &Graph<'a>,
     parents: &[Option<(Index, Why)>],
@@ -192,10 +193,10 @@ fn rows<'a>(
         }
         let why = parents[node as usize].map(|(_, why)| why).filter(|_| depth > 0);
         rows.push(Row { depth, why, name, entry, is_held, below: 0 });
-        // In their order, the last one is taken first.
+        // Reversed, because the last one is taken out first.
         todo.extend(below[node as usize].iter().rev().map(|node| (*node, depth + 1)));
     }
-    // From the last one up: those that are deeper, up to the next that is not, are below it.
+    // From the last row up: the rows below a row are the deeper ones that follow it directly.
     let mut open: Vec<(usize, usize)> = Vec::new();
     for at in (0..rows.len()).rev() {
         let depth = rows[at].depth;
@@ -210,12 +211,12 @@ fn rows<'a>(
     rows
 }
 
-/// Counts who waits for roots.
+/// Counts the requests that wait for roots.
 struct Counter<'a, 'g> {
     graph: &'g Graph<'a>,
-    /// For which root each node was seen last.
+    /// The root for which each node was last counted.
     seen: Vec<Index>,
-    /// FAST: for locks of one name and mode it is the same, if they are roots.
+    /// FAST: the number is the same for all roots that are locks of one name and mode.
     known: HashMap<(&'a LockName, Mode), usize, RandomState>,
 }
 
