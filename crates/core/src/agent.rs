@@ -1,4 +1,4 @@
-//! Agents: clients that can die as a whole.
+//! Agents: the units that hold locks and end as a whole.
 
 use std::{collections::HashMap, fmt};
 
@@ -18,22 +18,23 @@ use crate::{
 pub(crate) struct Agent {
     pub(crate) id: AgentId,
     pub(crate) bucket: Arc<BucketUse>,
-    /// What ends it when it is closed.
+    /// The scope that ends the agent when it is closed.
     scope: Arc<Scope>,
     pub(crate) state: Arc<AgentState>,
 }
 
-/// What was opened through one [`UserAgent`] and its clones, and is closed with it. Mostly that is
-/// all of the user agent; [`UserAgent::in_process`] has a scope for each who asks.
+/// The agents that were opened through one [`UserAgent`] and its clones, and are closed with it.
+/// Mostly these are all agents of the user agent; [`UserAgent::in_process`] has a scope for each
+/// call.
 ///
 /// [`UserAgent`]: crate::UserAgent
 /// [`UserAgent::in_process`]: crate::UserAgent::in_process
 pub(crate) struct Scope {
     pub(crate) buckets: Arc<Buckets>,
     closed: AtomicBool,
-    /// Whether its requests fail that would wait for ever.
+    /// Whether its requests fail if they would wait for ever.
     fails_on_deadlock: AtomicBool,
-    /// The agents alive, by where they are.
+    /// The living agents, by their addresses.
     agents: Mutex<HashMap<usize, Weak<Agent>, RandomState>>,
 }
 
@@ -50,7 +51,7 @@ impl Agent {
             state,
         });
         scope.add(&agent);
-        // Closed in between: who closed may have looked before this agent was there.
+        // The scope was closed meanwhile, and `close` may not have seen this agent.
         if scope.is_closed() {
             Self::end_all(&[&agent], Ended::Closed);
         }
@@ -74,17 +75,18 @@ impl Agent {
         self.backend().describe(self.id, info);
     }
 
-    /// Ends agents, with all they have. The first way to end is the one that is told.
+    /// Ends agents, with their locks and requests. If an agent has ended before, the first reason
+    /// stays.
     pub(crate) fn end_all(agents: &[&Arc<Self>], how: Ended) {
-        // All of them before the backends act: whoever is woken by that is told the reason, and
-        // takes no lock that is granted because another of them ends.
+        // All of them, before the backends act: whoever is woken then learns the reason, and takes
+        // no lock that is granted because another of these agents ends.
         for agent in agents {
             agent.state.end(how);
         }
         let mut agents = agents.to_vec();
         let bucket = |agent: &&Arc<Self>| Arc::as_ptr(&agent.bucket.bucket);
         agents.sort_by_key(bucket);
-        // Also the second time: whoever returns from here finds that they have ended.
+        // Also if they have ended before: when this returns, the backends have ended them.
         for of_one_bucket in agents.chunk_by(|a, b| bucket(a) == bucket(b)) {
             let ids: Vec<_> = of_one_bucket.iter().map(|agent| agent.id).collect();
             of_one_bucket[0].backend().terminate_all(&ids);
@@ -141,7 +143,7 @@ impl Scope {
         Agent::end_all(&agents.iter().collect::<Vec<_>>(), Ended::Closed);
     }
 
-    /// Has each request fail that would wait for ever.
+    /// From now on, requests of these agents fail if they would wait for ever.
     pub(crate) fn fail_on_deadlock(&self) {
         self.fails_on_deadlock.store(true, Ordering::Relaxed);
     }

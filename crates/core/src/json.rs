@@ -1,7 +1,7 @@
 //! JSON objects, one a line, with their members in the order in which they were added.
 //!
-//! Only written, and by hand: this crate is in every program that has locks, and lone surrogates of names are nothing
-//! that a library for JSON would write.
+//! JSON is only written here, and without a library: this crate is in every program that has locks, and no
+//! library writes the lone surrogates that names may contain.
 
 use std::fmt::{self, Display, Write};
 
@@ -9,7 +9,8 @@ use navlock_engine::ResourceName;
 
 use crate::{AgentInfo, look::Entry};
 
-/// An object of JSON that is being written: in all that navlock tells programs, the same has the same name.
+/// A JSON object that is being written. The same thing has the same key in everything that navlock writes
+/// for programs.
 ///
 /// ```
 /// use navlock_core::host::Object;
@@ -39,7 +40,7 @@ impl Object {
         self.json(key, value)
     }
 
-    /// Adds a name, of which nothing is lost: what is no text is written as an escape.
+    /// Adds a name without loss: lone surrogates are written as escapes.
     #[must_use]
     pub fn name(self, key: &str, name: &ResourceName) -> Self {
         match name.as_str() {
@@ -54,7 +55,7 @@ impl Object {
         self.json(key, value)
     }
 
-    /// Adds what an agent says of itself, as far as it does.
+    /// Adds what an agent says of itself, if it says anything.
     #[must_use]
     pub fn agent(self, info: &AgentInfo) -> Self {
         let object = self.process(info, str::to_owned);
@@ -66,7 +67,8 @@ impl Object {
         object.object("meta", &meta)
     }
 
-    /// Adds the same without keys of its own, and each text as it is to be shown.
+    /// Adds the same, without the agent's own keys, and with each text changed as it is to be
+    /// shown.
     #[must_use]
     pub fn process(mut self, info: &AgentInfo, shown: impl Fn(&str) -> String) -> Self {
         if info.pid != 0 {
@@ -84,7 +86,7 @@ impl Object {
         self
     }
 
-    /// Adds what is known of a lock or request besides whose it is.
+    /// Adds what is known of a lock or request, apart from its agent.
     #[must_use]
     pub fn found(mut self, entry: &Entry) -> Self {
         if let Some(token) = entry.token {
@@ -114,7 +116,7 @@ impl Object {
         self.json(key, List(&texts))
     }
 
-    /// Adds all that the other one has.
+    /// Adds all members of another object.
     #[must_use]
     pub fn with(mut self, other: &Self) -> Self {
         if self.0.is_empty() || other.0.is_empty() {
@@ -126,11 +128,11 @@ impl Object {
         self
     }
 
-    /// Adds what is JSON already.
+    /// Adds a value that is JSON already.
     #[must_use]
     pub fn json(mut self, key: &str, value: impl Display) -> Self {
         let separator = if self.0.is_empty() { '{' } else { ',' };
-        // A string takes everything.
+        // Writing to a string cannot fail.
         let _ = write!(self.0, "{separator}{}:{value}", Text(key));
         self
     }
@@ -143,7 +145,7 @@ impl Display for Object {
     }
 }
 
-/// A list of what is JSON.
+/// A JSON list of values that are JSON already.
 struct List<'a, T>(&'a [T]);
 
 impl<T: Display> Display for List<'_, T> {
@@ -159,7 +161,7 @@ impl<T: Display> Display for List<'_, T> {
     }
 }
 
-/// A string of JSON with this text.
+/// A JSON string with this text.
 struct Text<'a>(&'a str);
 
 impl Display for Text<'_> {
@@ -170,7 +172,7 @@ impl Display for Text<'_> {
     }
 }
 
-/// A string of JSON with this name. Lone surrogates only an escape can spell.
+/// A JSON string with this name, in which lone surrogates are escaped.
 struct Name<'a>(&'a ResourceName);
 
 impl Display for Name<'_> {

@@ -1,4 +1,4 @@
-//! Clients, agents, locks and requests, as who looks is shown them.
+//! Clients, agents, locks and requests, as lookers are shown them.
 
 use std::{
     sync::Arc,
@@ -10,7 +10,8 @@ use navlock_engine::{FencingToken, Mode};
 use super::LockId;
 use crate::AgentInfo;
 
-/// A process that is connected, or was when it left locks to its command.
+/// A process that is connected, or was connected when it was killed and its command inherited its
+/// locks.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Client {
@@ -18,7 +19,7 @@ pub struct Client {
     pub pid: u32,
     /// Since when.
     pub since: Instant,
-    /// How it is.
+    /// Its state.
     pub state: ClientState,
 }
 
@@ -29,21 +30,21 @@ impl Client {
     }
 }
 
-/// How a client is.
+/// The state of a client.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum ClientState {
     /// It is connected.
     Connected,
-    /// It was killed, and its command, which goes on, keeps its locks.
+    /// It was killed, and its command, which still runs, has inherited its locks.
     Orphaned,
-    /// It has not come back since a broker before this one, and lives: it is stopped, or has nothing to
-    /// say.
+    /// It was connected to an earlier broker, lives, and has not come back: it is stopped, or has
+    /// nothing to do.
     Sleeping,
 }
 
 impl ClientState {
-    /// In one word: the same in all that navlock prints.
+    /// The state in one word, which is the same in everything that navlock prints.
     pub const fn word(self) -> &'static str {
         match self {
             Self::Connected => "connected",
@@ -61,9 +62,10 @@ pub struct Agent {
     pub bucket: Arc<str>,
     /// What it says of itself.
     pub info: Arc<AgentInfo>,
-    /// The number of the connection that it is of; `None` if it is another machine's.
+    /// The number of its connection; `None` if it is another machine's.
     pub client: Option<u64>,
-    /// Its machine has not been heard of when it should have been. `None` if it has, or that is not known.
+    /// Says that its machine has not been heard of when it should have been. `None` if it has, or if that
+    /// is not known.
     pub silence: Option<Silence>,
 }
 
@@ -74,18 +76,18 @@ impl Agent {
     }
 }
 
-/// That a machine has not been heard of: it is gone, stopped or cut off, or it is late.
+/// Says that a machine has not been heard of: it is gone, stopped, cut off, or late.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Silence {
     /// Since when, to a second.
     pub since: Instant,
-    /// When others can have what it has, at the latest, if that stays so.
+    /// When others can be granted its locks, at the latest, if it is not heard of again.
     pub ends: Instant,
 }
 
 impl Silence {
-    /// One that lasts from then to then.
+    /// A silence from `since` on, by which the locks end at `ends`.
     pub fn new(since: Instant, ends: Instant) -> Self {
         Self { since, ends }
     }
@@ -99,29 +101,29 @@ pub struct Entry {
     pub id: LockId,
     /// In which mode.
     pub mode: Mode,
-    /// When it was requested or, once it is a lock, granted; or, of one that [is
-    /// older](Self::is_older), when somebody began to look.
+    /// When it was requested or, once it is a lock, granted. If it [is older](Self::is_older), when
+    /// somebody began to look.
     pub since: Instant,
-    /// Whether it was there before `since`: in one process nobody reads a clock while nobody looks. Then it
-    /// is known that it is so old at least.
+    /// Whether it was there before `since`, because in one process no clock is read while nobody looks.
+    /// Then `since` tells its least age.
     pub is_older: bool,
     /// The fencing token of a lock.
     pub token: Option<FencingToken>,
-    /// Of a request, the locks inside which it was made: their holders go on, and let go of them, only once
-    /// it was granted. Empty if it was made inside none, or nobody said so.
+    /// For a request: the locks inside which it was made, whose holders release them only after it was
+    /// granted. Empty if it was made inside none, or if nobody said so.
     pub inside: Vec<LockId>,
-    /// Of a request, whether it may give up by itself, as one that waits for so long or has a signal: it
+    /// For a request: whether it may give up by itself, because it has a timeout or a signal, so that it
     /// keeps nobody waiting for ever. `false` if nobody said so.
     pub may_give_up: bool,
     /// How often its owner has taken the name without asking.
     pub taken: u64,
-    /// Of requests of several machines, whose clocks differ: the one with the greater number was made later. 0
-    /// where `since` tells.
+    /// The order of requests of several machines, whose clocks differ: a greater number was made later. 0
+    /// where `since` tells the order.
     pub order: u64,
 }
 
 impl Entry {
-    /// One of which no more is known, since now.
+    /// An entry of which nothing else is known, since now.
     pub fn new(id: LockId, mode: Mode) -> Self {
         Self {
             id,
@@ -136,7 +138,8 @@ impl Entry {
         }
     }
 
-    /// For how long it has been what it is; at least, if it [is older](Self::is_older).
+    /// For how long it has waited, or has been held; at least for how long, if it [is
+    /// older](Self::is_older).
     pub fn age(&self, now: Instant) -> Duration {
         now.saturating_duration_since(self.since)
     }

@@ -1,4 +1,4 @@
-//! What happens.
+//! Events, which tell lookers what happens.
 
 use std::time::Instant;
 
@@ -18,7 +18,7 @@ pub struct Event {
 
 /// What has happened.
 ///
-/// Each says all that there is to know of it, so that it can be heard of late or twice.
+/// Each change tells everything about its subject, so it does no harm to hear of it late or twice.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Change {
@@ -29,7 +29,7 @@ pub enum Change {
         /// What is known of it.
         details: Client,
     },
-    /// A connection has ended, with all that its process has not left to others.
+    /// A connection has ended, and with it all locks that other processes have not inherited.
     ClientWent {
         /// Which.
         client: u64,
@@ -38,14 +38,14 @@ pub enum Change {
     AgentCame {
         /// Its client id.
         agent: ClientId,
-        /// What it says of itself, and whose it is.
+        /// What it says of itself, and its client.
         details: Agent,
     },
-    /// Whoever keeps the locks has not heard of an agent's machine when it should have.
+    /// The service that keeps the locks has not heard of an agent's machine when it should have.
     AgentSilent {
         /// Its client id.
         agent: ClientId,
-        /// Since when, and what comes of it.
+        /// Since when, and when its locks end by that.
         silence: Silence,
     },
     /// An agent has ended, with all that it held and waited for.
@@ -99,28 +99,28 @@ pub enum Change {
         /// Who has stolen it, if that is known.
         by: Option<ClientId>,
     },
-    /// A name that its owner takes and releases without asking: how it was seen to be. Between two such
-    /// events it may have been taken any number of times, which [`Entry::taken`] counts.
+    /// The state in which a name was seen that its owner takes and releases without asking. Between two
+    /// such events it may have been taken any number of times, which [`Entry::taken`] counts.
     Owned {
         /// Which name.
         name: LockName,
-        /// By what it was first had; its token is that of the hold that was seen.
+        /// The lock by which the client got the name, with the token of the hold that was seen.
         entry: Entry,
         /// Whether it was held when it was looked at.
         held: bool,
     },
-    /// A name is its owner's no more, and nobody held it.
+    /// A name has lost its owner, and nobody held it.
     Recalled {
         /// Which name.
         name: LockName,
-        /// By what it was had.
+        /// The lock by which the client had the name.
         id: LockId,
     },
-    /// A broker has taken over from another one, and from now on grants what is asked for.
+    /// A broker has taken over from another one, and grants requests from now on.
     Recovered,
-    /// Among what there is: not all that other machines have is told.
+    /// A part of a picture: it leaves out locks and requests of other machines.
     LeftOut {
-        /// So many locks and requests are not, at most.
+        /// How many locks and requests it leaves out at most.
         count: u64,
     },
 }

@@ -1,4 +1,4 @@
-//! What happens, told one after the other.
+//! Turns events into lines, each with what is known of its subject from before.
 
 use std::{
     borrow::Cow,
@@ -10,7 +10,8 @@ use std::{
 use super::{Change, Entry, Event, LockId, LockName, Overview};
 use crate::{AgentInfo, ClientId, host::Object};
 
-/// What is told of a look, for as long as it goes on: each event with what is known of it from before.
+/// The lines of a look, for as long as it goes on: each event with what is known of its subject from
+/// before.
 ///
 /// `navlock watch` tells this to people and, as the JSON of [`Line::object`], to programs; so does the npm package.
 ///
@@ -33,7 +34,7 @@ use crate::{AgentInfo, ClientId, host::Object};
 /// ```
 #[derive(Debug, Default)]
 pub struct Lines {
-    /// The locks that are held and the requests that wait, as they were told last.
+    /// The locks and requests, as they were last told.
     began: HashMap<LockId, Told>,
     /// What agents have said of themselves.
     agents: HashMap<ClientId, Arc<AgentInfo>>,
@@ -46,13 +47,13 @@ struct Told {
     is_held: bool,
 }
 
-/// Something that is told.
+/// One line.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct Line<'a> {
-    /// What it is: of what was there from the beginning `held`, `pending` or `owned`, otherwise
-    /// [what has happened](Change::word). `inside` is something of which was told before, and of which it is known
-    /// by now inside which locks it was asked for.
+    /// What the line tells: `held`, `pending` or `owned` for what was there from the beginning, otherwise
+    /// [what has happened](Change::word). `inside` tells of a request that was told before, and of which it is known now
+    /// inside which locks it was made.
     pub word: &'static str,
     /// When.
     pub at: Instant,
@@ -60,18 +61,19 @@ pub struct Line<'a> {
     pub name: Option<&'a LockName>,
     /// The lock or request that it is about, as it is or was at last.
     pub entry: Option<Cow<'a, Entry>>,
-    /// Whose that is, or the agent that it is about.
+    /// The agent of that lock or request, or the agent that the line is about.
     pub agent: Option<ClientId>,
     /// What that agent says of itself, if it is known.
     pub info: Option<Arc<AgentInfo>>,
-    /// For how long it had waited or had been held; of what was there from the beginning, until now.
+    /// For how long it had waited or had been held; for what was there from the beginning, until
+    /// now.
     pub age: Option<Duration>,
-    /// What else there is to say, by the name that it has in JSON.
+    /// Further details, by their keys in JSON.
     pub more: Vec<(&'static str, String)>,
 }
 
 impl Lines {
-    /// Tells what there is; what was told before is forgotten.
+    /// Tells all that is in the overview, and forgets what was told before.
     pub fn begin(&mut self, overview: &Overview, mut tell: impl FnMut(&Line<'_>)) {
         self.began.clear();
         let infos = overview.agents.iter().map(|(id, agent)| (*id, Arc::clone(&agent.info)));
@@ -97,7 +99,7 @@ impl Lines {
         }
     }
 
-    /// What is told of an event; nothing if it says nothing new.
+    /// The line of an event; `None` if the event says nothing new.
     pub fn event<'a>(&mut self, event: &'a Event) -> Option<Line<'a>> {
         let change = &event.change;
         let mut word = change.word();
@@ -106,8 +108,8 @@ impl Lines {
                 let is_held = matches!(change, Change::Granted { .. });
                 let before = self.know(entry, is_held);
                 match &before {
-                    // Said again, because more is known of it. Programs count grants, so to them it is an event
-                    // of another kind.
+                    // The entry is told again because more is known of it. Programs count grants, so this line
+                    // gets another word.
                     Some(before) if before.is_held == is_held => {
                         if before.entry.inside == entry.inside {
                             return None;
@@ -149,19 +151,19 @@ impl Lines {
         Some(Line { word, at: event.at, name, entry, agent, info, age, more })
     }
 
-    /// There is nothing any more of what was told.
+    /// Forgets everything that was told: none of it is there any more.
     pub fn forget(&mut self) {
         *self = Self::default();
     }
 
-    /// Takes it for what was told of it. What that was before.
+    /// Notes how an entry is told. Returns how it was told before.
     fn know(&mut self, entry: &Entry, is_held: bool) -> Option<Told> {
         self.began.insert(entry.id, Told { entry: entry.clone(), is_held })
     }
 }
 
 impl Line<'_> {
-    /// All of it, for programs.
+    /// The whole line as JSON, for programs.
     pub fn object(&self) -> Object {
         let time = SystemTime::now() - self.at.elapsed();
         let time = time.duration_since(UNIX_EPOCH).unwrap_or_default();
@@ -169,7 +171,7 @@ impl Line<'_> {
         object.number("at", milliseconds(time)).with(&self.members())
     }
 
-    /// The same without what has happened, and when.
+    /// The same without the word and the time.
     pub fn members(&self) -> Object {
         let mut object = Object::default();
         if let Some(name) = self.name {
@@ -200,7 +202,7 @@ impl Line<'_> {
     }
 }
 
-/// What there is to say of a change besides whose and what it is about.
+/// The details of a change, apart from its agent and its name.
 fn more(change: &Change) -> Vec<(&'static str, String)> {
     match change {
         Change::Lost { how, by, .. } => {

@@ -1,4 +1,4 @@
-//! What there is.
+//! The overview: the sum of all events.
 
 use std::{
     collections::{BTreeMap, HashMap, btree_map},
@@ -13,7 +13,7 @@ use super::{
 };
 use crate::{AgentInfo, ClientId};
 
-/// Who is there, what they hold and what they wait for: what all [`Event`]s until now add up to.
+/// The clients, agents, locks and requests that exist: the sum of all [`Event`]s until now.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Overview {
@@ -21,18 +21,18 @@ pub struct Overview {
     pub clients: BTreeMap<u64, Client>,
     /// The agents.
     pub agents: HashMap<ClientId, Agent>,
-    /// What is held, waited for or owned. No queue is empty.
+    /// The names that are held, waited for or owned. No queue is empty.
     pub queues: BTreeMap<LockName, Queue>,
-    /// How many locks and requests of other machines there are at most beside these: of very many, not all are
+    /// How many locks and requests of other machines are left out at most: if there are very many, not all are
     /// told.
     pub left_out: u64,
-    /// What each entry is, so that none has to be looked for that is not there.
+    /// The kind of each entry, so that nothing is searched that is not there.
     kinds: HashMap<LockId, Kind, RandomState>,
-    /// How many entries of each agent there are, where there are any: most agents that go have none.
+    /// How many entries each agent has, if it has any: most agents have none when they go.
     entries: HashMap<ClientId, usize, RandomState>,
 }
 
-/// How much somebody has.
+/// How many locks, requests and owned names an agent has.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Count {
@@ -44,7 +44,7 @@ pub struct Count {
     pub owned: u64,
 }
 
-/// All that there is of one name.
+/// All locks and requests of one name.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Queue {
@@ -52,17 +52,17 @@ pub struct Queue {
     pub held: Vec<Entry>,
     /// The pending requests, in the order in which they will be granted.
     pub pending: Vec<Entry>,
-    /// Whose the name is to take without asking, and who do not hold it.
+    /// The entries of owners that can take the name without asking, and do not hold it.
     pub owned: Vec<Entry>,
 }
 
 impl Queue {
-    /// Whether there is nothing of the name.
+    /// Whether the name has no entries.
     pub fn is_empty(&self) -> bool {
         self.held.is_empty() && self.pending.is_empty() && self.owned.is_empty()
     }
 
-    /// Where an entry of this kind stands.
+    /// The list of the entries of this kind.
     fn list(&mut self, kind: Kind) -> &mut Vec<Entry> {
         match kind {
             Kind::Held => &mut self.held,
@@ -89,7 +89,7 @@ enum Kind {
 }
 
 impl Overview {
-    /// Takes in what has happened.
+    /// Takes in an event.
     pub fn apply(&mut self, event: &Event) {
         match &event.change {
             Change::ClientCame { client, details } => {
@@ -125,7 +125,7 @@ impl Overview {
         }
     }
 
-    /// How much each agent has that has anything.
+    /// The numbers of each agent that has anything.
     pub fn counts(&self) -> HashMap<ClientId, Count> {
         let mut counts: HashMap<ClientId, Count> = HashMap::new();
         for Queue { held, pending, owned } in self.queues.values() {
@@ -147,7 +147,7 @@ impl Overview {
         self.agents.get(&agent).map(|agent| &agent.info)
     }
 
-    /// Puts an entry where it is, if it is of this kind already, or at the end.
+    /// Replaces an entry in its place if it is of this kind already, or else adds it at the end.
     fn put(&mut self, name: &LockName, entry: &Entry, kind: Kind) {
         let queue = self.queues.entry(name.clone()).or_default();
         match self.kinds.insert(entry.id, kind) {
@@ -182,7 +182,7 @@ impl Overview {
 
     fn forget_agent(&mut self, agent: ClientId) {
         self.agents.remove(&agent);
-        // FAST: mostly it has nothing any more, and no name is looked at.
+        // FAST: mostly the agent has no entries any more, and no name is looked at.
         if self.entries.remove(&agent).is_some() {
             self.kinds.retain(|id, _| id.client_id != agent);
             self.queues.retain(|_, queue| {

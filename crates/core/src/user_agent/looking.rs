@@ -1,7 +1,8 @@
-//! Looking at what this process keeps.
+//! Looking at the locks that this process keeps.
 //!
-//! A picture is of one moment: all is locked that is wanted of all buckets, one after the other. Nobody else
-//! has the shards of two buckets locked, and who does this has the user agent's buckets locked before.
+//! A picture shows one moment: all wanted shards of all buckets are locked, one after the other, before it
+//! is taken. No other code locks shards of two buckets at once, and this code has the user agent's table of
+//! buckets locked before.
 
 use std::{
     collections::HashMap,
@@ -21,8 +22,8 @@ use crate::{
     sync::{Arc, lock},
 };
 
-/// While a picture is taken nobody gets a lock of what is wanted. So after each one as many times as long
-/// none is taken, however many look.
+/// While a picture is taken, nobody gets a lock in the wanted shards. So after each picture, none is
+/// taken for this many times as long, however many look.
 const REST: u32 = 9;
 
 /// A look at the buckets of a user agent in memory.
@@ -30,7 +31,7 @@ pub(super) struct MemoryLook {
     buckets: Arc<Buckets>,
     options: LookOptions,
     overview: Overview,
-    /// Where it is told what happens, and as whom, once it has its first picture.
+    /// The board, and the number of this reader there, once it has its first picture.
     follows: Option<(StdArc<Board>, usize)>,
 }
 
@@ -39,7 +40,7 @@ impl MemoryLook {
         Self { buckets, options, overview: Overview::default(), follows: None }
     }
 
-    /// Waits until a picture may be taken: whether that is before the deadline.
+    /// Waits until a picture may be taken. Returns whether that is before the deadline.
     fn wait_for_turn(&self, deadline: Option<Instant>) -> bool {
         loop {
             let (rested, now) = (lock(&self.buckets.lookers).rested, Instant::now());
@@ -52,7 +53,7 @@ impl MemoryLook {
         }
     }
 
-    /// Sees what there is, and follows what happens from that moment on, unless that is not wanted.
+    /// Takes a picture, and follows events from that moment on, unless they are not wanted.
     fn take_picture(&mut self) -> News {
         let buckets = lock(&self.buckets.in_use);
         let wanted: Vec<_> = wanted(&buckets, &self.options).collect();
@@ -126,7 +127,7 @@ impl Drop for MemoryLook {
         let leftovers: Vec<_> = wanted(&buckets, &self.options)
             .map(|(memory, _)| memory.freeze(&self.options).end())
             .collect();
-        // What was noted may be much: it is dropped when nothing is locked.
+        // The notes may be large, so they are dropped when nothing is locked.
         drop((lookers, buckets));
         drop(leftovers);
     }

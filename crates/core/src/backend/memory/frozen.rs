@@ -1,4 +1,4 @@
-//! Frozen buckets: all that is wanted of a bucket is locked while a picture of it is taken.
+//! Frozen buckets: all wanted shards of a bucket are locked while a picture of it is taken.
 
 use std::{collections::HashMap, sync::Arc, time::Instant};
 
@@ -19,10 +19,9 @@ use crate::{
     sync::{MutexGuard, lock},
 };
 
-/// A bucket of which nothing that somebody wants to see changes, for as long as this is there.
+/// A bucket whose wanted shards are locked for as long as this exists.
 ///
-/// Only one thread at a time freezes buckets, and it freezes several one after the other: so no two threads wait for
-/// each other.
+/// Only one thread at a time freezes buckets, one after the other, so no two threads wait for each other.
 pub(crate) struct FrozenBucket<'a> {
     memory: &'a MemoryBackend,
     states: Vec<(u32, MutexGuard<'a, State>)>,
@@ -30,8 +29,8 @@ pub(crate) struct FrozenBucket<'a> {
 }
 
 impl MemoryBackend {
-    /// Gives all agents their client ids, which most have not until somebody wants to see them. It takes a while, so
-    /// nothing is locked meanwhile.
+    /// Makes the client ids of all agents, which most agents do not have before somebody wants to see them. It
+    /// takes a while, so nothing is locked meanwhile.
     pub(crate) fn name_agents(&self) {
         let states: Vec<_> = {
             let agents = lock(&self.agents);
@@ -42,7 +41,7 @@ impl MemoryBackend {
         }
     }
 
-    /// Lets nothing change that is wanted. To be called with all buckets of the user agent locked.
+    /// Locks all wanted shards. To be called with the user agent's table of buckets locked.
     pub(crate) fn freeze(&self, wants: &LookOptions) -> FrozenBucket<'_> {
         let lane = |name| self.hasher.hash(name).spread(self.shards.len());
         let lanes = match wants.name.as_ref().map(lane) {
@@ -55,13 +54,13 @@ impl MemoryBackend {
 }
 
 impl FrozenBucket<'_> {
-    /// Begins to note and to tell what happens. To be called once for each who begins to look.
+    /// Begins to note and tell events. To be called once for each looker that begins.
     pub(crate) fn begin(&mut self, board: &Arc<Board>, bucket: &Arc<str>, now: Instant) {
         let Self { memory, states, agents } = self;
         let shown = agents.shown.get_or_insert_default();
         let by = shown.looked.get_or_insert_with(|| LookedBy::new(board, bucket));
         by.lookers += 1;
-        // From here on what is noted there is told as well.
+        // From here on what is noted in `nested` is told as well.
         let mut nested = lock(&memory.nested);
         nested.lookers += 1;
         for (lane, state) in states {
@@ -78,8 +77,8 @@ impl FrozenBucket<'_> {
         }
     }
 
-    /// Ends that, if nobody else looks. What is left is to be dropped when nothing is locked any more: it
-    /// may be much.
+    /// Ends that for one looker; if it was the last, returns the tables, to be dropped when nothing is
+    /// locked any more, because they may be large.
     pub(crate) fn end(&mut self) -> impl Sized + use<> {
         let mut left = Vec::new();
         for (_, state) in &mut self.states {
@@ -105,7 +104,7 @@ impl FrozenBucket<'_> {
         left
     }
 
-    /// What there is, as it would be told if it came to be now.
+    /// The entries of the bucket, as events.
     pub(crate) fn picture(
         &self,
         wants: &LookOptions,
@@ -136,8 +135,8 @@ impl FrozenBucket<'_> {
 }
 
 impl State {
-    /// What is in this shard, of one name or of all: of each name first its locks and then its queue, each
-    /// in order.
+    /// The entries of this shard, of one name or of all: for each name first its locks and then its queue,
+    /// each in order.
     fn shown(
         &self,
         name: Option<&ResourceName>,

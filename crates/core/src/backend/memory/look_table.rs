@@ -1,8 +1,8 @@
-//! Look tables: what a shard keeps while somebody looks at it, and what the lookers are told.
+//! Look tables: what a shard keeps while somebody looks at it, to tell the lookers.
 //!
-//! The engine knows neither the time nor, of what is gone, what it was. So a shard that is looked at has a
-//! table beside it of what is in there. It is made with the first picture, and dropped with the last looker:
-//! until then and from then on a request costs one look at whether it is there.
+//! The engine does not know the time, nor what a request was that is gone. So a shard that is looked at has
+//! a table of its entries beside it. The table is made with the first picture, and dropped with the last
+//! looker. Without a table, a request only has to check that there is none.
 
 use std::{collections::HashMap, sync::Arc};
 
@@ -17,7 +17,7 @@ use crate::{
     sync::shrink,
 };
 
-/// What is in a shard that is looked at, and where it is told what happens there.
+/// The entries of a shard that is looked at, and the board to which events go.
 #[derive(Debug)]
 pub(super) struct LookTable {
     pub(super) by: LookedBy,
@@ -26,7 +26,7 @@ pub(super) struct LookTable {
     pub(super) entries: HashMap<RequestId, (LockName, Entry), RandomState>,
 }
 
-/// How many look at something, and where they are told what happens.
+/// How many look at something, and the board to which events go.
 #[derive(Debug)]
 pub(super) struct LookedBy {
     board: Arc<Board>,
@@ -37,7 +37,7 @@ pub(super) struct LookedBy {
 /// What is shown of the agents of a bucket.
 #[derive(Debug, Default)]
 pub(super) struct ShownAgents {
-    /// What those say of themselves that do.
+    /// What agents say of themselves, if they say anything.
     pub(super) infos: HashMap<AgentId, Arc<AgentInfo>, RandomState>,
     pub(super) looked: Option<LookedBy>,
 }
@@ -57,7 +57,7 @@ impl LookedBy {
     }
 }
 
-/// FAST: out of the way of those who lock while nobody looks.
+/// FAST: all cold, so that it is out of the way of those who lock while nobody looks.
 impl LookTable {
     fn lock_id(&self, client_id: ClientId, id: RequestId) -> LockId {
         let (lane, lanes) = self.lane;
@@ -98,7 +98,7 @@ impl LookTable {
         board.tell(bucket, |_| Change::Unavailable { name, agent: client_id });
     }
 
-    /// A request or lock was ended by whose it was; nothing, if it was gone before.
+    /// A request or lock was ended by its agent. Does nothing if it was gone before.
     #[cold]
     #[inline(never)]
     pub(super) fn finished(&mut self, id: RequestId) {
@@ -110,7 +110,7 @@ impl LookTable {
         });
     }
 
-    /// What the engine says has happened. If something was stolen, `thief` has stolen it.
+    /// Tells an event of the engine. If something was stolen, `thief` has stolen it.
     #[cold]
     #[inline(never)]
     pub(super) fn happened<T>(
@@ -132,7 +132,7 @@ impl LookTable {
             }
             Event::Stolen(id) => self.lost(id, Lost::Stolen, thief),
             Event::Terminated(id) => self.lost(id, Lost::Terminated, None),
-            // Others are told by what a request returns.
+            // Other outcomes are return values of a request, and are told there.
             _ => {}
         }
     }

@@ -1,4 +1,4 @@
-//! One shard: an engine behind a mutex, and the wakers of those whom its events concern.
+//! One shard: an engine behind a mutex, with the wakers that its events call.
 
 use std::{collections::HashMap, task::Waker};
 
@@ -24,16 +24,16 @@ pub(super) struct Shard {
 
 #[derive(Debug)]
 pub(super) struct State {
-    /// In each request, whom to wake: while it is pending, on the grant; once it is a lock, when it
-    /// is lost. Few are ever watched.
+    /// The data of each request is its waker, which is called on the grant while it is pending, and
+    /// on the loss once it is a lock. Few locks are ever watched.
     pub(super) locks: LockManager<Option<Waker>>,
     /// Locks that were stolen and whose holders have not finished yet, each with the thief.
     pub(super) stolen: HashMap<RequestId, Option<ClientId>>,
-    /// Agents whose handles are gone, and that had something here when they went; each until the
-    /// last of that is finished.
+    /// Agents whose handles are gone and that had locks or requests here at that time; each stays
+    /// until the last of these is finished.
     pub(super) left: HashMap<AgentId, KeptAgent, RandomState>,
-    /// If somebody looks: what is here, and where it is said what happens. Whatever changes `locks`
-    /// says so before the shard is unlocked.
+    /// The look table, if somebody looks. Whatever changes `locks` tells it before the shard is
+    /// unlocked.
     pub(super) look_table: Option<Box<LookTable>>,
 }
 
@@ -53,7 +53,8 @@ impl Shard {
         lock(&self.state)
     }
 
-    /// Locks of it are lost, or may be. To be called while it is locked, and before anybody is told.
+    /// Notes that locks of this shard are lost, or may be. To be called while it is locked, before
+    /// anybody is told.
     #[cold]
     pub(super) fn count_losses(&self) {
         self.losses.fetch_add(1, Ordering::Release);
@@ -61,11 +62,12 @@ impl Shard {
 }
 
 impl State {
-    /// Takes the next event of a command, and the waker of whom it concerns, if that waits.
+    /// Takes the next event of a command. Returns the waker of the request or lock concerned, if it
+    /// has one.
     ///
-    /// It was the command of `thief`, if it may have stolen anything.
+    /// `thief`: whose command it was, if it may have stolen anything.
     ///
-    /// Who looks is told, unless it is known that nobody does.
+    /// Lookers are told, unless `LOOKED` says that nobody looks.
     fn take_event<const LOOKED: bool>(&mut self, thief: Option<ClientId>) -> Option<Waker> {
         let (event, waker) = self.locks.poll_event_with_data()?;
         if let Event::Stolen(id) = event {
@@ -77,7 +79,7 @@ impl State {
         waker
     }
 
-    /// Takes all of them, and the wakers of everybody whom they concern.
+    /// Takes all of them, with the wakers of all requests and locks concerned.
     pub(super) fn take_events<const LOOKED: bool>(
         &mut self,
         thief: Option<ClientId>,
@@ -88,9 +90,9 @@ impl State {
         }
     }
 
-    /// Has this waker called when the pending request `id` is granted or ends, or when the lock that
-    /// it is already is lost. The one it takes the place of, for the caller to drop once the shard
-    /// is unlocked.
+    /// Has this waker called when the pending request `id` is granted or ends; or, if it is a lock
+    /// already, when the lock is lost. Returns the waker that it replaces, for the caller to drop
+    /// once the shard is unlocked.
     pub(super) fn wait(&mut self, id: RequestId, waker: &Waker) -> Option<Waker> {
         let place = self.locks.data(id)?;
         match place {
@@ -99,7 +101,7 @@ impl State {
         }
     }
 
-    /// How `id`, which is gone, was lost, for the last time that anybody asks.
+    /// How the lock `id`, which is gone, was lost. Forgets it: nobody may ask again.
     #[cold]
     pub(super) fn forget_loss(&mut self, id: RequestId) -> Lost {
         let lost = self.how_lost(id);
@@ -107,8 +109,8 @@ impl State {
         lost
     }
 
-    /// Lets go of an agent whose handle is gone, if it has nothing any more: for the caller to drop
-    /// once the shard is unlocked.
+    /// If an agent without a handle has no locks and requests any more, returns what kept it alive,
+    /// for the caller to drop once the shard is unlocked.
     #[cold]
     pub(super) fn let_go(&mut self, agent: AgentId) -> Option<KeptAgent> {
         if self.locks.has_something(agent) {
@@ -124,7 +126,8 @@ impl State {
         if self.stolen.contains_key(&id) { Lost::Stolen } else { Lost::Terminated }
     }
 
-    /// Returns what a peak of victims left allocated, once all of them know.
+    /// Frees the memory that many victims of thefts have left allocated, once all of them know of
+    /// their losses.
     #[inline]
     pub(super) fn give_back_memory(&mut self) {
         const KEEP: usize = 1024;
@@ -134,7 +137,7 @@ impl State {
     }
 }
 
-/// Unlocks a shard at which nobody looks, and tells everybody whom its events concern.
+/// Unlocks a shard at which nobody looks, and wakes everybody whom its events concern.
 #[cold]
 #[inline(never)]
 pub(super) fn tell(mut state: MutexGuard<'_, State>, thief: Option<ClientId>) {
@@ -142,7 +145,7 @@ pub(super) fn tell(mut state: MutexGuard<'_, State>, thief: Option<ClientId>) {
     if state.locks.has_events() {
         return tell_all(state, thief, first);
     }
-    // FAST: mostly it is one, and there are no others to be kept for so long.
+    // FAST: mostly there is one waker, and no list of others is needed.
     state.give_back_memory();
     drop(state);
     if let Some(first) = first {
@@ -150,7 +153,7 @@ pub(super) fn tell(mut state: MutexGuard<'_, State>, thief: Option<ClientId>) {
     }
 }
 
-/// The same when `first` has been taken already.
+/// The same after `first` has been taken already.
 #[cold]
 #[inline(never)]
 fn tell_all(mut state: MutexGuard<'_, State>, thief: Option<ClientId>, first: Option<Waker>) {
@@ -161,7 +164,7 @@ fn tell_all(mut state: MutexGuard<'_, State>, thief: Option<ClientId>, first: Op
     wake_all(wakers);
 }
 
-/// Unlocks a shard that is looked at, in which this was ended, and tells everybody whom that concerns.
+/// Tells lookers of the end of this request or lock, unlocks the shard, and wakes everybody concerned.
 #[cold]
 #[inline(never)]
 pub(super) fn tell_end(mut state: MutexGuard<'_, State>, id: RequestId) {

@@ -217,8 +217,8 @@ impl<'a, 'g> Search<'a, 'g> {
                 continue;
             }
             // If an agent waits for its own lock, these are two of its tasks, as is usual. So from a
-            // lock, the search does not go on to requests of the same name; it does from a lock of
-            // another name.
+            // lock the search leaves out requests of the lock's own name, and reaches them from a
+            // lock of another name.
             let left_out = match (why, between.get(&to)) {
                 (Why::SameAgent, None) => name,
                 (Why::SameAgent, Some(left_out)) if left_out.is_some() && *left_out != name => None,
