@@ -1,4 +1,4 @@
-//! Whose an agent is: by the client id that snapshots show.
+//! Finds the client of an agent, by the client id that snapshots show.
 
 use std::{
     collections::{HashMap, HashSet},
@@ -10,7 +10,7 @@ use navlock_core::ClientId;
 
 /// All agents of all clients.
 ///
-/// Who has locked a client may lock this; who has locked this locks nobody.
+/// Locking order: a client first, then this. While this is locked, no client may be locked.
 pub(super) struct Directory<C>(Mutex<HashMap<ClientId, Weak<Mutex<C>>, RandomState>>);
 
 impl<C> Default for Directory<C> {
@@ -20,12 +20,13 @@ impl<C> Default for Directory<C> {
 }
 
 impl<C> Directory<C> {
-    /// An agent is this client's from now on.
+    /// Enters an agent of this client.
     pub(super) fn enter(&self, agent: ClientId, client: &Weak<Mutex<C>>) {
         self.agents().insert(agent, Weak::clone(client));
     }
 
-    /// It is not any more. It may be another's by now, who has come back to it.
+    /// Removes an agent of this client. If the agent has been entered for another client since,
+    /// which has come back to it, that entry stays.
     pub(super) fn leave(&self, agent: ClientId, client: &Weak<Mutex<C>>) {
         let mut agents = self.agents();
         if agents.get(&agent).is_some_and(|known| known.ptr_eq(client)) {
@@ -33,7 +34,7 @@ impl<C> Directory<C> {
         }
     }
 
-    /// Those whose agents these are, once each.
+    /// The clients of these agents, each once.
     pub(super) fn find(&self, agents: impl IntoIterator<Item = ClientId>) -> Vec<Arc<Mutex<C>>> {
         let known = self.agents();
         let found = agents.into_iter().filter_map(|agent| known.get(&agent)?.upgrade());
@@ -44,7 +45,7 @@ impl<C> Directory<C> {
         found
     }
 
-    /// All of them.
+    /// All agents.
     pub(super) fn agents_known(&self) -> HashSet<ClientId> {
         self.agents().keys().copied().collect()
     }

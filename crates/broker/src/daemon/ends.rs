@@ -1,4 +1,4 @@
-//! Why sessions ended: told to the log, and the last of them kept for who asks.
+//! Why sessions ended: this is logged, and the last ends are kept for the daemon's report.
 
 use std::{cmp::Reverse, collections::VecDeque, fmt, io::ErrorKind, time::SystemTime};
 
@@ -6,10 +6,10 @@ use navlock_wire::CodecError;
 
 use crate::{LOGS, SessionEnd};
 
-/// So many ends are kept of each sort. Those of every day do not have the others forgotten.
+/// How many ends are kept of each sort: the usual ones do not push out the others.
 const KEPT: usize = 8;
 
-/// What no client says.
+/// A message that no client sends, or not at that point.
 #[derive(Debug)]
 pub(super) struct Nonsense(pub(super) &'static str);
 
@@ -18,38 +18,38 @@ pub(super) struct Nonsense(pub(super) &'static str);
 pub(super) enum End {
     /// The client is gone.
     Gone,
-    /// Its process is.
+    /// The client's process has ended.
     Died,
     /// The daemon ends, and the client goes on with the next one.
     Left,
-    /// The client said what no client says.
+    /// The client has sent nonsense.
     Nonsense(Nonsense),
     /// The client speaks another version of the protocol, or there is no room for it. It was told so.
     Refused,
-    /// It has not said in time who it is.
+    /// The client has not introduced itself in time.
     Late,
     /// The connection failed, or carried no messages.
     Stream(CodecError),
 }
 
-/// The last ones.
+/// The last ends.
 #[derive(Debug, Default)]
 pub(super) struct Ends {
     usual: VecDeque<SessionEnd>,
     unusual: VecDeque<SessionEnd>,
-    /// How many there were of the other sort.
+    /// How many unusual ends there were.
     bad: u64,
 }
 
 impl End {
-    /// Whether it is how sessions end where nothing is wrong.
+    /// Whether sessions usually end like this, with nothing wrong.
     pub(super) fn is_usual(&self) -> bool {
         matches!(self, Self::Gone | Self::Died | Self::Left)
     }
 }
 
 impl Ends {
-    /// Notes the end of a session, and tells it.
+    /// Notes the end of a session, and logs it.
     pub(super) fn note(&mut self, pid: Option<u32>, end: &End) {
         let kept = if end.is_usual() {
             tracing::debug!(target: LOGS, pid, "a session ended: {end}");
@@ -65,12 +65,12 @@ impl Ends {
         kept.push_back(SessionEnd { at: SystemTime::now(), pid, why: end.to_string() });
     }
 
-    /// How many ended as they do not where nothing is wrong.
+    /// How many sessions ended in an unusual way.
     pub(super) fn bad(&self) -> u64 {
         self.bad
     }
 
-    /// Those that are kept, the last one first.
+    /// The ends that are kept, the last one first.
     pub(super) fn last(&self) -> Vec<SessionEnd> {
         let mut ends: Vec<_> = self.usual.iter().chain(&self.unusual).cloned().collect();
         ends.sort_by_key(|end| Reverse(end.at));

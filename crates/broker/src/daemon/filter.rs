@@ -1,8 +1,8 @@
-//! What somebody wants to see who looks.
+//! What a looker wants to see.
 
 use navlock_core::ResourceName;
 
-/// What somebody wants to see.
+/// The bucket and name that a looker wants to see, or all.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Filter {
     pub(super) bucket: Option<String>,
@@ -10,7 +10,7 @@ pub(super) struct Filter {
 }
 
 impl Filter {
-    /// Whether something of this bucket and name is to be seen.
+    /// Whether the looker sees this name of this bucket.
     pub(super) fn has(&self, bucket: &str, name: &ResourceName) -> bool {
         self.has_bucket(bucket) && self.name.as_ref().is_none_or(|wanted| wanted == name)
     }

@@ -1,4 +1,5 @@
-//! What is known here of locks and requests, and not where they are kept.
+//! Completes inspections with what only the daemon knows of locks and requests, and not the reach
+//! that keeps them.
 
 use std::{
     collections::{HashMap, VecDeque},
@@ -17,8 +18,8 @@ use super::{
 use crate::clock;
 
 impl Daemon {
-    /// Those whose locks and requests are inspected, and those who own the name: all that is asked for a
-    /// question about one name.
+    /// The clients whose locks and requests are inspected, and those that own the name. For a question
+    /// about one name, no other clients have to be asked.
     fn clients_of(
         &self,
         inspection: &Inspection,
@@ -32,7 +33,7 @@ impl Daemon {
         self.directory().find(shown.chain(owners.into_iter().flatten()))
     }
 
-    /// Adds to an inspection what is known here and not where the locks are kept.
+    /// Adds to an inspection what only the daemon knows.
     pub(super) fn complete(
         &self,
         inspection: &mut Inspection,
@@ -51,7 +52,7 @@ impl Daemon {
                 if **of.bucket != *bucket || name.is_some_and(|name| of.shown.name != name) {
                     continue;
                 }
-                // FAST: of a long queue only the holder may be asked for.
+                // FAST: the question may be only for the holder, and not for a long queue.
                 if inspection.pending.is_empty() && of.shown.token.is_none() {
                     continue;
                 }
@@ -83,7 +84,7 @@ impl Daemon {
         inspection
             .owned
             .sort_by(|one, other| one.lock.name.as_bytes().cmp(other.lock.name.as_bytes()));
-        // What one agent has that is alike is served in the order in which it was asked for.
+        // Entries of one agent with equal keys are served in the order of its requests.
         for alike in known.values_mut() {
             alike.make_contiguous().sort_by_key(|known| known.serial);
         }
@@ -109,7 +110,7 @@ struct Known {
 }
 
 impl Known {
-    /// The same of what nobody holds, and its client has taken so often.
+    /// The same for a name that its owner does not hold, and has taken so often.
     fn owned(self, key: EntryKey, taken: u64) -> Owned {
         let mut owned = Owned::new(LockInfo::new(key.name, key.mode, key.client_id), taken);
         (owned.agent, owned.age) = (Some(self.info), Some(clock::since(self.since)));

@@ -1,11 +1,11 @@
-//! What the maps tell of the clients of an earlier daemon.
+//! The maps of clients of an earlier daemon.
 //!
-//! Their owners go on taking names while there is no daemon. So the first thing that a new one does is
-//! to recall all of them: what they do not hold is free, and what they hold stays held until they say
-//! otherwise. It knows by that who holds what, whether the holder comes back in time or not, and gives
-//! nobody up who has all that it holds in its map: such a client is [kept](super::sleepers) as orphans
-//! are until its process ends, and may come back to what it has. Only whether it waits for something,
-//! and since when, it must say itself.
+//! Owners go on taking names while there is no daemon. So the first thing that a new daemon does is to
+//! recall all of them: names that they do not hold are free, and locks that they hold stay held until
+//! they release them. So the daemon knows the holders, whether they come back in time or not. It gives
+//! up no client whose map tells all its locks: such a client is [kept](super::sleepers) like an orphan
+//! until its process ends, and may come back. Only its waiting requests, and their times, are not in
+//! the map: the client itself must claim them.
 
 use std::{
     collections::{HashMap, HashSet},
@@ -17,23 +17,23 @@ use navlock_wire::ClientKey;
 use super::map::ClientMap;
 use crate::client_files::{ClientFiles, Found};
 
-/// The maps of those who were found, until their claims are settled.
+/// The maps of the clients that were found, until their claims are settled.
 #[derive(Default)]
 pub(super) struct Maps(Mutex<HashMap<ClientKey, Known>>);
 
 struct Known {
     map: Arc<ClientMap>,
-    /// Whether others may have inherited locks of the client, which are not in it.
+    /// Whether others may have inherited locks of the client, which are not in the map.
     has_inheritors: bool,
 }
 
 impl Maps {
-    /// Those of the clients that were found, who own nothing any more.
+    /// Opens the maps of the clients that were found, and recalls all their names.
     pub(super) fn of(files: &ClientFiles, found: &Found) -> Self {
         let inherited_from: HashSet<_> = found.inherited_from.iter().collect();
         let known = found.living.iter().filter_map(|key| {
-            // Who cannot be mapped is waited for: it gives back by itself what it owns when it comes, and
-            // when it finds that its file was removed.
+            // A client whose file cannot be mapped is waited for. It gives back its names by itself when
+            // it comes, or when it finds that its file was removed.
             let map = ClientMap::of(files, *key).ok()??;
             map.recall_all();
             Some((*key, Known { map: Arc::new(map), has_inheritors: inherited_from.contains(key) }))
@@ -45,7 +45,7 @@ impl Maps {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Whether all that this client holds is known.
+    /// Whether all locks of this client are known from its map.
     pub(super) fn tell_all(&self, key: ClientKey) -> bool {
         self.known().get(&key).is_some_and(|known| !known.has_inheritors && known.map.tells_all())
     }
@@ -55,26 +55,27 @@ impl Maps {
         Some(Arc::clone(&self.known().get(&key)?.map))
     }
 
-    /// Has this client hold nothing any more: others may be granted it.
+    /// Takes all locks in its map away from this client: others may be granted them.
     pub(super) fn take_back(&self, key: ClientKey) {
         if let Some(known) = self.known().get(&key) {
             known.map.take_back_all();
         }
     }
 
-    /// All is settled: from here on clients have slots of us.
+    /// Forgets the maps once all claims are settled: from here on slots are granted by this daemon.
     pub(super) fn forget(&self) {
         self.known().clear();
     }
 }
 
-/// The largest token that clients of an earlier daemon have had, the dead among them, as far as maps tell;
-/// they take nothing by themselves from here on.
+/// The largest token that clients of an earlier daemon have had, dead ones included, as far as their maps
+/// tell. Recalls all names, so that no more are taken from here on.
 ///
-/// Who shares a name takes its tokens from the clock of the daemon that it knew, also when that is gone: they
-/// may be above all that it has promised, and above this machine's clock if that was turned back since.
+/// Owners of a shared name take tokens from the clock of the daemon that they knew, even after that daemon
+/// has gone. So these tokens may be above the bound of that daemon, and above this machine's clock if it was
+/// turned back since.
 pub(super) fn last_token(files: &ClientFiles) -> u64 {
-    // What cannot be looked at is waited for, and says nothing of its tokens.
+    // A client whose map cannot be read is waited for; its tokens are not known.
     let clients = files.own_files().unwrap_or_default();
     let maps = clients.into_iter().filter_map(|client| ClientMap::of(files, client).ok()?);
     let last = maps.map(|map| {

@@ -9,13 +9,13 @@ use navlock_core::ClientId;
 
 use crate::client_files::{ClientFiles, OwnNotes};
 
-/// What is noted of the daemon itself.
+/// The daemon's notes of its own lease.
 #[derive(Default)]
 pub(super) struct OwnLeases(Mutex<Own>);
 
 #[derive(Default)]
 struct Own {
-    /// `None` until there is something to be noted.
+    /// The file; `None` until there is a lease to note.
     notes: Option<OwnNotes>,
     noted: Vec<u8>,
 }
@@ -25,10 +25,10 @@ impl OwnLeases {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Notes the lease that it has by now, unless that stands there.
+    /// Notes the lease that the daemon has now, if it is not noted.
     pub(super) fn note(&self, files: &ClientFiles, lease: Vec<u8>) {
         let mut own = self.own();
-        // Somebody may have removed it, or there was no room for it.
+        // Somebody may have removed the file, or there was no room for the note.
         if !own.notes.as_ref().is_some_and(OwnNotes::stands) {
             own.notes = files.begin_own_notes(ClientId::random().to_bytes()).ok();
             own.noted.clear();
@@ -41,12 +41,13 @@ impl OwnLeases {
         }
     }
 
-    /// The daemon ends. Where it leaves clients behind, it may leave names. If not, these are to be removed
-    /// once it has none any more.
+    /// The daemon ends. If it leaves clients behind, it may leave owned names as well, and the notes stay.
+    /// If not, returns the notes, to be removed once its lease has ended.
     pub(super) fn end(&self, leaves_any: bool) -> Option<OwnNotes> {
         let notes = self.own().notes.take();
         if leaves_any {
-            // Locked until the process is gone, which may tell of its names until then.
+            // The file stays locked until the process has gone, because it may grant its names
+            // until then.
             mem::forget(notes);
             return None;
         }

@@ -1,4 +1,4 @@
-//! The locks that make a daemon the only one of its place.
+//! The lock files that make a daemon the only one of its place.
 
 use std::{
     fs::{self, File},
@@ -12,17 +12,17 @@ use navlock_platform::{file, machine};
 use super::{daemon_error::DaemonError, timed_work::within};
 use crate::{Place, connect_error::Reason, lock_file, spawn::connect};
 
-/// How often it is looked whether the daemon before is there to stay.
+/// How often a new daemon looks whether the one before it will stay.
 pub(super) const PAUSE: Duration = Duration::from_millis(20);
 
 /// How long the user's own directory may take to answer.
 const PATIENCE: Duration = Duration::from_secs(2);
 
-/// What became of a try to take a lock.
+/// The outcome of a try to take a lock.
 pub(super) enum Looked {
     Taken(File),
     Busy,
-    /// It cannot be had here at all.
+    /// The lock cannot be had here at all.
     Never,
 }
 
@@ -32,7 +32,7 @@ impl Looked {
     }
 }
 
-/// Takes a lock that a daemon holds for life.
+/// Takes a lock that a daemon holds for as long as it lives.
 pub(super) fn take(
     place: &Place,
     path: &Path,
@@ -43,9 +43,9 @@ pub(super) fn take(
         match lock(path) {
             Ok(Looked::Taken(file)) => return Ok(Some(file)),
             Ok(Looked::Never) => return Ok(None),
-            // A rare wait: for a daemon that has just decided to end. It does not listen any more.
-            // One that does will stay: it was starting when whoever started us looked for it, or it
-            // has made its socket anew.
+            // We rarely wait here: for a daemon that has just decided to end, and does not listen
+            // any more. A daemon that listens will stay: it was just starting when our starter
+            // looked for it, or it has made its socket anew.
             Ok(Looked::Busy) if is_served(place) || Instant::now() >= deadline => {
                 return Err(DaemonError::Taken(path.to_owned()));
             }
@@ -55,13 +55,13 @@ pub(super) fn take(
     }
 }
 
-/// Whether somebody listens at the place, be there room for one more or not.
+/// Whether a daemon listens at the place, even if its queue is full.
 fn is_served(place: &Place) -> bool {
     matches!(connect(place, Duration::ZERO), Ok(Some(_)) | Err(Reason::Silent(_)))
 }
 
-/// In the user's own directory, which may be on a file system that does not answer, or is full: then
-/// there is only the other lock.
+/// Takes the lock file in the user's own directory. If its file system does not answer, or is full,
+/// only the other lock file counts.
 pub(super) fn lock_aside(path: &Path) -> Looked {
     let path = path.to_owned();
     let locked = within(PATIENCE, move || -> io::Result<_> {
@@ -75,7 +75,7 @@ pub(super) fn lock_aside(path: &Path) -> Looked {
     locked.and_then(Result::ok).map_or(Looked::Never, Looked::of)
 }
 
-/// Removes what brokers that were killed have left.
+/// Removes the lock files of brokers that were killed.
 fn sweep(directory: &Path) {
     for entry in fs::read_dir(directory).into_iter().flatten().flatten() {
         let path = entry.path();
@@ -91,16 +91,16 @@ fn sweep(directory: &Path) {
 
 const EXTENSION: &str = "lock";
 
-/// The name of a place that no other place of any machine has, now or after a restart: homes are
-/// shared by machines, and places of one path by containers. It is that of a directory that stays when
-/// the place is removed: the one above the place, or the place itself if something is mounted there,
-/// which in another container may be something else.
+/// The name of a place's lock file, which no other place of any machine has, now or after a restart:
+/// machines may share a home, and containers may have the same path. It is made of a directory that
+/// stays when the place is removed: the one above the place; or the place itself if something is
+/// mounted there, because another container may have something else there.
 pub(super) fn lock_name(place: &Place) -> Option<String> {
     let boot = machine::boot_id()?;
     let directory = place.directory();
     let lasting = if file::is_mounted(directory) { directory } else { directory.parent()? };
     let (device, number) = file::identity_behind(lasting).ok()?;
-    // FNV-1a. Two that come to the same would only be one too careful.
+    // FNV-1a. If two places had the same hash, one of their daemons would only refuse to serve.
     let hash = file::path_bytes(place.socket()).iter();
     let hash = hash.fold(0xCBF2_9CE4_8422_2325_u64, |hash, byte| {
         (hash ^ u64::from(*byte)).wrapping_mul(0x0100_0000_01B3)
@@ -108,7 +108,8 @@ pub(super) fn lock_name(place: &Place) -> Option<String> {
     Some(format!("{boot}-{device:x}-{number:x}-{hash:016x}.{EXTENSION}"))
 }
 
-/// Notes our number, for people; the lock is what counts, also where the disk is full.
+/// Writes our process number into the file, for people. Only the lock counts, so a full disk does
+/// no harm.
 pub(super) fn note(mut file: &File) {
     let _ = file.set_len(0).and_then(|()| writeln!(file, "{}", std::process::id()));
 }

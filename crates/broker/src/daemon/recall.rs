@@ -1,9 +1,10 @@
-//! Going on with what clients had through the daemon before, where the reach still has it.
+//! Recalls the locks and requests that clients had through the daemon before, if the reach still has
+//! them.
 //!
-//! What is leased outlives the daemon that it was asked of: until the lease ends it is held, and no
-//! daemon can grant it anew. So it is recalled, as soon as its client is back, because its lease runs
-//! out meanwhile. A lock that is not found is lost. A request that is not found is made anew, in its
-//! turn with those of all clients.
+//! A leased lock outlives the daemon: until its lease ends it is held, and no daemon can grant it
+//! anew. So it is recalled as soon as its client is back, because its lease runs out meanwhile. A
+//! claimed lock that is not found is lost. A claimed request that is not found is made anew, in its
+//! order among those of all clients.
 
 use std::{collections::HashSet, sync::Arc};
 
@@ -21,26 +22,26 @@ use super::{
     shared_client::{self, SharedClient},
 };
 
-/// An agent with what it says to have had.
+/// An agent with its claims.
 struct Returning {
     of: Arc<RequestOwner>,
     locks: LockManager,
     had: Vec<RecalledEntry>,
 }
 
-/// What an agent says to have had.
+/// A lock or request that an agent claims.
 struct RecalledEntry {
     request: RequestId,
     since: Moment,
     claim: Claim,
 }
 
-/// Goes on with what is found of these claims, and leaves the others.
+/// Takes over the claims that are found, and leaves the others among the claims.
 ///
 /// # Cancel safety
 ///
-/// Dropping the future ends what was found and is not in the client's hands yet; the rest ends with
-/// the client.
+/// Dropping the future ends locks and requests that were found and that the client does not have
+/// yet. The rest ends with the client.
 pub(super) async fn recall(client: &SharedClient, claims: &mut Claims) {
     let returning = returning(client, claims);
     let found = join_all(returning.into_iter().map(|agent| agent.recall(client))).await;
@@ -49,8 +50,8 @@ pub(super) async fn recall(client: &SharedClient, claims: &mut Claims) {
     claims.requests.retain(|request| !found.contains(&request.request));
 }
 
-/// All agents of a client, also those that claim nothing: what they had is to be released now, and
-/// not when its lease ends.
+/// All agents of a client, also those that claim nothing: their former locks are to be released
+/// now, and not when their lease ends.
 fn returning(client: &SharedClient, claims: &Claims) -> Vec<Returning> {
     let client = shared_client::lock(client);
     let agents = client.agents().map(|(of, locks)| {
@@ -61,7 +62,7 @@ fn returning(client: &SharedClient, claims: &Claims) -> Vec<Returning> {
                 since: lock.since,
                 claim: Claim {
                     name: lock.name.clone(),
-                    // Of what it asked for, the mode is left.
+                    // Of the kind of its request, only the mode is known.
                     kind: RequestKind::Wait(lock.mode),
                     token: Some(lock.token),
                     since: lock.since,
@@ -87,11 +88,11 @@ fn returning(client: &SharedClient, claims: &Claims) -> Vec<Returning> {
 }
 
 impl Returning {
-    /// What is found of it is the client's again. Which requests those are.
+    /// Gives the client what is found. Returns the requests that were found.
     async fn recall(self, client: &SharedClient) -> Vec<RequestId> {
         let Self { of, locks, had } = self;
         let claims = had.iter().map(|had| had.claim.clone()).collect();
-        // As if there were nothing, if it has been terminated.
+        // An agent that was terminated has nothing.
         let recalled = host::recall(&locks, claims).await.unwrap_or_default();
         let (mut found, mut held) = (Vec::new(), Vec::new());
         for (RecalledEntry { request, since, claim }, recalled) in had.into_iter().zip(recalled) {
@@ -106,7 +107,7 @@ impl Returning {
             }
         }
         for (request, since, token, recalled) in held {
-            // Answered once the lease was renewed, or has ended.
+            // The request is answered once the lease was renewed, or has ended.
             let guard = recalled.await.ok().flatten();
             if let Some(guard) = guard.filter(|guard| guard.fencing_token() == token) {
                 shared_client::lock(client).requests_mut().hold(request, &of, since, guard);

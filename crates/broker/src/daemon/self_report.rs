@@ -1,4 +1,4 @@
-//! How the daemon is, and how it has gone.
+//! The daemon's status, and its report on itself.
 
 use navlock_core::{Error, host};
 use navlock_platform::surroundings;
@@ -10,7 +10,7 @@ use crate::{
 };
 
 impl Daemon {
-    /// How the daemon is.
+    /// The status now.
     pub(super) fn status(&self) -> Status {
         let all_clients = self.all_clients();
         let counts = all_clients.iter().map(|client| lock(client).count());
@@ -29,12 +29,12 @@ impl Daemon {
         }
     }
 
-    /// There was no room for a client.
+    /// Counts a client for which there was no room.
     pub(super) fn turned_away(&self) {
         self.lookers().counts().turned_away();
     }
 
-    /// How it has gone.
+    /// The report so far.
     pub(super) fn report(&self) -> Report {
         let tally = self.delegations().map(|delegations| delegations.tally()).unwrap_or_default();
         let Status { age, clients, orphans, held, pending, .. } = self.status();
@@ -63,7 +63,7 @@ impl Daemon {
         Report { numbers, ends, log, pid_namespace: pid_namespace() }
     }
 
-    /// Has this logged from now on. What is, or why it is as it was.
+    /// Sets what is logged. Returns what is logged from now on, or why that has not changed.
     pub(super) fn set_log(&self, filter: &str) -> Result<String, String> {
         let Some(log) = &self.log else {
             return Err("the program that is this broker does not say what it logs".to_owned());
@@ -74,7 +74,7 @@ impl Daemon {
         Ok(filter)
     }
 
-    /// Under what the daemon runs, in words for people.
+    /// The limits and settings under which the daemon runs, for people.
     pub(super) fn details(&self) -> Vec<(String, String)> {
         let mut details = self.details.clone();
         details.extend(self.outage().map(|outage| ("outage".to_owned(), outage)));
@@ -84,7 +84,7 @@ impl Daemon {
         details
     }
 
-    /// How owning names goes, for people; `None` where none are owned.
+    /// Numbers of owned names, for people; `None` where no names are owned.
     fn owned_names(&self) -> Option<(String, String)> {
         let Tally { owned, taken, recalled } = self.delegations()?.tally();
         if !self.delegates() {
@@ -94,11 +94,11 @@ impl Daemon {
         Some(("owned names".to_owned(), how))
     }
 
-    /// For how long what keeps the locks has not answered, in words for people; and how long they last, if they
-    /// are about to be lost by that.
+    /// If the service that keeps the locks does not answer: for how long, in words for people; and how long the
+    /// locks still last, if they are about to be lost by that.
     pub(super) fn outage(&self) -> Option<String> {
         let terms = self.all_clients().into_iter().flat_map(|client| lock(&client).terms());
-        // The one that ends first.
+        // The term that ends first.
         let suspended = terms.filter_map(|term| term.suspended());
         let Some((silent, left)) = suspended.min_by_key(|(_, left)| *left) else {
             return host::outage(self.user_agent());
@@ -108,7 +108,7 @@ impl Daemon {
         Some(format!("no answer for {silent} s; locks are lost in {left} s ({reach})"))
     }
 
-    /// What is told to who asks for what cannot be found out.
+    /// The failure that a client is told whose question cannot be answered.
     pub(super) fn failure(&self, error: &Error) -> Failure {
         match (failure(error), self.outage()) {
             (Failure::Other(why), Some(outage)) => Failure::Other(format!("{why}; {outage}")),

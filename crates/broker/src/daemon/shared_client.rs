@@ -1,4 +1,4 @@
-//! A client, as those share it who have to do with it.
+//! A client, as its session and others share it.
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
@@ -11,18 +11,18 @@ use super::{
     delegations::{Delegations, Holder},
 };
 
-/// A client, for its session and for those who look at all clients.
+/// A client, shared by its session and by those who go through all clients.
 ///
-/// Nobody who has one of these locked locks another, or the daemon.
+/// While one of these is locked, no other one may be locked, nor the daemon's clients.
 pub(super) type SharedClient = Arc<Mutex<Client>>;
 
 /// Locks a client.
 pub(super) fn lock(client: &SharedClient) -> MutexGuard<'_, Client> {
-    // A session that panicked has ended; what its client had is still to be ended too.
+    // After a panic the session has ended, and its client's locks are still to be ended.
     client.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// Has nobody own a name whom this request of an agent would have to wait for: see
+/// Recalls the owners of a name for whom this request of an agent would have to wait: see
 /// [`Delegations::settle`]. To be called with no client locked.
 pub(super) fn settle_for(
     delegations: Option<&Arc<Delegations>>,

@@ -1,5 +1,5 @@
-//! Clients that live and have not come back from an earlier daemon, and whose [maps](super::maps) tell what
-//! they hold: it is theirs until they end or come back.
+//! Sleepers: clients of an earlier daemon that live and have not come back, and whose [maps](super::maps)
+//! tell which locks they hold. They keep these locks until they end or come back.
 
 use std::sync::Arc;
 
@@ -15,17 +15,17 @@ use super::{
     state::Daemon,
 };
 
-/// A client that has not come back and whose map tells what it holds.
+/// A client that has not come back, and whose map tells which locks it holds.
 pub(super) struct Sleeper {
     pub(super) key: ClientKey,
     pub(super) client: SharedClient,
     map: Arc<ClientMap>,
-    /// Where it stands in the map.
+    /// The slots of its locks in the map.
     slots: Vec<(RequestId, Slot)>,
 }
 
 impl ClientMap {
-    /// What its client claims by it, and where that stands.
+    /// The claims that the map makes for its client, and the slots of these locks.
     fn claims(&self, client: &mut Client) -> (Claims, Vec<(RequestId, Slot)>) {
         let (mut claims, mut slots) = (Claims::default(), Vec::new());
         for (slot, description, token, since) in self.held() {
@@ -34,7 +34,7 @@ impl ClientMap {
                 ToDaemon::OpenAgent { agent, client_id, bucket },
                 ToDaemon::ClaimLock { agent, request, name, mode, token, since },
             ];
-            // What no client says is as good as not said.
+            // Nonsense in the map counts as no claim.
             if said.into_iter().all(|message| claims.hear(client, message).is_ok()) {
                 slots.push((request, slot));
             }
@@ -44,7 +44,7 @@ impl ClientMap {
 }
 
 impl Daemon {
-    /// Those who have not come back and are not given up, with what they claim.
+    /// The clients that have not come back and are not given up, with their claims.
     pub(super) fn sleepers(&self) -> Vec<(Sleeper, Claims)> {
         let keys = self.recovery().awaited();
         let sleepers = keys.into_iter().filter_map(|key| {
@@ -55,11 +55,11 @@ impl Daemon {
         sleepers.collect()
     }
 
-    /// Keeps them, with what they have of what they claimed, until they end or come back.
+    /// Keeps them, with the claimed locks that they have got, until they end or come back.
     pub(super) fn keep_sleepers(self: &Arc<Self>, sleepers: Vec<Sleeper>) {
         for Sleeper { key, client, map, slots } in sleepers {
             lock(&client).stand_in(&map, &slots);
-            // If that cannot be told yet, it is looked again.
+            // If its own file cannot be read yet, it is tried again.
             let own = self.files().and_then(|files| files.own(key).ok().flatten());
             self.keep_sleeper(key, client, own);
         }

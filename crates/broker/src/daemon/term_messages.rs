@@ -1,7 +1,8 @@
-//! Telling a client until when what its agents have is their own.
+//! Terms: tells a client until when its agents have their locks.
 //!
-//! A daemon that is stopped, hung or cut off from what keeps the locks cannot say that they are lost.
-//! So the client is told beforehand when they will be, if it hears nothing further.
+//! A daemon that is stopped, hung, or cut off from the service that keeps the locks cannot say that
+//! they are lost. So it tells the client beforehand when they will be lost, unless the client hears
+//! more.
 
 use std::{
     collections::HashMap,
@@ -17,37 +18,38 @@ use tokio::time::{Interval, MissedTickBehavior, interval};
 use super::{client::Client, leases::Leases};
 use crate::clock::nanos;
 
-/// How often it is looked whether there is more to say. A lease is renewed less often.
+/// How often the session looks for terms that have changed. Leases are renewed less often.
 const LOOK: Duration = Duration::from_millis(500);
 
 /// The oldest version that knows of [`FromDaemon::TermBounds`].
 const BOUNDS: u16 = 4;
 
-/// A term, and the rest of it.
+/// The messages of a term: its end, and its other times.
 pub(super) type TermMessages = [Option<FromDaemon>; 2];
 
-/// What one client was told.
+/// The terms that one client was told.
 pub(super) struct Terms {
     said: HashMap<Agent, Uptime>,
     version: u16,
     look: Interval,
-    /// `None` where nobody comes back.
+    /// The notes of its leases; `None` for a client that does not come back.
     leases: Option<Leases>,
 }
 
 impl Terms {
-    /// For a client of this version, whose leases are noted there.
+    /// For a client of this version, with the notes of its leases.
     pub(super) fn new(version: u16, leases: Option<Leases>) -> Self {
         let mut look = interval(LOOK);
         look.set_missed_tick_behavior(MissedTickBehavior::Delay);
         Self { said: HashMap::new(), version, look, leases }
     }
 
-    /// What is to be said before it is said that this request was granted.
+    /// The messages that must come before the grant of this request.
     pub(super) fn before_grant(&mut self, client: &Client, request: RequestId) -> TermMessages {
         let Some(agent) = client.agent_of(request) else { return [None, None] };
         if client.ends(agent).is_none() {
-            // It was lost since, which is told next. Until then it is not to be held without end.
+            // The lock was lost since, which is told next. Until then the client must not believe
+            // that it has it for ever.
             self.said.remove(&agent);
             return [Some(FromDaemon::Term { agent, ends: 0 }), None];
         }
@@ -57,7 +59,8 @@ impl Terms {
         self.new_of(client, agent)
     }
 
-    /// What is to be said of those who hold something, and to who understands it of those who wait.
+    /// The messages of terms that have changed: of agents that hold locks, and for clients that
+    /// understand them also of agents that wait.
     pub(super) fn news(&mut self, client: &Client) -> Vec<FromDaemon> {
         if let Some(leases) = &mut self.leases {
             leases.note_all(client);
@@ -79,7 +82,7 @@ impl Terms {
         [Some(FromDaemon::Term { agent, ends }), bounds]
     }
 
-    /// The agent's number may be another's from here on.
+    /// Forgets an agent: another one may get its number from here on.
     pub(super) fn forget(&mut self, agent: Agent) {
         self.said.remove(&agent);
         if let Some(leases) = &mut self.leases {
@@ -87,10 +90,10 @@ impl Terms {
         }
     }
 
-    /// Ready when it is time to look for news.
+    /// Ready when it is time to look for terms that have changed.
     pub(super) fn poll_look(&mut self, context: &mut Context<'_>) -> Poll<()> {
         let mut is_due = Poll::Pending;
-        // To its end, so that it wakes us for the next time.
+        // Polled until it is pending, so that it wakes us for the next time.
         while self.look.poll_tick(context).is_ready() {
             is_due = Poll::Ready(());
         }

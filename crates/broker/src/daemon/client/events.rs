@@ -1,4 +1,4 @@
-//! What those who look see of a client.
+//! What lookers are told of a client.
 
 use std::{collections::HashSet, ops::Range, sync::Arc};
 
@@ -8,7 +8,7 @@ use navlock_wire::{Agent, ClientState, LookChange, LookEvent, Moment};
 use super::{super::filter::Filter, Client, open_agent::OpenAgent};
 use crate::{clock, convert::to_wire};
 
-/// How much of a client is yet to be looked at: what stands at the places before these.
+/// How much of a client is still to be read: the entries at the places before these.
 #[derive(Clone, Copy)]
 pub(in super::super) struct Place {
     agents: usize,
@@ -16,7 +16,7 @@ pub(in super::super) struct Place {
 }
 
 impl Client {
-    /// It has this number from now on, and is so: tells those who look, of its agents as well.
+    /// Sets its number and state, and tells lookers of it and of its agents.
     pub(in super::super) fn set_number(&mut self, number: u64, state: ClientState) {
         let before = self.number.replace((number, state));
         if !self.lookers.are_there() {
@@ -25,16 +25,16 @@ impl Client {
         for LookEvent { at, change } in self.self_and_agents(&Filter::default()) {
             self.lookers.tell_at(|| at, || change);
         }
-        // Afterwards: its agents have moved.
+        // The old number goes last, when its agents have moved to the new one.
         if let Some((client, _)) = before.filter(|(client, _)| *client != number) {
             self.lookers.tell(|| LookChange::ClientWent { client });
         }
     }
 
-    /// Goes on with all that there is of it: to so many places at most, of which those are taken off that it went to.
-    /// Where to go on from; `None` if that was all.
+    /// Reads on, for at most `room` places, and subtracts from `room` those that it has read. Returns where to
+    /// go on; `None` if that was all.
     ///
-    /// What has come to be what it is since `began` is left out: who looks is told it as it happens.
+    /// Entries that have begun or changed since `began` are left out: events tell lookers of them.
     pub(in super::super) fn look(
         &self,
         at: Option<Place>,
@@ -42,7 +42,7 @@ impl Client {
         (filter, began): (&Filter, Moment),
         events: &mut Vec<LookEvent>,
     ) -> Option<Place> {
-        // It has ended, and that is told.
+        // The client has ended, which an event tells.
         let (client, state) = self.number?;
         let mut at = at.unwrap_or_else(|| {
             *most = most.saturating_sub(1);
@@ -62,7 +62,7 @@ impl Client {
         (at.agents + at.requests > 0).then_some(at)
     }
 
-    /// What there is of it of these names, with whose that is.
+    /// Its requests and locks of these names, with itself and its agents.
     pub(in super::super) fn look_at(
         &self,
         wanted: impl Fn(&str, &ResourceName) -> bool,
@@ -78,7 +78,7 @@ impl Client {
             }
             events.push(LookEvent { at, change });
         }
-        // FAST: mostly it has nothing of these.
+        // FAST: mostly it has nothing of these names.
         if agents.is_empty() {
             return;
         }
@@ -101,7 +101,7 @@ impl Client {
         LookChange::ClientCame { client, pid, state }
     }
 
-    /// Tells those who look what there is to know of an agent.
+    /// Tells lookers of an agent.
     pub(super) fn tell_agent(&self, agent: Agent) {
         if let Some(open) = self.agents.get(&agent).filter(|_| self.lookers.are_there()) {
             self.lookers.tell(|| self.agent_came(open));
@@ -119,7 +119,7 @@ impl Client {
     }
 }
 
-/// The next places on the way down from this one, of which so many may be taken at most.
+/// The next places on the way down from this one, at most so many.
 fn step(from: &mut usize, most: &mut usize) -> Range<usize> {
     let end = *from;
     *from = end.saturating_sub(*most);
