@@ -1,6 +1,6 @@
-//! What a list of a bucket says: one revision, so one moment.
+//! Turns the list of a bucket, which is as of one revision, into locks and requests.
 //!
-//! What is no lock and stands in the way of some is shown as well, with what is known of it.
+//! Stray keys that block requests are shown as well, with what is known of them.
 
 use std::{collections::HashMap, sync::Arc, time::Duration};
 
@@ -19,14 +19,14 @@ use crate::{
     values::{Outer, RequestNotes, Value},
 };
 
-/// What is held and what is pending, in order.
+/// The held locks and pending requests, in order.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Seen {
     pub(crate) held: Vec<SeenOne>,
     pub(crate) pending: Vec<SeenOne>,
-    /// Names that machines own, which were not asked what is held of them.
+    /// Names whose owners were not asked what they hold.
     pub(crate) owned: Vec<SeenOne>,
-    /// How many there are beside these.
+    /// How many locks and requests are left out.
     pub(crate) left_out: u64,
 }
 
@@ -35,37 +35,37 @@ pub(crate) struct Seen {
 pub(crate) struct SeenOne {
     pub(crate) inspected: Inspected,
     pub(crate) name: NameKey,
-    /// Under which it stands, if that is not ours; else 0.
+    /// Its lease, if that is another connection's; else 0.
     pub(crate) lease: i64,
     pub(crate) request: RequestKey,
-    /// The revision of the request or the grant, and its place in that.
+    /// The revision of the request or the grant, and the place within it.
     pub(crate) made: (i64, u64),
-    /// When it was asked for, by the clock of its machine.
+    /// When it was requested, by the clock of its machine.
     pub(crate) asked: u64,
     pub(crate) said: RequestNotes,
 }
 
-/// A lock or request, with what it is ordered by.
+/// A lock or request, with its sort key.
 type Found = ((i64, u64, RequestKey), SeenOne);
 
-/// What is known of a name that is a machine's.
+/// How much is known of a name that a connection owns.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Kept {
-    /// All that is held of it is listed, or known in another way.
+    /// Everything: its locks are listed, or known in another way.
     Said,
-    /// It was not asked what is held of it.
+    /// The owner was not asked what it holds.
     Unasked,
-    /// It was, and has not said so.
+    /// The owner was asked, and has not answered.
     Unsaid,
 }
 
-/// What a list of a bucket says, with what is known of each name that is a machine's.
+/// The locks and requests of a list, with what is known of each name that is owned.
 pub(crate) fn seen(
     keys: &BucketKeys,
     listed: &[KeyValue],
     known: impl Fn(&KeyValue, &LockKey) -> Kept,
 ) -> Seen {
-    // Of one agent, what it has said of itself is kept once if all its requests say the same.
+    // What an agent says of itself is kept once if all its requests say the same.
     let mut agents: HashMap<ClientId, Arc<AgentInfo>> = HashMap::new();
     let (mut held, mut pending, mut owned): (Vec<Found>, Vec<Found>, Vec<Found>) =
         Default::default();
@@ -93,7 +93,7 @@ pub(crate) fn seen(
         inspected.age = Some(Duration::from_millis(age));
         let is_lock = key.phase == Phase::Held;
         inspected.fencing_token = is_lock.then(|| Grant::marked(kv.made, value.mark).token);
-        // The mark of a key that says whose the name is is no place in a queue.
+        // The mark of an owner key is no place in a queue.
         let made = match key.phase {
             Phase::Queued => order(kv.made, &kv.value),
             Phase::Held | Phase::Owned => kv.made,
@@ -121,7 +121,7 @@ pub(crate) fn seen(
 }
 
 impl Seen {
-    /// What everybody is told of it.
+    /// As an inspection.
     pub(crate) fn into_inspection(self) -> Inspection {
         let inspected = |all: Vec<SeenOne>| all.into_iter().map(|one| one.inspected).collect();
         let mut inspection = Inspection::new(inspected(self.held), inspected(self.pending));
@@ -131,9 +131,10 @@ impl Seen {
 }
 
 impl Seen {
-    /// What the specification tells of it.
+    /// As a snapshot.
     ///
-    /// DEVIATION: of very many there is no snapshot. It has no place to say that some are left out, and no bound.
+    /// DEVIATION: there is no snapshot of very many. It has no place to say that some are left out, and no
+    /// bound.
     pub(crate) fn into_snapshot(self) -> Result<LockManagerSnapshot, Error> {
         let shown = self.held.len() + self.pending.len();
         if self.left_out > 0 {
@@ -149,7 +150,7 @@ impl Seen {
 }
 
 impl SeenOne {
-    /// What those are told of it who look.
+    /// As a sighting.
     pub(crate) fn sighted(self, bucket: &Arc<str>, unheard: Option<Unheard>) -> Sighted {
         let Self { inspected, name, request, made: (made, place), asked, said, .. } = self;
         let is_lock = inspected.fencing_token.is_some() && request.owner != 0;
@@ -161,7 +162,7 @@ impl SeenOne {
             name: name.to_ref(),
             bytes: Outer::called(request, made),
         });
-        // Of a lock that does not matter any more.
+        // For a lock these do not matter any more.
         let RequestNotes { may_give_up, inside } =
             if is_lock { RequestNotes::default() } else { said };
         sighted.may_give_up = may_give_up;
@@ -175,7 +176,7 @@ impl SeenOne {
     }
 }
 
-/// A key that is no lock, as what it stands in the way as.
+/// A stray key, as the lock or request that it counts as for transactions.
 fn blocking(keys: &BucketKeys, kv: &KeyValue, stray: &Stray) -> Option<(Phase, Found)> {
     let Range { name, phase, mode } = keys.range(&kv.key)?;
     let client_id = strays::client(keys, kv)?;
@@ -191,7 +192,7 @@ fn blocking(keys: &BucketKeys, kv: &KeyValue, stray: &Stray) -> Option<(Phase, F
     Some((phase, ((kv.made, 0, request), one)))
 }
 
-/// A name of whose owner it is not known what is held of it, as a lock.
+/// An owned name of which it is not known whether it is held, shown as a lock.
 fn kept_by((made, mut one): Found, why: &str) -> Found {
     let mut agent = AgentInfo::default();
     if let Some(said) = &one.inspected.agent {

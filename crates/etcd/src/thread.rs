@@ -1,7 +1,8 @@
-//! The thread that speaks to etcd, for all that was made with one connection.
+//! The thread that speaks to etcd for one connection.
 //!
-//! Callers leave it [messages](Message) and are woken through their wakers; nobody waits for it. It
-//! is one task on a runtime of its own, with a task beside it for each watch and for each lease.
+//! Callers leave [messages](Message) for it, and are woken through their wakers; no call waits for
+//! it. It is one task on a runtime of its own, with further tasks for the watches and for each
+//! lease.
 
 use std::{
     collections::HashMap,
@@ -36,26 +37,26 @@ use crate::{
     watch,
 };
 
-/// How often it is looked whether a lease is over or anything was forgotten.
+/// How often the keeper's [`tick`](Keeper::tick) is called.
 const TICK: Duration = Duration::from_millis(200);
 
-/// For how long what was ended is told to etcd once there are no owners any more.
+/// For how long the thread still tells etcd what has ended once its owners have gone.
 const END_TIMEOUT: Duration = Duration::from_secs(2);
 
-/// What the thread is told.
+/// An order to the thread.
 pub(crate) enum Order {
     Hear(Message),
-    /// Ends what others have left; see [`left::revoke`].
+    /// Ends the leases that others have left; see [`left::revoke`].
     Revoke(Vec<Share>, oneshot::Sender<bool>),
-    /// Takes a name from those who were seen to hold it; see [`left::evict`].
+    /// Takes a name away from the holders that were seen; see [`left::evict`].
     Evict(Held, oneshot::Sender<Result<Eviction, Error>>),
-    /// Which of these leases are silent.
+    /// Finds out which of these leases are silent.
     Silences(Vec<i64>, oneshot::Sender<HashMap<i64, Unheard, HashState>>),
-    /// The owners are gone; the sender is dropped when all is told.
+    /// The owners have gone; the sender is dropped when etcd has been told everything.
     Quit(blocking::SyncSender<()>),
 }
 
-/// The thread's own.
+/// The state of the thread.
 pub(crate) struct Thread {
     keeper: Keeper,
     options: EtcdOptions,
@@ -64,12 +65,12 @@ pub(crate) struct Thread {
     tell: mpsc::WeakUnboundedSender<Order>,
     heard: mpsc::UnboundedReceiver<Order>,
     running: FuturesUnordered<BoxFuture<'static, Option<Done>>>,
-    /// Whoever watches, for all names.
+    /// The task that watches all names.
     watching: mpsc::UnboundedSender<watch::Order>,
     leases: HashMap<i64, JoinHandle<()>, HashState>,
     silences: Silences,
     quitting: Option<(Instant, blocking::SyncSender<()>)>,
-    /// There is nobody to tell us anything.
+    /// Whether nobody is left who could send orders.
     is_deaf: bool,
 }
 
@@ -90,7 +91,7 @@ impl Thread {
                 let _ = tell.send(Order::Hear(Message::Watched { watch, watched }));
             }
         };
-        // It ends with us, who have the only sender.
+        // The task ends with this thread, which has the only sender.
         tokio::spawn(watch::watch(members.clone(), watched, options.call(), word));
         Self {
             keeper: Keeper::new(shared, options.clone(), owner),
@@ -148,19 +149,19 @@ impl Thread {
         }
     }
 
-    /// What it comes to is no affair of the keeper's, which knows of its own leases.
+    /// The keeper takes no part: these are not its leases.
     fn revoke_left(&mut self, left: Vec<Share>, answer: oneshot::Sender<bool>) {
         let spared = self.keeper.not_gone_on_with().clone();
         let revoked = left::revoke(self.members.clone(), self.options.clone(), left, spared);
         let told = revoked.map(|is_over| {
-            // Nobody may want to know.
+            // The caller may have gone.
             let _ = answer.send(is_over);
             None
         });
         self.running.push(told.boxed());
     }
 
-    /// The keeper hears of it as of all that others do.
+    /// The keeper takes no part, and hears of it by its watches, as of anything that others do.
     fn evict(&mut self, held: Held, answer: oneshot::Sender<Result<Eviction, Error>>) {
         let evicted = left::evict(self.members.clone(), self.options.clone(), held);
         let told = evicted.map(|evicted| {
@@ -170,7 +171,7 @@ impl Thread {
         self.running.push(told.boxed());
     }
 
-    /// It needs none of that either.
+    /// The keeper takes no part in this either.
     fn silences(
         &mut self,
         leases: Vec<i64>,

@@ -1,4 +1,4 @@
-//! How clusters come to have the same list, and whether they have.
+//! How clusters agree on one list of clusters.
 
 use std::time::Duration;
 
@@ -20,13 +20,13 @@ use crate::{
     tokens::{MOST, counted},
 };
 
-/// How often it is begun anew when others change the list as well.
+/// How often it is tried again when others change the list as well.
 pub(super) const TRIES: u32 = 8;
 
-/// How long between two tries, at first.
+/// The pause between two tries, at first.
 pub(super) const PAUSE: Duration = Duration::from_millis(20);
 
-/// What each of them says then, and when that was written.
+/// What each cluster says then, and the revision that has written it.
 pub(super) type Agreed = Vec<(i64, ListStatement)>;
 
 /// See [`EtcdClusters::agreed`].
@@ -44,7 +44,8 @@ pub(super) async fn agreed(clusters: &EtcdClusters) -> Result<String, Error> {
             Some(said) => {
                 one.check_said(said, &list)?;
                 if said.list == list {
-                    // Who begins goes on with it, whoever was about to.
+                    // An unfinished statement is taken up by whoever begins, whoever has written
+                    // it.
                     without += usize::from(!said.is_settled);
                     continue;
                 }
@@ -65,7 +66,7 @@ pub(super) async fn agreed(clusters: &EtcdClusters) -> Result<String, Error> {
     })
 }
 
-/// Connects to all of them, each of which has to be in a format that can be used.
+/// Connects to all clusters. Each has to have a format that can be used.
 pub(super) async fn reach_all(
     clusters: &EtcdClusters,
     check: impl AsyncFn(&Members, &EtcdOptions) -> Result<(), Error>,
@@ -73,7 +74,7 @@ pub(super) async fn reach_all(
     let check = &check;
     let connect = |nth: usize| async move {
         let cluster = &clusters.clusters[nth];
-        // It is not used for long.
+        // These connections are short-lived.
         let options = cluster.options.clone().follow_members(false);
         let connected = async {
             let members = Members::connect(options.clone()).await?;
@@ -97,7 +98,7 @@ pub(super) async fn agree(clusters: &EtcdClusters) -> Result<Agreed, Error> {
     Err(Error::Unreachable(why.to_owned()))
 }
 
-/// So that two do not do the same at the same moments.
+/// A random pause, so that two programs do not do the same at the same moments.
 pub(super) fn jitter() -> Duration {
     let random = navlock_core::ClientId::random().to_bytes()[0];
     Duration::from_millis(u64::from(random % 32))
@@ -111,13 +112,13 @@ pub(super) struct Reached<'a> {
     options: EtcdOptions,
 }
 
-/// What one of them says.
+/// What one cluster says.
 pub(super) struct Found {
     looked: Looked,
     said: Option<ListStatement>,
 }
 
-/// `None` if something was changed meanwhile.
+/// Tries to have all clusters agree; `None` if something was changed meanwhile.
 pub(super) async fn try_to_agree(
     clusters: &EtcdClusters,
     all: &[Reached<'_>],
@@ -140,7 +141,7 @@ pub(super) async fn try_to_agree(
         let Some(said) = &found.said else { continue };
         one.check_said(said, &list)?;
     }
-    // Before anything is changed: else those who use it would find it changing, for nothing.
+    // Before anything is changed: otherwise its users would see the list change for nothing.
     for (one, found) in all.iter().zip(&found).filter(|(_, found)| !is_ours(found)) {
         one.check_nobody(found, &list).await?;
     }
@@ -157,8 +158,8 @@ pub(super) async fn try_to_agree(
         written[nth] = revision;
         begun.push((nth, revision, found.looked.value.clone()));
     }
-    // There is a moment at which all of them are with our list, if none has changed since it was seen to be
-    // so, for each before all of these looks.
+    // Each cluster was seen with our list before these looks begin. If none has changed since, there is a
+    // moment at which all of them have our list.
     let found = look_at_all(all).await?;
     if !found.iter().zip(&written).all(|(found, written)| found.looked.written == *written) {
         undo(all, begun).await;
@@ -166,7 +167,7 @@ pub(super) async fn try_to_agree(
     }
     let given = found.iter().filter_map(|found| {
         let base = found.said.as_ref()?.base;
-        // Also after what somebody counted who owned a name.
+        // This is also larger than the tokens that an owner has counted within the revision.
         Some(base.saturating_add(counted(found.looked.revision, MOST).get()))
     });
     let base = given.max().unwrap_or_default().saturating_add(1);
@@ -186,12 +187,12 @@ pub(super) async fn try_to_agree(
     Ok(Some(agreed))
 }
 
-/// Has these say again what they said before, as far as nobody has changed it since.
+/// Restores the former statements of these clusters, as far as nobody has changed them since.
 pub(super) async fn undo(all: &[Reached<'_>], begun: Vec<(usize, i64, Option<Vec<u8>>)>) {
     for (nth, written, before) in begun {
         let Reached { members, options, .. } = &all[nth];
         let key = BucketKeys::list_key(&options.namespace);
-        // If it does not come about, the next one takes up what is there.
+        // If this fails, the next program takes up what is there.
         let _ = calls::put_back(members, (&key, written), before, options.call()).await;
     }
 }
@@ -211,7 +212,7 @@ pub(super) async fn look(members: &Members, options: &EtcdOptions) -> Result<Loo
     }
 }
 
-/// What those are told who know of one cluster only.
+/// The error for a program that knows of one cluster only.
 pub(super) fn not_alone(value: &[u8], options: &EtcdOptions) -> Error {
     let key = BucketKeys::list_key(&options.namespace).escape_ascii().to_string();
     let what = ListStatement::parse(value).map_or_else(
@@ -251,7 +252,7 @@ impl Reached<'_> {
         Ok(Found { said: said.transpose()?, looked })
     }
 
-    /// Whether it is the one that it is called, and nobody is left out by our list.
+    /// Checks that it is the cluster that our list names, and that our list leaves out no cluster.
     pub(super) fn check_said(&self, said: &ListStatement, list: &List) -> Result<(), Error> {
         let name = self.name();
         if said.own != *name {
@@ -273,7 +274,7 @@ impl Reached<'_> {
         }
     }
 
-    /// Sees that nobody uses it with another list.
+    /// Checks that nobody uses it with another list.
     pub(super) async fn check_nobody(&self, found: &Found, list: &List) -> Result<(), Error> {
         let users = BucketKeys::users(&self.options.namespace);
         let count = calls::count(&self.members, users, self.options.call()).await;
@@ -295,7 +296,8 @@ impl Reached<'_> {
         )))
     }
 
-    /// Has it change to our list. In which revision, if nothing else was done meanwhile.
+    /// Begins to change it to our list. Returns the revision, if nobody else has changed it
+    /// meanwhile.
     pub(super) async fn begin(&self, found: &Found, list: &List) -> Result<Option<i64>, Error> {
         let base = found.said.as_ref().map_or(0, |said| said.base);
         let said = ListStatement {
@@ -307,8 +309,8 @@ impl Reached<'_> {
         self.write(found.looked.written, &said).await
     }
 
-    /// Writes what it says, if that was last written in this revision and nobody uses it. In which revision,
-    /// if so.
+    /// Writes its statement, if the statement was last written in this revision and nobody uses it. Returns
+    /// the new revision, if it was written.
     pub(super) async fn write(
         &self,
         written: i64,
@@ -320,7 +322,7 @@ impl Reached<'_> {
         let text = said.to_string();
         let done = calls::replace(&self.members, (&list, written), &text, nobody, patience);
         match done.await {
-            // It may have been done: that is seen when it is looked again.
+            // It may have been done: the next look tells.
             Err(Failure::Unknown(_)) => Ok(None),
             done => done.map_err(|failure| self.failed(failure)),
         }

@@ -1,4 +1,4 @@
-//! One bucket over several clusters: it has a part on each of them.
+//! One bucket over several clusters, with a part on each of them.
 
 use std::{
     fmt,
@@ -29,7 +29,7 @@ pub(super) struct ClustersBackend {
     name: String,
     /// In the order of the connections.
     parts: Vec<EtcdBackend>,
-    /// What each agent is called in each part.
+    /// The ids of each agent, one for each part.
     agents: Mutex<Slab<Vec<AgentId>>>,
 }
 
@@ -49,22 +49,22 @@ impl ClustersBackend {
         self.agents.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// What an agent is called in each part; nothing if it is none of ours.
+    /// The ids of an agent, one for each part; empty if it is none of ours.
     fn known(&self, agent: AgentId) -> Vec<AgentId> {
         self.agents().get(agent.index()).cloned().unwrap_or_default()
     }
 
-    /// Each part, with what the agent is called there.
+    /// Each part, with the agent's id there.
     fn each(&self, agent: AgentId) -> impl Iterator<Item = (&EtcdBackend, AgentId)> {
         self.parts.iter().zip(self.known(agent))
     }
 
-    /// The part that a ticket is of, and what it is there.
+    /// The part of a ticket, and the ticket there.
     fn of(&self, ticket: Ticket) -> (&EtcdBackend, Ticket) {
         (&self.parts[lane(ticket)], Ticket { lane: 0, id: ticket.id })
     }
 
-    /// How much larger tokens are than a part says, so that they go on where those of another cluster end.
+    /// What is added to the tokens of a part, so that they go on from those of another cluster.
     fn base(&self, part: usize) -> u64 {
         self.connections.parts[part].entry.base()
     }
@@ -90,7 +90,7 @@ impl ClustersBackend {
         held.iter_mut().chain(pending).for_each(|one| self.raise_inspected(part, one));
     }
 
-    /// Which of the serial numbers of a part it is, and of which part.
+    /// Splits a serial number into the part, and the serial number there.
     fn split(&self, serial: u64) -> (usize, u64) {
         let count = self.parts.len() as u64;
         // It is less than how many parts there are.
@@ -101,7 +101,7 @@ impl ClustersBackend {
         serial.wrapping_mul(self.parts.len() as u64).wrapping_add(part as u64)
     }
 
-    /// What is seen in these parts, of each at one moment.
+    /// The sightings of these parts, each as of one moment.
     fn sighting<'a>(
         &'a self,
         those: Range<usize>,
@@ -123,7 +123,8 @@ impl ClustersBackend {
                 all.left_out += left_out;
                 let adapt = |mut one: Sighted| {
                     self.raise_inspected(nth, &mut one.inspected);
-                    // Those of two clusters are in some order, and the same one for all who look.
+                    // Requests of different clusters get some order, which is the same for all
+                    // lookers.
                     one.order.1 = self.join(nth, one.order.1);
                     one
                 };
@@ -140,7 +141,7 @@ impl ClustersBackend {
     }
 }
 
-/// Of which part a ticket is.
+/// The part of a ticket.
 fn lane(ticket: Ticket) -> usize {
     ticket.lane as usize
 }
@@ -216,7 +217,7 @@ impl Backend for ClustersBackend {
     fn put_inside(&self, ticket: Ticket, lock: LockId) {
         let (from, serial) = self.split(lock.serial);
         let lock = LockId { serial, ..lock };
-        // What a lock is called is the same for all clusters.
+        // The reference of a lock is the same for all clusters.
         let (part, of_part) = self.of(ticket);
         if from == lane(ticket) {
             part.put_inside(of_part, lock);
@@ -240,7 +241,7 @@ impl Backend for ClustersBackend {
         part.finish(ticket);
     }
 
-    /// Of each cluster at one moment.
+    /// Each cluster's part is as of one moment.
     fn query(&self) -> QueryFuture<'_> {
         let each = self.parts.iter().enumerate().map(|(nth, part)| {
             let queried = part.query();
@@ -257,7 +258,7 @@ impl Backend for ClustersBackend {
         })
     }
 
-    /// Of each cluster at one moment, and of each no more than it shows by itself.
+    /// Each cluster's part is as of one moment, and no longer than that cluster's own inspection.
     fn inspect(&self, name: Option<ResourceName>) -> InspectFuture<'_> {
         let those = match &name {
             Some(name) => {
@@ -287,7 +288,7 @@ impl Backend for ClustersBackend {
         })
     }
 
-    /// On the cluster that the name is on.
+    /// Asks the cluster of the name.
     fn position(&self, name: ResourceName, client_id: ClientId) -> PositionFuture<'_> {
         let nth = self.part_of(&name);
         let position = self.parts[nth].position(name, client_id);
@@ -306,7 +307,7 @@ impl Backend for ClustersBackend {
         NameKey::new(name).to_ref()
     }
 
-    /// Of a long name it is not known by what it is called on which cluster it is: all are asked.
+    /// The reference of a long name does not tell the name's cluster, so all are asked.
     fn look_at(&self, name: NameRef, with_silence: bool) -> SightFuture<'_> {
         let plain = NameKey::of_ref(name.clone()).and_then(|name| name.name());
         let those = plain.map_or(0..self.parts.len(), |plain| {
@@ -316,7 +317,7 @@ impl Backend for ClustersBackend {
         self.sighting(those, |part| part.look_at(name.clone(), with_silence))
     }
 
-    /// When the first of what it has is over.
+    /// When the first of its leases is over.
     fn ends(&self, agent: AgentId) -> Option<Duration> {
         self.each(agent).filter_map(|(part, agent)| part.ends(agent)).min()
     }
@@ -341,7 +342,7 @@ impl Backend for ClustersBackend {
             claim.token = claim.token.map(lowered);
             theirs[nth].push(claim);
         }
-        // Of all parts: what is not claimed is released.
+        // All parts are asked, because what is not claimed must be released.
         let each = self.each(agent).zip(theirs);
         let each = join_all(each.map(|((part, agent), claims)| part.recall(agent, claims)));
         Box::pin(async move {

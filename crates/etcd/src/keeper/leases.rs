@@ -1,8 +1,8 @@
-//! The leases under which all stands that is of this connection.
+//! The leases of this connection's keys.
 //!
-//! The connection has one of its own, which its agents share: it is asked for when the first of them
-//! needs it, and kept until the connection ends. Beside that there may be some that another connection
-//! had, with whose agents we go on (see [`recalls`](super::recalls)).
+//! The connection has one lease of its own, which its agents share. It is requested when the first
+//! agent needs it, and kept until the connection ends. There may also be leases of another connection,
+//! whose agents this one has taken over (see [`recalls`](super::recalls)).
 
 use std::time::Duration;
 
@@ -23,7 +23,7 @@ use crate::{
 };
 
 impl Keeper {
-    /// Has an agent use the connection's lease, if there is one that is good. Whether it is so.
+    /// Has an agent use the connection's lease, if it has a good one. Returns whether it has.
     pub(super) fn attach(&mut self, serial: AgentSerial) -> bool {
         let OwnLease::There(id) = self.own else { return false };
         let Some(&Lease { name, state: State::Live, renewal, .. }) = self.leases.get(&id) else {
@@ -35,19 +35,19 @@ impl Keeper {
             return false;
         }
         let Some(agent) = self.agents.get_mut(&serial) else { return false };
-        // It has nothing yet that could have been over before.
+        // The agent has no locks yet that could have been lost before.
         let mut table = self.shared.table();
         table.revive(serial, agent.id, term);
         agent.under = LeaseState::Lease(id);
         table.set_lease(serial, agent.id, Share { lease: name, client_id: agent.client_id });
-        // It may have waited for that.
+        // The agent's requests may have waited for a lease.
         let wakers = table.process_of(agent.id);
         drop(table);
         wake(wakers);
         true
     }
 
-    /// An agent cannot ask for anything, because it has no lease that is good.
+    /// An agent cannot make requests, because it has no good lease: gets one.
     pub(super) fn need_lease(&mut self, serial: AgentSerial) {
         let Some(agent) = self.agents.get_mut(&serial) else { return };
         match agent.under {
@@ -65,7 +65,7 @@ impl Keeper {
                     self.ask_for_lease(Duration::ZERO);
                 }
             }
-            // It is over by the clock, or it would not be needed.
+            // Its lease is over by the clock, or no other one would be needed.
             LeaseState::Lease(id) => {
                 if self.leases.get(&id).is_some_and(|lease| lease.state == State::Live) {
                     self.lose_lease(id, Lost::Disconnected);
@@ -78,14 +78,14 @@ impl Keeper {
         self.calls.push_back(Call::Lease { delay });
     }
 
-    /// A lease was asked for.
+    /// Takes in the answer to a request for a lease.
     pub(super) fn leased(&mut self, result: Result<(LeaseName, Renewal), Failure>) {
         let (name, renewal) = match result {
             Ok(leased) => leased,
             Err(failure) => return self.not_leased(failure),
         };
         if self.own != OwnLease::Coming || self.options.term(renewal).ends <= Uptime::now() {
-            // Nobody wants it any more, or it took too long to be of use.
+            // Nobody wants the lease any more, or it came too late to be of use.
             self.revoke(name.id);
             if self.own == OwnLease::Coming {
                 self.ask_for_lease(Duration::ZERO);
@@ -134,7 +134,7 @@ impl Keeper {
         }
     }
 
-    /// Those who have what they have so, in the order in which they came.
+    /// The agents with such a lease state, in the order in which they were opened.
     pub(super) fn agents_with(&self, is_it: impl Fn(LeaseState) -> bool) -> Vec<AgentSerial> {
         let found = self.agents.iter().filter(|(_, agent)| is_it(agent.under));
         let mut found: Vec<_> = found.map(|(&serial, _)| serial).collect();
@@ -142,12 +142,12 @@ impl Keeper {
         found
     }
 
-    /// Has a lease be kept, which is new and made for this long, or was another's.
+    /// Renews a lease from now on: a new one with this time to live, or one of another connection.
     pub(super) fn keep(&mut self, lease: i64, time_to_live: Option<Duration>) {
         self.calls.push_back(Call::Keep { lease, time_to_live });
     }
 
-    /// `LeaseEvent` of a lease.
+    /// Takes in an event of a lease.
     pub(super) fn lease_event(&mut self, id: i64, word: LeaseEvent) {
         let Some(lease) = self.leases.get_mut(&id) else { return };
         let (renewal, state) = match (word, lease.state) {
@@ -189,7 +189,8 @@ impl Keeper {
         }
     }
 
-    /// Tells those whose leases are over by the clock, and looks after those that were others'.
+    /// Tells the agents whose leases are over by the clock, and checks the leases that were other
+    /// connections'.
     pub(super) fn check_leases(&mut self) {
         let now = Uptime::now();
         let patience = self.options.time_to_live.min(PATIENCE);
@@ -218,17 +219,17 @@ impl Keeper {
         }
     }
 
-    /// Ends the connection's lease if it has no agents and a try that was given up may be done late:
-    /// that would stand there for as long as the lease does.
+    /// Ends the connection's lease if no agent uses it and a try that was given up may still be
+    /// done: its key would stay for as long as the lease does.
     fn end_own_if_unused(&mut self) {
         if self.agents.is_empty() && self.slots.has_spent() {
             self.end_own();
-            // Or it was of one before that.
+            // If there is no lease, the try was under an earlier one.
             self.slots.forget_spent();
         }
     }
 
-    /// Ends the connection's lease, under which nobody has anything.
+    /// Ends the connection's lease, under which no agent has anything.
     fn end_own(&mut self) {
         if let OwnLease::There(lease) = self.own {
             self.lose_names_under(lease, Lost::Disconnected);
@@ -240,36 +241,37 @@ impl Keeper {
         }
     }
 
-    /// Asks whether etcd still keeps a lease: something under it has gone.
+    /// Asks whether etcd still keeps a lease, because a key under it has gone.
     pub(super) fn look_after(&mut self, id: i64) {
         if self.leases.get(&id).is_some_and(|lease| lease.state == State::Live) {
             self.keep(id, None);
         }
     }
 
-    /// An agent that has no lease has one asked for if it waits for anything, also behind what is on its
-    /// way for that name: while etcd is away that may take as long as that does, and whoever waits is to be told.
+    /// Gets a lease for an agent that has none if it waits for anything, even behind an operation that is on
+    /// its way for that name. That operation may take as long as etcd is away, and with a lease the waiter is
+    /// told that etcd is away.
     pub(super) fn need_lease_to_wait(&mut self, serial: AgentSerial) {
         let Some(agent) = self.agents.get(&serial) else { return };
-        // Who ends asks for nothing any more.
+        // A connection that is ending gets no leases any more.
         let is_wanted = !self.is_quitting && agent.under == LeaseState::Nothing;
         if is_wanted && self.shared.table().waits(serial, agent.id) {
             self.need_lease(serial);
         }
     }
 
-    /// Ends a lease, with all that is under it.
+    /// Ends a lease, with all keys under it.
     pub(super) fn revoke(&mut self, lease: i64) {
         self.calls.push_back(Call::Revoke { lease });
     }
 
-    /// The connection ends. Its lease does too, unless it leaves agents behind, with whose locks
-    /// another one may go on.
+    /// The connection ends, and with it its lease, unless it leaves agents behind whose locks
+    /// another connection may take over.
     pub(crate) fn quit(&mut self) {
         self.is_quitting = true;
         if self.agents.is_empty() {
             self.end_own();
-            // All that worked under others has ended with its agent.
+            // All work under other leases has ended with its agent.
             self.lapsing.values_mut().for_each(|lapsing| lapsing.expires = Uptime::default());
             self.check_lapsing();
             self.step_buckets();

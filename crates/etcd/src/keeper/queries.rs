@@ -1,4 +1,4 @@
-//! Snapshots: one range is one revision.
+//! Queries: a snapshot is one list of a range, so it is as of one revision.
 
 use std::{collections::HashMap, time::Duration};
 
@@ -22,7 +22,7 @@ use crate::{
     view::Ownership,
 };
 
-/// How often a snapshot is taken again because ours were just being granted.
+/// How often a snapshot is taken again because requests of ours were just being granted.
 const ROUNDS: u32 = 5;
 
 impl Keeper {
@@ -58,7 +58,7 @@ impl Keeper {
         self.advance_queries();
     }
 
-    /// Asks for those that can be answered now.
+    /// Asks etcd for the queries that can be answered now.
     pub(super) fn advance_queries(&mut self) {
         if self.queries.is_empty() {
             return;
@@ -73,7 +73,7 @@ impl Keeper {
             let all = |name| keys.name(name).all();
             let prefix = query.name.as_ref().map_or_else(|| keys.all(), all);
             let of = Listed::Query(number);
-            // Ever more rarely, of an owner that does not answer.
+            // Ever longer pauses, for an owner that does not answer.
             let again = AGAIN * (1 << query.rounds.min(5));
             let delay = if query.asks_owners { again } else { Duration::ZERO };
             let (known, most) = (self.history.known(), query.most);
@@ -81,7 +81,7 @@ impl Keeper {
         }
     }
 
-    /// What was asked was asked of an etcd that has begun anew since.
+    /// Asks again for all queries: etcd has begun anew since they were asked.
     pub(super) fn ask_queries_again(&mut self) {
         self.queries.values_mut().for_each(|query| query.is_asking = false);
         self.advance_queries();
@@ -93,7 +93,7 @@ impl Keeper {
         let (bucket, name) = (query.bucket, query.name.clone());
         let listed = match result {
             Ok(listed) => listed,
-            // There is a deadline; the next tick asks again.
+            // The next tick asks again, until the query's deadline.
             Err(Failure::Unknown(_)) => return,
             Err(failure) => {
                 if let Some(query) = self.queries.remove(&number) {
@@ -104,7 +104,7 @@ impl Keeper {
         };
         self.note_queued(bucket, name.as_ref(), &listed);
         let Some(opened) = self.buckets.get(&bucket) else { return };
-        // Ours that were just being granted: part of what came before.
+        // Requests of ours that are just being granted belong before the query: then the list is taken again.
         let is_settled =
             self.waiting(&opened.bucket).iter().all(|name| opened.bucket.is_idle(name));
         let is_shown = self.is_shown(number, &listed);
@@ -122,8 +122,8 @@ impl Keeper {
                 return if asks { Kept::Unsaid } else { Kept::Unasked };
             }
             let usage = self.shared.table().usage(&(bucket, key.name.clone()));
-            // What could not be written stands nowhere; and what works under a lease that is lost may not
-            // have ended, and is not known any more.
+            // Locks that could not be written are not in etcd; and the work under a lost lease may still
+            // go on, although its locks are not known any more.
             let is_unsaid = |usage: Usage| {
                 usage.is_used && (usage.gate == GrantState::Stuck || is_late) && asks
             };
@@ -134,7 +134,7 @@ impl Keeper {
             }
         };
         let mut seen = seen(&opened.bucket.keys, &listed.found, shown);
-        // How it is with ours is known.
+        // For our own keys the lease is not needed.
         for one in seen.held.iter_mut().chain(&mut seen.pending).chain(&mut seen.owned) {
             one.lease =
                 Some(one.lease).filter(|lease| !self.leases.contains_key(lease)).unwrap_or(0);
@@ -145,8 +145,8 @@ impl Keeper {
         }
     }
 
-    /// Has others see what is held of names of ours, and who waits for them. How often those were granted
-    /// that nobody uses.
+    /// Makes visible in etcd what is held and waited for of names that we own. Returns how often the
+    /// names that nobody uses were granted.
     fn show_owned(
         &mut self,
         bucket: u64,
@@ -173,18 +173,18 @@ impl Keeper {
         idle
     }
 
-    /// Whether a list shows all that there is, as far as that can be had: owners of names show what they
-    /// know alone when they are asked, and those of ours of which something was not shown are given up.
+    /// Whether a list shows everything, as far as possible: owners of names are asked to show what only
+    /// they know, and names that we own are given up if something of them was not shown.
     fn is_shown(&mut self, number: u64, listed: &Listing) -> bool {
         let Some(query) = self.queries.get(&number).filter(|query| query.asks) else { return true };
         let Some(opened) = self.buckets.get(&query.bucket) else { return true };
         let (bucket, me) = (query.bucket, self.slots.me());
         let (mut ours, mut theirs) = (Vec::new(), Vec::new());
         for kv in &listed.found {
-            // Most are locks and requests: those are not read.
+            // Most keys are locks and requests, whose values need not be read here.
             let may_be = Some(&kv.key).filter(|key| BucketKeys::may_say_whose(key));
             let Some(key) = may_be.and_then(|key| opened.bucket.keys.parse(key)) else { continue };
-            // What was lost with its lease is not ours to give up, and goes with that.
+            // A name that was lost with its lease cannot be given up: its key goes with the lease.
             if key.phase != Phase::Owned || self.lapsing.contains_key(&kv.lease) {
                 continue;
             }
@@ -194,7 +194,7 @@ impl Keeper {
             }
             let known = query.idle.get(&key.name).copied();
             let usage = self.shared.table().usage(&(bucket, key.name.clone()));
-            // If it has become ours since, nobody has had it since.
+            // If we own it only since the list, and nobody uses it, nobody has had it since.
             let is_idle = |usage: Usage| {
                 usage.gate == GrantState::Stuck
                     || !usage.is_used && known.unwrap_or_default() == usage.granted
@@ -225,11 +225,11 @@ impl Keeper {
         is_shown
     }
 
-    /// Takes in what a snapshot, of one name or all, says of names in which something of ours waits:
-    /// what can be granted is part of what came before.
+    /// Takes in what a snapshot, of one name or all, tells of names for which requests of ours wait,
+    /// so that those that can be granted are granted before the query is answered.
     fn note_queued(&mut self, bucket: u64, of: Option<&NameKey>, listed: &Listing) {
         let Some(opened) = self.buckets.get(&bucket) else { return };
-        // What is not told of may be there.
+        // A name that the list leaves out may have keys.
         let is_told = |name: &NameKey| {
             let prefix = opened.bucket.keys.name(name).all();
             let last = listed.found.last().map(|kv| &kv.key);
@@ -238,7 +238,7 @@ impl Keeper {
                 && (is_whole || last.is_some_and(|last| *last >= end_of_prefix(&prefix)))
         };
         let mut waiting: HashMap<NameKey, Vec<KeyValue>, HashState> = HashMap::default();
-        // Not by their mirrors, which may be behind.
+        // The mirrors are not asked, because they may be behind.
         let table = self.shared.table();
         for name in opened.bucket.views.keys() {
             if table.waits_for(bucket, name) && is_told(name) {
@@ -260,7 +260,7 @@ impl Keeper {
         }
     }
 
-    /// Tells those who have waited for too long, and asks again for the others.
+    /// Fails the queries that have waited for too long, and asks again for the others.
     pub(super) fn check_queries(&mut self) {
         let now = Uptime::now();
         let late: Vec<u64> = self
