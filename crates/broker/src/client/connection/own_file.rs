@@ -17,8 +17,8 @@ use super::{
 };
 use crate::{CLIENT_LOGS, client_files::Registration, inherited_claims};
 
-/// How often it is looked, while there is no daemon, whether one has given us up: several times in
-/// the second that it leaves us to notice.
+/// How often the client looks, while there is no daemon, whether a daemon has given it up: several
+/// times in the second that a daemon leaves it to notice.
 const LOOK_ALONE: Duration = Duration::from_millis(100);
 
 impl Shared {
@@ -26,14 +26,14 @@ impl Shared {
         self.registration.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Has it known that we live. Before anything is asked for, or a new daemon would not wait for
-    /// us.
+    /// Makes our own file, which says that we live. Must be done before any request, or a new
+    /// daemon would not wait for us.
     pub(super) fn register(&self) -> io::Result<()> {
         if self.only_questions {
             return Ok(());
         }
         let mut registration = self.registration();
-        // Somebody may have removed it.
+        // Somebody may have removed the file.
         if !registration.as_ref().is_some_and(Registration::stands) {
             *registration = Some(self.files.register(self.key)?);
             self.change(Table::file_replaced);
@@ -41,14 +41,13 @@ impl Shared {
         Ok(())
     }
 
-    /// Does what is to be done with our file, which may take a moment: makes it a map, or one with more
-    /// room.
+    /// Makes our file a map, or gives the map more slots, if that is wanted. This may take a moment.
     pub(in super::super) fn see_to_map(&self) {
         let task = self.table().take_map_task();
         match task {
             None => {}
             Some(MapTask::Make) => {
-                // Nobody puts another in its place meanwhile.
+                // With the registration locked, nobody replaces the file meanwhile.
                 let registration = self.registration();
                 let gone = || Err(io::ErrorKind::NotFound.into());
                 let made =
@@ -56,7 +55,7 @@ impl Shared {
                 self.change(|table| table.map_made(made));
             }
             Some(MapTask::Grow) => {
-                // If there is no room, there are as many as there were.
+                // If there is no room on the disk, the number of slots stays.
                 if let Some(slots) = self.owned.map().and_then(|map| map.grow().ok()) {
                     self.owned.grown(slots);
                 }
@@ -66,16 +65,16 @@ impl Shared {
 
     /// Whether no daemon has given us up.
     pub(super) fn stands(&self) -> bool {
-        // If it is being made, whoever does that has looked before.
+        // If another thread is making the file, it has looked before.
         self.try_stands().unwrap_or(true)
     }
 
-    /// The same, where whoever makes it may not have looked.
+    /// The same, for the case that the thread that makes the file may not have looked.
     pub(in super::super) fn stands_for_certain(&self) -> bool {
         self.try_stands().unwrap_or(false)
     }
 
-    /// Whether our file stands, unless somebody is at it.
+    /// Whether our file stands; `None` if another thread has it locked.
     pub(super) fn try_stands(&self) -> Option<bool> {
         match self.registration.try_lock() {
             Ok(registration) => Some(registration.as_ref().is_some_and(Registration::stands)),
@@ -84,8 +83,8 @@ impl Shared {
         }
     }
 
-    /// Ends what is held if a daemon has given us up, or if none would have waited for us; of what
-    /// others have inherited, the same is asked. To be called while there is no connection.
+    /// Ends the locks that are held if a daemon has given us up, or if no daemon would have waited
+    /// for us; and does the same for inherited locks. To be called while there is no connection.
     pub(in super::super) fn end_given_up(&self) {
         if self.stands() || !self.table().is_alone() {
             return;
@@ -105,8 +104,8 @@ impl Shared {
         wake(lost);
     }
 
-    /// Ends what is not ours any more, of which there is no daemon to tell us. When that is to be
-    /// done again, if anything is held.
+    /// Ends the locks that are not ours any more, while there is no daemon that would tell us.
+    /// Returns when to do that again, if any locks are held.
     pub(in super::super) fn watch_held(&self) -> Option<Instant> {
         let terms = self.watch_terms();
         self.end_given_up();
@@ -114,15 +113,15 @@ impl Shared {
         terms.into_iter().chain(alone).min()
     }
 
-    /// Somebody may have removed our file.
+    /// Makes our file anew if somebody has removed it.
     pub(in super::super) fn register_again(&self) {
-        // Who has none yet is no client that anybody waits for. If it fails, we are as we were.
+        // A client without a file needs none yet. If this fails, nothing has changed.
         if self.registration().is_some() {
             let _ = self.register();
         }
     }
 
-    /// Has nobody wait for us any more.
+    /// Removes our file, so that no daemon waits for us any more.
     pub(in super::super) fn unregister(&self) {
         *self.registration() = None;
     }

@@ -2,58 +2,59 @@
 
 use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
 
-/// Whose turn it is to hear.
+/// Whose turn it is to read.
 ///
-/// A thread that blocks for an answer hears it itself if it can: to be woken for it by another
-/// thread would cost as much again as the answer. So that it finds the reader free, the maintainer rests
-/// while there are such threads, and comes back when there have been none for a moment.
+/// A thread that blocks for an answer reads it itself if it can: if another thread had to wake it, that
+/// would cost as much again as the answer. The maintainer rests while there are such threads, so that
+/// they find the reader free, and comes back when there have been none for a moment.
 #[derive(Debug, Default)]
 pub(in super::super) struct ReaderTurns {
-    /// A thread wanted the reader and did not get it.
+    /// Whether a thread has wanted the reader and not got it.
     wanted: AtomicBool,
-    /// A thread had it since the maintainer looked last.
+    /// Whether a thread has had the reader since the maintainer last looked.
     taken: AtomicBool,
-    /// The maintainer does not hear for the moment.
+    /// Whether the maintainer rests, and does not read.
     resting: AtomicBool,
-    /// The maintainer will not come back unless it is nudged.
+    /// Whether the maintainer sleeps, and comes back only if it is nudged.
     asleep: AtomicBool,
 }
 
 impl ReaderTurns {
-    /// A thread wants the reader, and another has it.
+    /// Notes that a thread wants the reader while another has it.
     pub(super) fn want(&self) {
         self.wanted.store(true, SeqCst);
     }
 
-    /// Whether a thread has wanted the reader in vain since this was asked last.
+    /// Whether a thread has wanted the reader in vain since the last call of this.
     pub(in super::super) fn take_wanted(&self) -> bool {
         self.wanted.swap(false, SeqCst)
     }
 
-    /// A thread has the reader.
+    /// Notes that a thread has the reader.
     pub(super) fn take(&self) {
         self.taken.store(true, SeqCst);
     }
 
-    /// Whether a thread has had the reader since this was asked last.
+    /// Whether a thread has had the reader since the last call of this.
     pub(in super::super) fn take_taken(&self) -> bool {
         self.taken.swap(false, SeqCst)
     }
 
-    /// The maintainer hears from now on, or does not for the moment.
+    /// Notes whether the maintainer rests.
     pub(in super::super) fn set_resting(&self, rests: bool) {
         self.resting.store(rests, SeqCst);
     }
 
-    /// Whether the maintainer does not hear for the moment, so that a thread that waits must hear for itself.
+    /// Whether the maintainer rests, so that a thread that waits must read for itself.
     pub(super) fn is_resting(&self) -> bool {
         self.resting.load(SeqCst)
     }
 
-    /// Lays the maintainer to sleep unless the reader is free by now. Whether it is to sleep: then who lets
-    /// go of the reader [wakes it](Self::wake_if_asleep).
+    /// Puts the maintainer to sleep unless the reader is free by now. Returns whether it is to sleep: then
+    /// the thread that gives up the reader [wakes it](Self::wake_if_asleep).
     pub(in super::super) fn sleep_unless_free(&self, is_free: impl FnOnce() -> bool) -> bool {
-        // Said before it is looked, so that either who has the reader finds this or we find it gone.
+        // Set before the look, so that either the thread that has the reader sees it, or we find the
+        // reader free.
         self.asleep.store(true, SeqCst);
         if !is_free() {
             return true;
@@ -62,7 +63,8 @@ impl ReaderTurns {
         false
     }
 
-    /// The reader is let go of. Whether the maintainer slept until then, and is to be nudged.
+    /// A thread has given up the reader. Returns whether the maintainer was asleep, and is to be
+    /// nudged.
     pub(super) fn wake_if_asleep(&self) -> bool {
         self.asleep.swap(false, SeqCst)
     }

@@ -16,16 +16,16 @@ use crate::{
     connect_error::{ConnectError, Reason},
 };
 
-/// How long it may take another thread to hear what has been said.
+/// How long another thread may take to read what has come.
 const MOMENT: Duration = Duration::from_millis(500);
 
-/// How often it is tried again to have a thread, while somebody waits for the connection that it is to
-/// make.
+/// How often the start of a thread is tried again, while somebody waits for the connection that the
+/// thread is to make.
 const LOOK_FOR_THREAD: Duration = Duration::from_millis(200);
 
-/// What became of hearing what there was.
+/// The outcome of a try to read.
 enum ReadOutcome {
-    /// Another thread is at it, or there is no connection.
+    /// Another thread has the reader, or there is no connection.
     Elsewhere,
     Nothing,
     Word,
@@ -33,7 +33,7 @@ enum ReadOutcome {
 }
 
 impl Shared {
-    /// Hears what there is once it is `ready`, and wakes whom it concerns.
+    /// Reads what has come once `ready` returns, and wakes those concerned.
     fn hear(&self, ready: impl FnOnce(&mut Reader)) -> ReadOutcome {
         let Some(mut slot) = self.try_reader() else {
             self.turns.want();
@@ -52,22 +52,22 @@ impl Shared {
         let is_to_register = reader.was_asked_to_register();
         let is_over = match &heard {
             Ok(_) => false,
-            // The maintainer hears it as well, once it has a thread. Until then nobody must take what is
-            // held for what a daemon watches over.
+            // The maintainer notices the end as well, once it has a thread. Until then the end must be
+            // noted here, so that nobody believes that a daemon still watches over the locks.
             Err(End::Closed) => self.thread.is_missing(),
-            // That there was nonsense it is to hear itself, if it can.
+            // The maintainer is to find the nonsense itself, if it has a thread.
             Err(End::Nonsense(_)) => self.keep().is_err(),
         };
         if is_over {
-            // While we have the reader, so that it is no later connection that ends.
+            // While we have the reader, so that this ends no later connection.
             self.disconnect(&mut slot);
         }
         drop(slot);
         if is_to_register {
             self.register_again();
         }
-        // What this thread does next may take long, and it does not hear meanwhile. And what it has
-        // heard may be a term, by which the maintainer must look again.
+        // This thread may not read for a while now. And it may have read a term, for which the
+        // maintainer must set its clock anew.
         let has_terms = || self.table().earliest_term().is_some();
         if self.turns.wake_if_asleep() || self.thread.is_missing() && has_terms() {
             self.nudge();
@@ -80,7 +80,7 @@ impl Shared {
         if is_word { ReadOutcome::Word } else { ReadOutcome::Nothing }
     }
 
-    /// Hears what has been said already, also if another thread is about to.
+    /// Reads what has come already, even if another thread is about to.
     pub(in super::super) fn hear_all(&self) {
         if self.is_forked() {
             return;
@@ -95,7 +95,7 @@ impl Shared {
                     if !is_connected || Instant::now() >= deadline {
                         return;
                     }
-                    // Whoever has the reader hears what there is, and lets go of it.
+                    // The thread that has the reader reads what there is, and gives it up.
                     self.nudge();
                     self.interrupt.wake();
                     thread::yield_now();
@@ -104,7 +104,7 @@ impl Shared {
         }
     }
 
-    /// Hears what has been said already, if there is no thread that does.
+    /// Reads what has come already, if there is no thread that does.
     pub(super) fn read_without_thread(&self) {
         if self.is_forked() || !self.thread.is_missing() {
             return;
@@ -114,14 +114,16 @@ impl Shared {
         while matches!(self.hear(|_| {}), ReadOutcome::Word) {
             is_word = true;
         }
-        // Whoever has looked before does not know of it, and waits for what is heard already.
+        // A thread that has looked before does not know of this, and may be waiting for what has
+        // been read here.
         if is_word && !is_waiting {
             self.nudge();
         }
     }
 
-    /// Waits for a moment for what keeps the connection to have a thread, without which there is never
-    /// an answer. Whether there is none yet: whoever has waited as long for it as for a daemon is told.
+    /// Waits a moment for the maintainer to have a thread, without which no answer ever comes. Returns
+    /// whether it still has none. If that lasts as long as one waits for a daemon, the waiters are
+    /// told.
     pub(super) fn wait_for_thread(&self, deadline: Option<Instant>) -> bool {
         let Err(error) = self.try_keep() else { return false };
         self.end_given_up();

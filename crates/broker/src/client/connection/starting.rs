@@ -1,4 +1,4 @@
-//! The thread of a connection, which is started once there is something to do for it.
+//! Starts the thread of a connection, once there is something for it to do.
 
 use std::{
     io::{self, Write},
@@ -10,7 +10,7 @@ use navlock_platform::socket::Stream;
 use super::{Shared, Waiting, start_thread};
 
 impl Shared {
-    /// Leaves it until there is something to do for the maintainer to start a thread, on which this is done.
+    /// Sets what the maintainer's thread does. The thread is started once there is something to do for it.
     pub(in super::super) fn start_thread_later(
         self: &Arc<Self>,
         keeping: impl FnOnce() + Send + 'static,
@@ -33,7 +33,8 @@ impl Shared {
         self.hold_back_no_more();
         let without_thread = self.without_thread();
         let Some(waiting) = &*without_thread else { return Ok(()) };
-        // It takes the maintainer itself: if there is no thread to be had, that stays where it is.
+        // The thread takes the maintainer out itself, so if no thread can be had, the maintainer
+        // stays.
         let shared = Arc::clone(&waiting.shared);
         start_thread(move || {
             let taken = shared.without_thread().take();
@@ -48,11 +49,12 @@ impl Shared {
         Ok(())
     }
 
-    /// What becomes readable when there is something to hear that nobody hears. `None` if somebody
-    /// does, or there is already something, or something to do that needs a thread.
+    /// The socket, which becomes readable when something comes that no thread reads. `None` if a
+    /// thread does, if something has come already, or if there is something to do that needs a
+    /// thread.
     pub(in super::super) fn unheard(&self) -> Option<Arc<Stream>> {
         let is_unkept = self.thread.is_missing() && !self.thread.is_refused();
-        // A term ends without a word.
+        // A term ends without a message, so a thread is needed.
         if self.is_forked() || !is_unkept || self.table().earliest_term().is_some() {
             return None;
         }
@@ -61,15 +63,15 @@ impl Shared {
         Some(Arc::clone(reader.socket()))
     }
 
-    /// Has the maintainer look what there is to do.
+    /// Wakes the maintainer, to look what there is to do.
     pub(in super::super) fn nudge(&self) {
-        // If there is no thread to be had, it is tried again with the next nudge, and by who waits.
+        // If no thread can be had, the next nudge tries again, and so does a thread that waits.
         let _ = self.try_keep();
-        // A full pipe is as good: it has a byte in it.
+        // If the pipe is full, it has a byte in it already.
         let _ = (&self.nudge).write(&[0]);
     }
 
-    /// Starts the maintainer's thread, if it has none, and notes whether there was one to be had.
+    /// Starts the maintainer's thread, if it has none, and notes whether one could be had.
     pub(super) fn try_keep(&self) -> io::Result<()> {
         let kept = self.keep();
         self.thread.note(kept.is_err());

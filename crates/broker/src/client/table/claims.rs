@@ -1,4 +1,4 @@
-//! What a daemon is told first: all that there is.
+//! Claims: the messages by which a new daemon is told everything.
 
 use std::task::Waker;
 
@@ -11,7 +11,7 @@ use super::{Agent, Request, SlotPlace, State, Table, id, index_of_32_bits, link:
 use crate::convert::to_wire;
 
 impl Table {
-    /// The messages by which an agent is made known.
+    /// The messages that open and describe an agent.
     pub(super) fn introduction(&self, index: usize) -> Vec<ToDaemon> {
         let Some(Agent { client_id, bucket: Some(bucket), info, .. }) = self.agents.get(index)
         else {
@@ -25,14 +25,14 @@ impl Table {
         ]
     }
 
-    /// Begins to speak on a new connection, in this version and to a daemon whose locks are seen so
-    /// far: with all that there is. Whom to wake.
+    /// Begins a new connection, in this version of the protocol and with a daemon of this reach, by
+    /// claiming everything. Returns whom to wake.
     pub(in super::super) fn connected(
         &mut self,
         version: u16,
         reach: Option<String>,
     ) -> Vec<Waker> {
-        // Another daemon of this machine only does not know of what others keep.
+        // A daemon of this machine only does not know of leased locks.
         let mut woken = if reach.is_none() { self.end_terms() } else { Vec::new() };
         self.leave_slots(&mut woken);
         self.version = version;
@@ -50,7 +50,7 @@ impl Table {
             return woken;
         }
         for message in self.claims(|_| true) {
-            // Before the last word: once that is said, others are shown what there is.
+            // Before `Claimed`, after which the daemon shows everything to lookers.
             if matches!(message, ToDaemon::Claimed) {
                 self.tell_more();
             }
@@ -63,9 +63,9 @@ impl Table {
         woken
     }
 
-    /// What is waited for is claimed without its slot, and what is held in one is released by a message
-    /// from now on: a new daemon has taken back all names, or does not know of any. Whom to wake is
-    /// added.
+    /// Requests are claimed without their slots, and locks that are held in slots are released by a
+    /// message from now on, because a new daemon has recalled all names, or knows of none. Adds whom to
+    /// wake.
     fn leave_slots(&mut self, wakers: &mut Vec<Waker>) {
         for (_, request) in &mut self.requests {
             if matches!(request.place, SlotPlace::Slot(_)) {
@@ -81,7 +81,7 @@ impl Table {
         self.count_unmapped(0);
     }
 
-    /// Says what is not needed to go on with what there is, but for who looks.
+    /// Sends the messages that only lookers need.
     fn tell_more(&mut self) {
         if !self.tells_more() {
             return;
@@ -104,8 +104,8 @@ impl Table {
         }
     }
 
-    /// The messages by which what there is can be claimed: agents, then what they have in a state
-    /// that is wanted.
+    /// The messages that claim everything: agents, then their requests and locks whose state is
+    /// wanted.
     fn claims(&self, wanted: impl Fn(&State) -> bool) -> Vec<ToDaemon> {
         let agents = self.agents.iter().flat_map(|(index, _)| self.introduction(index));
         let requests = self.requests.iter().filter(|(_, request)| wanted(&request.state));
@@ -135,12 +135,12 @@ impl Table {
         agents.chain(claims).chain(taken).chain([ToDaemon::Claimed]).collect()
     }
 
-    /// The messages by which others can claim what is held now.
+    /// The messages by which processes that inherit the locks can claim those that are held now.
     pub(in super::super) fn inheritable_claims(&self) -> BytesMut {
         let mut codec = ClientCodec::default();
         let mut bytes = BytesMut::new();
         for claim in self.claims(|state| matches!(state, State::Held(..))) {
-            // As in `say`.
+            // Encoding cannot fail, as in `say`.
             let _ = codec.encode(&claim, &mut bytes);
         }
         bytes

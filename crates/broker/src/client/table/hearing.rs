@@ -1,4 +1,4 @@
-//! What the daemon says.
+//! Takes in the messages of the daemon.
 
 use std::{mem, task::Waker};
 
@@ -13,7 +13,8 @@ use crate::{
 };
 
 impl Table {
-    /// Takes in what the daemon says. What concerns nobody any more crossed with its end.
+    /// Takes in a message. One about a request that is not here any more was on its way when the
+    /// request ended, and is ignored.
     pub(in super::super) fn handle_message(
         &mut self,
         message: FromDaemon,
@@ -44,7 +45,8 @@ impl Table {
             FromDaemon::Lost { request, how } => {
                 let (lost, stolen_by) = convert::lost(how);
                 if self.state(request).is_none() {
-                    // Or it concerns what was taken since that was finished.
+                    // Otherwise it concerns a lock that was taken in the map after the request was
+                    // finished.
                     self.owned.lose_one(request, (lost, stolen_by), wakers);
                     return;
                 }
@@ -55,7 +57,7 @@ impl Table {
             }
             FromDaemon::Deadlock { request, told, is_last } => {
                 if let Some(State::Pending(waker)) = self.state(request) {
-                    // It asks again, and says then whom to wake.
+                    // The task polls again, and then gives a new waker.
                     wakers.push(mem::replace(waker, Waker::noop().clone()));
                     let told = Box::new(InDeadlock::new(told, is_last));
                     self.requests[request.index()].deadlock = Some(told);
@@ -69,30 +71,31 @@ impl Table {
             | FromDaemon::LeftOut { .. }
             | FromDaemon::Status { .. }
             | FromDaemon::QueryFailed { .. } => self.questions.handle_message(message, wakers),
-            // Said before there was a session; twice changes nothing.
+            // These messages come before a session, or change nothing.
             _ => {}
         }
     }
 
-    /// Takes in what came of a request, which was granted in its slot, or not there.
+    /// Takes in the answer to a request. `in_slot`: it was granted in its slot.
     fn answer(&mut self, id: RequestId, answer: State, in_slot: bool, wakers: &mut Vec<Waker>) {
         let is_held = matches!(answer, State::Held(..));
         self.mapping.hear_answer(is_held);
-        // Only who waits is answered: an agent that was terminated here holds nothing any more.
+        // Only a waiting request is answered: an agent that was terminated here holds nothing any
+        // more.
         if self.state(id).is_some_and(|state| state.is_pending()) {
             let request = &mut self.requests[id.index()];
             request.since = clock::now();
             if let State::Pending(waker) = mem::replace(&mut request.state, answer) {
                 wakers.push(waker);
             }
-            // Known to be ours before it can be taken.
+            // The slot's place is noted before the name can be taken in it.
             self.settle_place(id.index(), in_slot, is_held);
             self.waits_no_more(id.index());
         }
         self.owned.answered(id.serial());
     }
 
-    /// A request was answered: its slot is where it is held, or is not its any more.
+    /// A request was answered: its slot now has its lock, or is free.
     fn settle_place(&mut self, index: usize, in_slot: bool, is_held: bool) {
         let (place, more) = match mem::take(&mut self.requests[index].place) {
             SlotPlace::Slot(slot) => {

@@ -4,12 +4,12 @@
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum Link {
     Up,
-    /// There will be one, or word of why not.
+    /// A connection is being made.
     Coming,
-    /// There is none, until somebody needs one.
+    /// There is no connection until somebody needs one.
     Down,
-    /// There is none, and will be none: its maintainer has gone.
+    /// There is no connection, and never will be: the maintainer has gone.
     Gone,
-    /// It is that of the process that this one was forked from.
+    /// This process is a fork: the connection is its parent's.
     Forked,
 }

@@ -1,14 +1,16 @@
-//! Whether names can be ours on this connection: whether our file is a map, and the daemon has it too.
+//! Whether names can be owned on this connection: whether our file is a map, and the daemon has mapped
+//! it too.
 
-/// How far it is.
+/// The state of the map on this connection.
 #[derive(Debug)]
 pub(super) struct Mapping {
-    /// Nobody has said that there must be none.
+    /// Whether the options allow a map.
     pub(super) is_wanted: bool,
     pub(super) stage: Stage,
-    /// Something was granted on this connection. Who takes one lock and ends needs no map.
+    /// Whether a lock was granted on this connection. A program that takes one lock and ends needs
+    /// no map.
     pub(super) has_granted: bool,
-    /// The daemon was told of a map on this connection, which it is once.
+    /// Whether the daemon was told of a map on this connection, which is done at most once.
     pub(super) is_said: bool,
     pub(super) task: Option<MapTask>,
 }
@@ -17,17 +19,17 @@ pub(super) struct Mapping {
 pub(super) enum Stage {
     /// Our file is no map.
     None,
-    /// The maintainer makes it one.
+    /// The maintainer is to make it a map.
     Coming,
-    /// It cannot be one.
+    /// It could not be made a map.
     Failed,
-    /// It is one, which the daemon has not said that it has.
+    /// It is a map, and the daemon has not confirmed it.
     Made,
-    /// The daemon has it too.
+    /// The daemon has mapped it too.
     Confirmed,
 }
 
-/// What is to be done with the file, by who may wait for the disk.
+/// What is to be done with the file, by a thread that may wait for the disk.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(in super::super) enum MapTask {
     Make,

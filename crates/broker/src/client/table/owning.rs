@@ -22,15 +22,16 @@ impl Table {
             && self.reach.is_none()
     }
 
-    /// A request is made. Notes what is to be done for those that follow.
+    /// A request is made: notes whether the file is to become a map, or to get more slots, for
+    /// later requests.
     pub(super) fn see_to_map(&mut self, wants_room: bool) {
         if wants_room {
             self.mapping.task = Some(MapTask::Grow);
         }
         let Mapping { stage, has_granted, is_said, .. } = self.mapping;
         let wants_map = stage == Stage::None && has_granted && !is_said && self.may_map();
-        // A new map says nothing of what stands in those before it, and a daemon that reads it would
-        // believe that there is nothing else.
+        // A new map says nothing of locks in earlier maps, and a daemon that reads it would believe
+        // that there are none.
         if wants_map && !self.owned.has_old() {
             self.mapping.stage = Stage::Coming;
             self.mapping.task = Some(MapTask::Make);
@@ -52,7 +53,7 @@ impl Table {
         }
         let is_made = made.is_ok_and(|map| self.owned.set_map(map));
         self.mapping.stage = if is_made { Stage::Made } else { Stage::Failed };
-        // Before the daemon looks into it.
+        // Before the daemon reads the map.
         self.count_unmapped(0);
         self.say_map();
     }
@@ -68,7 +69,7 @@ impl Table {
         }
     }
 
-    /// The daemon has it too, if that is what it has written there.
+    /// The daemon has mapped the file too, if this is the number that it has written there.
     pub(super) fn mapped(&mut self, nonce: u64, epoch: u64) {
         let is_same = || self.owned.map().is_some_and(|map| map.is_confirmed(nonce));
         if self.mapping.stage == Stage::Made && self.may_map() && is_same() {
@@ -77,7 +78,7 @@ impl Table {
         }
     }
 
-    /// Our file is another one from now on, which is no map.
+    /// Our file was replaced by another one, which is no map.
     pub(in super::super) fn file_replaced(&mut self) {
         self.give_back();
         self.owned.retire_map();
@@ -85,7 +86,7 @@ impl Table {
         self.mapping.task = None;
     }
 
-    /// Nothing is ours from now on but what is held, which is released by a message.
+    /// Stops owning names. Locks that are held are released by a message from now on.
     pub(in super::super) fn stop_owning(&mut self) {
         self.mapping.is_wanted = false;
         self.give_back();
@@ -100,12 +101,13 @@ impl Table {
         }
     }
 
-    /// Whether our file can go, as we are nothing to any daemon: then nothing can be taken any more.
+    /// Whether our file can be removed, because we hold no locks. If so, no names can be taken any
+    /// more.
     pub(in super::super) fn leave(&mut self) -> bool {
         if !self.holds() {
             self.give_back();
         }
-        // Something may have been taken in between.
+        // Another thread may have taken a name in between.
         let leaves = !self.holds();
         if leaves {
             self.file_replaced();
@@ -113,8 +115,8 @@ impl Table {
         leaves
     }
 
-    /// How what was granted is lost, as the daemon has written it into the map; the message may still be
-    /// on its way.
+    /// How a lock that was granted in a slot was lost, as the daemon has written it into the map; the
+    /// message may still be on its way.
     pub(in super::super) fn seen_lost(&self, id: RequestId) -> Option<Lost> {
         let request = self.requests.get(id.index()).filter(|known| known.serial == id.serial())?;
         match (&request.state, request.place) {

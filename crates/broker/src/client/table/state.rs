@@ -1,4 +1,4 @@
-//! Where a request or lock stands.
+//! The state of a request or lock, and its place in the map.
 
 use std::{mem, task::Waker};
 
@@ -7,31 +7,31 @@ use navlock_engine::FencingToken;
 
 use super::super::owned::{Hold, SlotIndex};
 
-/// Where a request or lock stands, as far as is known here.
+/// The state of a request or lock, as far as the client knows.
 pub(in super::super) enum State {
     Pending(Waker),
     Held(FencingToken, Vec<Waker>),
     Unavailable,
     Failed(Error),
-    /// How, and by whom if it was stolen.
+    /// Lost: how, and by whom if it was stolen.
     Lost(Lost, Option<ClientId>),
 }
 
-/// Where in the client's map a request stands that is pending, or a lock that is held.
+/// The place of a pending request or a held lock in the client's map.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) enum SlotPlace {
-    /// Nowhere: the daemon alone knows of it.
+    /// It is not in the map: only the daemon knows of it.
     #[default]
     Outside,
-    /// The request is pending, and is to be granted there.
+    /// The request is pending, and is to be granted in this slot.
     Slot(SlotIndex),
-    /// It is held there.
+    /// The lock is held by this hold.
     Hold(Hold),
 }
 
 impl State {
-    /// Ends what is pending with an error and what is held as lost; other ends stay as they are. Whom
-    /// to wake is added.
+    /// Ends a pending request with an error, or a held lock as lost; one that has ended stays as it
+    /// is. Adds whom to wake.
     pub(super) fn end(&mut self, error: Error, lost: Lost, wakers: &mut Vec<Waker>) {
         let end = match self {
             Self::Pending(_) => Self::Failed(error),
@@ -49,7 +49,7 @@ impl State {
         matches!(self, Self::Pending(_))
     }
 
-    /// Whether the daemon knows of it too.
+    /// Whether it is pending or held, so that the daemon knows of it too.
     pub(super) fn is_alive(&self) -> bool {
         matches!(self, Self::Pending(_) | Self::Held(..))
     }

@@ -1,4 +1,4 @@
-//! Locks that end by themselves, unless the daemon says further.
+//! Locks that end by themselves when their term is over, unless the daemon prolongs it.
 
 use std::{mem, task::Waker, time::Duration};
 
@@ -13,20 +13,20 @@ use super::{
 use crate::clock;
 
 impl Table {
-    /// When a term ends next, or before that.
+    /// The end of the next term, or an earlier moment.
     pub(in super::super) fn earliest_term(&self) -> Option<Uptime> {
         self.terms.earliest
     }
 
-    /// Whether something may be held longer than its term.
+    /// Whether locks may be held whose term is over.
     pub(in super::super) fn is_late(&self) -> bool {
         self.terms.earliest.is_some_and(|earliest| clock::uptime() >= earliest)
     }
 
-    /// The daemon says until when an agent has what it has: its last word counts. What was lost stays
-    /// so.
+    /// The daemon has told until when an agent has its locks: its last message counts. Locks that
+    /// were lost stay lost.
     pub(super) fn set_term(&mut self, agent: navlock_wire::Agent, ends: Uptime) {
-        // Of one that is gone it crossed with its end.
+        // If the agent has gone, the message was on its way when it ended.
         if let Some(agent) = usize::try_from(agent).ok().and_then(|at| self.agents.get_mut(at)) {
             agent.term = Some(AgentTerm { ends, is_over: false, bounds: None });
             self.terms.are_known = true;
@@ -34,7 +34,7 @@ impl Table {
         }
     }
 
-    /// The daemon says the rest of an agent's term.
+    /// The daemon has told the other times of an agent's term.
     pub(super) fn set_bounds(
         &mut self,
         agent: navlock_wire::Agent,
@@ -48,8 +48,8 @@ impl Table {
         }
     }
 
-    /// An agent's term, as far as it was said. Of one that is over it is known when the maintainer was
-    /// last heard of.
+    /// An agent's term, as far as the daemon has told it. One that is over still tells when whoever keeps the
+    /// locks was last heard of.
     pub(in super::super) fn term(&self, agent: AgentId) -> Option<host::Term> {
         let AgentTerm { ends, bounds, .. } = self.agents.get(agent.index())?.term?;
         let Bounds { heard, due, expires } = bounds?;
@@ -58,7 +58,7 @@ impl Table {
         Some(host::Term { now, heard, due, ends, expires })
     }
 
-    /// If the term was over before the grant that was heard just now, there is again something to end.
+    /// A grant has just come: if the agent's term was over before it, there is a lock to end again.
     pub(super) fn look_again(&mut self, request: RequestId) {
         let request = self.requests.get(request.index());
         let agent = request.and_then(|request| self.agents.get_mut(request.agent?.index()));
@@ -69,7 +69,7 @@ impl Table {
         }
     }
 
-    /// Ends what is held longer than its term, and says so. Whom to wake.
+    /// Ends the locks whose term is over, and tells the daemon. Returns whom to wake.
     pub(in super::super) fn end_late(&mut self) -> Vec<Waker> {
         let now = clock::uptime();
         let (mut late, mut wakers) = (Vec::new(), Vec::new());
@@ -86,13 +86,13 @@ impl Table {
             late.extend(&agent.requests);
         }
         for request in self.lose_held(late, &mut wakers) {
-            // A daemon that goes on must not keep it for us.
+            // If the daemon goes on, it must not keep the lock for us.
             self.say(&ToDaemon::Finish { request });
         }
         wakers
     }
 
-    /// What was held for a term is lost: there is nobody any more to say further. Whom to wake.
+    /// Ends all locks that had a term: no daemon will prolong it any more. Returns whom to wake.
     pub(super) fn end_terms(&mut self) -> Vec<Waker> {
         let (mut over, mut wakers) = (Vec::new(), Vec::new());
         for (_, agent) in &mut self.agents {
@@ -105,7 +105,7 @@ impl Table {
         wakers
     }
 
-    /// Ends those of these that are held. Which they were; whom to wake is added.
+    /// Ends those of these that are held, and returns them. Adds whom to wake.
     fn lose_held(&mut self, requests: Vec<usize>, wakers: &mut Vec<Waker>) -> Vec<RequestId> {
         let mut ended = Vec::new();
         for index in requests {

@@ -1,18 +1,18 @@
-//! Until when agents have what they have, where locks end by themselves.
+//! The terms of agents: until when they have their locks, where locks end by themselves.
 
 use navlock_wire::Uptime;
 
-/// Until when an agent has what it has.
+/// The term of an agent.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct AgentTerm {
     pub(super) ends: Uptime,
-    /// It has ended, and with it what was held. Nobody needs to look again.
+    /// Whether the term has ended, and its locks with it, so that nobody needs to look again.
     pub(super) is_over: bool,
-    /// The rest of it, if the daemon has said that.
+    /// The other times of the term, if the daemon has told them.
     pub(super) bounds: Option<Bounds>,
 }
 
-/// What a daemon says of a term besides.
+/// The other times of a term.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Bounds {
     pub(super) heard: Uptime,
@@ -20,12 +20,12 @@ pub(super) struct Bounds {
     pub(super) expires: Uptime,
 }
 
-/// What is to be known of the terms of all agents without a look at each.
+/// What is known of the terms of all agents without a look at each.
 #[derive(Debug, Default)]
 pub(super) struct TermIndex {
-    /// There have been any.
+    /// Whether there have been any terms.
     pub(super) are_known: bool,
-    /// None that is not over ends before this.
+    /// No term that is not over ends before this.
     pub(super) earliest: Option<Uptime>,
 }
 
@@ -34,7 +34,7 @@ impl TermIndex {
         self.are_known
     }
 
-    /// There is one that ends then.
+    /// Notes a term that ends then.
     pub(super) fn add(&mut self, ends: Uptime) {
         self.earliest = Some(self.earliest.map_or(ends, |earliest| earliest.min(ends)));
     }

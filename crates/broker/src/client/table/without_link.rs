@@ -1,4 +1,4 @@
-//! What becomes of all when there is no connection.
+//! What happens to requests and locks while there is no connection.
 
 use std::task::Waker;
 
@@ -27,7 +27,7 @@ impl Table {
         self.needs_link().then_some(self.needed_since)
     }
 
-    /// The connection has ended. Whether nothing was heard on it.
+    /// The connection has ended. Returns whether nothing was read on it.
     pub(in super::super) fn disconnected(&mut self) -> bool {
         self.outgoing.clear();
         self.link = Link::Coming;
@@ -43,8 +43,9 @@ impl Table {
         self.tell_alone();
     }
 
-    /// Who takes what is owned looks whether it is ours where nobody would say that it is not: also
-    /// when all has been lost, which may have been between its take and its look.
+    /// Tells the threads that take owned names whether there is a daemon. Without one, each must
+    /// check after a take that the lock is ours; also when all locks have been lost, which may
+    /// happen between its take and its check.
     pub(super) fn tell_alone(&self) {
         self.owned.set_alone(self.has_no_daemon());
     }
@@ -53,7 +54,7 @@ impl Table {
         self.link != Link::Up && self.link != Link::Forked && self.early.is_none()
     }
 
-    /// Whether there is no daemon to say what is lost of what may be held.
+    /// Whether locks may be held, and there is no daemon that would say which of them are lost.
     pub(in super::super) fn is_alone(&self) -> bool {
         self.has_no_daemon() && !self.is_given_up
     }
@@ -64,7 +65,7 @@ impl Table {
             || !self.is_forked() && self.owned.is_held()
     }
 
-    /// Ends what is held and lost. Whom to wake.
+    /// Ends the held locks that are lost. Returns whom to wake.
     pub(in super::super) fn lose(&mut self, is_lost: impl Fn(RequestId) -> bool) -> Vec<Waker> {
         let mut wakers = Vec::new();
         let held = |(_, request): &(usize, &Request)| matches!(request.state, State::Held(..));
@@ -84,8 +85,8 @@ impl Table {
         wakers
     }
 
-    /// There is no connection to be had: nobody waits for it any more. What is held is held until it
-    /// is [lost](Self::lose). Whom to wake.
+    /// There is no connection to be had: all requests fail. Locks stay held until they are
+    /// [lost](Self::lose). Returns whom to wake.
     pub(in super::super) fn give_up(&mut self, error: &Error) -> Vec<Waker> {
         let mut wakers = Vec::new();
         let pending = |(_, request): &(usize, &Request)| request.state.is_pending();
@@ -97,7 +98,8 @@ impl Table {
         self.questions.give_up(error, &mut wakers);
         self.link = Link::Down;
         if let Some(early) = &mut self.early {
-            // Of what was said, the agents are left.
+            // Of the messages from before the first connection, only those that open agents are
+            // kept.
             early.clear();
             let agents: Vec<_> =
                 self.agents.iter().flat_map(|(index, _)| self.introduction(index)).collect();
