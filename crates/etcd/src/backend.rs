@@ -194,7 +194,7 @@ impl Backend for EtcdBackend {
             Some(LocalOutcome::Waits { is_known: true }) => return Ok((ticket, Poll::Pending)),
             Some(LocalOutcome::Waits { is_known: false }) | None => {}
         }
-        // With the table locked, so that messages come in the order of the calls.
+        // Under the lock: messages come in the order of the calls.
         let (bucket, name) = (self.bucket, name.clone());
         self.connection.tell(Message::Request { bucket, serial, id, name });
         drop(table);

@@ -152,7 +152,7 @@ fn encode_info(info: &AgentInfo, said: &RequestNotes) -> Vec<u8> {
     // Older releases stop reading after the texts before these.
     let meta = info.meta.iter().flat_map(|(key, is)| [key, is]);
     for text in texts.into_iter().chain(meta) {
-        // Longer texts are clipped: they are of no use to anybody.
+        // What is longer is of no use to anybody.
         let end = text.char_indices().map(|(at, _)| at).take_while(|&at| at <= 4096).last();
         let text = if text.len() > 4096 { &text[..end.unwrap_or(0)] } else { text };
         bytes.extend_from_slice(&u16::try_from(text.len()).unwrap_or_default().to_be_bytes());

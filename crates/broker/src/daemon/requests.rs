@@ -120,7 +120,7 @@ impl Requests {
         let alarm = self.alarm(id);
         let waker = Waker::from(Arc::clone(&alarm));
         let mut context = Context::from_waker(&waker);
-        // FAST: most locks are free. If a lock is not, the request is kept without a box.
+        // FAST: most locks are free. The future of one that is not is kept, without a box.
         let mut request = locks.lock_with(name, options(kind)).into_future();
         let answer = Pin::new(&mut request).poll(&mut context);
         let (place, since) = (SlotPlace::Nowhere, clock::now());

@@ -52,7 +52,7 @@ pub(super) struct Session {
     connected: ConnectedClient,
     daemon: Arc<Daemon>,
     version: u16,
-    /// `None` if no lock ends by itself.
+    /// `None` if nothing ends by itself.
     terms: Option<Terms>,
     queries: FuturesUnordered<QueryFuture>,
     /// Answers on their way; no further message is read before they are sent.

@@ -27,7 +27,7 @@ const BOUNDS: u16 = 4;
 /// The messages of a term: its end, and its other times.
 pub(super) type TermMessages = [Option<FromDaemon>; 2];
 
-/// The terms that one client was told.
+/// What one client was told.
 pub(super) struct Terms {
     said: HashMap<Agent, Uptime>,
     version: u16,
@@ -37,7 +37,7 @@ pub(super) struct Terms {
 }
 
 impl Terms {
-    /// For a client of this version, with the notes of its leases.
+    /// For a client of this version, whose leases are noted there.
     pub(super) fn new(version: u16, leases: Option<Leases>) -> Self {
         let mut look = interval(LOOK);
         look.set_missed_tick_behavior(MissedTickBehavior::Delay);

@@ -13,7 +13,7 @@ use super::{
 use crate::clock;
 
 impl Table {
-    /// The end of the next term, or an earlier moment.
+    /// When a term ends next, or before that.
     pub(in super::super) fn earliest_term(&self) -> Option<Uptime> {
         self.terms.earliest
     }
@@ -23,10 +23,10 @@ impl Table {
         self.terms.earliest.is_some_and(|earliest| clock::uptime() >= earliest)
     }
 
-    /// The daemon has told until when an agent has its locks: its last message counts. Locks that
-    /// were lost stay lost.
+    /// The daemon says until when an agent has what it has: its last word counts. What was lost stays
+    /// so.
     pub(super) fn set_term(&mut self, agent: navlock_wire::Agent, ends: Uptime) {
-        // If the agent has gone, the message was on its way when it ended.
+        // Of one that is gone it crossed with its end.
         if let Some(agent) = usize::try_from(agent).ok().and_then(|at| self.agents.get_mut(at)) {
             agent.term = Some(AgentTerm { ends, is_over: false, bounds: None });
             self.terms.are_known = true;

@@ -6,7 +6,7 @@ use navlock_wire::Uptime;
 #[derive(Clone, Copy, Debug)]
 pub(super) struct AgentTerm {
     pub(super) ends: Uptime,
-    /// Whether the term has ended, and its locks with it, so that nobody needs to look again.
+    /// It has ended, and with it what was held. Nobody needs to look again.
     pub(super) is_over: bool,
     /// The other times of the term, if the daemon has told them.
     pub(super) bounds: Option<Bounds>,
@@ -25,7 +25,7 @@ pub(super) struct Bounds {
 pub(super) struct TermIndex {
     /// Whether there have been any terms.
     pub(super) are_known: bool,
-    /// No term that is not over ends before this.
+    /// None that is not over ends before this.
     pub(super) earliest: Option<Uptime>,
 }
 
@@ -34,7 +34,7 @@ impl TermIndex {
         self.are_known
     }
 
-    /// Notes a term that ends then.
+    /// There is one that ends then.
     pub(super) fn add(&mut self, ends: Uptime) {
         self.earliest = Some(self.earliest.map_or(ends, |earliest| earliest.min(ends)));
     }

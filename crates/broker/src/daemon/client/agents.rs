@@ -144,7 +144,7 @@ impl Client {
         self.agents.values().map(|open| (&open.of, &open.locks))
     }
 
-    /// Until when the agent has its locks, if they can end by themselves.
+    /// Until when all that the agent has is its own, if that may end by itself.
     pub(in super::super) fn ends(&self, agent: Agent) -> Option<Uptime> {
         let ends = host::ends(&self.agents.get(&agent)?.locks)?;
         Some(nanos(ends))
