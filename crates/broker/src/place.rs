@@ -41,7 +41,7 @@ pub struct Place {
 /// state.
 const TOKENS: &str = "tokens";
 
-/// The name of the file in which brokers report panics, in the directory for state or else in the
+/// The name of the file of internal errors of brokers, in the directory for state or else in the
 /// place.
 const FAULTS: &str = "faults.log";
 

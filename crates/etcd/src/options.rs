@@ -85,10 +85,10 @@ impl EtcdOptions {
         self
     }
 
-    /// How long a connection may take to be made; 5 s if this is not called. It is also how long
-    /// one call may take before it is made again, but for that no more than an eighth of the
-    /// [time to live](Self::time_to_live), or half a second, counts: while a member hangs, the next try may use
-    /// another one.
+    /// How long a connection may take to be made; 5 s if this is not called. It is also how long one call may
+    /// take before it is made again, but a call never takes longer than an eighth of the
+    /// [time to live](Self::time_to_live), or half a second if that is more: while a member hangs, the next try
+    /// may use another one.
     #[must_use]
     pub fn timeout(mut self, time: Duration) -> Self {
         self.timeout = time.max(Duration::from_millis(10));
