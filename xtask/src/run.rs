@@ -3,6 +3,8 @@
 use std::{
     path::{Path, PathBuf},
     process::Command,
+    sync::atomic::{AtomicBool, Ordering},
+    thread,
     time::Instant,
 };
 
@@ -51,6 +53,39 @@ pub(crate) fn run(command: &mut Command) -> Result {
     if status.success() { Ok(()) } else { Err(format!("failed ({status}): {shown}")) }
 }
 
+/// Runs the command, and beside it the others, one after another. What one of them prints is shown when it has
+/// ended. Once something has failed, none is started.
+pub(crate) fn run_beside(command: &mut Command, mut others: Vec<Command>) -> Result {
+    let has_failed = AtomicBool::new(false);
+    thread::scope(|scope| {
+        let beside = scope.spawn(|| {
+            let mut wanted = others.iter_mut().take_while(|_| !has_failed.load(Ordering::Relaxed));
+            wanted.try_for_each(run_silently)
+        });
+        let result = run(command);
+        has_failed.store(result.is_err(), Ordering::Relaxed);
+        result.and(beside.join().expect("nothing panics that runs a command"))
+    })
+}
+
+/// Runs the command as [`run`] does, and shows all that it printed when it has ended.
+fn run_silently(command: &mut Command) -> Result {
+    let shown = show(command);
+    let began = Instant::now();
+    let output = command.output().map_err(|error| format!("cannot start `{shown}`: {error}"))?;
+    let [said, complained] =
+        [&output.stdout, &output.stderr].map(|text| String::from_utf8_lossy(text));
+    let seconds = began.elapsed().as_secs();
+    println!("\n$ {shown}\n{said}{complained}({seconds} s, beside others)");
+    let status = output.status;
+    if status.success() { Ok(()) } else { Err(format!("failed ({status}): {shown}")) }
+}
+
+/// The command, which leaves the processor to others that want it.
+pub(crate) fn unhurried(command: &Command) -> Command {
+    wrapped(Command::new("nice"), &["-n", "19"], command)
+}
+
 /// What the command prints, or complains of.
 pub(crate) fn said(command: &mut Command) -> Result<String> {
     let output = command.output().map_err(|error| error.to_string())?;
@@ -81,17 +116,20 @@ pub(crate) fn show(command: &Command) -> String {
 
 /// The command, which is ended if it takes longer than this.
 pub(crate) fn within(minutes: u32, command: &Command) -> Command {
-    let mut bounded = Command::new("timeout");
-    bounded.args(["--kill-after=10s", &format!("{minutes}m")]);
-    bounded.arg(command.get_program()).args(command.get_args());
+    wrapped(Command::new("timeout"), &["--kill-after=10s", &format!("{minutes}m")], command)
+}
+
+/// The command, started by another that has these arguments of its own.
+fn wrapped(mut wrapper: Command, arguments: &[&str], command: &Command) -> Command {
+    wrapper.args(arguments).arg(command.get_program()).args(command.get_args());
     for (name, value) in command.get_envs() {
         match value {
-            Some(value) => bounded.env(name, value),
-            None => bounded.env_remove(name),
+            Some(value) => wrapper.env(name, value),
+            None => wrapper.env_remove(name),
         };
     }
     if let Some(folder) = command.get_current_dir() {
-        bounded.current_dir(folder);
+        wrapper.current_dir(folder);
     }
-    bounded
+    wrapper
 }

@@ -2,7 +2,7 @@
 
 use std::{fs, process::Command};
 
-use crate::run::{Result, built_in, cargo, npm, root, run, said};
+use crate::run::{Result, built_in, cargo, npm, root, run, run_beside, said, unhurried};
 
 /// Everything that must hold before a change lands. Cheap checks come first.
 pub(crate) fn test() -> Result {
@@ -37,7 +37,12 @@ pub(crate) fn test() -> Result {
         run(clippy.args(package).args(["--", "--deny", "warnings"]))?;
     }
 
-    run(&mut cargo(&["test", "--workspace", "--all-features"]))?;
+    let tests = ["test", "--workspace", "--all-features"];
+    run(cargo(&tests).arg("--no-run"))?;
+    // Most tests wait for processes and servers, so one of two cores has time for what needs neither.
+    let [core, delegation] = ["navlock-core", "navlock-delegation"].map(shuttle);
+    let others = [npm(&["ci"]), npm(&["run", "build"]), core, delegation];
+    run_beside(&mut cargo(&tests), others.iter().map(unhurried).collect())?;
     // What the command says that was built without etcd, and with it but without TLS.
     // Not optimised, which would take longer than it saves.
     for features in [&[][..], &["--features", "etcd"]] {
@@ -45,18 +50,10 @@ pub(crate) fn test() -> Result {
         run(settings.args(features).args(["--test", "e2e", "settings"]))?;
     }
 
-    // The same crates with their locks and atomics exchanged: another configuration, so another
-    // target folder, or each would build anew what the other has built.
-    for package in ["navlock-core", "navlock-delegation"] {
-        run(cargo(&["test", "--package", package, "--test", "shuttle"])
-            .env("RUSTFLAGS", "--cfg shuttle")
-            .args(["--target-dir", "target/shuttle"]))?;
-    }
-
     // With the features and the profile of the tests: with others all that they depend on would be built
     // once more.
     let build = ["build", "--profile", "test", "--workspace", "--all-features"];
-    run(cargo(&build).args(["--bins", "--examples"]))?;
+    run(cargo(&build).args(["--bin", "navlock-benches", "--examples"]))?;
     for example in examples()? {
         run(Command::new(built_in("debug/examples", &example)?).current_dir(root()))?;
     }
@@ -115,16 +112,21 @@ const NEEDED: [(&str, &str, &str); 3] = [
     ("npm", "npm", "the npm package is tested with Node 20 or newer and its npm"),
 ];
 
-/// The npm package, built, installed and tested on all runtimes.
+/// The npm package on all runtimes, once it is built.
 fn package() -> Result {
-    // Its runtimes are among its development dependencies.
-    run(&mut npm(&["ci"]))?;
-    run(&mut npm(&["run", "build"]))?;
-    run(&mut npm(&["test"]))?;
     // A check of the suite itself: what is known of other implementations is what it says of them.
-    run(&mut npm(&["run", "conformance", "--", "--subject", "native"]))?;
+    let others = npm(&["run", "conformance", "--", "--subject", "native"]);
+    run_beside(&mut npm(&["test"]), vec![others])?;
     // That the benchmarks run; what they measure here means nothing.
     run(&mut npm(&["run", "bench", "--", "--quick"]))
+}
+
+/// The tests of a crate by a scheduler that tries orders of threads: the crate with its locks and atomics
+/// exchanged. Another configuration, so another target folder, or each would build anew what the other has built.
+fn shuttle(package: &str) -> Command {
+    let mut tests = cargo(&["test", "--package", package, "--test", "shuttle"]);
+    tests.env("RUSTFLAGS", "--cfg shuttle").args(["--target-dir", "target/shuttle"]);
+    tests
 }
 
 /// The programs in `examples/`.
