@@ -55,3 +55,34 @@ impl LockOptions {
         Ok(if self.steal { RequestKind::Steal } else { RequestKind::IfAvailable(self.mode) })
     }
 }
+
+/// The options that ask for this: their [kind](LockOptions::kind) is this one again.
+impl From<RequestKind> for LockOptions {
+    fn from(kind: RequestKind) -> Self {
+        Self {
+            mode: kind.mode(),
+            if_available: matches!(kind, RequestKind::IfAvailable(_)),
+            steal: matches!(kind, RequestKind::Steal),
+            ..Self::default()
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_options_that_ask_for_a_kind_are_of_that_kind() {
+        let kinds = [
+            RequestKind::Wait(Mode::Exclusive),
+            RequestKind::Wait(Mode::Shared),
+            RequestKind::IfAvailable(Mode::Exclusive),
+            RequestKind::IfAvailable(Mode::Shared),
+            RequestKind::Steal,
+        ];
+        for kind in kinds {
+            assert_eq!(LockOptions::from(kind).kind().unwrap(), kind);
+        }
+    }
+}

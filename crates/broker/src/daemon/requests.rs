@@ -20,9 +20,7 @@ use std::{
 
 use foldhash::fast::RandomState;
 use indexmap::IndexMap;
-use navlock_core::{
-    LockFuture, LockGuard, LockManager, LockOptions, Lost, ResourceName, host::RequestKind,
-};
+use navlock_core::{LockFuture, LockGuard, LockManager, Lost, ResourceName, host::RequestKind};
 use navlock_engine::{FencingToken, RequestId};
 use navlock_wire::{Agent, Moment};
 
@@ -121,7 +119,7 @@ impl Requests {
         let waker = Waker::from(Arc::clone(&alarm));
         let mut context = Context::from_waker(&waker);
         // FAST: most locks are free. The future of one that is not is kept, without a box.
-        let mut request = locks.lock_with(name, options(kind)).into_future();
+        let mut request = locks.lock_with(name, kind.into()).into_future();
         let answer = Pin::new(&mut request).poll(&mut context);
         let (place, since) = (SlotPlace::Nowhere, clock::now());
         let (of, stage) = (Arc::clone(of), Stage::Over);
@@ -342,14 +340,4 @@ impl fmt::Debug for Requests {
 fn length(name: &ResourceName) -> u32 {
     // A frame, and so a name, is much shorter than this can tell.
     u32::try_from(name.as_bytes().len()).unwrap_or(u32::MAX)
-}
-
-/// The options that ask for this.
-fn options(kind: RequestKind) -> LockOptions {
-    LockOptions {
-        mode: kind.mode(),
-        if_available: matches!(kind, RequestKind::IfAvailable(_)),
-        steal: matches!(kind, RequestKind::Steal),
-        ..LockOptions::default()
-    }
 }
