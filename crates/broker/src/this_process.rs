@@ -2,7 +2,7 @@
 
 use std::{env, path::PathBuf, sync::OnceLock};
 
-use navlock_core::AgentInfo;
+use navlock_core::{AgentInfo, host::clip_chars};
 use navlock_platform::{
     process,
     user::{self, ours},
@@ -38,11 +38,7 @@ fn look() -> AgentInfo {
 /// The program as it was called. Its arguments are nobody's business: they may be secret, and what
 /// an agent says of itself is shown to all who share its locks.
 fn command() -> String {
-    let mut command = program().to_string_lossy().into_owned();
-    if let Some((end, _)) = command.char_indices().nth(LONGEST_COMMAND) {
-        command.truncate(end);
-    }
-    command
+    clip_chars(&program().to_string_lossy(), LONGEST_COMMAND).to_owned()
 }
 
 /// The name of this program, without its path and its arguments.

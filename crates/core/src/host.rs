@@ -23,6 +23,7 @@ pub use crate::{
         MemoryReach, PositionFuture, QueryFuture, Reach, RecallFuture, RevokeFuture, SightFuture,
         Term, Ticket,
     },
+    clip::{clip_bytes, clip_chars},
     guard::PolledGuard,
     json::Object,
     look::lines::{Line, Lines},

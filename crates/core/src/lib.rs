@@ -41,6 +41,7 @@ pub mod blocking;
 mod bucket;
 mod buckets;
 mod client_id;
+mod clip;
 mod environment;
 mod error;
 mod guard;

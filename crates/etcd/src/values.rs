@@ -1,6 +1,9 @@
 //! The values of the keys: who holds or waits, and since when. Values decide nothing; keys do.
 
-use navlock_core::{AgentInfo, ClientId, ResourceName, host::NameRef};
+use navlock_core::{
+    AgentInfo, ClientId, ResourceName,
+    host::{NameRef, clip_bytes},
+};
 
 use crate::keys::{NameKey, RequestKey};
 
@@ -153,8 +156,7 @@ fn encode_info(info: &AgentInfo, said: &RequestNotes) -> Vec<u8> {
     let meta = info.meta.iter().flat_map(|(key, is)| [key, is]);
     for text in texts.into_iter().chain(meta) {
         // What is longer is of no use to anybody.
-        let end = text.char_indices().map(|(at, _)| at).take_while(|&at| at <= 4096).last();
-        let text = if text.len() > 4096 { &text[..end.unwrap_or(0)] } else { text };
+        let text = clip_bytes(text, 4096);
         bytes.extend_from_slice(&u16::try_from(text.len()).unwrap_or_default().to_be_bytes());
         bytes.extend_from_slice(text.as_bytes());
     }

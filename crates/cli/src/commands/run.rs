@@ -10,7 +10,7 @@ use std::{
 
 use navlock::{
     BrokerReach, INSIDE_VARIABLE, Lifeline, LockGuard, PreparedLifeline, ResourceName,
-    blocking::block_on, this_process, told_to_command,
+    blocking::block_on, host::clip_chars, this_process, told_to_command,
 };
 use navlock_platform::{
     process::{ended_by, execute},
@@ -269,7 +269,7 @@ fn told(names: &[ResourceName]) -> Option<String> {
 /// The command's line, as others may be shown it: without its arguments, which may be secret, unless
 /// that was asked for.
 fn line(work: &Work, with_arguments: bool) -> String {
-    let mut line = match work {
+    let line = match work {
         Work::Program(program, _) if !with_arguments => program.to_string_lossy().into_owned(),
         Work::Shell(_) if !with_arguments => shell::program().to_string_lossy().into_owned(),
         Work::Program(program, arguments) => {
@@ -285,10 +285,7 @@ fn line(work: &Work, with_arguments: bool) -> String {
         }
         Work::Shell(text) => text.to_string_lossy().into_owned(),
     };
-    if let Some((end, _)) = line.char_indices().nth(LONGEST_COMMAND) {
-        line.truncate(end);
-    }
-    line
+    clip_chars(&line, LONGEST_COMMAND).to_owned()
 }
 
 fn shown(work: &Work) -> String {

@@ -7,6 +7,7 @@ use std::collections::HashMap;
 
 use navlock::{
     AgentInfo, ClientId, ResourceName,
+    host::clip_chars,
     look::{Agent, Client, Count, Deadlock, Entry, LockName, Queue, Root, Why},
 };
 
@@ -81,10 +82,8 @@ fn with_name(object: Object, name: &LockName) -> Object {
 }
 
 fn beginning(text: &str) -> String {
-    match text.char_indices().nth(LONGEST) {
-        None => text.to_owned(),
-        Some((end, _)) => format!("{}…", &text[..end]),
-    }
+    let shown = clip_chars(text, LONGEST);
+    if shown.len() == text.len() { text.to_owned() } else { format!("{shown}…") }
 }
 
 /// What an agent says of itself, if it is known.

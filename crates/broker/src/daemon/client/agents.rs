@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use navlock_core::{
     ClientId, LockManager,
-    host::{self, Term},
+    host::{self, Term, clip_bytes},
 };
 use navlock_wire::{Agent, LookChange, MAX_BUCKET, MAX_META, MAX_TEXT, Meta, Uptime};
 
@@ -182,8 +182,6 @@ impl Client {
 /// Clips a text to the length that is kept.
 fn clip(text: &mut String) {
     if text.len() > MAX_TEXT {
-        let end = (0..=MAX_TEXT).rev().find(|&end| text.is_char_boundary(end));
-        text.truncate(end.unwrap_or_default());
-        text.shrink_to_fit();
+        *text = clip_bytes(text, MAX_TEXT).to_owned();
     }
 }
