@@ -117,15 +117,18 @@ pub(crate) mod optional_name {
 
     use super::{Deserializer, ResourceName, Serializer, name};
 
-    #[derive(Serialize, Deserialize)]
-    struct Name(#[serde(with = "name")] ResourceName);
+    #[derive(Serialize)]
+    struct NameRef<'a>(#[serde(serialize_with = "name::serialize")] &'a ResourceName);
+
+    #[derive(Deserialize)]
+    struct Name(#[serde(deserialize_with = "name::deserialize")] ResourceName);
 
     #[expect(clippy::ref_option, reason = "serde calls it so")]
     pub(crate) fn serialize<S: Serializer>(
         name: &Option<ResourceName>,
         to: S,
     ) -> Result<S::Ok, S::Error> {
-        name.clone().map(Name).serialize(to)
+        name.as_ref().map(NameRef).serialize(to)
     }
 
     pub(crate) fn deserialize<'de, D: Deserializer<'de>>(
