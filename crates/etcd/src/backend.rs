@@ -195,8 +195,9 @@ impl Backend for EtcdBackend {
             Some(LocalOutcome::Waits { is_known: false }) | None => {}
         }
         // Under the lock: messages come in the order of the calls.
-        let (bucket, name) = (self.bucket, name.clone());
-        self.connection.tell(Message::Request { bucket, serial, id, name });
+        if let Some(name) = table.name_key(id) {
+            self.connection.tell(Message::Request { bucket: self.bucket, serial, id, name });
+        }
         drop(table);
         Ok((ticket, Poll::Pending))
     }

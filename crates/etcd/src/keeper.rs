@@ -206,9 +206,8 @@ impl Keeper {
                 {
                     self.attach(serial);
                 }
-                let key = NameKey::new(&name);
-                if !self.take_here(bucket, &key, serial, id) {
-                    self.push(bucket, &key, Todo::Request(id, serial));
+                if !self.take_here(bucket, &name, serial, id) {
+                    self.push(bucket, &name, Todo::Request(id, serial));
                 }
                 self.need_lease_to_wait(serial);
             }

@@ -111,7 +111,8 @@ pub(crate) struct Nested {
 
 /// A request that is about to be sent.
 pub(crate) struct Sent {
-    pub(crate) name: ResourceName,
+    /// If keys have only a hash of it.
+    pub(crate) name: Option<ResourceName>,
     pub(crate) kind: RequestKind,
     pub(crate) key: RequestKey,
     pub(crate) asked: u64,
@@ -235,7 +236,7 @@ impl Table {
         }
         let key = slots.take(id);
         request.key = Some(key);
-        let (name, said) = (request.name.clone(), request.said.clone());
+        let (name, said) = (request.hashed_name(), request.said.clone());
         Some(Sent { name, kind: request.kind, key, asked: request.asked, said })
     }
 
@@ -253,6 +254,11 @@ impl Table {
         }
         let agent = request.agent?;
         self.agent(agent)
+    }
+
+    /// How its name is spelled in keys.
+    pub(crate) fn name_key(&mut self, id: RequestId) -> Option<NameKey> {
+        Some(self.find(id)?.of.1.clone())
     }
 
     /// Whose it is.

@@ -86,7 +86,6 @@ impl Surroundings for Around<'_> {
             });
         };
         let Sent { name, kind: what, key: request, asked, said } = table.send(id, self.slots)?;
-        let name = NameKey::new(&name).is_hash().then_some(name);
         let (client_id, since, place) = (agent.client_id, wall_millis(), id.serial());
         let info = agent.info.clone();
         let value = Value { client_id, since, asked, place, mark: 0, info, said, name };

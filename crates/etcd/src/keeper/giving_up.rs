@@ -63,7 +63,6 @@ impl Keeper {
         // Who had a place before has it again.
         let (order, place) = place.unwrap_or((made, nth as u64));
         let order = u64::try_from(order).unwrap_or_default();
-        let name = NameKey::new(&name).is_hash().then_some(name);
         let value = Value {
             client_id: agent.client_id,
             since: wall_millis(),

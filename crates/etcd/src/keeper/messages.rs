@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use navlock_core::{
-    AgentInfo, ClientId, Error, ResourceName,
+    AgentInfo, ClientId, Error,
     host::{Claim, Ticket},
 };
 use navlock_engine::{AgentId, RequestId};
@@ -61,7 +61,7 @@ pub(crate) enum Message {
         bucket: u64,
         serial: AgentSerial,
         id: RequestId,
-        name: ResourceName,
+        name: NameKey,
     },
     Finish {
         id: RequestId,

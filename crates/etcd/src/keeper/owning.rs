@@ -143,12 +143,12 @@ impl Keeper {
 
     /// Makes these requests again; their old keys count for nobody.
     pub(super) fn ask_again(&mut self, again: Vec<(AgentSerial, Again)>) {
-        for (serial, Again { bucket, name, id, key }) in again {
+        for (serial, Again { of: (bucket, name), id, key }) in again {
             if let Some(key) = key {
                 self.slots.retire(key, id);
             }
             if let Some(opened) = self.buckets.get_mut(&bucket) {
-                opened.bucket.push_again(&NameKey::new(&name), vec![(id, serial)]);
+                opened.bucket.push_again(&name, vec![(id, serial)]);
             }
         }
     }

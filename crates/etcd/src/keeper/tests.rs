@@ -77,7 +77,7 @@ impl Machine {
         let kind = RequestKind::Wait(Mode::Exclusive);
         let waker = std::task::Waker::noop();
         let (id, _) = self.shared.table().request(id, &of(name), kind, waker).unwrap();
-        self.keeper.hear(Message::Request { bucket: 0, serial, id, name: of(name) });
+        self.keeper.hear(Message::Request { bucket: 0, serial, id, name: NameKey::new(&of(name)) });
         id
     }
 
@@ -121,7 +121,7 @@ impl Machine {
         let kind = RequestKind::Wait(Mode::Exclusive);
         let made = self.shared.table().request(agent, &of(name), kind, std::task::Waker::noop());
         let (id, serial) = made.unwrap();
-        self.keeper.hear(Message::Request { bucket: 0, serial, id, name: of(name) });
+        self.keeper.hear(Message::Request { bucket: 0, serial, id, name: NameKey::new(&of(name)) });
         let calls = self.answered(revision);
         assert!(matches!(self.shared.table().status(id), Status::Held(_)));
         (id, calls)
@@ -292,7 +292,7 @@ impl Machine {
     fn ask(&mut self, kind: RequestKind, is_granted: bool) -> (RequestId, Option<(Listed, Known)>) {
         let (agent, serial) = self.open_agent(1);
         let (id, _) = self.call(agent, kind);
-        self.keeper.hear(Message::Request { bucket: 0, serial, id, name: of("db") });
+        self.keeper.hear(Message::Request { bucket: 0, serial, id, name: NameKey::new(&of("db")) });
         let mut list = None;
         while let Some(call) = self.keeper.next_call() {
             match call {

@@ -108,8 +108,7 @@ impl Table {
                 (request.key, request.queued) = (None, 0);
                 request.patience = Patience::HasWaited;
                 let id = RequestId::from_parts(narrow(index), request.serial);
-                let (bucket, name) = (request.of.0, request.name.clone());
-                again.push(Again { bucket, name, id, key: Some(key) });
+                again.push(Again { of: request.of.clone(), id, key: Some(key) });
             } else {
                 let error = if request.queued > 0 { lease_lost() } else { never_queued() };
                 request.state.end(error, how, &mut wakers);
@@ -135,8 +134,7 @@ impl Table {
         }
         (request.key, request.queued) = (None, 0);
         request.patience = Patience::HasWaited;
-        let (bucket, name) = (request.of.0, request.name.clone());
-        Some((serial, Again { bucket, name, id, key: Some(key) }))
+        Some((serial, Again { of: request.of.clone(), id, key: Some(key) }))
     }
 
     /// There is no lease to be had: those fail that have waited for one for so long, and had no place

@@ -78,8 +78,8 @@ pub(super) enum Patience {
 
 /// A request that is to be made again, since all that etcd knew of it is gone.
 pub(crate) struct Again {
-    pub(crate) bucket: u64,
-    pub(crate) name: ResourceName,
+    /// Of which bucket and name.
+    pub(crate) of: (u64, NameKey),
     pub(crate) id: RequestId,
     /// What it was called, if etcd may know of it.
     pub(crate) key: Option<RequestKey>,
@@ -154,6 +154,11 @@ impl Request {
             Patience::HasWaited => waits_on,
             Patience::Waits => waits_on && self.queued > 0,
         }
+    }
+
+    /// Its name, if keys have only a hash of it: then what stands behind them has to say it.
+    pub(super) fn hashed_name(&self) -> Option<ResourceName> {
+        self.of.1.is_hash().then(|| self.name.clone())
     }
 
     /// That it is to end, by this key.

@@ -237,7 +237,7 @@ impl Table {
             };
             let (key, place) = (slots.take(id), run.get(&request.serial).copied());
             request.key = Some(key);
-            let (name, asked, said) = (request.name.clone(), request.asked, request.said.clone());
+            let (name, asked, said) = (request.hashed_name(), request.asked, request.said.clone());
             let mode = request.kind.mode();
             leavers.push(Handover { id, agent, key, name, mode, grant, place, asked, said });
         }
@@ -308,8 +308,7 @@ impl Table {
             let waits_on = request.patience == Patience::Waits || request.waits_on(how, waits_on);
             if matches!(request.state, State::Pending(_)) && waits_on {
                 let id = RequestId::from_parts(narrow(index), request.serial);
-                let (bucket, name) = (request.of.0, request.name.clone());
-                again.push((agent, Again { bucket, name, id, key: None }));
+                again.push((agent, Again { of: of.clone(), id, key: None }));
             } else {
                 request.state.end(lease_lost(), how, &mut wakers);
             }

@@ -82,7 +82,8 @@ pub(crate) struct Handover {
     pub(crate) agent: AgentSerial,
     /// What it is to be called.
     pub(crate) key: RequestKey,
-    pub(crate) name: ResourceName,
+    /// If keys have only a hash of it.
+    pub(crate) name: Option<ResourceName>,
     pub(crate) mode: Mode,
     /// If it is a lock.
     pub(crate) grant: Option<Grant>,

@@ -46,7 +46,12 @@ fn who_has_just_come_when_a_name_is_given_up_gets_its_turn_and_nobody_overtakes_
     assert!(matches!(machine.shared.table().status(held), Status::Held(_)));
     let client_id = ClientId::from_bytes([2; 16]);
     machine.keeper.hear(Message::OpenAgent { bucket: 0, serial, agent: late, client_id });
-    machine.keeper.hear(Message::Request { bucket: 0, serial, id: first, name: of("db") });
+    machine.keeper.hear(Message::Request {
+        bucket: 0,
+        serial,
+        id: first,
+        name: NameKey::new(&of("db")),
+    });
     let calls = machine.calls();
     let asks = calls.iter().find_map(|call| match call {
         Call::Operate { of, .. } => Some(of.operation.own()),
@@ -97,7 +102,12 @@ fn a_thief_finds_those_robbed_whom_only_its_own_machine_knows() {
     // It is not certain any more that the name is its own: so the thief asks etcd.
     machine.shared.table().close(&name);
     let (thief, serial) = machine.call(agent, RequestKind::Steal);
-    machine.keeper.hear(Message::Request { bucket: 0, serial, id: thief, name: of("db") });
+    machine.keeper.hear(Message::Request {
+        bucket: 0,
+        serial,
+        id: thief,
+        name: NameKey::new(&of("db")),
+    });
     let owned = BucketKeys::new("n", "b").name(&name.1).owned(1);
     for call in machine.calls() {
         let Call::Operate { of, .. } = call else { continue };
@@ -144,7 +154,12 @@ fn a_name_of_which_no_more_can_be_granted_is_given_up_for_who_asks_next() {
             matches!(here, None | Some(crate::table::LocalOutcome::Waits { is_known: false })),
             "the thread is not told of it"
         );
-        machine.keeper.hear(Message::Request { bucket: 0, serial, id, name: of("db") });
+        machine.keeper.hear(Message::Request {
+            bucket: 0,
+            serial,
+            id,
+            name: NameKey::new(&of("db")),
+        });
         let gives_up = |call: &Call| match call {
             Call::Operate { of, .. } => matches!(of.operation, Operation::Leave(_)),
             _ => false,

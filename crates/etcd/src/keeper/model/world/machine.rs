@@ -139,8 +139,8 @@ impl Machine {
         let agent = self.agents[agent].agent;
         let made = self.shared.table().request(agent, &name(of), kind, Waker::noop());
         let (id, serial) = made.ok()?;
-        let name = name(of);
         // As a caller does.
+        let name = self.shared.table().name_key(id)?;
         let here = self.shared.table().take_here(id);
         match here {
             Some(LocalOutcome::Answered { .. } | LocalOutcome::Waits { is_known: true }) => {
