@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use navlock_platform::clock;
-use navlock_wire::{Moment, Uptime};
+use navlock_wire::{BootTime, Moment};
 
 /// This moment. What one process notes before it tells another is earlier than what that notes.
 pub(crate) fn now() -> Moment {
@@ -22,14 +22,14 @@ pub(crate) fn since(then: Moment) -> Duration {
 
 /// This moment, on the clock that goes on while the machine is suspended: what is somebody's for a
 /// time only ends meanwhile.
-pub(crate) fn uptime() -> Uptime {
-    clock::uptime()
+pub(crate) fn uptime() -> BootTime {
+    BootTime(clock::uptime())
 }
 
 /// A moment as it is said.
-pub(crate) fn nanos(since_start: Duration) -> Uptime {
+pub(crate) fn boot_time(since_start: Duration) -> BootTime {
     // They last for centuries.
-    u64::try_from(since_start.as_nanos()).unwrap_or(u64::MAX)
+    BootTime(u64::try_from(since_start.as_nanos()).unwrap_or(u64::MAX))
 }
 
 /// So many milliseconds, as they are said.
@@ -38,6 +38,6 @@ pub(crate) fn milliseconds(duration: Duration) -> u64 {
 }
 
 /// How long it is until then.
-pub(crate) fn until(then: Uptime) -> Duration {
-    Duration::from_nanos(then.saturating_sub(uptime()))
+pub(crate) fn until(BootTime(then): BootTime) -> Duration {
+    Duration::from_nanos(then.saturating_sub(uptime().0))
 }

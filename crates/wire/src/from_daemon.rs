@@ -7,7 +7,7 @@ use crate::{
     agent_info::{AgentInfo, Meta},
     entries::{InspectionEntry, OwnedEntry, SnapshotEntry, Status},
     failure::{Failure, Lost},
-    ids::{Agent, ClientId, Query, Uptime},
+    ids::{Agent, BootTime, ClientId, Query},
     looking::LookEvent,
     report::Report,
     serde_remote::{FencingTokenForm, RequestIdForm},
@@ -115,7 +115,7 @@ pub enum FromDaemon {
         /// Whose.
         agent: Agent,
         /// When that is over.
-        ends: Uptime,
+        ends: BootTime,
     },
     /// Since version 4: under what the daemon runs.
     Details {
@@ -145,11 +145,11 @@ pub enum FromDaemon {
         /// Whose.
         agent: Agent,
         /// When what keeps the locks was last heard of.
-        heard: Uptime,
+        heard: BootTime,
         /// By when it is to be heard of again. From then on something is wrong.
-        due: Uptime,
+        due: BootTime,
         /// When others may be granted what the agent has.
-        expires: Uptime,
+        expires: BootTime,
     },
     /// Since version 4: somebody has removed files from the daemon's directory. The client is to see to
     /// it that its own is there, or the next daemon will not know that it lives.

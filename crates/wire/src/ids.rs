@@ -1,5 +1,7 @@
 //! What agents, clients, requests and moments are called.
 
+use serde::{Deserialize, Serialize};
+
 /// An agent, by the number that its client gave it. A number is free again after
 /// [`CloseAgent`](crate::ToDaemon::CloseAgent).
 pub type Agent = u32;
@@ -23,7 +25,11 @@ pub type Slot = u32;
 
 /// A moment, in nanoseconds since the start of the machine, the time in which it was suspended
 /// included: `CLOCK_BOOTTIME` on Linux.
-pub type Uptime = u64;
+#[derive(
+    Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize,
+)]
+#[serde(transparent)]
+pub struct BootTime(pub u64);
 
 /// A lock or request, by its agent and the serial number of the request.
 pub type LockId = (ClientId, u64);

@@ -57,7 +57,7 @@ pub use crate::{
     entries::{InspectionEntry, OwnedEntry, SnapshotEntry, Status},
     failure::{Failure, Lost},
     from_daemon::FromDaemon,
-    ids::{Agent, ClientId, ClientKey, LockId, Moment, Query, Slot, Uptime},
+    ids::{Agent, BootTime, ClientId, ClientKey, LockId, Moment, Query, Slot},
     limits::{MAX_BUCKET, MAX_INSIDE, MAX_META, MAX_NAME, MAX_TEXT},
     look_frame::encode_look_events,
     looking::{ClientState, LookChange, LookEntry, LookEvent, OfName},

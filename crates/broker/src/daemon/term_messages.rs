@@ -12,11 +12,11 @@ use std::{
 
 use navlock_core::host::Term;
 use navlock_engine::RequestId;
-use navlock_wire::{Agent, FromDaemon, Uptime};
+use navlock_wire::{Agent, BootTime, FromDaemon};
 use tokio::time::{Interval, MissedTickBehavior, interval};
 
 use super::{client::Client, leases::Leases};
-use crate::clock::nanos;
+use crate::clock::boot_time;
 
 /// How often the session looks for terms that have changed. Leases are renewed less often.
 const LOOK: Duration = Duration::from_millis(500);
@@ -29,7 +29,7 @@ pub(super) type TermMessages = [Option<FromDaemon>; 2];
 
 /// What one client was told.
 pub(super) struct Terms {
-    said: HashMap<Agent, Uptime>,
+    said: HashMap<Agent, BootTime>,
     version: u16,
     look: Interval,
     /// The notes of its leases; `None` for a client that does not come back.
@@ -51,7 +51,7 @@ impl Terms {
             // The lock was lost since, which is told next. Until then the client must not believe
             // that it has it for ever.
             self.said.remove(&agent);
-            return [Some(FromDaemon::Term { agent, ends: 0 }), None];
+            return [Some(FromDaemon::Term { agent, ends: BootTime(0) }), None];
         }
         if let Some(leases) = &mut self.leases {
             leases.note(client, agent);
@@ -76,7 +76,7 @@ impl Terms {
         }
         let bounds = client.term(agent).filter(|_| self.version >= BOUNDS);
         let bounds = bounds.map(|Term { heard, due, expires, .. }| {
-            let [heard, due, expires] = [heard, due, expires].map(nanos);
+            let [heard, due, expires] = [heard, due, expires].map(boot_time);
             FromDaemon::TermBounds { agent, heard, due, expires }
         });
         [Some(FromDaemon::Term { agent, ends }), bounds]

@@ -28,7 +28,7 @@ use navlock_core::{
 };
 use navlock_engine::AgentId;
 use navlock_platform::{clock, socket};
-use navlock_wire::Uptime;
+use navlock_wire::BootTime;
 use tokio::sync::watch;
 
 use crate::daemon::{LONG, soon};
@@ -39,8 +39,8 @@ pub(crate) fn uptime() -> Duration {
 }
 
 /// So long from now.
-pub(crate) fn in_time(time: Duration) -> Uptime {
-    (uptime() + time).as_nanos().try_into().unwrap()
+pub(crate) fn in_time(time: Duration) -> BootTime {
+    BootTime((uptime() + time).as_nanos().try_into().unwrap())
 }
 
 /// What keeps the locks of one bucket.

@@ -10,7 +10,7 @@ use navlock_broker::Place;
 use navlock_core::{FencingToken, ResourceName};
 use navlock_engine::RequestId;
 use navlock_platform::socket::{Listener, Stream};
-use navlock_wire::{Codec, CodecError, FromDaemon, ToDaemon, Uptime, VERSION};
+use navlock_wire::{BootTime, Codec, CodecError, FromDaemon, ToDaemon, VERSION};
 use tokio_util::codec::{Decoder, Encoder};
 
 use crate::daemon::LONG;
@@ -109,7 +109,7 @@ impl RawDaemon {
     }
 
     /// Grants a lock to the first agent, whose term ends then.
-    pub(crate) fn grant(&mut self, request: RequestId, ends: Uptime) {
+    pub(crate) fn grant(&mut self, request: RequestId, ends: BootTime) {
         let token = FencingToken::new(7);
         self.say(&[FromDaemon::Term { agent: 0, ends }, FromDaemon::Granted { request, token }]);
     }

@@ -62,7 +62,7 @@ fn lives(daemon: &LeasedDaemon, name: &str) -> File {
 
 fn term(message: &FromDaemon) -> Duration {
     let FromDaemon::Term { agent: 0, ends } = message else { panic!("{message:?}") };
-    Duration::from_nanos(*ends)
+    Duration::from_nanos(ends.0)
 }
 
 #[test]

@@ -15,7 +15,7 @@ use navlock_core::{
 };
 use navlock_engine::RequestId;
 use navlock_platform::socket::Listener;
-use navlock_wire::{FromDaemon, ToDaemon};
+use navlock_wire::{BootTime, FromDaemon, ToDaemon};
 
 use crate::{
     daemon::{LONG, soon},
@@ -128,7 +128,7 @@ fn who_holds_is_warned_before_its_lock_is_lost_and_knows_when_others_may_have_it
     assert!(left > LONG && left < 2 * LONG, "{left:?}");
     assert!(!held.is_lost());
     let term = held.term().unwrap();
-    assert_eq!(term.expires, Duration::from_nanos(expires));
+    assert_eq!(term.expires, Duration::from_nanos(expires.0));
     // All is well again, and then not.
     played.daemon.say(&say(in_time(2 * LONG), in_time(2 * LONG)));
     until(|state| *state == LockState::Held);
@@ -142,7 +142,7 @@ fn what_is_granted_for_a_time_that_is_over_was_never_held() {
     let mut request = pin!(played.locks.lock("db").into_future());
     assert!(request.as_mut().poll(&mut Context::from_waker(Waker::noop())).is_pending());
     let asked = played.daemon.asked_for("db");
-    played.daemon.grant(asked, 1);
+    played.daemon.grant(asked, BootTime(1));
     let lost = soon(request).unwrap_err();
     assert_eq!(lost, Error::Lost(Lost::Disconnected));
     played.daemon.until_finished(asked);

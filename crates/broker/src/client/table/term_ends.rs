@@ -4,7 +4,7 @@ use std::{mem, task::Waker, time::Duration};
 
 use navlock_core::{Error, Lost, host};
 use navlock_engine::{AgentId, RequestId};
-use navlock_wire::{ToDaemon, Uptime};
+use navlock_wire::{BootTime, ToDaemon};
 
 use super::{
     State, Table, id,
@@ -14,7 +14,7 @@ use crate::clock;
 
 impl Table {
     /// When a term ends next, or before that.
-    pub(in super::super) fn earliest_term(&self) -> Option<Uptime> {
+    pub(in super::super) fn earliest_term(&self) -> Option<BootTime> {
         self.terms.earliest
     }
 
@@ -25,7 +25,7 @@ impl Table {
 
     /// The daemon says until when an agent has what it has: its last word counts. What was lost stays
     /// so.
-    pub(super) fn set_term(&mut self, agent: navlock_wire::Agent, ends: Uptime) {
+    pub(super) fn set_term(&mut self, agent: navlock_wire::Agent, ends: BootTime) {
         // Of one that is gone it crossed with its end.
         if let Some(agent) = usize::try_from(agent).ok().and_then(|at| self.agents.get_mut(at)) {
             agent.term = Some(AgentTerm { ends, is_over: false, bounds: None });
@@ -38,9 +38,9 @@ impl Table {
     pub(super) fn set_bounds(
         &mut self,
         agent: navlock_wire::Agent,
-        heard: Uptime,
-        due: Uptime,
-        expires: Uptime,
+        heard: BootTime,
+        due: BootTime,
+        expires: BootTime,
     ) {
         let agent = usize::try_from(agent).ok().and_then(|at| self.agents.get_mut(at));
         if let Some(term) = agent.and_then(|agent| agent.term.as_mut()) {
@@ -53,8 +53,8 @@ impl Table {
     pub(in super::super) fn term(&self, agent: AgentId) -> Option<host::Term> {
         let AgentTerm { ends, bounds, .. } = self.agents.get(agent.index())?.term?;
         let Bounds { heard, due, expires } = bounds?;
-        let [now, heard, due, ends, expires] =
-            [clock::uptime(), heard, due, ends, expires].map(Duration::from_nanos);
+        let [now, heard, due, ends, expires] = [clock::uptime(), heard, due, ends, expires]
+            .map(|BootTime(nanos)| Duration::from_nanos(nanos));
         Some(host::Term { now, heard, due, ends, expires })
     }
 

@@ -6,14 +6,14 @@ use navlock_core::{
     ClientId, LockManager,
     host::{self, Term, clip_bytes},
 };
-use navlock_wire::{Agent, LookChange, MAX_BUCKET, MAX_META, MAX_TEXT, Meta, Uptime};
+use navlock_wire::{Agent, BootTime, LookChange, MAX_BUCKET, MAX_META, MAX_TEXT, Meta};
 
 use super::{
     super::{ends::Nonsense, process::Process, requests::RequestOwner},
     Client, NO_AGENT,
     open_agent::OpenAgent,
 };
-use crate::{clock::nanos, convert::from_wire};
+use crate::{clock::boot_time, convert::from_wire};
 
 /// How many agents beyond the limit are remembered, for each agent that the limit allows. They take
 /// a few bytes each.
@@ -145,9 +145,9 @@ impl Client {
     }
 
     /// Until when all that the agent has is its own, if that may end by itself.
-    pub(in super::super) fn ends(&self, agent: Agent) -> Option<Uptime> {
+    pub(in super::super) fn ends(&self, agent: Agent) -> Option<BootTime> {
         let ends = host::ends(&self.agents.get(&agent)?.locks)?;
-        Some(nanos(ends))
+        Some(boot_time(ends))
     }
 
     /// The whole term of the agent.

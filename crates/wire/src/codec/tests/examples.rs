@@ -3,9 +3,9 @@
 use navlock_engine::{FencingToken, Mode, RequestId, RequestKind, ResourceName};
 
 use crate::{
-    AgentInfo, ClientState, Failure, FromDaemon, InspectionEntry, LogState, LookChange, LookEntry,
-    LookEvent, Lost, NotStolen, OfName, OwnedEntry, Report, SessionEnd, SnapshotEntry, Status,
-    ToDaemon,
+    AgentInfo, BootTime, ClientState, Failure, FromDaemon, InspectionEntry, LogState, LookChange,
+    LookEntry, LookEvent, Lost, NotStolen, OfName, OwnedEntry, Report, SessionEnd, SnapshotEntry,
+    Status, ToDaemon,
 };
 
 pub(super) fn request() -> RequestId {
@@ -279,8 +279,8 @@ pub(super) fn version_4_from_daemon() -> Vec<FromDaemon> {
             version: 3,
             reach: "etcd at 10.0.0.1:2379, namespace navlock".to_owned(),
         },
-        FromDaemon::Term { agent: u32::MAX, ends: u64::MAX },
-        FromDaemon::Term { agent: 0, ends: 0 },
+        FromDaemon::Term { agent: u32::MAX, ends: BootTime(u64::MAX) },
+        FromDaemon::Term { agent: 0, ends: BootTime(0) },
         FromDaemon::Details {
             query: 5,
             details: vec![("nice".to_owned(), "10".to_owned()), (String::new(), String::new())],
@@ -303,7 +303,12 @@ pub(super) fn version_4_from_daemon() -> Vec<FromDaemon> {
             holders: 2,
             ahead: Some(u64::MAX),
         },
-        FromDaemon::TermBounds { agent: 7, heard: 1, due: u64::MAX, expires: u64::MAX },
+        FromDaemon::TermBounds {
+            agent: 7,
+            heard: BootTime(1),
+            due: BootTime(u64::MAX),
+            expires: BootTime(u64::MAX),
+        },
         FromDaemon::Lost { request: request(), how: Lost::Reset },
         FromDaemon::Register,
         FromDaemon::Lost { request: request(), how: Lost::Removed },
