@@ -36,7 +36,7 @@ use super::{
     outcome::Outcome,
     shared_client::{lock, settle_for},
     state::Daemon,
-    term_messages::Terms,
+    term_messages::ToldTerms,
 };
 use crate::LOGS;
 
@@ -53,7 +53,7 @@ pub(super) struct Session {
     daemon: Arc<Daemon>,
     version: u16,
     /// `None` if nothing ends by itself.
-    terms: Option<Terms>,
+    terms: Option<ToldTerms>,
     queries: FuturesUnordered<QueryFuture>,
     /// Answers on their way; no further message is read before they are sent.
     answers: Vec<Parts>,
@@ -72,7 +72,7 @@ impl Session {
         version: u16,
     ) -> Self {
         let terms =
-            daemon.user_agent().is_leased().then(|| Terms::new(version, connected.leases()));
+            daemon.user_agent().is_leased().then(|| ToldTerms::new(version, connected.leases()));
         let (queries, answers) = (FuturesUnordered::new(), Vec::new());
         Self { stream, connected, daemon, version, terms, queries, answers, is_mute: false }
     }
@@ -342,7 +342,7 @@ fn say(stream: &mut Stream, message: &FromDaemon) -> Result<(), End> {
 /// Sends the terms that have changed, if there is room; otherwise later.
 fn say_terms(
     stream: &mut Stream,
-    terms: &mut Terms,
+    terms: &mut ToldTerms,
     connected: &ConnectedClient,
 ) -> Result<(), End> {
     if has_room(stream) {

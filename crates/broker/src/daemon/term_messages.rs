@@ -27,8 +27,8 @@ const BOUNDS: u16 = 4;
 /// The messages of a term: its end, and its other times.
 pub(super) type TermMessages = [Option<FromDaemon>; 2];
 
-/// What one client was told.
-pub(super) struct Terms {
+/// What one client was told of the terms of its agents.
+pub(super) struct ToldTerms {
     said: HashMap<Agent, BootTime>,
     version: u16,
     look: Interval,
@@ -36,7 +36,7 @@ pub(super) struct Terms {
     leases: Option<Leases>,
 }
 
-impl Terms {
+impl ToldTerms {
     /// For a client of this version, whose leases are noted there.
     pub(super) fn new(version: u16, leases: Option<Leases>) -> Self {
         let mut look = interval(LOOK);

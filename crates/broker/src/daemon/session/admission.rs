@@ -15,7 +15,7 @@ use navlock_wire::FromDaemon;
 use tokio::io::{Interest, Ready};
 
 use super::{
-    super::{claims::Claims, connected::ConnectedClient, ends::End, term_messages::Terms},
+    super::{claims::Claims, connected::ConnectedClient, ends::End, term_messages::ToldTerms},
     Session, Stream, flush, say_terms,
 };
 
@@ -68,7 +68,7 @@ impl Session {
 /// client has hung up or its process has `ended`, unless it is needed then.
 async fn meanwhile(
     stream: &mut Stream,
-    terms: &mut Terms,
+    terms: &mut ToldTerms,
     connected: &ConnectedClient,
     awaited: impl Future<Output = ()>,
     mut ended: Pin<&mut Fuse<impl Future<Output = ()>>>,
