@@ -71,12 +71,12 @@ pub fn highest_limit() -> Option<u64> {
     None
 }
 
-/// How many are open.
+/// How many are open, where the system counts them: Wine 8 says that there are none.
 pub fn open_count() -> Option<usize> {
     let mut count = 0;
     // SAFETY: The handle of this process is one that is not closed, and there is room for the number.
     checked(unsafe { GetProcessHandleCount(GetCurrentProcess(), &raw mut count) }).ok()?;
-    usize::try_from(count).ok()
+    usize::try_from(count).ok().filter(|count| *count > 0)
 }
 
 /// What keeps a place for what is to be [inherited](let_inherit). A handle has no number that one could choose.

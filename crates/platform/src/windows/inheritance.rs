@@ -25,6 +25,10 @@ const STEP: usize = 4;
 /// Nobody is given a handle beyond this that its starter had open.
 const MOST: usize = 1 << 16;
 
+/// After so many numbers without a handle no more is looked for where the system does not count them. Wine gives the
+/// lowest number that is free, and takes a second to be asked for all.
+const GAP: usize = 256;
+
 /// Puts away what a broker has from its starter: nothing here.
 pub fn leave(_: bool) {}
 
@@ -46,28 +50,30 @@ pub fn close_inherited() -> Result<Option<Listener>, String> {
     let streams = [STD_INPUT_HANDLE, STD_OUTPUT_HANDLE, STD_ERROR_HANDLE];
     // SAFETY: Numbers are given.
     let streams = streams.map(|stream| unsafe { GetStdHandle(stream) });
-    let mut left = descriptor::open_count().unwrap_or(usize::MAX);
+    let (mut open, mut gap) = (0, 0);
     for number in (STEP..MOST).step_by(STEP) {
-        if left == 0 {
+        // Counted anew each time, as the system may open some meanwhile.
+        if descriptor::open_count().map_or(gap == GAP, |count| open >= count) {
             break;
         }
         let handle = number as HANDLE;
         let mut flags = 0;
         // SAFETY: It is asked whether there is such a handle.
         if unsafe { GetHandleInformation(handle, &raw mut flags) } == 0 {
+            gap += 1;
             continue;
         }
-        left -= 1;
-        if flags & HANDLE_FLAG_INHERIT == 0 || streams.contains(&handle) {
-            continue;
-        }
+        gap = 0;
+        let is_own = flags & HANDLE_FLAG_INHERIT == 0 || streams.contains(&handle);
         // The console has some of its own in this process, which it goes on to use.
         //
         // SAFETY: There is such a handle.
-        if unsafe { !is_console(handle) } {
-            // SAFETY: What this program opens itself is not inherited. So it is the starter's, and nothing here knows of it.
-            unsafe { CloseHandle(handle) };
+        if is_own || unsafe { is_console(handle) } {
+            open += 1;
+            continue;
         }
+        // SAFETY: What this program opens itself is not inherited. So it is the starter's, and nothing here knows of it.
+        unsafe { CloseHandle(handle) };
     }
     Ok(None)
 }
@@ -104,6 +110,7 @@ mod tests {
     };
 
     use windows_sys::Win32::{
+        Foundation::SetHandleInformation,
         Storage::FileSystem::{FILE_TYPE_CHAR, GetFileType},
         System::Threading::CREATE_NO_WINDOW,
     };
@@ -111,21 +118,44 @@ mod tests {
     use super::*;
 
     const HAS_CONSOLE: &str = "NAVLOCK_TEST_HAS_CONSOLE";
+    const INHERITED: &str = "NAVLOCK_TEST_INHERITED";
+
+    /// Runs the test once more, in a process that has a console of its own, with this variable.
+    fn run_again(test: &str, variable: &str, value: &str) {
+        let mut command = Command::new(env::current_exe().unwrap());
+        command.args(["--exact", &format!("windows::inheritance::tests::{test}")]);
+        command.env(variable, value).creation_flags(CREATE_NO_WINDOW);
+        let output = command.output().unwrap();
+        let said = String::from_utf8_lossy(&output.stdout);
+        assert!(output.status.success() && said.contains("1 passed"), "{said}");
+    }
+
+    #[test]
+    fn what_a_starter_had_open_is_closed() {
+        let Ok(number) = env::var(INHERITED) else {
+            let file = File::open(env::current_exe().unwrap()).unwrap();
+            let handle = file.as_raw_handle();
+            let flag = HANDLE_FLAG_INHERIT;
+            // SAFETY: The file is open.
+            assert_ne!(unsafe { SetHandleInformation(handle, flag, flag) }, 0);
+            let number = (handle as usize).to_string();
+            return run_again("what_a_starter_had_open_is_closed", INHERITED, &number);
+        };
+        let is_open = || {
+            let handle = number.parse::<usize>().unwrap() as HANDLE;
+            let mut flags = 0;
+            // SAFETY: It is asked whether there is such a handle.
+            unsafe { GetHandleInformation(handle, &raw mut flags) != 0 }
+        };
+        assert!(is_open(), "it was not inherited");
+        close_inherited().unwrap();
+        assert!(!is_open());
+    }
 
     #[test]
     fn a_console_is_known_from_other_devices() {
         if env::var_os(HAS_CONSOLE).is_none() {
-            // This test once more, in a process that has a console of its own.
-            let mut command = Command::new(env::current_exe().unwrap());
-            command.args([
-                "--exact",
-                "windows::inheritance::tests::a_console_is_known_from_other_devices",
-            ]);
-            command.env(HAS_CONSOLE, "1").creation_flags(CREATE_NO_WINDOW);
-            let output = command.output().unwrap();
-            let said = String::from_utf8_lossy(&output.stdout);
-            assert!(output.status.success() && said.contains("1 passed"), "{said}");
-            return;
+            return run_again("a_console_is_known_from_other_devices", HAS_CONSOLE, "1");
         }
         for (name, expected) in [("CONOUT$", true), ("CONIN$", true), ("NUL", false)] {
             let file = File::options().read(true).write(true).open(name).unwrap();
