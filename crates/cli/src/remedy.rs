@@ -231,8 +231,10 @@ impl<'a> Surroundings<'a> {
             all.push(Remedy { kind, does, line, host: host.map(str::to_owned) });
         };
         let stopped = self.stopped(id);
-        if !stopped.is_empty() {
-            add("continue", "has it go on".to_owned(), line_to_continue(&stopped), None);
+        if !stopped.is_empty()
+            && let Some(line) = line_to_continue(&stopped)
+        {
+            add("continue", "has it go on".to_owned(), line, None);
         }
         let socket = self.here.place.holds().join(id.to_string());
         let navlock = self.here.navlock.as_deref();

@@ -57,9 +57,10 @@ pub fn line_to_end(number: u32, forced: bool) -> String {
     format!("kill {}{number}", if forced { "-KILL " } else { "" })
 }
 
-/// The line that has these processes go on which stand still.
-pub fn line_to_continue(numbers: &[u32]) -> String {
-    numbers.iter().fold("kill -CONT".to_owned(), |line, number| format!("{line} {number}"))
+/// The line that has these processes go on which stand still, where there is one.
+pub fn line_to_continue(numbers: &[u32]) -> Option<String> {
+    let line = "kill -CONT".to_owned();
+    Some(numbers.iter().fold(line, |line, number| format!("{line} {number}")))
 }
 
 #[cfg(test)]

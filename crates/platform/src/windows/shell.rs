@@ -85,9 +85,9 @@ pub fn line_to_end(number: u32, _: bool) -> String {
     format!("taskkill /f /pid {number}")
 }
 
-/// The line that has these processes go on which stand still. There is none, and nobody does.
-pub fn line_to_continue(_: &[u32]) -> String {
-    String::new()
+/// The line that has these processes go on which stand still: Windows has none.
+pub fn line_to_continue(_: &[u32]) -> Option<String> {
+    None
 }
 
 #[cfg(test)]

@@ -8,7 +8,11 @@ use std::{
 };
 
 use navlock::ClientId;
-use navlock_platform::{peer, socket::Stream};
+use navlock_platform::{
+    peer,
+    shell::{line_to_continue, line_to_end},
+    socket::Stream,
+};
 
 use super::{
     super::Context,
@@ -140,12 +144,16 @@ fn no_such_hold(context: &Context, id: ClientId) -> Failure {
 
 fn silent(keeper: Option<u32>) -> Failure {
     let (who, remedy) = match keeper {
-        Some(pid) => (
-            format!("the process that keeps it ({pid})"),
-            format!(
-                "; is it stopped? 'kill -CONT {pid}' has it go on, 'kill -KILL {pid}' frees the locks"
-            ),
-        ),
+        Some(pid) => {
+            let goes_on = line_to_continue(&[pid]);
+            let goes_on =
+                goes_on.map_or_else(String::new, |line| format!("'{line}' has it go on, "));
+            let frees = line_to_end(pid, true);
+            (
+                format!("the process that keeps it ({pid})"),
+                format!("; is it stopped? {goes_on}'{frees}' frees the locks"),
+            )
+        }
         None => ("the process that keeps it".to_owned(), "; is it stopped?".to_owned()),
     };
     let seconds = PATIENCE.as_secs();

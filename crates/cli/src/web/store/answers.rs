@@ -2,6 +2,8 @@
 
 use std::collections::HashSet;
 
+use navlock_platform::shell::line_to_continue;
+
 use super::{Broker, Part, Store};
 use crate::{json::Object, web::render};
 
@@ -71,9 +73,12 @@ impl Store {
             Broker::Running => ("running", None),
             Broker::None => ("none", None),
             Broker::Stopped(pid) => {
+                let goes_on = line_to_continue(&[*pid]);
+                let goes_on =
+                    goes_on.map_or_else(String::new, |line| format!(": '{line}' has it go on"));
                 let error = format!(
-                    "process {pid} is stopped, so that nobody is granted anything: 'kill -CONT {pid}' has \
-                     it go on. What is shown is how it was."
+                    "process {pid} is stopped, so that nobody is granted anything{goes_on}. What is shown \
+                     is how it was."
                 );
                 ("stopped", Some(error))
             }
