@@ -1,13 +1,16 @@
 //! The files of inherited locks.
 
 use std::{
-    fs::{self, File},
+    fs::File,
     io::{self, ErrorKind, Read, Seek},
     path::PathBuf,
     thread,
 };
 
-use navlock_platform::{file::write_all_at, file_lock};
+use navlock_platform::{
+    file::{replace, write_all_at},
+    file_lock,
+};
 use navlock_wire::ClientKey;
 
 use super::{ClientFiles, Looked, PAUSE, is_locked, lock_at, look_at, remove, remove_if_there};
@@ -147,7 +150,7 @@ impl Reserved {
             return Err(ErrorKind::NotFound.into());
         }
         rewrite(&opened, claims)?;
-        fs::rename(&unborn, &path)?;
+        replace(&unborn, &path)?;
         Ok(InheritedFile { file: opened, path })
     }
 

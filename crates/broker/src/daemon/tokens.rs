@@ -15,7 +15,9 @@ use std::{
 
 use navlock_core::FencingToken;
 use navlock_platform::{
-    file::{careful, create_private_directories, make_file_private, open_directory_behind},
+    file::{
+        careful, create_private_directories, make_file_private, open_directory_behind, replace,
+    },
     file_lock::try_exclusive,
 };
 use navlock_wire::Moment;
@@ -246,7 +248,7 @@ fn write(path: &Path, number: u64) -> io::Result<()> {
     let written = opened.and_then(|mut file| {
         make_file_private(&file)?;
         writeln!(file, "{number}")?;
-        fs::rename(&unborn, path)
+        replace(Path::new(&unborn), path)
     });
     written.inspect_err(|_| _ = fs::remove_file(&unborn))
 }

@@ -160,6 +160,15 @@ pub fn touch(path: &Path) -> io::Result<()> {
     Ok(utimensat(CWD, path, &now, AtFlags::SYMLINK_NOFOLLOW)?)
 }
 
+/// Gives the file at `from` the path `to`, in place of what is there.
+///
+/// # Errors
+///
+/// If it cannot be there.
+pub fn replace(from: &Path, to: &Path) -> io::Result<()> {
+    fs::rename(from, to)
+}
+
 /// Writes all of it at this place in a file.
 ///
 /// # Errors

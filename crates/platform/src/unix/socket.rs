@@ -89,7 +89,7 @@ pub fn listen(unborn: &Path, path: &Path) -> io::Result<AsyncListener> {
     }
     let listener = AsyncListener::bind(unborn)?;
     crate::file::make_private(unborn)?;
-    fs::rename(unborn, path)?;
+    crate::file::replace(unborn, path)?;
     Ok(listener)
 }
 

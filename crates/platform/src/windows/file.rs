@@ -10,13 +10,17 @@ use std::{
         io::{AsHandle, AsRawHandle},
     },
     path::Path,
-    time::SystemTime,
+    thread,
+    time::{Duration, Instant, SystemTime},
 };
 
-use windows_sys::Win32::Storage::FileSystem::{
-    BY_HANDLE_FILE_INFORMATION, CreateDirectoryW, FILE_FLAG_BACKUP_SEMANTICS,
-    FILE_FLAG_OPEN_REPARSE_POINT, FILE_READ_ATTRIBUTES, FILE_WRITE_ATTRIBUTES,
-    GetFileInformationByHandle, READ_CONTROL, SECURITY_IDENTIFICATION, WRITE_DAC,
+use windows_sys::Win32::{
+    Foundation::{ERROR_ACCESS_DENIED, ERROR_SHARING_VIOLATION},
+    Storage::FileSystem::{
+        BY_HANDLE_FILE_INFORMATION, CreateDirectoryW, FILE_FLAG_BACKUP_SEMANTICS,
+        FILE_FLAG_OPEN_REPARSE_POINT, FILE_READ_ATTRIBUTES, FILE_WRITE_ATTRIBUTES,
+        GetFileInformationByHandle, READ_CONTROL, SECURITY_IDENTIFICATION, WRITE_DAC,
+    },
 };
 
 use super::{
@@ -24,6 +28,10 @@ use super::{
     system::{checked, wide_path},
 };
 use crate::user::UserId;
+
+/// How long a file that others have open may be in the way of another, and how often it is tried meanwhile.
+const IN_THE_WAY: Duration = Duration::from_secs(2);
+const PAUSE: Duration = Duration::from_millis(5);
 
 /// What tells a file from all others that exist.
 pub type Identity = (u64, u64);
@@ -215,6 +223,26 @@ pub fn touch(path: &Path) -> io::Result<()> {
     look_at(path, FILE_WRITE_ATTRIBUTES, FILE_FLAG_OPEN_REPARSE_POINT)?.set_times(times)
 }
 
+/// Gives the file at `from` the path `to`, in place of what is there. Whoever has either open so that this cannot be,
+/// as a scanner of viruses has new files, is waited for, up to two seconds.
+///
+/// # Errors
+///
+/// If it cannot be there.
+pub fn replace(from: &Path, to: &Path) -> io::Result<()> {
+    let deadline = Instant::now() + IN_THE_WAY;
+    let is_in_use = |error: &io::Error| {
+        let code = error.raw_os_error().and_then(|code| u32::try_from(code).ok());
+        matches!(code, Some(ERROR_ACCESS_DENIED | ERROR_SHARING_VIOLATION))
+    };
+    loop {
+        match fs::rename(from, to) {
+            Err(error) if is_in_use(&error) && Instant::now() < deadline => thread::sleep(PAUSE),
+            result => return result,
+        }
+    }
+}
+
 /// Writes all of it at this place in a file.
 ///
 /// # Errors
@@ -248,6 +276,8 @@ pub fn bytes(text: &OsStr) -> &[u8] {
 
 #[cfg(test)]
 mod tests {
+    use windows_sys::Win32::Storage::FileSystem::FILE_SHARE_READ;
+
     use super::*;
 
     #[test]
@@ -269,6 +299,25 @@ mod tests {
     }
 
     #[test]
+    fn a_file_takes_the_place_of_one_that_somebody_has_open_for_a_moment() {
+        let directory = tempfile::tempdir().unwrap();
+        let [one, other] = ["one", "other"].map(|name| directory.path().join(name));
+        fs::write(&one, "new").unwrap();
+        fs::write(&other, "old").unwrap();
+        // It lets nobody remove or rename the file.
+        let reader = File::options().read(true).share_mode(FILE_SHARE_READ).open(&other).unwrap();
+        fs::rename(&one, &other).unwrap_err();
+        thread::scope(|scope| {
+            scope.spawn(|| {
+                thread::sleep(IN_THE_WAY / 10);
+                drop(reader);
+            });
+            replace(&one, &other).unwrap();
+        });
+        assert_eq!(fs::read(&other).unwrap(), b"new");
+    }
+
+    #[test]
     fn a_file_is_the_same_by_whichever_way_it_is_found() {
         let directory = tempfile::tempdir().unwrap();
         let [one, other] = ["one", "other"].map(|name| directory.path().join(name));
@@ -284,7 +333,7 @@ mod tests {
         assert_eq!(identity_at(&other).unwrap(), identity);
         assert_eq!(identity_at(&one).unwrap_err().kind(), io::ErrorKind::NotFound);
         assert!(open_directory(&other).is_err() && open_directory(directory.path()).is_ok());
-        let old = SystemTime::UNIX_EPOCH + std::time::Duration::from_secs(1_000_000);
+        let old = SystemTime::UNIX_EPOCH + Duration::from_secs(1_000_000);
         file.set_modified(old).unwrap();
         touch(&other).unwrap();
         assert!(file.metadata().unwrap().modified().unwrap() > old);

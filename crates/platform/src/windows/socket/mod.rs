@@ -39,7 +39,7 @@ pub fn listen(unborn: &Path, path: &Path) -> io::Result<AsyncListener> {
         _ => {}
     }
     let listener = AsyncListener::bind(unborn)?;
-    fs::rename(unborn, path)?;
+    crate::file::replace(unborn, path)?;
     Ok(listener)
 }
 
