@@ -160,7 +160,9 @@ mod tests {
         assert!((FULL..FULL + 1_001).contains(&length), "{length}");
     }
 
+    /// Windows has its pipes in no directory.
     #[test]
+    #[cfg(unix)]
     fn a_pipe_in_its_place_is_not_waited_for() {
         let state = tempfile::tempdir().unwrap();
         let pipe = Place::faults_in(state.path());
