@@ -18,10 +18,16 @@ use navlock_platform::{
 
 pub(crate) use navlock_platform::file::Identity;
 
+/// How long whoever waits for a lock sleeps before it looks again: at first, and in the end. Many may wait for one
+/// that starts a broker, which needs the processor more than they do.
+const SHORTEST_PAUSE: Duration = Duration::from_millis(1);
+const LONGEST_PAUSE: Duration = Duration::from_millis(16);
+
 /// Locks the file at `path`, which is made if it is not there. Dropping it releases the lock.
 /// `None` if somebody else has it for longer than `patience`.
 pub(crate) fn lock(path: &Path, patience: Duration) -> io::Result<Option<fs::File>> {
     let deadline = Instant::now() + patience;
+    let mut pause = SHORTEST_PAUSE;
     loop {
         let file = open(path)?;
         loop {
@@ -32,7 +38,8 @@ pub(crate) fn lock(path: &Path, patience: Duration) -> io::Result<Option<fs::Fil
                 return Ok(None);
             }
             // There is no waiting for a file lock with a deadline.
-            thread::sleep(Duration::from_millis(2));
+            thread::sleep(pause);
+            pause = (2 * pause).min(LONGEST_PAUSE);
         }
         // Or it was removed before we had it, and others lock a new one.
         if is_at(&file, path) {
