@@ -121,7 +121,9 @@ fn fencing_tokens_grow_over_restarts() {
 #[test]
 fn many_who_find_the_broker_dead_start_one() {
     let sandbox = Sandbox::new();
-    let holders: Vec<_> = (0..40).map(|_| sandbox.hold(&["-s", "db"])).collect();
+    // By Wine forty of them leave the next broker no time to start.
+    let count = if cfg!(windows) { 10 } else { 40 };
+    let holders: Vec<_> = (0..count).map(|_| sandbox.hold(&["-s", "db"])).collect();
     sandbox.kill_broker();
     eventually("all are back", || {
         sandbox.broker().is_some() && sandbox.query().len() == holders.len()
@@ -144,7 +146,7 @@ fn a_command_that_was_stolen_from_does_not_get_its_lock_back_by_a_restart() {
     // Once the next broker has taken over.
     assert_eq!(sandbox.query(), ["held b exclusive"]);
     for free in ["db", "a"] {
-        assert_eq!(sandbox.code(&["run", "-n", free, "true"]), 0);
+        assert_eq!(sandbox.answered(&["run", "-n", free, "true"]), 0);
     }
     both.kill_command();
     assert_eq!(sandbox.code(&["run", "-w", "20", "b", "true"]), 0);
