@@ -41,8 +41,8 @@ impl BrokerBackend {
         Self { connection, owned, name: name.into() }
     }
 
-    /// If there is no daemon, which would tell us, ends the locks that are not ours any more. To be
-    /// called before one asks whether a lock that was taken in the map is held.
+    /// If there is no daemon that would tell us, ends the locks that are not ours any more. To be
+    /// called before asking whether a lock that was taken in the map is held.
     #[inline]
     fn look_if_alone(&self) {
         if self.owned.is_alone() {
@@ -55,7 +55,7 @@ impl BrokerBackend {
     /// other that is held.
     #[inline]
     fn is_still_held(&self, taken: &Take) -> bool {
-        // FAST: if there is a daemon, it would have recalled the word.
+        // FAST: if there was a daemon just before that moment, it would have recalled the word.
         !self.owned.is_alone() && self.owned.was_linked(taken.moment) || self.look_after(taken)
     }
 

@@ -44,7 +44,7 @@ impl ConnectOptions {
         self
     }
 
-    /// Does not start the broker: if it is not there, to connect fails with
+    /// Does not start the broker: if none runs, connecting fails with
     /// [`Reason::NotRunning`](crate::Reason::NotRunning).
     #[must_use]
     pub fn only_running(mut self) -> Self {
@@ -52,8 +52,8 @@ impl ConnectOptions {
         self
     }
 
-    /// For a connection that only asks: for snapshots, inspections, the broker's status. Nothing is
-    /// written for it, so that it can be had where the broker's directory has no room left. Requests
+    /// Makes a connection for queries alone: snapshots, inspections, the broker's status. The client
+    /// writes no file for it, so it works even where the broker's directory has no room left. Requests
     /// for locks fail with [`Error::Refused`](navlock_core::Error::Refused).
     #[must_use]
     pub fn only_questions(mut self) -> Self {
@@ -61,28 +61,29 @@ impl ConnectOptions {
         self
     }
 
-    /// Whether the broker must be one whose locks are seen beyond this machine: if not, to connect
-    /// fails with [`Reason::NotShared`](crate::Reason::NotShared). Without this, it must be if `NAVLOCK_ETCD` is set, because
-    /// whoever set it counts on that.
+    /// Whether the broker must be one whose locks are seen beyond this machine. If it must and is not,
+    /// connecting fails with [`Reason::NotShared`](crate::Reason::NotShared). Without this option, it must
+    /// be such a broker if `NAVLOCK_ETCD` is set, because whoever set the variable counts on that.
     #[must_use]
     pub fn shared(mut self, must_be: bool) -> Self {
         self.shared = Some(must_be);
         self
     }
 
-    /// Gives up connecting after this time, to start the broker included; without this, after as
-    /// long as each step of it may take, which together may be half a minute. A broker that is being
-    /// started meanwhile goes on starting.
+    /// Gives up connecting after this time, which includes the start of the broker. Without this
+    /// option, each step has a limit of its own, and all steps together may take half a minute. A
+    /// broker that is being started meanwhile goes on starting.
     #[must_use]
     pub fn timeout(mut self, timeout: Duration) -> Self {
         self.timeout = Some(timeout);
         self
     }
 
-    /// Whether names can be owned: a lock that was free is then taken and released again without asking
-    /// the broker, at the cost of a lock within the process, until somebody else asks for it. Nobody
-    /// waits longer for that, and nothing else is different. It is so without this, unless
-    /// `NAVLOCK_DELEGATE` is `0` in the environment, and as far as the broker and the system let it.
+    /// Whether this client can own names: a lock that was free is then taken and released again without
+    /// asking the broker, at the cost of a lock within the process, until somebody else asks for it.
+    /// Nobody waits longer because of that, and nothing else is different. Without this option, the
+    /// client can own names unless `NAVLOCK_DELEGATE` is `0` in the environment. In any case it owns
+    /// names only as far as the broker and the system allow it.
     #[must_use]
     pub fn delegate(mut self, may_be: bool) -> Self {
         self.delegate = Some(may_be);

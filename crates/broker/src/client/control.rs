@@ -63,18 +63,20 @@ pub struct Stopped {
     pub signalled: bool,
 }
 
-/// Why nothing was [stolen](Control::steal), as far as that is known. `Display` tells people.
+/// Why nothing was [stolen](Control::steal), as far as that is known. `Display` gives the reason in words
+/// for people.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum NotStolen {
     /// Nobody holds the name any more.
     Free,
-    /// A lock that was not named is held: another holder's, or a later one of the same holder.
+    /// Somebody holds a lock of the name that was not in `from`: another holder, or the same holder with a
+    /// later lock.
     HeldByOthers,
-    /// This broker cannot do it, or not now; the reason is for people.
+    /// This broker cannot steal the name, or not now; the reason is for people.
     Refused(String),
-    /// The reach that keeps the locks has not answered the broker, and may have done it; the reason is for
-    /// people.
+    /// The reach that keeps the locks has not answered the broker, and may have taken the name; the reason
+    /// is for people.
     Unknown(String),
 }
 
@@ -105,7 +107,7 @@ impl Control {
         })?;
         let mut status = Status::new(status, self.reach.as_deref());
         if self.version < CONTROL_VERSION {
-            // For that version we had to be a client, which does not count.
+            // To a daemon of that version we had to connect as a client, which is not to be counted.
             status.clients = status.clients.saturating_sub(1);
             return Ok(status);
         }
@@ -160,10 +162,11 @@ impl Control {
         })
     }
 
-    /// Takes a name away from the holders that were seen, and releases it at once: whoever waits for it is
-    /// next. `from` names the locks that were seen, each with its fencing token. `info` says who takes the
-    /// name, for those who lose it. Returns from how many it was taken. The daemon takes nothing if anybody
-    /// else holds the name by then, which it checks at the same moment. Blocks.
+    /// Takes a name away from the holders that were seen, and releases it at once, so the first request that
+    /// waits for the name is granted next. `from` names the locks that were seen, each with its fencing token.
+    /// `info` says who takes the name, for those who lose it. Returns from how many holders the name was taken.
+    /// The daemon checks at the same moment whether anybody else holds the name, and then takes nothing.
+    /// Blocks.
     ///
     /// ```no_run
     /// use navlock_broker::{Control, Look, LookOptions, Place, this_process};
@@ -242,8 +245,8 @@ impl Control {
             Ok(()) | Err(Reason::Vanished) => {}
             Err(reason) => return Err(reason),
         }
-        // The connection ends with the daemon. If its process is known, its end is waited for as
-        // well.
+        // The connection ends with the daemon. If the daemon's process is known, we wait for the end
+        // of the process as well.
         let _ = self.socket.set_read_timeout(Some(END));
         let closed = !matches!(
             self.socket.read(&mut [0]),
@@ -281,7 +284,7 @@ impl Control {
         if send(&self.socket, &mut bytes) { Ok(()) } else { Err(Reason::Silent(ANSWER)) }
     }
 
-    /// Reads messages until one is what was asked for.
+    /// Reads messages until one is `wanted`.
     fn hear<T>(&mut self, wanted: impl Fn(FromDaemon) -> Option<T>) -> Result<T, Reason> {
         let mut bytes = [0; 4096];
         loop {

@@ -20,20 +20,20 @@ use crate::{
     spawn::{ANSWER, Patience, connect_or_start, connect_to_running},
 };
 
-/// How often a daemon may be gone before it has answered: it ends when it is idle, and may have
-/// just decided to, or it was killed.
+/// How often we try to connect while each daemon is gone before it has answered: it may have just
+/// ended because it was idle, or it was killed.
 const TRIES: usize = 5;
 
-/// The oldest version that we speak. Daemons of older ones cannot take over from one that was killed,
-/// and a lock that does not outlive its broker is not what we promise.
+/// The oldest version that we speak. A daemon of an older version cannot take over from a daemon that
+/// was killed, so its locks would not outlive it, and we promise that locks do.
 const OLDEST: u16 = 2;
 
 /// A connection to a daemon that has welcomed us.
 pub(super) struct Welcomed {
     pub(super) reader: Reader,
-    /// The version of the protocol that is spoken.
+    /// The version of the protocol that both ends speak.
     pub(super) version: u16,
-    /// How far its locks are seen, if that is further than this machine.
+    /// How far the daemon's locks are seen, if that is further than this machine.
     pub(super) reach: Option<String>,
 }
 
@@ -47,7 +47,8 @@ pub(super) fn connect(
     loop {
         match try_connect(place, options, patience) {
             Err(Reason::Vanished) if tries < TRIES => tries += 1,
-            // Whoever was in its way may have been killed by now.
+            // The daemon could not start. What was in its way may be gone by now, such as another
+            // daemon that was killed.
             Err(Reason::Failed(_)) if tries == 1 => tries += 1,
             connected => return connected,
         }
@@ -75,26 +76,27 @@ fn try_connect(
     Ok(Welcomed { reader: Reader::new(socket, codec, heard), version, reach })
 }
 
-/// Same uid or nothing. The modes of directory and socket say so already; this asks the kernel.
+/// Checks that the process at the other end has our uid. The modes of directory and socket ensure
+/// that already; this asks the kernel.
 pub(super) fn check_peer(socket: &Stream) -> Result<(), Reason> {
     let peer =
         peer::of(socket).map_err(|error| Reason::Io("asking who serves it", error.into()))?;
     if peer.user == ours() { Ok(()) } else { Err(Reason::OtherUser(peer.user)) }
 }
 
-/// Says hello and waits to be welcomed. What has been heard beyond that stays in `heard`. The
-/// version, and how far the locks are seen, if that is further than this machine.
+/// Says hello and waits to be welcomed. Bytes that were read beyond the welcome stay in `heard`.
+/// Returns the version, and how far the locks are seen, if that is further than this machine.
 pub(super) fn shake_hands(
     socket: &mut Stream,
     codec: &mut ClientCodec,
     heard: &mut BytesMut,
     patience: Patience,
 ) -> Result<(u16, Option<String>), Reason> {
-    // Zero would be for ever.
+    // A timeout of zero would be refused.
     let answer = patience.at_most(ANSWER).max(Duration::from_millis(1));
     let ended = |error: io::Error| match error.kind() {
         ErrorKind::WouldBlock | ErrorKind::TimedOut => Reason::Silent(answer),
-        // Invalid, for some systems, is to set a timeout once the other end is closed.
+        // Some systems answer "invalid" if a timeout is set once the other end is closed.
         ErrorKind::BrokenPipe | ErrorKind::ConnectionReset | ErrorKind::InvalidInput => {
             Reason::Vanished
         }

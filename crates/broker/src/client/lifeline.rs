@@ -1,4 +1,4 @@
-//! What a program inherits with the locks that it works under.
+//! The descriptor by which a program inherits the locks that it works under.
 
 use std::{io, sync::Arc};
 
@@ -9,12 +9,12 @@ use navlock_wire::MAX_TEXT;
 use super::{connection::Connection, table::Table};
 use crate::client_files::{InheritedFile, Reserved};
 
-/// The descriptor that is inherited, or the next that is free. Scripts take small numbers, and 200,
-/// which is a habit of those that use flock(1); shells take up to 255. All may be open by default
-/// that are smaller than 1024, or 256.
+/// The number of the inherited descriptor, or if it is taken, the next one that is free. Scripts use
+/// small numbers, and by habit 200 with flock(1); shells use numbers up to 255. By default a process
+/// may open descriptors with numbers below 1024, on some systems below 256.
 const DESCRIPTOR: i32 = 730;
 
-/// What a claim takes beside the lock's name, at most, in bytes.
+/// The size of a claim without the lock's name, at most, in bytes.
 const CLAIM: usize = 64;
 
 /// A hold on the locks of a connection that other processes can inherit.
@@ -23,8 +23,8 @@ const CLAIM: usize = 64;
 /// thread starts inherits it. From then on the locks are held until the last of those programs, and
 /// what they have started, has ended, even if this process is killed, and the broker after it.
 ///
-/// Dropping it takes it back: what was started does not hold anything any more. There is one at a
-/// time for a connection; a later one takes the place of the one before.
+/// Dropping it revokes the hold: the programs that were started hold nothing any more. A connection
+/// has one lifeline at a time; a later one takes the place of the one before.
 #[derive(Debug)]
 pub struct Lifeline {
     connection: Arc<Connection>,
@@ -32,45 +32,46 @@ pub struct Lifeline {
     inherited: Option<Descriptor>,
 }
 
-/// Room for a [`Lifeline`], taken before there are locks: what cannot be kept is known before
-/// anything is waited for. Dropping it gives the room back.
+/// Room for a [`Lifeline`], reserved before there are locks: if there is no room, the caller knows
+/// before it waits for a lock. Dropping it gives the room back.
 #[derive(Debug)]
 pub struct PreparedLifeline {
     connection: Arc<Connection>,
     reserved: Reserved,
-    /// Keeps the number of what is to be inherited, and is not inherited itself.
+    /// Keeps the number free for the descriptor that is to be inherited. It is not inherited itself.
     ///
-    /// FAST: with the first number as large as that the kernel makes room for as many. For a process
-    /// with one thread that is nothing; where there are more it waits until all CPUs have noticed, for
-    /// some ten milliseconds, which nobody is to wait for while a lock is held.
+    /// FAST: the first descriptor with so large a number has the kernel enlarge the process's table of
+    /// descriptors. For a process with one thread that takes no time; for a process with several, the
+    /// kernel waits until all CPUs have noticed, for some ten milliseconds. Nobody should wait for that
+    /// while a lock is held, so it is done here.
     descriptor: Descriptor,
 }
 
 impl PreparedLifeline {
     pub(super) fn new(connection: &Arc<Connection>, names: &[ResourceName]) -> io::Result<Self> {
         let shared = connection.shared();
-        // What is inherited is what the daemon knows of by its messages.
+        // Only locks of which the daemon knows by messages can be inherited.
         connection.change(Table::stop_owning);
         let agents = shared.table().inheritable_claims().len();
         let claims: usize = names.iter().map(|name| name.as_bytes().len() + CLAIM).sum();
-        // What an agent says of itself may become longer.
+        // The texts that an agent says of itself may become longer.
         let room = agents + claims + 4 * MAX_TEXT;
         let reserved = shared.files.reserve(shared.key, room)?;
         let descriptor = numbered(reserved.file()?, DESCRIPTOR)?;
         Ok(Self { connection: Arc::clone(connection), reserved, descriptor })
     }
 
-    /// A hold, for programs started from now on, on the locks that the connection has now.
+    /// Returns a hold on the locks that the connection has now, for programs started from now on.
     ///
     /// # Errors
     ///
-    /// If this process has no descriptors left, or the connection has locks that were not known
-    /// when room was taken, and there is no more.
+    /// If this process has no descriptors left, or if the connection has locks that were not known when
+    /// the room was reserved, and there is no more room.
     pub fn begin(self) -> io::Result<Lifeline> {
         let Self { connection, reserved, mut descriptor } = self;
         let claims = connection.shared().table().inheritable_claims();
         let (file, written) = reserved.hand_over(&claims)?;
-        // From here on it is taken back if anything fails.
+        // From here on the hold is revoked if anything fails.
         let mut lifeline = Lifeline { connection, written, inherited: None };
         let_inherit(&file, &mut descriptor)?;
         lifeline.inherited = Some(descriptor);
@@ -80,15 +81,15 @@ impl PreparedLifeline {
 
 impl Lifeline {
     /// Leaves the file to the processes that have inherited it; processes that are started from now on do not
-    /// inherit it. They are shown by what the agents have
+    /// inherit it. The inheritors are shown to others by what the agents have
     /// [said of themselves](navlock_core::LockManager::describe) by now.
     pub fn hand_over(&mut self) {
         self.renew();
         self.inherited = None;
     }
 
-    /// Writes down anew what is held: those who have inherited it hold that, and not what has been
-    /// lost or released since.
+    /// Writes the file anew with the locks that are held now: the inheritors hold these, and not the
+    /// locks that have been lost or released since.
     pub fn renew(&self) {
         let shared = self.connection.shared();
         if shared.is_forked() {

@@ -38,12 +38,13 @@ use crate::{
 /// How long the daemon may take to answer.
 const ANSWER: Duration = Duration::from_secs(5);
 
-/// How often a looker tries to connect while there is no broker.
+/// The pause between two tries of a looker to connect while there is no broker.
 const RETRY: Duration = Duration::from_millis(250);
 
-/// The same while clients are about to start the next broker; and for how long a looker believes
-/// that they are.
+/// The pause between two such tries while clients are about to start the next broker.
 const SOON: Duration = Duration::from_millis(20);
+
+/// For how long a looker believes that clients are about to start the next broker.
 const COME_BACK: Duration = Duration::from_secs(3);
 
 /// How long a broker may say that it is recovering: three times the usual recovery time, since its

@@ -1,4 +1,4 @@
-//! Questions: for a snapshot, an inspection, or how the daemon is.
+//! A client's questions: for a snapshot, an inspection, or the daemon's status.
 
 use std::{
     future::Future,
@@ -12,14 +12,14 @@ use navlock_wire::{Query, ToDaemon};
 
 use super::{connection::Connection, questions::QuestionAnswer};
 
-/// A question that has been asked. Dropping it is not to want the answer any more.
+/// The answer to a question that has been asked. Dropping it withdraws the question.
 pub(super) struct Answer<'a> {
     connection: &'a Connection,
     query: Query,
 }
 
 impl<'a> Answer<'a> {
-    /// Asks.
+    /// Asks the daemon.
     pub(super) fn ask(
         connection: &'a Connection,
         question: impl FnOnce(Query) -> ToDaemon,
@@ -34,7 +34,7 @@ impl Future for Answer<'_> {
 
     fn poll(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
         let mut table = self.connection.table();
-        // It stays until this is dropped.
+        // The question stays in the table until `self` is dropped, so it is always found.
         let Some(question) = table.questions.get_mut(self.query) else {
             return Poll::Pending;
         };

@@ -27,7 +27,7 @@ pub(super) struct Question {
     asked: ToDaemon,
     pub(super) answer: QuestionAnswer,
     agents: HashMap<navlock_wire::ClientId, Arc<AgentInfo>>,
-    /// What agents say of themselves beyond the answer.
+    /// What agents say of themselves beyond what the answer contains.
     meta: HashMap<navlock_wire::ClientId, Meta>,
     pub(super) outcome: Option<Result<(), Error>>,
     pub(super) waker: Option<Waker>,
@@ -43,14 +43,14 @@ pub(super) struct QuestionAnswer {
 }
 
 impl Questions {
-    /// A number that no question has.
+    /// Returns a number that no question has.
     pub(super) fn number(&mut self) -> Query {
         let query = self.next;
         self.next += 1;
         query
     }
 
-    /// Adds a question that is asked by this message.
+    /// Adds the question that this message asks.
     pub(super) fn insert(&mut self, query: Query, asked: ToDaemon) -> &mut Question {
         self.asked.entry(query).insert_entry(Question::new(asked)).into_mut()
     }
@@ -71,7 +71,7 @@ impl Questions {
     }
 
     /// The messages of all questions without an answer, to be sent to a daemon that speaks this
-    /// version. Questions that it does not know fail; adds whom to wake for that.
+    /// version. Questions that such a daemon does not know fail, and their wakers are added to `wakers`.
     pub(super) fn again(&mut self, version: u16, wakers: &mut Vec<Waker>) -> Vec<ToDaemon> {
         for question in self.asked.values_mut() {
             if matches!(question.asked, ToDaemon::Position { .. }) && version < POSITION_VERSION {
@@ -95,7 +95,7 @@ impl Questions {
         }
     }
 
-    /// Takes in a part of an answer. If its question is not there any more, it is ignored: it was
+    /// Takes in a part of an answer. A part whose question is not there any more is ignored: it was
     /// on its way when the question ended.
     pub(super) fn handle_message(&mut self, message: FromDaemon, wakers: &mut Vec<Waker>) {
         match message {
