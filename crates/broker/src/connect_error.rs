@@ -18,42 +18,45 @@ pub struct ConnectError {
     pub(crate) reason: Reason,
 }
 
-/// What stood between a client and its daemon.
+/// The reason why a client has no connection to its daemon.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Reason {
-    /// The place is not to be used.
+    /// The place cannot be used.
     Place(PlaceError),
-    /// It is served by this other user.
+    /// The socket is served by this other user.
     OtherUser(UserId),
     /// The system refused, while this was being done.
     Io(&'static str, SystemError),
-    /// The lock file of those who start a daemon cannot be used.
+    /// The lock file that a client locks while it starts a daemon cannot be used.
     LockFile(PathBuf, SystemError),
     /// The program that is the daemon cannot be started.
     Program(PathBuf, SystemError),
     /// The daemon ended before it listened, and said this.
     Failed(String),
-    /// The same, of one that had come to wait for what keeps its locks.
+    /// The daemon ended before it listened, while it waited for the service that keeps its locks, and
+    /// said this.
     NotReached(String),
     /// The daemon did not listen within this time.
     NotReady(Duration),
-    /// The same, and it waits for this, which keeps its locks.
+    /// The daemon did not listen within this time, because it waits for this service, which keeps its
+    /// locks.
     Waits(Duration, String),
-    /// The daemon was gone before it had answered, or before it listened and without a word: it
-    /// was killed, or had just decided to end. Again and again.
+    /// The daemon was gone before it had answered, or ended before it listened and said nothing: it
+    /// was killed, or had just decided to end. This has happened at each of several tries.
     Vanished,
-    /// Nobody answers within this time.
+    /// There was no answer within this time.
     Silent(Duration),
     /// The daemon refused the session, and said this.
     Refused(String),
     /// What answers does not speak navlock's protocol.
     Nonsense,
-    /// The daemon does not end, and is this process, if that is known.
+    /// The daemon does not end. The number of its process, if that is known.
     Hangs(Option<u32>),
-    /// Nobody listens, and it was not to be started.
+    /// Nobody listens, and the client was told not to start a daemon.
     NotRunning,
-    /// Its locks are those of this machine only, and that is not what was asked for.
+    /// The daemon keeps locks of this machine only, but the client needs one whose locks are seen
+    /// beyond it.
     NotShared,
 }
 

@@ -1,4 +1,4 @@
-//! What core and wire each have a type for.
+//! Conversions between the types of `navlock_core` and those of `navlock_wire`.
 
 use std::{
     sync::Arc,
@@ -25,7 +25,7 @@ pub(crate) fn from_wire(form: navlock_wire::AgentInfo) -> AgentInfo {
     info
 }
 
-/// How a lock was lost, and by whom if it was stolen, in the newest words.
+/// How a lock was lost, and by whom if it was stolen, as the newest version of the protocol says it.
 pub(crate) fn how_lost(lost: Lost, stolen_by: Option<ClientId>) -> navlock_wire::Lost {
     match lost {
         Lost::Stolen => stolen_by.map_or(navlock_wire::Lost::Stolen, |thief| {
@@ -35,7 +35,7 @@ pub(crate) fn how_lost(lost: Lost, stolen_by: Option<ClientId>) -> navlock_wire:
         Lost::Closed => navlock_wire::Lost::Closed,
         Lost::Reset => navlock_wire::Lost::Reset,
         Lost::Removed => navlock_wire::Lost::Removed,
-        // Also what the protocol has no word for.
+        // Also the losses for which the protocol has no word.
         _ => navlock_wire::Lost::Disconnected,
     }
 }
@@ -60,11 +60,12 @@ pub(crate) fn lock_id((client_id, serial): navlock_wire::LockId) -> look::LockId
     look::LockId { client_id: ClientId::from_bytes(client_id), serial }
 }
 
-/// Events, but those that this release has no word for. Those of one `bucket` after the other share it.
+/// The events, apart from those that this release does not know. As long as events are of the same
+/// `bucket`, they share its name.
 pub(crate) fn events(events: Vec<LookEvent>, bucket: &mut Arc<str>) -> impl Iterator<Item = Event> {
     // FAST: the clocks are read once for all of them.
     let (now, here) = (clock::now(), Instant::now());
-    // A moment of the clock that all processes share, on this one's.
+    // Converts a moment by the clock that all processes share to one by this process's clock.
     let instant = move |moment: Moment| {
         let age = Duration::from_nanos(now.saturating_sub(moment));
         here.checked_sub(age).unwrap_or(here) + Duration::from_nanos(moment.saturating_sub(now))
@@ -79,7 +80,8 @@ fn event(
 ) -> Option<Event> {
     let at = instant(at);
     let mut of = |of: OfName| {
-        // FAST: who compares them later has to look at one place only.
+        // FAST: names of one bucket share its text, so comparing them later reads one place in
+        // memory.
         if *bucket != of.bucket {
             *bucket = of.bucket;
         }
@@ -141,7 +143,7 @@ fn event(
     Some(Event { at, change })
 }
 
-/// The error that is told of this failure.
+/// The error that a caller gets for this failure.
 pub(crate) fn failed(failure: Failure) -> Error {
     match failure {
         Failure::Terminated => Error::Terminated,

@@ -1,5 +1,5 @@
-//! What a client has left to others, as its file of inherited locks says it: in the messages that
-//! claim it.
+//! The locks that a client has left to others, as its file of inherited locks has them: in the
+//! messages that claim them.
 
 use std::collections::HashSet;
 
@@ -28,7 +28,7 @@ pub(crate) fn without(bytes: &[u8], lost: RequestId) -> BytesMut {
     while let Ok(Some(message)) = hears.decode_eof(&mut bytes) {
         let is_lost = matches!(&message, ToDaemon::ClaimLock { request, .. } if *request == lost);
         if !is_lost {
-            // It has been in a frame.
+            // This does not fail: the message has been in a frame, so it fits into one.
             let _ = says.encode(&message, &mut kept);
         }
     }

@@ -1,4 +1,4 @@
-//! Files that exist for their locks.
+//! Files that exist to be locked, and how to open files of ours safely.
 
 use std::{
     ffi::OsStr,
@@ -37,11 +37,11 @@ pub(crate) fn lock(path: &Path, patience: Duration) -> io::Result<Option<fs::Fil
             if Instant::now() >= deadline {
                 return Ok(None);
             }
-            // There is no waiting for a file lock with a deadline.
+            // The system offers no wait for a file lock with a deadline.
             thread::sleep(pause);
             pause = (2 * pause).min(LONGEST_PAUSE);
         }
-        // Or it was removed before we had it, and others lock a new one.
+        // If not, the file was removed before we had it locked, and others lock a new one.
         if is_at(&file, path) {
             return Ok(Some(file));
         }
@@ -52,8 +52,8 @@ fn open(path: &Path) -> io::Result<fs::File> {
     open_ours(path, careful().read(true).write(true).create(true))
 }
 
-/// Opens a file that is there for reading, without waiting for anything: what stands at its path may
-/// be a pipe that nobody writes to.
+/// Opens an existing file for reading, without waiting for anything: at its path there may be a pipe
+/// that nobody writes to.
 ///
 /// # Errors
 ///
@@ -62,7 +62,7 @@ pub(crate) fn open_existing(path: &Path) -> io::Result<fs::File> {
     open_ours(path, careful().read(true))
 }
 
-/// Opens a file that is there for writing.
+/// Opens an existing file for writing.
 ///
 /// # Errors
 ///
@@ -71,7 +71,7 @@ pub(crate) fn open_to_write(path: &Path) -> io::Result<fs::File> {
     open_ours(path, careful().write(true))
 }
 
-/// Opens a file that is there for reading and writing.
+/// Opens an existing file for reading and writing.
 ///
 /// # Errors
 ///
@@ -84,7 +84,7 @@ pub(crate) fn open_to_share(path: &Path) -> io::Result<fs::File> {
 ///
 /// # Errors
 ///
-/// If what is there is no file, or not ours.
+/// If there is something at the path that is no file, or is not ours.
 pub(crate) fn open_to_append(path: &Path) -> io::Result<fs::File> {
     open_ours(path, careful().append(true).create(true))
 }
@@ -93,7 +93,7 @@ fn open_ours(path: &Path, how: &fs::OpenOptions) -> io::Result<fs::File> {
     checked(how.open(path)?)
 }
 
-/// The file, if it is one, and ours.
+/// Returns the file if it is a regular file, and ours.
 fn checked(file: fs::File) -> io::Result<fs::File> {
     check(&file).map(|()| file)
 }
@@ -111,13 +111,13 @@ fn check(file: &fs::File) -> io::Result<()> {
     Ok(())
 }
 
-/// Locks the file at `path` if it is there and nobody has it.
+/// Locks the file at `path` if it exists and nobody has it locked.
 pub(crate) fn lock_existing(path: &Path) -> io::Result<Option<fs::File>> {
     let file = open_existing(path)?;
     Ok(try_exclusive(&file)?.then_some(file))
 }
 
-/// What a short file of ours says; `None` if it cannot be read, or is longer than any of ours.
+/// The text of a short file of ours; `None` if it cannot be read, or is longer than any such file.
 pub(crate) fn read_short(path: &Path) -> Option<String> {
     const ENOUGH: u64 = 64;
     let mut text = String::new();
@@ -130,18 +130,18 @@ pub(crate) fn is_at(file: &fs::File, path: &Path) -> bool {
     identity_of(file).is_some_and(|identity| identity_at(path) == Some(identity))
 }
 
-/// What tells this file from all others.
+/// The identity of this file, which no other file has.
 pub(crate) fn identity_of(file: &fs::File) -> Option<Identity> {
     file::identity_of(file).ok()
 }
 
-/// The identity of what is at this path, if anything is.
+/// The identity of the file at this path, if there is one.
 pub(crate) fn identity_at(path: &Path) -> Option<Identity> {
     file::identity_at(path).ok()
 }
 
-/// Opens the file of this name that the process of this number has open, for reading. Somebody may
-/// have removed it.
+/// Opens for reading the file of this name that the process of this number has open. The file may
+/// have been removed.
 pub(crate) fn open_of(pid: u32, name: &OsStr) -> Option<fs::File> {
     process::open_of(pid, name, |file| check(file).is_ok()).ok()
 }

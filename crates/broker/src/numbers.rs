@@ -1,40 +1,42 @@
-//! What a daemon has counted.
+//! The numbers that a daemon tells of itself: counters, and gauges of how it is now.
 
 use std::{fmt::Write as _, time::Duration};
 
-/// What a number is.
+/// The type of a number, as Prometheus has it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Kind {
-    /// How it is now.
+    /// A value as it is now.
     Gauge,
-    /// How often it was so far.
+    /// How often something has happened so far.
     Counter,
 }
 
-/// One of them, for who shows all: its name, what it is, and what it tells.
+/// A description of one number, for those who show all of them: its name, its type, and its meaning.
 type Of = (&'static str, Kind, &'static str);
 
-/// Makes the struct and what goes through all of it, so that a number stands in one place.
+/// Makes the struct, and the methods that go through all its fields, so that each number is listed in
+/// one place only.
 macro_rules! numbers {
     ($($kind:ident $field:ident: $what:literal;)*) => {
-        /// What a daemon has counted since it began, and how it is.
+        /// What a daemon has counted since it began, and how it is now.
         ///
-        /// What an owner of a name does without asking is in [`taken`](Self::taken) and nowhere else.
+        /// When the owner of a name takes the lock without asking, that counts in [`taken`](Self::taken) and
+        /// in no other number.
         #[derive(Clone, Debug, Default, PartialEq, Eq)]
         #[non_exhaustive]
         pub struct Numbers {
             $(#[doc = concat!($what, ".")] pub $field: u64,)*
-            /// How long those have waited who were granted something.
+            /// How long the requests that were granted have waited.
             pub waits: Waits,
         }
 
         impl Numbers {
-            /// All but the waits, by their names.
+            /// All numbers apart from the waits, each with its description.
             fn all(&self) -> impl Iterator<Item = (Of, u64)> {
                 [$(((stringify!($field), Kind::$kind, $what), self.$field),)*].into_iter()
             }
 
-            /// The one of this name; those of other releases are passed over.
+            /// Sets the number of this name. A name that only another release knows is ignored.
             fn set(&mut self, name: &str, value: u64) {
                 match name {
                     $(stringify!($field) => self.$field = value,)*
@@ -73,18 +75,18 @@ numbers! {
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Waits {
-    /// Bounds, each with how many have waited for no longer than that and for longer than the one before.
+    /// Bounds, each with the number of requests that have waited no longer than this bound, and longer than
+    /// the bound before it.
     pub bounds: Vec<(Duration, u64)>,
-    /// How many have waited for longer than all of them.
+    /// How many requests have waited longer than the last bound.
     pub longer: u64,
-    /// For how long all have waited together.
+    /// The sum of all waits.
     pub sum: Duration,
 }
 
 impl Numbers {
-    /// These in the text format of Prometheus (version 0.0.4): gauges, counters, and the waits as a
-    /// histogram in seconds, all with names that begin with `navlock_broker_`. No label has the name of a
-    /// lock.
+    /// All numbers in the text format of Prometheus (version 0.0.4): gauges, counters, and the waits as a
+    /// histogram in seconds. Their names begin with `navlock_broker_`. No label contains the name of a lock.
     pub fn prometheus(&self) -> String {
         let mut text = String::new();
         for ((field, kind, what), value) in self.all() {
@@ -93,14 +95,14 @@ impl Numbers {
                 Kind::Counter => ("_total", "counter"),
             };
             let name = format!("navlock_broker_{field}{suffix}");
-            // A string takes everything.
+            // Writing to a string does not fail.
             let _ = writeln!(text, "# HELP {name} {what}.\n# TYPE {name} {kind}\n{name} {value}");
         }
         self.waits.write_to(&mut text);
         text
     }
 
-    /// These, by names as JSON has them.
+    /// The numbers by the names that they have in JSON.
     pub fn named(&self) -> impl Iterator<Item = (String, u64)> {
         self.all().map(|((field, ..), value)| (in_camel_case(field), value))
     }
@@ -130,7 +132,7 @@ impl Numbers {
 }
 
 impl Waits {
-    /// How many there were.
+    /// How many waits there were.
     pub fn count(&self) -> u64 {
         self.bounds.iter().fold(self.longer, |sum, (_, count)| sum.saturating_add(*count))
     }
@@ -154,7 +156,7 @@ impl Waits {
     }
 }
 
-/// A name of Rust's as one of JavaScript's.
+/// A name in snake case, as Rust has it, in camel case, as JavaScript has it.
 fn in_camel_case(name: &str) -> String {
     let mut words = name.split('_');
     let first = words.next().unwrap_or_default().to_owned();

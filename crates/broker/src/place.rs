@@ -32,8 +32,8 @@ use crate::{SystemError, private_tmp, settings};
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Place {
     socket: PathBuf,
-    /// Whether the directory is ours alone, and made if it does not exist. A directory that was
-    /// chosen is not.
+    /// Whether the directory is for navlock alone, and is made if it does not exist. A directory that
+    /// was chosen is neither.
     private_directory: bool,
 }
 

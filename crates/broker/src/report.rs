@@ -1,4 +1,4 @@
-//! How it has gone with a daemon.
+//! A daemon's report on itself.
 
 use std::{
     path::PathBuf,
@@ -7,18 +7,18 @@ use std::{
 
 use crate::Numbers;
 
-/// How it has gone with a daemon.
+/// A daemon's report on itself: what has happened since it began.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Report {
-    /// What it has counted.
+    /// The numbers that it has counted.
     pub numbers: Numbers,
-    /// Why the last sessions have ended, the last one first. Those that end as sessions do every day do not
-    /// have the others forgotten.
+    /// Why the last sessions have ended, the last one first. Usual ends do not push unusual ones out of
+    /// this list.
     pub ends: Vec<SessionEnd>,
     /// Where it logs, if its program says so.
     pub log: Option<LogState>,
-    /// Its PID namespace, in which it sees the numbers of its clients' processes, as
+    /// The daemon's PID namespace, in which it sees the numbers of its clients' processes, as
     /// [`pid_namespace`](crate::pid_namespace) tells it there. `None` if that is not known.
     pub pid_namespace: Option<u64>,
 }
@@ -27,11 +27,11 @@ pub struct Report {
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct SessionEnd {
-    /// When.
+    /// When the session ended.
     pub at: SystemTime,
     /// The client's process, if that is known.
     pub pid: Option<u32>,
-    /// Why, for people.
+    /// Why it ended, for people.
     pub why: String,
 }
 
@@ -60,7 +60,7 @@ impl Report {
 
     pub(crate) fn to_wire(&self) -> navlock_wire::Report {
         let ends = self.ends.iter().map(|end| {
-            // None, if the clock was turned back meanwhile.
+            // Zero, if the clock was turned back meanwhile.
             let ago = end.at.elapsed().unwrap_or_default().as_millis();
             navlock_wire::SessionEnd {
                 ago: u64::try_from(ago).unwrap_or(u64::MAX),

@@ -1,7 +1,7 @@
-//! The files of settings, as far as clients read them too: where the broker is.
+//! The files of settings, as far as clients read them as well as brokers: where the broker is.
 //!
-//! One file is the machine's, one the user's. Both follow from the uid, as the broker's place does, so
-//! that all who are to meet read the same.
+//! One file is for the machine, and one for the user. Where they are depends on the uid alone, as the
+//! broker's place does, so that all processes that are to meet read the same files.
 
 use std::{
     env, fs,
@@ -15,39 +15,41 @@ use navlock_platform::{
 };
 use serde::{Deserialize, de::DeserializeOwned};
 
-/// What the folder of the settings is called.
+/// The name of the folder of the settings.
 const NAME: &str = "navlock";
 
-/// No file of settings is as long as this, in bytes.
+/// How much of a file of settings is read at most, in bytes. No such file is as long.
 const ENOUGH: u64 = 1 << 20;
 
-/// What clients read of a file. All else in it is for brokers.
+/// The keys of a file that clients read. All other keys are for brokers.
 #[derive(Deserialize)]
 struct OfClients {
     socket: Option<PathBuf>,
 }
 
-/// The user's own directory: that of the password file and not `$HOME`, which a broker has from whoever
-/// happened to start it.
+/// The user's home directory, from the password file and not from `$HOME`: a broker has that variable
+/// from whichever client happened to start it.
 pub fn home() -> Option<PathBuf> {
     user::home()
 }
 
-/// Where files are looked for: that of the user, then that of the machine.
+/// The paths of the files, whether they exist or not: the user's file, then the machine's.
 pub fn places() -> Vec<PathBuf> {
     user::settings(NAME).into_iter().chain([user::settings_of_all(NAME)]).collect()
 }
 
-/// What stands in the file at one of the [`places`], if there is one.
+/// The text of the file at one of the [`places`], if there is one.
 ///
 /// # Errors
 ///
-/// If it cannot be read, or somebody could have written it whose word does not count.
+/// If the file cannot be read, or if a user who is not trusted could have written it.
 pub fn read(path: &Path) -> Result<Option<String>, String> {
-    // A path that was chosen may be anything; one of ours is a file, and is not waited for.
+    // Opened without waiting, because at one of our paths there must be a file. Only a path that was
+    // chosen may lead to anything else, such as a pipe.
     let file = match without_waiting().read(true).open(path) {
         Ok(file) => file,
-        // Not even the folder: the user has no such directory, or a file in the place of one.
+        // The folder may be missing too: the user has no such directory, or there is a file in its
+        // place.
         Err(error) if matches!(error.kind(), ErrorKind::NotFound | ErrorKind::NotADirectory) => {
             return Ok(None);
         }
@@ -73,11 +75,11 @@ pub fn read(path: &Path) -> Result<Option<String>, String> {
     Ok(Some(text))
 }
 
-/// What stands in a file that was chosen, which has to be there.
+/// The text of the file that was chosen, which must exist.
 ///
 /// # Errors
 ///
-/// If it cannot be read.
+/// If the file cannot be read.
 pub fn read_chosen(path: &Path) -> Result<String, String> {
     fs::read_to_string(path).map_err(|error| unreadable(path, &error))
 }
@@ -86,11 +88,11 @@ fn unreadable(path: &Path, error: &std::io::Error) -> String {
     format!("cannot read the settings in {}: {error}; mend that, or remove it", path.display())
 }
 
-/// The file that `NAVLOCK_CONFIG` chooses in place of all others, if it does.
+/// The file that `NAVLOCK_CONFIG` chooses in place of all others, if the variable is set.
 ///
 /// # Errors
 ///
-/// If it is a relative path, which for a broker would be another one.
+/// If the path is relative: a broker runs in another folder, and would read another file.
 pub fn chosen() -> Result<Option<PathBuf>, String> {
     let chosen = env::var_os("NAVLOCK_CONFIG").filter(|path| !path.is_empty()).map(PathBuf::from);
     match chosen {
@@ -103,16 +105,16 @@ pub fn chosen() -> Result<Option<PathBuf>, String> {
     }
 }
 
-/// What stands in the text of a file.
+/// Parses the text of a file.
 ///
 /// # Errors
 ///
-/// What is wrong, and where, without what may be a secret.
+/// Says what is wrong, and where, but leaves out values, which may be secret.
 pub fn parse<T: DeserializeOwned>(path: &Path, text: &str) -> Result<T, String> {
     toml::from_str(text).map_err(|error| {
         let before = error.span().and_then(|span| text.get(..span.start));
         let place = before.map_or_else(String::new, |before| {
-            // Of the line only the key: a password that stands there by mistake is nobody's.
+            // Only the key of the line is shown: the value may be a password.
             let start = before.rfind('\n').map_or(0, |newline| newline + 1);
             let line = text[start..].lines().next().unwrap_or_default();
             let key = line.split_once('=').map(|(key, _)| format!(" ({})", key.trim()));
@@ -124,7 +126,7 @@ pub fn parse<T: DeserializeOwned>(path: &Path, text: &str) -> Result<T, String> 
     })
 }
 
-/// The socket that the settings choose: that of the user's file, else that of the machine's.
+/// The socket that the settings choose: the one in the user's file, or else the one in the machine's.
 pub(crate) fn socket() -> Result<Option<PathBuf>, String> {
     if let Some(path) = chosen()? {
         return socket_in(&path, &read_chosen(&path)?);
@@ -146,7 +148,7 @@ fn socket_in(path: &Path, text: &str) -> Result<Option<PathBuf>, String> {
     let wrong = |what: &str| {
         Err(format!("{}: socket = {:?}: {what}", path.display(), socket.display().to_string()))
     };
-    // One file of the machine may be for many users.
+    // The machine's file is for all its users, and each needs a socket of its own.
     let meant = socket.to_str().map(|text| text.replace("{uid}", &ours().to_string()));
     match meant.map(PathBuf::from) {
         None => wrong("it is no text in UTF-8"),

@@ -7,20 +7,22 @@ use navlock_core::look::LockId;
 /// The variable by which `navlock run` tells its command inside which locks it runs, the outermost first.
 pub const VARIABLE: &str = "NAVLOCK_INSIDE";
 
-/// How many of them are told and believed at most: the innermost.
+/// How many of these locks are told to a command, and read from the variable, at most: the innermost
+/// ones.
 const MOST: usize = 16;
 
-/// The locks inside which this process was started, as `navlock run` has told it: all that it asks for is
-/// made inside these as well. Nothing is decided by it.
+/// The locks inside which this process was started, as `navlock run` has told it: all requests of this
+/// process are made inside these locks as well. No decision on a lock depends on this.
 pub fn surrounding() -> &'static [LockId] {
     static SURROUNDING: OnceLock<Vec<LockId>> = OnceLock::new();
     SURROUNDING.get_or_init(|| {
-        // What is no id was not written by us, and says nothing.
+        // A word that is no id was not written by us, and is ignored.
         parse(&env::var(VARIABLE).unwrap_or_default())
     })
 }
 
-/// What a process is to be told that is started inside these locks and those that this one is inside of.
+/// The value of the variable for a process that is started inside these locks: the locks inside which
+/// this process runs, and these.
 pub fn told_to_command(locks: impl IntoIterator<Item = LockId>) -> String {
     written(surrounding().iter().copied().chain(locks).collect())
 }

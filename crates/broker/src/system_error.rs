@@ -36,7 +36,7 @@ impl From<io::ErrorKind> for SystemError {
 impl fmt::Display for SystemError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self.code {
-            // The system's own words: a kind has none for most numbers.
+            // The system's own words, because a kind describes most errors only in general.
             Some(code) => io::Error::from_raw_os_error(code).fmt(f),
             None => self.kind.fmt(f),
         }

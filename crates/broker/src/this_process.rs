@@ -11,18 +11,18 @@ use navlock_platform::{
 /// How much of a program's path is shown, in characters.
 const LONGEST_COMMAND: usize = 200;
 
-/// What agents of this process say of themselves, unless they are told otherwise: its number, its
-/// program without arguments, its user, and the name of its machine.
+/// What agents of this process say of themselves, unless they are told otherwise: the number of the
+/// process, its program without arguments, its user, and the name of its machine.
 pub fn this_process() -> AgentInfo {
     static THIS: OnceLock<AgentInfo> = OnceLock::new();
     let mut info = THIS.get_or_init(look).clone();
-    // A fork has the rest from its parent.
+    // A forked process has the rest from its parent, and a number of its own.
     info.pid = std::process::id();
     info
 }
 
 /// The PID namespace of this process, by the number of its inode: numbers of processes mean something only in
-/// the namespace in which they were seen. `None` where there are none, or that cannot be told.
+/// the namespace in which they were seen. `None` where there are no such namespaces, or it cannot be told.
 pub fn pid_namespace() -> Option<u64> {
     process::namespace()
 }
@@ -52,7 +52,8 @@ fn program() -> PathBuf {
     env::args_os().next().unwrap_or_default().into()
 }
 
-/// The name that the environment gives, as it is only shown to people, else the number.
+/// The user's name as the environment gives it, or else the user's number. It is only shown to people,
+/// so the environment may be believed.
 fn user() -> String {
     let named = ["USER", "LOGNAME"].into_iter().find_map(|variable| env::var(variable).ok());
     let named = named.filter(|name| !name.is_empty());

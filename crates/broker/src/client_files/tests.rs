@@ -98,7 +98,7 @@ fn who_was_disinherited_holds_nothing_by_a_file_that_somebody_has_open() {
 #[cfg(target_os = "linux")]
 fn a_file_that_was_removed_is_found_by_who_has_it_open() {
     let (_directory, files) = files();
-    // Of no other test, which has its files open in this process too.
+    // A client of no other test: the other tests have files open in this process too.
     let client = [8; 16];
     let inheritor = files.reserve(client, 4).unwrap().hand_over(b"claims").unwrap();
     let found = || files.open_inherited_of(client, std::process::id());
@@ -192,7 +192,7 @@ fn what_a_broker_has_left_is_told_once_it_is_dead() {
     files.forget_broker(broker);
     assert!(files.find().unwrap().brokers.is_empty());
     assert_eq!(files.left_by_broker(broker), Some(Vec::new()));
-    // Who ends in an orderly way and leaves nobody behind leaves no notes.
+    // A daemon that ends in an orderly way, and leaves no clients behind, leaves no notes.
     let notes = files.begin_own_notes(broker).unwrap();
     notes.remove();
     assert!(files.find().unwrap().brokers.is_empty());
@@ -209,7 +209,7 @@ fn of_noted_leases_those_count_that_are_whole() {
         let mut file = File::options().append(true).open(&path).unwrap();
         file.write_all(part.as_bytes()).unwrap();
     };
-    // There was no room for more of it; then it was killed on the way.
+    // First there was no room for the whole note; then the daemon was killed while it wrote one.
     tear("\n03");
     files.note_lease(client, &[4, 5]).unwrap();
     tear("zz\n\u{e9}\n0\n0607");

@@ -74,7 +74,8 @@ fn a_link_to_a_directory_is_refused() {
 #[test]
 #[cfg(unix)]
 fn a_directory_of_somebody_else_is_refused() {
-    // Another's, seen from us: or, who is not root cannot give it away, ours seen by another.
+    // Only root could give the directory to another user. So it stays ours, and is checked as
+    // another user would check it.
     let theirs = directory(0o700);
     let us = ours();
     let refused = check_directory(theirs.path(), us + 1, Others::MayNotLook);
