@@ -151,12 +151,12 @@ impl Client {
         self.process.as_ref().map(Process::number)
     }
 
-    /// Has it be told which of its requests are part of these circles.
+    /// Notes which of its requests are part of these circles, for the client to be told.
     pub(super) fn tell_circles(&mut self, circles: &Circles) {
         self.requests.tell_circles(circles);
     }
 
-    /// Whether it is to be told of a circle.
+    /// Whether the client is still to be told of a circle.
     pub(super) fn is_in_circle(&self) -> bool {
         self.requests.is_in_circle()
     }
@@ -166,7 +166,7 @@ impl Client {
         self.requests.next_in_circle()
     }
 
-    /// Adds the names for which it waits inside a lock.
+    /// Adds the names for which the client waits inside a lock.
     pub(super) fn nested(&mut self, nested: &mut Nested) {
         self.requests.nested(nested);
     }
@@ -181,8 +181,9 @@ impl Client {
         self.requests.put_inside(request, lock);
     }
 
-    /// Makes a request, for a lock that is to stand in this slot, if in any. Returns the outcome if
-    /// there is one at once. Nobody may own the name by then: see [`Delegations::settle`].
+    /// Makes a request, for a lock that is to stand in this slot, if one is given. Returns the outcome if
+    /// there is one at once. The caller has ensured that nobody owns the name: see
+    /// [`Delegations::settle`].
     pub(super) fn request(
         &mut self,
         agent: Agent,
@@ -295,7 +296,7 @@ impl Client {
         self.requests.settle(request, outcome);
     }
 
-    /// Has it be asked to check its own file.
+    /// Has the client be asked to check its own file.
     pub(super) fn ask_to_register(&mut self) {
         // The id of no request.
         self.requests.settle(RequestId::from_parts(0, 0), Outcome::Register);
@@ -345,13 +346,13 @@ impl Client {
         self.requests.len() == 0
     }
 
-    /// Returns the next outcome that it is to be told, apart from those that requests return at
+    /// Returns the next outcome that the client is to be told, apart from those that requests return at
     /// once.
     pub(super) fn poll_outcome(&mut self, context: &Context<'_>) -> Poll<(RequestId, Outcome)> {
         match self.requests.poll_outcome(context) {
             Poll::Ready((request, Outcome::Granted(token))) if self.map.is_some() => {
-                // The name is not for it to own: others may wait behind it, or a victim of its
-                // theft may not know yet.
+                // The client does not own the name: others may wait behind it, or a victim of its theft
+                // may not know of the theft yet.
                 Poll::Ready((request, self.grant(request, token, false)))
             }
             outcome => outcome,

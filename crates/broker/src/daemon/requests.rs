@@ -182,7 +182,7 @@ impl Requests {
         name_bytes: u32,
         stage: Stage,
     ) {
-        // Twice would be wrong: it is here already.
+        // It was claimed before, and must not be taken over twice.
         if self.contains(id) {
             return;
         }
@@ -192,7 +192,7 @@ impl Requests {
             counts.grant(0);
         }
         let alarm = self.alarm(id);
-        // So that the session polls the request once. After that, the request rings by itself.
+        // This has the session poll the request once. After that, the request rings by itself.
         alarm.wake_by_ref();
         self.name_bytes += name_bytes as usize;
         let (place, of) = (SlotPlace::Nowhere, Arc::clone(of));
@@ -300,7 +300,7 @@ impl Requests {
             let Some(entry) = self.entries.get_mut(&id) else {
                 continue;
             };
-            // Before it is polled, so that whatever happens from here on rings again.
+            // Cleared before the poll, so that anything that happens from here on rings again.
             entry.alarm.ringing.store(false, Ordering::SeqCst);
             // A request that has failed does not know its name any more.
             let name = self.lookers.are_there().then(|| entry.name().cloned()).flatten();

@@ -52,7 +52,7 @@ pub(super) struct Session {
     connected: ConnectedClient,
     daemon: Arc<Daemon>,
     version: u16,
-    /// `None` if nothing ends by itself.
+    /// What the client was told of its terms; `None` if locks do not end by themselves.
     terms: Option<ToldTerms>,
     queries: FuturesUnordered<QueryFuture>,
     /// Answers on their way; no further message is read before they are sent.
@@ -90,7 +90,7 @@ impl Session {
         })
         .await;
         let end = match end {
-            // In the middle of a message, as a client ends that is killed.
+            // The stream may end in the middle of a message if the client was killed.
             End::Gone | End::Stream(_) if has_died => End::Died,
             end => end,
         };
@@ -220,7 +220,8 @@ impl Session {
     /// of the stream ends the session. If the client lives after all, it connects anew.
     fn fall_silent(&mut self) {
         self.is_mute = true;
-        // Before it can come back on another connection, to which its file then belongs.
+        // This must be done before the client can come back on another connection, to which its
+        // file belongs from then on.
         if !lock(&self.connected.client).has_ended() {
             self.connected.give_up();
         }

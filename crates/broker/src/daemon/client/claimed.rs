@@ -1,4 +1,4 @@
-//! What a client had through an earlier daemon.
+//! The locks and requests that a client had through an earlier daemon.
 
 use navlock_core::{Lost, Mode, ResourceName, host::RequestKind};
 use navlock_engine::{FencingToken, RequestId};
@@ -31,11 +31,12 @@ impl Client {
     /// Has a lock that was held when the daemon before this one ended be held again.
     pub(in super::super) fn reinstate(&mut self, lock: ClaimedLock) {
         let ClaimedLock { agent, request, name, mode, token, since } = lock;
-        // Once is enough.
+        // It was claimed before.
         if self.requests.contains(request) {
             return;
         }
-        // Nobody was granted anything yet but those who held, so that it is to be had at once.
+        // So far locks were granted only to those that held them before, so this one can be had at
+        // once.
         let asked = self.make(agent, request, name, RequestKind::IfAvailable(mode), None);
         if let Some(Outcome::Granted(_)) = asked {
             self.requests.date_back(request, since, Some(token));

@@ -42,7 +42,7 @@ impl Client {
         (filter, began): (&Filter, Moment),
         events: &mut Vec<LookEvent>,
     ) -> Option<Place> {
-        // The client has ended, which an event tells.
+        // If there is no number, the client has ended, and an event tells lookers of that.
         let (client, state) = self.number?;
         let mut at = at.unwrap_or_else(|| {
             *most = most.saturating_sub(1);
@@ -78,7 +78,7 @@ impl Client {
             }
             events.push(LookEvent { at, change });
         }
-        // FAST: mostly it has nothing of these names.
+        // FAST: most clients have no requests and locks of these names.
         if agents.is_empty() {
             return;
         }
@@ -119,7 +119,7 @@ impl Client {
     }
 }
 
-/// The next places on the way down from this one, at most so many.
+/// The next places on the way down from `from`, but no more than `most`.
 fn step(from: &mut usize, most: &mut usize) -> Range<usize> {
     let end = *from;
     *from = end.saturating_sub(*most);

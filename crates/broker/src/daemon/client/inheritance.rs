@@ -1,4 +1,4 @@
-//! What others inherit of a client.
+//! The locks that others inherit from a client.
 
 use std::{collections::HashSet, io};
 
@@ -9,7 +9,8 @@ use super::{super::process::Process, Client};
 use crate::{client_files::Inherited, lock_file::Identity};
 
 impl Client {
-    /// Others work under its locks, it says, who may have inherited them.
+    /// Opens the file of inherited locks and keeps it open. To be called when the client has said that
+    /// others work under its locks, because they may have inherited them.
     pub(super) fn keep_inherited_file(&mut self) {
         let Some((key, files)) = &self.files else { return };
         if let Some(file) = files.open_inherited(*key) {
@@ -17,7 +18,8 @@ impl Client {
         }
     }
 
-    /// What those have inherited who live, by its file, which somebody has removed.
+    /// The locks that living processes have inherited from the client, by its file, which somebody has
+    /// removed.
     ///
     /// # Errors
     ///
@@ -30,8 +32,8 @@ impl Client {
         if self.is_empty() {
             return Ok(None);
         }
-        // It was removed before we could open it. Whoever works under its locks has it open too, and
-        // who has ended has nothing open.
+        // The file was removed before we could open it. But each process that works under the locks has
+        // it open too. A client's process that has ended has nothing open.
         let ended = self.process.as_ref().filter(|process| process.has_ended());
         let ended = ended.map(Process::number);
         let processes = self.agents.values().map(|open| open.info.pid);
@@ -45,11 +47,11 @@ impl Client {
         self.requests.keep_held(wanted);
     }
 
-    /// Leaves these locks to others and ends all else.
+    /// Leaves the `wanted` locks to others, and ends all other locks, requests and agents.
     pub(in super::super) fn keep_inherited(&mut self, wanted: impl Fn(RequestId) -> bool) {
         self.keep_held(wanted);
         if self.has_ended() {
-            // Its file may go, and says nothing of who works under these.
+            // The client's own file may be removed, and does not tell who works under these locks.
             self.leave_slots();
         }
         let holders = self.holders();
@@ -62,10 +64,11 @@ impl Client {
         }
     }
 
-    /// The commands that have inherited its locks, by this file.
+    /// The commands that have inherited its locks: each is known as a child of the client, or has this
+    /// file open.
     pub(in super::super) fn inheritors(&self, file: Option<Identity>) -> Vec<Process> {
         let inheritors = self.agents.values().filter_map(|open| {
-            // Or it is known from an earlier daemon alone.
+            // If only an earlier daemon knew the command as a child, it is found by the file.
             let found = || Process::with_open(open.info.pid, file?);
             open.command.clone().or_else(found)
         });

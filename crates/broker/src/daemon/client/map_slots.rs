@@ -29,8 +29,8 @@ impl Client {
         self.map.is_some()
     }
 
-    /// Has what is granted from now on of this name get larger tokens than its owners have had. Whether
-    /// there can be owners.
+    /// Ensures that locks of this name that are granted from now on get larger tokens than its owners have
+    /// had. Returns whether the name can be owned.
     pub(super) fn raise_tokens(
         &self,
         locks: &LockManager,
@@ -78,7 +78,8 @@ impl Client {
         }
     }
 
-    /// A request is a lock now: says so in its slot, if it has one, with the name for its own or not.
+    /// Enters a lock that was just granted in its slot, if it is to have one. If `owned`, the client owns
+    /// the name from then on.
     pub(super) fn grant(
         &mut self,
         request: RequestId,
@@ -103,7 +104,7 @@ impl Client {
         delegations.grant(self.placed(map, slot, request, token, owned)?)
     }
 
-    /// The grant of this request, in this slot.
+    /// Describes the grant of this request in this slot.
     fn placed<'a>(
         &'a self,
         map: &'a Arc<ClientMap>,
@@ -141,7 +142,7 @@ impl Client {
         self.requests.release_idle();
     }
 
-    /// The client goes on with its locks without its map.
+    /// Has the locks stand in no slots any more. The client keeps them.
     pub(in super::super) fn leave_slots(&mut self) {
         self.requests.leave_slots();
     }

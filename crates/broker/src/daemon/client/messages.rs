@@ -1,4 +1,4 @@
-//! What a client is told.
+//! The messages by which a client is told outcomes.
 
 use navlock_engine::RequestId;
 use navlock_wire::FromDaemon;
@@ -6,7 +6,7 @@ use navlock_wire::FromDaemon;
 use super::super::outcome::Outcome;
 use crate::convert::{failure, how_lost};
 
-/// What the client is told of it, in this version of the protocol.
+/// The message that tells a client this outcome, in this version of the protocol.
 pub(in super::super) fn outcome_message(
     request: RequestId,
     outcome: Outcome,
@@ -20,7 +20,7 @@ pub(in super::super) fn outcome_message(
         Outcome::Lost(lost, stolen_by) => {
             let how = match how_lost(lost, stolen_by) {
                 navlock_wire::Lost::StolenBy(_) if version < 4 => navlock_wire::Lost::Stolen,
-                // What this version has no word for: gone is gone.
+                // These versions have no word for these losses.
                 navlock_wire::Lost::Reset | navlock_wire::Lost::Removed if version < 4 => {
                     navlock_wire::Lost::Disconnected
                 }

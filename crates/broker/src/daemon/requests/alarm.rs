@@ -12,7 +12,7 @@ use std::{
 use futures_util::task::AtomicWaker;
 use navlock_engine::RequestId;
 
-/// The ids of those that have something to say.
+/// The ids of the requests that the session is to poll, and the waker of the session.
 #[derive(Default)]
 pub(super) struct Woken {
     pub(super) ids: Mutex<VecDeque<RequestId>>,

@@ -43,7 +43,8 @@ impl Requests {
         if let Some(entry) = self.entries.get_mut(&id).filter(|entry| !entry.may_give_up) {
             entry.may_give_up = true;
             if let Stage::Pending(request) = &entry.stage {
-                // Where other machines share the locks, they need this for the requests behind it.
+                // If other machines share the locks, they need to know this for the requests that wait
+                // behind this one.
                 request.note_may_give_up();
                 self.tell(id);
             }
@@ -126,7 +127,7 @@ impl Requests {
         }
     }
 
-    /// Has the client told which of its requests are part of these circles.
+    /// Notes which of the requests are part of these circles, for the client to be told.
     pub(in super::super) fn tell_circles(&mut self, circles: &Circles) {
         for (id, entry) in &self.entries {
             let request = look::LockId { client_id: entry.of.client_id, serial: id.serial() };
@@ -138,7 +139,7 @@ impl Requests {
         self.wake();
     }
 
-    /// Whether the client is to be told of a circle.
+    /// Whether the client is still to be told of a circle.
     pub(in super::super) fn is_in_circle(&self) -> bool {
         !self.circles.is_empty()
     }
@@ -165,7 +166,7 @@ impl Requests {
     }
 
     /// The locks of this name that the engine counts as held: each with its id and token, as lookers are told
-    /// them, or `None` if its client can take it and does not hold it.
+    /// them, or `None` if the client owns the name and does not hold the lock.
     pub(in super::super) fn held<'a>(
         &'a self,
         bucket: &'a str,
@@ -282,7 +283,7 @@ impl Entry {
         Some((at, change))
     }
 
-    /// See [`Requests::held`]; `None` if this is no lock of that name, or is lost by now.
+    /// See [`Requests::held`]; the outer `None` if this is no lock of that name, or is lost by now.
     #[expect(clippy::option_option, reason = "it is what the engine has, and what is held of that")]
     fn held(
         &self,
@@ -294,7 +295,7 @@ impl Entry {
         if guard.name() != name || *self.of.bucket != *bucket {
             return None;
         }
-        // With the same waker as ever, because the last waker is the one that is woken.
+        // Polled with the request's usual waker, because only the last waker is woken.
         let waker = Waker::from(Arc::clone(&self.alarm));
         if guard.poll_lost(&Context::from_waker(&waker)).is_ready() {
             return None;

@@ -9,14 +9,14 @@ use navlock_wire::{Agent, Slot};
 use super::{super::delegations::Delegation, Entry, Requests, Shown, place::SlotPlace};
 
 impl Requests {
-    /// Where the client wants the lock to stand.
+    /// Notes the slot in which the client wants the lock to stand.
     pub(in super::super) fn want(&mut self, id: RequestId, slot: Slot) {
         if let Some(entry) = self.entries.get_mut(&id) {
             entry.place = SlotPlace::Wanted(slot);
         }
     }
 
-    /// The slot in which the client wants it to stand once it is a lock.
+    /// The slot in which the client wants the request to stand once it is a lock.
     pub(in super::super) fn wanted(&self, id: RequestId) -> Option<Slot> {
         match self.entries.get(&id)?.place {
             SlotPlace::Wanted(slot) => Some(slot),
@@ -24,19 +24,20 @@ impl Requests {
         }
     }
 
-    /// What is shown of it.
+    /// What is shown of this request.
     pub(in super::super) fn of(&self, id: RequestId) -> Option<Shown<'_>> {
         self.entries.get(&id)?.shown()
     }
 
-    /// The lock stands there, or nowhere.
+    /// Notes that the lock stands in this slot, or in none.
     pub(in super::super) fn put(&mut self, id: RequestId, place: Option<Delegation>) {
         if let Some(entry) = self.entries.get_mut(&id) {
             entry.place = place.map_or(SlotPlace::Nowhere, SlotPlace::In);
         }
     }
 
-    /// Has the client neither hold nor take anything of this agent, or of all, in its map.
+    /// Takes the locks of this agent, or of all, out of their slots: the client can neither hold them
+    /// there nor take them any more.
     pub(in super::super) fn take_back(&mut self, agent: Option<Agent>) {
         for entry in self.entries.values_mut() {
             if agent.is_none_or(|agent| agent == entry.of.agent) {
@@ -45,7 +46,8 @@ impl Requests {
         }
     }
 
-    /// Releases what the client does not hold, and has it take nothing without asking.
+    /// Recalls all locks in slots, so that the client takes none without asking, and releases those that
+    /// it does not hold.
     pub(in super::super) fn release_idle(&mut self) {
         let is_free = |entry: &Entry| match &entry.place {
             SlotPlace::In(delegation) => delegation.recall() == Recalled::Free,
@@ -57,7 +59,7 @@ impl Requests {
         }
     }
 
-    /// The client goes on without the slots.
+    /// Has the locks stand in no slots any more. The client keeps them.
     pub(in super::super) fn leave_slots(&mut self) {
         for entry in self.entries.values_mut() {
             if let SlotPlace::In(delegation) = mem::replace(&mut entry.place, SlotPlace::Nowhere) {
@@ -68,7 +70,8 @@ impl Requests {
 }
 
 impl Entry {
-    /// Whether that is only so that its client can take it without asking.
+    /// Whether the lock is granted only for its client to take it without asking, and the client does
+    /// not hold it.
     pub(super) fn is_idle(&self) -> bool {
         matches!(&self.place, SlotPlace::In(delegation) if !delegation.is_held())
     }

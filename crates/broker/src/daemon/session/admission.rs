@@ -1,4 +1,4 @@
-//! How a session begins: its claims are settled with those of all others.
+//! How a session begins: its claims are settled together with those of all other clients.
 
 use std::{
     future::{Future, poll_fn},
@@ -20,7 +20,8 @@ use super::{
 };
 
 impl Session {
-    /// Waits until claims are settled, those of this client and all others, unless its process has `ended`.
+    /// Waits until the claims of this client and of all others are settled, or until the client's process
+    /// has `ended`.
     pub(in super::super) async fn settle(
         &mut self,
         claims: Claims,
@@ -50,8 +51,8 @@ impl Session {
                 () = ended => Err(End::Died),
             };
         };
-        // What others have inherited is gone on with also for a client that has gone: it is left to them
-        // with the rest.
+        // If others have inherited locks of the client, its claims are recalled even if the client itself has
+        // gone: these locks are left to the inheritors with the rest.
         let is_needed = || daemon.has_inheritors(connected);
         let goes_on = daemon.go_on(connected, &mut claims);
         meanwhile(stream, terms, connected, goes_on, ended.as_mut(), is_needed).await?;
@@ -64,8 +65,8 @@ impl Session {
     }
 }
 
-/// Waits for something, and says meanwhile how what the client has goes on ending. It is given up when the
-/// client has hung up or its process has `ended`, unless it is needed then.
+/// Waits for something, and meanwhile tells the client of changed terms. Gives up when the client has
+/// hung up or its process has `ended`, unless the result `is_needed` even then.
 async fn meanwhile(
     stream: &mut Stream,
     terms: &mut ToldTerms,
@@ -90,7 +91,7 @@ async fn meanwhile(
     }
 }
 
-/// Whether the client has hung up, be there something to hear before that or not.
+/// Whether the client has hung up, even if messages that it sent before that are still unread.
 fn is_gone(stream: &Stream) -> bool {
     let ready = stream.get_ref().ready(Interest::READABLE).now_or_never();
     ready.is_some_and(|ready| ready.is_ok_and(Ready::is_read_closed))

@@ -18,7 +18,7 @@ use super::{
 };
 
 impl Session {
-    /// Takes in a question, which is answered when that is known.
+    /// Takes in a question. It is answered when the answer is known.
     pub(super) fn hear_query(&mut self, message: ToDaemon) -> Result<(), End> {
         match message {
             ToDaemon::Query { query, bucket } => {
@@ -57,8 +57,8 @@ impl Session {
             let failure = Failure::Refused("too many queries at once; await some first".to_owned());
             return self.say(&FromDaemon::QueryFailed { query, failure });
         }
-        // Now: it must see what came before it and not what comes after. Whom to wake, if it is
-        // not there yet, it is told when the set is asked.
+        // Polled now, because the answer must see what came before the question, and not what comes
+        // after it. This needs no waker: if the answer is not there yet, the set polls it again.
         match answer.as_mut().poll(&mut Context::from_waker(noop_waker_ref())) {
             Poll::Ready(answered) => self.answer(answered),
             Poll::Pending => {
@@ -96,7 +96,7 @@ impl Session {
         self.say(&FromDaemon::QueryFailed { query, failure: self.daemon.failure(&error) })
     }
 
-    /// Says what agents say of themselves besides, before they are met in an answer.
+    /// Sends what agents say of themselves beyond an answer, before the answer names these agents.
     pub(super) fn say_meta(&mut self, query: Query, inspection: &Inspection) -> Result<(), End> {
         if self.version < LOOKING_VERSION {
             return Ok(());
