@@ -12,9 +12,9 @@ pub enum DaemonError {
     Place(PlaceError),
     /// Another daemon has the place, and does not end.
     Taken(PathBuf),
-    /// The socket that was passed is at another place, or is none.
+    /// The socket that was passed is at another place, or what was passed is no socket.
     Passed(PathBuf, String),
-    /// What keeps its locks is not to be had, for this reason.
+    /// The service that keeps its locks cannot be used, for this reason.
     Reach(String),
     /// Something failed at this path.
     Io(PathBuf, io::Error),

@@ -58,7 +58,7 @@ impl Elsewhere {
             });
             told.collect()
         };
-        // The number that is left out differs each time as well.
+        // The number of entries that are left out differs each time as well.
         let is_cut = |one: &Self| one.left_out() > 0;
         is_cut(self) == is_cut(other) && all(self) == all(other)
     }
@@ -69,7 +69,8 @@ impl Elsewhere {
         for (_, seen) in &mut seen {
             for one in seen.held.iter_mut().chain(&mut seen.pending).chain(&mut seen.owned) {
                 one.serial |= Id::MADE_UP;
-                // Two may have the same number, if they were made in one tick of a clock or say so.
+                // Two may have the same number: if they were made in one tick of a clock, or if their
+                // machine tells it so.
                 one.serial = first_free(id(one), &mut next);
             }
         }
@@ -117,7 +118,7 @@ impl Elsewhere {
         events
     }
 
-    /// The same for these names only. Drops all sightings of other names.
+    /// Does the same for these names only, and drops all sightings of other names.
     pub(super) fn add_some_to(
         &mut self,
         known: Vec<LookEvent>,
@@ -240,9 +241,9 @@ impl Elsewhere {
         named.collect()
     }
 
-    /// Removes from the overview what etcd does not have as well: where they differ, we have not heard of a
-    /// grant or a loss yet. Also sets the order of the requests across all machines. A name of which the
-    /// sightings are incomplete is left as it is.
+    /// Removes from the overview the locks and requests that etcd does not have as well: where the two
+    /// differ, we have not heard of a grant or a loss yet. Also sets the order of the requests across all
+    /// machines. A name whose sightings are incomplete is left as it is.
     pub(super) fn settle(&self, overview: &mut Overview) {
         let complete = self.seen.iter().filter(|(_, seen)| seen.left_out == 0);
         let complete = complete.flat_map(|(bucket, seen)| {
@@ -335,7 +336,7 @@ fn silent(agent: navlock_wire::ClientId, Unheard { silent, left }: Unheard) -> L
     LookEvent { at: ago(silent), change: LookChange::AgentSilent { agent, ends } }
 }
 
-/// The moment that is so long ago.
+/// The moment that was this time ago.
 fn ago(time: Duration) -> Moment {
     clock::now().saturating_sub(u64::try_from(time.as_nanos()).unwrap_or(0))
 }
@@ -368,12 +369,12 @@ fn first_free((agent, first): LockId, next: &mut HashMap<LockId, u64>) -> u64 {
     free
 }
 
-/// The id by which lookers know it, if it is not of our clients.
+/// The id by which lookers know this lock or request, if it is of no client of ours.
 fn id(one: &Sighted) -> LockId {
     (one.inspected.lock.client_id.to_bytes(), one.serial)
 }
 
-/// Whether it belongs to one of these agents.
+/// Whether this lock or request belongs to one of these agents.
 fn is_of(one: &Sighted, agents: &HashSet<ClientId>) -> bool {
     agents.contains(&one.inspected.lock.client_id)
 }

@@ -41,7 +41,7 @@ pub(super) enum Entry {
     Event { of: About, end: usize },
     /// There was no room for this many events.
     Missed(u64),
-    /// A picture is begun at this moment, for this looker, which may be new.
+    /// A picture for this looker, which may be new, begins at this moment.
     Picture(u64, Filter),
     /// The picture for this looker is complete at this moment.
     Whole(u64),
@@ -87,7 +87,8 @@ impl Inbox {
             *events += 1;
             entries.push(Entry::Event { of: About::of(&event.change), end: bytes.len() });
         } else {
-            // Cannot happen: texts are clipped where they come in, and names are shorter than a frame.
+            // This cannot happen: texts are clipped when they arrive, and names are shorter than a
+            // frame.
             bytes.truncate(before);
         }
         mem::take(&mut self.waiting)

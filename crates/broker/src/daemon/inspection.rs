@@ -110,7 +110,7 @@ struct Known {
 }
 
 impl Known {
-    /// The same for a name that its owner does not hold, and has taken so often.
+    /// The same for a name that its owner does not hold, and has taken `taken` times.
     fn owned(self, key: EntryKey, taken: u64) -> Owned {
         let mut owned = Owned::new(LockInfo::new(key.name, key.mode, key.client_id), taken);
         (owned.agent, owned.age) = (Some(self.info), Some(clock::since(self.since)));

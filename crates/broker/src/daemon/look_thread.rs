@@ -1,4 +1,4 @@
-//! The thread on which those who look are told.
+//! The thread on which messages are sent to lookers.
 
 use std::{convert::Infallible, io, thread};
 
@@ -9,28 +9,29 @@ use tokio::{
 
 use crate::stand_back;
 
-/// A thread on which lookers are told. It ends with this.
+/// The lookers' thread. It ends when this is dropped.
 pub(super) struct Thread {
     runtime: Handle,
     _end: oneshot::Sender<Infallible>,
 }
 
 impl Thread {
-    /// Starts it.
+    /// Starts the thread.
     pub(super) async fn start() -> io::Result<Self> {
         let (handle, made) = oneshot::channel();
         let (end, ended) = oneshot::channel();
-        // The runtime is made there, as it must not end on a thread that has another one.
+        // The runtime is made on the new thread: it must not be dropped on a thread that runs another
+        // one.
         thread::Builder::new().name("navlock-telling".to_owned()).spawn(move || {
             stand_back();
             let built = runtime::Builder::new_current_thread().enable_io().enable_time().build();
             let runtime = match built {
                 Ok(runtime) => runtime,
-                // Nobody waits for it if it has gone.
+                // If this fails, the task that has started the thread is gone, and nobody waits.
                 Err(error) => return drop(handle.send(Err(error))),
             };
             if handle.send(Ok(runtime.handle().clone())).is_ok() {
-                // Nothing is ever said: it is dropped.
+                // Returns when the sender is dropped; nothing is ever sent.
                 _ = runtime.block_on(ended);
             }
         })?;

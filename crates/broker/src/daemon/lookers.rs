@@ -162,7 +162,7 @@ impl Lookers {
     /// FAST: no session ever locks it. The lookers' thread may be kept from its CPU for long while it has
     /// this locked.
     fn journal(&self) -> MutexGuard<'_, Journal> {
-        // Whole at any time, as the inbox.
+        // Whole at any time, like the inbox.
         let mut journal = self.journal.lock().unwrap_or_else(PoisonError::into_inner);
         journal.enter(|batch| self.inbox().take(batch));
         journal
@@ -216,7 +216,7 @@ impl Looker {
                     return;
                 }
             }
-            // The events are none that this looker wants to see.
+            // This looker does not want to see any of the events.
             *turn = Some(self.next_turn());
         }
     }
@@ -295,7 +295,7 @@ mod tests {
         assert!(looker.news(&mut turn).now_or_never().is_some());
         assert!(!looker.put_next(&mut message).unwrap());
         assert!(!message.is_empty());
-        // Before its turn.
+        // This event comes before the looker's turn.
         lookers.tell(|| LookChange::Recovered);
         turn = Some(Instant::now() + Duration::from_secs(3600));
         assert!(looker.news(&mut turn).now_or_never().is_none());
@@ -306,7 +306,7 @@ mod tests {
         turn = Some(Instant::now());
         let late = tokio::time::timeout(Duration::from_millis(50), looker.news(&mut turn)).await;
         assert!(late.is_err());
-        // What it does not want to see wakes it for no more than its turns.
+        // Events that a looker does not want to see wake it at its turns only.
         let few = lookers.add(Filter { bucket: Some("a".to_owned()), name: None });
         few.begin_picture();
         few.end_picture();

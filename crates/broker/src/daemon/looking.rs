@@ -80,7 +80,7 @@ impl Looking {
                 Some(ended) = telling.join_next() => {
                     return match ended.map_err(JoinError::try_into_panic) {
                         Ok(ended) => ended.map_err(End::from),
-                        // As if this task had panicked, which ends the session.
+                        // A panic of the teller ends the session, as a panic of this task would.
                         Err(Ok(panic)) => resume_unwind(panic),
                         Err(Err(_)) => Err(End::Left),
                     };
@@ -150,7 +150,8 @@ async fn gone(stream: &mut Stream) -> End {
     }
 }
 
-/// The pause before a looker's next picture, if the last one took the daemon this long and so many look.
+/// The pause before a looker's next picture, if the last one took the daemon this long and there are
+/// this many lookers.
 fn rest(took: Duration, lookers: usize) -> Duration {
     took.saturating_mul(SHARE).saturating_mul(u32::try_from(lookers).unwrap_or(u32::MAX))
 }
@@ -163,7 +164,7 @@ mod tests {
     fn all_who_are_told_anew_together_take_no_more_than_their_share() {
         let took = Duration::from_millis(20);
         for lookers in 1..=MOST {
-            // One after the other, as fast as they may.
+            // Pictures for all lookers, one after the other, as often as they may be made.
             let all = took * u32::try_from(lookers).unwrap();
             assert!(all * SHARE <= rest(took, lookers));
         }

@@ -73,7 +73,7 @@ impl ClientMap {
         self.map.is_confirmed() && self.map.unmapped() == 0 && !self.map.is_broken()
     }
 
-    /// Does this with a slot, if it exists.
+    /// Does this with a slot, if the slot exists.
     ///
     /// If somebody truncates the file, our mapping becomes useless as a whole, while the client still
     /// sees the part that is left. So that part is mapped anew here: otherwise the client could go on
@@ -97,7 +97,7 @@ impl ClientMap {
     /// Returns the count of the word; `None` if the slot is not free.
     pub(super) fn grant(&self, slot: Slot, token: FencingToken, owned: bool) -> Option<u64> {
         self.at(slot, |slot| {
-            // Before the word, which tells the client that these are valid.
+            // Base and time are written before the word, which tells the client that they are valid.
             let count = slot.word().look().count().wrapping_add(1);
             slot.set_base(token.get().wrapping_sub(count));
             slot.set_since(clock::now());
@@ -164,7 +164,7 @@ impl ClientMap {
         self.map.slots().map(|(slot, _)| slot).collect()
     }
 
-    /// The locks that are held in it, with their tokens and since when.
+    /// The locks that the client holds in the map, with their tokens and since when it holds them.
     pub(super) fn held(&self) -> Vec<(Slot, Description, FencingToken, Moment)> {
         let held = self.slots().into_iter().filter_map(|index| {
             let (look, description) = self.at(index, |slot| {

@@ -184,7 +184,7 @@ mod tests {
         assert!(picture.parts.iter().all(|part| part.len() <= SLICE));
         assert_eq!(turns, picture.parts.len());
         let all = picture.parts.iter().map(Vec::len).sum::<usize>();
-        // Each client, its agent, and what it holds.
+        // An entry for each client, for its agent, and for each lock that it holds.
         assert_eq!((all, turns), (4 * 702, (4 * 702_usize).div_ceil(SLICE)));
     }
 
@@ -224,7 +224,7 @@ mod tests {
                         11 if clients.len() > 2 => drop(clients.swap_remove(chosen)),
                         _ => {}
                     }
-                    // Who was granted something hears of it, sooner or later.
+                    // Clients that were granted locks hear of it, sooner or later.
                     for (connected, _) in clients.iter().filter(|_| random(3) > 0) {
                         let mut client = lock(&connected.client);
                         let context = Context::from_waker(Waker::noop());

@@ -66,7 +66,7 @@ enum PlaceState {
     Whole,
     /// Something was made anew; clients are to check their own files.
     Mended,
-    /// Somebody else has it.
+    /// Another daemon has the place.
     Lost,
 }
 
@@ -74,8 +74,8 @@ impl<'a> PlaceGuard<'a> {
     /// Makes this the only daemon of the place, as soon as the one before has ended.
     pub(super) fn take(place: &'a Place, state: Option<&Path>) -> Result<Self, DaemonError> {
         let deadline = Instant::now() + PREDECESSOR;
-        // First the lock file that nobody removes: a daemon that has it may be about to make the
-        // other anew.
+        // First the lock file that nobody removes: a daemon that has it locked may be about to make
+        // the other lock file anew.
         let elsewhere = state.and_then(|state| Some(state.join(lock_name(place)?)));
         let elsewhere = match elsewhere {
             Some(path) => {
@@ -104,16 +104,16 @@ impl<'a> PlaceGuard<'a> {
         Ok(place_guard)
     }
 
-    /// The socket has its name now.
+    /// To be called once the socket has its final name.
     pub(super) fn listens(&mut self, is_passed: bool) {
         self.is_passed = is_passed;
         self.socket = lock_file::identity_at(self.place.socket());
-        // Now, so that its removal is noticed.
+        // Opened now, so that its removal is noticed.
         self.open_clients();
     }
 
     fn open_clients(&mut self) {
-        // If this fails, the first client makes it.
+        // If this fails, the first client makes the directory.
         let _ = create_private_directory(&self.place.clients());
         self.clients = open_directory(&self.place.clients()).ok();
         if let Some(watch) = &mut self.watch {
@@ -145,8 +145,8 @@ impl<'a> PlaceGuard<'a> {
     async fn wait(&mut self, daemon: &Daemon) {
         let next = Instant::now() + LOOK;
         if let Some(watch) = &mut self.watch {
-            // Clients remove their own files when they go. For that alone the other files are not
-            // looked at.
+            // Clients remove their own files when they go. If only such a file has gone, the other files
+            // are not looked at.
             while let Ok(Changed::Named(names)) = timeout_at(next.into(), watch.changed()).await {
                 daemon.ask_whose_file_is_gone(Some(&names));
                 if Instant::now() >= next {
@@ -215,7 +215,7 @@ impl<'a> PlaceGuard<'a> {
             self.watch = Watch::of(path);
             self.directory = open_directory(path).ok().map(|directory| (directory, false));
         }
-        // In other places it may be a directory that its owner locks for other purposes, as with
+        // Elsewhere the directory may be one that its owner locks for other purposes, as with
         // flock(1).
         let is_cleaned = || CLEANED.iter().any(|cleaned| path.starts_with(cleaned));
         if let Some((directory, is_locked)) = self.directory.as_mut().filter(|_| is_cleaned()) {

@@ -108,7 +108,7 @@ impl Daemon {
         Some(format!("no answer for {silent} s; locks are lost in {left} s ({reach})"))
     }
 
-    /// The failure that a client is told whose question cannot be answered.
+    /// The failure that is told to a client if its question cannot be answered.
     pub(super) fn failure(&self, error: &Error) -> Failure {
         match (failure(error), self.outage()) {
             (Failure::Other(why), Some(outage)) => Failure::Other(format!("{why}; {outage}")),

@@ -55,11 +55,11 @@ impl Daemon {
         sleepers.collect()
     }
 
-    /// Keeps them, with the claimed locks that they have got, until they end or come back.
+    /// Keeps these sleepers, with the claimed locks that were granted to them, until they end or come back.
     pub(super) fn keep_sleepers(self: &Arc<Self>, sleepers: Vec<Sleeper>) {
         for Sleeper { key, client, map, slots } in sleepers {
             lock(&client).stand_in(&map, &slots);
-            // If its own file cannot be read yet, it is tried again.
+            // If the client's own file cannot be opened yet, that is tried again.
             let own = self.files().and_then(|files| files.own(key).ok().flatten());
             self.keep_sleeper(key, client, own);
         }

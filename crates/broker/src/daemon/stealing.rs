@@ -57,7 +57,8 @@ impl Daemon {
         }
     }
 
-    /// The same where locks are seen beyond this machine: the reach that keeps them compares and takes them.
+    /// The same where locks are seen beyond this machine: the reach that keeps them compares the holders,
+    /// and takes the locks.
     async fn evict(&self, steal: Steal) -> Result<u64, NotStolen> {
         let Steal { bucket, name, from, .. } = steal;
         let from = from.into_iter();

@@ -22,8 +22,8 @@ pub(super) enum LookStep {
     Told,
     /// The looker was too slow, and needs a new picture.
     Behind,
-    /// So much has happened while the picture was made that the looker has missed some of it, and needs another
-    /// picture.
+    /// The looker has missed some of the many events that happened while the picture was made, and needs
+    /// another picture.
     Torn,
 }
 

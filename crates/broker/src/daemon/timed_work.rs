@@ -2,15 +2,15 @@
 
 use std::{sync::mpsc, thread, time::Duration};
 
-/// Has another thread do this, and waits for it so long. `None` if it takes longer, or there is no
-/// thread to be had.
+/// Has another thread do this work, and waits for the result for this time. `None` if the work takes
+/// longer, or if no thread can be had.
 pub(super) fn within<T: Send + 'static>(
     patience: Duration,
     work: impl FnOnce() -> T + Send + 'static,
 ) -> Option<T> {
     let (done, is_done) = mpsc::channel();
     let spawned = thread::Builder::new().name("navlock-aside".to_owned()).spawn(move || {
-        // Who asked may have given up.
+        // The caller may have given up.
         let _ = done.send(work());
     });
     spawned.ok()?;

@@ -183,8 +183,8 @@ impl Tokens {
         }
     }
 
-    /// Has another thread do this, and waits for it for so long. There is one such thread at a
-    /// time.
+    /// Has another thread do this work, and waits for the result for this time. There is one such thread
+    /// at a time.
     fn aside<T: Send + 'static>(
         &self,
         patience: Duration,

@@ -23,8 +23,9 @@ use super::{
 /// inside locks of these buckets.
 const MOST_BUCKETS: usize = 32;
 
-/// To find circles, at most this many names are listed for which clients here wait inside a lock, or of such a
-/// lock; at most [`MOST_FURTHER`] more names to which the requests found there lead; and [`AT_ONCE`] at a time.
+/// To find circles, names are listed: first those for which clients here wait inside a lock, and the names
+/// of these locks, together at most this many; then at most [`MOST_FURTHER`] more names to which the requests
+/// found there lead. At most [`AT_ONCE`] names are listed at a time.
 const MOST_NAMES: usize = 256;
 
 const MOST_FURTHER: usize = 64;
@@ -58,7 +59,7 @@ impl Lists<'_> {
         shared.collect()
     }
 
-    /// Asks for these names, as far as they were not asked for. `None` if there is no answer for one of them.
+    /// Asks for those of these names that were not asked for yet. `None` if there is no answer for one of them.
     async fn list(&mut self, names: impl Iterator<Item = Shared>) -> Option<()> {
         let with_silence = self.with_silence;
         let mut asked = Vec::new();
@@ -128,8 +129,8 @@ impl Daemon {
     }
 
     /// The locks and requests of the names that can be part of a circle with a request that is made here:
-    /// `nested`, for which requests wait inside locks; `around`, the names of these locks; and those to which
-    /// these lead. `None` if any of them could not be seen.
+    /// `nested`, the names for which requests wait inside locks; `around`, the names of these locks; and the
+    /// names to which the requests found there lead. `None` if any of these names could not be looked at.
     pub(in super::super) async fn look_elsewhere_at(
         &self,
         nested: &Names,
@@ -178,7 +179,7 @@ impl Daemon {
                 Some(name) => host::look_at(&locks, host::name_ref(&locks, name), true).await,
                 None => host::look(&locks).await,
             };
-            // What cannot be had now is asked for again later.
+            // A bucket that cannot be listed now is asked for again later.
             found.extend(seen.ok().map(|seen| (bucket, seen)));
         }
         found

@@ -12,7 +12,7 @@ fn name() -> ResourceName {
     "db".try_into().unwrap()
 }
 
-/// Something of this client, which was asked for then and stands at this place.
+/// A lock or request of this client, which was asked for at `asked` and has this revision.
 fn one(client: u8, asked: u64, revision: u64, is_held: bool) -> Sighted {
     let client_id = ClientId::from_bytes([client; 16]);
     let mut inspected = Inspected::new(LockInfo::new(name(), Mode::Exclusive, client_id));
@@ -33,7 +33,7 @@ fn elsewhere(held: Vec<Sighted>, pending: Vec<Sighted>) -> Elsewhere {
     Elsewhere::new(vec![("default".to_owned(), Sighting::new(held, pending))])
 }
 
-/// What the agent of this number has here: its locks by token, and its requests by serial number.
+/// The events that this daemon tells of a client: its locks by token, its requests by serial number.
 fn ours(client: u8, tokens: &[u64], serials: &[u64]) -> Vec<Event> {
     let (client_id, at) = (ClientId::from_bytes([client; 16]), std::time::Instant::now());
     let entry = |serial| Entry::new(Id { client_id, serial }, Mode::Exclusive);
@@ -71,7 +71,7 @@ fn what_is_ours_counts_as_etcd_has_it() {
     assert_eq!(settled(&found, &ours(1, &[9], &[])), (vec![], vec![]));
     assert_eq!(settled(&found, &ours(1, &[10], &[3])), (vec![10], vec![]));
     assert_eq!(settled(&found, &ours(2, &[], &[3])), (vec![], vec![(3, 1)]));
-    // Which of them etcd has, nobody knows.
+    // It is not known which of the two etcd has.
     assert_eq!(settled(&found, &ours(2, &[], &[3, 4])), (vec![], vec![]));
 }
 
@@ -81,7 +81,7 @@ fn what_is_ours_stays_as_it_is_known_where_not_all_of_a_name_was_seen() {
     seen.left_out = 1;
     let found = Elsewhere::new(vec![("default".to_owned(), seen)]);
     assert_eq!(settled(&found, &ours(3, &[9], &[2])), (vec![9], vec![(2, 0)]));
-    // And where it was not looked for.
+    // The same if etcd was not looked into at all.
     let nothing = Elsewhere::default();
     assert_eq!(settled(&nothing, &ours(3, &[9], &[2])), (vec![9], vec![(2, 0)]));
 }
@@ -122,7 +122,8 @@ fn who_looks_is_told_how_much_is_left_out() {
 fn requests_of_all_machines_have_one_order() {
     let pending = vec![one(2, 7, 11, false), one(3, 1, 12, false), one(2, 8, 14, false)];
     let found = elsewhere(Vec::new(), pending);
-    // In whatever order they are heard of, an agent's are queued as it has asked.
+    // In whatever order they become known here, an agent's requests are queued in the order of its
+    // calls.
     assert_eq!(settled(&found, &ours(2, &[], &[9, 4])), (vec![], vec![(4, 1), (9, 3)]));
 }
 
@@ -161,7 +162,7 @@ fn what_others_have_is_known_by_a_number_of_its_own_and_by_what_it_is_inside_of(
         inside
     };
     assert_eq!(inside(&[granted(known.clone())])[1..], [known.id]);
-    // Of two that the same change has granted it is not known which.
+    // If the same change has granted two locks, it is not known which of them is meant.
     let other = LookEntry { id: (known.id.0, 78), ..known.clone() };
     assert_eq!(inside(&[granted(known), granted(other)]).len(), 1);
     assert_eq!(further_buckets(&elsewhere.seen), HashSet::new());
@@ -212,7 +213,7 @@ fn names_for_which_others_wait_inside_a_lock_count_and_lead_to_further_buckets()
             _ => None,
         })
         .collect();
-    // It is inside a lock of a name that is not looked at, and that is known all the same.
+    // One waits inside a lock of a name that is not looked at; the lock is known all the same.
     let expected = [("db", false, 0), ("theirs", false, 0), ("db", true, 1)];
     assert_eq!(found, expected.map(|(name, gives_up, inside)| (name.to_owned(), gives_up, inside)));
 }

@@ -13,7 +13,7 @@ impl Files {
         Self { directory: tempfile::tempdir().unwrap() }
     }
 
-    /// Beside the socket, and in the user's own directory.
+    /// The file beside the socket, and the one in the user's own directory.
     fn both(&self) -> [PathBuf; 2] {
         [self.directory.path().join("tokens"), self.state().join("tokens")]
     }
@@ -56,7 +56,8 @@ fn tokens_grow_from_start_to_start_without_a_file_as_well() {
 fn tokens_grow_although_the_clock_was_turned_back() {
     let files = Files::new();
     let now = SystemTime::now();
-    // By a clock that was a year ahead, twice: killed, and ended.
+    // A daemon whose clock is a year ahead is killed. The next one begins above its tokens and ends in
+    // an orderly way, and the one after that begins above its tokens too.
     let before = files.begin(now + YEAR);
     let killed = files.begin(now);
     assert!(killed.first >= before.used());
@@ -91,7 +92,7 @@ fn tokens_grow_over_what_was_taken_without_a_daemon_unless_that_cannot_be() {
 fn the_later_promise_of_another_daemon_stands() {
     let files = Files::new();
     let now = SystemTime::now();
-    // Two at one place, after somebody removed all files.
+    // Two daemons at one place, after somebody has removed all files.
     let before = files.begin(now);
     let after = files.begin(now + YEAR);
     before.end();
@@ -116,7 +117,7 @@ fn what_no_daemon_can_have_promised_is_not_believed() {
                 .complaint()
                 .is_some_and(|why| why.contains(&files.both()[1].display().to_string()))
         );
-        // It is mended, and believed from now on.
+        // The file is mended, and believed from now on.
         assert!(files.begin(now).first > tokens.first, "{nonsense}");
         assert_eq!(files.begin(now).complaint(), None);
     }
@@ -152,7 +153,7 @@ fn the_files_are_ours_alone() {
         assert_eq!(mode(&file), 0o600);
     }
     assert_eq!(mode(&files.state()), 0o700);
-    // One that others could read stays so no longer.
+    // If others could read a file, they cannot after it is written again.
     for file in files.both() {
         fs::set_permissions(file, fs::Permissions::from_mode(0o666)).unwrap();
     }
