@@ -42,13 +42,13 @@ struct Host {
 struct Client {
     raw: Raw,
     directory: PathBuf,
-    /// By which its file is called, and its agent.
+    /// The number of which its key, and so the name of its file, and the id of its agent are made.
     number: u8,
-    /// Which it speaks.
+    /// The version of the protocol that it speaks.
     version: u16,
     file: File,
     map: Option<OwnerMap>,
-    /// What the daemon has said of its tokens.
+    /// The epoch of tokens that the daemon has told.
     epoch: u64,
     asked: u32,
 }
@@ -90,7 +90,7 @@ impl Host {
         Place::at(self.directory.path().join("sock"))
     }
 
-    /// The daemon's words about itself.
+    /// One of the details that the daemon tells of itself.
     fn detail(&self, wanted: &str) -> Option<String> {
         let hello = ToDaemon::Hello { oldest: VERSION, newest: VERSION };
         let mut asks = Raw::connect(&self.place(), &[hello, ToDaemon::Details { query: 1 }]);
@@ -101,20 +101,20 @@ impl Host {
         details.into_iter().find(|(what, _)| what == wanted).map(|(_, is)| is)
     }
 
-    /// One that has a map, which the daemon has seen.
+    /// A client with a map that the daemon has confirmed.
     fn owner(&self, number: u8) -> Client {
         let mut owner = self.client(number);
         assert!(owner.make_map());
         owner
     }
 
-    /// One that has none.
+    /// A client without a map.
     fn client(&self, number: u8) -> Client {
         Client::connect(self.directory.path(), number, VERSION)
     }
 }
 
-/// Where the file of the client of this number is.
+/// The path of the file of the client with this number.
 fn path(directory: &Path, number: u8) -> PathBuf {
     let key = u128::from_be_bytes([number; 16]);
     directory.join("sock.clients").join(format!("{key:032x}"))
@@ -138,7 +138,7 @@ impl Client {
         Self { raw, directory, number, version, file, map: None, epoch: 0, asked: 0 }
     }
 
-    /// Where its file is.
+    /// The path of its file.
     fn path(&self) -> PathBuf {
         path(&self.directory, self.number)
     }
@@ -174,13 +174,13 @@ impl Client {
         raw
     }
 
-    /// Comes back to another daemon, and claims this. What it is told before all else.
+    /// Comes back to another daemon with these claims. Returns what the daemon has answered to them.
     fn come_back(&mut self, claims: &[ToDaemon]) -> Vec<FromDaemon> {
         self.raw = Self::greet(&self.directory, self.number, self.version, true, claims);
         self.all_said()
     }
 
-    /// Makes a map of its file, and says so. Whether the daemon has use for it.
+    /// Makes a map of its file, and announces it. Returns whether the daemon has confirmed the map.
     fn make_map(&mut self) -> bool {
         let map = OwnerMap::make(&self.file).unwrap();
         self.raw.say(&[ToDaemon::Map { nonce: map.nonce() }]);
@@ -230,7 +230,7 @@ impl Client {
         request
     }
 
-    /// The same, and is granted it there at once.
+    /// The same, and is granted the lock in the slot at once.
     fn take_in(&mut self, slot: u32, name: &str, kind: RequestKind) -> (RequestId, FencingToken) {
         let request = self.ask_in(slot, name, kind);
         let token = self.granted_in_slot(request);
@@ -240,7 +240,7 @@ impl Client {
         (request, token)
     }
 
-    /// Asks for a name and has it at once, without a slot.
+    /// Asks for a name without a slot, and is granted the lock at once.
     fn take(&mut self, name: &str, kind: RequestKind) -> (RequestId, FencingToken) {
         let request = self.ask(name, kind);
         let token = self.granted(request);
@@ -261,13 +261,13 @@ impl Client {
         }
     }
 
-    /// Gets the name without asking. The token.
+    /// Takes the name again without asking. Returns the token.
     fn retake(&self, slot: u32) -> Option<FencingToken> {
         let count = self.slot(slot).word().take()?;
         Some(FencingToken::new(self.slot(slot).token(count)))
     }
 
-    /// Releases what it holds in a slot.
+    /// Releases the lock that it holds in a slot.
     fn release(&self, slot: u32) -> Released {
         self.slot(slot).word().release(self.look(slot).count())
     }
@@ -276,14 +276,14 @@ impl Client {
         self.raw.say(&[ToDaemon::Finish { request }]);
     }
 
-    /// Takes this name in a slot and releases it: it is its own.
+    /// Takes this name in a slot and releases it, and then owns it.
     fn own(&mut self, slot: u32, name: &str, kind: RequestKind) -> RequestId {
         let (request, _) = self.take_in(slot, name, kind);
         assert_eq!(self.release(slot), Released::Kept);
         request
     }
 
-    /// All that the daemon has said until now.
+    /// All messages that the daemon has sent until now.
     fn all_said(&mut self) -> Vec<FromDaemon> {
         self.status().1
     }
@@ -296,7 +296,7 @@ impl Client {
         })
     }
 
-    /// Whether nothing is said to it, and it waits.
+    /// Whether the daemon has sent no message, so that the client still waits.
     fn waits(&mut self) -> bool {
         self.all_said().is_empty()
     }
@@ -330,7 +330,7 @@ impl Client {
         (held, owned.collect())
     }
 
-    /// As it claims what it holds in a slot.
+    /// The message by which it claims the lock that it holds in a slot.
     fn claim(&self, slot: u32) -> ToDaemon {
         let description = self.slot(slot).description().unwrap();
         let token = FencingToken::new(self.slot(slot).token(self.look(slot).count()));

@@ -71,7 +71,7 @@ struct PlayedBroker {
     file: PathBuf,
     map: Option<BrokerMap>,
     token: u64,
-    /// The slots that were granted in.
+    /// The granted requests, each with its slot.
     granted: Vec<(RequestId, u32)>,
 }
 
@@ -122,13 +122,13 @@ impl PlayedBroker {
         }
     }
 
-    /// That of the request that was granted last.
+    /// The word of the slot that was granted last.
     fn word(&self) -> &navlock_delegation::Word {
         let (_, slot) = self.granted.last().unwrap();
         self.map.as_ref().unwrap().slot(*slot).unwrap().word()
     }
 
-    /// Nothing was said since it was heard last.
+    /// Asserts that the client has sent nothing since its messages were last read.
     fn assert_silence(&mut self) {
         self.raw.stream.set_nonblocking(true).unwrap();
         let heard = self.raw.stream.read(&mut [0; 64]);
@@ -153,7 +153,7 @@ struct Played {
 }
 
 impl Played {
-    /// The names are the client's own from the start.
+    /// A client that owns these names from the start.
     fn owning(names: &[&str]) -> Self {
         let directory = tempfile::tempdir().unwrap();
         let place = Place::at(directory.path().join("sock"));
@@ -231,7 +231,7 @@ fn who_watches_what_was_taken_is_woken_when_it_is_lost() {
         let _ = played.broker.word().revoke();
         let how = navlock_wire::Lost::Closed;
         played.broker.raw.say(&[FromDaemon::Lost { request, how }]);
-        // By the word or by the message, whichever it sees first.
+        // The watcher goes by the word or by the message, whichever it sees first.
         assert!(matches!(watcher.join().unwrap(), Lost::Closed | Lost::Disconnected));
     });
 }
@@ -278,7 +278,7 @@ fn a_request_is_not_overtaken_by_another_agent_of_its_client() {
     let (other, elsewhere) = (lock_manager(&reach), lock_manager_of(&reach, "b"));
     let mut context = Context::from_waker(Waker::noop());
 
-    // A name of another bucket is another.
+    // The same name in another bucket is another name.
     let mut apart = pin!(elsewhere.lock("db").into_future());
     assert!(apart.as_mut().poll(&mut context).is_pending());
     assert!(has_at_once(&locks, "db"));
@@ -296,7 +296,7 @@ fn a_request_is_not_overtaken_by_another_agent_of_its_client() {
     assert!(thief.as_mut().poll(&mut context).is_pending());
     assert!(!has_at_once(&locks, "stolen"));
 
-    // Nor while there is nobody to grant it.
+    // The same holds while there is no daemon that would grant the request.
     drop(broker);
     // Who comes again knows that its daemon is gone.
     let _coming = listener.accept().unwrap();
@@ -323,7 +323,7 @@ impl Wake for Gated {
 #[test]
 fn nothing_is_taken_after_the_end_of_a_daemon_that_nobody_has_heard_yet() {
     let mut played = Played::owning(&["db"]);
-    // The thread that would hear of it is kept from that, as one is whose process was stopped.
+    // The thread that would notice the end is held up, as if the process had been stopped.
     let (called, is_called) = mpsc::channel();
     let (keep, gate) = mpsc::channel();
     let waker = Arc::new(Gated { called, gate: Mutex::new(gate) }).into();
@@ -336,7 +336,7 @@ fn nothing_is_taken_after_the_end_of_a_daemon_that_nobody_has_heard_yet() {
 
     let (file, ended) = (played.broker.file.clone(), Instant::now());
     drop(played.broker);
-    // As long as its file stands the client is not given up.
+    // As long as the client's file stands, the client is not given up.
     while ended.elapsed().as_millis() < 600 {
         assert!(has_at_once(&played.locks, "db"));
     }

@@ -1,4 +1,4 @@
-//! Maps in which stands what no client writes.
+//! Maps that contain what no client writes.
 
 use std::{net::Shutdown, os::unix::fs::FileExt};
 
@@ -8,7 +8,7 @@ use navlock_wire::{FromDaemon, ToDaemon};
 
 use super::{Client, EXCLUSIVE, Host, TRY};
 
-/// That all is well for others, whatever somebody has done.
+/// Asserts that other clients are served as usual, whatever one client has done.
 fn assert_others_are_served(host: &Host, other: &mut Client) {
     let mut owner = host.owner(99);
     owner.own(0, "other", EXCLUSIVE);
@@ -41,7 +41,7 @@ fn another_number_than_that_in_the_map_is_not_answered() {
     let map = navlock_delegation::OwnerMap::make(&client.file).unwrap();
     client.raw.say(&[ToDaemon::Map { nonce: map.nonce() ^ 1 }]);
     assert!(client.waits());
-    // Nor is the right one, of which it could be told only once what the other one was.
+    // The right number is answered.
     client.raw.say(&[ToDaemon::Map { nonce: map.nonce() }]);
     assert!(matches!(client.all_said()[..], [FromDaemon::Mapped { .. }]));
 }
@@ -66,7 +66,7 @@ fn noise_in_a_map_harms_its_client_alone() {
         other.query();
         other.inspect();
         for slot in 0..40 {
-            // It has it, or it waits: as its client says.
+            // The lock is granted or it is not, depending on what the noise says.
             let asked = other.ask(&format!("{slot}"), TRY);
             match other.raw.hear() {
                 FromDaemon::Granted { request, .. } => other.finish(request),
@@ -76,7 +76,7 @@ fn noise_in_a_map_harms_its_client_alone() {
         }
         assert_others_are_served(&host, &mut other);
         drop(owner);
-        // With its client, whatever it says is gone.
+        // When the client has gone, its map counts no more.
         for slot in 0..40 {
             let (held, _) = other.take(&format!("{slot}"), EXCLUSIVE);
             other.finish(held);
@@ -106,7 +106,7 @@ fn what_is_left_of_a_map_that_was_cut_off_is_recalled_as_ever() {
     owner.own(3, "left", EXCLUSIVE);
     let (held, _) = owner.take_in(4, "held", EXCLUSIVE);
     owner.file.set_len(16_384).unwrap();
-    // By this the daemon finds out.
+    // These requests have the daemon look at the slots.
     other.take("gone", EXCLUSIVE);
     other.take("left", EXCLUSIVE);
     assert_eq!(owner.retake(3), None);
@@ -123,7 +123,7 @@ fn a_slot_that_is_used_twice_harms_its_client_alone() {
     let host = Host::start();
     let (mut owner, mut other) = (host.owner(1), host.client(2));
     owner.own(0, "one", EXCLUSIVE);
-    // It forgets that, and says so to nobody.
+    // The client clears the slot, and tells nobody.
     owner.slot(0).word().clear();
     let second = owner.ask_in(0, "two", EXCLUSIVE);
     owner.granted(second);
@@ -148,7 +148,8 @@ fn who_says_that_it_never_gives_back_has_it_taken_when_it_goes() {
     other.granted(asked);
     other.finish(asked);
     other.take("db", EXCLUSIVE);
-    // It has the word say that it holds what is another's: that changes nothing.
+    // The client writes into the word that it holds a lock which another client has: that changes
+    // nothing.
     let held = navlock_delegation::Look::from_bits(0b11 | 9 << 5).bits().to_ne_bytes();
     owner.file.write_all_at(&held, 256).unwrap();
     assert!(owner.look(0).is_held());

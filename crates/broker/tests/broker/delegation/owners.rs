@@ -42,7 +42,7 @@ fn who_asks_for_a_name_that_is_owned_and_not_held_has_it_at_once() {
         let (held, token) = other.take("db", kind);
         assert!(token > before, "{kind:?}");
         assert_eq!(owner.retake(0), None, "{kind:?}");
-        // It has lost nothing that it held.
+        // The owner held no lock, so it is told of no loss.
         assert!(owner.waits());
         let asked = owner.ask_in(0, "db", EXCLUSIVE);
         assert!(owner.waits());
@@ -70,7 +70,7 @@ fn who_asks_for_a_name_that_is_held_has_it_after_this_one_hold() {
             None => other.granted(asked),
         };
         assert!(next > token);
-        // Others may wait behind who had to wait.
+        // A client that had to wait does not own the name: others may wait behind it.
         if let Some(slot) = slot {
             assert!(other.look(slot).is_recalled());
             assert_eq!(other.release(slot), Released::Tell);
@@ -125,7 +125,7 @@ fn a_theft_is_seen_in_the_map_before_the_thief_knows_of_it() {
         if let Some(slot) = slot {
             assert!(thief.look(slot).is_held(), "the thief has stolen from itself");
         }
-        // Its slot is of use for the next.
+        // The slot can be used for another name.
         owner.slot(0).word().clear();
         owner.take_in(0, "other", EXCLUSIVE);
     }
@@ -137,7 +137,8 @@ fn several_own_a_name_that_they_share_until_one_wants_it_alone() {
     let (mut one, mut two, mut writer) = (host.owner(1), host.owner(2), host.client(3));
     one.own(0, "db", SHARED);
     let of_two = two.own(0, "db", SHARED);
-    // A third does not take it from them, and one of them can have it twice.
+    // A third client that shares the name does not take it from the owners, and one of them can own it
+    // twice.
     let (third, _) = writer.take("db", SHARED);
     one.own(1, "db", SHARED);
     writer.finish(third);
@@ -150,7 +151,7 @@ fn several_own_a_name_that_they_share_until_one_wants_it_alone() {
     let asked = writer.ask("db", EXCLUSIVE);
     assert!(writer.waits());
     assert_eq!((one.retake(0), one.retake(1)), (None, None));
-    // Nor does who shares it overtake the writer.
+    // A former owner that asks to share the name does not overtake the writer.
     let behind = one.ask_in(0, "db", SHARED);
     assert!(one.waits());
     assert_eq!(two.release(0), Released::Tell);
@@ -227,7 +228,7 @@ fn a_client_that_is_hung_up_on_holds_nothing_when_others_are_granted_it() {
     owner.take_in(1, "held", EXCLUSIVE);
     let asked = other.ask("held", EXCLUSIVE);
     assert!(other.waits());
-    // What no client says.
+    // A message that no client sends.
     owner.raw.say(&[ToDaemon::CloseAgent { agent: 77 }]);
     other.granted(asked);
     assert!(owner.look(1).is_revoked());
@@ -259,7 +260,7 @@ fn clients_of_the_version_before_have_their_turn_with_names_that_are_owned() {
     old.finish(held);
     owner.granted_in_slot(asked);
     assert!(old.waits());
-    // What is of a later version is nothing that it says.
+    // A message of a later version is nonsense from this client.
     old.raw.say(&[ToDaemon::Map { nonce: 1 }]);
     let mut last = host.client(3);
     eventually("it is hung up on", || last.status().0.clients == 2);
@@ -316,7 +317,7 @@ fn an_owner_that_holds_its_name_anew_is_none_that_was_seen() {
     };
     let (request, token) = owner.take_in(0, "db", EXCLUSIVE);
     assert_eq!(owner.release(0), Released::Kept);
-    // What is only owned is nobody's.
+    // A name that is owned, but not held, cannot be stolen.
     assert_eq!(steal(request, token), Err(NotStolen::Free));
 
     let (request, first) = owner.take_in(1, "db", EXCLUSIVE);

@@ -24,7 +24,7 @@ fn a_snapshot_shows_what_is_held_and_not_what_is_owned() {
     owner.own(0, "idle", EXCLUSIVE);
     owner.own(1, "taken again", EXCLUSIVE);
     owner.take_in(2, "held", EXCLUSIVE);
-    // Two that cannot be told apart, of which one is held.
+    // Two locks that cannot be told apart, of which one is held.
     owner.own(3, "twice", SHARED);
     owner.take_in(4, "twice", SHARED);
     assert!(owner.retake(1).is_some());
@@ -32,7 +32,7 @@ fn a_snapshot_shows_what_is_held_and_not_what_is_owned() {
     assert_eq!((held, pending), (names(&["taken again", "held", "twice"]), names(&[])));
     let (status, _) = other.status();
     assert_eq!((status.held, status.pending), (3, 0));
-    // To look at it takes nothing away.
+    // To look at the names takes none of them away from the owner.
     assert!(owner.retake(0).is_some());
     assert_eq!(owner.release(1), Released::Kept);
 }
@@ -109,7 +109,7 @@ fn a_daemon_says_how_often_names_were_taken_without_asking_and_recalled() {
     other.take("db 0", EXCLUSIVE);
     assert_eq!(of(&host), "2 (taken again 3 times, recalled 1 times)");
     drop(owner);
-    // It is noticed that it has gone by then.
+    // When this is granted, the daemon has noticed that the owner has gone.
     other.take("db 1", EXCLUSIVE);
     eventually("it is noticed", || of(&host).starts_with("0 (taken again 3 times"));
 }
@@ -117,7 +117,7 @@ fn a_daemon_says_how_often_names_were_taken_without_asking_and_recalled() {
 #[test]
 fn a_snapshot_is_of_one_moment_although_owners_never_rest() {
     const ROUNDS: u64 = 50;
-    // So many that the owner goes from one to another while they are looked at.
+    // So many names that the owner goes from one to the next while the daemon looks at them.
     const NAMES: u32 = 60;
     let host = Host::start();
     let (mut owner, mut other) = (host.owner(1), host.client(2));
@@ -153,7 +153,7 @@ fn a_snapshot_is_of_one_moment_although_owners_never_rest() {
             owner.finish(requests[slot as usize]);
         }
         ended.store(false, SeqCst);
-        // What was recalled meanwhile is asked for anew.
+        // Names that were recalled meanwhile are asked for anew.
         for slot in 0..NAMES {
             if owner.look(slot).is_recalled() || owner.look(slot).is_free() {
                 owner.slot(slot).word().clear();

@@ -11,7 +11,7 @@ fn who_sleeps_through_the_end_of_a_daemon_holds_what_it_held_until_it_ends() {
     let mut owner = host.owner(1);
     let (_, token) = owner.take_in(0, "db", EXCLUSIVE);
     owner.take_in(1, "shared", SHARED);
-    // Twice: nobody has heard of it in between.
+    // Twice, and the client does not come back in between.
     for _ in 0..2 {
         host.kill();
         host.begin();
@@ -44,14 +44,14 @@ fn a_sleeper_that_wakes_up_goes_on_with_what_it_holds() {
     let mut other = host.client(2);
     let asked = ["db", "gone"].map(|name| other.ask(name, EXCLUSIVE));
     assert!(other.waits());
-    // It has released one of them by now, with nobody to tell.
+    // The client releases one of the locks before it comes back.
     assert_eq!(owner.release(1), Released::Tell);
     let claims = [owner.claim(0)];
     assert_eq!(owner.come_back(&claims), []);
     other.granted(asked[1]);
     assert!(other.waits());
     assert!(owner.look(0).is_held());
-    // From here on the slots are its own to use again.
+    // From here on the client can use the slots again.
     owner.slot(0).word().clear();
     let nonce = owner.map.as_ref().unwrap().nonce();
     owner.raw.say(&[ToDaemon::Map { nonce }]);
@@ -83,7 +83,7 @@ fn what_a_sleeper_releases_without_a_word_is_free_by_and_by() {
     assert!(other.waits());
     assert_eq!(owner.release(0), Released::Tell);
     other.granted(asked);
-    // At once, if somebody looks.
+    // A release is noticed at once if somebody asks what is held.
     assert_eq!(owner.release(1), Released::Tell);
     assert_eq!(other.query().0, ["db"]);
 }
@@ -119,7 +119,7 @@ fn a_sleeper_of_an_older_release_is_given_up_beside_one_of_today_that_is_kept() 
     let asked = other.ask("new", TRY);
     assert_eq!(other.raw.hear(), FromDaemon::Unavailable { request: asked });
     assert!(owner.look(0).is_held() && owner.path().exists());
-    // When they go on.
+    // Both clients come back.
     let name = "old".try_into().unwrap();
     let (mode, since) = (EXCLUSIVE.mode(), 1);
     let claim = ToDaemon::ClaimLock { agent: 0, request, name, mode, token: old_token, since };

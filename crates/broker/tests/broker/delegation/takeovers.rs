@@ -21,7 +21,7 @@ fn owners_go_on_while_there_is_no_daemon_and_the_next_one_recalls_them() {
     assert!(owner.retake(0).is_some());
     assert_eq!(owner.release(0), Released::Kept);
     host.begin();
-    // Whether it comes back or not.
+    // The names are recalled whether the client comes back or not.
     assert_eq!(owner.retake(0), None);
     assert!(owner.look(1).is_held() && owner.look(1).is_recalled());
     let mut other = host.client(2);
@@ -92,7 +92,7 @@ fn who_claims_what_another_one_has_by_a_later_grant_has_lost_it() {
     let (mut sleeper, mut later) = (host.owner(1), host.owner(2));
     sleeper.take_in(0, "db", EXCLUSIVE);
     let (stolen, _) = later.take_in(0, "db", navlock_core::host::RequestKind::Steal);
-    // As if it had died before it could say so in the map.
+    // As if the daemon had been killed before it could show the theft in the victim's map.
     let claims = [later.claim(0)];
     host.kill();
     let word = navlock_delegation::Look::from_bits(0b11 | 1 << 5).bits().to_ne_bytes();
@@ -164,7 +164,7 @@ fn tokens_grow_over_what_readers_took_without_a_daemon_by_a_clock_that_was_ahead
         let mut owner = host.owner(1);
         owner.own(0, "db", SHARED);
         host.kill();
-        // By the clock of its daemon, which was ahead of the one that the next daemon goes by.
+        // The client takes tokens by the clock of its daemon, which was ahead of the next daemon's clock.
         let slot = owner.slot(0);
         slot.rebase(slot.token(0), slot.token(0) + HOUR);
         let last = owner.retake(0).unwrap();
@@ -172,7 +172,7 @@ fn tokens_grow_over_what_readers_took_without_a_daemon_by_a_clock_that_was_ahead
         let owner = (!is_killed).then_some(owner);
         host.begin();
         assert!(host.client(2).take("db", EXCLUSIVE).1 > last);
-        // And so for all that follow.
+        // The same holds for all later daemons.
         drop(owner);
         host.kill();
         host.begin();
@@ -187,7 +187,7 @@ fn a_client_that_goes_before_its_claims_are_settled_holds_nothing() {
     owner.take_in(0, "db", EXCLUSIVE);
     host.kill();
     host.begin();
-    // The other one is waited for; this one says what no client says.
+    // The daemon waits for the other client, while this one sends a message that no client sends.
     let words = [
         ToDaemon::Hello { oldest: 5, newest: 5 },
         ToDaemon::Introduce { client: [1; 16], returning: true },
@@ -195,7 +195,7 @@ fn a_client_that_goes_before_its_claims_are_settled_holds_nothing() {
     ];
     let mut raw = crate::raw::Raw::connect(&host.place(), &words);
     assert_eq!(raw.hear(), FromDaemon::Welcome { version: 5 });
-    // A daemon looks at what sleeps every few seconds.
+    // A daemon looks at sleepers every few seconds.
     eventually("it is revoked", || owner.look(0).is_revoked());
     drop(other);
     host.client(3).take("db", TRY);
@@ -206,7 +206,7 @@ fn a_slot_of_nobodys_request_is_no_claim() {
     let mut host = Host::start();
     let mut owner = host.owner(1);
     owner.take_in(0, "db", EXCLUSIVE);
-    // The same request twice, and one of an agent that is another's.
+    // Two slots with the same request, one of them with the agent of another client.
     let name = "two".try_into().unwrap();
     let request = RequestId::from_parts(1, 1);
     for (slot, client_id) in [(1, [1; 16]), (2, [7; 16])] {
@@ -260,6 +260,6 @@ fn where_no_client_would_start_another_daemon_nobody_holds_anything() {
     drop(owner);
     let mut look = Look::new(host.place(), LookOptions::default());
     assert_eq!(look.next(Some(Duration::ZERO)).unwrap(), Some(News::NoBroker));
-    // Who looks removes nothing.
+    // A looker removes no files.
     assert!(path.exists());
 }

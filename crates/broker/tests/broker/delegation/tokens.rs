@@ -39,7 +39,7 @@ fn who_takes_a_name_twice_has_tokens_in_a_row_if_nobody_else_had_it() {
     let (_, mut last) = one.take_in(0, "db", EXCLUSIVE);
     let (_, held) = two.take_in(2, "other", EXCLUSIVE);
     for _ in 0..3 {
-        // It has waited, and so has the lock only once.
+        // The client has had to wait, so it holds the lock once and does not own the name.
         let asked = two.ask_in(0, "db", EXCLUSIVE);
         assert!(two.waits());
         assert_eq!(one.release(0), Released::Tell);
@@ -51,7 +51,7 @@ fn who_takes_a_name_twice_has_tokens_in_a_row_if_nobody_else_had_it() {
         let (_, next) = two.take_in(0, "db", EXCLUSIVE);
         assert_eq!(next.get(), token.get() + 1);
         assert_eq!(two.release(0), Released::Kept);
-        // It owns the name again, and has it taken back by its own next request.
+        // The client owns the name again. Its own next request recalls the name.
         assert!(two.retake(0).is_some());
         let again = two.ask_in(1, "db", EXCLUSIVE);
         assert!(two.waits());

@@ -1,11 +1,11 @@
-//! What has been said, and by whom it is heard.
+//! Messages that have come, and the threads that read them.
 
 use super::*;
 
 #[test]
 fn what_was_said_is_heard_by_who_wants_that_though_the_thread_that_hears_is_busy() {
     let mut played = Played::owning(&[]);
-    // What is held by this one is known by messages alone.
+    // A lock that was granted without a slot, so that its loss is told by a message alone.
     let mut request = Box::pin(played.locks.lock("db").into_future());
     assert!(request.as_mut().poll(&mut Context::from_waker(Waker::noop())).is_pending());
     let db = asked_for(&mut played.broker);
@@ -44,7 +44,7 @@ fn what_was_said_is_heard_by_who_wants_that_though_a_thread_waits_for_it() {
         played.broker.raw.say(&[FromDaemon::Lost { request: db, how }]);
         let began = Instant::now();
         played.reach.hear();
-        // It does not wait for long for who hears in its place.
+        // If another thread reads, the call does not wait long for it.
         assert!(guard.is_lost() || began.elapsed() >= std::time::Duration::from_millis(500));
         while !guard.is_lost() {
             assert!(began.elapsed() < LONG);
@@ -53,7 +53,7 @@ fn what_was_said_is_heard_by_who_wants_that_though_a_thread_waits_for_it() {
     }
 }
 
-/// The next request, whatever else is said before it.
+/// The next request, whatever other messages come before it.
 fn asked_for(broker: &mut PlayedBroker) -> RequestId {
     let (request, _) = broker.raw.hear_until(|message| match message {
         ToDaemon::Request { request, .. } | ToDaemon::RequestInSlot { request, .. } => {

@@ -1,4 +1,4 @@
-//! What stands in the client's map, and when a client makes none or gives it up.
+//! The locks in a client's map, and when a client makes no map or gives it up.
 
 use super::*;
 
@@ -10,7 +10,7 @@ fn what_stands_in_no_slot_is_counted_in_the_map() {
     let long = "n".repeat(500);
     let mut request = Box::pin(played.locks.lock(long.as_str()).into_future());
     assert!(request.as_mut().poll(&mut Context::from_waker(Waker::noop())).is_pending());
-    // Before it is granted: the client may not come to hear of that.
+    // Counted before the lock is granted, because the client may never hear of the grant.
     assert_eq!(unmapped(&played), 1);
     let ToDaemon::Request { request: id, .. } = played.broker.raw.hear() else { panic!() };
     let token = FencingToken::new(500);
@@ -65,7 +65,7 @@ fn a_client_whose_file_was_removed_owns_nothing_any_more() {
     drop(held);
     assert_eq!(played.broker.raw.hear(), finished(played.broker.granted[0].0));
     eventually("it has a file", || played.broker.file.exists());
-    // On this connection it is asked for each lock.
+    // From here on the client asks the daemon for each lock on this connection.
     assert!(!has_at_once(&played.locks, "idle"));
     assert!(matches!(played.broker.raw.hear(), ToDaemon::Request { .. }));
 }
@@ -93,7 +93,7 @@ fn there_is_no_new_map_while_something_is_held_in_an_old_one() {
             drop(soon(locks.lock("other").into_future()).unwrap());
         }
     });
-    // It would not say that this is held, and a later daemon would go by it.
+    // A new map would not contain the lock that is held, and a later daemon would go by the map.
     let is_map = |said: &ToDaemon| matches!(said, ToDaemon::Map { .. });
     assert!(!heard.iter().any(is_map));
     assert!(!held.is_lost());

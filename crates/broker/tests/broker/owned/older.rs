@@ -1,4 +1,4 @@
-//! Daemons of an older release after one of today.
+//! Daemons of an older release that follow a daemon of today.
 
 use std::{
     env,
@@ -12,18 +12,18 @@ use rustix::process::{Pid, Signal, kill_process};
 
 use super::*;
 
-/// The daemon's place, in the process that a test starts.
+/// The variable with the daemon's place, for the process that a test starts.
 const PLACE: &str = "NAVLOCK_TEST_OWNER";
 
-/// What a line begins with by which that process says how far it is.
+/// The beginning of the lines by which that process says how far it is.
 const SAYS: &str = "the owner ";
 
-/// Written by a daemon that has given it up.
+/// The file that is made when a daemon has given the client up.
 fn mark(place: &Place) -> PathBuf {
     place.socket().with_extension("given-up")
 }
 
-/// A client that takes a name that is its own again and again, and holds another one.
+/// Runs a client that takes a name that it owns again and again, and holds another one.
 fn own_and_hold(place: &Place) {
     let reach = connect(place);
     let locks = lock_manager(&reach);
@@ -38,7 +38,7 @@ fn own_and_hold(place: &Place) {
     };
     say("holds");
     loop {
-        // Looked at before: what is taken from here on is taken after that.
+        // Looked at first, so that the take below comes after it.
         let is_given_up = mark(place).exists();
         let is_had = has_at_once(&locks, "idle");
         if is_given_up {
@@ -90,11 +90,13 @@ fn a_stopped_holder_that_an_older_daemon_gave_up_knows_that_when_it_goes_on() {
     says("holds");
     kill_process(Pid::from_child(&owner), Signal::STOP).unwrap();
     eventually("it is stopped", || is_stopped(&owner));
-    // One of today would recall what the client owns. The next one knows nothing of maps.
+    // The next daemon is an older one, which knows nothing of maps. A daemon of today would recall the
+    // names that the client owns.
     let file = broker.file.clone();
     drop(broker);
     fs::remove_file(&file).unwrap();
-    // Nothing is waited for: it leaves a second to who runs before it grants what was given up.
+    // No event is waited for: a daemon gives running clients a second to notice before it grants their
+    // locks to others.
     thread::sleep(Duration::from_secs(1));
     File::create(mark(&place)).unwrap();
     kill_process(Pid::from_child(&owner), Signal::CONT).unwrap();
@@ -112,7 +114,7 @@ fn a_stopped_holder_that_an_older_daemon_gave_up_knows_that_when_it_goes_on() {
         }
     }
     says("has lost");
-    // From here on all is asked for in words that it knows.
+    // From here on the client sends only messages that the older daemon knows.
     let known =
         |said: &ToDaemon| matches!(said, ToDaemon::Request { .. } | ToDaemon::Finish { .. });
     let asked = older.serve();

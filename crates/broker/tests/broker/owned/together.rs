@@ -1,8 +1,8 @@
-//! Clients of a daemon that has them own names, beside each other.
+//! Several clients of a daemon that lets clients own names.
 
 use super::*;
 
-/// A daemon of whose clients' names some are their own.
+/// A daemon that lets its clients own names.
 struct OwningDaemon(tempfile::TempDir);
 
 impl OwningDaemon {
@@ -10,7 +10,7 @@ impl OwningDaemon {
         let directory = tempfile::tempdir().unwrap();
         let place = Place::at(directory.path().join("sock"));
         let (ready, is_ready) = mpsc::channel();
-        // It ends when its directory goes.
+        // The daemon ends when its directory is removed.
         thread::spawn(move || {
             let user_agent = |first| Ok(daemon::user_agent(first));
             daemon::run(&place, user_agent, &Options::default(), || ready.send(()).unwrap())
@@ -65,7 +65,7 @@ fn readers_of_one_client_read_beside_each_other_and_a_writer_gets_in() {
     assert!(writer.as_mut().poll(&mut Context::from_waker(Waker::noop())).is_pending());
     let seen = || soon(others.query()).unwrap().pending.len();
     assert_eq!(seen(), 1);
-    // No reader overtakes it any more.
+    // From here on no reader overtakes the writer.
     let mut late = pin!(locks.lock("db").shared().into_future());
     assert!(late.as_mut().poll(&mut Context::from_waker(Waker::noop())).is_pending());
     drop(reader);
