@@ -27,7 +27,7 @@ fn who_comes_back_to_a_daemon_that_did_not_wait_has_lost_its_locks_and_waits_ane
     assert_eq!(soon(held.lost()), Lost::Disconnected);
     let next = soon(waiting).unwrap();
     assert!(!next.is_lost());
-    // And what was lost is not lost to all eternity.
+    // The client that has lost the lock can have it again.
     drop(next);
     drop(soon(a.lock("db").into_future()).unwrap());
 }
@@ -63,7 +63,7 @@ fn a_daemon_that_ends_just_then_is_asked_again() {
     let place = Place::at(directory.path().join("sock"));
     let listener = socket::Listener::bind(place.socket()).unwrap();
     let daemon = thread::spawn(move || {
-        // Hangs up, three times, on who has been connected and not been welcomed.
+        // Hangs up on three connections before it has welcomed the client.
         for _ in 0..3 {
             drop(listener.accept().unwrap());
         }
@@ -107,11 +107,11 @@ fn who_asks_a_connection_without_a_thread_is_told_that_a_daemon_gave_it_up() {
     let clients = daemon.place().socket().with_extension("clients");
     let file = fs::read_dir(clients).unwrap().next().unwrap().unwrap().path();
     fs::remove_file(file).unwrap();
-    // The thread that has begun by now may be at it.
+    // The thread that has been started by now may be about to end the lock.
     eventually("it is told", || held.is_lost());
 }
 
-/// By a connection that nobody hears between two calls.
+/// A lock manager with a connection that no thread reads between two calls.
 fn unheard(daemon: &Daemon) -> LockManager {
     let options = ConnectOptions::default().place(daemon.place()).program("/nonexistent");
     let reach = BrokerReach::connect_blocking(options).unwrap();
@@ -143,7 +143,7 @@ fn without_a_daemon_and_a_program_to_start_it_the_error_says_what_to_do() {
             "cannot reach the broker at {}: it is not running, and there is no program {} to start \
              it with; install navlock or set NAVLOCK_BIN to its path",
             place.socket().display(),
-            // Where there are drives, a path without one is meant from here.
+            // On a system with drives, a path without a drive is relative to the current one.
             path::absolute("/nonexistent/navlock").unwrap().display()
         )
     );

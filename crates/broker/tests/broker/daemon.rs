@@ -19,7 +19,7 @@ use navlock_core::{FencingToken, LockManager, UserAgent, blocking::block_on_time
 use navlock_platform::socket::AsyncListener;
 use tokio::sync::oneshot;
 
-/// What ends a daemon, and what ends with it.
+/// Dropping the first ends a daemon; the second is the thread that ends with it.
 type Running = (Option<oneshot::Sender<()>>, Option<thread::JoinHandle<()>>);
 
 pub(crate) const LONG: Duration = Duration::from_secs(20);
@@ -41,7 +41,7 @@ impl Daemon {
         Self::with(|options| options.limits = limits)
     }
 
-    /// One that does not end by itself, unless it is told to.
+    /// A daemon that does not end by itself, unless `change` says so.
     pub(crate) fn with(change: impl FnOnce(&mut Options)) -> Self {
         let directory = tempfile::tempdir().unwrap();
         let mut options = Options::default();
@@ -70,7 +70,8 @@ impl Daemon {
         (Some(stop), Some(thread))
     }
 
-    /// Another daemon comes after this one, at the same place. It waits for nobody.
+    /// Ends the daemon, and starts another one at the same place, which does not wait for the clients of
+    /// the first one.
     pub(crate) fn restart(&mut self) {
         self.stop();
         let socket = self.directory.path().join("sock");
@@ -93,14 +94,14 @@ impl Daemon {
         Place::at(self.directory.path().join("sock"))
     }
 
-    /// What another program would have.
+    /// A connection of its own, as another program would have.
     pub(crate) fn client(&self) -> UserAgent {
         UserAgent::with_reach(self.reach())
     }
 
     fn reach(&self) -> BrokerReach {
         let place = self.place();
-        // Nothing is to be started here.
+        // The program does not exist, so that no broker is started here.
         let options = ConnectOptions::default().place(place).program("/nonexistent");
         soon(BrokerReach::connect(options)).unwrap()
     }
@@ -128,7 +129,7 @@ pub(crate) fn queue<T>(
     assert!(state.pending.iter().any(|info| info.name.as_str() == Some(name)), "{state:?}");
 }
 
-/// Waits until something is true, which nobody announces.
+/// Waits until something is true of which nobody is told.
 pub(crate) fn eventually(what: &str, mut is: impl FnMut() -> bool) {
     let deadline = Instant::now() + LONG;
     while !is() {

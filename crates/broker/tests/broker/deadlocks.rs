@@ -28,7 +28,7 @@ fn held(locks: &LockManager, name: &str) -> LockGuard {
     soon(locks.lock(name).into_future()).unwrap()
 }
 
-/// What a request that waits is told.
+/// Waits until a request is told of a deadlock.
 async fn told<G: Grant, N: Named>(mut request: Pin<&mut LockFuture<'_, G, N>>) -> Told {
     poll_fn(|context| {
         assert!(request.as_mut().poll(context).is_pending(), "it was granted");
@@ -60,7 +60,8 @@ fn all_of_a_circle_are_told_and_nobody_who_only_waits_long() {
     let guards =
         ["a", "b", "c", "d", "e"].iter().zip(&agents).map(|(name, locks)| held(locks, name));
     let guards: Vec<_> = guards.collect();
-    // Only those who know say so, so it might be a circle, or not.
+    // These two wait for each other, but not inside their locks as far as anybody has said: this may be
+    // a deadlock or not.
     let mut might = pin!(agents[3].lock("e").into_future());
     queue(&agents[3], "e", might.as_mut());
     let mut might_too = pin!(agents[4].lock("d").into_future());
@@ -76,7 +77,8 @@ fn all_of_a_circle_are_told_and_nobody_who_only_waits_long() {
     let told: Vec<_> = circle.iter_mut().map(|request| soon(told(request.as_mut()))).collect();
     assert_eq!(told.iter().map(|told| told.is_last).collect::<Vec<_>>(), [false, false, true]);
     assert!(told.iter().all(|it| it.told == told[0].told));
-    // The last one waits behind one that waits, and for whom nobody waits.
+    // The last request of the circle waits behind `behind`, whose agent holds nothing, and which
+    // therefore is no part of the circle.
     assert_eq!(told[0].told.lines().count(), 4, "{}", told[0].told);
     assert_eq!((might.deadlock(), might_too.deadlock(), behind.deadlock()), (None, None, None));
 }
@@ -93,7 +95,8 @@ fn nobody_is_told_of_a_circle_that_ends_when_somebody_gives_up() {
     queue(&agents[1], "a", behind.as_mut());
     let mut last = pin!(agents[0].lock("b").inside(&a).fail_on_deadlock().into_future());
     queue(&agents[0], "b", last.as_mut());
-    // A circle that was closed later is told: so is this one, if it is one.
+    // Another circle, which is closed later, is told. So by then this one would have been told, if it
+    // were a circle.
     let others_are_told = |of: &'static str, with: &'static str| {
         let (c, d) = (held(&agents[4], of), held(&agents[5], with));
         let mut first = pin!(agents[4].lock(with).inside(&c).into_future());
@@ -103,7 +106,7 @@ fn nobody_is_told_of_a_circle_that_ends_when_somebody_gives_up() {
     };
     others_are_told("c", "d");
     assert_eq!((behind.deadlock(), last.deadlock()), (None, None));
-    // The next broker is told as well.
+    // The same holds for the next broker.
     daemon.restart();
     others_are_told("e", "f");
     assert_eq!((behind.deadlock(), last.deadlock()), (None, None));
@@ -116,7 +119,7 @@ fn nobody_is_told_of_a_circle_that_ends_when_somebody_gives_up() {
 fn a_name_that_is_owned_is_known_by_what_its_guard_is_known_by() {
     let daemon = Daemon::start();
     let (one, two) = (daemon.client().lock_manager("app"), daemon.client().lock_manager("app"));
-    // From the second time on it is taken without a word.
+    // From the second time on the locks are taken without a message.
     for _ in 0..2 {
         drop((held(&one, "a"), held(&two, "b")));
     }
@@ -137,7 +140,7 @@ fn a_request_that_is_put_inside_a_lock_while_it_waits_can_close_a_circle() {
     let mut second = pin!(two.lock("a").inside(&b).fail_on_deadlock().into_future());
     queue(&two, "a", second.as_mut());
     first.put_inside(a.id());
-    // The last one that was made fails, whichever was put inside last.
+    // The request that was made last fails, whichever of them was put inside a lock last.
     assert!(matches!(soon(second), Err(Error::Deadlock(_))));
     drop(b);
     drop(soon(first).unwrap());
@@ -148,7 +151,7 @@ fn a_daemon_hears_of_a_request_and_what_it_is_inside_of_in_one_piece() {
     let directory = tempfile::tempdir().unwrap();
     let place = Place::at(directory.path().join("sock"));
     let listener = Listener::bind(place.socket()).unwrap();
-    // Nor does it speak of a map meanwhile, which it would whenever that is there.
+    // Without delegation, so that the client does not announce a map in between.
     let options = ConnectOptions::default().place(place).program("/nonexistent").delegate(false);
     let reach = BrokerReach::connect_when_needed(options).unwrap();
     let locks = UserAgent::with_reach(reach).lock_manager("app");
@@ -157,7 +160,8 @@ fn a_daemon_hears_of_a_request_and_what_it_is_inside_of_in_one_piece() {
     assert!(query.as_mut().poll(&mut context).is_pending());
     let mut daemon = RawDaemon::welcome(&listener, None);
     daemon.say(&[FromDaemon::Settled]);
-    // Until it is connected another thread of the client says what was left for that, at any moment.
+    // Until the client is connected, another of its threads may send at any moment what was left to be
+    // sent.
     let mut first = pin!(locks.lock("first").into_future());
     assert!(first.as_mut().poll(&mut context).is_pending());
     let request = daemon.asked_for("first");
@@ -165,7 +169,7 @@ fn a_daemon_hears_of_a_request_and_what_it_is_inside_of_in_one_piece() {
     drop(soon(first).unwrap());
     let mut stream = daemon.stream.try_clone().unwrap();
     let (heard, pieces) = mpsc::channel();
-    // What it hears at once was said at once: it waits all the time.
+    // The reader waits all the time, so what arrives in one read was sent in one piece.
     let reader = thread::spawn(move || {
         let (mut bytes, mut arrived) = ([0; 4096], BytesMut::new());
         while let Ok(length @ 1..) = stream.read(&mut bytes) {

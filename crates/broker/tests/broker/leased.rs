@@ -1,6 +1,6 @@
-//! A reach whose locks outlive the daemon that serves them, for the time of a lease, and such daemons.
+//! A reach whose locks outlive the daemon that serves them, for the time of a lease; and daemons on it.
 //!
-//! It stands for etcd, with as much of it as a daemon sees: locks that are kept elsewhere, end by
+//! The reach stands for etcd, as far as a daemon sees of etcd: locks are kept elsewhere, end by
 //! themselves, and are recalled by the next process.
 
 use std::{
@@ -38,21 +38,21 @@ pub(crate) fn uptime() -> Duration {
     Duration::from_nanos(clock::uptime())
 }
 
-/// So long from now.
+/// The moment that is this time from now.
 pub(crate) fn in_time(time: Duration) -> BootTime {
     BootTime((uptime() + time).as_nanos().try_into().unwrap())
 }
 
-/// What keeps the locks of one bucket.
+/// The service that keeps the locks of one bucket.
 #[derive(Debug)]
 pub(crate) struct World {
     locks: Box<dyn Backend>,
     kept: Mutex<Kept>,
     /// How many requests were made.
     pub(crate) asked: AtomicUsize,
-    /// Whether it answers those who recall.
+    /// Whether it answers processes that recall locks.
     answers: watch::Sender<bool>,
-    /// Who waits for the answers to requests, while those are kept back.
+    /// The wakers of those that wait for answers to requests; `None` unless answers are kept back.
     kept_back: Mutex<Option<Vec<Waker>>>,
 }
 
@@ -79,12 +79,12 @@ impl World {
         self.kept.lock().unwrap()
     }
 
-    /// From here on, what agents have is theirs until then.
+    /// Sets when the locks of all agents end.
     pub(crate) fn end_at(&self, ends: Duration) {
         self.kept().ends = Some(ends);
     }
 
-    /// The leases of all agents end.
+    /// Ends the leases of all agents.
     pub(crate) fn end_leases(&self) {
         let mut kept = self.kept();
         kept.requests.clear();
@@ -95,18 +95,18 @@ impl World {
         }
     }
 
-    /// Has those who recall be answered or not.
+    /// Sets whether processes that recall locks are answered.
     pub(crate) fn answer(&self, does: bool) {
         self.answers.send_replace(does);
     }
 
-    /// Has requests, and what is recalled, be answered or not.
+    /// Sets whether the answers to requests, and to recalled ones, are kept back.
     pub(crate) fn keep_back(&self, does: bool) {
         let waiting = std::mem::replace(&mut *self.kept_back.lock().unwrap(), does.then(Vec::new));
         waiting.into_iter().flatten().for_each(Waker::wake);
     }
 
-    /// Whether anybody waits for what is kept back.
+    /// Whether anybody waits for an answer that is kept back.
     pub(crate) fn keeps_waiting(&self) -> bool {
         self.kept_back.lock().unwrap().as_ref().is_some_and(|waiting| !waiting.is_empty())
     }
@@ -116,12 +116,12 @@ impl World {
         self.kept().requests.len()
     }
 
-    /// What was claimed of it, by agent.
+    /// The claims that were made on it so far, one list for each recall.
     pub(crate) fn recalled(&self) -> Vec<Vec<Claim>> {
         self.kept().recalled.clone()
     }
 
-    /// A lock that somebody had through a daemon that is gone.
+    /// Grants a lock, as an agent would have had it through a daemon that is gone.
     pub(crate) fn hold(&self, client_id: ClientId, name: &str) -> FencingToken {
         let name: ResourceName = name.try_into().unwrap();
         let kind = RequestKind::Wait(Mode::Exclusive);
@@ -148,7 +148,7 @@ impl World {
 #[derive(Clone, Debug)]
 pub(crate) struct Process {
     world: Arc<World>,
-    /// What it does when it was killed changes nothing.
+    /// Whether it was not killed. After that, nothing that it does changes anything.
     lives: Arc<AtomicBool>,
 }
 
@@ -269,7 +269,7 @@ impl Backend for Process {
     }
 }
 
-/// A daemon on this reach, and those that follow it.
+/// A daemon on this reach, and the daemons that follow it.
 pub(crate) struct LeasedDaemon {
     pub(crate) world: Arc<World>,
     directory: tempfile::TempDir,
@@ -277,7 +277,7 @@ pub(crate) struct LeasedDaemon {
 }
 
 impl LeasedDaemon {
-    /// There is none yet.
+    /// A reach on which no daemon runs yet.
     pub(crate) fn new() -> Self {
         let world = World::new();
         world.end_at(uptime() + Duration::from_secs(600));
@@ -305,11 +305,12 @@ impl LeasedDaemon {
         self.running = Some((process, thread));
     }
 
-    /// It is killed: nobody is told, and nothing is released.
+    /// Ends the daemon as if it had been killed: nobody is told, and nothing is released.
     pub(crate) fn kill(&mut self) {
         let (process, thread) = self.running.take().unwrap();
         process.lives.store(false, SeqCst);
-        // Then it ends by itself, as another is in its place; what it does until then changes nothing.
+        // The daemon ends by itself when it finds another socket in its place. Until then nothing that it
+        // does changes anything.
         let (other, socket) = (self.path().join("other"), self.place());
         drop(socket::Listener::bind(&other).unwrap());
         std::fs::rename(&other, socket.socket()).unwrap();
@@ -325,7 +326,7 @@ impl LeasedDaemon {
         Place::at(self.path().join("sock"))
     }
 
-    /// What another program would have.
+    /// A connection of its own, as another program would have.
     pub(crate) fn client(&self) -> UserAgent {
         let options = ConnectOptions::default().place(self.place()).program("/nonexistent");
         UserAgent::with_reach(soon(BrokerReach::connect(options)).unwrap())

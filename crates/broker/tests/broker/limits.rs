@@ -1,4 +1,4 @@
-//! Who asks for too much.
+//! Clients that ask for too much.
 
 use std::{
     future::Future,
@@ -71,7 +71,7 @@ fn the_names_of_buckets_count_as_those_of_locks_do() {
     limits.name_bytes = 1000;
     let daemon = Daemon::with_limits(limits);
     let client = daemon.client();
-    // Two of one bucket: it is told of each of them.
+    // Two agents of one bucket: the daemon counts the bucket's name for each of them.
     let bucket = "b".repeat(600);
     let agents = [(); 2].map(|()| client.lock_manager(&bucket));
     let held = soon(agents[0].lock("a").into_future());

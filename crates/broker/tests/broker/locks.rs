@@ -31,7 +31,7 @@ fn readers_share_and_a_writer_waits_for_all_of_them() {
     let readers = [&a, &b].map(|locks| soon(locks.lock("db").shared().into_future()).unwrap());
     let mut writer = pin!(b.lock("db").into_future());
     queue(&b, "db", writer.as_mut());
-    // Nobody overtakes.
+    // A reader does not overtake the writer.
     assert!(soon(a.lock("db").shared().if_available().into_future()).unwrap().is_none());
     drop(readers);
     drop(soon(writer).unwrap());
@@ -46,7 +46,7 @@ fn who_is_stolen_from_is_told() {
     assert_eq!(soon(held.lost()), Lost::Stolen);
     assert_eq!(held.stolen_by(), Some(b.client_id()));
     assert!(held.is_lost());
-    // The victim's end is not the thief's.
+    // When the victim ends its lost lock, the thief's lock stays.
     drop(held);
     assert!(soon(a.lock("db").if_available().into_future()).unwrap().is_none());
     drop(stolen);
@@ -198,7 +198,7 @@ fn who_waits_is_told_of_its_own_queue_whoever_else_is_there() {
     assert_eq!(holder.lock.client_id, a.client_id());
     assert_eq!(holder.agent.unwrap().pid, std::process::id());
     assert!(holder.age.is_some());
-    // A name that is its owner's and that nobody holds is nobody's.
+    // A name that is owned, but not held, has no holder.
     drop(held);
     drop(soon(first).unwrap());
     drop(soon(second).unwrap());

@@ -1,4 +1,4 @@
-//! What somebody sees who looks.
+//! What a looker sees.
 
 mod brokers;
 
@@ -21,7 +21,7 @@ use navlock_platform::socket::Listener;
 
 use crate::daemon::{Daemon, LONG, eventually, queue, soon};
 
-/// A look that has told what there is.
+/// Begins a look, and waits for its first overview.
 fn begin(daemon: &Daemon, options: LookOptions) -> Look {
     let mut look = Look::new(daemon.place(), options);
     assert_eq!(look.next(Some(LONG)).unwrap(), Some(News::Anew { missed: 0 }));
@@ -32,7 +32,7 @@ fn db() -> LockName {
     LockName::new("app", "db".try_into().unwrap())
 }
 
-/// Looks until this is so, and gives what has happened meanwhile.
+/// Looks until this is so, and returns the events of the meantime.
 fn until(look: &mut Look, is_so: impl Fn(&Overview) -> bool) -> Vec<Event> {
     let (deadline, mut all) = (Instant::now() + LONG, Vec::new());
     while !is_so(look.overview()) {
@@ -46,7 +46,7 @@ fn until(look: &mut Look, is_so: impl Fn(&Overview) -> bool) -> Vec<Event> {
     all
 }
 
-/// Says so when it is dropped, also by a panic.
+/// Sets the flag when it is dropped, also by a panic.
 struct End<'a>(&'a AtomicBool);
 
 impl Drop for End<'_> {
@@ -102,7 +102,7 @@ fn thefts_aborts_and_what_is_not_to_be_had_are_seen() {
     soon(held.lost());
     let last = soon(a.lock("last").into_future()).unwrap();
     drop((held, thief));
-    // They have a connection each, so that what one of them does last may be heard of first.
+    // The two agents have a connection each, so the daemon may hear first of what was done last.
     let last_is_there = |seen: &Overview| seen.queues.keys().any(|name| name.name == "last");
     let mut seen = until(&mut look, last_is_there);
     drop(last);
@@ -215,7 +215,7 @@ fn who_begins_late_sees_what_who_has_looked_all_the_time_sees() {
         }
         waiting = still;
         if round % 50 == 49 {
-            // Whatever was asked before this is there when it is answered.
+            // When this is answered, the daemon has all requests that were made before it.
             for locks in &clients {
                 soon(locks.query()).unwrap();
             }
@@ -263,7 +263,7 @@ fn who_begins_to_look_at_thousands_of_names_while_others_come_and_go_sees_each_a
             let all = shown.keys().filter(|name| name.name.as_str().unwrap().starts_with("held"));
             assert_eq!(all.count(), held.len());
             held.truncate(held.len() - 100);
-            // It is released when this is answered.
+            // When this is answered, the locks are released.
             soon(holder.query()).unwrap();
         }
         drop(at_end);
@@ -284,7 +284,7 @@ fn who_does_not_listen_is_told_how_much_was_missed_and_what_there_is() {
     let daemon = Daemon::start();
     let locks = daemon.client().lock_manager("app");
     let mut look = begin(&daemon, LookOptions::default());
-    // More than a socket takes and what waits for one looker together.
+    // More events than the socket takes and the daemon keeps for one looker.
     for number in 0..40_000 {
         let name = format!("{number}-{}", "x".repeat(100));
         drop(soon(locks.lock(name).into_future()).unwrap());
@@ -308,7 +308,7 @@ fn a_lock_that_is_granted_inside_another_one_is_seen_granted_once() {
     let outer = soon(locks.lock("outer").into_future()).unwrap();
     let inner = soon(locks.lock("inner").inside(&outer).into_future()).unwrap();
     let mut seen = until(&mut look, |seen| seen.queues.len() == 2);
-    // What was said behind the request is heard by then.
+    // When this is answered, the daemon has read what was sent after the request.
     soon(locks.query()).unwrap();
     drop(inner);
     drop(outer);

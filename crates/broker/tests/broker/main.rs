@@ -1,8 +1,8 @@
 //! What programs see of each other through one daemon. The daemon runs in this process; its
 //! clients reach it by its socket, as they would reach any.
 //!
-//! What is about memory that both share is where there is such: on Linux. What is about a connection that ends in one
-//! direction is where there are sockets: on Unix.
+//! Tests of memory that client and daemon share run where there is such memory: on Linux. Tests of a
+//! connection that ends in one direction run where there are sockets: on Unix.
 
 #![expect(clippy::unwrap_used, reason = "a test's helpers fail the test")]
 

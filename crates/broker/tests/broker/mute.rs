@@ -1,5 +1,5 @@
-//! Clients that speak and hear nothing: their end of a connection is shut down in one direction, which only sockets
-//! can be.
+//! Clients that send messages and receive none: their end of the connection is shut down in one
+//! direction, which only sockets allow.
 
 use std::{future::IntoFuture, io::Write, net::Shutdown, pin::pin, thread};
 
@@ -57,7 +57,7 @@ fn who_cannot_hear_of_it_is_granted_nothing() {
     let mut said: Vec<_> = (0..1000).map(|query| ToDaemon::Status { query }).collect();
     said.push(ask(0, "db", RequestKind::Steal));
     mute.say(&said);
-    // Until its session has ended, whose end is the end of the connection.
+    // Writes until that fails: then the session has ended, and the connection with it.
     mute.stream.set_write_timeout(Some(LONG)).unwrap();
     let query = ToDaemon::Status { query: 0 };
     let mut bytes = BytesMut::new();

@@ -1,4 +1,4 @@
-//! What is said on a connection, and what may not be.
+//! The messages on a connection, and those that are not allowed.
 
 mod versions;
 
@@ -94,7 +94,7 @@ fn a_client_that_does_not_introduce_itself_is_hung_up_on() {
     assert_eq!(raw.hear(), FromDaemon::Welcome { version: VERSION });
     match raw.stream.read(&mut [0; 64]) {
         Ok(length) => assert_eq!(length, 0),
-        // It did not hear all that was said.
+        // The connection is reset if the daemon has not read all that was sent.
         Err(error) => assert_eq!(error.kind(), ErrorKind::ConnectionReset),
     }
 }
@@ -127,7 +127,7 @@ fn a_connection_that_makes_no_sense_is_closed_for_the_other_end_too() {
         DaemonCodec::default().encode(&welcome, &mut bytes).unwrap();
         bytes.extend_from_slice(&[0, 0, 0, 1, 99]);
         stream.write_all(&bytes).unwrap();
-        // To the end, which comes while the client still has the connection.
+        // Reads to the end, which comes although the client still has the connection.
         stream.read_to_end(&mut Vec::new()).map(drop)
     });
     let options = ConnectOptions::default().place(place).program("/nonexistent");
@@ -179,7 +179,7 @@ fn where_somebody_stands_is_told_in_few_bytes_however_long_the_queue_is() {
     assert_eq!(first.entry.client_id, holder.client_id().to_bytes());
     assert!(first.age.is_some() && first.token == Some(held.fencing_token().get()));
     assert_eq!(agent.pid, std::process::id());
-    // The same through the API; who does not wait has no place.
+    // The same through the API. An agent that does not wait has no place.
     let position = soon(waiters[3].position("db".try_into().unwrap())).unwrap();
     assert_eq!((position.holders, position.ahead), (1, Some(3)));
     let position = soon(holder.position("db".try_into().unwrap())).unwrap();

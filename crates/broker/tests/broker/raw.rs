@@ -1,4 +1,4 @@
-//! The protocol, spoken by hand.
+//! Ends of a connection whose messages a test sends and reads itself.
 
 use std::{
     fmt::Debug,
@@ -15,17 +15,17 @@ use tokio_util::codec::{Decoder, Encoder};
 
 use crate::daemon::LONG;
 
-/// One end of a connection: hears `In`.
+/// One end of a connection, which reads messages of the type `In`.
 pub(crate) struct End<In> {
     pub(crate) stream: Stream,
     codec: Codec<In>,
     heard: BytesMut,
 }
 
-/// A client that speaks the protocol by hand.
+/// The client's end of a connection.
 pub(crate) type Raw = End<FromDaemon>;
 
-/// A daemon's end of a connection.
+/// The daemon's end of a connection.
 pub(crate) type RawDaemon = End<ToDaemon>;
 
 impl<In> End<In>
@@ -56,7 +56,7 @@ where
             }
             let mut bytes = [0; 512];
             let length = match self.stream.read(&mut bytes) {
-                // By a signal to another test.
+                // Interrupted by a signal that was meant for another test.
                 Err(error) if error.kind() == ErrorKind::Interrupted => continue,
                 read => read.unwrap(),
             };
@@ -65,7 +65,7 @@ where
         }
     }
 
-    /// Hears until something is found, and gives all that was said before that as well.
+    /// Reads messages until `found` finds something. Returns it, and all messages before it.
     pub(crate) fn hear_until<T>(&mut self, found: impl Fn(&In) -> Option<T>) -> (T, Vec<In>) {
         let mut before = Vec::new();
         loop {
@@ -87,7 +87,7 @@ impl Raw {
 }
 
 impl RawDaemon {
-    /// Welcomes who comes next, to locks that are seen so far.
+    /// Welcomes the client that connects next, to a daemon with this reach.
     pub(crate) fn welcome(listener: &Listener, reach: Option<&str>) -> Self {
         let mut end = Self::new(listener.accept().unwrap().0);
         end.hear_until(|message| matches!(message, ToDaemon::Hello { .. }).then_some(()));
@@ -98,7 +98,7 @@ impl RawDaemon {
         end
     }
 
-    /// Hears until this name is asked for.
+    /// Reads messages until the client asks for this name.
     pub(crate) fn asked_for(&mut self, wanted: &str) -> RequestId {
         let of = |asked: &ResourceName| asked.as_str() == Some(wanted);
         let (request, _) = self.hear_until(|message| match message {
@@ -108,13 +108,13 @@ impl RawDaemon {
         request
     }
 
-    /// Grants a lock to the first agent, whose term ends then.
+    /// Grants a lock to the first agent, whose term ends at `ends`.
     pub(crate) fn grant(&mut self, request: RequestId, ends: BootTime) {
         let token = FencingToken::new(7);
         self.say(&[FromDaemon::Term { agent: 0, ends }, FromDaemon::Granted { request, token }]);
     }
 
-    /// Hears until this lock is given back.
+    /// Reads messages until the client releases this lock.
     pub(crate) fn until_finished(&mut self, lock: RequestId) {
         self.hear_until(|message| match message {
             ToDaemon::Finish { request } if *request == lock => Some(()),

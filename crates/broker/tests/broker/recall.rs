@@ -1,4 +1,4 @@
-//! Locks that end by themselves, as a daemon serves them, and as the next one goes on with them.
+//! Locks that end by themselves: how a daemon serves them, and how the next daemon takes them over.
 
 use std::{
     fs::File,
@@ -43,7 +43,7 @@ fn request(nth: u32) -> ToDaemon {
     ToDaemon::Request { agent: 0, request, name: "db".try_into().unwrap(), kind }
 }
 
-/// As a client of this version begins.
+/// The first messages of a client of this version.
 fn greeting(key: u128, returning: bool) -> [ToDaemon; 2] {
     [
         ToDaemon::Hello { oldest: VERSION, newest: VERSION },
@@ -51,7 +51,7 @@ fn greeting(key: u128, returning: bool) -> [ToDaemon; 2] {
     ]
 }
 
-/// The file of a client that lives as long as this is open.
+/// Makes and locks the file of a client, which lives as long as the file is open.
 fn lives(daemon: &LeasedDaemon, name: &str) -> File {
     let clients = daemon.path().join("sock.clients");
     std::fs::create_dir_all(&clients).unwrap();
@@ -84,7 +84,7 @@ fn the_next_daemon_goes_on_with_locks_and_places() {
     assert_eq!((state.held.len(), state.pending.len()), (2, 2), "{state:?}");
     assert!(!held.is_lost() && !also.is_lost());
     assert_eq!(held.fencing_token(), token);
-    // Nothing was asked for anew.
+    // The reach has had no new request.
     assert_eq!(daemon.world.asked.load(SeqCst), asked);
     drop(held);
     let second = soon(second).unwrap();
@@ -105,7 +105,7 @@ fn claims_are_in_the_order_of_the_requests() {
     }
     let mut waiting = Box::pin(locks.lock("1").into_future());
     queue(&locks, "1", waiting.as_mut());
-    // Its place in the client's table is another's from here on.
+    // From here on another lock has the place of this one in the client's table.
     drop(held.remove(0));
     held.push(soon(locks.lock("3").into_future()).unwrap());
     daemon.kill();
@@ -168,7 +168,7 @@ fn the_others_wait_for_a_client_that_recalls_and_one_that_goes_meanwhile_leaves_
     let mut waiting = pin!(locks.lock("db").if_available().into_future());
     let mut context = Context::from_waker(Waker::noop());
     assert!(waiting.as_mut().poll(&mut context).is_pending());
-    // It is gone, and what it had with it, without an answer.
+    // The client is gone, and its lock with it, although its claim was never answered.
     drop((raw, living));
     assert!(soon(waiting).unwrap().is_some());
 }
@@ -201,8 +201,8 @@ fn who_has_inherited_locks_goes_on_with_them() {
     drop(soon(locks.lock("db").into_future()).unwrap());
 }
 
-/// A client that is killed while it comes back: its lock is found, and not known yet whether its lease is
-/// kept. With those who have inherited that, if there are any.
+/// A daemon whose client is killed while it comes back: the daemon has found the client's lock, and does not
+/// know yet whether the lease is kept. Also returns the open file of the inheritors, if there are any.
 fn killed_while_it_comes_back(is_inherited: bool) -> (LeasedDaemon, Option<File>) {
     let mut daemon = LeasedDaemon::new();
     let token = daemon.world.hold(ClientId::from_bytes(AGENT), "db");
@@ -233,11 +233,11 @@ fn killed_while_it_comes_back(is_inherited: bool) -> (LeasedDaemon, Option<File>
 #[test]
 fn who_has_inherited_locks_goes_on_with_them_when_their_client_is_killed_while_it_comes_back() {
     let (daemon, inheritors) = killed_while_it_comes_back(true);
-    // Longer than the daemon takes to see that, which looks twice in a second.
+    // For longer than the daemon takes to see that the client has gone: it looks twice in a second.
     let since = Instant::now();
     while since.elapsed() < Duration::from_secs(2) {
         assert_eq!(daemon.world.count(), 1, "it is released while others work under it");
-        // Nothing is waited for: that it stays so for that time is what is tested.
+        // No event is waited for: the test is that nothing changes during this time.
         std::thread::sleep(Duration::from_millis(5));
     }
     daemon.world.keep_back(false);
@@ -251,7 +251,7 @@ fn who_has_inherited_locks_goes_on_with_them_when_their_client_is_killed_while_i
 #[test]
 fn what_nobody_has_inherited_is_free_when_its_client_is_killed_while_it_comes_back() {
     let (daemon, _) = killed_while_it_comes_back(false);
-    // The reach only counts what there is.
+    // Polled, because the reach tells nobody when its count changes.
     eventually("it is released", || daemon.world.count() == 0);
     daemon.world.keep_back(false);
     let locks = daemon.client().lock_manager("app");
@@ -274,7 +274,7 @@ fn a_term_is_said_before_a_grant_and_whenever_it_is_another() {
         daemon.world.end_at(ends + more * LONG);
         assert_eq!(term(&raw.hear()), ends + more * LONG);
     }
-    // Another agent of the same number, which was told nothing.
+    // Another agent with the same number, which has not been told its term yet.
     raw.say(&[ToDaemon::CloseAgent { agent: 0 }, open(), request(1)]);
     assert_eq!(term(&raw.hear()), ends + 2 * LONG);
     assert!(matches!(raw.hear(), FromDaemon::Granted { .. }));
@@ -284,7 +284,7 @@ fn a_term_is_said_before_a_grant_and_whenever_it_is_another() {
 fn a_term_is_said_while_others_are_waited_for() {
     let mut daemon = LeasedDaemon::new();
     let token = daemon.world.hold(ClientId::from_bytes(AGENT), "db");
-    // One who lives and does not come.
+    // Two clients that live; the second one does not come back.
     let living = [7, 8].map(|key| lives(&daemon, &format!("{key:032x}")));
     daemon.start();
     let mut raw = Raw::connect(&daemon.place(), &greeting(7, true));
@@ -311,7 +311,7 @@ fn a_client_that_does_not_know_of_terms_is_refused_and_told_why() {
     }
 }
 
-/// The daemon's place, in the process that a test starts.
+/// The variable with the daemon's place, for the process that a test starts.
 const PLACE: &str = "NAVLOCK_TEST_PLACE";
 
 #[test]

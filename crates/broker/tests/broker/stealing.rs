@@ -1,4 +1,4 @@
-//! Taking a name from those who were seen to hold it, and from nobody else.
+//! Takes a name from the holders that were seen, and from nobody else.
 
 use std::{future::IntoFuture, pin::pin};
 
@@ -17,7 +17,7 @@ fn db() -> LockName {
     LockName::new("app", "db".try_into().unwrap())
 }
 
-/// Who is seen to hold it.
+/// The locks by which `db` is seen to be held.
 fn seen(place: &Place) -> Vec<(LockId, FencingToken)> {
     let overview = Look::once(place.clone(), LookOptions::default()).unwrap();
     let held = overview.queues.get(&db()).map_or(&[][..], |queue| &queue.held);
@@ -47,7 +47,7 @@ fn who_was_seen_loses_the_lock_and_the_next_one_in_the_queue_has_it() {
     assert!(victim.stolen_by().is_some());
     let next = soon(next).unwrap();
     assert!(!next.is_lost());
-    // The victim may not know yet: it holds nothing all the same.
+    // Even if the victim does not know of the theft yet, it holds nothing.
     assert_eq!(steal(&daemon.place(), &from), Err(NotStolen::HeldByOthers));
     drop(next);
     soon(two.query()).unwrap();
@@ -64,7 +64,7 @@ fn whoever_holds_it_by_then_keeps_it() {
     let other = held(&two);
     assert_eq!(steal(&daemon.place(), &from), Err(NotStolen::HeldByOthers));
     drop(other);
-    // Nor is it taken from the same agent, which holds it anew.
+    // The name is not taken from the same agent either, if it holds the name by a later lock.
     let again = held(&one);
     assert_eq!(steal(&daemon.place(), &from), Err(NotStolen::HeldByOthers));
     soon(one.query()).unwrap();
@@ -81,7 +81,7 @@ fn of_several_who_share_it_all_must_have_been_seen() {
     all.push(share(&agents[2]));
     assert_eq!(steal(&daemon.place(), &two), Err(NotStolen::HeldByOthers));
     let three = seen(&daemon.place());
-    // That one of them has gone is no harm.
+    // It does no harm that one of these holders has gone.
     drop(all.remove(1));
     soon(agents[1].query()).unwrap();
     assert_eq!(steal(&daemon.place(), &three), Ok(2));
@@ -106,7 +106,7 @@ fn those_who_look_see_who_has_stolen_it() {
             Some(News::Events(events)) => {
                 known = known.or_else(|| {
                     events.into_iter().find_map(|event| match event.change {
-                        // It goes at once.
+                        // Looked for among the events, because the thief is gone from the overview at once.
                         Change::AgentCame { agent, details }
                             if agent == thief && !details.info.command.is_empty() =>
                         {
@@ -141,7 +141,7 @@ fn a_broker_says_in_which_pid_namespace_it_sees_processes() {
     let mut look = Look::new(daemon.place(), LookOptions::default());
     assert_eq!(look.pid_namespace(), None);
     look.next(Some(LONG)).unwrap();
-    // It runs in this process.
+    // The daemon runs in this process.
     let here = navlock_broker::pid_namespace();
     assert_eq!((report.pid_namespace, look.pid_namespace()), (here, here));
     assert_eq!(here.is_some(), cfg!(target_os = "linux"));

@@ -1,4 +1,4 @@
-//! Locks that end by themselves, as their holders see it.
+//! How holders see locks that end by themselves.
 
 use std::{
     future::Future,
@@ -25,7 +25,7 @@ use crate::{
 
 const SHORT: Duration = Duration::from_millis(400);
 
-/// Long enough for all that is to be done before.
+/// Long enough for all that a test does before the term ends.
 const SOON: Duration = Duration::from_secs(3);
 
 /// A lock manager of a daemon that a test plays.
@@ -43,7 +43,7 @@ impl Played {
         let options = ConnectOptions::default().place(place).program("/nonexistent");
         let reach = BrokerReach::connect_when_needed(options).unwrap();
         let locks = UserAgent::with_reach(reach).lock_manager("app");
-        // It is connected to when something is asked for.
+        // The client connects once something is asked for.
         let mut context = Context::from_waker(Waker::noop());
         assert!(Box::pin(locks.query()).as_mut().poll(&mut context).is_pending());
         let mut daemon = RawDaemon::welcome(&listener, Some("a test"));
@@ -51,7 +51,7 @@ impl Played {
         Self { directory, locks, daemon }
     }
 
-    /// A lock whose term ends after this time.
+    /// Takes a lock whose term ends after this time.
     fn hold(&mut self, name: &'static str, time: Duration) -> (LockGuard, RequestId) {
         let mut request = pin!(self.locks.lock(name).into_future());
         assert!(request.as_mut().poll(&mut Context::from_waker(Waker::noop())).is_pending());
@@ -61,7 +61,7 @@ impl Played {
     }
 }
 
-/// Wakes by a message.
+/// A waker that sends a message.
 struct Told(mpsc::Sender<()>);
 
 impl Wake for Told {
@@ -80,11 +80,11 @@ fn who_hears_nothing_until_its_term_ends_has_lost_its_lock_and_gives_it_up() {
     let mut lost = pin!(held.lost());
     let waker = Waker::from(Arc::new(Told(tell)));
     assert!(lost.as_mut().poll(&mut Context::from_waker(&waker)).is_pending());
-    // Not by the thread that waits, which here does not look by itself.
+    // The waker is called by another thread: the one that waits here does not poll meanwhile.
     told.recv_timeout(LONG).unwrap();
     assert_eq!(soon(lost), Lost::Disconnected);
     played.daemon.until_finished(asked);
-    // What comes too late undoes nothing.
+    // A new term that comes too late does not bring the lock back.
     let ends = in_time(LONG);
     played.daemon.say(&[FromDaemon::Term { agent: 0, ends }]);
     let (other, _) = played.hold("other", LONG);
@@ -116,12 +116,12 @@ fn who_holds_is_warned_before_its_lock_is_lost_and_knows_when_others_may_have_it
         let since = Instant::now();
         while !wanted(&held.state()) {
             assert!(since.elapsed() < LONG, "{:?}", held.state());
-            // Nobody is woken for what is held all the same: there is no event to wait for.
+            // Polled, because nobody is woken as long as the lock is held.
             thread::sleep(Duration::from_millis(1));
         }
     };
     assert_eq!(held.state(), LockState::Held);
-    // Nothing is heard any more, from the time on at which there should have been word.
+    // The renewal of the term is overdue.
     played.daemon.say(&say(heard, in_time(2 * LONG)));
     until(|state| matches!(state, LockState::Suspended { .. }));
     let LockState::Suspended { left, .. } = held.state() else { panic!("{:?}", held.state()) };
@@ -129,7 +129,7 @@ fn who_holds_is_warned_before_its_lock_is_lost_and_knows_when_others_may_have_it
     assert!(!held.is_lost());
     let term = held.term().unwrap();
     assert_eq!(term.expires, Duration::from_nanos(expires.0));
-    // All is well again, and then not.
+    // The term is renewed, and then it ends.
     played.daemon.say(&say(in_time(2 * LONG), in_time(2 * LONG)));
     until(|state| *state == LockState::Held);
     played.daemon.say(&say(in_time(SHORT), in_time(SHORT)));
@@ -146,7 +146,7 @@ fn what_is_granted_for_a_time_that_is_over_was_never_held() {
     let lost = soon(request).unwrap_err();
     assert_eq!(lost, Error::Lost(Lost::Disconnected));
     played.daemon.until_finished(asked);
-    // The same term once more: nobody is told of it again.
+    // Another grant in the same term, which the daemon does not tell again.
     let mut request = pin!(played.locks.lock("db").into_future());
     assert!(request.as_mut().poll(&mut Context::from_waker(Waker::noop())).is_pending());
     let asked = played.daemon.asked_for("db");
@@ -179,7 +179,7 @@ fn a_thread_that_hears_for_itself_does_not_keep_others_from_losing_their_locks()
         a.is_lost()
     });
     let a = daemon.asked_for("a");
-    // By now nobody but that thread hears: the maintainer leaves the reading to it after some time, which
+    // After this time only that thread reads: the maintainer leaves the reading to it, at a moment that
     // nobody outside of the client can see.
     thread::sleep(Duration::from_millis(50));
     daemon.grant(a, in_time(LONG));

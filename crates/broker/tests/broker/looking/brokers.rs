@@ -1,4 +1,4 @@
-//! Who looks, and brokers that end, do not answer, or have no place for one more.
+//! Lookers of brokers that end, do not answer, or have no room for one more looker.
 
 use super::*;
 
@@ -12,7 +12,7 @@ fn a_new_broker_is_looked_at_when_the_one_before_has_ended() {
     daemon.stop();
     let end = loop {
         match look.next(Some(LONG)).unwrap() {
-            // What ends with it.
+            // The ends of clients and locks, when the broker ends.
             Some(News::Events(_)) => {}
             other => break other,
         }
@@ -33,7 +33,7 @@ fn a_new_broker_is_looked_at_when_the_one_before_has_ended() {
 fn a_broker_that_does_not_answer_is_waited_for_no_longer_than_was_said() {
     let directory = tempfile::tempdir().unwrap();
     let path = directory.path().join("sock");
-    // It lets everybody in, and says nothing.
+    // A broker that accepts connections, and sends nothing.
     let listener = Listener::bind(&path).unwrap();
     let mut look = Look::new(Place::at(&path), LookOptions::default());
     let mut late = 0;
@@ -45,7 +45,7 @@ fn a_broker_that_does_not_answer_is_waited_for_no_longer_than_was_said() {
         }
     };
     assert!(late > 0, "{error}");
-    // It is one connection that was waited for, however often.
+    // All calls have waited for one and the same connection.
     assert!(matches!(error.reason(), Reason::Silent(_)), "{error:?}");
     listener.set_nonblocking(true).unwrap();
     assert!(listener.accept().is_ok());
@@ -70,7 +70,7 @@ fn so_many_can_look_and_one_more_is_told_so() {
     let looks: Vec<_> = (0..64).map(|_| begin(&daemon, LookOptions::default())).collect();
     let refused = Look::new(daemon.place(), LookOptions::default()).next(Some(LONG)).unwrap_err();
     assert!(matches!(refused.reason(), Reason::Refused(why) if why.starts_with("64 look at it")));
-    // Who asks once is answered.
+    // A looker that asks only once is answered.
     assert!(Look::once(daemon.place(), LookOptions::default()).is_ok());
     drop(looks);
     eventually("there is room again", || {

@@ -2,7 +2,7 @@
 
 use super::*;
 
-/// What a client of the first version says to have a lock.
+/// The messages by which a client of the first version asks for a lock.
 pub(super) fn ask_as_version_1(newest: u16) -> [ToDaemon; 3] {
     [
         ToDaemon::Hello { oldest: 1, newest },
@@ -32,7 +32,7 @@ fn ask_as(version: u16, daemon: &Daemon) -> Raw {
     old
 }
 
-/// The same, which holds it.
+/// The same client once it holds the lock.
 fn hold_as(version: u16, daemon: &Daemon) -> Raw {
     let mut old = ask_as(version, daemon);
     assert!(matches!(old.hear(), FromDaemon::Granted { .. }));
@@ -65,7 +65,7 @@ fn an_old_client_s_release_lets_one_of_today_in() {
         queue(&locks, "db", waiting.as_mut());
         old.say(&[ToDaemon::Finish { request: RequestId::from_parts(0, 0) }]);
         let held = soon(waiting).unwrap();
-        // It can be stolen from, as anybody, and told so.
+        // An old client can steal a lock, and is told when the lock is stolen from it.
         old.say(&[ToDaemon::Request {
             agent: 0,
             request: RequestId::from_parts(1, 1),
@@ -102,7 +102,7 @@ fn an_old_client_waits_behind_one_of_today_and_one_of_today_behind_it() {
         pending(2);
         let mut waiting = pin!(last.lock("db").into_future());
         queue(&last, "db", waiting.as_mut());
-        // Who is killed while it waits is in nobody's way.
+        // A client that is killed while it waits is in nobody's way.
         drop(gone);
         pending(2);
         drop(held);
@@ -113,8 +113,8 @@ fn an_old_client_waits_behind_one_of_today_and_one_of_today_behind_it() {
     }
 }
 
-/// What a client of today says to a daemon of this version, which grants what it is asked for, until
-/// it is left.
+/// Serves a client of today as a daemon of this version, which grants all requests, until the client
+/// has gone. Returns the client's messages.
 fn serve_as(version: u16, listener: &Listener) -> Vec<ToDaemon> {
     let mut end = RawDaemon::new(listener.accept().unwrap().0);
     let mut heard = vec![end.hear()];
@@ -188,7 +188,7 @@ fn a_client_of_today_says_to_an_old_daemon_only_what_that_knows() {
 fn a_daemon_of_no_common_version_is_told_of_in_its_own_words() {
     for (answer, told) in [
         (
-            // As one of the first version puts it.
+            // In the words of a daemon of the first version.
             FromDaemon::Refused { reason: "it speaks versions 1 to 1 of the protocol".to_owned() },
             "it refused: it speaks versions 1 to 1 of the protocol",
         ),
@@ -196,7 +196,7 @@ fn a_daemon_of_no_common_version_is_told_of_in_its_own_words() {
             FromDaemon::Refused { reason: "it speaks versions 8 to 9 of the protocol".to_owned() },
             "it refused: it speaks versions 8 to 9 of the protocol",
         ),
-        // What nobody says who was told which versions there are.
+        // The client says which versions it speaks, so a daemon answers with no other version.
         (FromDaemon::Welcome { version: 1 }, "what answers there is no navlock broker"),
         (FromDaemon::Welcome { version: VERSION + 1 }, "what answers there is no navlock broker"),
     ] {
