@@ -80,7 +80,7 @@ pub struct Look {
     overview: Overview,
     /// The picture that is being received, and how many events were missed before it.
     anew: Option<(Overview, u64)>,
-    /// The bucket that was heard of last, for all that is of it.
+    /// The name of the last event's bucket, which later events of the same bucket share.
     bucket: Arc<str>,
     /// The PID namespace of the broker, if that is known.
     pids: Option<u64>,

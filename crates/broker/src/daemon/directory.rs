@@ -25,8 +25,8 @@ impl<C> Directory<C> {
         self.agents().insert(agent, Weak::clone(client));
     }
 
-    /// Removes an agent of this client. If the agent has been entered for another client since,
-    /// which has come back to it, that entry stays.
+    /// Removes an agent of this client. If another client has come back to the agent since, and the
+    /// agent was entered for that client, the entry stays.
     pub(super) fn leave(&self, agent: ClientId, client: &Weak<Mutex<C>>) {
         let mut agents = self.agents();
         if agents.get(&agent).is_some_and(|known| known.ptr_eq(client)) {

@@ -196,7 +196,7 @@ impl Looker {
     /// Waits until there is something to tell this looker, and it is its turn.
     ///
     /// Each looker has its turns at moments of its own: if all were told at once, they would all have
-    /// something to do at the same time, and would take the CPUs from all who lock.
+    /// something to do at the same time, and would take the CPUs from the clients that lock.
     ///
     /// # Cancel safety
     ///

@@ -144,7 +144,7 @@ impl Client {
         self.agents.values().map(|open| (&open.of, &open.locks))
     }
 
-    /// Until when all that the agent has is its own, if that may end by itself.
+    /// When the agent's locks and requests end, if they may end by themselves.
     pub(in super::super) fn ends(&self, agent: Agent) -> Option<BootTime> {
         let ends = host::ends(&self.agents.get(&agent)?.locks)?;
         Some(boot_time(ends))

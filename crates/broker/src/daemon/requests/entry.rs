@@ -76,7 +76,7 @@ impl Entry {
         matches!(self.stage, Stage::Held(..))
     }
 
-    /// How the lock was lost, if it was and nobody has told so yet.
+    /// How the lock was lost, if it was lost and the client has not been told yet.
     pub(super) fn unheard_loss(&self) -> Option<Lost> {
         let Stage::Held(guard, _) = &self.stage else { return None };
         match guard.poll_lost(&Context::from_waker(Waker::noop())) {
