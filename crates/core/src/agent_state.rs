@@ -12,21 +12,22 @@ use crate::{
     sync::{Arc, AtomicU8, Mutex, Ordering, lock},
 };
 
-/// What is known of an agent for as long as anybody asks.
+/// The state of an agent, which is kept for as long as anybody may ask for it.
 #[derive(Debug)]
 pub(crate) struct AgentState {
     /// Made when it is first asked for: random numbers of the operating system cost more than all
-    /// the rest of an agent, and few are ever asked.
+    /// the rest of an agent, and few agents are ever asked for theirs.
     client_id: OnceLock<ClientId>,
-    /// Whether it has ended, and how: an [`Ended`], and [`ALIVE`] until then. It changes once.
+    /// Whether and how the agent has ended: an [`Ended`], or [`ALIVE`] before its end. Changes
+    /// once.
     ended: AtomicU8,
-    /// Who is to be woken when it ends.
+    /// The waker to call when the agent ends.
     watcher: Mutex<Option<Waker>>,
-    /// Whether it is another's, for whom a host speaks.
+    /// Whether the agent belongs to another client, for which this process speaks as a host.
     is_elsewhere: bool,
 }
 
-/// Keeps an agent alive. What an agent is beyond its [`AgentState`] only those above the backends know.
+/// Keeps an agent alive. Backends do not know what an agent is beyond its [`AgentState`].
 pub(crate) type KeptAgent = Arc<dyn fmt::Debug + Send + Sync>;
 
 /// How an agent has ended.
@@ -37,11 +38,11 @@ pub(crate) enum Ended {
     Closed,
 }
 
-/// What is no [`Ended`].
+/// The value before the end, which is no [`Ended`].
 const ALIVE: u8 = 0;
 
 impl AgentState {
-    /// The state of an agent that begins. A host that speaks for it gives its client id.
+    /// The state of a new agent. A host that speaks for the agent gives the agent's client id.
     pub(crate) fn new(client_id: Option<ClientId>) -> Arc<Self> {
         let is_elsewhere = client_id.is_some();
         Arc::new(Self {
@@ -52,7 +53,8 @@ impl AgentState {
         })
     }
 
-    /// Whether it is another's, for whom a host speaks, and what it has is counted and told there.
+    /// Whether the agent belongs to another client, for which this process speaks as a host. Then
+    /// its locks and requests are counted and told by that client.
     pub(crate) fn is_elsewhere(&self) -> bool {
         self.is_elsewhere
     }
@@ -61,13 +63,13 @@ impl AgentState {
         *self.client_id.get_or_init(ClientId::random)
     }
 
-    /// The agent ends so, if it has not ended before.
+    /// Ends the agent in this way, if it has not ended before.
     pub(crate) fn end(&self, how: Ended) {
         let how = how as u8;
         let _ = self.ended.compare_exchange(ALIVE, how, Ordering::SeqCst, Ordering::SeqCst);
     }
 
-    /// Who is to be woken now that it has ended.
+    /// Takes the waker to call now that the agent has ended.
     pub(crate) fn take_watcher(&self) -> Option<Waker> {
         lock(&self.watcher).take()
     }
@@ -87,20 +89,20 @@ impl AgentState {
 
     /// Ready with how the agent ended, once it has. Of the contexts given here, the last one is woken.
     pub(crate) fn poll_ended(&self, context: &Context<'_>) -> Poll<Error> {
-        // Foreign, so not while the mutex is locked.
+        // Wakers are foreign code: cloned before the mutex is locked, and dropped after.
         let before = {
             let waker = context.waker().clone();
             lock(&self.watcher).replace(waker)
         };
         drop(before);
-        // After that, so that whoever ends it in between wakes it.
+        // Checked after the waker is stored, so that an end in between wakes the task.
         match self.check_alive() {
             Ok(()) => Poll::Pending,
             Err(ended) => Poll::Ready(ended),
         }
     }
 
-    /// What the backend cannot know: that its `terminate` was the user agent's `close`.
+    /// Corrects what the backend cannot know: that its `terminate` was the user agent's `close`.
     pub(crate) fn explain(&self, error: Error) -> Error {
         match error {
             Error::Terminated => self.check_alive().err().unwrap_or(error),

@@ -22,7 +22,7 @@ pub struct Bucket(Option<Obtainable>);
 #[derive(Clone)]
 struct Obtainable {
     bucket: Arc<BucketUse>,
-    /// What its agents belong to.
+    /// The scope that its agents belong to.
     scope: Arc<Scope>,
 }
 

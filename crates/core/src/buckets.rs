@@ -13,16 +13,16 @@ use crate::{
 /// The buckets of a user agent, and where they come from.
 pub(crate) struct Buckets {
     pub(crate) reach: AnyReach,
-    /// Those in use, by name. Locked before anything within a bucket.
+    /// The buckets in use, by name. Locked before anything within a bucket.
     pub(crate) in_use: Mutex<HashMap<String, Entry, RandomState>>,
-    /// Who looks at them, if this process keeps them. Locked after them.
+    /// Who looks at the buckets, if this process keeps the locks. Locked after `in_use`.
     pub(crate) lookers: Mutex<Lookers>,
 }
 
 /// A bucket in use.
 pub(crate) struct Entry {
     pub(crate) bucket: Arc<OpenBucket>,
-    /// Dead while the last user is on its way out.
+    /// Dead while the last use is being dropped.
     uses: Weak<BucketUse>,
 }
 
@@ -44,9 +44,9 @@ pub(crate) struct OpenBucket {
 pub(crate) struct Lookers {
     /// Where they are told what happens, if there are any.
     pub(crate) board: Option<StdArc<Board>>,
-    /// What they want to see, each with its key on the board.
+    /// What each of them wants to see, beside its key on the board.
     pub(crate) all: Vec<(usize, LookOptions)>,
-    /// From when on there may be a picture again.
+    /// From when on a picture may be taken again.
     pub(crate) rested: Option<Instant>,
 }
 
@@ -107,7 +107,7 @@ impl OpenBucket {
 }
 
 impl Lookers {
-    /// Has a new bucket looked at by all who want to.
+    /// Begins to tell of a new bucket to all who want to see it.
     fn begin_in(&self, bucket: &OpenBucket) {
         let (Some(board), AnyBackend::Memory(memory)) = (&self.board, &bucket.backend) else {
             return;

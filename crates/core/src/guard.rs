@@ -26,15 +26,15 @@ use crate::{
     sync::Arc,
 };
 
-/// A lock that is held until this is dropped.
+/// A lock that is held until this guard is dropped.
 ///
 /// Forgetting a guard (`mem::forget`) holds the lock for as long as the process lives, or until
 /// its agent is [terminated](crate::LockManager::terminate) or the lock is stolen.
 ///
-/// It is a pointer, so that it is moved at no cost and makes no future large.
+/// A guard is one pointer, so it is cheap to move and makes no future large.
 #[must_use = "the lock is released when the guard is dropped"]
 pub struct LockGuard(
-    /// `None` once the lock is released, as the guard is dropped.
+    /// `None` only while the guard is dropped, once its lock is released.
     Option<Box<HeldLock>>,
 );
 
@@ -49,10 +49,10 @@ impl LockGuard {
         refs: &AgentRefs,
         holds: Holds,
     ) -> Self {
-        // FAST: the memory of the thread's last guard, with its count on the reference to the agent.
+        // FAST: reuses the memory of the thread's last guard, with its count on the agent's reference.
         match guard_cache::take() {
             Some(mut held) if held.agent.is_of(&refs.agent) => {
-                // Mostly the name is the same, and to compare it is cheaper than to move it.
+                // Mostly the name is the same, and comparing names is cheaper than moving one.
                 if held.lock.name != name {
                     held.lock.name = name;
                 }
@@ -69,7 +69,7 @@ impl LockGuard {
         }
     }
 
-    /// The same with a reference to the agent that is counted already.
+    /// The guard of such a lock, with a reference to the agent that is counted already.
     pub(crate) fn anew(
         lock: Lock,
         ticket: PackedTicket,
@@ -79,7 +79,7 @@ impl LockGuard {
         Self::made_in(guard_cache::take(), lock, ticket, agent, holds)
     }
 
-    /// The same in this memory, if there is some.
+    /// Makes the guard in this memory, if there is some, and in new memory otherwise.
     fn made_in(
         spare: Option<Box<HeldLock>>,
         lock: Lock,
@@ -102,8 +102,8 @@ impl LockGuard {
         self.0.as_ref().expect("it is not released before it is dropped")
     }
 
-    /// Whether the lock is lost. Then another holder may be working with what it protected, and
-    /// dropping the guard releases nothing.
+    /// Whether the lock is lost. Then another holder may be working with what the lock protected,
+    /// and dropping the guard releases nothing.
     ///
     /// ```
     /// # use navlock_core::{Error, UserAgent};
@@ -153,8 +153,8 @@ impl LockGuard {
         LockId { client_id: agent.state.client_id(), serial }
     }
 
-    /// Whether the lock is held; and if the service that keeps it has not been heard of, how long
-    /// it is still held: a warning before the lock is lost.
+    /// Whether the lock is held. If the service that keeps it has not been heard of in time, this
+    /// also says for how long the lock is still held: a warning before it is lost.
     ///
     /// ```
     /// # use navlock_core::{Error, UserAgent};
@@ -178,9 +178,9 @@ impl LockGuard {
         }
     }
 
-    /// For how long the holder has the lock if its keeper is not heard of again, and until when
-    /// nobody else can be granted it; see [`Backend::term`]. `None` where locks do not end by
-    /// themselves.
+    /// For how long the holder still has the lock if the service that keeps it is not heard of
+    /// again, and until when nobody else can be granted it; see [`Backend::term`]. `None` where
+    /// locks do not end by themselves.
     ///
     /// ```
     /// # use navlock_core::{Error, UserAgent};
@@ -209,10 +209,10 @@ impl LockGuard {
 pub enum LockState {
     /// It is held.
     Held,
-    /// It is held, but its keeper has not been heard of when it should have. If that does not change,
-    /// the lock is lost.
+    /// It is held, but the service that keeps it has not been heard of in time. If that does not change, the lock is
+    /// lost.
     Suspended {
-        /// For how long the keeper has not been heard of.
+        /// For how long the service has not been heard of.
         silent: Duration,
         /// After this time the lock is lost.
         left: Duration,

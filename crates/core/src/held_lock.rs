@@ -16,7 +16,7 @@ pub(crate) struct HeldLock {
     pub(crate) ticket: PackedTicket,
     pub(crate) agent: Arc<AgentRef>,
     pub(crate) holds: Holds,
-    /// Made when anybody watches for the loss of the lock. Few ever do.
+    /// Made when somebody first watches for the loss of the lock. Few locks are ever watched.
     pub(crate) watch: OnceLock<StdArc<Watch>>,
 }
 

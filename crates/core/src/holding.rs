@@ -8,65 +8,65 @@ use std::{
 
 use crate::{inside::Polling, look::LockId};
 
-/// What is held as one: a guard, or several. Its owner shows it to nobody else.
+/// Locks that are held as one: a guard, or several. Their owner shows them to nobody else.
 pub(crate) trait Held {
-    /// What is told of a loss.
+    /// What is told of the loss of a lock.
     type Loss;
 
-    /// How many locks were lost where any of it is: as long as it is the same number, none of it
-    /// is lost. `None` if that cannot be told.
+    /// How many locks were lost in the lanes of these locks: as long as the number stays the same,
+    /// none of these is lost. `None` if that cannot be told.
     fn losses(&self) -> Option<u64>;
 
-    /// How any of it was lost, if it is.
+    /// How one of the locks was lost, if one is.
     fn lost(&self) -> Option<Self::Loss>;
 
-    /// Ready once any of it is lost.
+    /// Ready once one of the locks is lost.
     fn poll_lost(&self, context: &Context<'_>) -> Poll<Self::Loss>;
 
-    /// What each of it is known by.
+    /// Calls `put` with the id of each lock.
     fn each_id(&self, put: &mut dyn FnMut(LockId));
 
-    /// Releases it. How any of it was lost until now, if it was.
+    /// Releases the locks. Returns how one of them was lost before, if one was.
     fn release(self) -> Option<Self::Loss>;
 }
 
 /// Locks that are held while some work is done.
 pub(crate) struct Holding<H> {
     held: H,
-    /// How many losses there were when it was last known to be held.
+    /// How many losses there were when the locks were last known to be held.
     losses: Option<u64>,
 }
 
 impl<H: Held> Holding<H> {
-    /// To be made before the work, which may already begin when it is made.
+    /// To be made before the work's future is, because the call that makes it may begin the work.
     #[inline]
     pub(crate) fn of(held: H) -> Self {
         Self { losses: held.losses(), held }
     }
 
-    /// How any of it was lost, if it is.
+    /// How one of the locks was lost, if one is.
     #[inline]
     fn lost(&mut self) -> Option<H::Loss> {
         let losses = self.held.losses();
-        // FAST: mostly nothing was lost, which is one number to be read.
+        // FAST: mostly nothing was lost, and one number tells that.
         if losses.is_some() && losses == self.losses {
             return None;
         }
-        // Counted before it is looked at: what is lost meanwhile is looked at the next time.
+        // Counted before the locks are looked at: a loss in between is seen the next time.
         self.losses = losses;
         self.held.lost()
     }
 
-    /// Runs `work` to its end, or until what it needs is lost, then releases that.
+    /// Runs `work` to its end, or until one of the locks is lost, then releases the locks.
     #[inline]
     pub(crate) async fn during<T, E: From<H::Loss>>(
         self,
         work: impl Future<Output = T>,
     ) -> Result<T, E> {
         let mut holding = Some(self);
-        // Dropped before what is held is released, whoever does it.
+        // Dropped before the locks are released, in whichever way that happens.
         let mut work = pin!(Some(work));
-        // Who is woken by a loss.
+        // The waker that a loss calls.
         let mut told: Option<Waker> = None;
         poll_fn(|context| {
             let (Some(held), Some(its)) = (&mut holding, work.as_mut().as_pin_mut()) else {
@@ -83,11 +83,11 @@ impl<H: Held> Holding<H> {
             }
             if let Poll::Ready(result) = polled {
                 work.set(None);
-                // Lost in the last moment: then the loss is what the request came to.
+                // If a lock was lost in the last moment, the loss is the outcome.
                 let lost = holding.take().and_then(|holding| holding.held.release());
                 return Poll::Ready(lost.map_or(Ok(result), |lost| Err(lost.into())));
             }
-            // Only who waits needs to be woken; once, as long as it is the same.
+            // Only work that waits has to be woken by a loss. The same waker is noted only once.
             if told.as_ref().is_some_and(|told| told.will_wake(context.waker())) {
                 return Poll::Pending;
             }

@@ -1,4 +1,4 @@
-//! What `inspect()` answers: `query()`, and what the specification has no place for.
+//! What `inspect()` answers: what `query()` does, and more than the specification has a place for.
 
 use std::{sync::Arc, time::Duration};
 
@@ -21,10 +21,10 @@ pub struct AgentInfo {
     pub user: String,
     /// The machine that it runs on.
     pub host: String,
-    /// What it wants its locks for; empty if it does not say.
+    /// What the agent wants its locks for; empty if it does not say.
     pub why: String,
-    /// What else there is to know of it, by keys of its own: say, `url` and where its work is to be
-    /// seen. In its own order.
+    /// What else the agent says of itself, as keys and values of its choice: say, `url` and the
+    /// address at which its work can be seen. In the agent's order.
     pub meta: Vec<(String, String)>,
 }
 
@@ -38,15 +38,15 @@ pub struct Inspection {
     pub held: Vec<Inspected>,
     /// The pending requests, in the order of [`LockManagerSnapshot::pending`].
     pub pending: Vec<Inspected>,
-    /// What nobody holds, but its agent's process can take without asking, until somebody else asks.
-    /// Empty if the reach has no such thing.
+    /// Names that nobody holds, but that an agent's process can take without asking, until somebody else asks for
+    /// them. Empty if the reach has no such names.
     pub owned: Vec<Owned>,
-    /// How many locks and requests there are beside these, because a reach does not show any number of
-    /// them: of one name it may show more. They may be anywhere in their queues.
+    /// How many locks and requests there are that are not shown, because a reach shows only so many at once. If it is
+    /// asked for one name, it may show more of them. They may be anywhere in their queues.
     pub left_out: u64,
 }
 
-/// A name that is owned: where locks are kept by another process, an agent that had one may take and
+/// A name that is owned: where locks are kept by another process, an agent that had the lock of a name may take and
 /// release it again and again without asking, until somebody else asks for it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
@@ -85,13 +85,13 @@ pub struct Position {
     pub holder: Option<Inspected>,
     /// How many hold it.
     pub holders: usize,
-    /// How many requests are before the first one of the agent; `None` if it has none in the queue, or the reach
-    /// does not know because it has not looked at all of a very long one.
+    /// How many requests are before the first one of the agent; `None` if it has none in the queue, or the reach does
+    /// not know because it has not looked at all of a very long queue.
     pub ahead: Option<usize>,
 }
 
 impl Position {
-    /// What others have found: for a [`Backend`](crate::host::Backend).
+    /// A position with these values: for a [`Backend`](crate::host::Backend).
     pub fn new(holder: Option<Inspected>, holders: usize, ahead: Option<usize>) -> Self {
         Self { holder, holders, ahead }
     }
@@ -105,7 +105,7 @@ impl Position {
         Self {
             holders: usize::from(holder.is_some()) + held.count(),
             holder,
-            // Those who are left out are anywhere in the queue.
+            // Requests that are left out may be anywhere in the queue.
             ahead: pending
                 .position(|pending| pending.lock.client_id == client_id)
                 .filter(|_| left_out == 0),

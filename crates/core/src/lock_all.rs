@@ -19,13 +19,13 @@ use crate::{
     sync::Arc,
 };
 
-/// A request for the locks of several names, not made yet. Await it, [`run`](Self::run) something
-/// under it, or block a thread on it.
+/// A request for the locks of several names, which is made only when you await it,
+/// [`run`](Self::run) something under it, or block a thread on it.
 ///
-/// `G` is what it gives: the guards in the order in which they were taken, which is that of the
-/// names, each once; or an `Option` of them with [`if_available`](Self::if_available).
+/// `G` is what a grant gives: one guard for each name, in the order of the names, in which the
+/// locks are taken; or an `Option` of these guards with [`if_available`](Self::if_available).
 ///
-/// It has a handle of its own, so that it can be a task:
+/// The request has a handle of its own, so that its future can be a task:
 ///
 /// ```
 /// # use navlock_core::UserAgent;
@@ -42,8 +42,9 @@ use crate::{
 ///
 /// # Errors
 ///
-/// As [`LockRequest`](crate::LockRequest), for the first name that has one, and [`Error::Lost`] if one of the locks was
-/// lost while another was waited for; [`LockAllError`] says which. No lock is held then.
+/// As [`LockRequest`](crate::LockRequest), for the first name at which the request fails, and [`Error::Lost`] if one
+/// of the locks was lost while another was waited for; [`LockAllError`] says which name it is. No lock is held after
+/// an error.
 #[must_use = "a request is made when it is awaited, run or blocked on"]
 pub struct LockAllRequest<G = Vec<LockGuard>> {
     environment: Arc<Environment>,
@@ -68,7 +69,8 @@ impl LockAllRequest {
         };
         let names =
             names.enumerate().map(wanted).collect::<Result<Vec<_>, _>>().map(|mut names| {
-                // Of one name the exclusive first: it is what remains, and does for both.
+                // For each name, exclusive before shared: `dedup_by` keeps the first, which does
+                // for both.
                 names.sort_by(|a, b| {
                     let is_shared = |wanted: &Wanted| wanted.mode == Some(Mode::Shared);
                     a.name.cmp(&b.name).then(is_shared(a).cmp(&is_shared(b)))
@@ -80,11 +82,11 @@ impl LockAllRequest {
         Self { environment: Arc::clone(environment), names, options, grant: PhantomData }
     }
 
-    /// Asks for the locks only if all of them can be had at once: gives `None`, and has none of
+    /// Asks for the locks only if all of them can be had at once: gives `None`, and holds none of
     /// them, if one cannot.
     ///
-    /// Those that come before it in the order of the names are taken and given back on the way, so
-    /// somebody else who asks at that moment may be told that they are taken.
+    /// The locks that come before that one in the order of the names are taken and given back on
+    /// the way, so somebody else who asks for them at that moment may be told that they are taken.
     ///
     /// ```
     /// # use navlock_core::{Error, UserAgent, blocking::block_on};
@@ -119,8 +121,8 @@ impl LockAllRequest {
     ///
     /// # Errors
     ///
-    /// As [`LockRequest::run`](crate::LockRequest::run), for the first name that has one. If one of the locks is lost, all
-    /// are released.
+    /// As [`LockRequest::run`](crate::LockRequest::run), for the first name at which the request fails. If one of the
+    /// locks is lost, all are released.
     ///
     /// # Cancel safety
     ///
@@ -151,7 +153,8 @@ impl LockAllRequest<Option<Vec<LockGuard>>> {
     ///
     /// # Errors
     ///
-    /// As [`LockRequest::run`](crate::LockRequest::run), for the first name that has one.
+    /// As [`LockRequest::run`](crate::LockRequest::run), for the first name at which the request
+    /// fails.
     ///
     /// # Cancel safety
     ///
@@ -204,7 +207,7 @@ impl<G: GrantAll> LockAllRequest<G> {
         blocking::block_on(self)
     }
 
-    /// The same, for no longer than `timeout`.
+    /// Blocks the thread until the request is answered, for no longer than `timeout`.
     ///
     /// ```
     /// # use navlock_core::{Error, UserAgent};
@@ -218,10 +221,10 @@ impl<G: GrantAll> LockAllRequest<G> {
     ///
     /// # Errors
     ///
-    /// As awaiting it, and [`Error::TimedOut`] with the name that was waited for, upon which what was
-    /// held is released.
+    /// As awaiting it, and [`Error::TimedOut`] with the name that was waited for; the locks that were held are then
+    /// released.
     pub fn blocking_timeout(mut self, timeout: Duration) -> Result<G, LockAllError> {
-        // As with a signal, it ends without having been granted.
+        // The request may give up by itself, as a request with a signal may.
         self.options.signal |= !self.options.if_available;
         let mut future = self.into_future();
         let answer = blocking::block_on_timeout(&mut future, timeout);

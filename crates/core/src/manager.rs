@@ -18,10 +18,10 @@ use crate::{
 
 /// An agent's way to its bucket's locks: `navigator.locks`.
 ///
-/// Cheap to clone; the clones are the same agent. The agent lives as long as a handle, a guard or
-/// a pending request of it does, so a guard from a temporary handle stays good. It ends earlier,
-/// with all it has, by [`terminate`](Self::terminate). For another agent in the same bucket ask
-/// the bucket: `locks.bucket().lock_manager()`.
+/// Cheap to clone; the clones are the same agent. The agent lives as long as a handle, a guard or a
+/// pending request of it does, so a guard from a temporary handle stays good. It ends earlier, with
+/// all its locks and requests, by [`terminate`](Self::terminate). For another agent in the same
+/// bucket ask the bucket: `locks.bucket().lock_manager()`.
 ///
 /// Spec: `LockManager`, <https://w3c.github.io/web-locks/#api-lock-manager>
 #[derive(Clone)]
@@ -36,24 +36,24 @@ impl LockManager {
     ///
     /// Nothing happens before the returned future is first polled; then the request is made. The
     /// callback runs once the lock is granted, in the task that polls. The lock is released when
-    /// its future ends, and before this one does. For other options see [`lock`](Self::lock) and
-    /// [`LockRequest::run`].
+    /// the callback's future ends, and before the returned future does. For other options see
+    /// [`lock`](Self::lock) and [`LockRequest::run`].
     ///
     /// Spec: <https://w3c.github.io/web-locks/#api-lock-manager-request>
     ///
     /// # Errors
     ///
-    /// In this order: [`Error::NotFullyActive`], [`Error::Terminated`] or [`Error::Closed`];
-    /// [`Error::Unobtainable`]; [`Error::ReservedName`]. While waiting: [`Error::Terminated`] or
-    /// [`Error::Closed`], [`Error::Refused`] if the reach has limits, [`Error::Unreachable`] if it fails. Once the callback runs:
-    /// [`Error::Lost`], upon which its future is dropped where it awaits. An error of the callback
-    /// is not one of these: it is in the result.
+    /// In this order: [`Error::NotFullyActive`], [`Error::Terminated`] or [`Error::Closed`]; [`Error::Unobtainable`];
+    /// [`Error::ReservedName`]. While waiting: [`Error::Terminated`] or [`Error::Closed`], [`Error::Refused`] if the
+    /// reach has limits, [`Error::Unreachable`] if it fails. Once the callback runs: [`Error::Lost`], upon which the
+    /// callback's future is dropped where it awaits. An error that the callback returns is not one of these: it is in
+    /// the result, as any value of the callback is.
     ///
     /// # Cancel safety
     ///
-    /// Dropping the future is the abort signal. A request that waits leaves its queue; one whose
-    /// grant was on its way gives the lock back; if the callback runs, its future is dropped and
-    /// then the lock released.
+    /// Dropping the future is the abort signal. A request that waits leaves its queue. A request
+    /// whose grant was on its way gives the lock back. If the callback runs, its future is dropped,
+    /// and then the lock is released.
     ///
     /// ```
     /// # use navlock_core::{Error, UserAgent, blocking::block_on};
@@ -74,8 +74,8 @@ impl LockManager {
         self.lock(name).run(callback).await
     }
 
-    /// Starts a request for the lock of this name: exclusive, and waiting, unless said otherwise.
-    /// Await it for a guard.
+    /// Starts a request for the lock of this name. The request is exclusive and waits, unless its
+    /// options say otherwise. Await it for a guard.
     ///
     /// ```
     /// # use navlock_core::{Error, UserAgent, blocking::block_on};
@@ -119,9 +119,9 @@ impl LockManager {
         self.lock(name).if_available()
     }
 
-    /// The same with options that came from elsewhere, in any combination. Illegal ones fail when
-    /// the request is awaited, after the checks that come before them. Gives `None` only with
-    /// `if_available`.
+    /// Starts a request with options that came from elsewhere, in any combination. An illegal
+    /// combination fails when the request is awaited, after the checks that come before this one.
+    /// The request gives `None` only with `if_available`.
     ///
     /// ```
     /// # use navlock_core::{Error, UserAgent};
@@ -171,8 +171,8 @@ impl LockManager {
         LockAllRequest::new(&self.0, names.into_iter().map(|name| (name, None)))
     }
 
-    /// The same, each name in a mode of its own. Of a name that is given in both, the exclusive lock
-    /// is taken.
+    /// Starts a request for the locks of several names, as `lock_all` does, with a mode for each name. A name that is
+    /// given in both modes is locked exclusively.
     ///
     /// ```
     /// # use navlock_core::{Error, Mode, UserAgent, blocking::block_on};
@@ -209,11 +209,13 @@ impl LockManager {
     ///
     /// # Errors
     ///
-    /// As [`request`](Self::request), for the first name that has one, which [`LockAllError`] says.
+    /// As [`request`](Self::request), for the first name at which the request fails;
+    /// [`LockAllError`] says which name it is.
     ///
     /// # Cancel safety
     ///
-    /// As [`request`](Self::request): what is held is released, what is waited for is left.
+    /// As [`request`](Self::request): the locks that are held are released, and the request that
+    /// waits leaves its queue.
     pub async fn request_all<I, N, F, T>(&self, names: I, callback: F) -> Result<T, LockAllError>
     where
         I: IntoIterator<Item = N>,
@@ -223,9 +225,9 @@ impl LockManager {
         self.lock_all(names).run(callback).await
     }
 
-    /// Says who this agent is, to those who [`inspect`](Self::inspect) and who
-    /// [look](crate::UserAgent::look); the last time counts. Of agents that say nothing, locks that one process has
-    /// for itself show nothing: they are not worth the bookkeeping.
+    /// Says who this agent is, for those who [`inspect`](Self::inspect) and who [look](crate::UserAgent::look); the
+    /// last call counts. Where this process keeps the locks, an agent that has not said anything is shown without a
+    /// description: to collect one by default is not worth its cost.
     ///
     /// ```
     /// # use navlock_core::UserAgent;
@@ -243,12 +245,12 @@ impl LockManager {
         }
     }
 
-    /// Ends the agent at once: its requests are aborted, then its locks released, then those who
-    /// waited for that are woken.
+    /// Ends the agent at once: its requests are aborted, then its locks are released, then those
+    /// who waited for these locks are woken.
     ///
-    /// Its pending requests fail with [`Error::Terminated`], as does all it asks for later. Its
-    /// guards are lost; what they protect may be changed by others from now on, so end the work
-    /// that uses it first. Terminating twice changes nothing.
+    /// Its pending requests fail with [`Error::Terminated`], as does everything that it asks for
+    /// later. Its guards are lost: from now on others may change what they protect, so end the work
+    /// under them first. Terminating twice changes nothing.
     ///
     /// Spec: <https://w3c.github.io/web-locks/#termination-of-locks>
     ///
@@ -267,9 +269,10 @@ impl LockManager {
         }
     }
 
-    /// Says whether the agent is fully active: for an embedder whose documents can be kept and not
-    /// shown. While it is not, requests and queries fail with [`Error::NotFullyActive`]. What it
-    /// holds and waits for is not touched; unloading is [`terminate`](Self::terminate).
+    /// Says whether the agent is fully active: for an embedder that can keep documents without
+    /// showing them. While the agent is not fully active, requests and queries fail with
+    /// [`Error::NotFullyActive`]. The locks and requests that it has already are not touched; to
+    /// unload a document is [`terminate`](Self::terminate).
     ///
     /// ```
     /// # use navlock_core::{Error, UserAgent};
@@ -283,8 +286,8 @@ impl LockManager {
         self.0.fully_active.store(fully_active, Ordering::Release);
     }
 
-    /// For how long this agent has what it has, and when the reach was last heard of; see
-    /// [`Backend::term`]. `None` where nothing ends by itself.
+    /// For how long this agent still has its locks and requests, and when the reach was last heard
+    /// of; see [`Backend::term`]. `None` where locks do not end by themselves.
     ///
     /// ```
     /// # use navlock_core::UserAgent;
@@ -298,7 +301,7 @@ impl LockManager {
         agent.backend().term(agent.id)
     }
 
-    /// What `query()` calls this agent.
+    /// The client id by which `query()` shows this agent.
     ///
     /// ```
     /// # use navlock_core::UserAgent;
@@ -314,7 +317,7 @@ impl LockManager {
         &self.0
     }
 
-    /// `None` if it has no lock manager, and so nothing to end.
+    /// `None` if the agent's bucket has no lock manager: then there is nothing to end.
     pub(crate) fn agent(&self) -> Option<&Arc<Agent>> {
         self.0.refs.as_ref().map(|refs| &refs.agent)
     }

@@ -1,7 +1,7 @@
 //! What is measured of locks, by the facade [`metrics`](https://docs.rs/metrics), with the feature of
 //! that name.
 //!
-//! It is measured here, where requests and guards are, and so once, whatever keeps the locks. Without the
+//! Requests and guards are measured, not backends. So each lock is measured once, whatever keeps it. Without the
 //! feature the types here have no size and do nothing.
 
 #[cfg(not(feature = "metrics"))]
@@ -29,8 +29,8 @@ pub(crate) mod on {
     const STOLEN: &str = "navlock.lock.stolen";
     const LOST: &str = "navlock.lock.lost";
 
-    /// Tells the recorder of [`metrics`] what is measured and in which units. To be called once it is
-    /// installed; what is measured does not depend on it.
+    /// Tells the recorder of [`metrics`] what is measured and in which units. To be called once the recorder is
+    /// installed. Locks are measured with or without this call.
     ///
     /// The names follow OpenTelemetry's conventions for connection pools (`db.client.connection.*`), where
     /// a lock is the connection. No metric has a label: names of locks are as many as a program makes.
@@ -47,12 +47,12 @@ pub(crate) mod on {
     /// | `navlock.lock.stolen` | counter | | locks that another request has stolen |
     /// | `navlock.lock.lost` | counter | | locks that ended against their holder's will in another way |
     ///
-    /// With the feature, a free lock of one process takes some 2.4 times as long where nothing is installed, and
+    /// With the feature, a free lock of one process takes some 2.4 times as long where no recorder is installed, and
     /// 3.5 times with a recorder that counts by atomics: the clock is read three times, and the recorder asked
     /// four times for a metric. Without the feature it takes no instruction more.
     ///
-    /// A loss is counted when its guard is dropped. What a process does as a broker for others is not
-    /// counted among its own.
+    /// A loss is counted when the guard of the lost lock is dropped. Locks that a process has as a broker for others
+    /// are not counted among its own.
     ///
     /// ```
     /// navlock_core::describe_metrics();
@@ -92,12 +92,12 @@ pub(crate) mod on {
             Self { since: (!state.is_elsewhere()).then(Instant::now), is_pending: false }
         }
 
-        /// One that was made elsewhere, and is counted there.
+        /// A request that was made elsewhere, and is counted there.
         pub(crate) fn elsewhere() -> Self {
             Self { since: None, is_pending: false }
         }
 
-        /// It was not answered at once.
+        /// The request was not answered at once.
         pub(crate) fn pending(mut self) -> Self {
             if self.since.is_some() {
                 gauge!(PENDING).increment(1.0);
@@ -148,7 +148,7 @@ pub(crate) mod on {
     }
 
     impl Holds {
-        /// It was released, or was lost before.
+        /// The lock was released, or had been lost before.
         pub(crate) fn end(&self, lost: impl FnOnce() -> Option<Lost>) {
             let Some(since) = self.since else { return };
             gauge!(HELD).decrement(1.0);

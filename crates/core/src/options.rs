@@ -20,13 +20,13 @@ pub struct LockOptions {
     /// Take the lock from all who hold it.
     pub steal: bool,
     /// The caller has an abort signal for this request. The signal itself stays with the caller,
-    /// whose abort is to drop the request's future; it matters here because requests that never
-    /// wait take none.
+    /// who aborts the request by dropping its future. The option matters here because requests that
+    /// never wait must not have a signal.
     pub signal: bool,
 }
 
 impl LockOptions {
-    /// What these options ask for, if it is allowed.
+    /// The kind of request that these options ask for, if they are allowed.
     ///
     /// Spec: <https://w3c.github.io/web-locks/#api-lock-manager-request>, steps 6 to 8.
     ///
@@ -56,7 +56,8 @@ impl LockOptions {
     }
 }
 
-/// The options that ask for this: their [kind](LockOptions::kind) is this one again.
+/// The options that ask for this kind of request: their [kind](LockOptions::kind) is the same
+/// again.
 impl From<RequestKind> for LockOptions {
     fn from(kind: RequestKind) -> Self {
         Self {

@@ -19,13 +19,12 @@ use crate::{
     sync::Arc,
 };
 
-/// A request for a lock that is not made yet. Await it, [`run`](Self::run) something under it, or
-/// block a thread on it.
+/// A request for a lock, which is made only when you await it, [`run`](Self::run) something under
+/// it, or block a thread on it.
 ///
-/// `G` is what a grant gives: a [`LockGuard`], or an `Option` of it with
-/// [`if_available`](Self::if_available). `N` is the name as it was given: it becomes a
-/// [`ResourceName`] when the request is made. A struct that has a request names that type as well; one that
-/// has the future of [`into_owned`](Self::into_owned) need not:
+/// `G` is what a grant gives: a [`LockGuard`], or an `Option` of it with [`if_available`](Self::if_available). `N` is
+/// the name as it was given: it becomes a [`ResourceName`] when the request is made. A struct that contains a request
+/// has to name that type as well; a struct that contains the future of [`into_owned`](Self::into_owned) does not:
 ///
 /// ```
 /// # use navlock_core::{Error, LockFuture, LockGuard, LockRequest, UserAgent};
@@ -46,7 +45,7 @@ use crate::{
 /// [`Error::ReservedName`]; [`Error::StealIfAvailable`]; [`Error::StealShared`];
 /// [`Error::SignalWithoutWaiting`]. While waiting: [`Error::Terminated`], [`Error::Closed`],
 /// [`Error::Refused`], [`Error::Unreachable`]; and [`Error::Lost`] if the lock was granted and lost
-/// again, because it was stolen or its lease has ended, before whoever waited was told.
+/// again, because it was stolen or its lease has ended, before the waiting task was told.
 #[must_use = "a request is made when it is awaited, run or blocked on"]
 pub struct LockRequest<'a, G = LockGuard, N = ResourceName> {
     environment: &'a Arc<Environment>,
@@ -167,8 +166,8 @@ impl<G: Grant, N: Named> LockRequest<'_, G, N> {
         self
     }
 
-    /// Asks for the exclusive lock even if others hold it: they lose it. It goes before all who
-    /// wait.
+    /// Asks for the exclusive lock even if others hold locks of this name: they lose them. The
+    /// request goes before all that wait.
     ///
     /// Those who lose it may still be at work: steal only to recover from a holder that will not
     /// end.
@@ -193,8 +192,8 @@ impl<G: Grant, N: Named> LockRequest<'_, G, N> {
         self
     }
 
-    /// The future of this request with a handle of its own, so that it can outlive the handle that
-    /// it was made from: for a task, which must not borrow.
+    /// The future of this request, with a handle of its own, so that the future can outlive the
+    /// handle that the request was started from: for a task, which must not borrow.
     ///
     /// ```
     /// # use navlock_core::UserAgent;
@@ -232,7 +231,7 @@ impl<G: Grant, N: Named> LockRequest<'_, G, N> {
         blocking::block_on(self)
     }
 
-    /// The same, for no longer than `timeout`.
+    /// Blocks the thread until the request is answered, for no longer than `timeout`.
     ///
     /// ```
     /// # use navlock_core::{Error, UserAgent};
@@ -247,9 +246,9 @@ impl<G: Grant, N: Named> LockRequest<'_, G, N> {
     ///
     /// # Errors
     ///
-    /// As awaiting it, and [`Error::TimedOut`], upon which the request has left its queue.
+    /// As awaiting it, and [`Error::TimedOut`]; the request has then left its queue.
     pub fn blocking_timeout(mut self, timeout: Duration) -> Result<G, Error> {
-        // As with a signal, it ends without having been granted.
+        // The request may give up by itself, as a request with a signal may.
         self.options.signal |= !self.options.steal && !self.options.if_available;
         let mut future = self.into_future();
         blocking::block_on_timeout(&mut future, timeout).unwrap_or_else(|| {

@@ -1,4 +1,4 @@
-//! Groups of threads: those of different groups count different things, and so do not slow each other.
+//! Groups of threads. Threads of different groups use different counters, and so do not slow each other.
 
 /// Into how many groups threads are divided.
 pub(crate) const COUNT: usize = 16;
@@ -22,7 +22,7 @@ pub(crate) fn current() -> usize {
     })
 }
 
-/// The model checker's threads are none of the system's.
+/// The model checker's threads are no threads of the system: they are one group.
 #[cfg(shuttle)]
 pub(crate) fn current() -> usize {
     0

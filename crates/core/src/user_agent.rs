@@ -37,11 +37,11 @@ impl UserAgent {
         Self::with(AnyReach::Memory(MemoryReach::default()))
     }
 
-    /// The user agent that all of this process shares: who asks for the same name in the same
-    /// bucket gets the same lock, whichever library of the program it is.
+    /// The user agent that the whole process shares: the same name in the same bucket is the same
+    /// lock, whichever library of the program asks for it.
     ///
-    /// So nobody can [`close`](Self::close) it for the others. Each call gives a handle whose
-    /// `close` ends what was opened through it and through its clones, and nothing else.
+    /// So no library can [`close`](Self::close) it for the others: each call gives a handle whose
+    /// `close` ends what was opened through this handle and its clones, and nothing else.
     ///
     /// ```
     /// # use navlock_core::{Error, UserAgent};
@@ -56,8 +56,8 @@ impl UserAgent {
         Self(Scope::new(Arc::clone(IN_PROCESS.get_or_init(memory))))
     }
 
-    /// A new user agent with another reach: for what is neither [`new`](Self::new) nor made by a
-    /// function of the crate that brings the reach.
+    /// A new user agent with this reach. It is for reaches other than that of [`new`](Self::new)
+    /// whose crate has no function that makes the user agent.
     ///
     /// ```
     /// # use navlock_core::{Error, UserAgent};
@@ -82,7 +82,7 @@ impl UserAgent {
         Self::with(AnyReach::Other(Box::new(reach)))
     }
 
-    /// A new user agent in this process, with settings of its own.
+    /// A new user agent whose locks are seen in this process, with the settings of this reach.
     ///
     /// ```
     /// # use navlock_core::{Error, UserAgent};
@@ -101,9 +101,9 @@ impl UserAgent {
         Self(Scope::new(Buckets::new(reach)))
     }
 
-    /// Has each request [fail](crate::LockRequest::fail_on_deadlock) that is made from now on through this
-    /// handle, its clones and what is opened through them, instead of waiting for ever. That is so of requests
-    /// for [several names](crate::LockManager::lock_all) as well, and of none that may give up by itself.
+    /// Has each request that is made from now on through this handle, its clones and what is opened through them
+    /// [fail](crate::LockRequest::fail_on_deadlock) in a deadlock, instead of waiting for ever. Requests for [several
+    /// names](crate::LockManager::lock_all) are included; requests that may give up by themselves are not.
     ///
     /// ```
     /// # use navlock_core::{Error, UserAgent};
@@ -137,7 +137,8 @@ impl UserAgent {
 
     /// A handle of a new agent in the bucket of this name.
     ///
-    /// Short for `bucket(name).lock_manager()`. Two calls make two agents, which end apart:
+    /// Short for `bucket(name).lock_manager()`. Two calls make two agents, each of which ends on
+    /// its own:
     ///
     /// ```
     /// # use navlock_core::{Error, UserAgent};
@@ -153,9 +154,9 @@ impl UserAgent {
         self.bucket(bucket).lock_manager()
     }
 
-    /// A bucket that has no lock manager, as that of an opaque origin has none: whatever its
-    /// agents ask for fails with [`Error::Unobtainable`](crate::Error::Unobtainable). They never
-    /// have anything, so there is nothing in them to terminate or to close.
+    /// A bucket without a lock manager, as the bucket of an opaque origin is: whatever its agents
+    /// ask for fails with [`Error::Unobtainable`](crate::Error::Unobtainable). They never have a
+    /// lock or a request, so there is nothing to terminate or to close.
     ///
     /// Spec: "obtain a lock manager", <https://w3c.github.io/web-locks/#lock-managers>
     ///
@@ -168,8 +169,8 @@ impl UserAgent {
         Bucket::opaque()
     }
 
-    /// Whether what its agents have is theirs for a time only, which is renewed as long as this
-    /// process lives; see [`Backend::ends`](crate::host::Backend::ends).
+    /// Whether its agents have their locks and requests for a time only, which is renewed as long
+    /// as this process lives; see [`Backend::ends`](crate::host::Backend::ends).
     ///
     /// ```
     /// # use navlock_core::UserAgent;
@@ -179,20 +180,21 @@ impl UserAgent {
         self.reach().is_leased()
     }
 
-    /// Looks at all its buckets: what there is, and then what happens. `None` if its reach does not show
-    /// that, as etcd does not without a broker.
+    /// Looks at all buckets of this user agent: first at what there is, and then at what happens. `None` if the reach
+    /// does not show that, which is so for etcd without a broker.
     ///
-    /// Where this process keeps the locks, all is seen of all who have a handle of the user agent. The first
-    /// picture ([`News::Anew`]) is of one moment, and what follows it leaves nothing out and tells nothing twice.
-    /// Nobody gets a lock while a picture is taken, so after each one none is taken for nine times as long.
-    /// Agents are seen with what they say of themselves ([`describe`]); of clients there are none. What ends at one
-    /// moment under several names, with its agent, is told name by name.
+    /// Where this process keeps the locks, the looker sees the locks and requests of everybody who has a handle of
+    /// the user agent. The first picture ([`News::Anew`]) shows one moment, and the events after it leave nothing out
+    /// and tell nothing twice. Nobody gets a lock while a picture is taken, so after each picture, none is taken for
+    /// nine times as long as that took. Agents are shown with what they say of themselves ([`describe`]); clients are
+    /// not, because there are none. When an agent ends with locks of several names, they end at one moment, but are
+    /// told of name by name.
     ///
-    /// While nobody looks, no clock is read either: of what is there when somebody begins to, it is known that
-    /// it [is older](crate::look::Entry::is_older). While somebody does, each request, grant and release is written
-    /// down under a mutex that all threads share, and takes longer by that. Who looks at one
-    /// [bucket](LookOptions::bucket()) slows down nobody in another, and who looks at one
-    /// [name](LookOptions::name()) only those whose names are kept together with it.
+    /// While nobody looks, no clock is read either: of an entry that is there when somebody begins to look, it is
+    /// known only that it [is older](crate::look::Entry::is_older). While somebody looks, each request, grant and
+    /// release is written down under a mutex that all threads share, and takes longer because of that. A look at one
+    /// [bucket](LookOptions::bucket()) slows down nobody in another bucket. A look at one [name](LookOptions::name())
+    /// slows down only those whose names are kept together with this name.
     ///
     /// [`News::Anew`]: crate::look::News::Anew
     /// [`describe`]: crate::LockManager::describe
@@ -229,13 +231,13 @@ impl UserAgent {
         }))
     }
 
-    /// Ends all agents of this user agent, with all they hold and wait for. Of the one that the
-    /// whole process [shares](Self::in_process), only those that were opened through this handle
-    /// and its clones.
+    /// Ends all agents of this user agent, with all that they hold and wait for. Of the user agent
+    /// that the whole process [shares](Self::in_process), it ends only the agents that were opened
+    /// through this handle and its clones.
     ///
-    /// They end as one: none of them is granted a lock because another ends. What they wait for, and
-    /// what they ask for from now on, fails with [`Error::Closed`](crate::Error::Closed). Locks they
-    /// held are [`Lost::Closed`](crate::Lost::Closed). Closing twice changes nothing.
+    /// The agents end as one: none of them is granted a lock because another ends. Their waiting requests, and all
+    /// that they ask for from now on, fail with [`Error::Closed`](crate::Error::Closed). The locks that they held are
+    /// [`Lost::Closed`](crate::Lost::Closed). Closing twice changes nothing.
     ///
     /// ```
     /// # use navlock_core::{Error, UserAgent};

@@ -1,4 +1,4 @@
-//! Several wakers for the loss of one lock, behind the one that its backend calls: for who asks by
+//! Several wakers for the loss of one lock, behind the one that its backend calls: for those who ask by
 //! [`LockGuard::lost`](crate::LockGuard::lost) or [`LockGuard::poll_lost`](crate::LockGuard::poll_lost).
 
 use std::{
@@ -19,11 +19,12 @@ pub(crate) struct Watch(Mutex<Watchers>);
 
 #[derive(Debug, Default)]
 struct Watchers {
-    /// How often all were called. Then nobody is noted any more, and whoever polls again is noted anew.
+    /// How often all were called. After each call nobody is noted any more, and a future that polls again is noted
+    /// anew.
     round: u64,
-    /// Of the futures there are.
+    /// The wakers of the futures that wait.
     futures: Slab<Waker>,
-    /// Of the one who polls by hand.
+    /// The waker of whoever polls by hand.
     poller: Option<Waker>,
 }
 
@@ -35,7 +36,7 @@ pub(crate) struct Place {
 }
 
 impl Watch {
-    /// Notes the waker of a future, in place of the one it had.
+    /// Notes the waker of a future, in place of the one that the future had noted before.
     pub(crate) fn enter(&self, place: Option<Place>, waker: &Waker) -> Place {
         let waker = waker.clone();
         let mut watchers = lock(&self.0);
@@ -43,10 +44,10 @@ impl Watch {
         let Some(place) = place.filter(|place| place.round == round) else {
             return Place { round, at: watchers.futures.insert(waker) };
         };
-        // It is there: in the same round only its own future removes it.
+        // The earlier waker is there: in the same round only its own future removes it.
         let replaced = mem::replace(&mut watchers.futures[place.at], waker);
         drop(watchers);
-        // Foreign code, like all that wakers do.
+        // Dropping a waker is foreign code, so not while the mutex is locked.
         drop(replaced);
         place
     }
@@ -61,7 +62,7 @@ impl Watch {
         drop(left);
     }
 
-    /// Notes the waker of the one who polls by hand, in place of the one before.
+    /// Notes the waker of whoever polls by hand, in place of the one before.
     pub(crate) fn poller(&self, waker: &Waker) {
         let waker = waker.clone();
         let replaced = lock(&self.0).poller.replace(waker);

@@ -35,13 +35,14 @@ impl AnyBackend {
         }
     }
 
-    /// Whether an agent that its handle has [left](Self::leave) lives as long as it has something.
+    /// Whether an agent without a handle (see [leave](Self::leave)) lives as long as it has locks
+    /// or requests.
     pub(crate) fn keeps_agents(&self) -> bool {
         matches!(self, Self::Memory(_))
     }
 
-    /// The agent has no handle any more, and makes no requests: a backend that
-    /// [keeps agents](Self::keeps_agents) keeps this one alive until it has nothing, by what `keep` gives.
+    /// The agent has no handle any more, and makes no requests: a backend that [keeps agents](Self::keeps_agents)
+    /// keeps this one alive, by what `keep` gives, until it has no locks and requests.
     pub(crate) fn leave(&self, agent: AgentId, keep: impl Fn() -> KeptAgent) {
         if let Self::Memory(memory) = self {
             memory.leave(agent, keep);
@@ -242,7 +243,7 @@ impl AnyReach {
         }
     }
 
-    /// The same without its type: for what is no part of a lock's way.
+    /// The reach as a trait object: for calls that are no part of the path of a lock.
     pub(crate) fn as_dyn(&self) -> &dyn Reach {
         match self {
             Self::Memory(memory) => memory,

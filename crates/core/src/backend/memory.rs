@@ -8,7 +8,7 @@
 //! # Invariants
 //!
 //! - No thread waits for a shard while it has a later one locked, or one of another bucket. The
-//!   exception are those who look (`frozen`), one at a time.
+//!   exception are lookers (`frozen`), of which only one at a time locks shards.
 //! - Wakers are called, and dropped, after the shard is unlocked: they are foreign code, and to drop
 //!   the last waker of a task may drop the task with its guards.
 
@@ -287,20 +287,20 @@ impl MemoryBackend {
         self.shard(ticket).losses.load(Ordering::Acquire)
     }
 
-    /// Ends a request or a lock of this agent. If it is gone, how it was lost.
+    /// Ends a request or a lock of this agent. If it is gone already, returns how it was lost.
     #[inline]
     pub(crate) fn finish_as(&self, agent: AgentId, ticket: Ticket) -> Option<Lost> {
         let (lost, done) = self.finish_and(ticket, |state| {
             // FAST: mostly handles outlive their locks and requests.
             if state.left.is_empty() { None } else { state.let_go(agent) }
         });
-        // This may end the agent, and so come back here.
+        // Dropping this may end the agent, which calls this backend again.
         drop(done);
         lost
     }
 
     /// Ends a request or a lock, and does something more before the shard is unlocked. If it is
-    /// gone, how it was lost.
+    /// gone already, returns how it was lost.
     #[inline]
     fn finish_and<T>(
         &self,

@@ -21,46 +21,45 @@ pub trait Reach: fmt::Debug + Send + Sync {
     /// that open the same name share its locks is the reach's affair.
     fn open_bucket(&self, name: &str) -> Box<dyn Backend>;
 
-    /// Whether what an agent has is its own for a time only, which is renewed as long as its
-    /// process lives; see [`Backend::ends`]. Another process can go on with it in that time, see
-    /// [`Backend::recall`].
+    /// Whether an agent has its locks and requests for a time only, which is renewed as long as the
+    /// agent's process lives; see [`Backend::ends`]. In that time another process can take them
+    /// over; see [`Backend::recall`].
     fn is_leased(&self) -> bool {
         false
     }
 
-    /// What another process needs to end what this one has for all of its agents together, and for none of
-    /// them alone, should it be killed: for [`revoke`](Self::revoke), once each agent that lives has been
-    /// [recalled](Backend::recall). Of no meaning to anybody else. `None` if there is nothing.
+    /// What another process needs, if this one is killed, to end what this one has for all of its agents together and
+    /// for none of them alone: for [`revoke`](Self::revoke), once each agent that lives has been
+    /// [recalled](Backend::recall). It means nothing to anybody else. `None` if there is nothing to end.
     fn lease(&self) -> Option<Vec<u8>> {
         None
     }
 
-    /// How long what works under a lock may go on after that is lost with its lease, until others can have it at the
-    /// earliest. Nothing where there are no leases.
+    /// For how long the work under a lock may still go on after the lock is lost with its lease: others can have the
+    /// lock no earlier than that. Zero where there are no leases.
     fn grace(&self) -> Duration {
         Duration::ZERO
     }
 
-    /// Ends leases that agents had through other processes, which are dead, with all that is under
-    /// them; see [`Backend::lease`], and what those processes had themselves; see [`lease`](Self::lease). Of
-    /// one that is not there any more, or was another reach's, nothing
-    /// happens.
+    /// Ends leases that agents had through other processes, which are dead, with all locks and requests under them;
+    /// see [`Backend::lease`]. It also ends what those processes had themselves; see [`lease`](Self::lease). A lease
+    /// that is not there any more, or was another reach's, is passed over.
     ///
-    /// Whether none of them is there by now. It is tried once, in a bounded time.
+    /// Returns whether none of the leases is there any more. It is tried once, in a bounded time.
     fn revoke(&self, leases: Vec<Vec<u8>>) -> RevokeFuture<'_> {
         let _ = leases;
         Box::pin(ready(true))
     }
 
-    /// Takes a name of a bucket from all who hold it, at one moment, if those are all among the ones that were seen
-    /// to hold it, each with its token; who waits is next. For people, who decide by what they have seen. Only for
-    /// a reach whose names are taken by others than this user agent as well: where there are none, the user agent
-    /// knows by itself who holds what.
+    /// Takes a name of a bucket from all its holders at one moment, if each of them is among those that were `seen`
+    /// to hold it, with the token it had then. Those who wait are next. This is for people, who decide by what they
+    /// have seen. Only a reach whose names are taken by others than this user agent needs it: where there are no
+    /// others, the user agent knows by itself who holds what.
     ///
     /// # Errors
     ///
-    /// [`Error::Refused`] if it cannot do so, [`Error::Unreachable`] if whoever keeps the locks does not answer: then
-    /// it may have been done.
+    /// [`Error::Refused`] if the reach cannot do so. [`Error::Unreachable`] if whoever keeps the locks does not
+    /// answer: then the name may have been taken all the same.
     fn evict(
         &self,
         bucket: &str,
@@ -72,14 +71,13 @@ pub trait Reach: fmt::Debug + Send + Sync {
         Box::pin(ready(Err(Error::Refused(why.to_owned()))))
     }
 
-    /// What there is to be known of it at this moment, for people: what, and how it is. Of no meaning to
-    /// programs.
+    /// What is known of the reach at this moment, as names and values for people. They mean nothing to programs.
     fn details(&self) -> Vec<(String, String)> {
         Vec::new()
     }
 
-    /// That whoever keeps the locks, or a part of them, has not answered, as far as that is known, and for how long;
-    /// for people, and of no meaning to programs. `None` if it answers, or was not asked.
+    /// Says, for people, that whoever keeps the locks, or a part of them, has not answered, and for how long, as far
+    /// as that is known. It means nothing to programs. `None` if the keeper answers, or was not asked.
     fn outage(&self) -> Option<String> {
         None
     }
@@ -94,11 +92,11 @@ pub trait Reach: fmt::Debug + Send + Sync {
 /// What came of [`Reach::evict`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Eviction {
-    /// It was taken from so many.
+    /// The name was taken from this many holders.
     From(u64),
     /// Nobody held it.
     Free,
-    /// Somebody holds it who was not seen to. It was taken from nobody.
+    /// Somebody holds it who was not seen to hold it. It was taken from nobody.
     HeldByOthers,
 }
 
@@ -111,7 +109,7 @@ pub trait Looking: fmt::Debug + Send {
     ///
     /// # Errors
     ///
-    /// [`Error::Unreachable`]. It can be called again.
+    /// [`Error::Unreachable`]. This method can be called again after it.
     fn next(&mut self, timeout: Option<Duration>) -> Result<Option<News>, Error>;
 }
 

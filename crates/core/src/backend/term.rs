@@ -1,20 +1,20 @@
-//! Terms: for how long an agent has what it has, where locks are leased.
+//! Terms: for how long an agent has its locks and requests, where these are leased.
 
 use std::time::Duration;
 
-/// The time for which an agent has what it has. All moments are on the clock of [`Backend::ends`](super::Backend::ends),
-/// since the start of the machine.
+/// The time for which an agent has its locks and requests. All moments are on the clock of
+/// [`Backend::ends`](super::Backend::ends), since the start of the machine.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Term {
-    /// When this was asked for.
+    /// When this term was asked for.
     pub now: Duration,
     /// When the reach was last heard of.
     pub heard: Duration,
-    /// By when it is to be heard of again. From then on something is wrong.
+    /// By when the reach is to be heard of again. From then on something is wrong.
     pub due: Duration,
-    /// When the agent's locks are lost, if it is not.
+    /// When the agent's locks are lost, if the reach is not heard of again.
     pub ends: Duration,
-    /// When others may be granted them: what works under them has to have stopped by then.
+    /// When others may be granted these locks: the work under them has to have stopped by then.
     pub expires: Duration,
 }
 

@@ -11,7 +11,7 @@ pub struct Ticket {
     pub id: RequestId,
 }
 
-/// A ticket in as few bytes as it has: for guards and pending requests, of which there are many.
+/// A ticket without padding: for guards and pending requests, of which there are many.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct PackedTicket {
     serial: u64,

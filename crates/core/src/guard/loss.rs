@@ -1,4 +1,4 @@
-//! How those are told who hold a lock that is lost.
+//! How the holder of a lock is told that the lock is lost.
 //!
 //! A backend calls one waker for each lock. So a held lock is watched in one of three ways:
 //!
@@ -8,7 +8,8 @@
 //! | the one owner of a [`PolledGuard`], of work under a lock, or of a request for several locks | the owner's waker |
 //! | anybody who has the [`LockGuard`] and asks | a [`Watch`](crate::watch::Watch), which calls all of them |
 //!
-//! Nobody else can ask for the loss of a guard that has one owner: it has been moved into what the owner polls.
+//! Nobody else can ask for the loss of a guard that has one owner: the guard has been moved into what the owner
+//! polls.
 
 use std::{
     future::Future,
@@ -47,8 +48,8 @@ impl LockGuard {
         PolledGuard(self)
     }
 
-    /// The same for who polls by hand and keeps no future: of the contexts given here, the last
-    /// one is woken.
+    /// Ready once the lock is lost: for callers that poll by hand and keep no future. Of the
+    /// contexts given here, the last one is woken.
     ///
     /// ```
     /// # use navlock_core::{Error, UserAgent};
@@ -74,8 +75,8 @@ impl LockGuard {
 /// A guard whose loss is only polled for by hand. Otherwise it is the [`LockGuard`] that it was
 /// made of, and the lock is released when it is dropped.
 ///
-/// FAST: with nobody else to be told, the backend knows whom to wake and the guard need not: for a
-/// daemon that is an allocation less for each lock.
+/// FAST: nobody else has to be told, so the backend keeps the owner's waker and the guard keeps
+/// none. That spares a daemon one allocation for each lock.
 #[derive(Debug)]
 #[must_use = "the lock is released when the guard is dropped"]
 pub struct PolledGuard(LockGuard);
@@ -86,7 +87,8 @@ impl PolledGuard {
         self.0.held().poll_lost(context.waker())
     }
 
-    /// Releases the lock, as dropping it does. How it was lost until then, if it was.
+    /// Releases the lock, as dropping the guard does. Returns how the lock was lost before, if it
+    /// was.
     ///
     /// ```
     /// # use navlock_core::{Error, Lost, UserAgent};
@@ -134,7 +136,7 @@ impl Future for LostFuture<'_> {
 
     fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Lost> {
         let held = self.guard.held();
-        // Before the backend is asked: a loss from then on calls all who are noted.
+        // Noted before the backend is asked, because a loss from then on calls all who are noted.
         self.place = Some(held.watch().enter(self.place, context.waker()));
         held.poll_lost_for_all()
     }

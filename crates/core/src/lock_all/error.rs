@@ -8,13 +8,13 @@ use crate::Error;
 
 /// Why a request for several names failed, and at which of them.
 ///
-/// It becomes the [`Error`] alone where that is asked for, as by `?`.
+/// It can be turned into the [`Error`] alone, as `?` does where a function returns that.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub struct LockAllError {
     /// What went wrong.
     pub error: Error,
-    /// With which name; `None` if it is the same with all.
+    /// At which name; `None` if the error is the same for all names.
     pub at: Option<FailedName>,
 }
 
@@ -24,7 +24,7 @@ pub struct LockAllError {
 pub enum FailedName {
     /// At this one.
     Name(ResourceName),
-    /// At the one that was given at this place, counted from 0. It is none that can be locked.
+    /// At the one that was given at this place, counted from 0. It is no name that can be locked.
     Place(usize),
 }
 
@@ -56,5 +56,6 @@ impl fmt::Display for LockAllError {
     }
 }
 
-/// Without a [source](error::Error::source): its text has all that the [`Error`] says.
+/// Without a [source](error::Error::source): the text of this error has all that the [`Error`]
+/// says.
 impl error::Error for LockAllError {}

@@ -1,4 +1,4 @@
-//! What a request for several locks is once it is awaited.
+//! The future of a request for several locks.
 
 use std::{
     fmt,
@@ -24,16 +24,16 @@ use crate::{
     sync::{Arc, AtomicBool, Mutex, Ordering, lock},
 };
 
-/// Of so many locks that were taken, the last ones, it is said that the next one is waited for inside them.
-/// Of more, that would take quadratic time.
+/// The next lock is said to be waited for inside this many of the locks that were taken, the last ones. To say it of
+/// all of them would take quadratic time.
 const MOST_INSIDE: usize = 64;
 
 /// The future of a [`LockAllRequest`](crate::LockAllRequest).
 ///
 /// # Cancel safety
 ///
-/// Dropping it is the abort signal: what was taken is released, and the queue that it waits in is
-/// left.
+/// Dropping it is the abort signal: the locks that were taken are released, and the request that
+/// waits leaves its queue.
 #[must_use = "futures do nothing unless polled"]
 pub struct LockAllFuture<G = Vec<LockGuard>> {
     /// `None` once it has completed.
@@ -45,7 +45,7 @@ pub struct LockAllFuture<G = Vec<LockGuard>> {
 #[derive(Debug)]
 pub(super) struct Wanted {
     pub(super) name: ResourceName,
-    /// That of all, if it has none of its own.
+    /// `None` if the mode of the whole request applies to this name.
     pub(super) mode: Option<Mode>,
 }
 
@@ -106,7 +106,7 @@ impl<G> LockAllFuture<G> {
         Self { state, grant: PhantomData }
     }
 
-    /// The error of a request that has taken too long: what it waited for is its name.
+    /// The error of a request that has taken too long, with the name that it waited for.
     pub(super) fn timed_out(self) -> LockAllError {
         let error = Error::TimedOut;
         let name = match self.state {
@@ -126,7 +126,7 @@ impl Taking {
         names: Result<Vec<Wanted>, LockAllError>,
         options: LockOptions,
     ) -> Result<Self, LockAllError> {
-        // The checks that come before the names'.
+        // These checks come before those of the names.
         environment.obtain_lock_manager()?;
         let left = names?.into_iter();
         let guards = Vec::with_capacity(left.len());
@@ -134,7 +134,7 @@ impl Taking {
         Ok(Self { pending: None, left, guards, watched: 0, losses, environment, options })
     }
 
-    /// All guards, or `None` if one is not to be had at once. Not to be called again after that.
+    /// All guards, or `None` if a lock is not to be had at once. Not to be called again once ready.
     fn poll(
         &mut self,
         context: &mut Context<'_>,
@@ -153,7 +153,7 @@ impl Taking {
             }
             let answer = match polled {
                 Poll::Ready(answer) => answer,
-                // Who has lost what it had waits for no more: it would be let go of again.
+                // After a loss there is no use in waiting for more: all would be released again.
                 Poll::Pending => return self.poll_lost(context).map(Err),
             };
             match answer {
@@ -192,17 +192,17 @@ impl Taking {
                 }
                 self.watched += 1;
             }
-            // After the task was noted: who tells of a loss from here on wakes it.
+            // Asked after the task was noted: a loss from here on wakes the task.
             if !self.losses.any.swap(false, Ordering::SeqCst) {
                 return Poll::Pending;
             }
-            // One of them, and it is not said which.
+            // One of the locks was lost, and it is not said which: all guards are asked again.
             self.watched = 0;
         }
     }
 }
 
-/// Who is told when any of several locks is lost: one waker to all guards.
+/// One waker for all guards, which wakes the task when any of the locks is lost.
 #[derive(Default)]
 struct Losses {
     any: AtomicBool,
@@ -214,7 +214,7 @@ impl Losses {
     fn tell(&self, task: &Waker) {
         let task = task.clone();
         let replaced = lock(&self.task).replace(task);
-        // Foreign code, like all that wakers do.
+        // Dropping a waker is foreign code, so not while the mutex is locked.
         drop(replaced);
     }
 }
@@ -255,7 +255,7 @@ impl Held for Vec<LockGuard> {
     }
 
     fn release(self) -> Option<LockAllError> {
-        // Whatever is lost from here on was held to the end.
+        // A lock that is lost from here on was held to the end.
         self.lost()
     }
 }

@@ -34,8 +34,9 @@ impl LockManager {
         self.0.obtain_lock_manager()?.agent.backend().query().await
     }
 
-    /// The same with what the specification has no place for: who it is, for how long, and with
-    /// which fencing token, as far as the reach knows. All names, or one.
+    /// As `query`, with more than the specification has a place for: who has each lock or request,
+    /// for how long, and with which fencing token, as far as the reach knows. Of all names, or of
+    /// one.
     ///
     /// ```
     /// # use navlock_core::{Error, UserAgent};
@@ -58,8 +59,8 @@ impl LockManager {
         self.0.obtain_lock_manager()?.agent.backend().inspect(name).await
     }
 
-    /// Where this agent stands in the queue of a name, and who holds that: what somebody who waits
-    /// wants to know, without the rest of the queue.
+    /// Where this agent stands in the queue of a name, and who holds the name: what somebody who
+    /// waits wants to know, without the rest of the queue.
     ///
     /// ```
     /// # use navlock_core::{Error, UserAgent};

@@ -19,7 +19,7 @@ use crate::{
 };
 
 impl<G: Grant, N: Named> LockFuture<'_, G, N> {
-    /// Tells of a request that has to wait inside what it is without anybody saying so.
+    /// Tells inside which locks a request that has to wait is made without having said so.
     #[cold]
     pub(super) fn tell_surroundings(&self) {
         let State::Pending(Pending { agent, ticket, fails_on_deadlock, .. }) = &self.state else {
@@ -35,7 +35,8 @@ impl<G: Grant, N: Named> LockFuture<'_, G, N> {
         }
     }
 
-    /// Tells that all is told of a request that has to wait: see [`Backend::made`].
+    /// Tells the backend that it has been told all of a request that has to wait: see
+    /// [`Backend::made`].
     #[inline]
     pub(super) fn tell_made(&self) {
         if let State::Pending(Pending { agent, ticket, .. }) = &self.state {
@@ -43,7 +44,7 @@ impl<G: Grant, N: Named> LockFuture<'_, G, N> {
         }
     }
 
-    /// Tells the nesting of a request that has to wait. It may find that it would wait for ever.
+    /// Tells the nesting of a request that has to wait. The request may prove to be in a deadlock.
     #[cold]
     pub(super) fn tell_nesting(
         &mut self,
@@ -89,7 +90,7 @@ impl<G: Grant, N: Named> LockFuture<'_, G, N> {
 
 impl<G, N> LockFuture<'_, G, N> {
     /// Says that the request, if it waits, was made inside this lock: as
-    /// [`LockRequest::inside`](crate::LockRequest::inside), for hosts that know it only afterwards. One that
+    /// [`LockRequest::inside`](crate::LockRequest::inside), for hosts that know this only afterwards. A request that
     /// [fails](crate::LockRequest::fail_on_deadlock) because of that does so when it is polled.
     pub fn put_inside(&self, lock: LockId) {
         if let State::Pending(Pending { ticket, agent, .. }) = &self.state {
@@ -97,8 +98,8 @@ impl<G, N> LockFuture<'_, G, N> {
         }
     }
 
-    /// Says of the request, if it waits, that it may give up by itself, as one that has a signal, for hosts that
-    /// know it only afterwards: nobody waits for it for ever.
+    /// Says that the request, if it waits, may give up by itself, as a request with a signal may, so that nobody
+    /// waits for it for ever. For hosts that know this only afterwards.
     #[cold]
     pub fn note_may_give_up(&self) {
         if let State::Pending(Pending { ticket, agent, .. }) = &self.state {
@@ -106,8 +107,8 @@ impl<G, N> LockFuture<'_, G, N> {
         }
     }
 
-    /// The deadlock that the request, which waits, is part of, if it is known to be: in one process, as of
-    /// now; elsewhere, as far as the reach has told so. There the future's waker is called when it does.
+    /// The deadlock that the waiting request is part of, if that is known: in one process, as of now; elsewhere, as
+    /// far as the reach has told. There the future's waker is called when the reach tells of a deadlock.
     pub fn deadlock(&self) -> Option<InDeadlock> {
         match &self.state {
             State::Pending(Pending { ticket, agent, .. }) => {
@@ -119,9 +120,9 @@ impl<G, N> LockFuture<'_, G, N> {
 }
 
 impl Pending {
-    /// The deadlock that it is to fail in, because it has closed the circle.
+    /// The deadlock that the request is to fail in, because this request has closed the circle.
     pub(super) fn fails_in_deadlock(&self) -> Option<InDeadlock> {
-        // FAST: few ask.
+        // FAST: few requests ask to fail.
         self.fails_on_deadlock.as_ref()?;
         self.agent.backend().fail_in_deadlock(self.ticket.unpack())
     }

@@ -108,7 +108,7 @@ impl<'a, G, N> LockFuture<'a, G, N> {
     }
 }
 
-/// Nothing in it is ever pinned.
+/// Nothing in the future is ever pinned.
 impl<G, N> Unpin for LockFuture<'_, G, N> {}
 
 impl<G: Grant, N: Named> Future for LockFuture<'_, G, N> {
@@ -125,14 +125,15 @@ impl<G: Grant, N: Named> Future for LockFuture<'_, G, N> {
 }
 
 impl<G: Grant, N: Named> LockFuture<'_, G, N> {
-    /// Makes the request. If it waits and `has_nesting`, the caller is about to say what it is
-    /// inside of.
+    /// Makes the request. If it waits and `has_nesting` is set, the caller is about to say inside
+    /// which locks it is made.
     ///
     /// Spec: the method steps of <https://w3c.github.io/web-locks/#api-lock-manager-request>
     #[inline]
     fn make(&mut self, context: &Context<'_>, has_nesting: bool) -> Poll<Result<G, Error>> {
-        // FAST: field by field. If it were moved as a whole, it would be loaded in other pieces
-        // than those in which it was stored a moment ago, and the CPU would have to wait.
+        // FAST: taken field by field. If the state were moved as a whole, it would be loaded in
+        // other pieces than those in which it was stored a moment ago, and the CPU would have to
+        // wait.
         let State::Unmade { environment, name, options } = &mut self.state else {
             unreachable!("asked for by `poll`, which has looked")
         };
@@ -149,13 +150,13 @@ impl<G: Grant, N: Named> LockFuture<'_, G, N> {
         let name = name.try_into().map_err(Into::into)?;
         // 6–8.
         let kind: RequestKind = options.kind()?;
-        // 9–10. BY TYPE: whose signal has fired does not poll; this future is the promise.
+        // 9–10. BY TYPE: a caller whose signal has fired does not poll; this future is the promise.
         // 11.
         let (agent, waker) = (refs.agent.id, context.waker());
         let waits = Waits::begin(refs.agent.state());
         // A request that may give up by itself is said to be inside nothing.
         let nested = (!options.signal).then_some(waker);
-        // FAST: either with its own rest, so that what the one in memory returns stays in registers.
+        // FAST: each has its own rest, so that what the in-memory backend returns stays in registers.
         match refs.agent.backend() {
             AnyBackend::Memory(memory) => self.made_now(
                 memory.request(agent, &name, kind, waker),
@@ -270,7 +271,7 @@ impl<G: Grant, N: Named> LockFuture<'_, G, N> {
         else {
             unreachable!("it was pending a moment ago")
         };
-        // It may be granted because of the end of another agent that ends together with its own.
+        // The grant may come of the end of another agent, which ends together with this one.
         let answer = answer.and_then(|answer| agent.state.check_alive().map(|()| answer));
         Poll::Ready(match answer {
             Ok(Answer::Granted(token)) => {
@@ -292,9 +293,9 @@ impl<G: Grant, N: Named> LockFuture<'_, G, N> {
 }
 
 impl LockFuture<'static, Option<LockGuard>> {
-    /// Polls a request that was made, for a host that polls what is granted by hand too: this is also the
-    /// first [`PolledGuard::poll_lost`], with the same context. A lock that was granted and lost by now is
-    /// [`Error::Lost`].
+    /// Polls a request that was made, for a host that also polls the granted lock by hand: if the lock is granted,
+    /// this is also the first [`PolledGuard::poll_lost`], with the same context. If the lock was granted and is lost
+    /// by now, the answer is [`Error::Lost`].
     ///
     /// ```
     /// # use std::task::{Context, Poll, Waker};
@@ -316,7 +317,7 @@ impl LockFuture<'static, Option<LockGuard>> {
     ///
     /// # Panics
     ///
-    /// If it was not polled before, or has been answered.
+    /// If the future was not polled before, or has been answered.
     pub fn poll_watched(
         &mut self,
         context: &Context<'_>,
@@ -357,7 +358,8 @@ impl<G, N> LockFuture<'_, G, N> {
     }
 
     /// The same request in its place in the queue, without the lock manager's handle: a request
-    /// that was made needs it no more. `None` if it is not [pending](Self::pending).
+    /// that was made does not need the handle any more. `None` if it is not
+    /// [pending](Self::pending).
     pub fn detach(mut self) -> Option<LockFuture<'static, G>> {
         match mem::replace(&mut self.state, State::Done) {
             State::Pending(pending) => {

@@ -11,9 +11,9 @@ use super::{
 use crate::{Error, Lock, LockGuard, blocking, holding::Holding, look::LockId, sync::Arc};
 
 /// A [`LockRequest`] that says inside which locks it is made, or that it is to fail in a deadlock:
-/// [`LockRequest::inside`], [`LockRequest::fail_on_deadlock`]. It is awaited and blocked on as that is.
+/// [`LockRequest::inside`], [`LockRequest::fail_on_deadlock`]. It is awaited and blocked on as any other request is.
 ///
-/// FAST: most requests say nothing of the kind, and are smaller for that.
+/// FAST: a type of its own, since most requests say nothing of the kind and are smaller without it.
 #[must_use = "a request is made when it is awaited or blocked on"]
 #[derive(Debug)]
 pub struct NestedRequest<'a, G = LockGuard, N = ResourceName> {
@@ -22,18 +22,19 @@ pub struct NestedRequest<'a, G = LockGuard, N = ResourceName> {
 }
 
 impl<'a, G, N> NestedRequest<'a, G, N> {
-    /// This request, of which nothing was said yet: for who has to say something of some only.
+    /// This request, with nothing said of it yet: for callers that say something of some requests
+    /// only.
     pub fn of(request: LockRequest<'a, G, N>) -> Self {
         Self { request, nesting: Nesting::default() }
     }
 
-    /// Says that it is made inside this lock as well: see [`LockRequest::inside`].
+    /// Says that the request is made inside this lock as well: see [`LockRequest::inside`].
     pub fn inside(mut self, lock: impl Into<LockId>) -> Self {
         self.nesting.inside.push(lock.into());
         self
     }
 
-    /// Has it fail in a deadlock: see [`LockRequest::fail_on_deadlock`].
+    /// Has the request fail in a deadlock: see [`LockRequest::fail_on_deadlock`].
     pub fn fail_on_deadlock(mut self) -> Self {
         self.nesting.fails_on_deadlock = true;
         self
@@ -50,7 +51,8 @@ impl<G: Grant, N: Named> NestedRequest<'_, G, N> {
         blocking::block_on(self)
     }
 
-    /// As [`LockRequest::blocking_timeout`]. It gives up by itself, so it is inside nothing.
+    /// As [`LockRequest::blocking_timeout`]. The request may give up by itself, so it is inside
+    /// nothing.
     ///
     /// # Errors
     ///
@@ -94,7 +96,7 @@ impl<'a, G: Grant, N: Named> IntoFuture for NestedRequest<'a, G, N> {
     type IntoFuture = LockFuture<'a, G, N>;
 
     fn into_future(self) -> LockFuture<'a, G, N> {
-        // FAST: of few requests anything is said, so they may cost a handle of their own.
+        // FAST: few requests are nested, so these may cost a handle of their own.
         let LockRequest { environment, name, options, .. } = self.request;
         let (name, nesting) = (name.try_into().map_err(Into::into), Some(Box::new(self.nesting)));
         LockFuture::owned(Arc::clone(environment), name, options, nesting)
@@ -102,20 +104,20 @@ impl<'a, G: Grant, N: Named> IntoFuture for NestedRequest<'a, G, N> {
 }
 
 impl<'a, G: Grant, N: Named> LockRequest<'a, G, N> {
-    /// Says that it is made inside this lock, whose holder goes on, and lets go of it, only once this was
-    /// granted. For several, to be called for each.
+    /// Says that the request is made inside this lock: the lock's holder goes on, and releases the lock, only once
+    /// this request was granted. To be called once for each such lock.
     ///
-    /// Nothing is decided by it. It is what shows that those who wait for each other will wait for ever:
-    /// `navlock query --tree` and whoever waits is told of that, and a request that asked for it
+    /// This decides nothing about who is granted a lock. It makes deadlocks known, in which requests wait for each
+    /// other for ever: `navlock query --tree` shows them, whoever waits is told, and a request that asked for it
     /// [fails](Self::fail_on_deadlock).
     ///
-    /// What a callback waits for (of [`request`](crate::LockManager::request), [`run`](Self::run) and
-    /// the like) is inside its lock without being said so: exactly that which is polled by its future, so not
-    /// what is done by a task that it has spawned, and not what blocks its thread.
-    /// Nothing is inside anything that may give up by itself:
-    /// [`blocking_timeout`](Self::blocking_timeout), and [`LockOptions::signal`](crate::LockOptions::signal).
-    /// Of a request that is dropped when some time is over, as by `tokio::time::timeout`, that cannot be known:
-    /// until then it is taken for one that waits.
+    /// What a callback waits for (of [`request`](crate::LockManager::request), [`run`](Self::run) and the like) is
+    /// inside the callback's lock without being said to be. That holds for exactly the requests that the callback's
+    /// future polls: not for those of a task that it has spawned, and not for those that block its thread. A request
+    /// that may give up by itself is inside nothing: that of [`blocking_timeout`](Self::blocking_timeout), and one
+    /// with [`LockOptions::signal`](crate::LockOptions::signal). If a request is dropped when some time is over, as
+    /// by `tokio::time::timeout`, that cannot be known before: until then the request is taken for one that waits for
+    /// ever.
     ///
     /// ```
     /// # use navlock_core::{Error, UserAgent};
@@ -128,14 +130,14 @@ impl<'a, G: Grant, N: Named> LockRequest<'a, G, N> {
         NestedRequest::of(self).inside(lock)
     }
 
-    /// Fails with [`Error::Deadlock`] instead of waiting for ever: if it waits for somebody who waits for
-    /// a lock that this was made [inside](Self::inside), and so on, and is the last one that was made of
-    /// all of them. The others wait on, and one of them is granted in the end.
+    /// Has the request fail with [`Error::Deadlock`] instead of waiting for ever. It fails if it waits for somebody
+    /// who waits, directly or through others, for a lock that the request was made [inside](Self::inside), and if it
+    /// was made last of all requests in this circle. The others wait on, and one of them is granted in the end.
     ///
-    /// In one process that is found at once, and costs a look at all who wait inside something, for each such
-    /// request that waits inside something itself. There the last one is the one of which it was said last that
-    /// it is inside a lock, which [`LockFuture::put_inside`] says later. Where another process keeps the locks,
-    /// that finds it within a few seconds, and only what has lasted for one.
+    /// In one process a deadlock is found at once. Each request that asks for this and waits inside a lock costs a
+    /// look at all requests that wait inside locks. There the last request of a circle is the one that was said last
+    /// to be inside a lock, which [`LockFuture::put_inside`] may say later. Where another process keeps the locks,
+    /// that process finds a deadlock within a few seconds, and only once it has lasted for one.
     ///
     /// ```
     /// # use navlock_core::{Error, UserAgent};
@@ -146,7 +148,8 @@ impl<'a, G: Grant, N: Named> LockRequest<'a, G, N> {
     /// # Ok::<(), Error>(())
     /// ```
     ///
-    /// [`UserAgent::fail_on_deadlock`](crate::UserAgent::fail_on_deadlock) says it of all requests.
+    /// [`UserAgent::fail_on_deadlock`](crate::UserAgent::fail_on_deadlock) asks for this for all
+    /// requests.
     pub fn fail_on_deadlock(self) -> NestedRequest<'a, G, N> {
         NestedRequest::of(self).fail_on_deadlock()
     }

@@ -18,7 +18,7 @@ pub(super) struct Agents {
     pub(super) known: HashMap<AgentId, Known, RandomState>,
     /// Where the search for the next number begins.
     next: u32,
-    /// What agents have said of themselves, and who looks; if any have, or anybody does.
+    /// What agents have said of themselves, and who looks. `None` if none has, and nobody does.
     pub(super) shown: Option<Box<ShownAgents>>,
 }
 
@@ -27,10 +27,10 @@ pub(super) struct Agents {
 pub(super) struct Known {
     /// Who it is.
     pub(super) state: Arc<AgentState>,
-    /// It gets nothing any more.
+    /// The agent gets nothing any more.
     ended: bool,
-    /// The shards that it has asked. Only these know it, so that its end costs no more than what it
-    /// has used, and while it has used none it is nothing but this.
+    /// The shards that the agent has asked. No other shard knows the agent, so its end costs no
+    /// more than what it has used, and an agent that has used none is nothing but this entry.
     shards: Vec<u32>,
 }
 
@@ -59,7 +59,7 @@ impl Agents {
     ///
     /// # Errors
     ///
-    /// It has ended.
+    /// If the agent has ended.
     #[cold]
     pub(super) fn admit(&mut self, agent: AgentId, shard: u32) -> Result<(), Error> {
         let known = self.known.get_mut(&agent).filter(|known| !known.ended);
@@ -76,7 +76,8 @@ impl Agents {
         self.known.get(&agent).map_or_else(Vec::new, |known| known.shards.clone())
     }
 
-    /// Lets the agents get nothing any more. The shards that know them, in order, each with whom.
+    /// Lets these agents get nothing any more. Returns the shards that know them, in order, each
+    /// with the agent that it knows.
     pub(super) fn end(&mut self, agents: &[AgentId]) -> Vec<(u32, AgentId)> {
         let mut asked = Vec::new();
         for agent in agents {
@@ -105,7 +106,7 @@ impl Agents {
     /// Notes what an agent says of itself.
     pub(super) fn describe(&mut self, agent: AgentId, info: &AgentInfo) {
         let Some(known) = self.known.get(&agent) else { return };
-        // What a host says for others it knows itself.
+        // A host that speaks for others keeps what they say itself.
         if known.state.is_elsewhere() {
             return;
         }

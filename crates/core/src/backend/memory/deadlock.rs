@@ -28,12 +28,13 @@ impl MemoryBackend {
         let noted = nested.requests.entry(ticket);
         let new = || Noted { inside: Vec::new(), number, is_failing: false };
         let noted = noted.or_insert_with(new);
-        // Anew: the circle that this closes was closed by this request.
+        // A new number each time: a circle that this lock closes was closed last by this request.
         noted.number = number;
         noted.inside.push(inside);
         if nested.lookers > 0 {
             drop(nested);
-            // Whoever has begun to look meanwhile has seen it: then nothing is told twice.
+            // A looker that has begun meanwhile has seen it in its picture: then nothing is told
+            // twice.
             if let Some(table) = &mut self.shard(ticket).lock().look_table {
                 table.put_inside(ticket.id, inside);
             }
@@ -56,10 +57,11 @@ impl MemoryBackend {
 
     /// See [`Backend::fail_in_deadlock`](crate::host::Backend::fail_in_deadlock).
     ///
-    /// One after the other: more may be said of a request between that another looks and that it is
-    /// finished, and by that it would be the last one as well.
+    /// Requests are decided one after the other. Otherwise, before a request that is found to be
+    /// the last of a circle is finished, another of the circle could be said to be inside one more
+    /// lock, be the last as well, and fail too.
     pub(super) fn decide_deadlock(&self, ticket: Ticket) -> Option<InDeadlock> {
-        // FAST: mostly there is none.
+        // FAST: mostly there is no deadlock.
         self.deadlock_of(ticket).filter(|deadlock| deadlock.is_last)?;
         let _deciding = lock(&self.deciding);
         let deadlock = self.deadlock_of(ticket).filter(|deadlock| deadlock.is_last)?;
@@ -72,13 +74,13 @@ impl MemoryBackend {
     /// See [`Backend::deadlock`](crate::host::Backend::deadlock).
     pub(super) fn deadlock_of(&self, ticket: Ticket) -> Option<InDeadlock> {
         let nested = lock(&self.nested);
-        // What waits inside nothing closes no circle, and keeps none going.
+        // A request that waits inside nothing is part of no circle.
         nested.requests.get(&ticket)?;
         let requests = nested.requests.clone();
         drop(nested);
-        // In every circle each name has a request that is inside something: so no other shard matters.
+        // In a circle, each name has a waiting request that is inside a lock: so no other shard matters.
         let shards: BTreeSet<u32> = requests.keys().map(|ticket| ticket.lane).collect();
-        // All at one moment, and in their order.
+        // All shards are locked at one moment, in their order.
         let states: Vec<_> =
             shards.into_iter().map(|lane| (lane, self.shards[lane as usize].lock())).collect();
         let overview = self.overview(&states, &requests);
@@ -97,7 +99,7 @@ impl MemoryBackend {
         states: &[(u32, MutexGuard<'_, State>)],
         requests: &HashMap<Ticket, Noted, RandomState>,
     ) -> Overview {
-        // Here nobody is asked for the time: those that were noted are in their order, after all others.
+        // No clock tells the order here: noted requests are put in the order of their notes, after all others.
         let begin = Instant::now();
         let agents = lock(&self.agents);
         let mut overview = Overview::default();

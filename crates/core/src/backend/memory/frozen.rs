@@ -77,8 +77,8 @@ impl FrozenBucket<'_> {
         }
     }
 
-    /// Ends that for one looker; if it was the last, returns the tables, to be dropped when nothing is
-    /// locked any more, because they may be large.
+    /// Ends the telling of events for one looker. If it was the last, returns the tables, to be dropped when nothing
+    /// is locked any more, because they may be large.
     pub(crate) fn end(&mut self) -> impl Sized + use<> {
         let mut left = Vec::new();
         for (_, state) in &mut self.states {
@@ -167,7 +167,7 @@ impl State {
                 _ => {
                     if let Some(Noted { inside, number, .. }) = nested.of(ticket) {
                         entry.inside.clone_from(inside);
-                        // In the order in which they were noted.
+                        // Such requests are in the order in which they were noted.
                         entry.since = nested.before(now, *number);
                     }
                 }

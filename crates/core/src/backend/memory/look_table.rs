@@ -1,8 +1,8 @@
 //! Look tables: what a shard keeps while somebody looks at it, to tell the lookers.
 //!
-//! The engine does not know the time, nor what a request was that is gone. So a shard that is looked at has
-//! a table of its entries beside it. The table is made with the first picture, and dropped with the last
-//! looker. Without a table, a request only has to check that there is none.
+//! The engine does not know the time, nor what a request that is gone had asked for. So a shard that is looked at has
+//! a table of its entries beside it. The table is made with the first picture, and dropped with the last looker.
+//! Without a table, a request only has to check that there is none.
 
 use std::{collections::HashMap, sync::Arc};
 
@@ -110,7 +110,7 @@ impl LookTable {
         });
     }
 
-    /// Tells an event of the engine. If something was stolen, `thief` has stolen it.
+    /// Tells lookers of an event of the engine. If something was stolen, `thief` has stolen it.
     #[cold]
     #[inline(never)]
     pub(super) fn happened<T>(
@@ -177,8 +177,8 @@ impl LookTable {
 
 /// The number of a request among all that its agent has asked for in this bucket.
 pub(super) fn serial(ticket: Ticket, lanes: usize) -> u64 {
-    // Serial numbers are those of a shard. They would have to be made for centuries for this to be
-    // another's.
+    // Each shard has serial numbers of its own. Two requests have the same number here only once
+    // the product wraps, which takes centuries.
     let lanes = u64::try_from(lanes).unwrap_or(u64::MAX);
     ticket.id.serial().wrapping_mul(lanes).wrapping_add(ticket.lane.into())
 }

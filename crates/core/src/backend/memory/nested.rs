@@ -1,7 +1,8 @@
 //! What is noted of requests that wait inside locks of this bucket.
 //!
-//! Only requests that have to wait are noted, and only those that are inside something. A request is noted after
-//! it has got into its queue, so of those that form a circle the one that is noted last finds it (`deadlock.rs`).
+//! Only requests that have to wait are noted, and only those that are inside something. A request is noted after it
+//! has got into its queue, so of the requests that form a circle, the one that is noted last finds the circle
+//! (`deadlock.rs`).
 //!
 //! A thread that looks locks shards first and this after them. A thread that has locked this waits for nothing.
 
@@ -19,9 +20,9 @@ use crate::{backend::Ticket, look::LockId};
 pub(super) struct Nested {
     /// Some may have been answered by now.
     pub(super) requests: HashMap<Ticket, Noted, RandomState>,
-    /// How many there have been.
+    /// How many notes have been made.
     pub(super) made: u64,
-    /// When there are so many, those that were answered are looked for and forgotten.
+    /// When this many requests are noted, those that were answered are looked for and forgotten.
     pub(super) crowd: usize,
     /// How many look at the bucket: they are told what is noted.
     pub(super) lookers: usize,
@@ -30,9 +31,9 @@ pub(super) struct Nested {
 #[derive(Clone, Debug)]
 pub(super) struct Noted {
     pub(super) inside: Vec<LockId>,
-    /// How often something was noted before the last that was noted of it.
+    /// How many notes, of any request, were made before the last note of this one.
     pub(super) number: u64,
-    /// It was decided that it fails, and it is about to be finished: nobody waits for it.
+    /// It was decided that the request fails, and it is about to be finished: nobody waits for it.
     pub(super) is_failing: bool,
 }
 
@@ -42,7 +43,7 @@ impl Nested {
         self.requests.get(&ticket)
     }
 
-    /// A moment before this one, for what has this number: those of what was noted are in its order.
+    /// A moment before `now`, for the note with this number: such moments are in the order of the notes.
     pub(super) fn before(&self, now: Instant, number: u64) -> Instant {
         let ago = Duration::from_nanos(self.made.saturating_sub(number));
         now.checked_sub(ago).unwrap_or(now)

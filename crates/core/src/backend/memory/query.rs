@@ -6,11 +6,12 @@ use super::{MemoryBackend, agents::Agents};
 use crate::{ClientId, Inspected, Inspection, LockInfo, LockManagerSnapshot, Position, sync::lock};
 
 impl MemoryBackend {
-    /// What there is, shown so.
+    /// What is held and pending in the bucket, as `show` makes it of the shards' snapshots.
     pub(super) fn snapshot<T>(&self, show: impl FnOnce(&Agents, Vec<Snapshot>) -> T) -> T {
         let states = self.lock_all();
         let snapshots = states.iter().map(|state| state.locks.snapshot_lock_state()).collect();
-        // An agent that has something is not closed before it has nothing, which needs the shards.
+        // No agent in the snapshots is closed before this: that first ends what it has, in the
+        // shards.
         let agents = lock(&self.agents);
         drop(states);
         show(&agents, snapshots)
@@ -58,13 +59,14 @@ impl Agents {
         inspected
     }
 
-    /// What is shown of it. Its agent has not been closed since the shard was looked at.
+    /// What is shown of a lock or request. Its agent has not been closed since the shard was looked
+    /// at.
     fn info(&self, info: navlock_engine::LockInfo) -> LockInfo {
         LockInfo::new(info.name, info.mode, self.known[&info.agent].state.client_id())
     }
 }
 
-/// The held locks and the pending requests of all shards, each shown so.
+/// The held locks and the pending requests of all shards, each as `show` makes it.
 fn each<T>(
     snapshots: Vec<Snapshot>,
     show: impl Fn(navlock_engine::LockInfo) -> T,

@@ -10,8 +10,8 @@ use crate::{
 
 /// The reach of one process: makes the buckets of one user agent.
 ///
-/// Each bucket it opens is new. Clones share one thing: the fencing tokens of their buckets go on
-/// where those of the others' forgotten ones end.
+/// Each bucket it opens is new. Clones share one thing: the fencing tokens of a new bucket go on
+/// after those of the buckets that any of the clones has forgotten.
 #[derive(Clone, Debug)]
 pub struct MemoryReach {
     /// The first fencing token of the next bucket that is opened: larger than all that were given
@@ -30,7 +30,8 @@ impl MemoryReach {
     /// A reach whose first grant gets this token: for a daemon that goes on where an earlier one
     /// ended.
     pub fn with_first_token(token: FencingToken) -> Self {
-        // Two threads with two names meet in one shard once in so many cases.
+        // With this many shards, two threads with two names meet in one shard in one of so many
+        // cases.
         let threads = std::thread::available_parallelism().map_or(4, usize::from);
         let shards = (8 * threads).next_power_of_two().clamp(16, 256);
         Self { next_token: Arc::new(AtomicU64::new(token.get())), shards }

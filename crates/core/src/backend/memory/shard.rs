@@ -18,7 +18,8 @@ use crate::{
 #[repr(align(128))]
 pub(super) struct Shard {
     state: Mutex<State>,
-    /// How many times locks were lost in it. Counted up under its lock, before anybody can be told.
+    /// How often locks of this shard were lost. Counted up while the shard is locked, before
+    /// anybody can be told.
     pub(super) losses: AtomicU64,
 }
 
