@@ -15,26 +15,26 @@ pub const MAX_FRAME: usize = 4 << 20;
 /// How many bytes of a frame are its length.
 const LENGTH: usize = 4;
 
-/// How much a buffer may have grown for one frame and stay so; more is given back.
+/// How many bytes a buffer keeps that has grown for a long frame; more are given back.
 const BUFFER: usize = 64 << 10;
 
-/// The codec of a client: says [`ToDaemon`], hears [`FromDaemon`].
+/// The codec of a client: sends [`ToDaemon`], receives [`FromDaemon`].
 pub type ClientCodec = Codec<FromDaemon>;
 
-/// The codec of the daemon: says [`FromDaemon`], hears [`ToDaemon`].
+/// The codec of the daemon: sends [`FromDaemon`], receives [`ToDaemon`].
 pub type DaemonCodec = Codec<ToDaemon>;
 
 /// Frames to messages of the kind `In`, and messages to frames.
 ///
-/// For tokio's `Framed`, or by hand over a `BytesMut`. A frame stays in that until it is whole, so
-/// that the codec itself has nothing to remember.
+/// For tokio's `Framed`, or by hand over a `BytesMut`. A frame stays in the buffer until it is
+/// whole, so that the codec itself has nothing to remember.
 pub struct Codec<In> {
     hears: PhantomData<fn() -> In>,
 }
 
 /// Why bytes are no message, or a message does not fit into a frame.
 ///
-/// A stream that gave one of these cannot be read on.
+/// After such an error, the stream cannot be read any further.
 #[derive(Debug)]
 #[non_exhaustive]
 pub enum CodecError {
@@ -121,13 +121,13 @@ impl<In, Out: Message> Encoder<&Out> for Codec<In> {
     }
 }
 
-/// Appends a frame with what this appends, or nothing if it fails.
+/// Appends a frame with what `content` appends, or nothing if that fails.
 pub(crate) fn append_frame(
     bytes: &mut BytesMut,
     content: impl FnOnce(&mut BytesMut) -> Result<(), CodecError>,
 ) -> Result<(), CodecError> {
     let start = bytes.len();
-    // The length's place. The length is known when the message stands behind it.
+    // Room for the length, which is known once the message stands behind it.
     bytes.put_u32(0);
     let done = content(bytes).and_then(|()| {
         let length = bytes.len() - start - LENGTH;
@@ -142,7 +142,7 @@ pub(crate) fn append_frame(
     done
 }
 
-/// Appends the form of this, or nothing if it fails.
+/// Appends the encoding of `what`, or nothing if that fails.
 pub(crate) fn append(what: &impl Serialize, bytes: &mut BytesMut) -> Result<(), CodecError> {
     let start = bytes.len();
     postcard::serialize_with_flavor(what, Content::new(bytes)).map_err(|error| {
@@ -159,7 +159,7 @@ struct Content<'a> {
     bytes: &'a mut BytesMut,
     /// Where the message begins.
     start: usize,
-    /// Where it goes on. From here to the end, `bytes` has zeros to be overwritten.
+    /// Where the message goes on. From here to the end, `bytes` has zeros to be overwritten.
     ///
     /// FAST: most pieces of a message are one byte long, and to append each of them is slower.
     end: usize,
@@ -182,7 +182,7 @@ impl<'a> Content<'a> {
         Ok(&mut self.bytes[place])
     }
 
-    /// Makes place up to `end`, and some for what follows.
+    /// Makes room up to `end`, and some for what follows.
     #[cold]
     fn grow(&mut self, end: usize) -> postcard::Result<()> {
         let longest = self.start + MAX_FRAME;

@@ -32,18 +32,18 @@ pub struct InspectionEntry {
     pub token: Option<u64>,
 }
 
-/// A name that is an agent's to take without asking, until somebody else asks for it.
+/// A name that an agent may take without asking, until somebody else asks for it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct OwnedEntry {
     /// The name, in which mode it can be taken, and by whom.
     pub entry: SnapshotEntry,
-    /// For how long it has been the agent's, in milliseconds.
+    /// For how long the agent has had the name, in milliseconds.
     pub age: u64,
     /// How often it was taken without asking since then.
     pub taken: u64,
 }
 
-/// How a daemon is.
+/// The status of a daemon.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Status {
     /// Its process.
@@ -52,7 +52,7 @@ pub struct Status {
     pub release: String,
     /// For how long it has run, in milliseconds.
     pub age: u64,
-    /// How many clients are connected, with the one that asks.
+    /// How many clients are connected, the one that asks included.
     pub clients: u64,
     /// How many commands hold locks whose client was killed.
     pub orphans: u64,

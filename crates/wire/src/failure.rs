@@ -14,7 +14,7 @@ pub enum Failure {
     Closed,
     /// Something else, for people.
     Other(String),
-    /// It is too long or too much, and will be if it is asked again; for people.
+    /// What was asked for is too long or too much, and asking again will not help; for people.
     Refused(String),
 }
 
@@ -32,7 +32,7 @@ pub enum Lost {
     Disconnected,
     /// Since version 4: what keeps the lock has lost its data, or was set back.
     Reset,
-    /// Since version 4: somebody has removed it where it is kept.
+    /// Since version 4: somebody has removed the lock where it is kept.
     Removed,
     /// Since version 4: [`Stolen`](Self::Stolen), by this agent.
     StolenBy(ClientId),

@@ -1,4 +1,4 @@
-//! What a daemon says.
+//! The messages from the daemon to a client.
 
 use navlock_engine::{FencingToken, RequestId};
 use serde::{Deserialize, Serialize};
@@ -14,7 +14,7 @@ use crate::{
     stealing::NotStolen,
 };
 
-/// What the daemon says.
+/// One message from the daemon to a client.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[non_exhaustive]
 pub enum FromDaemon {
@@ -30,7 +30,7 @@ pub enum FromDaemon {
     },
     /// The request is a lock now.
     Granted {
-        /// Which.
+        /// Which request.
         #[serde(with = "RequestIdForm")]
         request: RequestId,
         /// Its fencing token.
@@ -45,7 +45,7 @@ pub enum FromDaemon {
     },
     /// The request has ended without a lock.
     Failed {
-        /// Which.
+        /// Which request.
         #[serde(with = "RequestIdForm")]
         request: RequestId,
         /// Why.
@@ -56,7 +56,7 @@ pub enum FromDaemon {
         /// Which request it had come from.
         #[serde(with = "RequestIdForm")]
         request: RequestId,
-        /// How.
+        /// How it was lost.
         how: Lost,
     },
     /// A part of a snapshot: one that is too long for a frame comes in several.
@@ -94,11 +94,11 @@ pub enum FromDaemon {
     Status {
         /// To which question.
         query: Query,
-        /// That.
+        /// The status.
         status: Status,
     },
-    /// What was claimed is settled, and requests are granted from now on. Once, after
-    /// [`ToDaemon::Introduce`](crate::ToDaemon::Introduce) and whatever was claimed.
+    /// What was claimed is settled, and requests are granted from now on. Sent once, after
+    /// [`ToDaemon::Introduce`](crate::ToDaemon::Introduce) and all claims.
     Settled,
     /// Since version 3, in place of [`Welcome`](Self::Welcome): the session has begun, and its locks
     /// are seen beyond this machine.
@@ -108,20 +108,20 @@ pub enum FromDaemon {
         /// How far they are seen, for people.
         reach: String,
     },
-    /// Since version 3: until when what this agent has is its own. If nothing further is heard by
-    /// then, its locks are lost. Said before its first grant, and whenever it has changed while it
-    /// holds something.
+    /// Since version 3: until when this agent has its locks and requests. If the client hears
+    /// nothing further by then, the agent's locks are lost. Sent before the agent's first grant,
+    /// and whenever the time has changed while the agent holds something.
     Term {
-        /// Whose.
+        /// Which agent.
         agent: Agent,
-        /// When that is over.
+        /// When its time is over.
         ends: BootTime,
     },
-    /// Since version 4: under what the daemon runs.
+    /// Since version 4: the limits and settings under which the daemon runs.
     Details {
         /// To which question.
         query: Query,
-        /// What is known and how it is, in words for people. Releases know more or less.
+        /// Names and values, in words for people. Releases know more or fewer of them.
         details: Vec<(String, String)>,
     },
     /// Since version 4: the daemon ends now, as it was asked to. The connection ends with it.
@@ -132,27 +132,27 @@ pub enum FromDaemon {
         query: Query,
         /// One of those who hold the name, if anybody does.
         holder: Option<InspectionEntry>,
-        /// What that one says of itself.
+        /// What that holder says of itself.
         agent: Option<AgentInfo>,
         /// How many hold it.
         holders: u64,
         /// How many requests are before the agent's first one; `None` if it has none in the queue.
         ahead: Option<u64>,
     },
-    /// Since version 4, after each [`Term`](Self::Term): the rest of it. Also said of agents that
-    /// only wait.
+    /// Since version 4, after each [`Term`](Self::Term): its other moments. Also sent for agents
+    /// that only wait.
     TermBounds {
-        /// Whose.
+        /// Which agent.
         agent: Agent,
-        /// When what keeps the locks was last heard of.
+        /// When whoever keeps the locks was last heard of.
         heard: BootTime,
         /// By when it is to be heard of again. From then on something is wrong.
         due: BootTime,
         /// When others may be granted what the agent has.
         expires: BootTime,
     },
-    /// Since version 4: somebody has removed files from the daemon's directory. The client is to see to
-    /// it that its own is there, or the next daemon will not know that it lives.
+    /// Since version 4: somebody has removed files from the daemon's directory. The client is to see to it that its
+    /// own file is there, or the next daemon will not know that the client lives.
     Register,
     /// Since version 5: the daemon has mapped the client's file, and found in it what the client said.
     Mapped {
@@ -164,7 +164,7 @@ pub enum FromDaemon {
     },
     /// Since version 5: the request is a lock now, and its slot says so.
     GrantedInSlot {
-        /// Which.
+        /// Which request.
         #[serde(with = "RequestIdForm")]
         request: RequestId,
         /// Its fencing token.
@@ -178,71 +178,71 @@ pub enum FromDaemon {
         query: Query,
         /// The agents that are seen for the first time in this part.
         agents: Vec<(ClientId, AgentInfo)>,
-        /// More of them.
+        /// More such names.
         names: Vec<OwnedEntry>,
     },
-    /// Since version 6: what there is follows, and is all there is: what was said before is forgotten.
+    /// Since version 6: a picture of all that there is follows, and what was said before is to be forgotten.
     LookBegins {
-        /// How much has happened that is not told, because the looker was too slow.
+        /// How many events are not told, because the looker was too slow.
         missed: u64,
-        /// In which PID namespace the numbers of clients' processes are, by its inode; `None` if that is
-        /// not known.
+        /// The PID namespace of the numbers of clients' processes, by its inode; `None` if that is not known.
         pids: Option<u64>,
     },
-    /// Since version 6: what there is or, after [`LookComplete`](Self::LookComplete), what has happened.
+    /// Since version 6: a part of the picture or, after [`LookComplete`](Self::LookComplete), what has happened.
     LookEvents {
-        /// In this order.
+        /// The events, in their order.
         events: Vec<LookEvent>,
     },
-    /// Since version 6: that was all there is.
+    /// Since version 6: the picture is complete.
     LookComplete,
     /// Since version 6, before the answer to a question: what these agents say of themselves beyond
     /// what the answer tells.
     Annotated {
         /// To which question.
         query: Query,
-        /// Who has said something.
+        /// The agents that have said something, each with that.
         agents: Vec<(ClientId, Meta)>,
     },
-    /// Since version 6: how it has gone.
+    /// Since version 6: the daemon's report on itself.
     Report {
         /// To which question.
         query: Query,
-        /// That.
+        /// The report.
         report: Report,
     },
     /// Since version 6: what is logged from now on.
     Logs {
         /// To which question.
         query: Query,
-        /// That, or why it is as it was, for people.
+        /// What the daemon has set, or why nothing was changed, for people.
         outcome: Result<String, String>,
     },
-    /// Since version 6: this request, which waits, waits for others that wait for it, and has for a while.
+    /// Since version 6: this request is in a deadlock, and has been for a while: it waits for others that wait for
+    /// it.
     Deadlock {
         /// Which request.
         #[serde(with = "RequestIdForm")]
         request: RequestId,
         /// Who waits for whom, for people.
         told: String,
-        /// It is the one that was made last of all of them.
+        /// Whether it was made last of all requests in the deadlock.
         is_last: bool,
     },
-    /// Since version 6: the name was stolen from so many, or why it was not.
+    /// Since version 6: from how many holders the name was stolen, or why it was not.
     Stolen {
         /// To which question.
         query: Query,
-        /// That.
+        /// The number, or the reason.
         outcome: Result<u64, NotStolen>,
     },
-    /// Since version 6, before [`LookBegins`](Self::LookBegins): the clients of the daemon before are waited
-    /// for. What there is follows once they have come back, or were given up.
+    /// Since version 6, before [`LookBegins`](Self::LookBegins): the daemon waits for the clients of the daemon
+    /// before it. The picture follows once they have come back, or were given up.
     Recovering,
     /// Since version 6, before an inspection: how many locks and requests it leaves out.
     LeftOut {
         /// To which question.
         query: Query,
-        /// So many.
+        /// How many.
         count: u64,
     },
 }

@@ -1,4 +1,4 @@
-//! What agents, clients, requests and moments are called.
+//! How messages refer to agents, clients, requests and moments.
 
 use serde::{Deserialize, Serialize};
 
@@ -12,8 +12,8 @@ pub type ClientId = [u8; 16];
 /// A question, by the number that its client gave it.
 pub type Query = u64;
 
-/// What a client is known by from one connection to the next, and its files in the broker's
-/// directory by: random.
+/// Random bytes by which a client, and its files in the broker's directory, are known from one
+/// connection to the next.
 pub type ClientKey = [u8; 16];
 
 /// A moment, in nanoseconds of the system's monotonic clock, which all processes of a machine

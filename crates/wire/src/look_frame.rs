@@ -9,22 +9,22 @@ use crate::{
 };
 
 impl LookEvent {
-    /// Appends it in the form in which it stands in a message, for [`encode_look_events`].
+    /// Appends the event in the form that it has in a message, for [`encode_look_events`].
     ///
     /// # Errors
     ///
-    /// If it does not fit into a frame. Nothing is appended then.
+    /// If the event does not fit into a frame. Nothing is appended then.
     pub fn encode(&self, bytes: &mut BytesMut) -> Result<(), CodecError> {
         append(self, bytes)
     }
 }
 
-/// Appends the frame of a [`FromDaemon::LookEvents`] with so many events, which stand in these bytes one
-/// behind the other: what is told to many is encoded once.
+/// Appends the frame of a [`FromDaemon::LookEvents`] with `count` events, which were encoded before and stand in
+/// `events` one behind the other: what is told to many is encoded once.
 ///
 /// # Errors
 ///
-/// If they do not fit into a frame. Nothing is appended then.
+/// If the events do not fit into a frame. Nothing is appended then.
 pub fn encode_look_events<'a>(
     count: usize,
     events: impl IntoIterator<Item = &'a [u8]>,
@@ -32,7 +32,7 @@ pub fn encode_look_events<'a>(
 ) -> Result<(), CodecError> {
     append_frame(bytes, |bytes| {
         append(&FromDaemon::LookEvents { events: Vec::new() }, bytes)?;
-        // The last byte says that there are none.
+        // The last byte is the number of events, none.
         bytes.truncate(bytes.len() - 1);
         append(&count, bytes)?;
         events.into_iter().for_each(|events| bytes.extend_from_slice(events));

@@ -31,67 +31,68 @@ pub enum LookChange {
         client: u64,
         /// Its process; 0 if that is not known.
         pid: u32,
-        /// How it is.
+        /// Its state.
         state: ClientState,
     },
-    /// It is not.
+    /// A client is gone.
     ClientWent {
-        /// Which.
+        /// Which client.
         client: u64,
     },
     /// An agent is there, and says this of itself.
     AgentCame {
-        /// Which.
+        /// Which agent.
         agent: ClientId,
         /// Its bucket.
         #[serde(with = "bucket")]
         bucket: Arc<str>,
         /// What it says of itself.
         info: AgentInfo,
-        /// What it says besides.
+        /// What it says beyond that.
         meta: Meta,
         /// Of which client; `None` if it is another machine's.
         client: Option<u64>,
     },
-    /// It is not.
+    /// An agent is gone.
     AgentWent {
-        /// Which.
+        /// Which agent.
         agent: ClientId,
     },
     /// A request waits.
     Requested(OfName, LookEntry),
     /// A lock is held.
     Granted(OfName, LookEntry),
-    /// It could not be had at once by this agent, which asked for nothing else.
+    /// A lock could not be had at once, which is all that this agent has asked for.
     Unavailable(OfName, ClientId),
-    /// It was released.
+    /// A lock was released.
     Released(OfName, LockId),
-    /// The request has ended without the lock.
+    /// A request has ended without a lock.
     Aborted(OfName, LockId),
-    /// It was lost.
+    /// A lock was lost.
     Lost(OfName, LockId, Lost),
-    /// A name is owned, and was seen held or not.
+    /// A name is owned, and was seen held (`true`) or free.
     Owned(OfName, LookEntry, bool),
     /// A name is not owned any more, and nobody held it.
     Recalled(OfName, LockId),
     /// The daemon has taken over from another one.
     Recovered,
-    /// Since then nothing has been heard of the agent's machine, though it should have been.
+    /// Since this moment nothing has been heard of the agent's machine, though something should
+    /// have been.
     AgentSilent {
-        /// Which.
+        /// Which agent.
         agent: ClientId,
-        /// When others can have what it has, if that stays so.
+        /// When others can have what the agent has, if that stays so.
         ends: Moment,
     },
-    /// Among what there is: of other machines there is more than was looked at.
+    /// A part of the picture: other machines have more locks and requests than were looked at.
     LeftOut {
-        /// So many locks and requests more, at most.
+        /// How many more, at most.
         count: u64,
     },
 }
 
 impl LookChange {
-    /// The name that it is about, if it is about one.
+    /// The name that the change is about, if it is about one.
     pub fn of(&self) -> Option<&OfName> {
         match self {
             Self::Requested(of, _)
@@ -113,7 +114,7 @@ impl LookChange {
     }
 }
 
-/// How a client is.
+/// The state of a client.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[non_exhaustive]
 pub enum ClientState {
@@ -121,7 +122,7 @@ pub enum ClientState {
     Connected,
     /// It was killed, and others go on under its locks.
     Orphaned,
-    /// It lives, and has not come back from an earlier daemon.
+    /// It lives, and has not come back since an earlier daemon ended.
     Sleeping,
 }
 
@@ -139,9 +140,9 @@ pub struct OfName {
 /// A lock or request.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct LookEntry {
-    /// Which.
+    /// Its id.
     pub id: LockId,
-    /// How it is held or wanted.
+    /// The mode in which it is held or wanted.
     #[serde(with = "ModeForm")]
     pub mode: Mode,
     /// The fencing token of a lock.

@@ -1,14 +1,14 @@
-//! What a daemon has counted, and what else there is to know of how it has gone.
+//! A daemon's report on itself: what it has counted, and what else has happened.
 
 use serde::{Deserialize, Serialize};
 
-/// How it has gone with a daemon.
+/// A daemon's report on itself.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Report {
-    /// What was counted, and how it is now, by names. Releases count more or less.
+    /// What was counted so far, and present values, by name. Releases have more or fewer of them.
     pub numbers: Vec<(String, u64)>,
-    /// How many requests have waited for how long until they were granted: a bound in nanoseconds, and
-    /// those that waited for no longer than that and for longer than the bound before it.
+    /// For how long requests have waited until they were granted. Each entry is a bound in nanoseconds, and the
+    /// number of requests that waited for no longer than that, but longer than the bound before it.
     pub waits: Vec<(u64, u64)>,
     /// How many have waited for longer than all bounds.
     pub longer: u64,
@@ -18,7 +18,7 @@ pub struct Report {
     pub ends: Vec<SessionEnd>,
     /// Where the daemon logs, if its program says so.
     pub log: Option<LogState>,
-    /// In which PID namespace it runs, and sees the numbers of its clients' processes: by the inode of that
+    /// The PID namespace in which the daemon runs and sees the numbers of its clients' processes, by its inode
     /// (`/proc/self/ns/pid` on Linux). `None` if that is not known.
     pub pids: Option<u64>,
 }

@@ -36,17 +36,17 @@ pub enum ToDaemon {
     },
     /// Closes the agent: its requests and locks end.
     CloseAgent {
-        /// Which.
+        /// Which agent.
         agent: Agent,
     },
     /// Terminates the agent: its requests and locks end, and it gets none any more.
     Terminate {
-        /// Which.
+        /// Which agent.
         agent: Agent,
     },
     /// The agent requests a lock.
     Request {
-        /// Who.
+        /// Which agent.
         agent: Agent,
         /// The request's number; never used before in this session.
         #[serde(with = "RequestIdForm")]
@@ -54,13 +54,13 @@ pub enum ToDaemon {
         /// The lock's name.
         #[serde(with = "name")]
         name: ResourceName,
-        /// How.
+        /// What kind of request it is.
         #[serde(with = "RequestKindForm")]
         kind: RequestKind,
     },
     /// Aborts the request, or releases the lock if the request has become one.
     Finish {
-        /// Which.
+        /// Which request.
         #[serde(with = "RequestIdForm")]
         request: RequestId,
     },
@@ -81,7 +81,7 @@ pub enum ToDaemon {
     },
     /// A lock that the client held when the daemon before this one ended.
     ClaimLock {
-        /// Whose.
+        /// Which agent.
         agent: Agent,
         /// The number of the request that it came from.
         #[serde(with = "RequestIdForm")]
@@ -101,7 +101,7 @@ pub enum ToDaemon {
     /// A request that was pending, as far as the client knows, when the daemon before this one
     /// ended.
     ClaimRequest {
-        /// Whose.
+        /// Which agent.
         agent: Agent,
         /// Its number.
         #[serde(with = "RequestIdForm")]
@@ -109,7 +109,7 @@ pub enum ToDaemon {
         /// The lock's name.
         #[serde(with = "name")]
         name: ResourceName,
-        /// How.
+        /// What kind of request it is.
         #[serde(with = "RequestKindForm")]
         kind: RequestKind,
         /// When it was made: its place in the queue.
@@ -119,9 +119,9 @@ pub enum ToDaemon {
     Claimed,
     /// What the agent says of itself.
     Describe {
-        /// Which.
+        /// Which agent.
         agent: Agent,
-        /// That.
+        /// What it says.
         info: AgentInfo,
     },
     /// As [`Query`](Self::Query), with all details.
@@ -172,7 +172,7 @@ pub enum ToDaemon {
     /// Since version 5, after [`Mapped`](crate::FromDaemon::Mapped): as [`Request`](Self::Request), with a
     /// slot of the map that the client has reserved, and in which it has described the request.
     RequestInSlot {
-        /// Who.
+        /// Which agent.
         agent: Agent,
         /// The request's number; never used before in this session. It also finishes what the client
         /// takes in the slot later.
@@ -181,17 +181,17 @@ pub enum ToDaemon {
         /// The lock's name.
         #[serde(with = "name")]
         name: ResourceName,
-        /// How.
+        /// What kind of request it is.
         #[serde(with = "RequestKindForm")]
         kind: RequestKind,
-        /// Where.
+        /// The slot.
         slot: Slot,
     },
     /// Since version 6: what the agent says of itself beyond [`Describe`](Self::Describe).
     Annotate {
-        /// Which.
+        /// Which agent.
         agent: Agent,
-        /// That.
+        /// What it says.
         meta: Meta,
     },
     /// Since version 6, after the request or the claim: the request was made inside a lock, whose holder

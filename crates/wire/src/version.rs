@@ -7,33 +7,34 @@ use std::ops::RangeInclusive;
 /// 1. Agents, requests, snapshots. A connection that ends is the end of its agents.
 /// 2. Clients introduce themselves, and after a crash of the daemon claim what they had from the
 ///    next one. Agents describe themselves, and can be inspected.
-/// 3. Locks that are seen beyond this machine: a daemon that serves such says so, and until when
-///    what an agent has is its own.
+/// 3. Locks that are seen beyond this machine: a daemon that serves such locks says so, and says
+///    until when an agent has what it has.
 /// 4. A daemon can be asked to end, and says more of itself and of the end of locks.
 /// 5. A client can own names: it takes them and releases them in a map that it shares with the daemon,
 ///    without a message.
-/// 6. Who looks is told what there is in all buckets, and what happens; agents say more of themselves,
-///    and under which lock they ask for another. A daemon reports how it has gone, and takes a name from
-///    those who were seen to hold it.
+/// 6. Lookers are told what there is in all buckets, and what happens; agents say more of themselves, and inside
+///    which lock they ask for another. A daemon reports on itself, and takes a name from those who were seen to hold
+///    it.
 pub const VERSION: u16 = 6;
 
-/// The oldest version that knows of locks which are seen beyond this machine. They may be their
-/// holders' for a time only, and who does not know that goes on with what is another's by then.
+/// The oldest version that knows of locks which are seen beyond this machine. Their holders may
+/// have them for a time only, and a client that does not know that would go on after others have
+/// got them.
 pub const SHARED_VERSION: u16 = 3;
 
-/// The oldest version in which the daemon itself can be spoken to, by who is no client.
+/// The oldest version in which the daemon itself can be spoken to, without being its client.
 pub const CONTROL_VERSION: u16 = 4;
 
-/// The oldest version in which it can be asked where an agent stands in a queue.
+/// The oldest version in which the daemon can be asked where an agent stands in a queue.
 pub const POSITION_VERSION: u16 = 4;
 
 /// The oldest version in which a client can own names.
 pub const DELEGATION_VERSION: u16 = 5;
 
-/// The oldest version in which the daemon tells what happens to who looks.
+/// The oldest version in which the daemon tells lookers what happens.
 pub const LOOKING_VERSION: u16 = 6;
 
-/// The oldest version in which a daemon reports how it has gone, and can be told what to log.
+/// The oldest version in which a daemon reports on itself, and can be told what to log.
 pub const REPORT_VERSION: u16 = 6;
 
 /// The oldest version in which a daemon can be told to take a name from those who were seen to hold it.
