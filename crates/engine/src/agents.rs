@@ -26,7 +26,7 @@ impl<T> LockManager<T> {
     /// Where the agent stands, if it is known.
     #[inline]
     pub(crate) fn find_agent(&mut self, agent: AgentId) -> Option<AgentIndex> {
-        // FAST: mostly it is the one that it was last time.
+        // FAST: mostly it is the same agent as last time.
         let last = self.last_agent;
         if self.agents.get(last.0 as usize).is_some_and(|entry| entry.id == agent) {
             return Some(last);
@@ -43,7 +43,7 @@ impl<T> LockManager<T> {
         self.find_agent(agent).unwrap_or_else(|| self.add_agent(agent))
     }
 
-    /// Makes an agent known that is not.
+    /// Makes an agent known that was not known before.
     fn add_agent(&mut self, agent: AgentId) -> AgentIndex {
         let Self { agents, agent_numbers, .. } = self;
         let (requests, locks) = (List::default(), List::default());

@@ -6,7 +6,7 @@ use foldhash::quality::RandomState;
 
 use crate::ResourceName;
 
-/// Hashes names, in the same way in all clones and in no other way twice.
+/// Hashes names: in the same way in all clones, and otherwise in each hasher differently.
 ///
 /// For a host that has several lock managers and chooses one by the name's hash: with a clone of
 /// its hasher in each, a name is hashed once.

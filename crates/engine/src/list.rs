@@ -45,7 +45,7 @@ impl List {
         (self.first != NONE).then_some(self.first)
     }
 
-    /// Appends the node that stands or will stand at `index`: what its links have to be.
+    /// Appends the node that stands or will stand at `index`. Returns the links that it has to get.
     #[inline]
     pub(crate) fn push_back<T>(
         &mut self,

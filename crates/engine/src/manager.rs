@@ -37,10 +37,10 @@ pub(crate) const KEEP: usize = 1024;
 /// # Costs
 ///
 /// Request, grant, release, abort, and each victim of a steal: constant time (expected, because
-/// names are hashed). Termination: in what the agent has. Snapshot: in what it shows. Of the names
-/// that nobody holds or waits for at most one is kept, if it is short, nor is an agent that was
-/// terminated; the tables these stood in are used for others, and given back when there are none.
-/// No command recurses.
+/// names are hashed). Termination: linear in what the agent has. Snapshot: linear in what it shows.
+/// Of the names that nobody holds or waits for, at most one is kept, if it is short; agents that
+/// were terminated are not kept. Their places in the tables are used for others, and large tables
+/// are given back when they are empty. No command recurses.
 ///
 /// # Invariants
 ///
@@ -49,9 +49,9 @@ pub(crate) const KEEP: usize = 1024;
 ///
 /// # Data of the host
 ///
-/// A host that keeps something of its own for requests, such as whom to wake, can have it stand
-/// in them: `T`, which is [its default](Default) when a request is made. It is the host's to
-/// change, by [`data`](Self::data); the end of a request and its grant give it back, with the event
+/// A host that keeps something of its own for requests, such as whom to wake, can keep it in them:
+/// `T`, which is [its default](Default) when a request is made. The host changes it by
+/// [`data`](Self::data); the end of a request and its grant give it back, with the event
 /// ([`poll_event_with_data`](Self::poll_event_with_data)) or from [`finish`](Self::finish).
 #[derive(Clone, Debug)]
 pub struct LockManager<T = ()> {
@@ -61,17 +61,18 @@ pub struct LockManager<T = ()> {
     /// The resource that is idle and kept, because its name mostly comes straight back; or [`NONE`].
     /// Its name is short, so that what is kept needs no memory of its own.
     pub(crate) idle: u32,
-    /// Which was asked for last, if it is still there: its place may be another's by now.
+    /// The resource that was asked for last, if it is still there: its place may be another's by
+    /// now.
     pub(crate) last_resource: ResourceIndex,
     /// Every pending request and every lock.
     pub(crate) nodes: Nodes<T>,
     pub(crate) agents: Slab<AgentEntry>,
     /// Index into `agents` by the host's number.
     pub(crate) agent_numbers: HashTable<u32>,
-    /// With how many agents their tables are next made smaller. Halved each time, since one that is
-    /// left may stand at the end of a table, and then nothing is gained by it.
+    /// How many agents may be left when their tables are next made smaller. Halved each time, since
+    /// an agent that is left may stand at the end of a table, and then nothing is gained.
     pub(crate) few_agents: usize,
-    /// Who was asked for last, if it is still there.
+    /// The agent that was asked for last, if it is still there.
     pub(crate) last_agent: AgentIndex,
     pub(crate) events: VecDeque<(Event, T)>,
     pub(crate) hasher: NameHasher,
@@ -125,7 +126,7 @@ impl<T> LockManager<T> {
     #[inline]
     pub fn poll_event_with_data(&mut self) -> Option<(Event, T)> {
         let event = self.events.pop_front();
-        // What a flood of events left allocated; a trickle keeps its few places.
+        // Frees what a flood of events left allocated; a trickle keeps its few places.
         if self.events.capacity() > KEEP && self.events.is_empty() {
             self.events = VecDeque::new();
         }
@@ -172,8 +173,8 @@ impl<T> LockManager<T> {
         Some(&mut node?.data)
     }
 
-    /// Notes that a pending request may give up by itself, for who asks whether it [may](Self::may_give_up).
-    /// Nothing, if it is pending no more.
+    /// Notes that a pending request may give up by itself, for those who ask whether it [may](Self::may_give_up).
+    /// Does nothing if it is not pending any more.
     pub fn note_may_give_up(&mut self, id: RequestId) {
         let node = self.nodes.get_mut(id.index()).filter(|node| node.serial == id.serial);
         if let Some(node) = node.filter(|node| node.stage == Stage::Pending) {
@@ -227,7 +228,7 @@ impl<T> LockManager<T> {
         RequestId { serial: self.nodes[index].serial, index }
     }
 
-    /// Returns what a peak of use left allocated, once nothing is in use any more; until then the
+    /// Frees what a peak of use left allocated, once nothing is in use any more; until then the
     /// tables are as large as the peak was.
     ///
     /// Constant amortised time: what is freed here was filled before. Small tables are kept, so

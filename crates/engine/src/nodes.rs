@@ -1,4 +1,4 @@
-//! Where requests and locks stand.
+//! The places in which requests and locks stand.
 
 use std::{
     mem,
@@ -13,14 +13,14 @@ use crate::{
 
 /// Requests and locks, each at an index that is small and used again.
 ///
-/// FAST: as a slab is, but what stands in it is written where it stands. A slab's is made elsewhere
-///       and moved, by loads that have to wait for the stores right before.
+/// FAST: like a slab, but an entry is written in its place. A slab's entry is made elsewhere and
+///       moved, by loads that have to wait for the stores right before.
 #[derive(Clone, Debug)]
 pub(crate) struct Nodes<T> {
     places: Vec<Node<T>>,
-    /// The vacant place that was left last, in which stands the one before; [`NONE`] if all are taken.
+    /// The vacant place that was left last, which links to the one left before it; [`NONE`] if all are taken.
     vacant: u32,
-    /// How many are not vacant.
+    /// How many places are not vacant.
     taken: usize,
 }
 
@@ -45,7 +45,7 @@ impl<T> Nodes<T> {
         self.places.get(index).filter(|node| node.stage != Stage::Vacant)
     }
 
-    /// The same, to be changed.
+    /// The same, mutable.
     #[inline]
     pub(crate) fn get_mut(&mut self, index: usize) -> Option<&mut Node<T>> {
         self.places.get_mut(index).filter(|node| node.stage != Stage::Vacant)
@@ -95,7 +95,7 @@ impl<T: Default> Nodes<T> {
         }
     }
 
-    /// Takes out the one at `index`: whose it was, its neighbours, and the host's data.
+    /// Takes out the one at `index`. Returns its owner, its neighbours, and the host's data.
     #[inline]
     pub(crate) fn remove(&mut self, index: u32) -> (Owner, NodeLinks, T) {
         let vacant = mem::replace(&mut self.vacant, index);

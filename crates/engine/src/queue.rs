@@ -68,8 +68,8 @@ impl<T> LockManager<T> {
         }
     }
 
-    /// Forgets the resource if nobody holds it and nobody waits for it; or, if its name is short,
-    /// the one that was idle before it.
+    /// Forgets the resource if nobody holds it and nobody waits for it. If its name is short, it is
+    /// kept, and the one that was idle before it is forgotten.
     ///
     /// The specification's map only ever grows, which no script can see; ours forgets.
     #[inline]
@@ -88,7 +88,8 @@ impl<T> LockManager<T> {
         self.give_back_memory();
     }
 
-    /// Appends what will stand at `index` to the queue of its name: what its links have to be.
+    /// Appends what will stand at `index` to the queue of its name. Returns the links that it has
+    /// to get.
     #[inline]
     pub(crate) fn enqueue(&mut self, index: u32, owner: Owner) -> NodeLinks {
         let Self { resources, agents, nodes, .. } = self;
@@ -110,7 +111,7 @@ impl<T> LockManager<T> {
         requests.remove(nodes, links.by_agent, by_agent);
     }
 
-    /// Takes the pending request at `index` out of its queue, and forgets it: of which name it was,
+    /// Takes the pending request at `index` out of its queue, and forgets it. Returns its resource
     /// and the host's data.
     #[inline]
     pub(crate) fn remove_pending(&mut self, index: u32) -> (ResourceIndex, T)

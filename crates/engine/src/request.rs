@@ -103,23 +103,23 @@ pub enum Status {
 
 /// A lock request or a lock: the one becomes the other by moving between lists.
 ///
-/// On a cache line of its own: of a crowd that leaves in no order, nothing is in a cache.
+/// On a cache line of its own: when a crowd leaves in no order, no node of it is in a cache.
 #[derive(Clone, Debug)]
 #[repr(align(64))]
 pub(crate) struct Node<T> {
     pub(crate) serial: u64,
-    /// The lock's; while pending, whether the request [may give up](Self::may_give_up). Not an `Option` or a part of `stage`, which would be
-    /// eight bytes more for each of a million waiters.
+    /// The lock's token; while the request is pending, whether it [may give up](Self::may_give_up). Not an `Option`
+    /// or a part of `stage`, which would be eight bytes more for each of a million waiters.
     pub(crate) token: FencingToken,
     pub(crate) owner: Owner,
     pub(crate) links: NodeLinks,
     pub(crate) stage: Stage,
-    /// The host's.
+    /// The host's data.
     pub(crate) data: T,
 }
 
 impl<T> Node<T> {
-    /// Instead of a token, of a pending request that may give up.
+    /// What a pending request that may give up has in place of a token.
     pub(crate) const MAY_GIVE_UP: FencingToken = FencingToken(1);
 
     /// Whether it is pending, and may give up by itself.

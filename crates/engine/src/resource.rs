@@ -6,11 +6,11 @@ use crate::{HashedName, Mode, ResourceName, list::List};
 /// part of the held lock set that has this name.
 ///
 /// Exists from the first request for the name until its last waiter and last holder are gone; if
-/// the name is short, until another is idle, or takes its place.
+/// the name is short, until another name is idle, or takes its place.
 #[derive(Clone, Debug)]
 pub(crate) struct Resource {
     pub(crate) name: ResourceName,
-    /// Of the name, so that it is hashed once.
+    /// The hash of the name, so that it is hashed once.
     pub(crate) hash: u64,
     /// The lock request queue, first to be granted first.
     pub(crate) queue: List,
@@ -34,7 +34,7 @@ impl Resource {
         }
     }
 
-    /// Whether it is that of this name.
+    /// Whether it is the resource of this name.
     #[inline]
     pub(crate) fn is(&self, HashedName { name, hash }: HashedName<'_>) -> bool {
         self.hash == hash && self.name == *name

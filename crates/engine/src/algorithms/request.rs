@@ -62,13 +62,13 @@ impl<T: Default> LockManager<T> {
 
         let outcome = match kind {
             // 3.4.1 Every holder of the name loses its lock; HOST: rejects its promise.
-            // 3.4.2, 3.6 FAST: put before all who wait, with nobody holding, it is granted from
-            //            there. Nobody behind it is: it is exclusive.
+            // 3.4.2, 3.6 FAST: put before all who wait, while nobody holds the name, it would be
+            //            granted from there. Nobody behind it would be: it is exclusive.
             RequestKind::Steal => {
                 self.steal(resource);
                 Outcome::Granted(self.next_token())
             }
-            // 3.5.2, 3.6 FAST: put into an empty queue, it is granted from there.
+            // 3.5.2, 3.6 FAST: put into an empty queue, it would be granted from there.
             _ if self.is_grantable_if_enqueued(resource, kind.mode()) => {
                 Outcome::Granted(self.next_token())
             }
@@ -76,8 +76,8 @@ impl<T: Default> LockManager<T> {
             RequestKind::IfAvailable(_) => {
                 return (RequestId { serial, index: u32::MAX }, Outcome::Unavailable);
             }
-            // 3.5.2, 3.6 FAST: whoever is first could not be granted before, and is not by one more
-            //            at the end.
+            // 3.5.2, 3.6 FAST: the first in the queue could not be granted before, and one more at
+            //            the end does not change that.
             RequestKind::Wait(_) => Outcome::Pending,
         };
 

@@ -62,8 +62,8 @@ impl<T> LockManager<T> {
         snapshot
     }
 
-    /// Where the first request stands, among those for this name, whose agent is the one that is looked
-    /// for. Costs what is before it in the queue, and the holders.
+    /// Where the first request for this name stands whose agent is the one that is looked for, as `is_its` says. The
+    /// cost grows with the requests before it and with the holders.
     pub fn position(&self, name: &ResourceName, is_its: impl Fn(AgentId) -> bool) -> QueuePosition {
         let Some(resource) = self.resource(name) else { return QueuePosition::default() };
         let mut held = resource.held.iter_by_name(&self.nodes);

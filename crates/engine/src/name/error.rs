@@ -1,4 +1,4 @@
-//! What is no resource name.
+//! Errors of what is no resource name.
 
 use std::{convert::Infallible, error::Error, fmt};
 

@@ -3,7 +3,7 @@
 /// How many bytes a short name has at most.
 pub(super) const MAX: usize = 23;
 
-/// A short name, zeros after it, and how many bytes it has in the byte after all that it could have.
+/// A short name, zeros after it, and in the last byte, behind the longest short name, its length.
 #[derive(Clone, Copy)]
 #[repr(align(8))]
 pub(super) struct Short([u8; MAX + 1]);
@@ -17,7 +17,8 @@ impl Short {
     pub(super) fn new(bytes: &[u8]) -> Option<Self> {
         let len = u64::try_from(bytes.len()).ok().filter(|_| bytes.len() <= MAX)?;
         let first = |at: usize| Some(u64::from_le_bytes(*bytes.get(at..)?.first_chunk()?));
-        // Without those of its bytes that come before `at`. In two steps: none may be left.
+        // The last word, without its bytes that come before `at`. Shifted in two steps, because a
+        // shift by all 64 bits in one is not allowed.
         let rest = |at: usize| {
             let last = u64::from_le_bytes(*bytes.last_chunk()?);
             let shift = 4 * (8 + at - bytes.len());
