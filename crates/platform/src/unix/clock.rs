@@ -5,7 +5,7 @@ pub fn monotonic() -> u64 {
     read(MONOTONIC)
 }
 
-/// The same now or some milliseconds ago: what it costs less to read.
+/// The same clock, read at less cost: the result may be some milliseconds old.
 pub fn recent() -> u64 {
     read(RECENT)
 }
@@ -44,20 +44,21 @@ mod elsewhere {
 mod apple {
     use nix::{libc, time::ClockId};
 
-    /// `mach_continuous_time`, which goes on while the machine is suspended. `CLOCK_MONOTONIC` is no such
-    /// clock here: it is the time of day less that of the start, and has microseconds.
+    /// `mach_continuous_time`, which goes on while the machine is suspended. `CLOCK_MONOTONIC` is no such clock here:
+    /// it is the time of day minus that of the start, in microseconds.
     pub(super) const MONOTONIC: ClockId = ClockId::from_raw(libc::CLOCK_MONOTONIC_RAW);
     pub(super) const RECENT: ClockId = MONOTONIC;
     pub(super) const UPTIME: ClockId = MONOTONIC;
 
     pub(super) fn read(clock: ClockId) -> u64 {
-        // It fails for clocks that do not exist, and for no other reason.
+        // Reading fails for clocks that do not exist, and for no other reason.
         clock.now().map_or(0, |time| super::nanoseconds(time.tv_sec(), time.tv_nsec()))
     }
 }
 
 fn nanoseconds(seconds: i64, nanoseconds: i64) -> u64 {
-    // It counts from the start of the machine, so it is not negative, and lasts for centuries.
+    // The clock counts from the start of the machine, so it is not negative, and lasts for
+    // centuries.
     let seconds = u64::try_from(seconds).unwrap_or_default();
     seconds.saturating_mul(1_000_000_000).saturating_add(nanoseconds.unsigned_abs())
 }
@@ -71,13 +72,13 @@ mod alarm {
 
     use crate::wait::BorrowedSource;
 
-    /// What becomes readable at a time on the clock of [`uptime`](super::uptime). Other waits are
-    /// measured by a clock that stands still while the machine is suspended.
+    /// A source that becomes readable at a time on the clock of [`uptime`](super::uptime). Other
+    /// waits are measured by a clock that stands still while the machine is suspended.
     #[derive(Debug)]
     pub struct Alarm(Option<OwnedFd>);
 
     impl Alarm {
-        /// One that has not been set.
+        /// An alarm that has not been set.
         ///
         /// # Errors
         ///
@@ -92,7 +93,7 @@ mod alarm {
             Ok(Self(None))
         }
 
-        /// Sets it to this time since the start of the machine.
+        /// Sets the alarm to this time since the start of the machine.
         ///
         /// # Errors
         ///
@@ -113,8 +114,8 @@ mod alarm {
             Ok(())
         }
 
-        /// What becomes readable; `None` where the system has no such thing, and it has to be looked
-        /// what time it is.
+        /// What becomes readable; `None` where the system has no such thing, and the caller has to look at the clock
+        /// now and then.
         pub fn source(&self) -> Option<BorrowedSource<'_>> {
             self.0.as_ref().map(crate::wait::Source::source)
         }

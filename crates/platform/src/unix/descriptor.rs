@@ -1,4 +1,4 @@
-//! What a process has open: descriptors, of which there may only be so many.
+//! What a process has open: descriptors, whose number is limited.
 
 use std::{
     fs::{self, File},
@@ -12,7 +12,7 @@ use rustix::{
     process::{Resource, getrlimit},
 };
 
-/// An open descriptor, which is closed with this.
+/// An open descriptor, which is closed when this is dropped.
 pub type Descriptor = OwnedFd;
 
 static COUNT: AtomicUsize = AtomicUsize::new(0);
@@ -27,7 +27,7 @@ pub fn counted() -> usize {
 pub struct Counted<T>(T);
 
 impl<T: AsRawFd> Counted<T> {
-    /// `None` if many are open.
+    /// Counts the descriptor; `None` if many are open.
     pub fn if_few(descriptor: T) -> Option<Self> {
         let limit = limit().unwrap_or(u64::MAX);
         let number = u64::try_from(descriptor.as_raw_fd()).ok()?;
@@ -39,7 +39,7 @@ impl<T: AsRawFd> Counted<T> {
 }
 
 impl<T> Counted<T> {
-    /// What is counted.
+    /// The descriptor.
     pub fn get(&self) -> &T {
         &self.0
     }
@@ -63,43 +63,44 @@ impl<T: AsFd> AsFd for Counted<T> {
     }
 }
 
-/// How many may be open for now; `None` if there is no limit.
+/// How many descriptors may be open for now; `None` if there is no limit.
 pub fn limit() -> Option<u64> {
     getrlimit(Resource::Nofile).current
 }
 
-/// To how many that can be raised; `None` if there is no limit.
+/// To how many the limit can be raised; `None` if there is no limit.
 #[cfg(not(target_vendor = "apple"))]
 pub fn highest_limit() -> Option<u64> {
     getrlimit(Resource::Nofile).maximum
 }
 
-/// To how many that can be raised; `None` if there is no limit.
+/// To how many the limit can be raised; `None` if there is no limit.
 #[cfg(target_vendor = "apple")]
 pub fn highest_limit() -> Option<u64> {
     use rustix::process::Rlimit;
-    /// `OPEN_MAX` of `sys/syslimits.h`, the most that setrlimit(2) takes for certain. It refuses to have
-    /// no limit, which is the usual maximum.
+    /// `OPEN_MAX` of `sys/syslimits.h`, the most that setrlimit(2) takes for certain. It does not take "no limit",
+    /// which is the usual maximum.
     const OPEN_MAX: u64 = 10_240;
     let Rlimit { current, maximum } = getrlimit(Resource::Nofile);
     // Somebody may have raised it further.
     Some(maximum.unwrap_or(u64::MAX).min(current?.max(OPEN_MAX)))
 }
 
-/// How many are open; `None` where they cannot be counted.
+/// How many descriptors are open; `None` where they cannot be counted.
 pub fn open_count() -> Option<usize> {
     let list = ["/proc/self/fd", "/dev/fd"].into_iter().find_map(|list| fs::read_dir(list).ok());
     list.map(Iterator::count)
 }
 
-/// A copy that programs which are started do not inherit, with this number or the next that is free.
+/// A copy of a file's descriptor with this number or the next that is free. Programs that are started do not inherit
+/// it.
 ///
 /// # Errors
 ///
 /// If there is none to be had.
 pub fn numbered(file: &File, number: i32) -> io::Result<Descriptor> {
     let limit = RawFd::try_from(limit().unwrap_or(u64::MAX)).unwrap_or(RawFd::MAX);
-    // Where few may be open, as large as it can be.
+    // Where few may be open, the largest number that is allowed.
     let mut number = number.min(limit.saturating_sub(1));
     loop {
         match fcntl_dupfd_cloexec(file, number) {
@@ -109,14 +110,14 @@ pub fn numbered(file: &File, number: i32) -> io::Result<Descriptor> {
     }
 }
 
-/// Puts a copy of a file in the place of this descriptor, which programs inherit that are started from
-/// now on.
+/// Puts a copy of a file's descriptor in the place of this one. Programs that are started from now on inherit the
+/// copy.
 ///
 /// # Errors
 ///
 /// If the system refuses.
 pub fn let_inherit(file: &File, in_place_of: &mut Descriptor) -> io::Result<()> {
-    // The copy lacks the mark to be closed.
+    // The copy is not marked to be closed when a program is started.
     Ok(dup2(file, in_place_of)?)
 }
 
@@ -131,7 +132,7 @@ pub enum Stream {
     Error,
 }
 
-/// Puts nothing in the place of these standard streams.
+/// Puts the null device in the place of these standard streams.
 ///
 /// # Errors
 ///

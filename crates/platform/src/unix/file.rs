@@ -32,7 +32,7 @@ pub fn identity_of(file: &File) -> io::Result<Identity> {
     file.metadata().map(|found| identity(&found))
 }
 
-/// The identity of what is at this path, of a link that of the link.
+/// The identity of what is at this path; if that is a link, the identity of the link.
 ///
 /// # Errors
 ///
@@ -70,18 +70,18 @@ pub fn mode_of(_: &File, found: &Metadata) -> u32 {
     found.mode() & 0o7777
 }
 
-/// Whether it is a program.
+/// Whether the file at this path is a program.
 pub fn is_executable(path: &Path) -> bool {
     fs::metadata(path).is_ok_and(|found| found.is_file() && found.permissions().mode() & 0o111 != 0)
 }
 
-/// For a file that nobody else may read or write if it is made, and through which no link leads: one
-/// at its path is an error. Nothing is waited for: what stands at the path may be a pipe.
+/// For opening a file that may be another's: if it is made, nobody else may read or write it, and a link at its path
+/// is an error. Opening does not wait: what stands at the path may be a pipe.
 pub fn careful() -> OpenOptions {
     with_flags(OFlags::NOFOLLOW | OFlags::NONBLOCK)
 }
 
-/// The same for a path that was chosen, which may be a link.
+/// The same for a path that a user has chosen, which may be a link.
 pub fn without_waiting() -> OpenOptions {
     with_flags(OFlags::NONBLOCK)
 }
@@ -92,11 +92,11 @@ fn with_flags(flags: OFlags) -> OpenOptions {
     options
 }
 
-/// Opens what is a directory, and waits for nothing else: not for the writer of a pipe in its place.
+/// Opens a directory, and waits for nothing else at its path, such as the writer of a pipe.
 ///
 /// # Errors
 ///
-/// If it is none, or cannot be opened.
+/// If it is no directory, or cannot be opened.
 pub fn open_directory(path: &Path) -> io::Result<File> {
     let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC | OFlags::NOFOLLOW;
     Ok(rustix::fs::open(path, flags, Mode::empty())?.into())
@@ -106,7 +106,7 @@ pub fn open_directory(path: &Path) -> io::Result<File> {
 ///
 /// # Errors
 ///
-/// If it is none, or cannot be opened.
+/// If it is no directory, or cannot be opened.
 pub fn open_directory_behind(path: &Path) -> io::Result<File> {
     let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
     Ok(rustix::fs::open(path, flags, Mode::empty())?.into())
@@ -131,7 +131,7 @@ pub fn create_private_directories(path: &Path) -> io::Result<()> {
     fs::DirBuilder::new().recursive(true).mode(0o700).create(path)
 }
 
-/// Sees that nobody else can read or write what is at this path.
+/// Makes sure that nobody else can read or write what is at this path.
 ///
 /// # Errors
 ///
@@ -164,12 +164,12 @@ pub fn touch(path: &Path) -> io::Result<()> {
 ///
 /// # Errors
 ///
-/// If it cannot be there.
+/// If the file cannot be put there.
 pub fn replace(from: &Path, to: &Path) -> io::Result<()> {
     fs::rename(from, to)
 }
 
-/// Writes all of it at this place in a file.
+/// Writes all these bytes at this place in a file.
 ///
 /// # Errors
 ///
@@ -198,7 +198,7 @@ pub fn path_bytes(path: &Path) -> &[u8] {
     path.as_os_str().as_bytes()
 }
 
-/// The bytes of a text as the system has it, as of an argument.
+/// The bytes of a text, such as an argument, as the system has it.
 pub fn bytes(text: &OsStr) -> &[u8] {
     text.as_bytes()
 }

@@ -7,7 +7,7 @@ use rustix::{
     io::Errno,
 };
 
-/// Locks a file for oneself. Whether nobody else had it locked.
+/// Locks a file exclusively. Returns whether it could: nobody else had the file locked.
 ///
 /// # Errors
 ///
@@ -16,7 +16,7 @@ pub fn try_exclusive(file: &File) -> io::Result<bool> {
     tried(file, FlockOperation::NonBlockingLockExclusive)
 }
 
-/// Locks a file together with others that do the same. Whether nobody had it locked for oneself.
+/// Locks a file shared. Returns whether it could: nobody had the file locked exclusively.
 ///
 /// # Errors
 ///
@@ -33,7 +33,7 @@ fn tried(file: &File, how: FlockOperation) -> io::Result<bool> {
     }
 }
 
-/// Waits until nobody has it locked for oneself, and locks it together with others. Blocks.
+/// Waits until nobody has the file locked exclusively, and locks it shared. Blocks the thread.
 ///
 /// # Errors
 ///
@@ -42,7 +42,7 @@ pub fn shared(file: &File) -> io::Result<()> {
     Ok(flock(file, FlockOperation::LockShared)?)
 }
 
-/// Unlocks it, whoever else has it open by the same.
+/// Unlocks the file, also for whoever else has it open by the same open file description.
 ///
 /// # Errors
 ///

@@ -8,7 +8,7 @@ use std::{io, mem::MaybeUninit};
 
 use nix::libc::{Dl_info, RTLD_LAZY, RTLD_NODELETE, RTLD_NOLOAD, c_void, dladdr, dlopen};
 
-/// Keeps the library that has this code loaded until the process ends, whoever unloads it.
+/// Keeps the library that contains this code loaded until the process ends, whoever unloads it.
 ///
 /// # Errors
 ///

@@ -1,8 +1,8 @@
-//! The machine, and who sees what of it.
+//! Which boot of the machine this is, and whether other processes see the same files.
 
 use std::{fs, path::Path};
 
-/// What tells this run of the machine from all others of any machine; `None` where that is not known.
+/// What tells this boot of the machine from all others of any machine; `None` where that is not known.
 #[cfg(target_vendor = "apple")]
 #[allow(unsafe_code, reason = "no safe library has this call")]
 pub fn boot_id() -> Option<String> {
@@ -25,7 +25,7 @@ pub fn boot_id() -> Option<String> {
     (got == 0 && !boot.is_empty()).then(|| boot.to_owned())
 }
 
-/// What tells this run of the machine from all others of any machine; `None` where that is not known.
+/// What tells this boot of the machine from all others of any machine; `None` where that is not known.
 #[cfg(not(target_vendor = "apple"))]
 pub fn boot_id() -> Option<String> {
     let boot = fs::read_to_string("/proc/sys/kernel/random/boot_id").ok()?;

@@ -1,4 +1,4 @@
-//! The half for Unix.
+//! The modules for Unix.
 
 pub mod clock;
 pub mod descriptor;

@@ -13,12 +13,12 @@ use crate::{
 pub struct Peer {
     /// Whose process it is.
     pub user: UserId,
-    /// Its number; `None` where that is not known, as of one in another container.
+    /// Its number; `None` where that is not known, as of a process in another container.
     pub process: Option<u32>,
 }
 
-/// Who is at the other end; where the system does not say, one of this user, whose alone the socket's
-/// directory is.
+/// Who is at the other end; where the system does not say, somebody of this user, who alone can use the socket's
+/// directory.
 ///
 /// # Errors
 ///
@@ -26,7 +26,7 @@ pub struct Peer {
 #[cfg(any(target_os = "linux", target_os = "android"))]
 pub fn of(stream: &Stream) -> io::Result<Peer> {
     use nix::sys::socket::{getsockopt, sockopt::PeerCredentials};
-    // rustix has no word for a process without a number, which one in another PID namespace is.
+    // rustix has no type for a process without a number, as a process in another PID namespace is.
     let peer = getsockopt(stream, PeerCredentials)?;
     let process = u32::try_from(peer.pid()).ok().filter(|&number| number > 0);
     Ok(Peer { user: peer.uid(), process })
@@ -44,13 +44,13 @@ pub fn of(stream: &Stream) -> io::Result<Peer> {
         sockopt::{LocalPeerCred, LocalPeerPid},
     };
     let user = getsockopt(stream, LocalPeerCred)?.uid();
-    // The last who has used the socket, should it have been passed on.
+    // The last process that has used the socket, should it have been passed on.
     let process = getsockopt(stream, LocalPeerPid).ok();
     let process = process.and_then(|pid| u32::try_from(pid).ok()).filter(|&number| number > 0);
     Ok(Peer { user, process })
 }
 
-/// Who is at the other end: the modes of the directory and the socket have said so.
+/// Who is at the other end: this user, since the modes of directory and socket admit nobody else.
 ///
 /// # Errors
 ///
@@ -60,7 +60,7 @@ pub fn of(_: &Stream) -> io::Result<Peer> {
     Ok(Peer { user: ours(), process: None })
 }
 
-/// The same of one that does not block. Its process is known on all systems that say it.
+/// The same for a stream that does not block. The process is known on all systems that tell it.
 ///
 /// # Errors
 ///
@@ -68,7 +68,7 @@ pub fn of(_: &Stream) -> io::Result<Peer> {
 pub fn of_async(stream: &AsyncStream) -> io::Result<Peer> {
     let peer = stream.peer_cred()?;
     let process = peer.pid().and_then(|number| u32::try_from(number).ok());
-    // Of another container it has no number here.
+    // A process in another container has no number here.
     Ok(Peer { user: peer.uid(), process: process.filter(|&number| number > 0) })
 }
 
@@ -77,16 +77,16 @@ pub fn is_ours(stream: &AsyncStream) -> bool {
     stream.peer_cred().is_ok_and(|peer| peer.uid() == ours())
 }
 
-/// The process that listens at the other end: that which has begun to, if several could. `None` where
-/// that is not known.
+/// The process that listens at the other end: the one that has begun to, if several could. `None` where that is not
+/// known.
 #[cfg(target_os = "linux")]
 pub fn listener(stream: &Stream) -> Option<Handle> {
     use nix::sys::socket::{getsockopt, sockopt::PeerPidfd};
     let pid = rustix::net::sockopt::socket_peercred(stream).ok()?.pid;
-    // Zero is one that we cannot see, in another PID namespace.
+    // Zero stands for a process that we cannot see, in another PID namespace.
     let number = u32::try_from(pid.as_raw_nonzero().get()).ok()?;
-    // Before Linux 6.5 by its number, while the connection stands; what it is besides is looked
-    // at afterwards, with this descriptor at hand.
+    // Before Linux 6.5 the process is opened by its number, while the connection stands. What else
+    // is asked of the process is asked afterwards, with this descriptor at hand.
     let known = getsockopt(stream, PeerPidfd).ok().map(|found| Handle::known(number, found));
     known.or_else(|| Handle::open(number).ok())
 }

@@ -1,8 +1,8 @@
 //! Processes: whether they live, who has started whom, and signals to them.
 //!
-//! A number alone may be anybody's by now. A [`Handle`] is opened while the process provably is the one
-//! that is meant, and means it from then on: on Linux it is a pidfd, on Apple's systems an event of
-//! kqueue(2), elsewhere there is none.
+//! A number alone may be anybody's by now. A [`Handle`] is opened while the process provably is the one that is
+//! meant, and refers to this process from then on: on Linux it is a pidfd, on Apple's systems an event of kqueue(2),
+//! elsewhere there is none.
 
 #[cfg(target_vendor = "apple")]
 mod apple;
@@ -42,20 +42,20 @@ pub fn signal_child(child: &Child, signal: Signal) {
     }
 }
 
-/// Whether a child has ended that was not waited for. It is not reaped by that.
+/// Whether a child that was not waited for has ended. This does not reap the child.
 pub fn child_has_ended(child: &Child) -> bool {
     use rustix::process::{WaitId, WaitIdOptions, waitid};
     let how = WaitIdOptions::EXITED | WaitIdOptions::NOWAIT | WaitIdOptions::NOHANG;
     matches!(waitid(WaitId::Pid(Pid::from_child(child)), how), Ok(Some(_)))
 }
 
-/// The number of the signal that has ended it, if one has.
+/// The number of the signal that has ended the process, if one has.
 pub fn ended_by(status: ExitStatus) -> Option<i32> {
     use std::os::unix::process::ExitStatusExt;
     status.signal()
 }
 
-/// Whether this process must not send signals to the one of this number.
+/// Whether the system forbids this process to send signals to the one of this number.
 pub fn is_beyond_signals(number: u32) -> bool {
     let pid = i32::try_from(number).ok().and_then(Pid::from_raw);
     let test = |pid| rustix::process::test_kill_process(pid);
@@ -71,7 +71,7 @@ pub fn parent() -> u32 {
 #[cfg(feature = "command")]
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Seen {
-    /// Whether it stands still until it is told to go on.
+    /// Whether it is stopped until it is told to go on.
     pub is_stopped: bool,
     /// Who has started it.
     pub parent: u32,
@@ -81,14 +81,14 @@ pub struct Seen {
 #[cfg(feature = "command")]
 pub fn seen(number: u32) -> Option<Seen> {
     let stat = std::fs::read_to_string(format!("/proc/{number}/stat")).ok()?;
-    // The program's name is in brackets, and may have any in it.
+    // The program's name is in brackets, and may have brackets in it.
     let (_, rest) = stat.rsplit_once(')')?;
     let mut fields = rest.split_whitespace();
     let is_stopped = matches!(fields.next()?, "T" | "t");
     Some(Seen { is_stopped, parent: fields.next()?.parse().ok()? })
 }
 
-/// Whether a process that was not started by this one can be told to end, and not only be ended.
+/// Whether a process that was not started by this one can be asked to end, and not only be killed.
 #[cfg(feature = "command")]
 pub const TELLS_OTHERS: bool = true;
 
@@ -107,25 +107,26 @@ pub fn name(number: u32) -> String {
     name.trim_end_matches('\n').to_owned()
 }
 
-/// Leaves the terminal and the process group of whoever has started this process. Nothing happens if it
+/// Leaves the terminal and the process group of whoever has started this process. Nothing happens if this process
 /// leads a group already.
 pub fn leave_terminal() {
     let _ = rustix::process::setsid();
 }
 
-/// Has this process become a command. Returns why it cannot.
+/// Replaces this process by a command. Returns only if it cannot, and why.
 pub fn execute(command: &mut std::process::Command) -> io::Error {
     use std::os::unix::process::CommandExt;
     command.exec()
 }
 
-/// Has a command be in a process group of its own: what interrupts us is not meant for it.
+/// Has a command start in a process group of its own: what interrupts us is not meant for it.
 pub fn set_apart(command: &mut std::process::Command) {
     use std::os::unix::process::CommandExt;
     command.process_group(0);
 }
 
-/// Has a program that is everybody's, a broker, not end with whoever happens to start it. Here it sees to that itself.
+/// Keeps a program that everybody uses, a broker, from ending with whoever happens to start it. Here the program sees
+/// to that itself.
 pub fn let_go(_: &mut std::process::Command) {}
 
 /// Whether a program needs this variable to be started at all. Here it needs none.
@@ -133,27 +134,27 @@ pub fn is_needed(_: &OsStr) -> bool {
     false
 }
 
-/// What opens a file with the program that its user likes best: commands, to be tried in this order.
+/// Commands that open a file with the program that the user prefers, to be tried in this order.
 pub const OPENERS: &[&str] = if cfg!(target_vendor = "apple") {
     &["open"]
 } else {
-    // The last on a Linux within Windows.
+    // The last is for Linux within Windows.
     &["xdg-open", "gio open", "wslview"]
 };
 
-/// The PID namespace of this process, by the number of its inode: numbers of processes mean something only in
-/// the namespace in which they were seen. `None` where there are none, or that cannot be told.
+/// The PID namespace of this process, by the number of its inode: numbers of processes mean something only in the
+/// namespace in which they were seen. `None` where there are no namespaces, or this cannot be told.
 pub fn namespace() -> Option<u64> {
     crate::file::identity_behind("/proc/self/ns/pid".as_ref()).ok().map(|(_, inode)| inode)
 }
 
-/// How nice it is to other processes (nice(2)).
+/// How nice this process is to others (nice(2)).
 pub fn niceness() -> Option<i32> {
     rustix::process::getpriority_process(None).ok()
 }
 
-/// Waits for the end of a process, by whatever keeps a [`Handle`]. Must be called in a runtime of
-/// tokio. Never ends if it cannot be waited for.
+/// Waits for the end of the process whose [`Handle`] this is or keeps. Must be called in a runtime
+/// of tokio. Never returns if the end cannot be waited for.
 #[allow(
     deprecated,
     reason = "the new way is unsafe because a type may change its descriptor; this one does not"

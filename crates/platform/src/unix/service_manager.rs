@@ -1,4 +1,4 @@
-//! Telling a service manager how we are (`sd_notify(3)`).
+//! Telling a service manager the state of the process (`sd_notify(3)`).
 
 use std::{
     env,
@@ -7,19 +7,20 @@ use std::{
     os::unix::net::{SocketAddr, UnixDatagram},
 };
 
-/// A service manager that wants to know, if there is one.
+/// A service manager that wants to be told, if there is one.
 #[derive(Debug)]
 pub struct Manager(Option<(UnixDatagram, SocketAddr)>);
 
 impl Manager {
-    /// The one that has started us.
+    /// The service manager that has started us.
     pub fn of_environment() -> Self {
         let named = env::var_os("NOTIFY_SOCKET").filter(|path| !path.is_empty());
-        // It manages us whether it hears of us or not: then it says that we are late.
+        // The manager manages us whether it hears of us or not: without word it says that we are
+        // late.
         Self(named.and_then(|named| open(&named).ok()))
     }
 
-    /// Tells this of us: lines of the form NAME=VALUE.
+    /// Tells the manager this state: lines of the form NAME=VALUE.
     pub fn tell(&self, state: fmt::Arguments<'_>) {
         if let Some((socket, address)) = &self.0 {
             let _ = socket.send_to_addr(state.to_string().as_bytes(), address);
@@ -33,7 +34,7 @@ fn open(named: &OsStr) -> io::Result<(UnixDatagram, SocketAddr)> {
         None => SocketAddr::from_pathname(named)?,
     };
     let socket = UnixDatagram::unbound()?;
-    // Nobody is waited for who does not read.
+    // A manager that does not read is not waited for.
     socket.set_nonblocking(true)?;
     Ok((socket, address))
 }

@@ -1,4 +1,4 @@
-//! The shell: what runs a line, and what lines are to be pasted into it.
+//! The shell that runs a command line, and lines for people to paste into it.
 
 use std::{
     env,
@@ -9,7 +9,7 @@ use std::{
 
 use crate::file::is_executable;
 
-/// What a shell does nothing by, as the words of a command.
+/// A command that does nothing, as the words of a line.
 pub const NOTHING: &str = "true";
 
 /// The shell that runs lines: `$SHELL`, or `/bin/sh`.
@@ -25,12 +25,12 @@ pub fn command(line: &OsStr) -> Command {
     command
 }
 
-/// The command by which a program is run that was named so.
+/// The command that runs the program of this name.
 pub fn command_of(program: &OsStr) -> Command {
     Command::new(program)
 }
 
-/// The program that is run by this name, if there is one. What is no path is looked up in these folders.
+/// The program that this name runs, if there is one. A name that is no path is looked up in these folders.
 pub fn found(name: &OsStr, folders: Option<&OsStr>) -> Option<PathBuf> {
     let name = Path::new(name);
     if name.components().count() > 1 || name.has_root() {
@@ -42,7 +42,7 @@ pub fn found(name: &OsStr, folders: Option<&OsStr>) -> Option<PathBuf> {
 
 /// A text as one word of a line; `None` if there is no way to write it.
 ///
-/// What people would misread is not looked at.
+/// Whether people would misread the text is not checked.
 pub fn quoted(text: &str) -> Option<String> {
     let is_plain =
         |char: char| char.is_ascii_alphanumeric() || "_./:@%+,-".contains(char) || !char.is_ascii();
@@ -52,12 +52,12 @@ pub fn quoted(text: &str) -> Option<String> {
     Some(format!("'{}'", text.replace('\'', r"'\''")))
 }
 
-/// The line that ends a process of this number, also one that does not heed anything else if it is `forced`.
+/// The line that ends the process of this number; if it is `forced`, also one that heeds nothing else.
 pub fn line_to_end(number: u32, forced: bool) -> String {
     format!("kill {}{number}", if forced { "-KILL " } else { "" })
 }
 
-/// The line that has these processes go on which stand still, where there is one.
+/// The line that continues these stopped processes, where there is one.
 pub fn line_to_continue(numbers: &[u32]) -> Option<String> {
     let line = "kill -CONT".to_owned();
     Some(numbers.iter().fold(line, |line, number| format!("{line} {number}")))

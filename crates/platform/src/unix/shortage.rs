@@ -1,10 +1,10 @@
-//! Of what there is no more.
+//! Which resource has run out.
 
 use std::io;
 
 use rustix::io::Errno;
 
-/// Of what there is no more.
+/// Which resource has run out.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Shortage {
     /// Open files of this process.
@@ -15,7 +15,7 @@ pub enum Shortage {
     Room,
 }
 
-/// Of what there is no more, if that is what the system has refused something for.
+/// Which resource has run out, if that is why the system has refused something.
 pub fn of(error: &io::Error) -> Option<Shortage> {
     Some(match Errno::from_io_error(error)? {
         Errno::MFILE => Shortage::OpenFiles,

@@ -17,17 +17,17 @@ use crate::descriptor::Descriptor;
 /// One end of a connection.
 pub type Stream = std::os::unix::net::UnixStream;
 
-/// What is connected to.
+/// A socket that others connect to.
 pub type Listener = std::os::unix::net::UnixListener;
 
 /// One end of a connection, for a runtime of tokio.
 pub type AsyncStream = tokio::net::UnixStream;
 
-/// What is connected to, for a runtime of tokio.
+/// A socket that others connect to, for a runtime of tokio.
 pub type AsyncListener = tokio::net::UnixListener;
 
-/// The longest path of a socket, in bytes, that is used, with room for another name under which it is
-/// made. What the kernel takes is 104 bytes at least, with the zero at the end.
+/// The longest path of a socket that is used, in bytes. It leaves room for another name under which the socket is
+/// made. The kernel takes 104 bytes at least, with the zero at the end.
 pub const MAX_PATH: usize = 99;
 
 /// Whether what stands at this path, which has this metadata, is a socket.
@@ -40,7 +40,7 @@ pub fn fits(path: &Path) -> bool {
     SocketAddrUnix::new(path).is_ok()
 }
 
-/// Two ends of a connection: one to hear by, and one that a program gets as its standard output.
+/// Two ends of a connection: one to read from, and one that a program gets as its standard output.
 ///
 /// # Errors
 ///
@@ -50,11 +50,13 @@ pub fn hearing() -> io::Result<(Stream, Descriptor)> {
     Ok((hears, says.into()))
 }
 
-/// Connects without waiting for the other end to have room, which one that was stopped never has.
+/// Connects without waiting for the other end to have room, which the end of a stopped process
+/// never has.
 ///
 /// # Errors
 ///
-/// `NotFound` or `ConnectionRefused` if nobody listens, `WouldBlock` if as many wait as may.
+/// `NotFound` or `ConnectionRefused` if nobody listens, `WouldBlock` if as many connections wait as
+/// are allowed.
 #[cfg(not(target_vendor = "apple"))]
 pub fn connect(path: &Path) -> io::Result<Stream> {
     use rustix::net::{AddressFamily, SocketFlags, SocketType, connect, socket_with};
@@ -66,7 +68,7 @@ pub fn connect(path: &Path) -> io::Result<Stream> {
     Ok(stream)
 }
 
-/// Connects. Nobody waits for room here: without it, one is refused.
+/// Connects. Here this does not wait for room: without room, the connection is refused.
 ///
 /// # Errors
 ///
@@ -77,7 +79,7 @@ pub fn connect(path: &Path) -> io::Result<Stream> {
 }
 
 /// Listens at `path`, where nothing but this user's processes find it. Whoever can see a socket can
-/// connect to it: it gets its name last, and is made by another.
+/// connect to it: so it is made under another name, and gets its own last.
 ///
 /// # Errors
 ///
@@ -93,24 +95,24 @@ pub fn listen(unborn: &Path, path: &Path) -> io::Result<AsyncListener> {
     Ok(listener)
 }
 
-/// Listens at a path, with a socket that is made as one of this user alone. What the whole process
-/// makes at the same time is so, too.
+/// Listens at a path, with a socket that is this user's alone from the start. So is all that the
+/// process makes at the same time.
 ///
 /// # Errors
 ///
-/// `AddrInUse` if there is something.
+/// `AddrInUse` if there is something at the path.
 #[cfg(feature = "command")]
 pub fn bind_private(path: &Path) -> io::Result<Listener> {
     use rustix::{fs::Mode, process::umask};
-    // It is made so: to change it afterwards would be too late.
+    // The socket is made with its mode: to change that afterwards would be too late.
     let before = umask(Mode::RWXG | Mode::RWXO | Mode::XUSR);
     let listener = Listener::bind(path);
     umask(before);
     listener
 }
 
-/// Sends as much as there is room for; whoever does not block is told `WouldBlock` where there is none.
-/// No signal comes of it if the other end has gone.
+/// Sends as much as there is room for; where there is none, a socket that does not block returns `WouldBlock`. No
+/// signal is raised if the other end has gone.
 ///
 /// # Errors
 ///
@@ -135,11 +137,11 @@ pub fn read_into_spare(socket: &Stream, into: &mut Vec<u8>) -> io::Result<usize>
 
 /// Ends a connection, at both ends.
 pub fn shut_down(socket: &AsyncStream) {
-    // It may have ended.
+    // It may have ended before.
     let _ = rustix::net::shutdown(socket, Shutdown::Both);
 }
 
-/// The same end of a connection, for another runtime or none. It does not block, as little as the other.
+/// The same end of a connection, for another runtime or none. It does not block, and neither does the other.
 ///
 /// # Errors
 ///
@@ -149,7 +151,7 @@ pub fn another(socket: &AsyncStream) -> io::Result<Stream> {
     socket.as_fd().try_clone_to_owned().map(Into::into)
 }
 
-/// Two ends of a connection: one to talk by, and one that a program of ours gets as its standard output, which
+/// Two ends of a connection: one to talk through, and one that a program of ours gets as its standard output, which
 /// takes it by [`of_output`].
 ///
 /// # Errors
@@ -178,8 +180,8 @@ pub fn of_output() -> io::Result<Stream> {
     Ok(output.into())
 }
 
-/// Does this from within a directory, and leaves it for the root: for sockets whose paths are longer than
-/// the system takes, in a process that has no other path from where it is.
+/// Does this from within a directory, and then goes to the root directory: for sockets whose paths are longer than
+/// the system takes, in a process that uses no other relative paths.
 ///
 /// # Errors
 ///
@@ -192,7 +194,8 @@ pub fn within<T>(directory: &Path, act: impl FnOnce() -> io::Result<T>) -> io::R
     done
 }
 
-/// The same, and comes back. What the process does meanwhile is done from there, too.
+/// The same, and then comes back. What else the process does meanwhile is done from that directory,
+/// too.
 ///
 /// # Errors
 ///

@@ -1,4 +1,5 @@
-//! Under what a process runs: what it has from whoever started it, or from the system, for people.
+//! The limits and settings that a process runs with, from whoever started it or from the system,
+//! for people.
 
 use rustix::process::{Resource, Rlimit, getrlimit};
 
@@ -12,7 +13,7 @@ const LIMITS: [(Resource, &str); 6] = [
     (Resource::Nproc, "processes and threads of its user"),
 ];
 
-/// What can change while it runs: what, and how it is.
+/// What can change while the process runs, as names and values.
 pub fn now() -> Vec<(String, String)> {
     let user = ("user".to_owned(), format!("uid {}", crate::user::ours()));
     let nice = crate::process::niceness();
@@ -44,7 +45,7 @@ fn of_the_kernel() -> Vec<(String, String)> {
     });
     let oom = read("oom_score_adj").map(|score| score.trim().to_owned());
     let oom = oom.filter(|score| score != "0");
-    // The line of the one hierarchy of today, or else all.
+    // The line of the unified hierarchy (version 2), or else all lines.
     let cgroup = read("cgroup").map(|text| {
         let unified = text.lines().find_map(|line| line.strip_prefix("0::"));
         unified.map_or_else(|| text.trim().replace('\n', ", "), str::to_owned)

@@ -1,4 +1,4 @@
-//! Who we are.
+//! The user of this process, and the directories that are this user's own.
 
 use std::{
     fs,
@@ -14,7 +14,7 @@ pub type UserId = u32;
 /// The user who may do anything.
 pub const ROOT: UserId = 0;
 
-/// Whose process this is.
+/// The user of this process.
 pub fn ours() -> UserId {
     rustix::process::geteuid().as_raw()
 }
@@ -39,8 +39,8 @@ pub fn runtime_directory(name: &str) -> PathBuf {
 
 /// The same for this user, on a system that has this directory for what lives until it is restarted.
 ///
-/// Root's own is one that nobody else can make first. It does not change while the system runs: `run`
-/// is there from its start, and who changes its owner or mode is root.
+/// Root's own is one that nobody else can make first. That does not change while the system runs: `run` is there from
+/// the start, and only root can change its owner or mode.
 fn runtime_directory_of(user: UserId, name: &str, run: &Path) -> PathBuf {
     let is_roots_alone = || {
         fs::symlink_metadata(run)
@@ -68,7 +68,7 @@ pub fn settings(name: &str) -> Option<PathBuf> {
     home().map(|home| home.join(".config").join(name).join("config.toml"))
 }
 
-/// The file of the settings of all users of the machine, which only those can make who may do anything.
+/// The file of the settings of all users of the machine, which only root can make.
 pub fn settings_of_all(name: &str) -> PathBuf {
     PathBuf::from(format!("/etc/{name}.toml"))
 }

@@ -14,7 +14,7 @@ pub type BorrowedSource<'a> = BorrowedFd<'a>;
 
 /// What can be waited for.
 pub trait Source {
-    /// It, as the system knows it.
+    /// The source, as the system knows it.
     fn source(&self) -> BorrowedSource<'_>;
 }
 
@@ -29,9 +29,10 @@ impl<T: AsFd + ?Sized> Source for T {
 pub struct Interest(PollFlags);
 
 impl Interest {
-    /// Its end alone, of which all others are told as well.
+    /// The end of the source alone, which is told with every other interest as well.
     ///
-    /// It is named, as Apple's systems look at nothing of what is asked nothing of.
+    /// It is asked for by name, because Apple's systems do not look at a source of which nothing is
+    /// asked.
     pub const END: Self = Self(PollFlags::HUP);
     /// That there is something to be read.
     pub const READ: Self = Self(PollFlags::IN);
@@ -40,11 +41,11 @@ impl Interest {
     /// Either.
     pub const BOTH: Self = Self(PollFlags::IN.union(PollFlags::OUT));
 
-    /// What was told of a source that this was asked of.
+    /// What the system has told of a source for which this was asked.
     fn told(self, polled: &PollFd<'_>) -> Ready {
         let mut found = polled.revents();
-        // Devices that cannot be polled there, as `/dev/null`, are told of as what is not open. They can
-        // be read and written at any time.
+        // Apple's systems say of devices that cannot be polled, such as `/dev/null`, that they are not open. Such
+        // devices can be read and written at any time.
         if cfg!(target_vendor = "apple") && found.contains(PollFlags::NVAL) {
             found = self.0.intersection(Self::BOTH.0);
         }
@@ -56,7 +57,7 @@ impl Interest {
     }
 }
 
-/// What has come of a source.
+/// What a source is ready for.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Ready {
     /// There is something to be read.
@@ -68,18 +69,17 @@ pub struct Ready {
 }
 
 impl Ready {
-    /// Whether anything has.
+    /// Whether it is ready for anything, or has ended.
     pub fn any(self) -> bool {
         self.readable || self.writable || self.ended
     }
 }
 
-/// Waits until something has come of one of these, but no longer than this. What is asked for twice is
-/// told twice.
+/// Waits until one of these sources is ready, but no longer than this. A source that is given twice is told of twice.
 ///
 /// # Errors
 ///
-/// `Interrupted` if a signal came, others if it cannot be waited.
+/// `Interrupted` if a signal came, others if it is not possible to wait.
 pub fn wait<const N: usize>(
     asked: [(BorrowedSource<'_>, Interest); N],
     timeout: Option<Duration>,
@@ -106,16 +106,16 @@ pub fn wait_many(
     Ok(polled.iter().zip(asked).map(|(polled, asked)| asked.1.told(polled)).collect())
 }
 
-/// Polls until something has come of one of them, or the time is over.
+/// Polls until one of the sources is ready, or the time is over.
 fn poll_all(
     asked: &[(BorrowedSource<'_>, Interest)],
     polled: &mut [PollFd<'_>],
     timeout: Option<Duration>,
 ) -> io::Result<()> {
-    /// For so long is waited where the system does not.
+    /// For how long to sleep where the system does not wait.
     const LOOK: Duration = Duration::from_millis(20);
     if !cfg!(target_vendor = "apple") {
-        // Whatever comes is told of.
+        // All that these systems return for is told.
         poll(polled, timeout.map(time).as_ref())?;
         return Ok(());
     }
@@ -128,8 +128,8 @@ fn poll_all(
         if told == 0 || ready.any(Ready::any) || left.is_some_and(|left| left.is_zero()) {
             return Ok(());
         }
-        // What is asked for its end alone cannot be polled: whoever waits for that waits for something
-        // else, or for a time.
+        // A device that cannot be polled is asked for its end alone, which never comes: so its waiter waits for
+        // another source, or for a time.
         thread::sleep(left.map_or(LOOK, |left| left.min(LOOK)));
     }
 }
@@ -140,11 +140,11 @@ pub fn has_hung_up(socket: &impl Source) -> bool {
     #[cfg(any(target_os = "linux", target_os = "android"))]
     let ends = ends | PollFlags::RDHUP;
     let mut polled = [PollFd::from_borrowed_fd(socket.source(), ends)];
-    // What cannot be asked is not there.
+    // A socket that cannot be polled counts as closed.
     poll(&mut polled, Some(&time(Duration::ZERO))).is_err() || polled[0].revents().intersects(ends)
 }
 
-/// Too long for the kernel is as long as it can.
+/// A time that is too long for the kernel becomes the longest that it takes.
 fn time(time: Duration) -> Timespec {
     Timespec::try_from(time).unwrap_or(Timespec { tv_sec: 1 << 31, tv_nsec: 0 })
 }
@@ -161,17 +161,17 @@ mod pair {
 
     /// Two things that a thread waits for, known to the kernel once and for all: a socket, and a bell.
     ///
-    /// FAST: to `poll` them is to have the kernel enter the thread in two queues and take it out again,
-    /// each time. Where there is no epoll, there is none.
+    /// FAST: to `poll` them is to have the kernel enter the thread in two queues and take it out again, each time.
+    /// Where there is no epoll, there is no such pair.
     #[derive(Debug)]
     pub struct Pair(OwnedFd);
 
-    /// What has come of a [`Pair`].
+    /// What the two of a [`Pair`] are ready for.
     #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
     pub struct Told {
         /// There is something in the bell.
         pub rang: bool,
-        /// The socket has come to its end, what it has still to say aside.
+        /// The socket has come to its end, even if there is still something to be read.
         pub ended: bool,
     }
 
@@ -179,8 +179,8 @@ mod pair {
     const BELL: epoll::EventData = epoll::EventData::new_u64(1);
 
     impl Pair {
-        /// Of a socket, of which is told once that something came, not again that it is still there:
-        /// whoever hears hears all; and of a bell, which rings until it is silenced.
+        /// A pair of a socket and a bell. That something has come on the socket is told once, and not again while it
+        /// is still there, because whoever reads it reads everything. The bell rings until it is silenced.
         ///
         /// # Errors
         ///
@@ -193,7 +193,7 @@ mod pair {
             Ok(Self(pair))
         }
 
-        /// Waits until something has come of one of them, or a signal, but no longer than this.
+        /// Waits until one of the two is ready or a signal comes, but no longer than this.
         pub fn wait(&self, timeout: Option<Duration>) -> Told {
             const END: epoll::EventFlags = epoll::EventFlags::HUP
                 .union(epoll::EventFlags::RDHUP)
@@ -219,16 +219,16 @@ mod pair {
 
     use super::Source;
 
-    /// There is none here.
+    /// Without epoll, there is no such pair.
     #[derive(Debug)]
     pub struct Pair(Infallible);
 
-    /// What has come of a [`Pair`].
+    /// What the two of a [`Pair`] are ready for.
     #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
     pub struct Told {
         /// There is something in the bell.
         pub rang: bool,
-        /// The socket has come to its end, what it has still to say aside.
+        /// The socket has come to its end, even if there is still something to be read.
         pub ended: bool,
     }
 

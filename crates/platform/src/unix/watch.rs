@@ -4,13 +4,13 @@
 use std::{ffi::OsStr, os::unix::ffi::OsStrExt};
 use std::{ffi::OsString, path::Path};
 
-/// Word of what is removed from a directory, and from another one in it.
+/// Tells what is removed from a directory, and from another one in it.
 #[derive(Debug)]
 pub struct Watch {
-    /// Read like a pipe, which tokio needs no unsafe word for.
+    /// Read like a pipe, for which tokio needs no unsafe code.
     #[cfg(target_os = "linux")]
     events: tokio::net::unix::pipe::Receiver,
-    /// By what the system knows the directory of which it is told what was removed.
+    /// The system's number for the directory from which removed files are told by name.
     #[cfg(target_os = "linux")]
     named: Option<i32>,
     #[cfg(not(target_os = "linux"))]
@@ -20,7 +20,7 @@ pub struct Watch {
 /// What has changed.
 #[derive(Debug, PartialEq, Eq)]
 pub enum Changed {
-    /// Nothing but what was removed from the other directory: what had these names.
+    /// Files of these names were removed from the other directory, and nothing else has changed.
     Named(Vec<OsString>),
     /// Anything may have.
     Anything,
@@ -28,7 +28,7 @@ pub enum Changed {
 
 #[cfg(target_os = "linux")]
 impl Watch {
-    /// `None` if there is none to be had: then it is looked now and then. Must be called in a runtime of
+    /// `None` if the system has no watch to give: then the caller looks now and then. Must be called in a runtime of
     /// tokio.
     pub fn of(directory: &Path) -> Option<Self> {
         use rustix::fs::inotify::{self, CreateFlags, WatchFlags};
@@ -43,7 +43,7 @@ impl Watch {
         Some(Self { events: Receiver::from_owned_fd_unchecked(events).ok()?, named: None })
     }
 
-    /// Tells by its name what is removed from this directory, and from none before it.
+    /// From now on tells by name what is removed from this directory, in place of an earlier one.
     pub fn name(&mut self, directory: &Path) {
         use rustix::fs::inotify::{self, WatchFlags};
         let gone = WatchFlags::DELETE | WatchFlags::MOVED_FROM | WatchFlags::ONLYDIR;
@@ -62,7 +62,7 @@ impl Watch {
         }
         let (mut names, mut is_all) = (Vec::new(), true);
         let mut bytes = [0_u8; 4096];
-        // To the end: a directory that is gone says so once.
+        // Read to the end, because that a directory is gone is told only once.
         while let Some(read) = self.events.try_read(&mut bytes).ok().filter(|read| *read > 0) {
             match self.named.and_then(|directory| names_in(&bytes[..read], directory)) {
                 Some(more) => names.extend(more),
@@ -83,7 +83,7 @@ fn names_in(mut bytes: &[u8], directory: i32) -> Option<Vec<OsString>> {
         let [of, _mask, _cookie, length] = words;
         let length = usize::try_from(u32::from_ne_bytes(length)).ok()?;
         let (name, rest) = rest.split_at_checked(length)?;
-        // It is filled up with zeros; what has none is of the directory itself.
+        // The name is filled up with zeros; an event without a name is about the directory itself.
         let name = name.split(|&byte| byte == 0).next().filter(|name| !name.is_empty());
         if i32::from_ne_bytes(of) != directory {
             return None;
