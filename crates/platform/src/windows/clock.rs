@@ -18,11 +18,11 @@ pub fn monotonic() -> u64 {
     // SAFETY: As above.
     unsafe { QueryPerformanceCounter(&raw mut count) };
     let nanoseconds = u128::from(count.unsigned_abs()) * 1_000_000_000 / u128::from(frequency);
-    // It counts from the start of the machine, and lasts for centuries.
+    // The clock counts from the start of the machine, and lasts for centuries.
     u64::try_from(nanoseconds).unwrap_or(u64::MAX)
 }
 
-/// The same: it costs little to read.
+/// The same clock, which costs little to read here.
 pub fn recent() -> u64 {
     monotonic()
 }
@@ -41,12 +41,13 @@ mod alarm {
 
     use crate::wait::BorrowedSource;
 
-    /// What becomes readable at a time. There is none here that counts the time in which the machine was suspended.
+    /// A source that becomes readable at a time. There is none here that counts the time in which the machine was
+    /// suspended.
     #[derive(Debug)]
     pub struct Alarm;
 
     impl Alarm {
-        /// One that has not been set.
+        /// An alarm that has not been set.
         ///
         /// # Errors
         ///
@@ -55,7 +56,7 @@ mod alarm {
             Ok(Self)
         }
 
-        /// Sets it to this time since the start of the machine.
+        /// Sets the alarm to this time since the start of the machine.
         ///
         /// # Errors
         ///
@@ -64,7 +65,7 @@ mod alarm {
             Ok(())
         }
 
-        /// None: it has to be looked what time it is.
+        /// None: the caller has to look at the clock now and then.
         #[expect(clippy::unused_self, reason = "as elsewhere")]
         pub fn source(&self) -> Option<BorrowedSource<'_>> {
             None

@@ -1,4 +1,4 @@
-//! What a process has open: handles, of which there are as many as there is memory for.
+//! What a process has open: handles, whose number is limited by memory alone.
 #![allow(unsafe_code, reason = "windows-sys has the calls as they are in C")]
 
 use std::{
@@ -22,7 +22,7 @@ use windows_sys::Win32::{
 use super::system::checked;
 use crate::wait::{BorrowedSource, Source};
 
-/// An open handle, which is closed with this.
+/// An open handle, which is closed when this is dropped.
 pub type Descriptor = OwnedHandle;
 
 static COUNT: AtomicUsize = AtomicUsize::new(0);
@@ -37,13 +37,13 @@ pub fn counted() -> usize {
 pub struct Counted<T>(T);
 
 impl<T> Counted<T> {
-    /// Always: there is no limit here.
+    /// Counts the handle, always: there is no limit here.
     pub fn if_few(handle: T) -> Option<Self> {
         COUNT.fetch_add(1, SeqCst);
         Some(Self(handle))
     }
 
-    /// What is counted.
+    /// The handle.
     pub fn get(&self) -> &T {
         &self.0
     }
@@ -61,17 +61,17 @@ impl<T: Source> Source for Counted<T> {
     }
 }
 
-/// How many may be open for now: there is no limit.
+/// How many handles may be open for now: there is no limit.
 pub fn limit() -> Option<u64> {
     None
 }
 
-/// To how many that can be raised: there is no limit.
+/// To how many the limit can be raised: there is no limit.
 pub fn highest_limit() -> Option<u64> {
     None
 }
 
-/// How many are open, where the system counts them: Wine 8 says that there are none.
+/// How many handles are open, where the system counts them: Wine 8 says that there are none.
 pub fn open_count() -> Option<usize> {
     let mut count = 0;
     // SAFETY: The handle of this process is one that is not closed, and there is room for the number.
@@ -88,7 +88,8 @@ pub fn numbered(file: &File, _: i32) -> io::Result<Descriptor> {
     file.try_clone().map(Into::into)
 }
 
-/// Has programs that are started from now on keep this file locked, if it is: see [`file_lock`](super::file_lock).
+/// Has programs that are started from now on keep this file locked, if it is locked: see
+/// [`file_lock`](super::file_lock).
 ///
 /// # Errors
 ///
@@ -119,7 +120,7 @@ impl Stream {
     }
 }
 
-/// Puts nothing in the place of these standard streams.
+/// Puts the null device in the place of these standard streams.
 ///
 /// # Errors
 ///

@@ -1,6 +1,7 @@
-//! A command with all that it has started: who works under its lock. A job, as Windows calls that.
+//! A command with all processes that it has started, which work under its lock. Windows calls this
+//! a job.
 //!
-//! The job does not end with us: what is in it goes on when we are killed, and keeps its lock.
+//! The job does not end with us: its processes go on when we are killed, and keep the lock.
 #![allow(unsafe_code, reason = "windows-sys has the calls as they are in C")]
 
 use std::{
@@ -21,22 +22,22 @@ use windows_sys::Win32::System::JobObjects::{
 use super::{process::signal, system::owned};
 use crate::process::{Signal, name};
 
-/// How often it is looked whether all have ended.
+/// How often to look whether all processes have ended.
 const LOOK: Duration = Duration::from_millis(20);
 
-/// So many processes are named.
+/// How many processes are named at most.
 const NAMED: usize = 64;
 
 /// The command, and all that it has started.
 #[derive(Debug)]
 pub struct Family {
-    /// `None` if there is none to be had, or the command could not be put into it.
+    /// `None` if there is no job to be had, or the command could not be put into it.
     job: Option<OwnedHandle>,
     command: Option<(OwnedHandle, u32)>,
 }
 
 impl Family {
-    /// That of a command which is about to be started. A broker leaves the job of whoever happens to start it.
+    /// The family of a command which is about to be started. A broker leaves the job of whoever happens to start it.
     pub fn new(_: &'static str) -> Self {
         // SAFETY: It has no name and no attributes; the handle is new.
         let job = unsafe { owned(CreateJobObjectW(ptr::null(), ptr::null())) }.ok();
@@ -56,9 +57,9 @@ impl Family {
         Self { job, command: None }
     }
 
-    /// From now on there is the command. It is told right after its start, when it cannot have started anything itself: a
-    /// process has libraries to load first. To start it so that it waits for us would leave one that waits forever, and
-    /// has the lock, if we were killed in between.
+    /// Adds the command. To be called right after the command's start, when it cannot have started anything itself: a
+    /// process has libraries to load first. To start the command so that it waits for us would leave a process that
+    /// waits for ever, and has the lock, if we were killed in between.
     pub fn begins(&mut self, command: &Child) {
         self.command =
             command.as_handle().try_clone_to_owned().ok().map(|handle| (handle, command.id()));
@@ -71,12 +72,12 @@ impl Family {
         }
     }
 
-    /// It has been waited for.
+    /// The command has ended, and was waited for.
     pub fn command_has_ended(&mut self) {
         self.command = None;
     }
 
-    /// Tells the command what a signal says, and with it those of its process group.
+    /// Tells the command, and with it the others of its process group, what a signal says.
     pub fn signal(&self, of: Signal) {
         if of == Signal::KILL {
             self.kill();
@@ -85,7 +86,7 @@ impl Family {
         }
     }
 
-    /// Ends all.
+    /// Ends all processes.
     pub fn kill(&self) {
         if let Some(job) = &self.job {
             // SAFETY: The handle is open.
@@ -95,12 +96,12 @@ impl Family {
         }
     }
 
-    /// Waits until somebody may have ended, but no longer than this.
+    /// Waits until one of the processes may have ended, but no longer than this.
     pub fn wait(&self, time: Duration) {
         thread::sleep(time.min(LOOK));
     }
 
-    /// Whether all have ended.
+    /// Whether all processes have ended.
     pub fn has_ended(&self) -> bool {
         let Some(job) = &self.job else { return self.command.is_none() };
         let mut found = JOBOBJECT_BASIC_ACCOUNTING_INFORMATION::default();
@@ -117,14 +118,14 @@ impl Family {
         if told == 0 { self.command.is_none() } else { found.ActiveProcesses == 0 }
     }
 
-    /// Who is there still, for people.
+    /// Which processes are still there, for people.
     pub fn names(&self) -> Vec<String> {
         let of_command = || self.command.iter().map(|(_, number)| *number).collect();
         let numbers = self.job.as_ref().and_then(numbers).unwrap_or_else(of_command);
         numbers.into_iter().map(|number| format!("{}[{number}]", name(number))).collect()
     }
 
-    /// There is nothing to be done here when somebody ends.
+    /// There is nothing to be done here when a process ends.
     #[expect(clippy::unused_self, reason = "as elsewhere")]
     pub fn reap(&self) {}
 }

@@ -29,7 +29,7 @@ use super::{
 };
 use crate::user::UserId;
 
-/// How long a file that others have open may be in the way of another, and how often it is tried meanwhile.
+/// How long a file that others have open may be in the way of another, and how often to try again meanwhile.
 const IN_THE_WAY: Duration = Duration::from_secs(2);
 const PAUSE: Duration = Duration::from_millis(5);
 
@@ -49,7 +49,7 @@ pub fn identity_of(file: &File) -> io::Result<Identity> {
     Ok((u64::from(found.dwVolumeSerialNumber), number))
 }
 
-/// The identity of what is at this path, of a link that of the link.
+/// The identity of what is at this path; if that is a link, the identity of the link.
 ///
 /// # Errors
 ///
@@ -67,7 +67,7 @@ pub fn identity_behind(path: &Path) -> io::Result<Identity> {
     identity_of(&look_at(path, FILE_READ_ATTRIBUTES, 0)?)
 }
 
-/// Opens a file or a directory for what is not in it.
+/// Opens a file or a directory for what is known of it, not for its content.
 fn look_at(path: &Path, access: u32, flags: u32) -> io::Result<File> {
     File::options().access_mode(access).custom_flags(flags | FILE_FLAG_BACKUP_SEMANTICS).open(path)
 }
@@ -97,7 +97,7 @@ pub fn mode_of(file: &File, found: &Metadata) -> u32 {
     mode(security::access(file.as_handle()).ok(), found)
 }
 
-/// What cannot be told is open to all.
+/// A file whose access cannot be told counts as open to all.
 fn mode(access: Option<Access>, found: &Metadata) -> u32 {
     let (read, write) =
         access.map_or((true, true), |access| (access.others_read, access.others_write));
@@ -106,32 +106,32 @@ fn mode(access: Option<Access>, found: &Metadata) -> u32 {
     own | if read { look } else { 0 } | if write { 0o022 } else { 0 }
 }
 
-/// Whether it is a program.
+/// Whether the file at this path is a program.
 pub fn is_executable(path: &Path) -> bool {
     fs::metadata(path).is_ok_and(|found| found.is_file())
 }
 
-/// For a file through which no link leads: one at its path is opened itself, and is no file. Who can read what is
-/// made is said by its directory. Nothing is waited for: what stands at the path may be a pipe, whose owner gets to
-/// know who we are and can do nothing in our name.
+/// For opening a file that may be another's: a link at its path is opened itself, and is no file. The directory of a
+/// file that is made says who can read it. Opening does not wait: what stands at the path may be a pipe, whose owner
+/// gets to know who we are and can do nothing in our name.
 pub fn careful() -> OpenOptions {
     let mut options = without_waiting();
     options.custom_flags(FILE_FLAG_OPEN_REPARSE_POINT);
     options
 }
 
-/// The same for a path that was chosen, which may be a link.
+/// The same for a path that a user has chosen, which may be a link.
 pub fn without_waiting() -> OpenOptions {
     let mut options = File::options();
     options.security_qos_flags(SECURITY_IDENTIFICATION);
     options
 }
 
-/// Opens what is a directory.
+/// Opens a directory.
 ///
 /// # Errors
 ///
-/// If it is none, or cannot be opened.
+/// If it is no directory, or cannot be opened.
 pub fn open_directory(path: &Path) -> io::Result<File> {
     directory(look_at(path, FILE_READ_ATTRIBUTES, FILE_FLAG_OPEN_REPARSE_POINT)?)
 }
@@ -140,7 +140,7 @@ pub fn open_directory(path: &Path) -> io::Result<File> {
 ///
 /// # Errors
 ///
-/// If it is none, or cannot be opened.
+/// If it is no directory, or cannot be opened.
 pub fn open_directory_behind(path: &Path) -> io::Result<File> {
     directory(look_at(path, FILE_READ_ATTRIBUTES, 0)?)
 }
@@ -180,7 +180,7 @@ pub fn create_private_directories(path: &Path) -> io::Result<()> {
     }
 }
 
-/// Sees that nobody else can read or write what is at this path.
+/// Makes sure that nobody else can read or write what is at this path.
 ///
 /// # Errors
 ///
@@ -196,7 +196,7 @@ pub fn make_private(path: &Path) -> io::Result<()> {
 ///
 /// If it is not ours.
 pub fn make_file_private(file: &File) -> io::Result<()> {
-    // What it was opened for need not be that.
+    // It need not have been opened with the rights for this.
     security::make_private(reopened(file)?.as_handle())
 }
 
@@ -223,12 +223,12 @@ pub fn touch(path: &Path) -> io::Result<()> {
     look_at(path, FILE_WRITE_ATTRIBUTES, FILE_FLAG_OPEN_REPARSE_POINT)?.set_times(times)
 }
 
-/// Gives the file at `from` the path `to`, in place of what is there. Whoever has either open so that this cannot be,
-/// as a scanner of viruses has new files, is waited for, up to two seconds.
+/// Gives the file at `from` the path `to`, in place of what is there. A program that has either file open and so
+/// prevents this, as a virus scanner does with new files, is waited for, up to two seconds.
 ///
 /// # Errors
 ///
-/// If it cannot be there.
+/// If the file cannot be put there.
 pub fn replace(from: &Path, to: &Path) -> io::Result<()> {
     let deadline = Instant::now() + IN_THE_WAY;
     let is_in_use = |error: &io::Error| {
@@ -243,7 +243,7 @@ pub fn replace(from: &Path, to: &Path) -> io::Result<()> {
     }
 }
 
-/// Writes all of it at this place in a file.
+/// Writes all these bytes at this place in a file.
 ///
 /// # Errors
 ///
@@ -259,7 +259,7 @@ pub fn write_all_at(file: &File, mut bytes: &[u8], mut at: u64) -> io::Result<()
     Ok(())
 }
 
-/// Whether something is mounted at this path, so that nobody who sees it there can remove it. Here it is not asked.
+/// Whether something is mounted at this path, so that nobody who sees it there can remove it. Here this is not asked.
 pub fn is_mounted(_: &Path) -> bool {
     false
 }
@@ -269,7 +269,7 @@ pub fn path_bytes(path: &Path) -> &[u8] {
     path.as_os_str().as_encoded_bytes()
 }
 
-/// The bytes of a text, as of an argument, in the same encoding.
+/// The bytes of a text, such as an argument, in the same encoding.
 pub fn bytes(text: &OsStr) -> &[u8] {
     text.as_encoded_bytes()
 }

@@ -1,10 +1,11 @@
 //! Locks on files: each ends with the last process that has the file open.
 //!
-//! Windows' own lock on a file is one process's, whoever else has inherited the handle. So what a process leaves
-//! to those that it starts is an object that has the name of the file ([`inherited`]): who has that has the file
-//! locked as well.
+//! Windows' own lock on a file belongs to one process, whoever else has inherited the handle. So what a process
+//! leaves to the processes that it starts is an object that is named after the file ([`inherited`]): whoever has this
+//! object has the file locked as well.
 //!
-//! Windows keeps others from reading what is locked. So what is locked is a byte far behind all that a file has.
+//! Windows keeps others from reading the bytes that are locked. So the byte that is locked is far behind the end of
+//! any file.
 #![allow(unsafe_code, reason = "windows-sys has the calls as they are in C")]
 
 use std::{
@@ -32,10 +33,10 @@ use super::{
     system::{owned, set_inherited, wide},
 };
 
-/// How often it is looked whether those have ended who have inherited a lock: there is no waiting for that.
+/// How often to look whether the processes that have inherited a lock have ended: the system cannot wait for that.
 const LOOK: Duration = Duration::from_millis(20);
 
-/// Locks a file for oneself. Whether nobody else had it locked.
+/// Locks a file exclusively. Returns whether it could: nobody else had the file locked.
 ///
 /// # Errors
 ///
@@ -44,7 +45,7 @@ pub fn try_exclusive(file: &File) -> io::Result<bool> {
     tried(file, LOCKFILE_EXCLUSIVE_LOCK | LOCKFILE_FAIL_IMMEDIATELY)
 }
 
-/// Locks a file together with others that do the same. Whether nobody had it locked for oneself.
+/// Locks a file shared. Returns whether it could: nobody had the file locked exclusively.
 ///
 /// # Errors
 ///
@@ -54,7 +55,8 @@ pub fn try_shared(file: &File) -> io::Result<bool> {
 }
 
 fn tried(file: &File, how: u32) -> io::Result<bool> {
-    // Who has it already takes it anew: two of one process would be in each other's way.
+    // Whoever has a lock already takes it anew: two locks of one process would be in each other's
+    // way.
     let _ = unlock(file);
     if !lock(file, how)? {
         return Ok(false);
@@ -66,7 +68,7 @@ fn tried(file: &File, how: u32) -> io::Result<bool> {
     Ok(is_free)
 }
 
-/// Waits until nobody has it locked for oneself, and locks it together with others. Blocks.
+/// Waits until nobody has the file locked exclusively, and locks it shared. Blocks the thread.
 ///
 /// # Errors
 ///
@@ -96,10 +98,10 @@ pub fn unlock(file: &File) -> io::Result<()> {
     super::system::checked(done)
 }
 
-/// Whether it could be locked.
+/// Locks the file. Returns whether it could.
 fn lock(file: &File, how: u32) -> io::Result<bool> {
     let mut place = place();
-    // SAFETY: The handle is open, and not one of which calls come to their end later.
+    // SAFETY: The handle is open, and was not opened for overlapped calls.
     let done = unsafe { LockFileEx(file.as_raw_handle(), how, 0, 1, 0, &raw mut place) };
     match super::system::checked(done) {
         Ok(()) => Ok(true),
@@ -121,7 +123,8 @@ fn place() -> OVERLAPPED {
     place
 }
 
-/// What keeps a file locked for as long as somebody has it, and programs that are started inherit.
+/// An object that keeps a file locked for as long as somebody has the object, and that programs
+/// which are started inherit.
 ///
 /// # Errors
 ///
@@ -133,7 +136,7 @@ pub(crate) fn inherited(file: &File) -> io::Result<OwnedHandle> {
     let attributes = descriptor.attributes(true);
     // SAFETY: The name ends with a zero, and it and the attributes outlive the call. The handle is new.
     let event = unsafe { owned(CreateEventW(&raw const attributes, 1, 0, name.as_ptr())) }?;
-    // One that was there already is as it was.
+    // An event that was there already is as it was.
     set_inherited(event.as_handle(), true)?;
     Ok(event)
 }
@@ -156,7 +159,7 @@ fn is_there(name: &str) -> io::Result<bool> {
     }
 }
 
-/// In all sessions of the user.
+/// A name that is the same in all sessions of the user.
 fn name(volume: u64, number: u64) -> String {
     format!(r"Global\navlock-inherited-{volume:x}-{number:x}")
 }

@@ -1,5 +1,5 @@
-//! What a process has from whoever has started it, and does not keep: what that one had from others in turn, and had
-//! open so that all whom it starts have it. Limits are those of a job.
+//! Putting away what a process has inherited from the process that has started it: handles that its starter had from
+//! others in turn, or had open so that all processes that it starts have them. Limits are those of a job.
 #![allow(unsafe_code, reason = "windows-sys has the calls as they are in C")]
 
 use windows_sys::{
@@ -22,24 +22,24 @@ use crate::{descriptor, socket::Listener};
 /// Handles are multiples of this.
 const STEP: usize = 4;
 
-/// Nobody is given a handle beyond this that its starter had open.
+/// No process inherits a handle beyond this.
 const MOST: usize = 1 << 16;
 
-/// After so many numbers without a handle no more is looked for where the system does not count them. Wine gives the
-/// lowest number that is free, and takes a second to be asked for all.
+/// After how many numbers without a handle the search ends where the system does not count them. Wine gives the
+/// lowest number that is free, and takes a second to be asked for all numbers.
 const GAP: usize = 256;
 
 /// Puts away what a broker has from its starter: nothing here.
 pub fn leave(_: bool) {}
 
-/// What this process makes is its user's alone by the directories that it makes it in.
+/// Nothing here: the directories in which this process makes files keep them its user's alone.
 pub fn keep_files_private() {}
 
-/// There are no signals here that a starter could have ignored.
+/// Nothing here: there are no signals that a starter could have ignored.
 pub fn reset_signals() {}
 
-/// Closes what is open because a starter had it open: the end of a pipe whose end somebody else waits for, and holds on
-/// locks. The standard streams are left. Nobody passes a socket here.
+/// Closes the handles that are open because a starter had them open: ends of pipes whose closing somebody else waits
+/// for, and objects that keep files locked. The standard streams are left. Nobody passes a socket here.
 ///
 /// To be called before anything is opened.
 ///
@@ -52,7 +52,7 @@ pub fn close_inherited() -> Result<Option<Listener>, String> {
     let streams = streams.map(|stream| unsafe { GetStdHandle(stream) });
     let (mut open, mut gap) = (0, 0);
     for number in (STEP..MOST).step_by(STEP) {
-        // Counted anew each time, as the system may open some meanwhile.
+        // Handles are counted anew each time, as the system may open some meanwhile.
         if descriptor::open_count().map_or(gap == GAP, |count| open >= count) {
             break;
         }
@@ -65,20 +65,22 @@ pub fn close_inherited() -> Result<Option<Listener>, String> {
         }
         gap = 0;
         let is_own = flags & HANDLE_FLAG_INHERIT == 0 || streams.contains(&handle);
-        // The console has some of its own in this process, which it goes on to use.
+        // The console has handles of its own in this process, which it goes on to use.
         //
         // SAFETY: There is such a handle.
         if is_own || unsafe { is_console(handle) } {
             open += 1;
             continue;
         }
-        // SAFETY: What this program opens itself is not inherited. So it is the starter's, and nothing here knows of it.
+        // SAFETY: What this program opens itself is not inherited. So the handle is the starter's, and nothing here
+        // uses it.
         unsafe { CloseHandle(handle) };
     }
     Ok(None)
 }
 
-/// Whether it is one of the console. The type of a file is the same for a serial port, which one process alone can have.
+/// Whether it is a handle of the console. The type of the file would be the same for a serial port, which one process
+/// alone can have.
 ///
 /// # Safety
 ///

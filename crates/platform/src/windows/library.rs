@@ -7,7 +7,7 @@ use windows_sys::Win32::System::LibraryLoader::{
     GET_MODULE_HANDLE_EX_FLAG_FROM_ADDRESS, GET_MODULE_HANDLE_EX_FLAG_PIN, GetModuleHandleExW,
 };
 
-/// Keeps the library that has this code loaded until the process ends, whoever unloads it.
+/// Keeps the library that contains this code loaded until the process ends, whoever unloads it.
 ///
 /// # Errors
 ///

@@ -1,8 +1,8 @@
-//! The machine, and who sees what of it.
+//! Which boot of the machine this is, and whether other processes see the same files.
 
 use std::path::Path;
 
-/// What tells this run of the machine from all others of any machine. Here it is not known.
+/// What tells this boot of the machine from all others of any machine. Here it is not known.
 pub fn boot_id() -> Option<String> {
     None
 }

@@ -1,4 +1,4 @@
-//! The half for Windows.
+//! The modules for Windows.
 
 pub mod clock;
 pub mod descriptor;

@@ -1,7 +1,9 @@
-//! Calls that come to their end later, whichever thread has begun them.
+//! Overlapped calls, which come to their end later, whatever becomes of the thread that has begun
+//! them.
 //!
-//! The system cancels what a thread has under way when the thread ends, unless its end is told to a completion port
-//! and to nothing else. So there is one, and a thread that hears of each end and sets an event for it.
+//! The system cancels the calls that a thread has under way when the thread ends, unless the end of a call is told to
+//! a completion port and to nothing else. So there is such a port, and a thread that takes each end from it and sets
+//! an event for the call.
 #![allow(unsafe_code, reason = "windows-sys has the calls as they are in C")]
 
 use std::{
@@ -33,13 +35,14 @@ use windows_sys::Win32::{
 
 use super::system::{Event, checked, is_signalled, owned, wait_for};
 
-/// `FILE_SKIP_COMPLETION_PORT_ON_SUCCESS`: what ends at once is told to nobody but who has begun it.
+/// `FILE_SKIP_COMPLETION_PORT_ON_SUCCESS`: the end of a call that ends at once is told to its caller alone.
 const SKIP: u8 = 1;
 
-/// How often it is looked whether a call has come to its end whose event says nothing.
+/// How often to look whether a call has come to its end while its event cannot say so.
 const PAUSE: Duration = Duration::from_millis(1);
 
-/// Has the ends of calls on this handle, which was opened for overlapped ones, told to us. Once for a handle.
+/// Has the ends of calls on this handle, which was opened for overlapped calls, told to the port. To be called once
+/// for a handle.
 pub(crate) fn associate(handle: BorrowedHandle<'_>) -> io::Result<()> {
     let port = port()?;
     // SAFETY: Both handles are open.
@@ -50,14 +53,14 @@ pub(crate) fn associate(handle: BorrowedHandle<'_>) -> io::Result<()> {
     }
 }
 
-/// The port, for as long as the process.
+/// The port, which is there for as long as the process.
 fn port() -> io::Result<Arc<OwnedHandle>> {
     static PORT: Mutex<Option<Arc<OwnedHandle>>> = Mutex::new(None);
     let mut made = PORT.lock().unwrap_or_else(PoisonError::into_inner);
     if let Some(port) = &*made {
         return Ok(Arc::clone(port));
     }
-    // SAFETY: It is one of no handle; it is new.
+    // SAFETY: The port is new, and is made for no handle.
     let port =
         unsafe { owned(CreateIoCompletionPort(INVALID_HANDLE_VALUE, ptr::null_mut(), 0, 1)) }?;
     let port = Arc::new(port);
@@ -82,8 +85,8 @@ fn hear(port: &OwnedHandle) {
             );
         }
         if !ended.is_null() {
-            // SAFETY: It is the first of an `Operation` that is under way, which is there until it is told that it has
-            // ended, and is not touched any more from then on.
+            // SAFETY: It is the first field of an `Operation` that is under way. The operation is there until it is
+            // told that it has ended, and is not touched here any more from then on.
             let (event, also) = unsafe {
                 let operation = ended.cast::<Operation>();
                 let events = (Arc::clone(&(*operation).event), (*operation).also.clone());
@@ -102,7 +105,7 @@ pub(crate) struct Operation {
     overlapped: OVERLAPPED,
     /// Set once the call has come to its end; others may set it as well.
     event: Arc<Event>,
-    /// Set as well, and left alone here: that of whoever waits for one of several calls.
+    /// Set as well, and never reset here: the event of whoever waits for one of several calls.
     also: Option<Arc<Event>>,
     has_ended: AtomicBool,
     /// The handle that it is under way on.
@@ -120,7 +123,7 @@ impl fmt::Debug for Operation {
 }
 
 impl Operation {
-    /// In a box, which the system must find where it is.
+    /// In a box, because the system must find it where it was.
     pub(crate) fn new(event: &Arc<Event>) -> Box<Self> {
         let overlapped = OVERLAPPED::default();
         let has_ended = AtomicBool::new(true);
@@ -148,12 +151,12 @@ impl Operation {
         self.on.is_some()
     }
 
-    /// Begins a call with this and its buffer, and what came of it if it has come to its end.
+    /// Begins a call with this and its buffer. Returns the call's result if it has come to its end.
     ///
     /// # Safety
     ///
-    /// The call is one on this handle that is told its end by this, and touches nothing but the buffer, which the
-    /// caller leaves alone while the call is under way.
+    /// The call is one on this handle whose end is told by this operation, and touches nothing but the buffer, which
+    /// the caller leaves alone while the call is under way.
     pub(crate) unsafe fn begin(
         self: &mut Box<Self>,
         on: &Arc<OwnedHandle>,
@@ -187,27 +190,30 @@ impl Operation {
         if self.has_ended.load(Acquire) {
             return true;
         }
-        // It may be that of the call before, of which we knew already. If this one ends meanwhile, we see that, or it
-        // is set again.
+        // The event may be set by the end of the call before, of which we knew already. If this call ends meanwhile,
+        // we see that, or the event is set again.
         self.event.reset();
         self.has_ended.load(Acquire)
     }
 
-    /// What came of what is under way; `None` if it still is, or nothing is.
+    /// The result of the call that is under way; `None` if it has not ended yet, or nothing is
+    /// under way.
     pub(crate) fn result(&mut self) -> Option<io::Result<usize>> {
         if !self.has_ended() {
             return None;
         }
         let on = self.on.take()?;
         let mut length = 0;
-        // SAFETY: It has come to its end, and is still what the system has written to.
+        // SAFETY: The call has come to its end, and this is still the memory that the system has
+        // written to.
         let done = unsafe {
             GetOverlappedResult(on.as_raw_handle(), &raw const self.overlapped, &raw mut length, 0)
         };
         Some(checked(done).map(|()| length as usize))
     }
 
-    /// Waits until what is under way has come to its end, and what came of it; `None` if nothing is.
+    /// Waits until the call that is under way has come to its end. Returns its result; `None` if nothing is under
+    /// way.
     pub(crate) fn wait(&mut self) -> Option<io::Result<usize>> {
         while self.is_under_way() {
             if let Some(result) = self.result() {
@@ -223,13 +229,14 @@ impl Operation {
         None
     }
 
-    /// Cancels what is under way, and what came of it before; `None` if nothing is.
+    /// Cancels the call that is under way. Returns its result, if it had one before; `None` if
+    /// nothing is under way.
     pub(crate) fn cancel(&mut self) -> Option<io::Result<usize>> {
         if let Some(on) = &self.on {
             // SAFETY: It is under way on this handle, or has come to its end.
             unsafe { CancelIoEx(on.as_raw_handle(), &raw const self.overlapped) };
         }
-        // The system may write to it until then.
+        // The system may write to this until the call has ended.
         self.wait()
     }
 }

@@ -1,9 +1,9 @@
-//! One end of a named pipe, read and written as a socket is: it can be waited for until there is something
-//! in it or room for more, and does not have to be waited for.
+//! One end of a named pipe, read and written as a socket is: one can wait until there is something in it or room for
+//! more, and does not have to wait.
 //!
-//! Windows has no such readiness: it takes a buffer and says when it has filled it or taken what is in it. So
-//! each end has a buffer of its own either way. There is something to be read when the read that is under way
-//! has come to its end; there is room when no write is under way. What was written is sent also when the end is
+//! Windows has no such readiness: it takes a buffer and says when it has filled the buffer or taken what is in it. So
+//! each end has a buffer of its own for either direction. There is something to be read when the read that is under
+//! way has come to its end; there is room when no write is under way. What was written is sent also when the end is
 //! dropped before the other has taken it, as with a socket.
 #![allow(unsafe_code, reason = "windows-sys has the calls as they are in C")]
 
@@ -33,19 +33,19 @@ use super::{
 const ROOM: usize = 64 << 10;
 
 /// About how much of what the other end has written is still read once this one is shut down: more than the system
-/// keeps, so that only who goes on writing is cut short.
+/// keeps, so that only an end that goes on writing is cut short.
 const LAST: usize = 4 * ROOM;
 
 /// Which end of a pipe it is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Side {
-    /// That which was listened at.
+    /// The end that has listened.
     Server,
-    /// That which has connected.
+    /// The end that has connected.
     Client,
 }
 
-/// One end of a pipe. All that have it have the same end.
+/// One end of a pipe. All that share it have the same end.
 #[derive(Debug)]
 pub(crate) struct Pipe {
     pub(crate) side: Side,
@@ -81,7 +81,7 @@ fn has_gone(error: &io::Error) -> bool {
 }
 
 impl Pipe {
-    /// That of a handle that is [associated](super::operation::associate).
+    /// The end that this handle is of, which is [associated](super::operation::associate).
     pub(crate) fn new(handle: Arc<OwnedHandle>, side: Side) -> io::Result<Self> {
         let (readable, writable) = (Arc::new(Event::new(false)?), Arc::new(Event::new(true)?));
         let state = State {
@@ -96,7 +96,7 @@ impl Pipe {
     }
 
     fn state(&self) -> MutexGuard<'_, State> {
-        // Whole between any two statements.
+        // A poisoned mutex is no error: the state is whole between any two statements.
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -146,7 +146,7 @@ impl Pipe {
         is_closing(handle.as_handle())
     }
 
-    /// Takes in what has come of the read that is under way, or begins one if there is nothing.
+    /// Takes in the result of the read that is under way, or begins a read if none is.
     fn advance(&self, state: &mut State) {
         while !state.ended && state.from == state.to {
             let Some(handle) = state.handle.clone() else {
@@ -165,7 +165,7 @@ impl Pipe {
                 Some(Err(_)) => state.ended = true,
             }
         }
-        // Whoever waits is told, be it that the call had nothing to wait for.
+        // Set here too, since there may have been no call whose end would set it.
         self.readable.set();
     }
 
@@ -184,7 +184,7 @@ impl Pipe {
                     let length = into.len().min(*to - *from);
                     into[..length].copy_from_slice(&reading.buffer[*from..*from + length]);
                     *from += length;
-                    // What comes next is waited for from now on.
+                    // Begins the next read, so that what comes next is waited for from now on.
                     self.advance(&mut state);
                     return Ok(length);
                 }
@@ -248,7 +248,7 @@ impl Pipe {
         }
     }
 
-    /// Has the handle closed with the last share in it.
+    /// Gives up this share in the handle, which is closed with the last one.
     fn close(&self, state: &mut State) {
         state.handle = None;
         state.reading = Operation::new(&self.readable);
@@ -316,13 +316,13 @@ fn begin_write(state: &mut State, handle: &Arc<OwnedHandle>, bytes: &[u8]) -> io
     }
 }
 
-/// Has a write that is under way come to its end, while nobody waits for it.
+/// Lets a write that is under way come to its end, without waiting for it.
 fn finish(mut writing: Box<Operation>) {
     if !writing.is_under_way() || writing.result().is_some() {
         return;
     }
     let unfinished = Unfinished(writing);
-    // Where there is no thread to be had, it is dropped, and waited for, here.
+    // Where there is no thread to be had, the write is dropped, and so waited for, here.
     let _ = thread::Builder::new().name("navlock-pipe".to_owned()).spawn(|| drop(unfinished));
 }
 

@@ -42,7 +42,7 @@ pub struct Sid {
 }
 
 impl Sid {
-    /// One that all machines have: an authority, and its numbers.
+    /// An identifier that all machines have: an authority, and its numbers.
     const fn known<const N: usize>(authority: u8, numbers: [u32; N]) -> Self {
         let mut bytes = [0; LONGEST];
         bytes[0] = 1;
@@ -84,7 +84,7 @@ pub(crate) const NOBODY: Sid = Sid::known(0, [0]);
 pub(crate) const SYSTEM: Sid = Sid::known(5, [18]);
 /// The administrators of the machine, who may do anything once they ask for it.
 const ADMINISTRATORS: Sid = Sid::known(5, [32, 544]);
-/// Whoever owns what this stands at.
+/// Whoever owns the object in whose list this stands.
 const OWNER_RIGHTS: Sid = Sid::known(3, [4]);
 /// Whoever makes something in a directory.
 const CREATOR_OWNER: Sid = Sid::known(3, [0]);
@@ -108,13 +108,13 @@ impl fmt::Debug for Sid {
     }
 }
 
-/// Whose this process is.
+/// The user of this process.
 pub(crate) fn ours() -> Sid {
     of_token().0
 }
 
-/// Who we are, and who owns what we make: of a process with the rights of an administrator that may be all of
-/// those.
+/// Who we are, and who owns what we make: for a process with the rights of an administrator, the owner may be all
+/// administrators.
 fn of_token() -> (Sid, Sid) {
     static OURS: OnceLock<(Sid, Sid)> = OnceLock::new();
     *OURS.get_or_init(|| {
@@ -126,7 +126,7 @@ fn of_token() -> (Sid, Sid) {
     })
 }
 
-/// Whose the process is that this handle is of.
+/// The user of the process that this handle is of.
 pub(crate) fn user_of_process(process: BorrowedHandle<'_>) -> Option<Sid> {
     // SAFETY: The handle is open for as long as it is borrowed.
     user_of(&unsafe { token(process.as_raw_handle()) }.ok()?)
@@ -144,7 +144,8 @@ unsafe fn token(process: HANDLE) -> io::Result<OwnedHandle> {
     }
 }
 
-/// What a token says of users: room for one identifier and a pointer to it, as large as it can be.
+/// Room for what a token says of a user: a pointer, and the largest identifier that it can point
+/// to.
 type Room = [u64; 16];
 
 fn user_of(token: &OwnedHandle) -> Option<Sid> {
@@ -187,13 +188,14 @@ unsafe impl Send for Descriptor {}
 unsafe impl Sync for Descriptor {}
 
 impl Descriptor {
-    /// For a file that nobody may touch but this user, and the system, or for a directory and what is made in it.
+    /// The descriptor for a file that nobody but this user and the system may touch, or for such a directory and what
+    /// is made in it.
     pub(crate) fn of_file(is_directory: bool) -> io::Result<Self> {
         let flags = if is_directory { "OICI" } else { "" };
         Self::written(&format!("D:P(A;{flags};FA;;;{})(A;{flags};FA;;;SY)", ours()))
     }
 
-    /// For what is no file and nobody may touch but this user.
+    /// The descriptor for an object that is no file, and that nobody but this user may touch.
     pub(crate) fn private() -> io::Result<Self> {
         Self::written(&format!("D:P(A;;GA;;;{})", ours()))
     }
@@ -213,7 +215,8 @@ impl Descriptor {
         checked(done).map(|()| Self(descriptor))
     }
 
-    /// For a call that makes something. It must not be used longer than this is there.
+    /// The attributes for a call that makes something. They must not be used longer than this
+    /// descriptor is there.
     pub(crate) fn attributes(&self, is_inherited: bool) -> SECURITY_ATTRIBUTES {
         SECURITY_ATTRIBUTES {
             nLength: u32::try_from(size_of::<SECURITY_ATTRIBUTES>()).unwrap_or_default(),
@@ -239,7 +242,7 @@ impl Drop for Descriptor {
     }
 }
 
-/// Sees that nobody but this user and the system can do anything with this file.
+/// Makes sure that nobody but this user and the system can do anything with this file.
 pub(crate) fn make_private(file: BorrowedHandle<'_>) -> io::Result<()> {
     let descriptor = Descriptor::of_file(false)?;
     // SAFETY: The handle is open, and the list is part of the descriptor, which outlives the call.
@@ -309,8 +312,8 @@ pub(crate) fn access(file: BorrowedHandle<'_>) -> io::Result<Access> {
     Ok(Access { owner, others_read: granted & READ != 0, others_write: granted & WRITE != 0 })
 }
 
-/// All rights that this list gives to anybody but us and those who may do anything anyway. What it denies is
-/// not looked at: then it is closed further than it seems.
+/// All rights that this list gives to anybody but us and those who may do anything anyway. Entries that deny rights
+/// are not looked at: with them, the file is less open than this says.
 ///
 /// # Safety
 ///

@@ -1,8 +1,8 @@
-//! Telling a service manager how we are. Here none starts brokers.
+//! Telling a service manager the state of the process. Here none starts brokers.
 
 use std::fmt;
 
-/// A service manager that wants to know: none here.
+/// A service manager that wants to be told: none here.
 #[derive(Debug)]
 pub struct Manager;
 

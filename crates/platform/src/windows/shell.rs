@@ -1,4 +1,5 @@
-//! The shell: what runs a line, and what lines are to be pasted into it, which may be cmd or PowerShell.
+//! The shell that runs a command line, and lines for people to paste into their shell, which may be cmd or
+//! PowerShell.
 
 use std::{
     env,
@@ -10,7 +11,7 @@ use std::{
 
 use crate::file::is_executable;
 
-/// What a shell does nothing by, as the words of a command.
+/// A command that does nothing, as the words of a line.
 pub const NOTHING: &str = "cmd /c exit";
 
 /// The shell that runs lines: `%ComSpec%`, or cmd.
@@ -30,15 +31,15 @@ pub fn command(line: &OsStr) -> Command {
     command
 }
 
-/// The command by which a program is run that was named so: also one whose name ends with what `%PATHEXT%` says,
-/// as that of `npm.cmd` does. The system itself finds what ends with `.exe`.
+/// The command that runs the program of this name: also one whose name ends with what `%PATHEXT%` says, as that of
+/// `npm.cmd` does. The system itself finds what ends with `.exe`.
 pub fn command_of(program: &OsStr) -> Command {
     let found = found(program, env::var_os("PATH").as_deref());
     Command::new(found.map_or_else(|| program.to_owned(), PathBuf::into_os_string))
 }
 
-/// The program that is run by this name, if there is one. What is no path is looked up in these folders, and what has
-/// no ending is looked for with each that a program may have.
+/// The program that this name runs, if there is one. A name that is no path is looked up in these folders, and a name
+/// without an ending is looked for with each ending that a program may have.
 pub fn found(name: &OsStr, folders: Option<&OsStr>) -> Option<PathBuf> {
     let name = Path::new(name);
     if name.components().count() > 1 || name.has_root() {
@@ -47,7 +48,7 @@ pub fn found(name: &OsStr, folders: Option<&OsStr>) -> Option<PathBuf> {
     env::split_paths(folders?).find_map(|folder| with_ending(&folder.join(name)))
 }
 
-/// What is at this path, or else with an ending.
+/// The program at this path, or else at this path with an ending of programs.
 fn with_ending(path: &Path) -> Option<PathBuf> {
     // What the system runs by itself, or by cmd. What is opened by another program is no program.
     const RUN: [&str; 4] = ["com", "exe", "bat", "cmd"];
@@ -69,7 +70,7 @@ fn with_ending(path: &Path) -> Option<PathBuf> {
 
 /// A text as one word of a line; `None` if there is no way to write it that all shells understand.
 ///
-/// What people would misread is not looked at.
+/// Whether people would misread the text is not checked.
 pub fn quoted(text: &str) -> Option<String> {
     let is_plain = |char: char| char.is_alphanumeric() || r"_./:\+-".contains(char);
     if !text.is_empty() && text.chars().all(is_plain) {
@@ -80,12 +81,12 @@ pub fn quoted(text: &str) -> Option<String> {
     is_clear.then(|| format!("\"{text}\""))
 }
 
-/// The line that ends a process of this number. There is no milder one for a program that has no window.
+/// The line that ends the process of this number. There is no milder line for a program that has no window.
 pub fn line_to_end(number: u32, _: bool) -> String {
     format!("taskkill /f /pid {number}")
 }
 
-/// The line that has these processes go on which stand still: Windows has none.
+/// The line that continues these stopped processes: Windows has none.
 pub fn line_to_continue(_: &[u32]) -> Option<String> {
     None
 }

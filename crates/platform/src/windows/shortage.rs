@@ -1,4 +1,4 @@
-//! Of what there is no more.
+//! Which resource has run out.
 
 use std::io;
 
@@ -6,7 +6,7 @@ use windows_sys::Win32::Foundation::{
     ERROR_DISK_FULL, ERROR_DISK_QUOTA_EXCEEDED, ERROR_HANDLE_DISK_FULL, ERROR_TOO_MANY_OPEN_FILES,
 };
 
-/// Of what there is no more.
+/// Which resource has run out.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Shortage {
     /// Open files of this process.
@@ -17,7 +17,7 @@ pub enum Shortage {
     Room,
 }
 
-/// Of what there is no more, if that is what the system has refused something for.
+/// Which resource has run out, if that is why the system has refused something.
 pub fn of(error: &io::Error) -> Option<Shortage> {
     match error.raw_os_error()?.cast_unsigned() {
         ERROR_TOO_MANY_OPEN_FILES => Some(Shortage::OpenFiles),

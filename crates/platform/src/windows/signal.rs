@@ -23,12 +23,12 @@ use crate::{
     wait::{BorrowedSource, Source},
 };
 
-/// Where what comes is written to, a byte each.
+/// Where the signals that come are written to, a byte each.
 #[derive(Debug)]
 struct Caught {
     signals: Vec<Signal>,
     ends: Stream,
-    /// The second one of its kind ends us whatever we are at.
+    /// Whether the second one ends us, whatever we are at.
     once: bool,
     has_come: bool,
 }
@@ -38,7 +38,7 @@ fn all() -> &'static Mutex<Vec<Caught>> {
     ALL.get_or_init(Mutex::default)
 }
 
-/// What the console's event is on Unix.
+/// The signal that is on Unix what this event of the console is here.
 fn signal_of(event: u32) -> Option<Signal> {
     match event {
         CTRL_C_EVENT => Some(Signal::INTERRUPT),
@@ -60,7 +60,7 @@ unsafe extern "system" fn came(event: u32) -> BOOL {
         }
         caught.has_come = true;
         let number = u8::try_from(signal.number()).unwrap_or_default();
-        // Full is as good.
+        // A stream that is full does as well: its reader has something to read.
         let _ = (&caught.ends).write(&[number]);
         is_caught = true;
     }
@@ -75,7 +75,7 @@ unsafe extern "system" fn came(event: u32) -> BOOL {
     i32::from(is_caught)
 }
 
-/// What becomes readable when one of these comes.
+/// A stream that becomes readable when one of these signals comes, and the end that is written to.
 fn catch(signals: &[Signal], once: bool) -> io::Result<(Stream, Stream)> {
     let (told, ends) = Stream::pair()?;
     ends.set_nonblocking(true)?;
@@ -101,15 +101,15 @@ pub fn hand_on(command: &mut Command) {
     crate::process::set_apart(command);
 }
 
-/// Catches what is to be passed on to a command, from before there is one.
+/// Catches the signals that are to be passed on to a command, from before the command is started.
 #[derive(Debug)]
 pub struct PassedOn {
     told: Stream,
 }
 
 impl PassedOn {
-    /// Catches them from now on. Beside this it gives an end that does not block: who writes to it has
-    /// whoever waits for the source look.
+    /// Catches these signals from now on. It also returns an end that does not block: a write to this end wakes
+    /// whoever waits for the source.
     ///
     /// # Errors
     ///
@@ -121,20 +121,20 @@ impl PassedOn {
         Ok((Self { told }, bell))
     }
 
-    /// Readable when there is one, or it was rung for.
+    /// Readable when a signal has come, or something was written to the other end.
     pub fn source(&self) -> BorrowedSource<'_> {
         self.told.source()
     }
 
-    /// Tells the command by ^Break what came before it was there.
+    /// Tells the command by ^Break what came before it was started.
     pub fn pass_on_early(&mut self, child: &Child) {
         for signal in self.take() {
             crate::process::signal_child(child, signal);
         }
     }
 
-    /// Tells the command by ^Break what has come, but of that which the console tells all who are in front of it: its
-    /// own end, and the user's.
+    /// Tells the command by ^Break what has come, apart from what the console tells all programs in front of it: its
+    /// own end, and that of the user's session.
     pub fn pass_on(&mut self, child: &Child) {
         let is_ours = |signal: &Signal| [Signal::INTERRUPT, Signal::QUIT].contains(signal);
         for signal in self.take().into_iter().filter(is_ours) {
@@ -151,7 +151,8 @@ impl PassedOn {
     }
 }
 
-/// What becomes readable when we are told to end. The next time that ends us whatever we are at.
+/// A stream that becomes readable when we are told to end. The next time, that ends us whatever we
+/// are at.
 ///
 /// # Errors
 ///
@@ -183,7 +184,7 @@ pub fn end_by(signal: Signal) {
     std::process::exit(signal.exit_code().cast_signed());
 }
 
-/// Nobody stands still here until somebody else has it go on.
+/// Nothing here: Windows does not stop a process until somebody has it go on.
 pub fn suspend() {}
 
 /// Signals that are heeded, each with a pipe in which there is a byte when it has come.

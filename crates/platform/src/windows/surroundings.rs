@@ -1,11 +1,12 @@
-//! Under what a process runs: what it has from whoever started it, or from the system, for people.
+//! The limits and settings that a process runs with, from whoever started it or from the system,
+//! for people.
 
 use windows_sys::Win32::System::Threading::{
     ABOVE_NORMAL_PRIORITY_CLASS, BELOW_NORMAL_PRIORITY_CLASS, HIGH_PRIORITY_CLASS,
     IDLE_PRIORITY_CLASS, REALTIME_PRIORITY_CLASS,
 };
 
-/// What can change while it runs: what, and how it is.
+/// What can change while the process runs, as names and values.
 pub fn now() -> Vec<(String, String)> {
     let priority = match super::process::priority_class() {
         IDLE_PRIORITY_CLASS => "idle",

@@ -30,7 +30,7 @@ use windows_sys::{
     core::BOOL,
 };
 
-/// So many objects at most can be waited for at once.
+/// How many objects can be waited for at once, at most.
 pub(crate) const MOST: usize = 64;
 
 /// The error of the last call if it did not return true.
@@ -56,8 +56,8 @@ pub(crate) fn wide(text: impl AsRef<OsStr>) -> Vec<u16> {
     text.as_ref().encode_wide().chain([0]).collect()
 }
 
-/// A path as the system has it, which takes a plain one of some 250 characters at most, and a longer one only as it
-/// writes that itself.
+/// A path as the system has it. It takes a plain path of some 250 characters at most, and a longer path only in the
+/// form in which it writes such paths itself.
 pub(crate) fn wide_path(path: &Path) -> io::Result<Vec<u16>> {
     let path = absolute(path)?;
     Ok(if path.as_os_str().len() < LONG { wide(path) } else { wide(of_any_length(&path)) })
@@ -118,7 +118,7 @@ impl AsHandle for Event {
     }
 }
 
-/// Waits until one of these is signalled, but no longer than this. Its place; `None` if none was in time.
+/// Waits until one of these is signalled, but no longer than this. Returns its place; `None` if none was in time.
 ///
 /// There may be [`MOST`] of them.
 pub(crate) fn wait_for(
@@ -142,7 +142,8 @@ pub(crate) fn is_signalled(object: BorrowedHandle<'_>) -> bool {
     matches!(wait_for(&[object], Some(Duration::ZERO)), Ok(Some(_)))
 }
 
-/// Not a moment less than this; too long for the system is as long as it can.
+/// At least as long as this; a time that is too long for the system becomes the longest that it
+/// takes.
 fn milliseconds(time: Option<Duration>) -> u32 {
     let Some(time) = time else { return INFINITE };
     let rounded = time.as_nanos().div_ceil(1_000_000);
@@ -153,7 +154,7 @@ fn milliseconds(time: Option<Duration>) -> u32 {
 #[derive(Debug)]
 pub(crate) struct Awaited {
     wait: PTP_WAIT,
-    /// What the thread of the pool is given. It is ours until no such thread can be at it.
+    /// What the thread of the pool is given. It is ours until no such thread can use it.
     wakers: Arc<Mutex<Vec<Waker>>>,
 }
 
@@ -190,8 +191,8 @@ impl Awaited {
 
 impl Drop for Awaited {
     fn drop(&mut self) {
-        // SAFETY: It is waited for nothing from here on, and nobody is in `wake` when that returns; only then
-        // is there no wait any more.
+        // SAFETY: Nothing is waited for from here on, and no thread is in `wake` when the second call returns; only
+        // then is the wait closed.
         unsafe {
             SetThreadpoolWait(self.wait, ptr::null_mut(), ptr::null());
             WaitForThreadpoolWaitCallbacks(self.wait, 1);

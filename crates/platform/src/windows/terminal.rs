@@ -10,7 +10,7 @@ use windows_sys::Win32::System::Console::{
 
 use crate::wait::Source;
 
-/// The size of the console that this stream is, in columns and rows; `None` if it is none.
+/// The size of the console that this stream is, in columns and rows; `None` if it is no console.
 pub fn size(stream: &impl Source) -> Option<(u16, u16)> {
     let handle = stream.source().as_standard()?;
     let mut found = CONSOLE_SCREEN_BUFFER_INFO::default();

@@ -1,4 +1,4 @@
-//! Who we are.
+//! The user of this process, and the directories that are this user's own.
 #![allow(unsafe_code, reason = "windows-sys has the calls as they are in C")]
 
 use std::{ffi::OsString, os::windows::ffi::OsStringExt, path::PathBuf, ptr, slice};
@@ -25,7 +25,7 @@ pub type UserId = security::Sid;
 /// The user who may do anything.
 pub const ROOT: UserId = security::SYSTEM;
 
-/// Whose process this is.
+/// The user of this process.
 pub fn ours() -> UserId {
     security::ours()
 }
@@ -66,7 +66,7 @@ pub fn host() -> String {
 /// A directory of this user alone. It may not be there yet. Its path follows from the user and this name, and from
 /// nothing else.
 pub fn runtime_directory(name: &str) -> PathBuf {
-    // A user without a profile has nothing where others could not be first; what is made there is checked.
+    // A user without a profile has no directory in which others could not be first; what is made there is checked.
     known(&FOLDERID_LocalAppData)
         .unwrap_or_else(|| PathBuf::from(r"C:\ProgramData").join(ours().to_string()))
         .join(name)
@@ -83,8 +83,8 @@ pub fn settings(name: &str) -> Option<PathBuf> {
     known(&FOLDERID_RoamingAppData).map(|roaming| roaming.join(name).join("config.toml"))
 }
 
-/// The file of the settings of all users of the machine, which only those can make who may do anything: in
-/// `%ProgramData%` anybody can make a folder that is not there.
+/// The file of the settings of all users of the machine, which only administrators can make. It is not in
+/// `%ProgramData%`, where anybody can make a folder that is not there.
 pub fn settings_of_all(name: &str) -> PathBuf {
     let programs = known(&FOLDERID_ProgramFiles);
     programs.unwrap_or_else(|| PathBuf::from(r"C:\Program Files")).join(name).join("config.toml")

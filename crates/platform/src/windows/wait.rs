@@ -14,7 +14,7 @@ use super::{
     system::{MOST, is_signalled, wait_for},
 };
 
-/// How often it is looked at what the system cannot wait for.
+/// How often to look at what the system cannot wait for.
 const LOOK: Duration = Duration::from_millis(20);
 
 /// What can be waited for, for as long as it is borrowed.
@@ -31,7 +31,7 @@ enum Kind<'a> {
 }
 
 impl<'a> BorrowedSource<'a> {
-    /// It, if it is one object that is signalled once there is something.
+    /// The source, if it is one object that is signalled once there is something.
     pub(crate) fn as_object(self) -> Option<BorrowedHandle<'a>> {
         match self.0 {
             Kind::Object(object) => Some(object),
@@ -39,7 +39,7 @@ impl<'a> BorrowedSource<'a> {
         }
     }
 
-    /// It, if it is one of the standard streams, or a file.
+    /// The source, if it is one of the standard streams, or a file.
     #[cfg(feature = "command")]
     pub(crate) fn as_standard(self) -> Option<BorrowedHandle<'a>> {
         match self.0 {
@@ -59,7 +59,7 @@ impl<'a> BorrowedSource<'a> {
 
 /// What can be waited for.
 pub trait Source {
-    /// It, as the system knows it.
+    /// The source, as the system knows it.
     fn source(&self) -> BorrowedSource<'_>;
 }
 
@@ -102,7 +102,7 @@ pub struct Interest {
 }
 
 impl Interest {
-    /// Its end alone, of which all others are told as well.
+    /// The end of the source alone, which is told with every other interest as well.
     pub const END: Self = Self { read: false, write: false };
     /// That there is something to be read.
     pub const READ: Self = Self { read: true, write: false };
@@ -112,7 +112,7 @@ impl Interest {
     pub const BOTH: Self = Self { read: true, write: true };
 }
 
-/// What has come of a source.
+/// What a source is ready for.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Ready {
     /// There is something to be read.
@@ -124,14 +124,14 @@ pub struct Ready {
 }
 
 impl Ready {
-    /// Whether anything has.
+    /// Whether it is ready for anything, or has ended.
     pub fn any(self) -> bool {
         self.readable || self.writable || self.ended
     }
 }
 
 impl BorrowedSource<'_> {
-    /// What has come of it, without waiting.
+    /// What the source is ready for now, without waiting.
     fn look(self, interest: Interest) -> Ready {
         match self.0 {
             Kind::Pipe(pipe) => {
@@ -158,8 +158,8 @@ impl BorrowedSource<'_> {
         }
     }
 
-    /// What is signalled when something may have come of it, if there is such a thing, and whether that says
-    /// all there is to be known.
+    /// The objects that are signalled when the source may be ready, if there are any, and whether these say all there
+    /// is to be known.
     fn objects(&self, interest: Interest) -> ([Option<BorrowedHandle<'_>>; 2], bool) {
         match self.0 {
             Kind::Pipe(pipe) => {
@@ -177,12 +177,11 @@ impl BorrowedSource<'_> {
     }
 }
 
-/// Waits until something has come of one of these, but no longer than this. What is asked for twice is
-/// told twice.
+/// Waits until one of these sources is ready, but no longer than this. A source that is given twice is told of twice.
 ///
 /// # Errors
 ///
-/// If it cannot be waited.
+/// If it is not possible to wait.
 pub fn wait<const N: usize>(
     asked: [(BorrowedSource<'_>, Interest); N],
     timeout: Option<Duration>,
@@ -237,16 +236,16 @@ pub fn has_hung_up(socket: &impl Source) -> bool {
     socket.source().look(Interest::END).ended
 }
 
-/// There is none here: what it spares is not to be had.
+/// There is no such pair here: what it spares elsewhere cannot be spared here.
 #[derive(Debug)]
 pub struct Pair(Infallible);
 
-/// What has come of a [`Pair`].
+/// What the two of a [`Pair`] are ready for.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Told {
     /// There is something in the bell.
     pub rang: bool,
-    /// The socket has come to its end, what it has still to say aside.
+    /// The socket has come to its end, even if there is still something to be read.
     pub ended: bool,
 }
 

@@ -1,15 +1,15 @@
-//! Being told when something is removed from a directory. Here nobody is: it is looked now and then.
+//! Being told when something is removed from a directory. Here nobody is told: callers look now and then.
 
 use std::{convert::Infallible, ffi::OsString, path::Path};
 
-/// Word of what is removed from a directory. Here there is none to be had.
+/// Tells what is removed from a directory. Here there is no such watch to be had.
 #[derive(Debug)]
 pub struct Watch(Infallible);
 
 /// What has changed.
 #[derive(Debug, PartialEq, Eq)]
 pub enum Changed {
-    /// Nothing but what was removed from the other directory: what had these names.
+    /// Files of these names were removed from the other directory, and nothing else has changed.
     Named(Vec<OsString>),
     /// Anything may have.
     Anything,
