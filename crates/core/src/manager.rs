@@ -46,8 +46,8 @@ impl LockManager {
     /// In this order: [`Error::NotFullyActive`], [`Error::Terminated`] or [`Error::Closed`]; [`Error::Unobtainable`];
     /// [`Error::ReservedName`]. While waiting: [`Error::Terminated`] or [`Error::Closed`], [`Error::Refused`] if the
     /// reach has limits, [`Error::Unreachable`] if it fails. Once the callback runs: [`Error::Lost`], upon which the
-    /// callback's future is dropped where it awaits. An error that the callback returns is not one of these: it is in
-    /// the result, as any value of the callback is.
+    /// callback's future is dropped where it awaits. An error that the callback returns is not one of these: it is
+    /// part of the result, as any value of the callback is.
     ///
     /// # Cancel safety
     ///

@@ -200,7 +200,7 @@ pub enum FromDaemon {
     Annotated {
         /// To which question.
         query: Query,
-        /// The agents that have said something, each with that.
+        /// The agents that have said something, each with what it has said.
         agents: Vec<(ClientId, Meta)>,
     },
     /// Since version 6: the daemon's report on itself.

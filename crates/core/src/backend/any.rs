@@ -35,7 +35,7 @@ impl AnyBackend {
         }
     }
 
-    /// Whether an agent without a handle (see [leave](Self::leave)) lives as long as it has locks
+    /// Whether an agent lives on after its handle has [left](Self::leave), as long as it has locks
     /// or requests.
     pub(crate) fn keeps_agents(&self) -> bool {
         matches!(self, Self::Memory(_))

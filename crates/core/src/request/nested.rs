@@ -108,7 +108,7 @@ impl<'a, G: Grant, N: Named> LockRequest<'a, G, N> {
     /// this request was granted. To be called once for each such lock.
     ///
     /// This decides nothing about who is granted a lock. It makes deadlocks known, in which requests wait for each
-    /// other for ever: `navlock query --tree` shows them, whoever waits is told, and a request that asked for it
+    /// other for ever: `navlock query --tree` and whoever waits are told of them, and a request that asked for it
     /// [fails](Self::fail_on_deadlock).
     ///
     /// What a callback waits for (of [`request`](crate::LockManager::request), [`run`](Self::run) and the like) is

@@ -17,8 +17,8 @@ impl Short {
     pub(super) fn new(bytes: &[u8]) -> Option<Self> {
         let len = u64::try_from(bytes.len()).ok().filter(|_| bytes.len() <= MAX)?;
         let first = |at: usize| Some(u64::from_le_bytes(*bytes.get(at..)?.first_chunk()?));
-        // The last word, without its bytes that come before `at`. Shifted in two steps, because a
-        // shift by all 64 bits in one is not allowed.
+        // The last word, without its bytes that come before `at`. Shifted in two steps, because one
+        // shift by all 64 bits is not allowed.
         let rest = |at: usize| {
             let last = u64::from_le_bytes(*bytes.last_chunk()?);
             let shift = 4 * (8 + at - bytes.len());

@@ -113,7 +113,7 @@ pub fn leave_terminal() {
     let _ = rustix::process::setsid();
 }
 
-/// Replaces this process by a command. Returns only if it cannot, and why.
+/// Replaces this process by a command. Returns only if that fails, with the reason.
 pub fn execute(command: &mut std::process::Command) -> io::Error {
     use std::os::unix::process::CommandExt;
     command.exec()

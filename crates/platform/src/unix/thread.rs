@@ -29,8 +29,8 @@ mod slice {
         SCHED_BATCH, SCHED_OTHER, SYS_sched_getattr, SYS_sched_setattr, c_uint, syscall,
     };
 
-    /// In nanoseconds: longer than the three milliseconds at most that threads have which ask for no slice. A thread
-    /// that looks is through with its turn in a hundredth of this.
+    /// In nanoseconds. Threads that ask for no slice have three milliseconds at most. A thread that looks is through
+    /// with its turn in a hundredth of this.
     pub(super) const SLICE: u64 = 10_000_000;
 
     /// `struct sched_attr` in its first version (see `sched_setattr(2)`), which all kernels take.

@@ -115,7 +115,7 @@ fn poll_all(
     /// For how long to sleep where the system does not wait.
     const LOOK: Duration = Duration::from_millis(20);
     if !cfg!(target_vendor = "apple") {
-        // All that these systems return for is told.
+        // Here the system returns only for what is told of.
         poll(polled, timeout.map(time).as_ref())?;
         return Ok(());
     }

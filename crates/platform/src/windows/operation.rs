@@ -229,8 +229,8 @@ impl Operation {
         None
     }
 
-    /// Cancels the call that is under way. Returns its result, if it had one before; `None` if
-    /// nothing is under way.
+    /// Cancels the call that is under way. Returns what came of it, an error if it was cut short;
+    /// `None` if nothing is under way.
     pub(crate) fn cancel(&mut self) -> Option<io::Result<usize>> {
         if let Some(on) = &self.on {
             // SAFETY: It is under way on this handle, or has come to its end.
