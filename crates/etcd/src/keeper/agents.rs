@@ -1,4 +1,4 @@
-//! Agents, and what they ask for.
+//! Agents, and their requests.
 
 use std::{collections::HashMap, task::Waker, time::Duration};
 
@@ -23,22 +23,22 @@ use crate::{
     values::{RequestNotes, Value},
 };
 
-/// How long after an agent has said something of itself that is written where it is not yet.
+/// How long after an agent has described itself the description is written to its keys.
 const SETTLED: Duration = Duration::from_millis(200);
 
-/// How long it takes at most until it is written again, where it was not seen to have come to
-/// anything.
+/// The longest pause before the description is written again, while keys are seen that do not have
+/// it.
 const LONGEST: Duration = Duration::from_secs(5);
 
-/// What a bucket may know of the rest.
+/// What a bucket may see of the keeper.
 struct Around<'a> {
     shared: &'a Shared,
     slots: &'a mut Slots,
     agents: &'a HashMap<AgentSerial, Agent, HashState>,
     leases: &'a HashMap<i64, Lease, HashState>,
-    /// Who needs a lease.
+    /// The agent that needs a lease.
     needs: Option<AgentSerial>,
-    /// Under which lease names may be ours.
+    /// The lease under which this connection may own names.
     owns: Option<i64>,
     /// The last revision that was heard of.
     revision: i64,
@@ -62,11 +62,12 @@ impl Surroundings for Around<'_> {
     ) -> Option<Result<(Ask, RequestKind), Wait>> {
         let mut table = self.shared.table();
         let Some(agent) = self.agents.get(&serial) else {
-            // It has come while the name was ours, and is about to be heard of.
+            // The agent was opened while the name was owned, and the thread is about to be told of
+            // it.
             let is_wanted = matches!(table.status(id), Status::Pending(_));
             return is_wanted.then_some(Err(Wait));
         };
-        // The name may be ours by now.
+        // The connection may own the name by now.
         if let Some(LocalOutcome::Answered { wakers, own, .. }) = table.take_here(id) {
             self.wakers.extend(wakers.into_iter().chain(own));
             return None;
@@ -95,15 +96,15 @@ impl Surroundings for Around<'_> {
 
     fn keep_back(&mut self, id: RequestId) {
         if let Some(key) = self.shared.table().keep_back(id) {
-            // Nothing was sent about it.
+            // Nothing was sent for the request.
             self.slots.free(key, id, 0);
         }
     }
 
     fn owning(&self, name: &NameKey) -> Option<Owning> {
-        // Of a name that is known by its hash the key alone would not say which it is.
+        // Keys hold only the hash of such a name, so the owner key alone would not tell the name.
         let lease = self.owns.filter(|_| !name.is_hash())?;
-        // Nobody says it of the connection, but those who use it are on one machine.
+        // The connection itself was given no host, but all agents that use it are on one machine.
         let hosts = self.agents.values().map(|agent| &*agent.info.host);
         let host = hosts.filter(|host| !host.is_empty()).min().unwrap_or_default();
         Some(ownership::owning(self.slots.me(), lease, self.revision, host))
@@ -115,7 +116,7 @@ impl Surroundings for Around<'_> {
 }
 
 impl Keeper {
-    /// What is next for a name.
+    /// The next operation on a name.
     pub(super) fn next_operation(&mut self, bucket: u64, key: &NameKey) -> Option<Operation> {
         let owns = self.may_own();
         let revision = self.history.revision();
@@ -131,11 +132,11 @@ impl Keeper {
         operation
     }
 
-    /// An agent has ended. What it had in etcd goes in one transaction of each name; its lease is
-    /// others' as well.
+    /// An agent has ended. Its keys are removed in one transaction for each name. Its lease stays,
+    /// because other agents share it.
     pub(super) fn end_agent(&mut self, serial: AgentSerial, ended: Vec<(RequestId, Finished)>) {
         let Some(agent) = self.agents.remove(&serial) else { return };
-        // All of them before the first of them is on its way.
+        // The names are gathered before the first removal is on its way.
         let mut names = Vec::new();
         for (id, finished) in ended {
             names.extend(self.note_finished(id, finished));
@@ -156,8 +157,8 @@ impl Keeper {
         }
     }
 
-    /// There is more to say of what an agent has than etcd may know. What was to be said before is not put off
-    /// by that, however often there is more.
+    /// The keys of an agent may not say all that it has said of itself. Earlier news is not put off
+    /// by later news, however often that comes.
     pub(super) fn say_anew(&mut self, serial: AgentSerial) {
         if let Some(agent) = self.agents.get_mut(&serial) {
             let known = agent.stale.map(|stale| (stale.since, stale.is_writing));
@@ -166,8 +167,8 @@ impl Keeper {
         }
     }
 
-    /// Has what agents have in etcd say what they have said of themselves since. Not at once: most
-    /// locks are held for a moment, and nothing depends on it.
+    /// Writes what agents have said of themselves to their keys. This waits for a while: most locks
+    /// are held for a moment, and nothing depends on the description.
     pub(super) fn check_descriptions(&mut self) {
         let is_due = |agent: &Agent| agent.stale.as_ref().is_some_and(Stale::is_due);
         let due = self.agents.iter().filter(|(_, agent)| is_due(agent));
@@ -176,7 +177,8 @@ impl Keeper {
         for serial in due {
             let described = self.described_anew(serial);
             let Some(agent) = self.agents.get_mut(&serial) else { continue };
-            // Once more if there was something: it may come to nothing, or be overtaken by a grant.
+            // If something was written, the keys are looked at again: the write may come to
+            // nothing, or a grant may overtake it.
             let Some((described, stale)) = described.zip(agent.stale.as_mut()) else {
                 agent.stale = None;
                 continue;
@@ -190,7 +192,8 @@ impl Keeper {
         }
     }
 
-    /// What was to be written of an agent has been, or has come to nothing: the watch will tell.
+    /// What was to be written about an agent is written, or the attempt has come to nothing: the
+    /// watch will tell.
     pub(super) fn described(&mut self, serial: AgentSerial) {
         let agent = self.agents.get_mut(&serial);
         if let Some(stale) = agent.and_then(|agent| agent.stale.as_mut()) {
@@ -199,8 +202,8 @@ impl Keeper {
         }
     }
 
-    /// What is to be written for that, as much as goes into one transaction; `None` if all that the
-    /// agent has says so by now.
+    /// The steps that write an agent's description, as many as fit into one transaction. `None` if
+    /// all of its keys have that description by now.
     fn described_anew(&self, serial: AgentSerial) -> Option<Vec<Step>> {
         let agent = self.agents.get(&serial)?;
         let opened = self.buckets.get(&agent.bucket)?;
@@ -208,13 +211,13 @@ impl Keeper {
         for KnownOf { name, key, said } in self.shared.table().known_of(agent.id) {
             let found = opened.bucket.mirror(&name).and_then(|mirror| mirror.find(key));
             let Some((phase, entry)) = found else {
-                // It is on its way.
+                // The key is on its way.
                 is_known = false;
                 continue;
             };
             let Some(value) = Value::decode(&entry.value) else { continue };
-            // What was said of the request does not matter any more once it is a lock. And what was said by way
-            // of a broker before this one is so until it is said again.
+            // What was said of a request does not matter any more once it is a lock. What was said
+            // through an earlier broker is valid until it is said again.
             let is_news = phase == Phase::Queued && said != RequestNotes::default();
             let said = if is_news { said } else { value.said.clone() };
             if value.info != agent.info || value.said != said {
@@ -226,7 +229,7 @@ impl Keeper {
                 let key = opened.bucket.keys.name(&name).request(phase, entry.mode, key);
                 let when = vec![Check::MadeIn(key.clone(), entry.made)];
                 let then = vec![Step::Put { key, value, lease: entry.lease }];
-                // Each by itself: one of them may have gone.
+                // Each step stands alone, because one of the keys may have gone.
                 steps.push(Step::Within(Transaction { when, then, or_else: Vec::new() }));
             }
         }

@@ -1,4 +1,4 @@
-//! Asking the owner of a name, which is another connection, to give it up, and how long it is waited for.
+//! Asking another connection to give up a name that it owns, and how long its answer is waited for.
 
 use super::{
     Call, Keeper, Operated,
@@ -13,8 +13,9 @@ use crate::{
 use std::time::Duration;
 
 impl Keeper {
-    /// Whether a request has found that the name is another's, who may not need it or is to cease to
-    /// grant it. Then that is asked for it, and the request is made again in a moment.
+    /// Whether a request has found that another connection owns the name, and the owner may not
+    /// need the name or is to cease to grant it. Then the owner is asked for the name, and the
+    /// request is made again in a moment.
     pub(super) fn asks_owner(&mut self, of: &Operated, answer: &Answer) -> bool {
         let (ask, steals) = match &of.operation {
             Operation::IfAvailable(ask) => (ask, None),
@@ -32,13 +33,13 @@ impl Keeper {
         }
         let keys = self.buckets.get(&of.bucket).map(|opened| &opened.bucket.keys);
         let key = keys.and_then(|keys| keys.parse(&owned.key));
-        // Nothing else is done about the name meanwhile, so a connection cannot give up its own. And what
-        // no machine has written is given up by none.
+        // Nothing else is done about the name meanwhile, so a connection cannot give up its own. An
+        // owner key without a lease was written by no connection, so no connection gives it up.
         let can_be_asked =
             owned.lease != 0 && key.is_some_and(|key| key.request.owner != self.slots.me());
         let patience = self.patience_with_owners();
         let (begun, asked) = (of.asked.unwrap_or_else(Uptime::now), self.note_asked(&owned));
-        // Etcd may not take the mark by which it is asked.
+        // Etcd may refuse to write the mark that asks the owner.
         let is_late = asked.elapsed() >= patience || begun.elapsed() >= patience;
         let (operation, delay) = if !can_be_asked || is_late {
             let Some(robs) = steals else { return false };
@@ -48,7 +49,7 @@ impl Keeper {
                 let transaction = ask_owner(&owned, AskPurpose::ToHave);
                 self.calls.push_back(Call::Write { transaction });
             }
-            // Ever more rarely, of one that does not answer.
+            // The request is made ever more rarely while the owner does not answer.
             let rest = patience.saturating_sub(asked.elapsed());
             (of.operation.clone(), AGAIN.max((begun.elapsed() / 4).min(rest)))
         };
@@ -57,13 +58,13 @@ impl Keeper {
         true
     }
 
-    /// How long it is waited for the owner of a name that was asked for it. Who looks has twice that.
+    /// How long an owner that was asked for a name is waited for. A query waits twice as long.
     pub(super) fn patience_with_owners(&self) -> Duration {
         self.options.time_to_live.min(PATIENCE) / 2
     }
 
-    /// Since when it was seen that the owner of a name, which this key says, is asked for it: who asks the next
-    /// time does not wait anew for one that does not answer.
+    /// Since when the owner that this key names is known to have been asked for its name: the next
+    /// request does not start to wait anew for an owner that does not answer.
     pub(super) fn note_asked(&mut self, owned: &KeyValue) -> Uptime {
         let (made, asked) = self.asked.entry(owned.key.clone()).or_insert((0, Uptime::now()));
         if *made != owned.made || AskPurpose::of(&owned.value).is_none() {
@@ -72,7 +73,8 @@ impl Keeper {
         *asked
     }
 
-    /// Forgets owners that were asked so long ago that their leases have ended if they do not answer.
+    /// Forgets owners that were asked so long ago that their leases have ended if they did not
+    /// answer.
     pub(super) fn forget_asked(&mut self) {
         let long = 2 * self.options.time_to_live;
         self.asked.retain(|_, (_, asked)| asked.elapsed() < long);

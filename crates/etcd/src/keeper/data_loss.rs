@@ -1,4 +1,4 @@
-//! What is done when etcd has begun anew: all that was known of it is forgotten, once.
+//! What is done when etcd has begun anew: all that was known is forgotten, once.
 
 use std::time::Duration;
 
@@ -12,8 +12,8 @@ use super::{
 use crate::{LOGS, data::Stamp, keys::BucketKeys};
 
 impl Keeper {
-    /// Whether the answer to a call can be put together with what is known. If etcd has begun anew,
-    /// all that was known is forgotten by then.
+    /// Whether the answer to a call fits what is known. If etcd has begun anew, all that was known
+    /// has been forgotten when this returns.
     pub(super) fn goes_on(&mut self, known: Known, stamp: Option<Stamp>) -> bool {
         let verdict = match stamp {
             Some(stamp) => self.history.judge(known, stamp),
@@ -27,7 +27,7 @@ impl Keeper {
         verdict == Verdict::GoesOn
     }
 
-    /// Tells all who held that their locks are lost, and asks again for all who wait.
+    /// Tells all holders that their locks are lost, and makes all waiting requests again.
     pub(super) fn begin_anew(&mut self, cluster: u64) {
         tracing::error!(
             target: LOGS,
@@ -35,14 +35,14 @@ impl Keeper {
             "etcd has lost its data, or was set back: all locks are lost, and tokens may go back"
         );
         self.history.begin_anew(cluster);
-        // What keys were in use for means nothing to etcd now. What it still has of them was made
-        // before, and goes.
+        // Etcd does not know any more which keys were in use. Keys that it still has were made
+        // before, and are removed.
         self.slots.forget();
         let buckets: Vec<u64> = self.buckets.keys().copied().collect();
         for &bucket in &buckets {
             let Some(opened) = self.buckets.get_mut(&bucket) else { continue };
             opened.bucket.begin_anew();
-            // Their watches may still have something to say of what was before.
+            // The old watches may still tell of what was before.
             let names: Vec<_> = opened.bucket.views.keys().cloned().collect();
             for name in names {
                 self.close_view(bucket, &name);
@@ -61,8 +61,8 @@ impl Keeper {
         }
     }
 
-    /// Etcd does not know a lease any more that was to last for longer. Others may have what was
-    /// under it: it is told as soon as it is known why.
+    /// Etcd does not know a lease any more that was to last for longer. Others may have been
+    /// granted what was held under the lease. The agents are told as soon as the reason is known.
     pub(super) fn doubt(&mut self, lease: i64) {
         let Some(found) = self.leases.get_mut(&lease) else { return };
         found.state = State::Doubted;
@@ -71,7 +71,7 @@ impl Keeper {
         self.list(Listed::Lease(lease), prefix, Duration::ZERO);
     }
 
-    /// Etcd goes on from what it has said, and does not know that lease.
+    /// Etcd goes on from what it has said, and does not know this lease.
     pub(super) fn settle_doubt(&mut self, lease: i64) {
         self.lose_lease(lease, Lost::Disconnected);
     }

@@ -1,5 +1,4 @@
-//! What etcd shows of a key, and what becomes of the request that goes by it: by what a watch tells, and by what
-//! a list has found.
+//! What becomes of a request, by what a watch tells of its key, and by what a list has found of it.
 
 use super::removed::LeftBehind;
 use crate::{
@@ -17,11 +16,11 @@ pub(super) enum Finding {
     Granted,
     /// Its request waits, since this revision.
     Waits(i64),
-    /// Nobody wants it: it is to be removed. As a lock or as a request alone, or as both.
+    /// Nobody wants the key: it is to be removed, as a lock or as a request alone, or as both.
     Unwanted(Option<Phase>),
-    /// It is gone, and its request is asked for again.
+    /// The key is gone, and its request is made again.
     AskAgain,
-    /// It is gone, and it is to be found out why.
+    /// The key is gone, and it is to be found out why.
     Gone,
     /// Nothing.
     Nothing,
@@ -34,12 +33,12 @@ pub(super) struct Notice<'a> {
     pub(super) put: Option<&'a Put>,
     /// The event is of the revision in which the name became this connection's own.
     pub(super) is_absorbed: bool,
-    /// The lease of what was put is lost to us, and may not be over yet.
+    /// The lease of what was put is lost to this connection, and may not be over yet for others.
     pub(super) is_lapsing: bool,
 }
 
 impl Finding {
-    /// Of an event about a key of this owner, whose request stands so.
+    /// What follows from an event about a key of this owner, whose request has this status.
     ///
     /// | key | event | request | finding |
     /// |---|---|---|---|
@@ -62,9 +61,9 @@ impl Finding {
         match (owner, put) {
             (Owner::Request(_), Some(put)) => match (status, phase) {
                 (_, Phase::Owned) => Self::Nothing,
-                // What works under it may not have ended.
+                // Work under the lock may not have ended.
                 (Status::Ended, _) if is_lapsing => Self::Nothing,
-                // A late try has made it.
+                // A late try has made the key.
                 (Status::Ended, _) => Self::Unwanted(None),
                 (Status::Held(_), Phase::Queued) => Self::Unwanted(Some(Phase::Queued)),
                 (_, Phase::Held) => Self::Granted,
@@ -80,7 +79,8 @@ impl Finding {
         }
     }
 
-    /// Of a request that stands so, by what a list has found of it at this revision: as a lock, and in the queue.
+    /// What follows for a request with this status from what a list has found of it at this
+    /// revision: its lock, and its place in the queue.
     pub(super) fn of_request(
         status: Status,
         lock: Option<&Entry>,
@@ -90,16 +90,17 @@ impl Finding {
         match (status, lock, queued) {
             (Status::Pending(_), Some(_), _) => Self::Granted,
             (Status::Pending(_), None, Some(queued)) => Self::Waits(queued.made),
-            // Granted and taken again while nobody watched. Had its lease ended, that would be told by whoever
-            // keeps it.
+            // The request was granted and taken from it again while nobody watched. If its lease
+            // had ended, the call that keeps the lease would tell that.
             (Status::Pending(since), None, None) if since > 0 && since <= revision => Self::Gone,
             (Status::Held(Grant { made, .. }), None, _) if made <= revision => Self::Gone,
             _ => Self::Nothing,
         }
     }
 
-    /// Of an entry that a list has found, whose request stands so. `is_idle` says that nothing is on its way for
-    /// the name, and `is_held` that the same request has a lock in the list.
+    /// What follows for an entry that a list has found, whose request has this status. `is_idle`
+    /// says that nothing is on its way for the name, and `is_held` that the same request has a lock
+    /// in the list.
     pub(super) fn of_entry(
         (phase, entry): (Phase, &Entry),
         owner: Owner,

@@ -1,4 +1,4 @@
-//! Giving up a name that is this connection's: what is held of it, and who waits, is written to etcd.
+//! Giving up a name that this connection owns: its locks and waiting requests are written to etcd.
 
 use super::{Keeper, wake};
 use crate::{
@@ -13,12 +13,12 @@ use crate::{
 use navlock_core::Lost;
 use std::time::Duration;
 
-/// For how long a name stays ours that nobody takes any more.
+/// How long a name that nobody uses any more stays owned by this connection.
 const IDLE: Duration = Duration::from_secs(10);
 
 impl Keeper {
-    /// Gives up a name that is ours. What is held of it, and who waits, is written to etcd, where all go
-    /// on in their order.
+    /// Gives up a name that this connection owns. Its locks and waiting requests are written to
+    /// etcd, where they keep their order.
     pub(super) fn leave(&mut self, bucket: u64, name: &NameKey) {
         let Ownership::Since(made) = self.own_state(bucket, name) else { return };
         let Some(lease) = self.good_lease() else { return };
@@ -27,11 +27,12 @@ impl Keeper {
         for (nth, leaver) in leavers.into_iter().enumerate() {
             let (id, agent, is_lock) = (leaver.id, leaver.agent, leaver.grant.is_some());
             let slot = leaver.key;
-            // Nor who came after such a one: nobody overtakes.
+            // A request that came after one that cannot be written is not written either: nobody
+            // overtakes.
             let written = self.kept(nth, leaver, made, lease.id);
             match written.filter(|_| is_lock || again.is_empty()) {
                 Some(written) => kept.push(written),
-                // Nobody holds what is not written.
+                // A lock that cannot be written is lost.
                 None if is_lock => {
                     wakers.extend(self.shared.table().lose(id, Lost::Disconnected));
                     self.slots.retire(slot, id);
@@ -54,13 +55,13 @@ impl Keeper {
         self.step(bucket, name);
     }
 
-    /// What is written of a lock or request, of which others have not heard. `None` if its agent has what it has
-    /// under another lease, or none yet: that is asked for by itself.
+    /// What is written of a lock or request that others have not heard of. `None` if its agent has
+    /// its locks under another lease, or has no lease yet: such a request is made by itself.
     pub(super) fn kept(&self, nth: usize, leaver: Handover, made: i64, lease: i64) -> Option<Kept> {
         let Handover { agent, key, name, mode, grant, place, asked, said, .. } = leaver;
         let agent = self.agents.get(&agent).filter(|agent| agent.lease_id() == Some(lease))?;
         let phase = if grant.is_some() { Phase::Held } else { Phase::Queued };
-        // Who had a place before has it again.
+        // A request that had a place in the queue before has it again.
         let (order, place) = place.unwrap_or((made, nth as u64));
         let order = u64::try_from(order).unwrap_or_default();
         let value = Value {
@@ -76,7 +77,7 @@ impl Keeper {
         Some(Kept { phase, ask: Ask { request: key, mode, lease, value: value.encode() } })
     }
 
-    /// What was to be written to give a name up has been, or has come to nothing.
+    /// What was to be written to give a name up is written, or the attempt has come to nothing.
     pub(super) fn given_up(
         &mut self,
         bucket: u64,
@@ -99,7 +100,7 @@ impl Keeper {
                     wakers.extend(table.lose(id, why(grant.token)));
                 }
                 (Outcome::Gone, Status::Pending(_)) => again.extend(table.wait_again(id, true)),
-                // The others are as any that etcd answers.
+                // The other outcomes are told as those of any request that etcd answers.
                 _ => {}
             }
         }
@@ -107,7 +108,7 @@ impl Keeper {
         wake(wakers);
         self.ask_again(again);
         self.say_where();
-        // There is more to be written, or it was a stray.
+        // There is more to be written, or this key of an owner was a stray.
         let is_over = !written || leaving.is_last;
         if !is_over || self.own_state(bucket, name) != Ownership::Leaving(leaving.made) {
             return;
@@ -121,7 +122,7 @@ impl Keeper {
         }
     }
 
-    /// Others know of locks of which they did not, or these are lost.
+    /// Others now know of locks that they did not know of before, or these locks are lost.
     pub(super) fn say_where(&mut self) {
         let (news, told) = self.shared.table().say_where();
         for (outer, tell) in told {
@@ -132,12 +133,14 @@ impl Keeper {
         }
     }
 
-    /// Whether what is to be written to give a name up is wanted: all of it may be lost by now.
+    /// Whether what is to be written to give a name up is still wanted: all of it may be lost by
+    /// now.
     pub(super) fn is_leaving(&self, bucket: u64, name: &NameKey, leaving: &Leaving) -> bool {
         leaving.kept.is_empty() || self.own_state(bucket, name) == Ownership::Leaving(leaving.made)
     }
 
-    /// Others are to see what is held of a name, and who waits, or it was ours for a run that is over.
+    /// Gives up a name because others have to see its locks and waiters, or because it was owned
+    /// for a run that is over.
     pub(super) fn give_up(&mut self, bucket: u64, name: &NameKey) {
         if !matches!(self.own_state(bucket, name), Ownership::Since(_)) {
             return;
@@ -148,8 +151,8 @@ impl Keeper {
         self.leave(bucket, name);
     }
 
-    /// Etcd refuses to have it written. Who waits is told; what is held stays what it is, with the name,
-    /// until it is released: then there is nothing to be written.
+    /// Etcd refuses to write what is held. Waiting requests are told so. The locks stay locks, and
+    /// the name stays owned, until they are released: then there is nothing left to write.
     pub(super) fn not_left(&mut self, bucket: u64, name: &NameKey, leaving: &Leaving) -> Vec<Kept> {
         let rest = self.buckets.get_mut(&bucket).map(|opened| opened.bucket.stop_leaving(name));
         let all = leaving.kept.iter().cloned().chain(rest.into_iter().flatten());
@@ -159,7 +162,7 @@ impl Keeper {
             .iter()
             .filter_map(|kept| Some((kept.ask.request, self.slots.holder(kept.ask.request)?)))
             .collect();
-        // If its lease was lost meanwhile, all of it was.
+        // If the lease was lost meanwhile, all locks of the name were.
         let is_leaving = self.own_state(bucket, name) == Ownership::Leaving(leaving.made);
         if let Some(lease) = self.good_lease().filter(|_| is_leaving) {
             let ids: Vec<_> = held.iter().map(|&(_, id)| id).collect();
@@ -173,7 +176,8 @@ impl Keeper {
         waiting
     }
 
-    /// Removes a key that says that a name is ours, of which we do not know: a late try has made it.
+    /// Removes a key which says that this connection owns a name, and of which it does not know: a
+    /// late try has made the key.
     pub(super) fn disown(&mut self, bucket: u64, name: &NameKey, made: i64, lease: i64) {
         if self.lapsing.contains_key(&lease) {
             return;
@@ -184,7 +188,8 @@ impl Keeper {
         }
     }
 
-    /// Others are to see what is held of a name, and who waits: a list has shown this key, by which it is ours.
+    /// Others have to see the locks and waiters of a name. A list has shown this key, which says
+    /// that this connection owns the name.
     pub(super) fn show(&mut self, bucket: u64, name: &NameKey, owned: &KeyValue) {
         if self.own_state(bucket, name) == Ownership::No {
             self.disown(bucket, name, owned.made, owned.lease);
@@ -195,7 +200,7 @@ impl Keeper {
         }
     }
 
-    /// Gives up names that nobody takes any more, and those of which no more can be granted.
+    /// Gives up the names that nobody uses any more, and those of which no more can be granted.
     pub(super) fn check_owned(&mut self) {
         let mut over = Vec::new();
         let table = self.shared.table();
@@ -205,7 +210,7 @@ impl Keeper {
                 let Some(usage) = table.usage(&(bucket, name.clone())) else { continue };
                 let is_idle = view.idle_since(usage.granted).elapsed() >= IDLE && !usage.is_used;
                 if is_idle && usage.granted == 0 {
-                    // It was of no use that it is ours.
+                    // Owning the name was of no use.
                     view.note_wanted();
                 }
                 if is_idle || usage.is_over() {
@@ -221,7 +226,7 @@ impl Keeper {
         }
     }
 
-    /// Gives up all names that are ours.
+    /// Gives up all names that this connection owns.
     pub(super) fn leave_all(&mut self) {
         let mut all = Vec::new();
         for (&bucket, opened) in &self.buckets {

@@ -1,9 +1,9 @@
-//! That etcd goes on from what it has said, and has not begun anew.
+//! Whether etcd goes on from what it has said, or has begun anew.
 //!
-//! An etcd whose data was lost, or restored from a backup, begins again with a smaller revision, and
-//! does not know of what was granted since. What it says cannot be put together with what it has said
-//! before: the same revision may be two things. So all that was known is forgotten, once, and what is
-//! asked for from then on is asked of what etcd is now.
+//! An etcd whose data was lost, or restored from a backup, begins again with a smaller revision,
+//! and does not know of what was granted since. What it says does not fit what it said before: the
+//! same revision may stand for two things. So all that was known is forgotten, once, and what is
+//! asked from then on is asked of the etcd that is there now.
 
 use std::fmt;
 
@@ -12,7 +12,7 @@ use crate::data::Stamp;
 /// What of etcd's past is known.
 #[derive(Debug, Default)]
 pub(super) struct History {
-    /// How often it was found that etcd has begun anew.
+    /// How many times etcd was found to have begun anew.
     epoch: u64,
     /// The largest revision that was heard of.
     revision: i64,
@@ -27,19 +27,20 @@ pub(crate) struct Known {
     revision: i64,
 }
 
-/// Of no interest to who looks at a call; the model would see more states than there are.
+/// A reader of a call has no use for this, and the model would see more states than there are.
 impl fmt::Debug for Known {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("Known")
     }
 }
 
-/// What an answer means for what is known.
+/// How an answer fits what is known.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Verdict {
-    /// It can be put together with what is known.
+    /// The answer fits what is known.
     GoesOn,
-    /// It was asked before it was found that etcd has begun anew. It is of no use any more.
+    /// The call was made before etcd was found to have begun anew. Its answer is of no use any
+    /// more.
     IsOld,
     /// Etcd has begun anew.
     BeginsAnew,
@@ -65,8 +66,8 @@ impl History {
         self.revision = self.revision.max(revision);
     }
 
-    /// Judges the answer to a call that etcd answers by all that has happened before: then its
-    /// revision is not below one that was known before the call.
+    /// Judges the answer to a call that etcd answers only with all earlier changes in view: then
+    /// its revision is not below one that was known before the call.
     pub(super) fn judge(&mut self, known: Known, stamp: Stamp) -> Verdict {
         if !self.is_of_now(known) {
             return Verdict::IsOld;
@@ -80,12 +81,12 @@ impl History {
         Verdict::GoesOn
     }
 
-    /// Whether etcd has not begun anew since this was known.
+    /// Whether etcd has not been found to have begun anew since this was known.
     pub(super) fn is_of_now(&self, known: Known) -> bool {
         known.epoch == self.epoch
     }
 
-    /// Forgets all, but for who answers now.
+    /// Forgets all but the cluster that answers now.
     pub(super) fn begin_anew(&mut self, cluster: u64) {
         *self = Self { epoch: self.epoch + 1, revision: 0, cluster };
     }

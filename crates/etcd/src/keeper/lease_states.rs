@@ -1,4 +1,4 @@
-//! Leases, as the thread knows them.
+//! The leases that the thread keeps.
 
 use crate::{
     clock::Uptime,
@@ -12,9 +12,9 @@ use crate::{
 pub(super) enum OwnLease {
     #[default]
     None,
-    /// Asked for.
+    /// The lease was requested.
     Coming,
-    /// It is among the leases.
+    /// The lease was granted, and is in the table of leases.
     There(i64),
 }
 
@@ -23,32 +23,34 @@ pub(super) enum OwnLease {
 pub(super) struct Lease {
     pub(super) name: LeaseName,
     pub(super) state: State,
-    /// What etcd said of it last.
+    /// The last renewal that etcd has answered.
     pub(super) renewal: Renewal,
-    /// When it was last looked for what is nobody's.
+    /// When nobody's keys under the lease were last looked for.
     pub(super) swept: Uptime,
-    /// In which buckets agents go on with what they have under it, if it was another connection's.
+    /// The buckets whose agents go on with their locks under the lease, if it was another
+    /// connection's.
     pub(super) buckets: Vec<u64>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum State {
-    /// It was another connection's. Since then it is tried to renew it.
+    /// The lease was another connection's. Since then this connection tries to renew it.
     Recalled(Uptime),
     Live,
-    /// Etcd does not know it any more. It is asked why.
+    /// Etcd does not know the lease any more. It is asked why.
     Doubted,
 }
 
-/// A lease that is over for us and may not be for others.
+/// A lease that is over for this connection and may not be over for others.
 ///
-/// What works under it has until then to end. So nobody else may have what is held under it before,
-/// also if etcd is heard of again meanwhile.
+/// Work under its locks has to end until then. So nobody else may be granted them before, even if
+/// etcd is heard of again meanwhile.
 #[derive(Debug)]
 pub(super) struct ExpiringLease {
-    /// From here on others may have it.
+    /// From here on others may be granted the locks.
     pub(super) expires: Uptime,
     pub(super) is_own: bool,
-    /// What was held under it and is to be removed then, if it is not ours to end.
+    /// The locks under the lease, which are removed then, if the lease is not this connection's to
+    /// end.
     pub(super) held: Vec<(u64, NameKey, Ended)>,
 }

@@ -1,4 +1,5 @@
-//! Lists of names: when one is asked for, and what it says of ours.
+//! Lists of names: when one is asked for, and what follows from it for the locks and requests of
+//! this connection.
 
 use super::{
     Call, Keeper, Listed,
@@ -23,7 +24,7 @@ use crate::{
 use std::time::Duration;
 
 impl Keeper {
-    /// Lists a name.
+    /// Asks for a list of a name.
     pub(super) fn look(&mut self, bucket: u64, name: &NameKey, delay: Duration) {
         let Some(opened) = self.buckets.get_mut(&bucket) else { return };
         let Some(view) = opened.bucket.views.get_mut(name) else { return };
@@ -45,7 +46,7 @@ impl Keeper {
         self.list(Listed::Name(watch, begun), prefix, delay);
     }
 
-    /// One list of a name has come, or is of no use any more: the next one.
+    /// One list of a name has come, or is of no use any more: asks for the next one.
     pub(super) fn list_next(&mut self) {
         self.lists.running -= 1;
         while let Some(list) = self.lists.waiting.pop_front() {
@@ -61,18 +62,18 @@ impl Keeper {
         self.calls.push_back(Call::List { of, known, prefix, most, delay });
     }
 
-    /// Whether this list can be put together with what is known, also of the keys in it. If not, all
-    /// that was known is forgotten by then.
+    /// Whether this list, with the keys in it, fits what is known. If it does not, all that was
+    /// known has been forgotten when this returns.
     pub(super) fn takes(&mut self, known: Known, result: &Result<Listing, Failure>) -> bool {
         let listed = result.as_ref().ok();
         if !self.goes_on(known, listed.map(Listing::stamp)) {
             return false;
         }
         let Some(listed) = listed else { return true };
-        // A restored etcd may have come further since than the one before it had.
+        // A restored etcd may have a larger revision than etcd had before it was restored.
         let is_undone = |kv: &KeyValue| {
             let found = self.buckets.values().find_map(|opened| opened.bucket.keys.parse(&kv.key));
-            // Who owns a name has no slot for that.
+            // An owner key has no slot.
             let found = found.filter(|key| key.phase != Phase::Owned);
             found.is_some_and(|key| self.slots.was_gone(key.request, kv.made, listed.revision))
         };
@@ -93,7 +94,7 @@ impl Keeper {
             return;
         }
         let Ok(listed) = result else {
-            // What the watch tells is of no use without it.
+            // What the watch tells is of no use without a list.
             if view.early.is_some() {
                 self.look(bucket, &name, Duration::from_millis(200));
             }
@@ -107,7 +108,8 @@ impl Keeper {
         self.forget(bucket);
     }
 
-    /// Sets the mirror of a name by what was found of it at this revision, and what that says of ours.
+    /// Sets the mirror of a name to what was found at this revision, and tells the requests of this
+    /// connection what follows from it.
     pub(super) fn take_list(&mut self, bucket: u64, name: &NameKey, found: &[KeyValue], at: i64) {
         let left = self.left();
         let Some(opened) = self.buckets.get_mut(&bucket) else { return };
@@ -144,7 +146,7 @@ impl Keeper {
                     wakers.extend(held.and_then(|held| table.answer(id, held)));
                 }
                 (Finding::Waits(made), _) => table.queued(id, made),
-                // The name may be this connection's own, and the request be known here alone.
+                // The connection may own the name, so that the request is known here only.
                 _ if is_asked => {}
                 (Finding::Gone, Status::Held(since)) => {
                     wakers.extend(table.lose(id, mirror.why_gone(since.token)));
@@ -156,11 +158,11 @@ impl Keeper {
                 _ => {}
             }
         }
-        // Of which nobody knows: what a try came to that was given up, be it our own or that of
-        // whoever had a lease before us.
+        // Keys that nobody knows of: tries made them that were given up, by this connection or by
+        // the one that had the lease before.
         let mut strays: Vec<Ended> = Vec::new();
         for (phase, entry) in mirror.entries() {
-            // What works under it may not have ended yet.
+            // Work under that lease may not have ended yet.
             if phase == Phase::Held && self.lapsing.contains_key(&entry.lease) {
                 continue;
             }

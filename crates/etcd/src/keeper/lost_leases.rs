@@ -1,4 +1,4 @@
-//! What becomes of all that stood under a lease which is lost.
+//! What becomes of the locks, requests and names under a lease that is lost.
 
 use super::{
     AgentSerial, Call, Keeper,
@@ -17,13 +17,13 @@ use crate::{
 use navlock_core::Lost;
 
 impl Keeper {
-    /// All that is under a lease is lost. Whose it was get another lease when they ask for something;
-    /// what they wait for is asked for again, in the order in which it was.
+    /// All keys under a lease are lost. Their agents get another lease when they ask for something.
+    /// Waiting requests are made again, in the order in which they were made before.
     pub(super) fn lose_lease(&mut self, id: i64, how: Lost) {
         if !self.leases.contains_key(&id) {
             return;
         }
-        // First, since it is known by the lease what that is.
+        // Names come first, since the lease tells which of them are lost.
         self.lose_names_under(id, how);
         let Some(lease) = self.leases.remove(&id) else { return };
         self.gone.retain(|gone| gone.lease != id);
@@ -31,7 +31,8 @@ impl Keeper {
         if is_own {
             self.own = OwnLease::None;
             self.slots.forget_spent();
-            // Who has come while it was in doubt waits for the next one, which is to be asked for.
+            // Agents that have come while the lease was in doubt wait for the next lease, which is
+            // to be requested.
             for serial in self.agents_with(|under| under == LeaseState::Coming) {
                 if let Some(agent) = self.agents.get_mut(&serial) {
                     agent.under = LeaseState::Nothing;
@@ -61,23 +62,23 @@ impl Keeper {
             );
         }
         wake(wakers);
-        // What is on its way under their keys, or is there, is nobody's from here on.
+        // Operations on their keys, and the keys themselves, are nobody's from here on.
         self.ask_again(again);
         self.calls.push_back(Call::LetGo { lease: id });
         let is_held = |&(phase, ..): &(Phase, _, _, _)| phase == Phase::Held;
         let (held, waits): (Vec<_>, Vec<_>) = left.into_iter().partition(is_held);
         let bare = |(_, bucket, name, ended)| (bucket, name, ended);
         let expires = match how {
-            // Others may have been granted all of it before.
+            // Others may have been granted all of these locks before.
             Lost::Reset => Uptime::now(),
             _ => self.options.term(lease.renewal).expires,
         };
-        // Others may have come back to it, and lost it again.
+        // Others may have recalled the lease, and lost it again.
         let lapsing =
             self.lapsing.entry(id).or_insert(ExpiringLease { expires, is_own, held: vec![] });
         lapsing.expires = lapsing.expires.max(expires);
         lapsing.held.extend(held.into_iter().map(bare));
-        // Nobody works under what waits.
+        // Nobody works under a request that waits.
         self.remove_all(waits.into_iter().map(bare));
         self.check_lapsing();
         self.step_buckets();
@@ -94,9 +95,9 @@ impl Keeper {
         }
     }
 
-    /// Ends what is left of leases that are over for others as well: where etcd has come back, nobody
-    /// needs to wait until it finds that. One that was another connection's is not ours to end: agents
-    /// that have not come back may hold under it still.
+    /// Ends the rest of the leases that are over for others as well: if etcd has come back, nobody
+    /// has to wait until it finds that out. A lease that was another connection's must not be ended
+    /// here: agents that have not come back may still hold locks under it.
     pub(super) fn check_lapsing(&mut self) {
         let now = Uptime::now();
         let mut over: Vec<i64> = self.lapsing.keys().copied().collect();
@@ -113,7 +114,8 @@ impl Keeper {
         }
     }
 
-    /// What these agents have under a lease, as far as it is known: how, where and what.
+    /// What these agents have under a lease, as far as it is known: whether it is held, its bucket
+    /// and name, and the request to end.
     pub(super) fn had_under(
         &self,
         lease: i64,
@@ -139,7 +141,7 @@ impl Keeper {
         found.sort_by_key(|(phase, bucket, _, ended)| {
             (*bucket, ended.request, *phase == Phase::Queued)
         });
-        // What is held and waits as well was put there by a late try.
+        // A late try has put a request that is held into the queue as well.
         found.dedup_by_key(|(_, bucket, _, ended)| (*bucket, ended.request));
         found
     }

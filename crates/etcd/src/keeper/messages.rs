@@ -1,4 +1,4 @@
-//! What a keeper is told, what it has called, and what calls have come to.
+//! What a keeper is told, which calls it makes, and what they come to.
 
 use std::time::Duration;
 
@@ -22,9 +22,9 @@ use crate::{
     watch::Watched,
 };
 
-/// What it is told.
+/// What the keeper is told.
 pub(crate) enum Message {
-    /// It may be open already.
+    /// The bucket may be open already.
     OpenBucket {
         bucket: u64,
         name: String,
@@ -42,17 +42,17 @@ pub(crate) enum Message {
         serial: AgentSerial,
         info: AgentInfo,
     },
-    /// More is known of what it waits for.
+    /// More is known of what the request waits for.
     Nested {
         serial: AgentSerial,
     },
-    /// Somebody waits elsewhere inside a lock of this name, or it was ours for a run that is over: others have
-    /// to know of it, if it is ours.
+    /// If this connection owns the name, others have to see its locks, because a request waits
+    /// elsewhere inside one of them, or because the name was owned for a run that is over.
     Leave {
         bucket: u64,
         name: NameKey,
     },
-    /// With what etcd may know of it.
+    /// With all locks and requests that etcd may know of.
     EndAgent {
         serial: AgentSerial,
         ended: Vec<(RequestId, Finished)>,
@@ -73,7 +73,7 @@ pub(crate) enum Message {
         name: Option<NameKey>,
         /// How many keys are of interest.
         most: usize,
-        /// Whether who owns a name is asked what is held of it.
+        /// Whether owners of names are asked what is held of them.
         asks: bool,
         answer: oneshot::Sender<Result<Seen, Error>>,
     },
@@ -82,7 +82,7 @@ pub(crate) enum Message {
         claims: Vec<Claim>,
         answer: oneshot::Sender<Vec<Option<Ticket>>>,
     },
-    /// From the calls that go on: those that keep a lease, and those that watch.
+    /// From the calls that do not end by themselves: those that keep a lease, and those that watch.
     Lease {
         lease: i64,
         word: LeaseEvent,
@@ -93,14 +93,14 @@ pub(crate) enum Message {
     },
 }
 
-/// What is to be called. Each comes to a [`Done`], unless it says otherwise.
+/// A call to be made. Each comes to a [`Done`], unless it says otherwise.
 #[derive(Debug)]
 pub(crate) enum Call {
     Operate {
         of: Operated,
         transaction: Transaction,
     },
-    /// Waits before something is tried again: by then it may not be wanted any more.
+    /// Waits before an operation is tried again; it may not be wanted any more by then.
     Pause {
         of: Operated,
         delay: Duration,
@@ -109,7 +109,7 @@ pub(crate) enum Call {
         of: Listed,
         known: Known,
         prefix: Vec<u8>,
-        /// How many keys of it.
+        /// How many keys are wanted.
         most: usize,
         delay: Duration,
     },
@@ -125,7 +125,7 @@ pub(crate) enum Call {
         lease: i64,
         why: Why,
     },
-    /// Removes what is nobody's. It comes to nothing.
+    /// Removes keys that belong to nobody. It comes to nothing.
     Write {
         transaction: Transaction,
     },
@@ -134,13 +134,13 @@ pub(crate) enum Call {
         of: u64,
         transaction: Transaction,
     },
-    /// Writes what an agent has said of itself, on which nothing depends.
+    /// Writes what an agent has said of itself. Nothing depends on it.
     Describe {
         of: AgentSerial,
         transaction: Transaction,
     },
-    /// Keeps a lease until it is let go. It is new, and good for this long; or else it was another's,
-    /// and is renewed at once. It comes to [`Message::Lease`].
+    /// Keeps a lease until it is let go. A new lease is good for this long; one of another
+    /// connection is renewed at once. It comes to [`Message::Lease`].
     Keep {
         lease: i64,
         time_to_live: Option<Duration>,
@@ -148,8 +148,8 @@ pub(crate) enum Call {
     LetGo {
         lease: i64,
     },
-    /// Watches what begins so, from this revision or from now on, until it is told not to. It comes to
-    /// [`Message::Watched`].
+    /// Watches the keys with this prefix, from this revision or from now on, until it is told to
+    /// stop. It comes to [`Message::Watched`].
     Watch {
         watch: u64,
         keys: BucketKeys,
@@ -161,12 +161,12 @@ pub(crate) enum Call {
     },
 }
 
-/// Why it is asked which keys stand under a lease.
+/// Why the keys under a lease are listed.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Why {
-    /// To find what is nobody's, and what should be there and is not.
+    /// To find keys that belong to nobody, and keys that are missing.
     Sweep,
-    /// To find what agents of this bucket have there that go on with it.
+    /// To find what agents of this bucket that have come back have left there.
     Left(u64),
 }
 
@@ -174,13 +174,13 @@ pub(crate) enum Why {
 #[derive(Debug)]
 pub(crate) enum Done {
     Operated(Operated, Result<Answer, Failure>),
-    /// It is time to try this again.
+    /// It is time to try this operation again.
     Paused(Operated),
     Listed(Listed, Known, Result<Listing, Failure>),
     Leased(Result<(LeaseName, Renewal), Failure>),
-    /// What was to be written for this recall.
+    /// The locks that were to be written for this recall.
     Adopted(u64, Result<Answer, Failure>),
-    /// It was written what this agent says of itself, or not.
+    /// The description of this agent was written, or could not be.
     Described(AgentSerial),
     /// The keys under this lease.
     Under(i64, Why, Result<Vec<Vec<u8>>, Failure>),
@@ -192,18 +192,18 @@ pub(crate) struct Operated {
     pub(super) bucket: u64,
     pub(super) name: NameKey,
     pub(super) operation: Operation,
-    /// How often it was tried before.
+    /// How many tries came before.
     pub(super) tries: u32,
     /// What was known when it was sent.
     pub(super) known: Known,
-    /// Since when the owner of the name is asked for it.
+    /// Since when the owner of the name has been asked for it.
     pub(super) asked: Option<Uptime>,
 }
 
 /// What a list is for.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Listed {
-    /// The name of this watch, since that began for the nth time.
+    /// The name of this watch, and how often the watch had begun.
     Name(u64, u64),
     /// This query.
     Query(u64),

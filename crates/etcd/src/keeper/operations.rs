@@ -1,4 +1,4 @@
-//! Operations on a name: they are sent, tried again, and their outcomes are told.
+//! Operations on a name: how they are sent and tried again, and how their outcomes are told.
 
 use std::time::Duration;
 
@@ -16,7 +16,7 @@ use crate::{
     transactions::{Ask, Leaving, Operation, Outcome},
 };
 
-/// The pause before an operation is tried again that may have been done.
+/// The pause before an operation whose outcome is not known is tried again.
 pub(super) fn pause(tries: u32) -> Duration {
     match tries {
         0 => Duration::ZERO,
@@ -37,7 +37,7 @@ impl Keeper {
         self.calls.push_back(Call::Operate { of, transaction });
     }
 
-    /// Tries an operation again that may have been done, as far as it is still wanted.
+    /// Tries an operation again whose outcome is not known, as far as it is still wanted.
     pub(super) fn try_again(&mut self, of: Operated) {
         if !self.goes_on(of.known, None) {
             return;
@@ -127,7 +127,7 @@ impl Keeper {
 
     pub(super) fn succeeded(&mut self, of: &Operated, answer: &Answer) {
         let outcomes = of.operation.read(of.tries > 0, answer);
-        // Before the thief is told, so that it finds them robbed.
+        // Before the thief is told, so that the holders whom it has robbed know it when it is.
         self.robbed(of.bucket, &of.name, &outcomes.victims);
         let Some(opened) = self.buckets.get(&of.bucket) else { return };
         let mut wakers = Vec::new();
@@ -149,13 +149,13 @@ impl Keeper {
                     continue;
                 }
                 Outcome::Unavailable => {
-                    // If it is absent, it is about to be ended, and its slot is free then.
+                    // If the request is absent, it is about to be ended, and its slot is free then.
                     if table.status(id) != Status::Absent {
                         self.slots.free(request, id, answer.revision);
                     }
                     State::Unavailable
                 }
-                // Told below.
+                // This is told below.
                 Outcome::Gone if matches!(of.operation, Operation::Leave(_)) => continue,
                 Outcome::Gone => {
                     let since = match table.status(id) {
@@ -202,7 +202,7 @@ impl Keeper {
         let is_mixed = of.operation.has_several_leases();
         // Requests that never had a place in the queue are made again under the next lease. If the
         // operation had several leases, we do not know which one has ended; what was done under
-        // that one before has gone with it.
+        // that lease before has gone with it.
         if no_lease && (of.tries == 0 || is_mixed) {
             self.take_back(&of);
             if let Some(opened) = self.buckets.get_mut(&of.bucket) {

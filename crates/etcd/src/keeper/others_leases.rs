@@ -1,4 +1,5 @@
-//! Leases that another connection had, with whose agents we go on, and what is nobody's under a lease.
+//! Leases of another connection, whose agents this one goes on with, and keys under a lease that
+//! belong to nobody.
 
 use super::{
     AgentSerial, Call, Keeper, Why,
@@ -37,11 +38,13 @@ impl Keeper {
                 let state = State::Recalled(now);
                 let lease = Lease { name, state, renewal, swept: now, buckets: Vec::new() };
                 self.leases.insert(id, lease);
-                // For how long it is good is asked: it was made with the settings of that time.
+                // The time to live is asked of etcd, because the lease was made with the settings
+                // of that time.
                 self.keep(id, None);
             }
         }
-        // Whoever goes on says what it has, but not what it has ended while nobody heard of that.
+        // A recalled agent claims the locks that it still has, but does not name those that it
+        // ended while nobody heard of that.
         let Some(lease) = self.leases.get_mut(&id) else { return };
         if !lease.buckets.contains(&bucket) {
             lease.buckets.push(bucket);
@@ -49,14 +52,14 @@ impl Keeper {
         }
     }
 
-    /// It could not be seen what agents of a bucket have left under a lease.
+    /// The keys that agents of a bucket have left under a lease could not be listed.
     pub(super) fn has_not_looked(&mut self, id: i64, bucket: u64) {
         if let Some(lease) = self.leases.get_mut(&id) {
             lease.buckets.retain(|&of| of != bucket);
         }
     }
 
-    /// Looks again where it could not be seen.
+    /// Looks again for keys that agents have left where they could not be listed.
     pub(super) fn look_for_left(&mut self) {
         let of = self.agents.values().filter_map(|agent| Some((agent.lease_id()?, agent.bucket)));
         let mut unseen: Vec<_> = of
@@ -75,8 +78,8 @@ impl Keeper {
         }
     }
 
-    /// Looks into all names of a bucket in which these keys are: what is of agents that have come back
-    /// and that they do not go on with is removed when it is seen.
+    /// Opens all names of a bucket that these keys are in. Keys of agents that have come back, and
+    /// that these do not claim, are removed when they are seen.
     pub(super) fn view_left(&mut self, bucket: u64, under: &[Vec<u8>]) {
         let Some(opened) = self.buckets.get(&bucket) else { return };
         let of = under.iter().filter_map(|key| opened.bucket.keys.parse(key));
@@ -87,9 +90,10 @@ impl Keeper {
         }
     }
 
-    /// Removes what stands under a lease and is nobody's: where it was another connection's, with which
-    /// nobody goes on, as it would have ended by now if each agent had a lease; and what late tries have
-    /// made in buckets into which nobody looks any more. These are the keys under it.
+    /// Removes keys that stand under a lease and belong to nobody. `under` has the keys under that
+    /// lease. If the lease was another connection's, these are the keys that no agent claims: they
+    /// would have ended by now if each agent had a lease of its own. Keys that late tries have made
+    /// in buckets that nobody looks into any more are removed as well.
     pub(super) fn sweep(&mut self, id: i64, under: &[Vec<u8>]) {
         if !self.leases.contains_key(&id) {
             return;
@@ -100,7 +104,8 @@ impl Keeper {
             let found = BucketKeys::around(&self.options.namespace, key);
             let Some(of) = found.and_then(|(_, keys)| keys.parse(key)) else { continue };
             if of.phase == Phase::Owned {
-                // Of who had the lease before us, and nobody goes on with that.
+                // The owner key is of the connection that had the lease before, and nobody goes on
+                // with it.
                 if !is_own {
                     nobodys.push(Step::Delete(key.clone()));
                 }
@@ -114,9 +119,11 @@ impl Keeper {
                 there.insert(of.request);
             }
             let is_of_others = self.slots.owner(of.request, i64::MAX) == Owner::Others;
-            // Also what was given up before: that may have come to nothing.
+            // Keys that were given up before are removed again: the removal may have come to
+            // nothing.
             if !is_own && (is_of_others || self.slots.is_given_up(of.request)) {
-                // From here on nobody comes back for it: it goes, whenever that is done.
+                // From here on nobody claims the key any more: it is removed, however long that
+                // takes.
                 self.slots.give_up(of.request);
                 nobodys.push(Step::Delete(key.clone()));
             }
@@ -128,15 +135,15 @@ impl Keeper {
         self.look_where_it_differs(id, &there);
     }
 
-    /// Whether what stands under a lease is of a request that has been answered otherwise: a late try has
-    /// made it. What works under it may not have ended if it was lost with its lease.
+    /// Whether a key under a lease is of a request that has been answered otherwise: a late try has
+    /// made the key. Work under a lock that was lost with its lease may not have ended.
     pub(super) fn is_over(&self, key: RequestKey, phase: Phase, lease: i64) -> bool {
         let is_lapsing = phase == Phase::Held && self.lapsing.contains_key(&lease);
         let whose = self.slots.holder(key).filter(|_| !is_lapsing);
         whose.is_some_and(|id| self.shared.table().status(id) == Status::Ended)
     }
 
-    /// Lists the names in which what is held under a lease is not what is known to be.
+    /// Lists the names whose locks under a lease differ from those that are known.
     pub(super) fn look_where_it_differs(&mut self, lease: i64, there: &HashSet<RequestKey>) {
         let is_under = |serial| {
             let agent = self.agents.get(&serial);
@@ -148,7 +155,7 @@ impl Keeper {
         });
         let differ: Vec<_> = differ.map(|(bucket, name, ..)| (bucket, name.clone())).collect();
         drop(table);
-        // Or it has come since.
+        // Or the lock was made after the keys were listed.
         for (bucket, name) in differ {
             self.look(bucket, &name, Duration::ZERO);
         }
@@ -159,8 +166,8 @@ impl Keeper {
         self.own != OwnLease::There(id) && self.leases.contains_key(&id)
     }
 
-    /// Lets go of leases that were others' and that no agent of ours goes on with. They end by
-    /// themselves: somebody else's agents may still come for what they have there.
+    /// Lets go of leases that were other connections' and that no agent here uses. They end by
+    /// themselves: agents of others may still come for their locks there.
     pub(super) fn let_go_unused(&mut self) {
         let is_used = |id| self.agents.values().any(|agent| agent.under == LeaseState::Lease(id));
         let unused = self.leases.keys().copied();

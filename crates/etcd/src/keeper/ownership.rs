@@ -1,4 +1,4 @@
-//! What is written to own a name, and how long is waited for who owns one.
+//! What is written to own a name, and how long other owners are waited for.
 
 use std::time::Duration;
 
@@ -10,19 +10,21 @@ use crate::{
     values::{RequestNotes, Value},
 };
 
-/// How long whoever asks or looks has patience: it is told that etcd does not answer while its locks may still
-/// last. Half of it is for the owner of a name to give that up, before it counts as one who holds it.
+/// How long whoever asks or looks waits for an owner: it is told that etcd does not answer while
+/// its locks may still last. Half of this is for the owner to give the name up, before the owner
+/// counts as a holder.
 pub(super) const PATIENCE: Duration = Duration::from_secs(5);
 
-/// How long after the owner of a name was asked for it that is looked at again, at first.
+/// The first pause after which a name is looked at again whose owner was asked for it.
 pub(super) const AGAIN: Duration = Duration::from_millis(5);
 
-/// As whose the names of this connection are written, which is no agent's.
+/// The client that the names of this connection are written for: no agent's.
 pub(super) fn whose(owner: u128) -> ClientId {
     ClientId::from_bytes(owner.to_be_bytes())
 }
 
-/// What is written to own a name under this lease, after this revision, on this machine.
+/// What is written to own a name under this lease. `after` is the last revision heard of, and
+/// `host` is this machine.
 pub(super) fn owning(owner: u128, lease: i64, after: i64, host: &str) -> Owning {
     let client_id = whose(owner);
     let mut info = AgentInfo::default();
@@ -40,7 +42,7 @@ pub(super) fn owning(owner: u128, lease: i64, after: i64, host: &str) -> Owning 
     Owning { owner, lease, value: value.encode(), after, run: Vec::new() }
 }
 
-/// A name whose key has gone, and it is not known why.
+/// A name whose owner key has gone for a reason that is not known yet.
 #[derive(Debug)]
 pub(super) struct StrayOwnership {
     pub(super) lease: i64,

@@ -59,7 +59,8 @@ impl Keeper {
 
     /// This connection owns a name since this revision, under this lease.
     pub(super) fn begin_owned(&mut self, bucket: u64, name: &NameKey, made: i64, lease: i64) {
-        // An owner key that is older than our last try to own the name, and of which we hear late, does not count.
+        // An owner key that is older than our last try to own the name, and that we hear of late,
+        // does not count.
         if !matches!(self.own_state(bucket, name), Ownership::Asked(after) if after < made) {
             return;
         }
@@ -280,7 +281,7 @@ impl Keeper {
         let of = (bucket, name.clone());
         self.shared.table().close(&of);
         let lease_states::OwnLease::There(lease) = self.own else { return };
-        // Only once: each look after the lease begins to keep it anew.
+        // Only once: each look at the lease starts its keep-alive anew.
         if let btree_map::Entry::Vacant(vacant) = self.adrift.entry(of) {
             vacant.insert(StrayOwnership { lease, since: Uptime::now() });
             self.look_after(lease);

@@ -1,4 +1,4 @@
-//! What is to be looked at again: names that are being listed, and what has gone.
+//! What is to be looked at again: names that are being listed, and keys that have gone.
 
 use std::{collections::VecDeque, time::Duration};
 
@@ -6,19 +6,19 @@ use navlock_engine::RequestId;
 
 use crate::{clock::Uptime, keys::NameKey};
 
-/// How many names are listed at a time: when a stream has ended, all that are watched are to be listed, and etcd
-/// has others to serve.
+/// How many names are listed at a time. When a stream has ended, all watched names have to be
+/// listed, and etcd has others to serve.
 pub(super) const MOST_LISTS: usize = 64;
 
 /// Names that are being listed.
 #[derive(Debug, Default)]
 pub(super) struct Lists {
     pub(super) running: usize,
-    /// In the order in which it was found that they are to be.
+    /// Names that still have to be listed, in the order in which this was found.
     pub(super) waiting: VecDeque<List>,
 }
 
-/// A name that is to be listed: that of this watch, which has begun so often.
+/// A name that is to be listed: that of this watch, and how often the watch had begun.
 #[derive(Debug)]
 pub(super) struct List {
     pub(super) watch: u64,
@@ -26,14 +26,14 @@ pub(super) struct List {
     pub(super) delay: Duration,
 }
 
-/// Something of ours that has gone, be it with its lease or by itself.
+/// A key of this connection that has gone, with its lease or by itself.
 #[derive(Debug)]
 pub(super) struct Gone {
     pub(super) lease: i64,
     pub(super) name: NameKey,
     pub(super) id: RequestId,
-    /// The revision in which it went.
+    /// The revision in which the key went.
     pub(super) revision: i64,
-    /// When that was heard of.
+    /// When this connection heard that the key has gone.
     pub(super) since: Uptime,
 }

@@ -7,24 +7,26 @@ use tokio::sync::oneshot;
 
 use crate::{clock::Uptime, hash::HashState, keys::NameKey, query::Seen};
 
-/// Somebody wants to know.
+/// A caller asks what is held and who waits.
 pub(super) struct Query {
     pub(super) bucket: u64,
-    /// About this name, or all.
+    /// The name that is asked about; `None` for all names.
     pub(super) name: Option<NameKey>,
     pub(super) most: usize,
-    /// Whether who owns a name is asked what is held of it.
+    /// Whether owners of names are asked what is held of them.
     pub(super) asks: bool,
-    /// All that was to be done up to this number comes first: who asks sees its own requests, and
-    /// not what it has released.
+    /// All that was to be done up to this number comes first: the caller sees its own requests, and
+    /// no lock that it has released.
     pub(super) after: u64,
     pub(super) rounds: u32,
     pub(super) is_asking: bool,
-    /// How often each name of ours had been granted that nobody used when it was asked.
+    /// The names that this connection owned and nobody used when the query came, with how often
+    /// each had been granted by then.
     pub(super) idle: HashMap<NameKey, u64, HashState>,
-    /// An owner of a name was asked what it holds.
+    /// The owner of a name was asked what it holds.
     pub(super) asks_owners: bool,
-    /// Until when it is waited for that, so that there is time left to say that it has not.
+    /// How long the owner's answer is waited for, so that there is time left to say that none has
+    /// come.
     pub(super) shown_by: Uptime,
     pub(super) deadline: Uptime,
     pub(super) answer: oneshot::Sender<Result<Seen, Error>>,

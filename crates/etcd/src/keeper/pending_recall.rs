@@ -1,4 +1,4 @@
-//! An agent that is to go on with what it had.
+//! An agent that is to go on with its locks and requests of another connection.
 
 use std::time::Duration;
 
@@ -7,20 +7,20 @@ use tokio::sync::oneshot;
 
 use crate::{clock::Uptime, keys::NameKey, table::AgentSerial};
 
-/// For how long it is tried: whoever speaks for the agents does not let others wait for longer.
+/// How long a recall is tried: whoever speaks for the agents does not let others wait for longer.
 pub(super) const PATIENCE: Duration = Duration::from_secs(9);
 
-/// An agent that wants to go on with what it had.
+/// An agent that claims its locks and requests of another connection.
 #[derive(Debug)]
 pub(super) struct Recall {
     pub(super) serial: AgentSerial,
     pub(super) since: Uptime,
     pub(super) claims: Vec<Claim>,
-    /// Those of the claims.
+    /// The names of the claims.
     pub(super) names: Vec<NameKey>,
-    /// What is known of those is of use from this revision on.
+    /// What is known of these names is of use from this revision on.
     pub(super) after: i64,
-    /// What is not found is not there.
+    /// A claimed lock or request that is not found by now does not exist.
     pub(super) is_settled: bool,
     pub(super) answer: oneshot::Sender<Vec<Option<Ticket>>>,
 }

@@ -2,8 +2,8 @@
 //! connection, whose process has ended.
 //!
 //! The leases of that connection last for a while, and so do the locks and requests under them.
-//! Those that no agent claims have been ended by their agents, or are not wanted any more, and are
-//! removed.
+//! Locks and requests that no agent claims have been ended by their agents, or are not wanted any
+//! more, and are removed.
 
 use std::{collections::HashSet, time::Duration};
 
@@ -81,8 +81,8 @@ impl Keeper {
         }
     }
 
-    /// Lists the names of recalls for which locks were written that no list has shown yet: the list that
-    /// was to show them may have failed, or have begun before.
+    /// Lists the names of recalls whose locks were written but that no list has shown yet: the list
+    /// that was to show the locks may have failed, or have begun before they were written.
     fn look_for_adopted(&mut self) {
         let mut unseen = Vec::new();
         for recall in self.recalls.iter().filter(|recall| recall.after > 0) {
@@ -134,7 +134,8 @@ impl Keeper {
     }
 
     /// Writes claimed locks that were known only to the owner of their names, whose connection has
-    /// ended. From then on they are as any other locks. `None` while that is on its way.
+    /// ended. From then on they are locks like any other. `None` while the transaction is on its
+    /// way.
     fn adopt(&mut self, recall: Recall) -> Option<Recall> {
         if recall.is_settled {
             return Some(recall);
@@ -321,9 +322,8 @@ impl Keeper {
 /// answers.
 ///
 /// A claimed lock is found by its token. For a claimed request, there may be a request, or a lock
-/// of whose grant the agent has not heard. It is the first one of the name and mode that was
-/// written after the agent had asked. One that was written before that is of a request that the
-/// agent has ended.
+/// whose grant the agent has not heard of: the first one of that name and mode that was written
+/// after the agent had asked. A request that was written before that has been ended by the agent.
 fn find(bucket: &Bucket, is_its: impl Fn(&Entry) -> bool, claims: &[Claim]) -> Vec<Found> {
     let entries = bucket.entries().filter(|(_, _, entry)| is_its(entry));
     let mut found: Vec<Found> = entries

@@ -1,4 +1,5 @@
-//! What is gone that was ours, and what stands there that is nobody's: why, and what that means for the rest.
+//! Keys of this connection that are gone, and keys that belong to nobody: why, and what follows
+//! from it.
 
 use super::{AgentSerial, Keeper, agent::Agent, pending_lists::Gone, wake};
 use crate::{
@@ -15,7 +16,7 @@ use navlock_core::{ClientId, Lost};
 use navlock_engine::RequestId;
 use std::{collections::HashSet, task::Waker};
 
-/// Tells whose it is that somebody has removed it.
+/// Tells the client of a lock or request that somebody has removed it.
 pub(super) fn tell_removed(table: &mut Table, id: RequestId) -> Vec<Waker> {
     match table.status(id) {
         Status::Held(_) => table.lose(id, Lost::Removed),
@@ -23,21 +24,24 @@ pub(super) fn tell_removed(table: &mut Table, id: RequestId) -> Vec<Waker> {
     }
 }
 
-/// What is to be done because something of ours is gone.
+/// What is to be done because keys of this connection are gone.
 pub(super) struct RemovalEffects {
-    /// What is to be asked for again, and of which agents.
+    /// Requests that are to be made again, and their agents.
     pub(super) again: Vec<(AgentSerial, Again)>,
     /// Leases that may have ended.
     pub(super) doubted: Vec<i64>,
-    /// What is told when that is known.
+    /// Keys that are gone, and whose owners are told when it is known whether their lease has
+    /// ended.
     pub(super) held_back: Vec<Gone>,
 }
 
 impl Keeper {
-    /// What of ours is gone that nobody here has ended: why, and what that means for the rest.
+    /// Judges keys of this connection that are gone and that nobody here has removed: why they are
+    /// gone, and what follows from it.
     ///
-    /// The end of a lease is told by each name's watch, one after the other. So what was all that a
-    /// name had under a lease is judged only when etcd has said whether it keeps that.
+    /// The end of a lease is told by each name's watch, one after the other. So if all keys that a
+    /// name had under a lease are gone, they are judged only when etcd has said whether it still
+    /// keeps the lease.
     pub(super) fn judge_gone(
         &self,
         bucket: u64,
@@ -54,7 +58,7 @@ impl Keeper {
                 (Phase::Held, Status::Held(_)) if thefts.contains(&revision) => {
                     wakers.extend(table.lose(id, Lost::Stolen));
                 }
-                // Not a request when it became a lock, which was told with it.
+                // The key of a request goes when it becomes a lock, which was told with the lock.
                 (Phase::Held, Status::Held(_)) | (Phase::Queued, Status::Pending(_)) => {
                     removed.push((id, revision));
                 }
@@ -78,7 +82,8 @@ impl Keeper {
             let Some(lease) = lease_of(table, id) else { continue };
             let is_last = is_all_here(lease);
             if is_last && is_all(lease) {
-                // Who waits asks again, whatever it was; then it is seen.
+                // A request that waits is made again, whatever the reason was; then the reason is
+                // seen.
                 let waits_on = self.options.waits_through_outages;
                 if let Some(asked) = table.wait_again(id, waits_on) {
                     again.push(asked);
@@ -91,7 +96,7 @@ impl Keeper {
             } else {
                 wakers.extend(tell_removed(table, id));
             }
-            // It may be its lease that has gone, if this was all there was under it.
+            // The lease may have ended, if this was the name's only key under it.
             if !doubted.contains(&lease) {
                 doubted.push(lease);
             }
@@ -99,7 +104,8 @@ impl Keeper {
         RemovalEffects { again, doubted, held_back }
     }
 
-    /// Etcd kept a lease at this moment: what had gone from under it before was removed by somebody.
+    /// Etcd kept a lease at this moment: so keys that had gone from under it before were removed by
+    /// somebody.
     pub(super) fn judge_held_back(&mut self, lease: i64, kept: Uptime) {
         let is_due = |gone: &Gone| gone.lease == lease && gone.since <= kept;
         let (due, rest) = std::mem::take(&mut self.gone).into_iter().partition::<Vec<_>, _>(is_due);
@@ -107,7 +113,7 @@ impl Keeper {
         let mut wakers = Vec::new();
         let mut table = self.shared.table();
         for Gone { id, revision, .. } in due {
-            // It may be there again, by a late try.
+            // A late try may have made the key again.
             let is_gone = match table.status(id) {
                 Status::Held(grant) => grant.made <= revision,
                 Status::Pending(since) => since <= revision,
@@ -121,7 +127,7 @@ impl Keeper {
         wake(wakers);
     }
 
-    /// Does what is to be done because of it.
+    /// Does what is to be done because keys are gone.
     pub(super) fn settle_gone(
         &mut self,
         RemovalEffects { again, doubted, held_back }: RemovalEffects,
@@ -133,7 +139,7 @@ impl Keeper {
         }
     }
 
-    /// Removes what a try that was given up has made after all, after its request was over.
+    /// Removes the key that a try made after it was given up and its request was over.
     pub(super) fn remove_late(&mut self, bucket: u64, name: &NameKey, key: RequestKey, over: i64) {
         if self.slots.owner(key, i64::MAX) != Owner::Stray {
             return;
@@ -148,15 +154,16 @@ impl Keeper {
     }
 }
 
-/// What agents of ours may have left behind that had it through another connection: under which
-/// leases, and whose.
+/// What agents of this connection may have left behind that they had through another connection:
+/// under which leases, and of which agents.
 pub(super) struct LeftBehind {
     leases: Vec<i64>,
     agents: HashSet<ClientId>,
 }
 
 impl LeftBehind {
-    /// Whether this is of them. What they go on with is ours by now.
+    /// Whether this key was left behind. Keys that the agents still use belong to this connection
+    /// by now.
     pub(super) fn covers(&self, lease: i64, value: &[u8]) -> bool {
         let is_theirs = |client_id| self.agents.contains(&client_id);
         self.leases.contains(&lease) && Value::client_id(value).is_some_and(is_theirs)

@@ -1,4 +1,4 @@
-//! What watches and lists say, and what it means for ours.
+//! What watches and lists tell, and what follows for the locks and requests of this connection.
 
 use std::{sync::Arc, time::Duration};
 
@@ -24,8 +24,8 @@ use crate::{
 };
 
 impl Keeper {
-    /// Begins to watch a name, if it is not watched yet: from the revision on in which this was all
-    /// there was, or else from now on.
+    /// Begins to watch a name, if it is not watched yet: from the given revision on, if all that
+    /// the name had at that revision is known, or else from now on.
     pub(super) fn open_view(
         &mut self,
         bucket: u64,
@@ -72,7 +72,8 @@ impl Keeper {
                 let is_gone_from = self.gone.iter().any(|gone| gone.name == *name);
                 let is_asked_for = table.has_requests(bucket, name);
                 let is_recalled = self.recalls.iter().any(|recall| recall.is_of(name));
-                // It is watched for what it was found to have, or nobody knows yet.
+                // The name is watched because of what is under it, or it is not known yet what that
+                // is.
                 let is_unknown = view.early.is_some();
                 let is_owned = view.own != Ownership::No;
                 let is_used = is_asked_for || is_gone_from || is_recalled || is_unknown || is_owned;
@@ -93,7 +94,7 @@ impl Keeper {
     }
 
     pub(super) fn watched(&mut self, watch: u64, watched: Watched) {
-        // What is told of a name that was forgotten is of no use any more.
+        // The watch of a name that was forgotten tells nothing of use any more.
         let Some((bucket, name)) = self.watches.get(&watch).cloned() else { return };
         let opened = self.buckets.get_mut(&bucket);
         let Some(view) = opened.and_then(|opened| opened.bucket.views.get_mut(&name)) else {
@@ -111,7 +112,8 @@ impl Keeper {
                     return self.heed_events(bucket, &name, events);
                 };
                 early.extend(events.iter().cloned());
-                // What was known before may be of an etcd that has gone back since, which the list shows.
+                // What was known before may be of an etcd that has begun anew since, and the list
+                // shows that.
                 if !view.mirror.is_listed() && view.own == Ownership::No {
                     self.grant_unlisted(bucket, &name, &events);
                 }
@@ -119,9 +121,10 @@ impl Keeper {
         }
     }
 
-    /// Answers those of ours that have waited and are granted a name that was never listed: the list tells them
-    /// nothing that they need. But not beside one that holds, and may have lost that before: it hears of that first.
-    /// All of it is taken in with the list.
+    /// Answers the waiting requests of this connection that are granted although their name was
+    /// never listed: the list tells them nothing that they need. If a request of this connection
+    /// holds the name, nothing is answered here: its lock may have been lost before, and it has to
+    /// hear of that first. The mirror takes all of it in with the list.
     fn grant_unlisted(&self, bucket: u64, name: &NameKey, events: &[Event]) {
         let mut table = self.shared.table();
         let all = table.of_name(bucket, name);
@@ -141,7 +144,7 @@ impl Keeper {
                 }
                 continue;
             };
-            // A thief is told by the answer to its call, after those whom it has robbed.
+            // A thief is told by the answer to its call, after the holders whom it has robbed.
             let has_waited = events.iter().any(|event| {
                 let LockKey { phase, request, .. } = event.key;
                 let is_end = phase == Phase::Queued && event.put.is_none();
@@ -159,7 +162,8 @@ impl Keeper {
     /// Does what follows from what the watch tells.
     pub(super) fn heed_events(&mut self, bucket: u64, name: &NameKey, events: Vec<Event>) {
         let left = self.left();
-        // Its requests have gone in the same revision, and are here; or a late try has done that.
+        // The requests of this connection went in the same revision, and are queued here from now
+        // on; or a late try has made the owner key.
         let mut absorbed = Vec::new();
         for event in &events {
             let LockKey { phase, request, .. } = event.key;
@@ -175,7 +179,7 @@ impl Keeper {
         };
         let (mut gone, mut strays, mut wakers) = (Vec::new(), Vec::new(), Vec::new());
         let mut again = Vec::new();
-        // Whoever steals puts its own in the revision in which it takes the others'.
+        // A thief puts its own lock in the revision in which it deletes the others'.
         let steals = |event: &Event| {
             let is_lock = event.key.phase == Phase::Held && event.key.mode == Mode::Exclusive;
             let is_new = event.put.as_ref().is_some_and(|put| put.made == event.revision);
@@ -189,7 +193,7 @@ impl Keeper {
             let Event { key, revision, .. } = event.clone();
             let made = event.put.as_ref().map(|put| put.made);
             let put = event.put.clone();
-            // What works under it may not have ended yet.
+            // Work under that lease may not have ended yet.
             let is_lapsing = key.phase == Phase::Held
                 && put.as_ref().is_some_and(|put| self.lapsing.contains_key(&put.lease));
             if !view.mirror.apply(event) {
@@ -221,11 +225,11 @@ impl Keeper {
                 (_, None) | (Finding::Nothing, _) => {}
             }
         }
-        // In the same breath as what was granted: a thief finds those whom it has robbed robbed.
+        // Told together with what was granted: a thief finds that those whom it has robbed know it.
         let fallout = self.judge_gone(bucket, name, &mut table, &mut wakers, gone, &thefts);
         drop(table);
         wake(wakers);
-        // What came of a try that was given up.
+        // Keys that a try made after it was given up.
         if let Some(opened) = self.buckets.get_mut(&bucket) {
             for (key, only) in strays {
                 let ended = Ended { id: None, request: key.request, mode: key.mode, only };
