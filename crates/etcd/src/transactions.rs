@@ -1,4 +1,4 @@
-//! The transactions: all that changes anything in etcd.
+//! The transactions: every change to etcd's keys goes through one of these.
 //!
 //! Each looks again at what it depends on, and each can be done again when its outcome is not
 //! known: a request has a key of its own, so whether it was made can be seen. That a request is
@@ -44,7 +44,7 @@ impl Operation {
                 let mut then = vec![put(keys, Phase::Held, ask)];
                 then.extend(count(keys, ask));
                 let when = admits(keys, ask.mode, true);
-                // Whoever owns it may not need it.
+                // The owner may not need the name.
                 let transaction = Transaction { when, then, or_else: vec![whose(keys)] };
                 only_new(keys, std::slice::from_ref(ask), again, transaction)
             }
@@ -61,7 +61,7 @@ impl Operation {
         }
     }
 
-    /// What came of the transaction.
+    /// The outcome of the transaction.
     pub(crate) fn read(&self, again: bool, answer: &Answer) -> Outcomes {
         let revision = answer.revision;
         let mut outcomes = Outcomes::default();
@@ -143,8 +143,8 @@ impl Operation {
         outcomes
     }
 
-    /// What there is of a name after this has granted the first of its requests in this revision, and
-    /// nothing else was there.
+    /// All keys of a name after this operation has granted the first of its requests in this
+    /// revision, if nothing else was there.
     pub(crate) fn all_events(&self, name: &NameKey, revision: i64) -> Vec<Event> {
         let asks = match self {
             Self::Request(asks) => &**asks,
@@ -161,7 +161,8 @@ impl Operation {
         made.collect()
     }
 
-    /// The requests that it makes or ends. All of them are ours, but for those of a grant.
+    /// The requests that this makes or ends. All of them are this connection's, but for those of a
+    /// grant.
     pub(crate) fn own(&self) -> Vec<RequestKey> {
         match self {
             Self::Request(asks) => asks.iter().map(|ask| ask.request).collect(),
@@ -173,7 +174,7 @@ impl Operation {
         }
     }
 
-    /// Whether it makes requests under more than one lease.
+    /// Whether this makes requests under more than one lease.
     pub(crate) fn has_several_leases(&self) -> bool {
         match self {
             Self::Request(asks) => asks.iter().any(|ask| ask.lease != asks[0].lease),
@@ -181,7 +182,7 @@ impl Operation {
         }
     }
 
-    /// What it ends, and so frees the keys of.
+    /// The requests and locks that this ends, and whose keys are free then.
     pub(crate) fn ends(&self) -> &[Ended] {
         match self {
             Self::HandOver(ended, _) | Self::Own(ended, _) => std::slice::from_ref(ended),
@@ -191,7 +192,8 @@ impl Operation {
     }
 }
 
-/// What came of the transaction itself; `None` if it was wrapped and not done this time.
+/// The outcome of the transaction itself; `None` if it was nested in another one and was not done
+/// this time.
 fn inner(again: bool, answer: &Answer) -> Option<&Answer> {
     if !again {
         return Some(answer);
@@ -202,7 +204,7 @@ fn inner(again: bool, answer: &Answer) -> Option<&Answer> {
     })
 }
 
-/// What the gets of both keys of each request say.
+/// What was found at the two keys of each request.
 fn found(
     requests: impl Iterator<Item = RequestKey>,
     answer: &Answer,

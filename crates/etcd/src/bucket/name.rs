@@ -1,4 +1,4 @@
-//! One name of which something is to be done: what, in which order, and how it is tried.
+//! A name on which something is to be done: what, in which order, and how it is tried.
 
 use std::collections::{HashMap, VecDeque};
 
@@ -15,11 +15,11 @@ use crate::{
 #[derive(Debug)]
 pub(crate) enum Todo {
     Request(RequestId, AgentSerial),
-    /// The agent is that of the request, if it is known and may have asked for something before.
+    /// The agent of the request, if the agent is known and may have asked for something before.
     Remove(Ended, Option<AgentSerial>),
 }
 
-/// One name of which something is to be done.
+/// A name on which something is to be done.
 ///
 /// | what | goes |
 /// |---|---|
@@ -29,7 +29,7 @@ pub(crate) enum Todo {
 /// | `todo` | last, in the order of the calls |
 #[derive(Debug, Default)]
 pub(super) struct Name {
-    /// Requests, and ends of requests of an agent that has others here.
+    /// Requests, and the ends of requests of agents that have made others for this name.
     pub(super) todo: VecDeque<(u64, Todo)>,
     /// Requests and locks to be ended.
     pub(super) ending: VecDeque<(u64, Ended)>,
@@ -49,7 +49,7 @@ pub(super) struct Name {
 pub(crate) enum Grouping {
     #[default]
     Together,
-    /// A lease among them had ended, and it is not known which.
+    /// A lease of such a transaction had ended, and it is not known which.
     Apart,
 }
 
@@ -64,12 +64,13 @@ pub(crate) enum Grouping {
 #[derive(Debug, Default)]
 pub(super) struct GrantTries {
     grouping: Grouping,
-    /// The revision of the mirror by which the last one was made.
+    /// The revision of the mirror at which a grant was last tried.
     at: Option<i64>,
 }
 
 impl GrantTries {
-    /// Whether one was made by this revision of the mirror: the next would come to the same.
+    /// Whether a grant was tried at this revision of the mirror: the next try would have the same
+    /// outcome.
     pub(super) fn were_made_at(&self, revision: i64) -> bool {
         self.at == Some(revision)
     }
@@ -78,7 +79,7 @@ impl GrantTries {
         self.at = Some(revision);
     }
 
-    /// How many requests one grants at most.
+    /// How many requests one transaction grants at most.
     pub(super) fn most(&self) -> usize {
         match self.grouping {
             Grouping::Together => MOST,
@@ -86,12 +87,12 @@ impl GrantTries {
         }
     }
 
-    /// The last one found that a lease had ended: the next are made one by one.
+    /// The last grant found that a lease had ended: the next requests are granted one by one.
     pub(super) fn try_apart(&mut self) {
         *self = Self { grouping: Grouping::Apart, at: None };
     }
 
-    /// Whatever was found may be otherwise by now.
+    /// What was found before may have changed.
     pub(super) fn forget(&mut self) {
         *self = Self::default();
     }
@@ -126,14 +127,14 @@ impl Name {
         self.asking.contains_key(&agent)
     }
 
-    /// Notes what is added to `todo`.
+    /// Counts what is added to `todo`.
     pub(super) fn count(&mut self, todo: &Todo) {
         if let Todo::Request(_, agent) = *todo {
             *self.asking.entry(agent).or_default() += 1;
         }
     }
 
-    /// Takes the first out of `todo`.
+    /// Removes the first of `todo`.
     pub(super) fn pop(&mut self) {
         let Some((_, Todo::Request(_, agent))) = self.todo.pop_front() else { return };
         if let Some(count) = self.asking.get_mut(&agent) {

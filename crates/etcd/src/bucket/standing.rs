@@ -61,11 +61,11 @@ pub(super) fn granted<'a>(
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Standing {
     Wanted,
-    /// It is another machine's, and wanted as far as we know.
+    /// The request is another machine's, and wanted as far as we know.
     Others,
-    /// It is ours, and nobody wants it any more: it is to be removed.
+    /// The request is ours, and nobody wants it any more: it is to be removed.
     Unwanted,
-    /// Nothing is to be done: the mirror is behind, and it is held or gone already.
+    /// Nothing is to be done: the mirror is behind, and the request is held or gone already.
     NotToDo,
 }
 

@@ -12,9 +12,9 @@ use crate::{
 
 /// What the bucket asks of its surroundings.
 pub(crate) trait Surroundings {
-    /// Whose a key is that was made by this revision.
+    /// Whose the key is that this revision has made.
     fn owner(&self, key: RequestKey, made: i64) -> Owner;
-    /// How a request of ours stands.
+    /// The status of a request of this connection.
     fn status(&self, id: RequestId) -> Status;
     /// What to write for a request. `Err` if its agent has to wait for a lease, `None` if nobody
     /// wants it any more.
@@ -23,14 +23,14 @@ pub(crate) trait Surroundings {
         agent: AgentSerial,
         request: RequestId,
     ) -> Option<Result<(Ask, RequestKind), Wait>>;
-    /// What was to be written for a request is not, for now: etcd knows nothing of it.
+    /// A request was to be written, and is not for now: etcd knows nothing of it.
     fn keep_back(&mut self, request: RequestId);
-    /// What to write to have this name be ours, if that may be.
+    /// The owner key to write to own this name, if this connection may own it.
     fn owning(&self, name: &NameKey) -> Option<Owning>;
-    /// Who we are, in keys.
+    /// This connection, as keys name it.
     fn me(&self) -> u128;
 }
 
-/// It has no lease yet.
+/// The agent has no lease yet, and its request has to wait for one.
 #[derive(Debug)]
 pub(crate) struct Wait;

@@ -10,11 +10,11 @@ use crate::{
     mirror::{Event, Put},
 };
 
-/// Agents that all have a lease of their own, unless they are to wait for it.
+/// Agents that each have a lease of their own, unless they are to wait for it.
 #[derive(Default)]
 struct Agents {
     without_lease: Vec<AgentSerial>,
-    /// What etcd may know of.
+    /// The requests that etcd may know of.
     known: Vec<RequestId>,
     /// How many bytes are written for each request.
     bytes: usize,
@@ -84,7 +84,7 @@ fn bucket() -> Bucket {
     Bucket::new(BucketKeys::new("navlock", "b"))
 }
 
-/// What is done, one operation after the other, until nothing is to be done.
+/// All operations, one after the other, until nothing is to be done.
 fn operations(bucket: &mut Bucket, agents: &mut Agents) -> Vec<Operation> {
     let next = || {
         let operation = bucket.step(&name(), agents);
@@ -94,7 +94,7 @@ fn operations(bucket: &mut Bucket, agents: &mut Agents) -> Vec<Operation> {
     std::iter::from_fn(next).collect()
 }
 
-/// The requests of an operation, or what it ends.
+/// The requests that an operation makes or ends.
 fn about(operation: &Operation) -> Vec<u64> {
     operation.own().iter().map(|key| key.slot).collect()
 }
@@ -209,7 +209,7 @@ fn a_name_is_not_owned_in_which_something_waits_under_another_lease() {
 #[test]
 fn a_name_is_not_owned_whose_queue_has_another_order_than_that_of_the_calls() {
     assert!(matches!(released(&[(0, 1), (2, 1), (1, 1)]), Operation::HandOver(..)));
-    // For as many as are in order.
+    // The run has as many requests as are in order.
     let run = released(&[(0, 1), (2, 1), (3, 1), (1, 1)]);
     assert!(matches!(run, Operation::Own(_, of) if of.run.len() == 2));
 }

@@ -1,4 +1,4 @@
-//! Agents of the table: what becomes of them, and until when they have what they have.
+//! The agents of the table: how long their locks last, and what becomes of them.
 
 use std::{collections::HashSet, mem, task::Waker, time::Duration};
 
@@ -50,21 +50,21 @@ impl Table {
             freed.extend(self.end_here(index));
             let request = &mut self.requests[index];
             let id = RequestId::from_parts(narrow(index), request.serial);
-            // From here on it is to be ended by that, and by nothing else.
+            // From here on only the ended agent ends the key.
             let key = request.key.take();
             all.ended.extend(key.map(|key| (id, request.finished(id, key, None))));
             request.agent = None;
             unname(&mut self.names, &request.of, index);
             request.state.end(Error::Terminated, Lost::Terminated, &mut all.wakers);
         }
-        // All of it has ended before anybody else is granted any of it.
+        // All of them have ended before anybody else is granted one of their names.
         all.wakers.extend(freed.iter().flat_map(|of| self.process(of)));
         all.over.extend(freed.into_iter().filter(|of| self.is_run_over(of)));
         all.ended.sort_by_key(|(id, _)| id.serial());
         all
     }
 
-    /// An agent's lease lasts until then. `false` if it is too late to say so.
+    /// An agent's lease lasts until then. `false` if it is too late for that.
     pub(crate) fn renew(&mut self, serial: AgentSerial, agent: AgentId, term: LeaseTimes) -> bool {
         match self.agents.get_mut(agent.index()) {
             Some(found) if found.serial == serial => {
@@ -85,9 +85,9 @@ impl Table {
             .is_some_and(|found| found.serial == serial && is_over(found.ends))
     }
 
-    /// All that the agent has in etcd is gone, or will be. What it holds is lost; what it waits for is
-    /// to be asked for again, if it `waits_on`. What etcd never knew of has no place to lose, and
-    /// waits for another lease. Whom to wake, and what to ask for.
+    /// All keys of the agent in etcd are gone, or will be. Its locks are lost. Its waiting requests
+    /// are to be made again, if it `waits_on`. A request that etcd never knew of has no place to
+    /// lose, and waits for another lease. Returns whom to wake, and which requests to make again.
     pub(crate) fn lose_agent(
         &mut self,
         serial: AgentSerial,
@@ -118,8 +118,8 @@ impl Table {
         (wakers, again)
     }
 
-    /// What etcd knew of a request that waits is gone. It is to be asked for again, if it `waits_on`
-    /// as after the end of its lease. Of which agent, and what.
+    /// The key of a waiting request in etcd is gone. The request is to be made again if it goes on
+    /// waiting (`waits_on`), as after the end of its lease. Returns its agent and the request.
     pub(crate) fn wait_again(
         &mut self,
         id: RequestId,
@@ -137,8 +137,9 @@ impl Table {
         Some((serial, Again { of: request.of.clone(), id, key: Some(key) }))
     }
 
-    /// There is no lease to be had: those fail that have waited for one for so long, and had no place
-    /// in a queue before. Whom to wake, and whether any are left that want a lease.
+    /// There is no lease to be had: requests fail that have waited for a lease for so long, and had
+    /// no place in a queue before. Returns whom to wake, and whether requests are left that want a
+    /// lease.
     pub(crate) fn fail_agent(
         &mut self,
         serial: AgentSerial,
@@ -166,14 +167,14 @@ impl Table {
         (wakers, is_wanted)
     }
 
-    /// Whether anything that an agent has asked for is not answered yet.
+    /// Whether a request of an agent is not answered yet.
     pub(crate) fn waits(&self, serial: AgentSerial, agent: AgentId) -> bool {
         let found = self.agents.get(agent.index()).filter(|found| found.serial == serial);
         let mut requests = found.into_iter().flat_map(|found| &found.requests);
         requests.any(|&index| matches!(self.requests[index].state, State::Pending(_)))
     }
 
-    /// An agent that goes on with a lease has it until then.
+    /// An agent goes on under a lease, which lasts until then.
     pub(crate) fn revive(&mut self, serial: AgentSerial, agent: AgentId, term: LeaseTimes) {
         if let Some(found) =
             self.agents.get_mut(agent.index()).filter(|found| found.serial == serial)
@@ -182,13 +183,13 @@ impl Table {
         }
     }
 
-    /// The same in full.
+    /// All times of the agent's lease, if it has one.
     pub(crate) fn term(&self, agent: AgentId) -> Option<LeaseTimes> {
         let agent = self.agents.get(agent.index())?;
         (agent.ends == Some(agent.term.ends)).then_some(agent.term)
     }
 
-    /// An agent has what it has under this lease from now on.
+    /// The agent's locks and requests stand under this lease from now on.
     pub(crate) fn set_lease(&mut self, serial: AgentSerial, agent: AgentId, lease: Share) {
         let found = self.agents.get_mut(agent.index()).filter(|found| found.serial == serial);
         if let Some(found) = found {
@@ -200,7 +201,7 @@ impl Table {
         self.agents.get(agent.index())?.lease
     }
 
-    /// Names are ours under this lease from now on.
+    /// The connection owns names under this lease from now on.
     pub(crate) fn set_own_share(&mut self, own: Share) {
         self.own_share = Some(own);
     }
@@ -209,7 +210,7 @@ impl Table {
         self.own_share
     }
 
-    /// Until when the agent has what it has, if it has a lease.
+    /// When the agent's lease is over, if it has one.
     pub(crate) fn ends(&self, agent: AgentId) -> Option<Uptime> {
         self.agents.get(agent.index())?.ends
     }

@@ -26,14 +26,14 @@ pub(super) struct Agent {
     pub(super) serial: AgentSerial,
     pub(super) bucket: u64,
     pub(super) terminated: bool,
-    /// When its lease is over, if it has one.
+    /// When the agent's lease is over, if it has a lease.
     ///
-    /// Who asks after a lock asks this too: a process that was stopped knows before its threads do
-    /// anything else that it has lost.
+    /// Whoever asks whether a lock is still held reads this too: a process that was stopped learns
+    /// that the lock is lost before its threads do anything else.
     pub(super) ends: Option<Uptime>,
-    /// The rest of that, once it has a lease.
+    /// All times of that lease, once there is one.
     pub(super) term: LeaseTimes,
-    /// Under which it has what it has.
+    /// The lease that the agent's locks and requests stand under.
     pub(super) lease: Option<Share>,
     pub(super) requests: HashSet<usize, HashState>,
 }
@@ -44,23 +44,23 @@ pub(super) struct Request {
     pub(super) agent: Option<AgentId>,
     pub(super) name: ResourceName,
     pub(super) kind: RequestKind,
-    /// Its bucket, and how its name is spelled in keys.
+    /// The bucket of the request, and how its name is spelled in keys.
     pub(super) of: (u64, NameKey),
-    /// What it is called in etcd, if that may know of it.
+    /// The request's key in etcd, if etcd may know of it.
     pub(super) key: Option<RequestKey>,
-    /// Its name is ours, and it is known here only.
+    /// This connection owns the request's name, and etcd does not know of the request.
     pub(super) is_here: bool,
-    /// The revision in which it began to wait; 0 until that is known.
+    /// The revision in which the request began to wait; 0 until that is known.
     pub(super) queued: i64,
-    /// When it was made here.
+    /// When the request was made here.
     pub(super) since: Uptime,
-    /// The same on the clock of those who go on with it.
+    /// The same moment on the clock that whoever goes on with the request reads too.
     pub(super) asked: u64,
-    /// What becomes of it when its agent's lease ends.
+    /// What becomes of the request when its agent's lease ends.
     pub(super) patience: Patience,
-    /// What was said of it.
+    /// What was said of the request.
     pub(super) said: RequestNotes,
-    /// The same of locks of which nobody else knows yet.
+    /// The locks around it that nobody else knows of yet.
     pub(super) inside_hidden: Vec<LockId>,
     pub(super) state: State,
 }
@@ -68,20 +68,20 @@ pub(super) struct Request {
 /// What becomes of a request that is pending when its agent's lease ends.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Patience {
-    /// It is asked for again if it had a place in the queue.
+    /// The request is made again if it had a place in the queue.
     Waits,
-    /// It is asked for again until there is a lease: it had a place.
+    /// The request is made again until there is a lease, because it had a place in the queue.
     HasWaited,
-    /// It fails: it does not wait, or is a lock that was to be gone on with.
+    /// The request fails: it does not wait, or it is a lock that was to be gone on with.
     None,
 }
 
 /// A request that is to be made again, since all that etcd knew of it is gone.
 pub(crate) struct Again {
-    /// Of which bucket and name.
+    /// The bucket and name of the request.
     pub(crate) of: (u64, NameKey),
     pub(crate) id: RequestId,
-    /// What it was called, if etcd may know of it.
+    /// The key that the request had, if etcd may know of it.
     pub(crate) key: Option<RequestKey>,
 }
 
@@ -94,7 +94,7 @@ pub(crate) enum State {
     Lost(Lost),
 }
 
-/// The same for the thread.
+/// The same, as the thread sees it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Status {
     /// Waiting, since this revision; 0 if that is not known yet.
@@ -106,19 +106,19 @@ pub(crate) enum Status {
     Absent,
 }
 
-/// A request or lock that was ended, of which etcd may know.
+/// A request or lock that was ended, and that etcd may know of.
 pub(crate) struct Finished {
-    /// Of which bucket and name.
+    /// The bucket and name of the request.
     pub(crate) of: (u64, NameKey),
     pub(crate) ended: Ended,
-    /// Whose it was, if that has not been terminated.
+    /// The agent of the request, if the agent has not been terminated.
     pub(crate) agent: Option<AgentSerial>,
-    /// Whether it was over already.
+    /// Whether the request was over already.
     pub(crate) was_over: bool,
 }
 
 impl Request {
-    /// One that is only known here.
+    /// A request that is known here only.
     pub(super) fn new(
         serial: u64,
         agent: AgentId,
@@ -145,23 +145,24 @@ impl Request {
         }
     }
 
-    /// Whether it is to be asked for again once its agent's lease has ended.
+    /// Whether the request is to be made again once its agent's lease has ended.
     pub(super) fn waits_on(&self, how: Lost, waits_on: bool) -> bool {
         match self.patience {
             Patience::None => false,
-            // What is on its way comes to nothing through no fault of its own.
+            // A request on its way comes to nothing through no fault of its own.
             _ if how == Lost::Reset => true,
             Patience::HasWaited => waits_on,
             Patience::Waits => waits_on && self.queued > 0,
         }
     }
 
-    /// Its name, if keys have only a hash of it: then what stands behind them has to say it.
+    /// The name of the request, if keys have only a hash of it: then the value of its key has to
+    /// say the name.
     pub(super) fn hashed_name(&self) -> Option<ResourceName> {
         self.of.1.is_hash().then(|| self.name.clone())
     }
 
-    /// That it is to end, by this key.
+    /// What the thread is told when the request is to end and has this key.
     pub(super) fn finished(
         &self,
         id: RequestId,
@@ -175,7 +176,7 @@ impl Request {
     }
 
     pub(super) fn status(&self) -> Status {
-        // Its agent has ended, and with it all that etcd knows of it.
+        // The agent has ended, and with it all that etcd knows of the request.
         if self.agent.is_none() {
             return Status::Absent;
         }
@@ -188,7 +189,8 @@ impl Request {
 }
 
 impl State {
-    /// Ends what is pending with an error and what is held as lost; other ends stay as they are.
+    /// Ends a pending request with an error, and a lock as lost; requests that have ended in
+    /// another way stay as they are.
     pub(super) fn end(&mut self, error: Error, lost: Lost, wakers: &mut Vec<Waker>) {
         let end = match self {
             Self::Pending(_) => Self::Failed(error),
@@ -202,7 +204,7 @@ impl State {
         }
     }
 
-    /// The answer to the request, if it is there.
+    /// The answer to the request, if there is one yet.
     pub(crate) fn answer(&self) -> Option<Result<Answer, Error>> {
         match self {
             Self::Pending(_) => None,

@@ -1,4 +1,4 @@
-//! What the table has that etcd may know of, by name and by agent.
+//! Requests and locks of the table that etcd may know of, by name and by agent.
 
 use navlock_engine::{AgentId, RequestId};
 
@@ -9,23 +9,24 @@ use super::{
 use crate::keys::{NameKey, RequestKey};
 
 impl Table {
-    /// Whether anybody has asked for this name and is not done with it.
+    /// Whether any request for this name is not done with.
     pub(crate) fn has_requests(&self, bucket: u64, name: &NameKey) -> bool {
         self.names.contains_key(&(bucket, name.clone()))
     }
 
-    /// Whether anybody waits for this name.
+    /// Whether any request for this name waits.
     pub(crate) fn waits_for(&self, bucket: u64, name: &NameKey) -> bool {
         let mut of = self.names.get(&(bucket, name.clone())).into_iter().flatten();
         of.any(|&index| matches!(self.requests[index].status(), Status::Pending(_)))
     }
 
-    /// Whether nobody has asked for anything.
+    /// Whether there are no requests at all.
     pub(crate) fn is_unused(&self) -> bool {
         self.names.is_empty()
     }
 
-    /// All that is of this name and alive, of which etcd may know, in the order of the requests.
+    /// All pending requests and locks of this name that etcd may know of, in the order of the
+    /// requests.
     pub(crate) fn of_name(
         &self,
         bucket: u64,
@@ -45,8 +46,8 @@ impl Table {
         alive
     }
 
-    /// All that is pending or held and that etcd may know of, by bucket and name, whether it is held, and whose
-    /// it is.
+    /// All pending requests and locks that etcd may know of, with bucket, name, whether they are
+    /// held, and their agents.
     pub(crate) fn alive(
         &self,
     ) -> impl Iterator<Item = (u64, &NameKey, RequestKey, bool, AgentSerial)> {
@@ -64,7 +65,7 @@ impl Table {
         })
     }
 
-    /// All that the agent has or waits for, of which etcd may know, in the order of the requests.
+    /// All locks and requests of the agent that etcd may know of, in the order of the requests.
     pub(crate) fn known_of(&self, agent: AgentId) -> Vec<KnownOf> {
         let Some(agent) = self.agents.get(agent.index()) else { return Vec::new() };
         let is_alive =
@@ -80,7 +81,7 @@ impl Table {
         all.into_iter().map(known).collect()
     }
 
-    /// All that the agent waits for, of which etcd may know.
+    /// All pending requests of the agent that etcd may know of.
     pub(crate) fn pending_of(&self, agent: AgentId) -> Vec<(RequestId, NameKey, RequestKey)> {
         let Some(agent) = self.agents.get(agent.index()) else { return Vec::new() };
         let pending = agent.requests.iter().filter_map(|&index| {

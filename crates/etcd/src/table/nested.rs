@@ -1,4 +1,4 @@
-//! Inside which locks requests of the table were made, for who looks for circles of waiters.
+//! The locks that requests of the table were made inside of, for the search for cycles of waiters.
 
 use std::mem;
 
@@ -15,7 +15,7 @@ use crate::{
 };
 
 impl Table {
-    /// Notes that a request that waits was made inside this lock, which is held.
+    /// Notes that a waiting request was made inside this lock, which is held.
     pub(crate) fn put_inside(&mut self, id: RequestId, lock: LockId) -> Nested {
         if let Some(outer) = self.outer(lock) {
             return self.put_outer(id, outer);
@@ -33,7 +33,7 @@ impl Table {
         Nested { said: None, hidden: here.into_iter().chain([hidden]).collect() }
     }
 
-    /// The same with what the lock is called.
+    /// The same, with what others call the lock.
     pub(crate) fn put_outer(&mut self, id: RequestId, outer: Outer) -> Nested {
         let Some(request) = self.find(id) else { return Nested::default() };
         if !matches!(request.state, State::Pending(_)) {
@@ -49,8 +49,9 @@ impl Table {
         Nested { said, hidden: here.into_iter().collect() }
     }
 
-    /// Tells what a lock of which nobody else knows is called, once others do. The name of which they have
-    /// to know; `None` if they do, or there is no such lock.
+    /// Tells what a lock is called that nobody else knows of, once others know it. Returns the name
+    /// of the lock, which they have to see; `None` if they know the lock, or if there is no such
+    /// lock.
     pub(crate) fn tell_outer(
         &mut self,
         lock: LockId,
@@ -61,27 +62,28 @@ impl Table {
         Some(hidden)
     }
 
-    /// Notes that a request that waits may give up by itself. Whose it is, if that is news.
+    /// Notes that a waiting request may give up by itself. Returns its agent, if that is news.
     pub(crate) fn note_may_give_up(&mut self, id: RequestId) -> Option<AgentSerial> {
         let request = self.find(id)?;
         if request.said.may_give_up || !matches!(request.state, State::Pending(_)) {
             return None;
         }
         request.said.may_give_up = true;
-        // Else it is said when it is written.
+        // Otherwise it is said when the request is written.
         request.key?;
         self.agent_of(id)
     }
 
-    /// The name of a lock that is held, if others do not know of that yet.
+    /// The name of a held lock, if others do not know of the lock yet.
     fn hidden(&self, lock: LockId) -> Option<(u64, NameKey)> {
         let known = self.requests.get(*self.serials.get(&lock.serial)?)?;
         let is_hidden = matches!(known.state, State::Held(grant, _) if grant.made == i64::MAX);
         is_hidden.then(|| known.of.clone())
     }
 
-    /// Others know of locks of which they did not. Of whom there is more to say by that, and whom to tell
-    /// what such a lock is called, without any table's lock.
+    /// Others know of locks that they did not know of before. Returns the agents of which there is
+    /// more to say for that reason, and who has to be told what such a lock is called. They are to
+    /// be told with no table locked.
     pub(crate) fn say_where(&mut self) -> (Vec<AgentSerial>, Vec<(Outer, TellOuter)>) {
         let (mut news, mut told) = (Vec::new(), Vec::new());
         for id in mem::take(&mut self.inside_hidden) {
@@ -100,7 +102,7 @@ impl Table {
         (news, told)
     }
 
-    /// What a lock that is held is called, for others.
+    /// What a held lock is called for others.
     pub(crate) fn outer(&self, lock: LockId) -> Option<Outer> {
         let known = self.requests.get(*self.serials.get(&lock.serial)?)?;
         let agent = self.agents.get(known.agent?.index())?;

@@ -1,4 +1,4 @@
-//! A name that is this connection's, and what comes of requests for it.
+//! A name that this connection owns, and what becomes of requests for the name.
 
 use std::{collections::BTreeMap, task::Waker};
 
@@ -15,61 +15,65 @@ use crate::{
     values::RequestNotes,
 };
 
-/// A name that is ours.
+/// A name that this connection owns.
 #[derive(Debug)]
 pub(super) struct Owned {
-    /// The revision that made the key which says so.
+    /// The revision that made the owner key.
     pub(super) made: i64,
-    /// Under which that stands.
+    /// The lease that the owner key stands under.
     pub(super) lease: LeaseName,
-    /// How often it was granted since.
+    /// How often the name was granted since.
     pub(super) granted: u64,
     pub(super) shared: usize,
-    /// Never beside shared ones.
+    /// Whether an exclusive lock is held; never beside shared ones.
     pub(super) exclusive: bool,
-    /// Who waits: the places of the requests, by their serial numbers, which grow with the calls.
+    /// The requests that wait: their indices, by their serial numbers, which grow with the calls.
     pub(super) queue: BTreeMap<u64, usize>,
-    /// If it is ours for a run alone, by the same numbers: where those were in the queue of all.
+    /// If the name is owned for a run alone, the places that the requests of the run had in etcd's
+    /// queue, by the same serial numbers.
     pub(super) run: BTreeMap<u64, QueueOrder>,
     pub(super) gate: GrantState,
 }
 
-/// Where a request is in the queue of all: by this revision, and by this among those that came with it.
+/// The place of a request in etcd's queue: the revision that made it, and its place among the
+/// requests of that revision.
 pub(crate) type QueueOrder = (i64, u64);
 
-/// Whether anybody is granted a name of ours.
+/// Whether requests for an owned name are granted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum GrantState {
     Open,
-    /// Nobody any more: it is to be given up, or it is not certain that it is ours.
+    /// No more requests are granted: the name is to be given up, or it is not certain that it is
+    /// still owned.
     Closed,
-    /// Nor can it be given up: etcd has refused to have written what is held.
+    /// No more requests are granted, and the name cannot be given up: etcd has refused to write
+    /// what is held.
     Stuck,
 }
 
-/// What has become of a request whose name is ours.
+/// What has become of a request for an owned name.
 #[derive(Debug)]
 pub(crate) enum LocalOutcome {
-    /// It is answered.
+    /// The request is answered.
     Answered {
         answer: Answer,
-        /// From whom it was taken.
+        /// The callers to wake, from whom the lock was taken.
         wakers: Vec<Waker>,
-        /// Its own, to be dropped.
+        /// The request's own waker, to be dropped.
         own: Option<Waker>,
     },
-    /// It waits. The thread is to be told if its agent has no lease yet, or nobody is granted the name here
-    /// any more.
+    /// The request waits. The thread is to be told if its agent has no lease yet, or if the name is
+    /// not granted here any more.
     Waits { is_known: bool },
 }
 
-/// What becomes of requests when a name begins to be ours.
+/// What becomes of requests when a name begins to be owned.
 #[derive(Debug, Default)]
 pub(crate) struct Started {
     pub(crate) wakers: Vec<Waker>,
-    /// The keys that are not there any more, and whose they were.
+    /// Keys that are not in etcd any more, and the requests that had them.
     pub(crate) freed: Vec<(RequestKey, RequestId)>,
-    /// Somebody asks who cannot be granted it: what its agent has stands under another lease.
+    /// A request cannot be granted here: its agent's locks stand under another lease.
     pub(crate) has_strangers: bool,
     /// Agents that wait and have no lease yet.
     pub(crate) without_lease: Vec<AgentSerial>,
@@ -80,35 +84,36 @@ pub(crate) struct Started {
 pub(crate) struct Handover {
     pub(crate) id: RequestId,
     pub(crate) agent: AgentSerial,
-    /// What it is to be called.
+    /// The key that it is to have.
     pub(crate) key: RequestKey,
-    /// If keys have only a hash of it.
+    /// The name, if keys have only a hash of it.
     pub(crate) name: Option<ResourceName>,
     pub(crate) mode: Mode,
-    /// If it is a lock.
+    /// The grant, if it is a lock.
     pub(crate) grant: Option<Grant>,
-    /// Where it was before in the queue of all.
+    /// The place that the request had in etcd's queue before.
     pub(crate) place: Option<QueueOrder>,
     pub(crate) asked: u64,
     pub(crate) said: RequestNotes,
 }
 
-/// How a name of ours is used.
+/// How an owned name is used.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Usage {
-    /// How often it was granted.
+    /// How often the name was granted.
     pub(crate) granted: u64,
-    /// Somebody holds it.
+    /// Whether the name is held.
     pub(crate) is_held: bool,
-    /// Or waits.
+    /// Whether the name is held, or waited for.
     pub(crate) is_used: bool,
-    /// It is ours for a run alone.
+    /// Whether the name is owned for a run alone.
     pub(crate) is_for_run: bool,
     pub(crate) gate: GrantState,
 }
 
 impl Usage {
-    /// Whether it is to be given up: no more is granted of it, and what was is done.
+    /// Whether the name is to be given up: no more is granted, and the locks that were granted have
+    /// ended.
     pub(crate) fn is_over(&self) -> bool {
         !self.is_held && self.gate != GrantState::Open || !self.is_used && self.is_for_run
     }
@@ -118,11 +123,11 @@ impl Usage {
 #[cfg(test)]
 pub(crate) struct HeldHere {
     pub(crate) name: NameKey,
-    /// The revision that made the key by which the name is ours.
+    /// The revision that made the owner key.
     pub(crate) made: i64,
-    /// Under which that stands.
+    /// The lease that the owner key stands under.
     pub(crate) lease: i64,
-    /// Whose it is.
+    /// The agent that holds the lock.
     pub(crate) agent: AgentSerial,
 }
 
@@ -174,7 +179,7 @@ impl Owned {
         }
     }
 
-    /// Whether this agent can be granted the name: what it has ends when the name does.
+    /// Whether this agent can be granted the name: its locks end with the lease of the owner key.
     pub(super) fn is_of(&self, agent: &Agent) -> bool {
         agent.lease.is_some_and(|share| share.lease == self.lease) && !is_over(agent.ends)
     }

@@ -5,17 +5,17 @@ use crate::{
     values::Value,
 };
 
-/// What for the owner of a name is asked for it.
+/// Why the owner of a name is asked to give it up.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum AskPurpose {
-    /// To have the name oneself.
+    /// A request wants the name.
     ToHave,
-    /// To see who has it.
+    /// A caller wants to see what is held of the name.
     ToSee,
 }
 
 impl AskPurpose {
-    /// What is written so: larger for what says more.
+    /// The mark that is written for this purpose: larger for the one that asks for more.
     fn mark(self) -> u64 {
         match self {
             Self::ToSee => 1,
@@ -23,7 +23,7 @@ impl AskPurpose {
         }
     }
 
-    /// What an owner was asked for, by what it finds behind its key; `None` if nothing.
+    /// The purpose for which an owner is asked, by the value of its key; `None` if it is not asked.
     pub(crate) fn of(value: &[u8]) -> Option<Self> {
         match Value::mark(value) {
             0 => None,
@@ -32,13 +32,13 @@ impl AskPurpose {
         }
     }
 
-    /// Whether the owner is to be asked so, who was asked this before.
+    /// Whether this asks the owner for more than its key asks already.
     pub(crate) fn says_more(self, owned: &KeyValue) -> bool {
         self.mark() > Value::mark(&owned.value)
     }
 }
 
-/// Asks the owner of a name for it, by what stands behind the key that says so.
+/// Asks the owner to give the name up, by a mark in the value of its key.
 pub(crate) fn ask_owner(owned: &KeyValue, purpose: AskPurpose) -> Transaction {
     let KeyValue { key, value, made, lease, .. } = owned;
     let (when, value) =

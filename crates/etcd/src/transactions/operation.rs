@@ -1,4 +1,4 @@
-//! What is to be done to a name, and what came of it.
+//! What is to be done to a name, and the outcome.
 
 use navlock_core::Mode;
 
@@ -11,19 +11,20 @@ use crate::{
     values::Value,
 };
 
-/// How many operations etcd takes in a transaction, unless it is set otherwise: it counts the longest of
-/// the checks and the two branches, and of a transaction within one that on top.
+/// How many operations etcd takes in a transaction, unless it is configured otherwise. Etcd counts
+/// the longest of three lists, the checks and the two branches, and adds the operations of a nested
+/// transaction.
 #[cfg(test)]
 pub(super) const MOST_OPERATIONS: usize = 128;
 
 /// How many requests are granted or ended in one transaction: each needs two operations.
 pub(crate) const MOST: usize = 60;
 
-/// How many are made in one: if that may have been done already, both keys of each are looked at, and
-/// then it is put.
+/// How many requests are made in one transaction: if they may have been made already, both keys of
+/// each are checked before the request is put.
 pub(crate) const MOST_ASKS: usize = 42;
 
-/// What stands in place of a place where a name is its owner's for a run alone.
+/// The place that the owner key of a name has if the name is owned for a run alone.
 const RUN: u64 = 1;
 
 /// How many bytes of values go into one transaction twice.
@@ -38,7 +39,7 @@ pub(crate) struct Ask {
     pub(crate) value: Vec<u8>,
 }
 
-/// What is to say whose a name is.
+/// The owner key that is to be written.
 #[derive(Clone, Debug)]
 pub(crate) struct Owning {
     pub(crate) owner: u128,
@@ -46,19 +47,21 @@ pub(crate) struct Owning {
     pub(crate) value: Vec<u8>,
     /// The last revision that was heard of before.
     pub(crate) after: i64,
-    /// It is to be ours for these alone, who are next, and then whose it is by the queue; for all of ours if
-    /// there are none.
+    /// The next requests of the queue, if the name is to be owned for these alone, and is granted
+    /// by etcd's queue again after them. Empty if it is to be owned for all requests of this
+    /// connection.
     pub(crate) run: Vec<Entry>,
 }
 
 impl Owning {
-    /// For these alone.
+    /// The same for a run of these requests alone.
     pub(crate) fn for_run(self, run: Vec<Entry>) -> Self {
         let value = Value::restamp(&self.value, wall_millis(), RUN);
         Self { value, run, ..self }
     }
 
-    /// Whether a name is its owner's for a run alone, by what stands behind its key. So long somebody holds it.
+    /// Whether a name is owned for a run alone, by the value of its owner key. As long as it is,
+    /// somebody holds the name.
     pub(crate) fn is_for_run(value: &[u8]) -> bool {
         Value::place(value) == RUN
     }
@@ -70,14 +73,14 @@ pub(crate) struct Leaving {
     pub(crate) owner: u128,
     /// The revision since which it is owned.
     pub(crate) made: i64,
-    /// Locks and requests that are to be written: some of them, or the last of them.
+    /// Locks and requests that are to be written: some of them, or the last ones.
     pub(crate) kept: Vec<Kept>,
     pub(crate) is_last: bool,
-    /// If there are none at all: who waits for it.
+    /// The requests that wait for the name in etcd, if nothing is to be written.
     pub(crate) successors: Vec<Entry>,
 }
 
-/// A lock or request of who owns a name.
+/// A lock or request of the owner of a name, which is to be written.
 #[derive(Clone, Debug)]
 pub(crate) struct Kept {
     pub(crate) phase: Phase,
@@ -101,16 +104,16 @@ pub(crate) enum Operation {
     /// A request that does not wait. It never leaves anything in the queue.
     IfAvailable(Ask),
     Steal(Ask, Force),
-    /// Grants what waits, whosever it is.
+    /// Grants waiting requests, of any connection.
     Grant(Vec<Entry>),
     /// Ends requests and locks.
     Remove(Vec<Ended>),
     /// Releases a lock, and grants the next in the same revision.
     HandOver(Ended, Vec<Entry>),
-    /// Releases the last lock, and has the name be this connection's from then on: with all of its
-    /// requests that wait, if there are no others, or with those that are next.
+    /// Releases the last lock, and has this connection own the name from then on: for all of its
+    /// waiting requests, if no others wait, or for those that are next.
     Own(Ended, Owning),
-    /// Gives such a name up.
+    /// Gives up a name that this connection owns.
     Leave(Leaving),
 }
 
@@ -121,9 +124,9 @@ pub(crate) enum Outcome {
     Held(i64),
     /// It waits, since this revision or an earlier one.
     Queued(i64),
-    /// It was not to be had at once.
+    /// The request could not be granted at once.
     Unavailable,
-    /// It is not there: granted, and ended again by somebody else.
+    /// The request is not there: it was granted, and somebody else has ended it.
     Gone,
 }
 
@@ -131,14 +134,15 @@ pub(crate) enum Outcome {
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Outcomes {
     pub(crate) requests: Vec<(RequestKey, Outcome)>,
-    /// Whether nothing else is in the name at this revision.
+    /// Whether nothing else stands under the name at this revision.
     pub(crate) is_all: bool,
     /// The keys of the locks that were stolen.
     pub(crate) victims: Vec<Vec<u8>>,
-    /// Since when the name is this connection's.
+    /// The revision since which this connection owns the name.
     pub(crate) owned: Option<i64>,
-    /// The lock that was to be released for that was there still: no try before had done anything.
+    /// The lock that was to be released in exchange was still there: no earlier try had done
+    /// anything.
     pub(crate) was_held: bool,
-    /// It is another's, who is to be asked for it.
+    /// The owner key of another connection, which is to be asked for the name.
     pub(crate) owner: Option<Box<KeyValue>>,
 }

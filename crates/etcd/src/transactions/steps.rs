@@ -1,4 +1,4 @@
-//! The transactions themselves: what each asks, and what it does then.
+//! The transactions themselves: what each checks, and what it does then.
 
 use navlock_core::Mode;
 
@@ -21,7 +21,8 @@ pub(super) fn empty(prefix: &[u8]) -> Check {
     Check::Empty(prefix.to_vec(), end_of_prefix(prefix))
 }
 
-/// Whether the held locks, and the queue for who is not in it, admit a lock.
+/// The checks that the held locks admit a lock, and that the queue does, if the request has no
+/// place in it.
 pub(super) fn admits(keys: &NameKeys, mode: Mode, is_new: bool) -> Vec<Check> {
     let mut admits = vec![empty(&match mode {
         Mode::Exclusive => keys.held(),
@@ -45,7 +46,7 @@ pub(super) fn request(keys: &NameKeys, asks: &[Ask]) -> Transaction {
         return Transaction::default();
     };
     if is_long(asks) {
-        // Its own process grants it next, if it can be.
+        // The request's own connection grants it next, if it can be granted.
         return Transaction { then: all, ..Transaction::default() };
     }
     let granted = [put(keys, Phase::Held, first)].into_iter().chain(rest.iter().map(queue));
@@ -53,13 +54,13 @@ pub(super) fn request(keys: &NameKeys, asks: &[Ask]) -> Transaction {
     Transaction { when: admits(keys, first.mode, true), then: granted, or_else: all }
 }
 
-/// Asks whether others hold beside a lock that was granted because nobody held who excludes it.
+/// Counts the locks of a name, if a shared one was granted because no exclusive one was held.
 pub(super) fn count(keys: &NameKeys, granted: &Ask) -> Option<Step> {
     let is_shared = granted.mode == Mode::Shared;
     is_shared.then(|| Step::Count(keys.held(), keys.end_of_held()))
 }
 
-/// Whether this lock, which was granted so, is held alone. Nobody waited before it.
+/// Whether this lock, which was granted after such a check, is held alone. Nobody waited before it.
 pub(super) fn is_alone(granted: &Ask, answer: &Answer) -> bool {
     let counted = answer.results.iter().find_map(|result| match result {
         StepResult::Counted(count) => Some(*count),
@@ -68,7 +69,8 @@ pub(super) fn is_alone(granted: &Ask, answer: &Answer) -> bool {
     granted.mode == Mode::Exclusive || counted == Some(1)
 }
 
-/// Everybody who holds goes, whoever it is. A range must not have in it what is put.
+/// Deletes the locks of all holders, and puts the thief's. No deleted range may contain the key
+/// that is put.
 pub(super) fn steal(keys: &NameKeys, ask: &Ask, force: Force) -> Transaction {
     let own = keys.request(Phase::Held, ask.mode, ask.request);
     let [before, after] = others(keys, &own).map(|(start, end)| Step::DeleteRange(start, end));
@@ -88,7 +90,7 @@ pub(super) fn whose(keys: &NameKeys) -> Step {
     Step::First(start, end)
 }
 
-/// The ranges of all held locks but this.
+/// The ranges of all held locks but this one.
 pub(crate) fn others(keys: &NameKeys, own: &[u8]) -> [(Vec<u8>, Vec<u8>); 2] {
     let after = [own, &[0]].concat();
     [(keys.held(), own.to_vec()), (after, keys.end_of_held())]
@@ -98,10 +100,11 @@ pub(super) fn both_keys(keys: &NameKeys, mode: Mode, request: RequestKey) -> [Ve
     [Phase::Held, Phase::Queued].map(|phase| keys.request(phase, mode, request))
 }
 
-/// The same, if none of this was asked for yet; else looks for what became of it.
+/// The same transaction, if none of these requests may have been made yet; otherwise looks for what
+/// became of them.
 ///
-/// A late first try may still come after this one. Then a request stands in the queue of which
-/// nobody knows, until its owner sees it there and removes it. Such a key is not used again.
+/// A late first try may still come after this one. Then a request stands in the queue that nobody
+/// knows of, until its owner sees the request there and removes it. Such a key is not used again.
 pub(super) fn only_new(
     keys: &NameKeys,
     asks: &[Ask],
@@ -119,7 +122,8 @@ pub(super) fn only_new(
     }
 }
 
-/// Turns a request into a lock. The key of the one goes in the revision that makes the other's.
+/// Turns a request into a lock: the key of the request goes in the revision that makes the key of
+/// the lock.
 pub(super) fn promote(keys: &NameKeys, nth: usize, entry: &Entry) -> [Step; 2] {
     let &Entry { request, mode, lease, ref value, .. } = entry;
     let value = Value::restamp(value, wall_millis(), nth as u64);
@@ -133,7 +137,7 @@ pub(super) fn promote_all(keys: &NameKeys, entries: &[Entry]) -> impl Iterator<I
     entries.iter().enumerate().flat_map(|(nth, entry)| promote(keys, nth, entry))
 }
 
-/// Whether it still waits.
+/// Checks that the request still waits.
 pub(super) fn waits(keys: &NameKeys, entry: &Entry) -> Check {
     Check::MadeIn(keys.request(Phase::Queued, entry.mode, entry.request), entry.made)
 }
@@ -168,8 +172,9 @@ pub(super) fn hand_over(keys: &NameKeys, from: Ended, successors: &[Entry]) -> T
     Transaction { when, then, or_else: removals(keys, &[from]) }
 }
 
-/// A key that was made by a late try of this is noticed by its owner, who does not know of it. That those of
-/// a run are first in the queue is known from the mirror, and stays so.
+/// Makes this connection the owner of the name. If a late try makes the owner key, the connection
+/// sees a key that it does not know of. That the requests of a run are first in the queue is known
+/// from the mirror, and stays so.
 pub(super) fn own(keys: &NameKeys, from: Ended, owning: &Owning) -> Transaction {
     let &Owning { owner, lease, ref value, ref run, .. } = owning;
     let held = keys.request(Phase::Held, from.mode, from.request);
@@ -193,9 +198,10 @@ pub(super) fn own(keys: &NameKeys, from: Ended, owning: &Owning) -> Transaction 
     Transaction { when, then, or_else }
 }
 
-/// Nobody else puts or grants anything that this could collide with, for as long as the key is there that
-/// says whose the name is. So what is written in several transactions is there in one, that of the last.
-/// A part that may have been written already says when it was.
+/// Gives up a name. As long as the owner key stands, nobody else puts or grants anything that could
+/// collide with this. So when the owner key goes, in the last transaction, all that the earlier
+/// ones have written is there. For a part that may have been written already, the transaction reads
+/// the revisions in which it was.
 pub(super) fn leave(keys: &NameKeys, leaving: &Leaving, again: bool) -> Transaction {
     let owned = keys.owned(leaving.owner);
     let is_owned = Check::MadeIn(owned.clone(), leaving.made);
