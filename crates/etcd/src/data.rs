@@ -1,9 +1,9 @@
 //! Etcd's data model, as far as it is used here: keys, leases, transactions, lists.
 //!
-//! Plain data, so that what is decided (`keeper.rs` and below) can be tried without a server;
+//! Plain data, so that the decisions (`keeper.rs` and below) can be tried without a server;
 //! `calls.rs` speaks it to a real one.
 
-/// A key with what stands behind it.
+/// A key with its value.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct KeyValue {
     pub(crate) key: Vec<u8>,
@@ -15,7 +15,7 @@ pub(crate) struct KeyValue {
     pub(crate) lease: i64,
 }
 
-/// Checks, and what is done if all of them hold, or else.
+/// Checks, and what is done if all of them hold, and if not.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Transaction {
     pub(crate) when: Vec<Check>,
@@ -23,7 +23,7 @@ pub(crate) struct Transaction {
     pub(crate) or_else: Vec<Step>,
 }
 
-/// What a transaction can ask before it does anything.
+/// What a transaction can check before it does anything.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Check {
     /// There is no such key.
@@ -38,27 +38,27 @@ pub(crate) enum Check {
     NoneAfter(Vec<u8>, Vec<u8>, i64),
 }
 
-/// What a transaction can do.
+/// A step of a transaction.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Step {
-    /// Fails, and all the transaction with it, if there is no such lease.
+    /// Fails, and the whole transaction with it, if there is no such lease.
     Put {
         key: Vec<u8>,
         value: Vec<u8>,
         lease: i64,
     },
     Get(Vec<u8>),
-    /// Asks how many keys are in this range, with those that were put before.
+    /// Counts the keys of this range, with those that earlier steps have put.
     Count(Vec<u8>, Vec<u8>),
-    /// Asks for the first key of this range, with what stands behind it.
+    /// Gets the first key of this range, with its value.
     First(Vec<u8>, Vec<u8>),
     Delete(Vec<u8>),
-    /// Deletes what is in this range, and tells the keys.
+    /// Deletes the keys of this range, and tells which they were.
     DeleteRange(Vec<u8>, Vec<u8>),
     Within(Transaction),
 }
 
-/// Where an answer comes from.
+/// Which etcd an answer comes from, and when.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Stamp {
     /// Etcd's revision when it answered.
@@ -66,19 +66,19 @@ pub(crate) struct Stamp {
     pub(crate) cluster: u64,
 }
 
-/// What came of a transaction.
+/// The outcome of a transaction.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Answer {
-    /// That of etcd after it.
+    /// Etcd's revision after the transaction.
     pub(crate) revision: i64,
     pub(crate) cluster: u64,
     /// Whether all checks held.
     pub(crate) succeeded: bool,
-    /// What came of its steps.
+    /// The outcomes of its steps.
     pub(crate) results: Vec<StepResult>,
 }
 
-/// What came of a step.
+/// The outcome of a step.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum StepResult {
     Done,
@@ -86,7 +86,7 @@ pub(crate) enum StepResult {
     Got(Option<i64>),
     Counted(i64),
     First(Option<Box<KeyValue>>),
-    /// These are gone.
+    /// These keys are gone.
     Deleted(Vec<Vec<u8>>),
     Within(Answer),
 }
@@ -97,7 +97,7 @@ pub(crate) struct Listing {
     pub(crate) revision: i64,
     pub(crate) cluster: u64,
     pub(crate) found: Vec<KeyValue>,
-    /// How many there are after those.
+    /// How many more keys of the range there are.
     pub(crate) left_out: u64,
 }
 
@@ -113,7 +113,7 @@ impl Listing {
     }
 }
 
-/// The end of the range of all keys that begin with this.
+/// The end of the range of all keys with this prefix.
 pub(crate) fn end_of_prefix(prefix: &[u8]) -> Vec<u8> {
     let mut end = prefix.to_vec();
     while let Some(last) = end.pop() {
@@ -122,11 +122,11 @@ pub(crate) fn end_of_prefix(prefix: &[u8]) -> Vec<u8> {
             return end;
         }
     }
-    // All keys: etcd's word for it.
+    // Etcd's notation for all keys.
     vec![0]
 }
 
-/// Removes these, if they are what was seen.
+/// Removes these keys, if they are as they were seen.
 pub(crate) fn removal(found: &[KeyValue]) -> Transaction {
     Transaction {
         when: found.iter().map(|kv| Check::MadeIn(kv.key.clone(), kv.made)).collect(),

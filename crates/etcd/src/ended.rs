@@ -8,11 +8,12 @@ use crate::keys::{Phase, RequestKey};
 /// A request or lock to be ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Ended {
-    /// Whose it is, if that is known: its key is free after this. What nobody knows of, or is about
-    /// to be ended by its owner, frees no key.
+    /// The request, if it is known: its key is free once it is ended. `None` frees no key: nobody
+    /// knows of the request, or its owner is about to end it.
     pub(crate) id: Option<RequestId>,
     pub(crate) request: RequestKey,
     pub(crate) mode: Mode,
-    /// Where it is, if it is known that it is nowhere else.
+    /// Whether it stands as a lock or in the queue, if it is known that it does not stand as the
+    /// other.
     pub(crate) only: Option<Phase>,
 }

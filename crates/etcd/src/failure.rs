@@ -1,17 +1,17 @@
-//! Why a call to etcd came to nothing, and what is to be done about it.
+//! Why a call to etcd failed, and what is to be done about it.
 
 use navlock_core::Error;
 
-/// Why a call came to nothing.
+/// Why a call failed.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Failure {
-    /// It may have been done or not; it may go better the next time.
+    /// The call may have been done or not; the next try may succeed.
     Unknown(String),
     /// The lease has ended. Nothing was done.
     NoLease,
     /// Etcd does not have the revision that was asked for, any more or yet.
     NoRevision,
-    /// It was refused, and would be again. Nothing was done.
+    /// The call was refused, and would be again. Nothing was done.
     Refused(Error),
 }
 
@@ -28,7 +28,7 @@ impl Failure {
     }
 }
 
-/// What those are told whose request somebody has removed.
+/// The error for a request that somebody has removed.
 pub(crate) fn place_removed() -> Error {
     Error::Unreachable(
         "somebody has removed the request from etcd, and its place in the queue is lost; try again"
@@ -36,7 +36,7 @@ pub(crate) fn place_removed() -> Error {
     )
 }
 
-/// What those are told whose request is not known to have come to etcd before the lease under which it was to stand ended.
+/// The error for a request that is not known to have come to etcd before its lease ended.
 pub(crate) fn never_queued() -> Error {
     Error::Unreachable(
         "cannot reach etcd: it has not answered the request before the lease of this machine was over; \
@@ -45,7 +45,7 @@ pub(crate) fn never_queued() -> Error {
     )
 }
 
-/// What those are told who waited under a lease that has ended.
+/// The error for a request that waited under a lease that has ended.
 pub(crate) fn lease_lost() -> Error {
     Error::Unreachable(
         "the lease in etcd could not be kept, and the place in the queue is lost; try again"

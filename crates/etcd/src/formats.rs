@@ -1,11 +1,12 @@
-//! That all who meet in etcd write the same format.
+//! The check that all programs which meet in one etcd write the same format.
 //!
-//! The number of the format stands in each key. Who used another one would see no lock of ours, and
-//! grant what we hold. So the first who connects says in a key of its own which format the namespace
-//! has, for good, and nobody begins there who writes another one, whether anything is held or not.
+//! The number of the format stands in each key. A program with another format would see none of our
+//! locks, and grant names that we hold. So the first that connects writes into a key of its own
+//! which format the namespace has, for good. Programs that write another one refuse to begin there,
+//! whether anything is held or not.
 //!
-//! Builds from before that key neither write it nor look at it: they are noticed while they have
-//! something there, and notice nobody.
+//! Builds from before that key neither write it nor look at it. They are noticed while they have
+//! keys in the namespace, and do not notice others.
 
 use navlock_core::Error;
 
@@ -17,21 +18,22 @@ use crate::{
     options::EtcdOptions,
 };
 
-/// How often it is asked.
+/// How often etcd is asked.
 const TRIES: usize = 3;
 
-/// Sees that nobody uses another format in this namespace, and says which one is used.
+/// Checks that nobody uses another format in this namespace, and writes which one is used.
 ///
 /// # Errors
 ///
-/// [`Error::Refused`] if somebody uses another, [`Error::Unreachable`] if etcd does not answer.
+/// [`Error::Refused`] if somebody uses another format, [`Error::Unreachable`] if etcd does not
+/// answer.
 pub(crate) async fn check(members: &Members, options: &EtcdOptions) -> Result<(), Error> {
     if look(members, options).await? {
         return Ok(());
     }
     match tried(|| say(members, options)).await {
-        // Who only looks may, be it that it may not write there or that etcd is full. Before it takes
-        // a lock it is said.
+        // A program that only looks may go on, whether it may not write there or etcd is full. The
+        // format is written before the program takes a lock.
         Err(Failure::Refused(error)) => {
             tracing::warn!(target: LOGS, %error, "the number of the format cannot be written");
             Ok(())
@@ -40,7 +42,8 @@ pub(crate) async fn check(members: &Members, options: &EtcdOptions) -> Result<()
     }
 }
 
-/// The same without saying anything: whether it was said before which format is used.
+/// The same check, without writing anything. Returns whether the format of the namespace had been
+/// written before.
 ///
 /// # Errors
 ///
@@ -57,12 +60,12 @@ pub(crate) async fn look(members: &Members, options: &EtcdOptions) -> Result<boo
     Ok(said.is_some())
 }
 
-/// The same before each lease, without which nothing is locked: it could not be said before, or has been
-/// lost with all that etcd had, and others may have begun since.
+/// The same check before each lease, without which nothing is locked: the format could not be
+/// written before, or was lost with etcd's data, and others may have begun since.
 ///
 /// # Errors
 ///
-/// That of the lease.
+/// The error of the lease.
 pub(crate) async fn check_again(members: &Members, options: &EtcdOptions) -> Result<(), Failure> {
     let said = match said(members, options).await? {
         Some(said) => said,
@@ -71,14 +74,15 @@ pub(crate) async fn check_again(members: &Members, options: &EtcdOptions) -> Res
     judge(options, &said).map_err(Failure::Refused)
 }
 
-/// Which format is said to be used, if any is.
+/// The format that the namespace is said to have, if any.
 async fn said(members: &Members, options: &EtcdOptions) -> Result<Option<Vec<u8>>, Failure> {
     let key = BucketKeys::format_key(&options.namespace);
     let there = calls::get(members, key, options.call()).await?;
     Ok(there.map(|there| there.value))
 }
 
-/// Says that it is ours, unless somebody has said something. Which it is.
+/// Writes that the namespace has our format, unless a format is written there. Returns the one that
+/// is there then.
 async fn say(members: &Members, options: &EtcdOptions) -> Result<Vec<u8>, Failure> {
     let key = BucketKeys::format_key(&options.namespace);
     calls::put_first(members, &key, FORMAT, options.call()).await
@@ -102,7 +106,8 @@ fn refused(format: &str, key: &[u8], then: &str) -> Error {
     ))
 }
 
-/// The first key in a range that is of some format, and of which. Others may stand before it.
+/// The first key in a range that is of some format, and that format. Other keys may stand before
+/// it.
 async fn first(
     members: &Members,
     options: &EtcdOptions,
@@ -112,7 +117,7 @@ async fn first(
         let range = || calls::some_keys(members, (start.clone(), end.clone()), options.call());
         let keys = tried(range).await?;
         let Some(last) = keys.last() else { return Ok(None) };
-        // The next key there can be.
+        // The next possible key.
         start = [last, &[0][..]].concat();
         let of = |key: Vec<u8>| Some((BucketKeys::format(&options.namespace, &key)?, key));
         if let Some(found) = keys.into_iter().find_map(of) {
@@ -121,7 +126,7 @@ async fn first(
     }
 }
 
-/// Asks a few times, if it is not answered.
+/// Asks a few times, if there is no answer.
 async fn tried<T, F: Future<Output = Result<T, Failure>>>(
     ask: impl Fn() -> F,
 ) -> Result<T, Failure> {

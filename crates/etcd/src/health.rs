@@ -1,4 +1,4 @@
-//! How etcd is, for people who look for what is wrong.
+//! The state of etcd, for people who look for what is wrong.
 
 use std::time::{Duration, Instant};
 
@@ -31,24 +31,25 @@ const BUCKET: &str = "navlock doctor";
 pub struct Health {
     /// Each endpoint, in the order in which they were given.
     pub endpoints: Vec<EndpointHealth>,
-    /// Why no lock can be had in this namespace, however well etcd is, if that is so: others use it in a format of
-    /// another release.
+    /// Why no lock can be granted in this namespace, even if etcd is well: others use the namespace
+    /// in a format of another release. `None` if that is not so.
     pub refused: Option<Error>,
-    /// How long a write takes, as each lock needs one: the median of some. Or why there is none.
+    /// How long a write takes, of which each lock needs one: the median of several. An error if
+    /// nothing could be written.
     pub round_trip: Result<Duration, Error>,
-    /// For how long etcd keeps what an agent has after it was last heard of.
+    /// How long etcd keeps an agent's locks and requests after it has last heard of the agent.
     pub time_to_live: Duration,
 }
 
-/// How it is with one endpoint.
+/// The state of one endpoint.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct EndpointHealth {
-    /// As it was given.
+    /// The endpoint as it was given.
     pub endpoint: String,
-    /// What the member there says of itself, or why nothing is heard of it.
+    /// What the member there says of itself, or why there was no answer.
     pub member: Result<Member, Error>,
-    /// What may be done about that, where it can be guessed.
+    /// What may help against that error, if it can be guessed.
     pub remedy: Option<&'static str>,
 }
 
@@ -56,18 +57,18 @@ pub struct EndpointHealth {
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct Member {
-    /// Its release, as in `3.4.23`.
+    /// The member's release, as in `3.4.23`.
     pub version: String,
-    /// The cluster that it is of.
+    /// The cluster of the member.
     pub cluster: u64,
-    /// What it complains of, such as that there is no room for more.
+    /// What the member complains of, such as that it has no room for more.
     pub complaints: Vec<String>,
 }
 
-/// Asks each endpoint how it is, and tries whether the namespace can be written to.
+/// Asks each endpoint for its state, and tries whether the namespace can be written to.
 ///
-/// For people: it takes up to some seconds. Blocks the thread, which must not be one of a tokio
-/// runtime.
+/// This is for people: it takes up to some seconds. It blocks the thread, which must not be one of
+/// a tokio runtime.
 ///
 /// # Errors
 ///
@@ -88,9 +89,10 @@ pub fn check(options: &EtcdOptions) -> Result<Health, Error> {
         let answer: Vec<_> = answer.map(|endpoint| &*endpoint.endpoint).collect();
         let (refused, round_trip) = match reach(&answer, options).await {
             Ok(members) => match formats::look(&members, options).await {
-                // Nothing is written there: whoever uses the other format would find it.
+                // Nothing is written there: whoever uses the other format would find what is
+                // written.
                 Err(error @ Error::Refused(_)) => (Some(error.clone()), Err(error)),
-                // What else is wrong is found when it is written to.
+                // Whatever else is wrong shows when the namespace is written to.
                 _ => (None, round_trip(members, options).await.map_err(Failure::error)),
             },
             Err(error) => (None, Err(error)),
@@ -99,7 +101,7 @@ pub fn check(options: &EtcdOptions) -> Result<Health, Error> {
     }))
 }
 
-/// Connects by those endpoints that answer.
+/// Connects to those endpoints that answer.
 async fn reach(endpoints: &[&str], options: &EtcdOptions) -> Result<Members, Error> {
     if endpoints.is_empty() {
         return Err(Error::Unreachable("no endpoint answers".to_owned()));
@@ -109,15 +111,16 @@ async fn reach(endpoints: &[&str], options: &EtcdOptions) -> Result<Members, Err
     Members::connect(those).await
 }
 
-/// Sees that this etcd may be used by who knows of no other: that it is none of several which share the names of
-/// locks, see [`EtcdClusters`](crate::EtcdClusters). Nothing is written.
+/// Checks that a program which knows of no other etcd may use this one: that it is none of several
+/// clusters which share the names of locks, see [`EtcdClusters`](crate::EtcdClusters). Nothing is
+/// written.
 ///
-/// Blocks the thread, which must not be one of a tokio runtime.
+/// This blocks the thread, which must not be one of a tokio runtime.
 ///
 /// # Errors
 ///
-/// [`Error::Refused`] if it is one of several, or the options cannot be used; [`Error::Unreachable`] if etcd does not
-/// answer.
+/// [`Error::Refused`] if this etcd is one of several, or the options cannot be used;
+/// [`Error::Unreachable`] if etcd does not answer.
 pub fn check_alone(options: &EtcdOptions) -> Result<(), Error> {
     on_runtime(options, async |members, _| {
         Entry::Alone.check(&members, options).await.map_err(Failure::Refused)
@@ -128,8 +131,8 @@ pub fn check_alone(options: &EtcdOptions) -> Result<(), Error> {
 async fn member(endpoint: &str, options: &EtcdOptions) -> Result<Member, Error> {
     let credentials = options.credentials_now().map_err(Error::Refused)?;
     let asked = async {
-        // Without logging in, which most releases do not ask for here: that the user is unknown is
-        // not a matter of the endpoint.
+        // This does not log in, which most releases do not ask for here: an unknown user is no
+        // fault of the endpoint.
         let anonymous = status(endpoint, options.client_without_user(&credentials)).await;
         match anonymous {
             Err(navlock_etcd_client::Error::GRpcStatus(_)) => {
@@ -157,7 +160,7 @@ async fn status(
     Client::connect([endpoint], Some(options)).await?.status().await
 }
 
-/// How long a write takes. A lease takes it away again, whatever becomes of us.
+/// How long a write takes. The key is under a lease, so it goes even if this process dies.
 async fn round_trip(members: Members, options: &EtcdOptions) -> Result<Duration, Failure> {
     let patience = options.call();
     let (lease, _) = calls::lease(members.clone(), options.seconds(), patience).await?;

@@ -11,8 +11,8 @@ use crate::{
     members::Members,
 };
 
-/// Keeps a lease alive for as long as this is polled and etcd keeps it. It is new, and good for this
-/// long; or else it was another's, and is renewed at once.
+/// Keeps a lease alive for as long as this is polled and etcd keeps the lease. A new lease is good
+/// for this long; one of another connection is renewed at once.
 pub(crate) async fn keep(
     members: Members,
     id: i64,
@@ -65,7 +65,7 @@ pub(crate) async fn keep(
                     tracing::warn!(target: LOGS, lease = id, "etcd does not know a lease any more");
                     return tell(LeaseEvent::Gone);
                 }
-                // An answer that comes later is not taken for that to the next.
+                // So an answer that comes later is not taken for the answer to the next renewal.
                 Ok(Ok(None) | Err(_)) | Err(_) => {
                     tracing::debug!(target: LOGS, lease = id, "a lease could not be renewed yet");
                     members.avoid(member.generation);
@@ -80,8 +80,8 @@ pub(crate) async fn keep(
     }
 }
 
-/// For how long etcd keeps a lease each time that it is renewed; `None` if there is none. Whoever has
-/// made it may have had other settings.
+/// How long etcd keeps a lease each time that it is renewed; `None` if there is no such lease. The
+/// connection that made the lease may have had other settings.
 async fn granted(members: &Members, id: i64, patience: Duration) -> Option<Duration> {
     loop {
         let member = members.best(patience).await;

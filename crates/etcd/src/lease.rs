@@ -1,4 +1,4 @@
-//! The lease of a connection: all that its agents have in etcd ends with it.
+//! The lease of a connection: the locks and requests of its agents end with it.
 
 use std::time::Duration;
 
@@ -16,8 +16,8 @@ pub(crate) struct LeaseName {
 /// How many bytes a [`Share`] has.
 pub(crate) const SHARE: usize = 8 + 8 + 16;
 
-/// What one agent has under a lease, or the connection has for all of them, for whoever is to end it once we
-/// are dead.
+/// The part of one agent in a lease, or of the connection for all of its agents. With it others can
+/// end the keys under the lease once the connection is dead.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Share {
     pub(crate) lease: LeaseName,
@@ -30,7 +30,7 @@ impl Share {
         [&cluster.to_be_bytes()[..], &id.to_be_bytes(), &client_id.to_bytes()].concat()
     }
 
-    /// `None` if it is none.
+    /// `None` if these bytes are no share.
     pub(crate) fn from_bytes(bytes: &[u8]) -> Option<Self> {
         let (cluster, rest) = bytes.split_first_chunk()?;
         let (id, client_id) = rest.split_first_chunk()?;
@@ -43,31 +43,32 @@ impl Share {
 /// A stretch of time in which etcd keeps a lease for certain.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Renewal {
-    /// When that was sent which etcd answered. It counts from its own later moment.
+    /// When the request was sent that etcd has answered. Etcd counts from a later moment of its
+    /// own.
     pub(crate) sent: Uptime,
     pub(crate) time_to_live: Duration,
 }
 
-/// What a renewal means to who has it.
+/// What a renewal means for the holder of the lease.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct LeaseTimes {
-    /// When it was last renewed.
+    /// When the lease was last renewed.
     pub(crate) heard: Uptime,
-    /// By when it is renewed again, if nothing is wrong.
+    /// By when the lease is renewed again, if nothing is wrong.
     pub(crate) due: Uptime,
     /// When the holder counts its locks as lost.
     pub(crate) ends: Uptime,
-    /// When etcd may give them to others, by a clock that is as slow as clocks are.
+    /// When etcd may give the locks to others, by a clock that is as slow as clocks may be.
     pub(crate) expires: Uptime,
 }
 
-/// How far two clocks go apart at most, in millionths: twice what a quartz clock out of its range of
-/// temperature does.
+/// How far two clocks go apart at most, in millionths: twice the drift of a quartz clock outside of
+/// its range of temperature.
 const DRIFT: u32 = 500;
 
 impl Renewal {
-    /// `margin` is the time between the moments in which a holder counts its locks as lost and in
-    /// which others may have them; `call` is for how long a renewal may take.
+    /// `margin` is the time between the moment at which a holder counts its locks as lost and the
+    /// moment at which others may be granted them; `call` is how long a renewal may take.
     pub(crate) fn term(self, margin: Duration, call: Duration) -> LeaseTimes {
         let Self { sent, time_to_live } = self;
         let certain = time_to_live.saturating_sub(time_to_live / 1_000_000 * DRIFT);
@@ -80,22 +81,23 @@ impl Renewal {
     }
 }
 
-/// How much earlier than others may have its locks a holder counts them as lost, unless it is set: a
-/// fifth of the time to live, 2 s at most. In this time what works under them ends.
+/// How long before others may be granted its locks a holder counts them as lost, unless it is
+/// configured: a fifth of the time to live, 2 s at most. In this time the work under the locks
+/// ends.
 pub(crate) fn margin(time_to_live: Duration) -> Duration {
     (time_to_live / 5).min(Duration::from_secs(2))
 }
 
-/// How long after a renewal the next one is asked for: it may fail a few times before the renewal ends.
+/// How long after a renewal the next one is sent: some of them may fail before the lease ends.
 pub(crate) fn pause(time_to_live: Duration) -> Duration {
     time_to_live / 3
 }
 
-/// What is told of a lease.
+/// What a lease's keep-alive tells.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum LeaseEvent {
     Renewed(Renewal),
-    /// Etcd does not know it any more.
+    /// Etcd does not know the lease any more.
     Gone,
 }
 

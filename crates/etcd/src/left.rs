@@ -75,7 +75,7 @@ async fn under(
     for some in theirs.chunks(MOST) {
         let transaction = removal(some);
         let done = calls::transaction(members.clone(), transaction, patience);
-        // A request may have become a lock meanwhile: then the caller looks again.
+        // A request may have become a lock meanwhile: then the caller has to look again.
         is_over &= done.await?.succeeded;
     }
     Ok(is_over)

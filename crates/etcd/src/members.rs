@@ -42,7 +42,7 @@ const MOMENT: Duration = Duration::from_millis(500);
 /// How often the list of members is read, in times to live. Each machine reads it, and it rarely changes.
 const FOLLOWS: u32 = 6;
 
-/// See the [module](self). The clones are the same.
+/// See the [module](self). Clones share the connection.
 #[derive(Clone)]
 pub(crate) struct Members {
     options: Arc<EtcdOptions>,
@@ -124,7 +124,7 @@ impl Members {
         self.current.borrow().clone()
     }
 
-    /// Its endpoint, and whether it answers, as far as is known.
+    /// The endpoint that is used, and whether it answers, as far as is known.
     pub(crate) fn spoken_to(&self) -> (String, bool) {
         let Member { endpoint, avoided, .. } = self.current();
         (endpoint, avoided.is_none())
@@ -136,7 +136,7 @@ impl Members {
         Some(avoided.elapsed()).filter(|silent| *silent >= MOMENT)
     }
 
-    /// The error that says so.
+    /// The error which says that no member answers.
     pub(crate) fn unreachable(&self) -> Error {
         Failure::Unknown(format!("no answer from {}", self.current().endpoint)).error()
     }

@@ -13,8 +13,8 @@ use tokio::{sync::Mutex, time::timeout};
 
 use crate::{clock::Uptime, hash::HashState, members::Members};
 
-/// How many leases are asked for at a time, and in one look. Of others nothing is known until the next
-/// look.
+/// How many leases are asked for at a time, and in one look. Nothing is known of the others until
+/// the next look.
 const AT_ONCE: usize = 16;
 const MOST: usize = 256;
 

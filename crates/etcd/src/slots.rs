@@ -1,4 +1,4 @@
-//! What requests are called in etcd.
+//! Slots: the last part of the key that a request has in etcd.
 
 use std::collections::HashMap;
 
@@ -6,54 +6,57 @@ use navlock_engine::RequestId;
 
 use crate::{hash::HashState, keys::RequestKey};
 
-/// The slots of one connection: each is the last part of a key, and is used again.
+/// The slots of one connection. A slot is the last part of a key, and is used again.
 ///
-/// A key that was deleted costs etcd time until it is compacted away, whenever it looks who holds
-/// that name. A name that is taken and released all day by the same few must not have a million of
-/// those, so the keys are the same few as well.
+/// A deleted key costs etcd time until it is compacted away, whenever etcd looks who holds that
+/// name. A name that a few requesters take and release all day must not leave a million deleted
+/// keys behind, so the same few keys are used again.
 ///
 /// # Invariant
 ///
-/// A slot is used again only if nothing that was sent about it can still happen: after an answer
-/// to each try. Where an answer is missing, the slot is never used again.
+/// A slot is used again only if nothing that was sent for it can still happen: after an answer to
+/// each try. A slot for which an answer is missing is never used again.
 #[derive(Debug)]
 pub(crate) struct Slots {
     owner: u128,
-    /// Those from here on were never used.
+    /// Slots from this one on were never used.
     next: u64,
-    /// The last one goes first: so there are few of them, and names meet the same.
+    /// The slot that was freed last is used first: so few slots are in use, and a name meets the
+    /// same ones again.
     free: Vec<u64>,
     by_key: HashMap<RequestKey, Slot, HashState>,
-    /// Some of ours will never be used again, and something may still come of them.
+    /// Some slots of this connection will never be used again, and late tries may still make keys
+    /// with them.
     has_spent: bool,
 }
 
-/// A slot that may be, or become, somebody's.
+/// A slot that a request has, or may get.
 #[derive(Clone, Copy, Debug)]
 struct Slot {
-    /// What happened up to this revision was about somebody else.
+    /// Events up to this revision were about an earlier request.
     after: i64,
-    /// `None` if it is free.
+    /// `None` if the slot is free.
     id: Option<RequestId>,
-    /// Each try that was made about it has been answered.
+    /// Each try that was made with the slot has been answered.
     is_certain: bool,
 }
 
 /// Whose a key is that etcd tells of.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Owner {
-    /// That of this request, which may be over by now.
+    /// The key of this request, which may be over by now.
     Request(RequestId),
-    /// One that was ours; it is gone, which we know already. Or another's that is being removed.
+    /// The key of an earlier request of this connection, which is known to be gone; or another
+    /// connection's key that is being removed.
     Past,
-    /// One of ours that nobody knows of: what a try came to that was given up.
+    /// A key of this connection that nobody knows of: a try made it that was given up.
     Stray,
-    /// That of another connection.
+    /// The key of another connection.
     Others,
 }
 
 impl Owner {
-    /// The request, if it is one of ours that is known.
+    /// The request, if this connection knows it.
     pub(crate) fn request(self) -> Option<RequestId> {
         match self {
             Self::Request(id) => Some(id),
@@ -89,25 +92,25 @@ impl Slots {
         self.by_key.insert(key, Slot { after: 0, id: Some(id), is_certain: false });
     }
 
-    /// Another connection made this key, which is dead, and nobody goes on with it any more: it is
-    /// about to be removed, once or several times.
+    /// Another connection made this key, its connection is dead, and nobody goes on with the key
+    /// any more: it is about to be removed, once or several times.
     pub(crate) fn give_up(&mut self, key: RequestKey) {
         self.by_key.insert(key, Slot { after: i64::MAX, id: None, is_certain: false });
     }
 
-    /// Whether it was given up.
+    /// Whether the key was given up.
     pub(crate) fn is_given_up(&self, key: RequestKey) -> bool {
         self.by_key.get(&key).is_some_and(|slot| slot.after == i64::MAX)
     }
 
-    /// Something was sent about it and not answered.
+    /// Something was sent for the key and not answered.
     pub(crate) fn doubt(&mut self, key: RequestKey) {
         if let Some(slot) = self.by_key.get_mut(&key) {
             slot.is_certain = false;
         }
     }
 
-    /// Whether each try that was made about it has been answered.
+    /// Whether each try that was made with the key has been answered.
     pub(crate) fn is_certain(&self, key: RequestKey) -> bool {
         self.by_key.get(&key).is_some_and(|slot| slot.is_certain)
     }
@@ -123,7 +126,8 @@ impl Slots {
         }
     }
 
-    /// This request is over in a way that leaves open what happens to its key. It is not used again.
+    /// This request is over in a way that leaves open what happens to its key. The key is not used
+    /// again.
     pub(crate) fn retire(&mut self, key: RequestKey, id: RequestId) {
         if self.by_key.get(&key).is_some_and(|slot| slot.id == Some(id)) {
             self.by_key.remove(&key);
@@ -131,41 +135,41 @@ impl Slots {
         }
     }
 
-    /// Whether this is one of ours that will never be used again.
+    /// Whether this is a key of this connection that will never be used again.
     pub(crate) fn is_spent(&self, key: RequestKey) -> bool {
         key.owner == self.owner && key.slot < self.next && !self.by_key.contains_key(&key)
     }
 
-    /// Whether there are any of which something may still come.
+    /// Whether late tries may still make keys with spent slots.
     pub(crate) fn has_spent(&self) -> bool {
         self.has_spent
     }
 
-    /// The lease under which the spent ones were has ended: nothing can come of them.
+    /// The lease of the keys with spent slots has ended: late tries cannot make any more of them.
     pub(crate) fn forget_spent(&mut self) {
         self.has_spent = false;
     }
 
-    /// Etcd has begun anew: what is there by these keys was made before that, or by late tries. They
-    /// are not used again.
+    /// Etcd has begun anew: keys with these slots were made before that, or by late tries. The
+    /// slots are not used again.
     pub(crate) fn forget(&mut self) {
         self.by_key.clear();
         self.free.clear();
         self.has_spent = false;
     }
 
-    /// Whether it cannot be that a key which was made by this revision was there at that one: it was
-    /// gone before.
+    /// Whether a key that this revision made cannot have been there at the revision `at`, because
+    /// it was gone before.
     pub(crate) fn was_gone(&self, key: RequestKey, made: i64, at: i64) -> bool {
         self.by_key.get(&key).is_some_and(|slot| made <= slot.after && slot.after <= at)
     }
 
-    /// Whose the key is now.
+    /// The request that has the key now.
     pub(crate) fn holder(&self, key: RequestKey) -> Option<RequestId> {
         self.by_key.get(&key)?.id
     }
 
-    /// Whose the key is that was made by this revision, or the event about it of this revision.
+    /// Whose the key is that this revision made, or that an event of this revision is about.
     pub(crate) fn owner(&self, key: RequestKey, revision: i64) -> Owner {
         match self.by_key.get(&key) {
             Some(slot) if revision <= slot.after => Owner::Past,
@@ -206,7 +210,7 @@ mod tests {
         assert_eq!(first, second);
         assert_eq!(slots.owner(second, 10), Owner::Past);
         assert_eq!(slots.owner(second, 11), Owner::Request(id(2)));
-        // It is freed by whoever has it.
+        // Whoever has the slot frees it.
         slots.free(second, id(1), 12);
         assert_ne!(slots.take(id(3)), second);
         slots.free(second, id(2), 12);
@@ -226,7 +230,7 @@ mod tests {
         assert_ne!(second, first);
         assert!(!slots.is_spent(second));
         slots.free(second, id(2), 10);
-        // It will be used again.
+        // The slot will be used again.
         assert!(!slots.is_spent(second));
         assert_eq!(slots.owner(first, 11), Owner::Stray);
         assert_eq!(slots.owner(RequestKey { owner: 8, slot: 0 }, 11), Owner::Others);

@@ -62,8 +62,8 @@ pub(crate) struct Outer {
     pub(crate) made: i64,
 }
 
-/// At most this many of them are written, and only those of buckets whose names are not too long. Of
-/// others nothing is known.
+/// At most this many locks are written, and only those of buckets whose names are not too long.
+/// Nothing is known of others.
 pub(crate) const MOST_INSIDE: usize = 16;
 pub(crate) const LONGEST_BUCKET: usize = 128;
 
@@ -79,7 +79,7 @@ impl Value {
         [&[VERSION][..], &client_id, &since, &place, &asked, &mark, &length, &info, name].concat()
     }
 
-    /// `None` if it is none of ours.
+    /// `None` if navlock has not written these bytes.
     pub(crate) fn decode(bytes: &[u8]) -> Option<Self> {
         let (&[VERSION], rest) = bytes.split_first_chunk()? else {
             return None;
@@ -155,7 +155,7 @@ fn encode_info(info: &AgentInfo, said: &RequestNotes) -> Vec<u8> {
     // Older releases stop reading after the texts before these.
     let meta = info.meta.iter().flat_map(|(key, is)| [key, is]);
     for text in texts.into_iter().chain(meta) {
-        // What is longer is of no use to anybody.
+        // A longer text is of no use to anybody.
         let text = clip_bytes(text, 4096);
         bytes.extend_from_slice(&u16::try_from(text.len()).unwrap_or_default().to_be_bytes());
         bytes.extend_from_slice(text.as_bytes());
@@ -205,7 +205,7 @@ impl Outer {
         [&called[..], &before, bucket.as_bytes(), &between, &name.0].concat()
     }
 
-    /// Decodes the first of several, and returns the rest of the bytes.
+    /// Decodes the first of several locks, and returns the rest of the bytes.
     fn decode(bytes: &[u8]) -> Option<(Self, &[u8])> {
         let (owner, rest) = bytes.split_first_chunk()?;
         let (slot, rest) = rest.split_first_chunk()?;
@@ -221,7 +221,7 @@ impl Outer {
         Some((Self { bucket, name, request, made: i64::from_be_bytes(*made) }, rest))
     }
 
-    /// Decodes all of which this release knows the encoding.
+    /// Decodes all locks whose encoding this release knows.
     fn decode_all(mut bytes: &[u8]) -> Vec<Self> {
         let mut all = Vec::new();
         while let Some((outer, rest)) = Self::decode(bytes).filter(|_| all.len() < MOST_INSIDE) {
@@ -235,7 +235,7 @@ impl Outer {
 /// How many pairs of an agent's metadata are read at most: a broker writes no more.
 const MOST_META: usize = 16;
 
-/// Decodes it; `None` if navlock has not written it.
+/// Decodes a description; `None` if navlock has not written it.
 fn decode_info(bytes: &[u8]) -> Option<(AgentInfo, RequestNotes)> {
     let (&[INFO], rest) = bytes.split_first_chunk()? else {
         return None;

@@ -12,7 +12,7 @@ use crate::{
     transactions::Owning,
 };
 
-/// For how long a name is still watched once nobody here uses it.
+/// How long a name is still watched once nobody here uses it.
 pub(crate) const UNUSED: Duration = Duration::from_secs(30);
 
 /// How many names that nobody here uses are watched at most: beyond that, the name goes that has
@@ -28,8 +28,8 @@ const LOOK: Duration = Duration::from_secs(15);
 /// owned, and costs what it would cost without owning.
 const MOST_TAKEN: u32 = 256;
 
-/// For how long a name that was given up to be shown is not owned again. Whoever wants to see it asks again,
-/// ever more rarely, and within this time at least once.
+/// How long a name that was given up to be shown is not owned again. A caller that wants to see it
+/// asks again, ever more rarely, and at least once within this time.
 const SHOWN: Duration = Duration::from_millis(250);
 
 /// Whether this connection owns a name.
@@ -40,13 +40,13 @@ pub(crate) enum Ownership {
     /// Perhaps: etcd was asked for it. If it agrees, the name is owned since a later revision than
     /// this.
     Asked(i64),
-    /// Since this revision.
+    /// It is owned since this revision.
     Since(i64),
     /// It was owned since this revision, and is being given up.
     Leaving(i64),
 }
 
-/// One name.
+/// What is known of one name.
 #[derive(Debug)]
 pub(crate) struct View {
     pub(crate) mirror: Mirror,

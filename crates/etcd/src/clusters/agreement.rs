@@ -26,7 +26,7 @@ pub(super) const TRIES: u32 = 8;
 /// The pause between two tries, at first.
 pub(super) const PAUSE: Duration = Duration::from_millis(20);
 
-/// What each cluster says then, and the revision that has written it.
+/// The statements that all clusters have made by then, and the revisions that wrote them.
 pub(super) type Agreed = Vec<(i64, ListStatement)>;
 
 /// See [`EtcdClusters::agreed`].
@@ -44,8 +44,7 @@ pub(super) async fn agreed(clusters: &EtcdClusters) -> Result<String, Error> {
             Some(said) => {
                 one.check_said(said, &list)?;
                 if said.list == list {
-                    // An unfinished statement is taken up by whoever begins, whoever has written
-                    // it.
+                    // Whoever begins next takes up an unfinished statement, whoever has written it.
                     without += usize::from(!said.is_settled);
                     continue;
                 }
@@ -252,7 +251,8 @@ impl Reached<'_> {
         Ok(Found { said: said.transpose()?, looked })
     }
 
-    /// Checks that it is the cluster that our list names, and that our list leaves out no cluster.
+    /// Checks that this is the cluster that our list names, and that our list leaves out no
+    /// cluster.
     pub(super) fn check_said(&self, said: &ListStatement, list: &List) -> Result<(), Error> {
         let name = self.name();
         if said.own != *name {
@@ -274,7 +274,7 @@ impl Reached<'_> {
         }
     }
 
-    /// Checks that nobody uses it with another list.
+    /// Checks that nobody uses the cluster with another list.
     pub(super) async fn check_nobody(&self, found: &Found, list: &List) -> Result<(), Error> {
         let users = BucketKeys::users(&self.options.namespace);
         let count = calls::count(&self.members, users, self.options.call()).await;
@@ -296,8 +296,8 @@ impl Reached<'_> {
         )))
     }
 
-    /// Begins to change it to our list. Returns the revision, if nobody else has changed it
-    /// meanwhile.
+    /// Begins to change the cluster to our list. Returns the revision, if nobody else has changed
+    /// the cluster meanwhile.
     pub(super) async fn begin(&self, found: &Found, list: &List) -> Result<Option<i64>, Error> {
         let base = found.said.as_ref().map_or(0, |said| said.base);
         let said = ListStatement {
@@ -309,8 +309,8 @@ impl Reached<'_> {
         self.write(found.looked.written, &said).await
     }
 
-    /// Writes its statement, if the statement was last written in this revision and nobody uses it. Returns
-    /// the new revision, if it was written.
+    /// Writes the cluster's statement, if it was last written in this revision and nobody uses the
+    /// cluster. Returns the new revision, if the statement was written.
     pub(super) async fn write(
         &self,
         written: i64,

@@ -27,7 +27,7 @@ use crate::{backend::EtcdBackend, keys::NameKey};
 pub(super) struct ClustersBackend {
     connections: Arc<Connections>,
     name: String,
-    /// In the order of the connections.
+    /// The parts, in the order of the connections.
     parts: Vec<EtcdBackend>,
     /// The ids of each agent, one for each part.
     agents: Mutex<Slab<Vec<AgentId>>>,
@@ -49,7 +49,7 @@ impl ClustersBackend {
         self.agents.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// The ids of an agent, one for each part; empty if it is none of ours.
+    /// The ids of an agent, one for each part; empty if the agent is not of this bucket.
     fn known(&self, agent: AgentId) -> Vec<AgentId> {
         self.agents().get(agent.index()).cloned().unwrap_or_default()
     }
@@ -93,7 +93,7 @@ impl ClustersBackend {
     /// Splits a serial number into the part, and the serial number there.
     fn split(&self, serial: u64) -> (usize, u64) {
         let count = self.parts.len() as u64;
-        // It is less than how many parts there are.
+        // It is less than the number of parts.
         (usize::try_from(serial % count).unwrap_or_default(), serial / count)
     }
 
@@ -317,7 +317,7 @@ impl Backend for ClustersBackend {
         self.sighting(those, |part| part.look_at(name.clone(), with_silence))
     }
 
-    /// When the first of its leases is over.
+    /// When the first of the agent's leases is over.
     fn ends(&self, agent: AgentId) -> Option<Duration> {
         self.each(agent).filter_map(|(part, agent)| part.ends(agent)).min()
     }
@@ -342,7 +342,7 @@ impl Backend for ClustersBackend {
             claim.token = claim.token.map(lowered);
             theirs[nth].push(claim);
         }
-        // All parts are asked, because what is not claimed must be released.
+        // All parts are asked, because locks that are not claimed must be released.
         let each = self.each(agent).zip(theirs);
         let each = join_all(each.map(|((part, agent), claims)| part.recall(agent, claims)));
         Box::pin(async move {

@@ -1,4 +1,4 @@
-//! Which clusters there are, and which of them a name is on.
+//! The list of clusters, and which of them a name is on.
 
 use std::fmt;
 
@@ -25,34 +25,36 @@ use crate::{
 /// ```
 #[derive(Clone, Default)]
 pub struct EtcdClusters {
-    /// In the order of their names.
+    /// The clusters, in the order of their names.
     pub(super) clusters: Vec<Cluster>,
 }
 
-/// One of them.
+/// One of the clusters.
 #[derive(Clone, Debug)]
 pub(super) struct Cluster {
     pub(super) name: String,
     pub(super) options: EtcdOptions,
-    /// No name is on it.
+    /// Whether the cluster is retired: no name is on it.
     pub(super) is_retired: bool,
 }
 
 impl EtcdClusters {
-    /// None yet.
+    /// A list without any cluster.
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// With this one as well. Its name is 1 to 64 letters, digits, `.`, `_` and `-`, does not begin with a
-    /// `-`, and stays its own for good: which names are on it follows from that.
+    /// Adds a cluster. Its name is 1 to 64 letters, digits, `.`, `_` and `-`, and does not begin
+    /// with a `-`. The name must never change, because it decides which names of locks are on the
+    /// cluster.
     #[must_use]
     pub fn cluster(self, name: impl Into<String>, options: EtcdOptions) -> Self {
         self.with(Cluster { name: name.into(), options, is_retired: false })
     }
 
-    /// With one on which no name is any more, and which therefore goes: as long as a machine may begin that
-    /// does not know so, it has to be named, or what is held there would not be seen.
+    /// Adds a cluster that no name is on any more, and that is about to go. It has to be listed as
+    /// long as a machine may start that does not know so: locks held there would not be seen
+    /// otherwise.
     #[must_use]
     pub fn retired(self, name: impl Into<String>, options: EtcdOptions) -> Self {
         self.with(Cluster { name: name.into(), options, is_retired: true })
@@ -71,18 +73,19 @@ impl EtcdClusters {
         place(&all, bucket, name.as_bytes()).map(|nth| all[nth])
     }
 
-    /// Each with its name, in the order of the names, and whether it is retired.
+    /// The clusters with their names, in the order of the names, and whether each is retired.
     pub fn each(&self) -> impl Iterator<Item = (&str, &EtcdOptions, bool)> {
         let each = self.clusters.iter();
         each.map(|cluster| (&*cluster.name, &cluster.options, cluster.is_retired))
     }
 
-    /// Removes locks, requests or stray keys as [`evict`](crate::evict()) does: of a client, on the cluster that
-    /// the name is on; a key, wherever it is. Blocks the thread, which must not be one of a tokio runtime.
+    /// Removes locks, requests or stray keys as [`evict`](crate::evict()) does: for a client, on
+    /// the cluster that the name is on; for a key, on any cluster. Blocks the thread, which must
+    /// not be one of a tokio runtime.
     ///
     /// # Errors
     ///
-    /// As those of [`evict`](crate::evict()).
+    /// Those of [`evict`](crate::evict()).
     pub fn evict(&self, what: &Evict<'_>) -> Result<Vec<Vec<u8>>, Error> {
         self.check()?;
         let on = match *what {
@@ -109,8 +112,8 @@ impl EtcdClusters {
 
     /// # Errors
     ///
-    /// [`Error::Refused`] if there is none that names are on, if two have one name, or one has a name that
-    /// cannot be used or options that cannot.
+    /// [`Error::Refused`] if no cluster has names, if two clusters have one name, or if a name or
+    /// options cannot be used.
     pub(super) fn check(&self) -> Result<(), Error> {
         let refused = |why: String| Err(Error::Refused(why));
         if self.clusters.iter().all(|cluster| cluster.is_retired) {
@@ -142,9 +145,9 @@ impl fmt::Debug for EtcdClusters {
     }
 }
 
-/// Which of these clusters a name is on: the one whose hash with it is the largest.
+/// Which of these clusters a name is on: the one that has the largest hash together with the name.
 ///
-/// The format of what is hashed is that of what stands in etcd, and as lasting.
+/// The bytes that are hashed are a format as lasting as that of the keys in etcd.
 pub(super) fn place(clusters: &[&str], bucket: &str, name: &[u8]) -> Option<usize> {
     let hash = |cluster: &str| {
         let length = |part: &str| (part.len() as u64).to_be_bytes();
@@ -158,7 +161,7 @@ pub(super) fn place(clusters: &[&str], bucket: &str, name: &[u8]) -> Option<usiz
     (0..clusters.len()).max_by_key(|&nth| hash(clusters[nth]))
 }
 
-/// An error of one of them.
+/// An error of one of the clusters.
 pub(super) fn of(cluster: &str, error: Error) -> Error {
     match error {
         Error::Unreachable(why) => Error::Unreachable(format!("etcd cluster {cluster}: {why}")),
@@ -207,7 +210,7 @@ mod tests {
         assert_eq!(found.map(|(bucket, name)| of(bucket, name)), EXPECTED);
     }
 
-    /// By `printf '\0\0\0\0\0\0\0\1a\0\0\0\0\0\0\0\7defaultdb' | sha256sum` and so on.
+    /// The result of `printf '\0\0\0\0\0\0\0\1a\0\0\0\0\0\0\0\7defaultdb' | sha256sum` and so on.
     const EXPECTED: [&str; 5] = ["c", "b", "b", "b", "c"];
 
     #[test]

@@ -13,11 +13,11 @@ use crate::reach::EtcdReach;
 #[derive(Debug)]
 pub(super) struct Connections {
     pub(super) clusters: EtcdClusters,
-    /// Those that names are on, in the order of their names.
+    /// The connections to the clusters that names are on, in the order of the clusters' names.
     pub(super) parts: Vec<Connected>,
 }
 
-/// One of them.
+/// The connection to one cluster.
 #[derive(Debug)]
 pub(super) struct Connected {
     pub(super) name: String,
@@ -26,10 +26,10 @@ pub(super) struct Connected {
 }
 
 impl Connections {
-    /// On which of them a name is.
+    /// The index of the connection that a name is on.
     pub(super) fn part_of(&self, bucket: &str, name: &ResourceName) -> usize {
         let names: Vec<_> = self.parts.iter().map(|part| &*part.name).collect();
-        // There is one at least.
+        // There is at least one.
         place(&names, bucket, name.as_bytes()).unwrap_or_default()
     }
 }

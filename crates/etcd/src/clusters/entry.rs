@@ -1,26 +1,30 @@
-//! That all who use some clusters at the same time have the same list of them.
+//! The check that all who use some clusters at the same time have the same list of them.
 //!
-//! A list decides which cluster a name is on. Two machines with different lists could hold one name, each
-//! on another cluster. So each cluster says in a key which list it is in, and who has a lease there says so
-//! by a key under that lease, which is put by a transaction that finds the list to be its own:
+//! A list decides which cluster a name is on. Two machines with different lists could hold one
+//! name, each on another cluster. So each cluster has a key which says what list it is in. A
+//! connection that has a lease there puts a user key under that lease, by a transaction which finds
+//! that the cluster is in the connection's own list:
 //!
 //! ```text
 //! {namespace}/clusters             settled east east,west 0
 //! {namespace}/clusters/{lease}     somebody uses it with that list
 //! ```
 //!
-//! Where an etcd is used alone, the first of these is not there, and the second one is. Nothing is locked
-//! without a lease, so nobody is past that.
+//! If an etcd is used alone, the first of these keys is missing, and the second one is there.
+//! Nothing is locked without a lease, so nobody can lock anything without a user key.
 //!
-//! To have another list, all clusters of both are told first that it is `changing`, each by a transaction
-//! that finds nobody there; in that state nobody can enter. Once all of them are in that state, or say
-//! already that they are settled with it, each is settled by a transaction that finds it unchanged since it
-//! was begun. So a cluster is settled with a list only after a moment in which nobody used any of them with
-//! another, and none could until somebody has turned this one, which takes that nobody is there, from it
-//! again. Whoever fails in between leaves what the next one can take up, with this list or another.
+//! To get from one list to another, all clusters of both are first set to `changing`, each by a
+//! transaction that finds no user key there; in that state nobody can enter. Once every cluster is
+//! in that state, or already settled with the new list, each is settled by a transaction that finds
+//! it unchanged since it was set to `changing`. So a cluster is settled with a list only after a
+//! moment in which nobody used any of the clusters with another list. From then on nobody can use
+//! another list until somebody changes this one, which again takes that no user key is there. If a
+//! program fails in between, the next one goes on from the state that it finds, with this list or
+//! another.
 //!
-//! A name that moves to another cluster must not get smaller fencing tokens there. Each cluster has a
-//! number which is added to its own, and is larger than all that any of them has given when it is settled.
+//! A name that moves to another cluster must not get smaller fencing tokens there. Each cluster has
+//! a base that is added to its own tokens. When a cluster is settled, its base is larger than all
+//! tokens that any of the clusters has given.
 
 use std::sync::{
     Arc,
@@ -36,7 +40,7 @@ use super::{
 };
 use crate::{calls, failure::Failure, keys::BucketKeys, members::Members, options::EtcdOptions};
 
-/// As what a connection uses its etcd.
+/// How a connection uses its etcd.
 #[derive(Clone, Debug)]
 pub(crate) enum Entry {
     /// As the only one.
@@ -45,7 +49,7 @@ pub(crate) enum Entry {
     OneOf(Arc<OneOf>),
 }
 
-/// One of several clusters, and what it said last.
+/// One of several clusters, and its last statement.
 #[derive(Debug)]
 pub(crate) struct OneOf {
     clusters: Arc<EtcdClusters>,
@@ -56,7 +60,7 @@ pub(crate) struct OneOf {
 }
 
 impl OneOf {
-    /// What is added to the tokens of its grants. It is another only when nothing is held.
+    /// What is added to the tokens of this cluster's grants. It changes only when nothing is held.
     pub(super) fn base(&self) -> u64 {
         self.base.load(SeqCst)
     }
@@ -68,11 +72,13 @@ impl OneOf {
 }
 
 impl Entry {
-    /// Sees before anything is asked for that this etcd can be entered. With several it was seen to.
+    /// Checks, before anything is asked for, that this etcd can be entered. One of several clusters
+    /// was checked before.
     ///
     /// # Errors
     ///
-    /// [`Error::Refused`] if it is one of several, and used as the only one; [`Error::Unreachable`].
+    /// [`Error::Refused`] if this etcd is one of several, and used as the only one;
+    /// [`Error::Unreachable`].
     pub(crate) async fn check(
         &self,
         members: &Members,
@@ -92,7 +98,7 @@ impl Entry {
     ///
     /// # Errors
     ///
-    /// [`Failure::Refused`] if it is used with another list.
+    /// [`Failure::Refused`] if the cluster is used with another list.
     pub(crate) async fn enter(
         &self,
         members: &Members,
@@ -121,7 +127,7 @@ impl Entry {
                 (Self::Alone, Some(value)) => {
                     return Err(Failure::Refused(not_alone(value, options)));
                 }
-                // Somebody has just removed it.
+                // Somebody has just removed the list.
                 (Self::Alone, None) => return Err(Failure::Unknown("it has changed".to_owned())),
                 (Self::OneOf(one), _) => one,
             };
@@ -136,7 +142,7 @@ impl Entry {
                 _ if agreed => {
                     return Err(Failure::Unknown("the list of clusters changes".to_owned()));
                 }
-                // It may have lost all that it had, or the others agree by now.
+                // The cluster may have lost its data, or the other clusters agree by now.
                 _ => {
                     agreed = true;
                     let all = agree(&one.clusters).await.map_err(|error| match error {
@@ -151,13 +157,14 @@ impl Entry {
     }
 }
 
-/// Has all of these clusters be used with this list, if nobody uses them with another, and says what to
-/// enter each as.
+/// Has all of these clusters use this list, if nobody uses them with another one. Returns how to
+/// enter each cluster.
 ///
 /// # Errors
 ///
-/// [`Error::Refused`] if somebody does, if one is not the one that it is called, or one that was in the list
-/// is not named; [`Error::Unreachable`] if one does not answer.
+/// [`Error::Refused`] if somebody uses another list, if a cluster is not the one that it is called
+/// here, or if one that was in the list is not named; [`Error::Unreachable`] if a cluster does not
+/// answer.
 pub(super) async fn enter_all(clusters: Arc<EtcdClusters>) -> Result<Vec<Arc<OneOf>>, Error> {
     let all = agree(&clusters).await?;
     let each = all.into_iter().enumerate().map(|(nth, (written, said))| {
@@ -168,12 +175,13 @@ pub(super) async fn enter_all(clusters: Arc<EtcdClusters>) -> Result<Vec<Arc<One
 }
 
 impl EtcdClusters {
-    /// Asks each cluster which list it is in, without changing anything, and says that they agree with this
-    /// one. Blocks the thread, which must not be one of a tokio runtime.
+    /// Asks each cluster which list it is in, without changing anything, and says that all agree
+    /// with this one. Blocks the thread, which must not be one of a tokio runtime.
     ///
     /// # Errors
     ///
-    /// [`Error::Refused`] if one has another list, [`Error::Unreachable`] if one does not answer.
+    /// [`Error::Refused`] if a cluster has another list, [`Error::Unreachable`] if one does not
+    /// answer.
     pub fn agreed(&self) -> Result<String, Error> {
         self.check()?;
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();

@@ -1,4 +1,4 @@
-//! What stands in each cluster of the list that all of them are in.
+//! The statement that stands in each cluster about the list that all of them are in.
 
 use std::fmt;
 
@@ -12,24 +12,26 @@ pub(super) struct List(pub(super) Vec<(String, bool)>);
 /// What a cluster says of the list that it is in.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct ListStatement {
-    /// Whether it may be used with this list. If not, somebody is about to have all use it.
+    /// Whether the cluster may be used with this list. If not, somebody is about to have all
+    /// clusters use it.
     pub(super) is_settled: bool,
-    /// Which of them it is itself.
+    /// The name of this cluster in the list.
     pub(super) own: String,
     pub(super) list: List,
-    /// What is added to its fencing tokens, so that they are larger than those that its names have had on
-    /// other clusters.
+    /// What is added to the cluster's fencing tokens, so that they are larger than those that its
+    /// names have had on other clusters.
     pub(super) base: u64,
 }
 
-/// Whether it is one.
+/// Whether this can be the name of a cluster.
 pub(super) fn is_name(name: &str) -> bool {
     let is_good = |c: char| c.is_ascii_alphanumeric() || "._-".contains(c);
     (1..=MAX_NAME).contains(&name.len()) && !name.starts_with('-') && name.chars().all(is_good)
 }
 
 impl List {
-    /// The first that is in it, holds names, and is not in the other in any way.
+    /// The first cluster that is in this list, has names, and is not in the other list, not even as
+    /// retired.
     pub(super) fn missing_in(&self, other: &Self) -> Option<&str> {
         let is_in = |name: &String| other.0.iter().any(|(known, _)| known == name);
         let mut active = self.0.iter().filter(|(_, is_retired)| !is_retired);
@@ -58,7 +60,7 @@ impl fmt::Display for List {
 }
 
 impl ListStatement {
-    /// `None` if it is none of ours.
+    /// `None` if navlock has not written this value.
     pub(super) fn parse(value: &[u8]) -> Option<Self> {
         let mut words = std::str::from_utf8(value).ok()?.split(' ');
         let is_settled = match words.next()? {
@@ -72,7 +74,7 @@ impl ListStatement {
     }
 }
 
-/// As it stands there, for `etcdctl` to be read: `settled east east,west,-south 4711`.
+/// The value of the key, which can be read with `etcdctl`: `settled east east,west,-south 4711`.
 impl fmt::Display for ListStatement {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self { is_settled, own, list, base } = self;

@@ -18,18 +18,20 @@ use super::{
 };
 use crate::{lease::SHARE, reach::EtcdReach, table::gone};
 
-/// The reach of many machines, by several etcd clusters that share the names. The clones are the same
-/// connections; they end with the last of them and of all that was made with it, as those of [`EtcdReach`].
+/// The reach of many machines, by several etcd clusters that share the names. Clones share the
+/// connections, which end when the last clone and all that was made with them are dropped, as those
+/// of [`EtcdReach`] do.
 #[derive(Clone, Debug)]
 pub struct ClustersReach(Arc<Connections>);
 
 impl ClustersReach {
-    /// Connects to all of them, and sees that nobody uses one of them with another list.
+    /// Connects to all clusters, and checks that nobody uses one of them with another list.
     ///
     /// # Errors
     ///
-    /// [`Error::Unreachable`] if one does not answer, [`Error::Refused`] if the options cannot be used, or
-    /// others use one in a format of another release, alone, or with another list.
+    /// [`Error::Unreachable`] if a cluster does not answer, [`Error::Refused`] if the options
+    /// cannot be used, or if others use a cluster in a format of another release, alone, or with
+    /// another list.
     ///
     /// # Cancel safety
     ///
@@ -54,7 +56,8 @@ impl ClustersReach {
     }
 }
 
-/// See [`enter_all`]. On a thread of its own: who waits for it may have another executor, or none.
+/// See [`enter_all`]. It runs on a thread of its own, because the caller may have another executor,
+/// or none.
 async fn enter(clusters: Arc<EtcdClusters>) -> Result<Vec<Arc<OneOf>>, Error> {
     let (answer, answered) = oneshot::channel();
     let failed = |error: std::io::Error| {
@@ -70,7 +73,7 @@ async fn enter(clusters: Arc<EtcdClusters>) -> Result<Vec<Arc<OneOf>>, Error> {
             }
             Err(error) => Err(failed(error)),
         };
-        // Who asked may be gone.
+        // The caller may be gone.
         let _ = answer.send(entered);
     };
     thread::Builder::new().name("navlock-etcds".to_owned()).spawn(serve).map_err(failed)?;
@@ -96,7 +99,7 @@ impl Reach for ClustersReach {
     }
 
     fn revoke(&self, leases: Vec<Vec<u8>>) -> RevokeFuture<'_> {
-        // Each says its cluster: of those of others, nothing happens.
+        // Each share says its cluster. The other clusters do nothing with it.
         let shares: Vec<_> =
             leases.iter().flat_map(|lease| lease.chunks(SHARE)).map(<[u8]>::to_vec).collect();
         let revoked = self.0.parts.iter().map(move |part| part.reach.revoke(shares.clone()));
