@@ -1,4 +1,4 @@
-//! Having several locks, or one, as was asked.
+//! Acquiring one lock or several, as the arguments ask.
 
 use std::{
     future::{Future, IntoFuture, poll_fn},
@@ -26,26 +26,28 @@ use crate::{
     waiting::{Waiting, holders},
 };
 
-/// How long the broker may take to answer whoever does not want to wait, or not as long as this: a
-/// broker that has to be started, or takes over from one that was killed, is not there at once.
+/// How long the broker may take to answer a command that does not want to wait, or not as long as
+/// this: a broker that has to be started, or that takes over from one that was killed, needs a
+/// while to answer.
 const ANSWER: Duration = Duration::from_secs(2);
 
-/// How long the broker may take to say who is in the way.
+/// How long the broker may take to say who holds the lock and who is ahead.
 const POSITION: Duration = Duration::from_millis(300);
 
-/// Inside so many of the locks that are held another one is waited for, as far as it is said.
+/// At most this many of the held locks are told to others as those inside which another lock is
+/// waited for.
 const MOST_INSIDE: usize = 64;
 
-/// Until when the locks must be had, to reach the broker included.
+/// Until when the locks have to be granted, with the time that it takes to reach the broker.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Bounds {
     began: Instant,
-    /// `None` if they may take as long as they do.
+    /// `None` if there is no bound.
     timeout: Option<Duration>,
 }
 
 impl Bounds {
-    /// What was asked for, from now on.
+    /// The bounds that the arguments ask for, from now on.
     pub(super) fn of(args: &RequestArgs) -> Self {
         let timeout = if args.nonblock { Some(Duration::ZERO) } else { args.timeout };
         Self { began: Instant::now(), timeout }
@@ -61,18 +63,18 @@ impl Bounds {
     }
 }
 
-/// What the wait came to, or what it was interrupted for.
+/// The outcome of a wait, or the event that interrupts it.
 enum Event {
     Answered(Result<Option<LockGuard>, Error>),
-    /// Another lock was lost meanwhile: that of this name.
+    /// Another lock, with this name, was lost meanwhile.
     Lost(ResourceName, Lost),
-    /// It waits for others that wait for it.
+    /// The request waits for holders that wait for this process.
     Deadlock(InDeadlock),
     /// There is something new to show.
     Shown,
 }
 
-/// Has the locks of these names, which are taken one after the other in the order of the names, as
+/// Acquires the locks of these names one after the other in the order of the names, as
 /// [`lock_all`](LockManager::lock_all) does. All of them, or none.
 pub(super) fn acquire(
     context: &Context,
@@ -83,7 +85,7 @@ pub(super) fn acquire(
     steal: bool,
 ) -> Result<Vec<LockGuard>, Failure> {
     let mut deadline = bounds.timeout.and_then(|timeout| bounds.after(timeout));
-    // Not to wait any more is not to give up before the broker could have answered.
+    // A command that does not wait still gives the broker the time that it needs to answer.
     let at_once = deadline.is_some_and(|deadline| deadline <= Instant::now());
     if at_once {
         let in_time = bounds.reaching().and_then(|timeout| bounds.after(timeout));
@@ -93,7 +95,8 @@ pub(super) fn acquire(
         mode: args.mode(),
         if_available: at_once && !steal,
         steal,
-        // As if it had one: it gives up by itself, so it keeps nobody waiting for ever.
+        // With a deadline the request gives up by itself, as one with a signal may, so it keeps
+        // nobody waiting for ever.
         signal: deadline.is_some() && !at_once && !steal,
     };
     let mut ordered: Vec<_> = names.iter().collect();
@@ -112,7 +115,7 @@ pub(super) fn acquire(
                     taken(since.elapsed()),
                     guard.fencing_token()
                 ));
-                // While others are waited for, it rings when it is lost.
+                // The alarm rings if this lock is lost while the next ones are waited for.
                 let is_last = guards.len() + 1 == names.len();
                 if !is_last && guard.poll_lost(&task::Context::from_waker(&waker)).is_ready() {
                     alarm.wake_by_ref();
@@ -120,7 +123,7 @@ pub(super) fn acquire(
                 guards.push(guard);
             }
             Had::NoAnswer if at_once => {
-                // It is asked for nobody who would not read it.
+                // Nothing is asked for a reason that would not be shown.
                 let position = || block_on_timeout(locks.position(name.clone()), POSITION);
                 let why = match (context.voice != Voice::Quiet).then(position).flatten() {
                     Some(Err(Error::Unreachable(why))) => printable(&why),
@@ -142,12 +145,12 @@ pub(super) fn acquire(
     }
 }
 
-/// What came of asking for one lock.
+/// The outcome of asking for one lock.
 enum Had {
     Lock(LockGuard),
-    /// It is not to be had at once.
+    /// The lock is not available at once.
     Nothing,
-    /// Nothing was heard in time.
+    /// There was no answer in time.
     NoAnswer,
 }
 
@@ -178,7 +181,7 @@ fn lock(
         let left =
             until.map_or(Duration::MAX, |until| until.saturating_duration_since(Instant::now()));
         let event = poll_fn(|context| {
-            // The grant before all else: nothing that is shown holds it up.
+            // The grant comes before all else: nothing that is shown delays it.
             if let Poll::Ready(answer) = request.as_mut().poll(context) {
                 return Poll::Ready(Event::Answered(answer));
             }
@@ -214,8 +217,8 @@ fn lock(
     }
 }
 
-/// Rings when one of many locks is lost: to ask each of them whenever something happens would take
-/// as long for the many as there are many.
+/// Rings when one of many locks is lost. Asking each lock whenever something happens would take the
+/// longer the more locks there are.
 #[derive(Default)]
 struct Alarm {
     rung: AtomicBool,
@@ -223,7 +226,7 @@ struct Alarm {
 }
 
 impl Alarm {
-    /// Whether it has; it will wake whoever asks.
+    /// Whether the alarm has rung. If it has not, it will wake this task.
     fn has_rung(&self, context: &task::Context<'_>) -> bool {
         let known = self.sleeper().replace(context.waker().clone());
         drop(known);
@@ -249,8 +252,8 @@ impl Wake for Alarm {
     }
 }
 
-/// Which of the locks is lost, and how, if one is.
-/// If none is, all of them will wake whoever asks.
+/// The first of these locks that is lost, and how. If none is lost, each of them will wake this
+/// task when it is.
 pub(super) fn lost(
     guards: &[LockGuard],
     context: &task::Context<'_>,
@@ -266,7 +269,7 @@ fn lost_early(name: &ResourceName, lost: Lost) -> Failure {
     Failure::new(exit::LOST, format_args!("{name}: {lost}, before all locks were had; try again"))
 }
 
-/// The lock could not be had, or not in time, which is one of the things that were asked for.
+/// The lock could not be acquired, or not in time, and the arguments allow for that.
 fn conflict(
     context: &Context,
     locks: &LockManager,
@@ -274,7 +277,7 @@ fn conflict(
     args: &RequestArgs,
 ) -> Failure {
     if context.voice != Voice::Quiet {
-        // Who did not want to wait is not to wait for this either.
+        // A command that did not want to wait does not wait for long for this answer either.
         let known = block_on_timeout(locks.position(name.clone()), POSITION);
         let (holders, outage) = match known {
             Some(Ok(known)) => (holders(&known), None),
@@ -287,8 +290,8 @@ fn conflict(
     Failure::silent(args.conflict_exit_code)
 }
 
-/// Why a lock was not had, given for how long it was waited for, and who holds it; or that what keeps it does not
-/// answer.
+/// Why a lock was not acquired: how long it was waited for and who holds it, or that what keeps the
+/// lock does not answer.
 fn not_had(
     name: &str,
     timeout: Option<Duration>,

@@ -11,7 +11,7 @@ use crate::{
 };
 
 pub(super) fn completions(args: &CompletionsArgs) -> Result<ExitCode, Failure> {
-    // Not into the stream, which may fail, and that panics there.
+    // The script is not written straight into the stream: that may fail, and then this panics.
     let mut script = Vec::new();
     clap_complete::generate(args.shell, &mut Cli::command(), "navlock", &mut script);
     write_out(&script).map_err(|error| Failure::of_writing(&error))?;

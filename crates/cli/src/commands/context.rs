@@ -1,4 +1,4 @@
-//! What the common options chose, and the way to the broker that they name.
+//! What the common options chose, and how to connect to the broker that they name.
 
 use std::time::Duration;
 
@@ -15,14 +15,15 @@ pub(super) struct Context {
     pub(super) place: Place,
     pub(super) voice: Voice,
     pub(super) colour: ColorChoice,
-    /// Whether this process is the one that keeps the locks of a `navlock hold`.
+    /// Whether this process keeps the locks of a `navlock hold`.
     pub(super) is_keeper: bool,
 }
 
 impl Context {
-    /// And why the place is not known, if it is not: then it is that of this user.
+    /// Also returns why the broker's place is not known, if it is not: then this user's own place
+    /// is used.
     pub(super) fn new(common: &Common, is_keeper: bool) -> (Self, Option<PlaceError>) {
-        // Both may come from a variable, for which to be empty is to be unset.
+        // Both may come from a variable, and an empty variable counts as unset.
         let bucket = if common.bucket.is_empty() { "default" } else { &common.bucket };
         let place = match &common.socket {
             Some(socket) if !socket.as_os_str().is_empty() => Ok(Place::at(socket)),
@@ -34,24 +35,24 @@ impl Context {
         (Self { bucket: bucket.to_owned(), place, voice, colour, is_keeper }, unplaced)
     }
 
-    /// Connects to the broker, within this time if one is given. If it has to be started, it is
+    /// Connects to the broker, within this time if one is given. A broker that has to be started is
     /// this same program.
     pub(super) fn connect(&self, timeout: Option<Duration>) -> Result<BrokerReach, Failure> {
         let options = ConnectOptions::default();
         self.connect_by(timeout.into_iter().fold(options, ConnectOptions::timeout))
     }
 
-    /// Connects to the broker, to ask it things and for no locks.
+    /// Connects to the broker to ask it things, not for locks.
     pub(super) fn connect_to_ask(&self) -> Result<BrokerReach, Failure> {
         self.connect_by(ConnectOptions::default().only_questions())
     }
 
-    /// How to connect to the broker to ask it things, for who does it elsewhere.
+    /// How to connect to the broker to ask it things, for code that connects by itself.
     pub(super) fn to_ask(&self) -> ConnectOptions {
         self.ours(ConnectOptions::default().only_questions())
     }
 
-    /// With our broker, which is this program if it has to be started.
+    /// With this program as the broker, if one has to be started.
     fn ours(&self, options: ConnectOptions) -> ConnectOptions {
         let options = options.place(self.place.clone());
         match std::env::current_exe() {
@@ -72,7 +73,7 @@ impl Context {
         BrokerReach::connect_blocking(options.only_running().only_questions())
     }
 
-    /// Says to who looks that there is more to see elsewhere, if that is known.
+    /// Tells people who look that there is more to see elsewhere, if that is known.
     pub(super) fn tell_if_secluded(&self) {
         if let Some(why) = self.place.secluded() {
             self.voice.tell(why);

@@ -35,7 +35,7 @@ use crate::{
     time::{elapsed, millis},
 };
 
-/// So many ends of sessions are shown to people.
+/// The last ends of sessions that are shown to people.
 const ENDS: usize = 4;
 
 pub(super) fn daemon(context: &Context, args: &DaemonArgs) -> Result<ExitCode, Failure> {
@@ -55,8 +55,9 @@ fn run(place: &Place, args: &DaemonRunArgs) -> Result<ExitCode, Failure> {
     let passed = close_inherited().map_err(failed)?;
     let starter = std::env::var(STARTED_BY).ok();
     inheritance::leave(starter.is_some());
-    // Away from the terminal and the process group of whoever happened to need us first. It fails
-    // if we lead a group already, as when somebody tries us out in a shell; then that is meant.
+    // Leaves the terminal and the process group of whoever happened to start the broker. This fails
+    // if the broker leads a group already, as when somebody tries it out in a shell; then that is
+    // meant.
     process::leave_terminal();
     let settings = Settings::load(&args.settings).map_err(failed)?;
     let etcd = settings.etcd.as_ref();
@@ -76,11 +77,12 @@ fn run(place: &Place, args: &DaemonRunArgs) -> Result<ExitCode, Failure> {
         format!("{}, namespace {namespace}", etcd.whole())
     });
     options.end = Some(Arc::new(told_to_end().map_err(|error| failed(error.to_string()))?));
-    // No path is meant from here any more, and no file system is held for us.
+    // No relative path is used from here on, and the file system of the former working folder can
+    // be unmounted.
     let _ = std::env::set_current_dir("/");
     let user_agent = |first| match etcd {
         Some(etcd) => {
-            // Who has started us may be gone.
+            // The process that has started the broker may be gone.
             let _ = writeln!(io::stdout(), "{}{}", daemon::WAITS_FOR, etcd.whole());
             reach::connect(etcd)
         }
@@ -96,7 +98,7 @@ fn run(place: &Place, args: &DaemonRunArgs) -> Result<ExitCode, Failure> {
     let ended = match ran {
         Ok(()) => Ok(ExitCode::SUCCESS),
         Err(error) => {
-            // Else it is said there.
+            // A broker that was not started on demand says it on its error stream.
             if is_on_demand {
                 tracing::warn!(target: LOGS, "a broker ends: {error}");
             }
@@ -107,7 +109,7 @@ fn run(place: &Place, args: &DaemonRunArgs) -> Result<ExitCode, Failure> {
     ended
 }
 
-/// Who has started us, for people.
+/// Who has started the broker, for people.
 fn started_by(client: Option<String>, is_passed: bool) -> String {
     let parent = process::parent();
     let name = process::name(parent);
@@ -118,10 +120,11 @@ fn started_by(client: Option<String>, is_passed: bool) -> String {
     }
 }
 
-/// Says that we listen, then lets go of those who wait for that. Who runs us on purpose reads what we
-/// log; a client that has started us reads why we could not, and nothing after that.
+/// Says that the broker listens, then closes the streams of those who wait for that. Whoever runs
+/// the broker on purpose goes on reading its log; a client that has started it reads why it could
+/// not start, and nothing after that.
 fn detach(is_on_demand: bool) {
-    // Who waited for it may be gone, which is no reason not to serve the others.
+    // The process that waited for it may be gone, which is no reason not to serve the others.
     let _ = writeln!(io::stdout(), "{}", daemon::READY_LINE);
     let all = [Stream::Input, Stream::Output, Stream::Error];
     let _ = descriptor::leave(if is_on_demand { &all } else { &all[..2] });
@@ -130,7 +133,7 @@ fn detach(is_on_demand: bool) {
 fn start(context: &Context) -> Result<ExitCode, Failure> {
     let done = match Control::connect(&context.place) {
         Ok(_) => "is running already",
-        // Or it has just ended, or was killed.
+        // Or the broker has just ended, or was killed.
         Err(error) if matches!(error.reason(), Reason::NotRunning | Reason::Vanished) => {
             drop(context.connect(None)?);
             "was started; without clients it ends after a while"
@@ -165,7 +168,7 @@ fn stop(context: &Context) -> Result<ExitCode, Failure> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// The broker, for people.
+/// The broker as people are shown it.
 fn named(place: &Place, status: Option<&Status>) -> String {
     let process = status.map_or_else(String::new, |status| format!("process {}, ", status.pid));
     format!("the broker ({process}{})", place.socket().display())
@@ -205,7 +208,7 @@ fn status(context: &Context, args: &StatusArgs) -> Result<ExitCode, Failure> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// Where a name is, by what the broker says of its clusters.
+/// Which cluster a name is on, by what the broker says of its clusters.
 fn place(details: &[(String, String)], bucket: &str, name: &ResourceName) -> String {
     let clusters = details.iter().filter_map(|(what, _)| what.strip_prefix("cluster "));
     let on = cluster_among(clusters, bucket, name);

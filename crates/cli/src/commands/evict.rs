@@ -1,4 +1,4 @@
-//! `navlock evict`: removes what stands in the way of a lock on etcd.
+//! `navlock evict`: removes from etcd what keeps a lock from being granted.
 
 use std::process::ExitCode;
 
@@ -26,7 +26,8 @@ fn evict_from(etcd: &Etcd, _: &Context, _: &EvictArgs) -> Result<ExitCode, Failu
     Err(Failure::new(UNREACHABLE, why))
 }
 
-/// Not by the broker: what stands in the way may be in its way as well, and it needs nothing of it.
+/// This does not go through the broker: the same keys may be in the broker's way, and nothing of it
+/// is needed.
 #[cfg(feature = "etcd")]
 fn evict_from(etcd: &Etcd, context: &Context, args: &EvictArgs) -> Result<ExitCode, Failure> {
     use navlock::Error;

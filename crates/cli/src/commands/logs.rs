@@ -21,7 +21,7 @@ use crate::{
     text::printable,
 };
 
-/// How often it is looked for more.
+/// How often the files are read for new lines.
 const LOOK: Duration = Duration::from_millis(200);
 
 pub(super) fn logs(context: &Context, args: &LogsArgs) -> Result<ExitCode, Failure> {
@@ -54,8 +54,8 @@ pub(super) fn logs(context: &Context, args: &LogsArgs) -> Result<ExitCode, Failu
     Ok(ExitCode::SUCCESS)
 }
 
-/// Whether what we write can still be read by somebody when this time has passed. If not, that is known at
-/// once.
+/// Waits for this time, and returns whether anybody can still read the output then. Returns at once
+/// if nobody can.
 fn is_read(period: Duration) -> bool {
     let deadline = Instant::now() + period;
     loop {
@@ -72,7 +72,7 @@ fn is_read(period: Duration) -> bool {
     }
 }
 
-/// What there is to say of a broker that does not log into the file, if one runs.
+/// What is said of a broker that runs and does not log into the file.
 fn logs_elsewhere(context: &Context) -> Option<&'static str> {
     let report = Control::connect(&context.place).ok()?.report().ok()??;
     report.log?.file.is_none().then_some(

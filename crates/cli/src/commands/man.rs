@@ -11,7 +11,7 @@ use crate::{
     terminal::write_out,
 };
 
-/// Where in the manual the pages stand: among the commands.
+/// The section of the manual that the pages are in: the one of commands.
 const SECTION: &str = "1";
 
 pub(super) fn man(args: &ManArgs) -> Result<ExitCode, Failure> {
@@ -37,7 +37,7 @@ pub(super) fn man(args: &ManArgs) -> Result<ExitCode, Failure> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// This command's page, and those of all that are below it.
+/// The page of this command, and those of all commands below it.
 fn pages(command: &Command) -> Vec<&Command> {
     let below = command.get_subcommands().filter(|below| below.get_name() != "help");
     std::iter::once(command).chain(below.flat_map(pages)).collect()
@@ -53,7 +53,7 @@ fn rendered(command: &Command) -> Vec<u8> {
     let page =
         Man::new(command.clone()).title(name.to_uppercase()).section(SECTION).manual("navlock");
     let mut text = Vec::new();
-    // Memory takes all that is written to it.
+    // Writing to memory does not fail.
     let _ = page.render(&mut text);
     text
 }

@@ -1,4 +1,4 @@
-//! Warning a holder before its lock is lost: what keeps the lock does not answer.
+//! Warns a holder before its lock is lost, because etcd does not answer.
 
 use std::{
     fmt::Display,
@@ -18,17 +18,18 @@ use crate::{
     time::elapsed,
 };
 
-/// How often it is looked.
+/// How often the lease is looked at.
 const LOOK: Duration = Duration::from_millis(250);
 
-/// Warns until it is dropped. It is for people: where it cannot be had, nothing is missing.
+/// Warns until this is dropped. The warning is for people: if it cannot be given, nothing else is
+/// missing.
 pub(super) struct Outage {
-    /// The thread, and what has it end.
+    /// The thread, and the channel whose end tells it to stop.
     watching: Option<(Sender<()>, JoinHandle<()>)>,
 }
 
 impl Outage {
-    /// For an agent that holds these; `None` if nothing that it has ends by itself.
+    /// Watches for an agent that holds these names; `None` if its locks have no lease that ends.
     pub(super) fn watch(
         context: &Context,
         locks: &LockManager,
@@ -43,7 +44,7 @@ impl Outage {
             while has_ended.recv_timeout(LOOK) == Err(RecvTimeoutError::Timeout) {
                 let suspended = locks.term().and_then(|term| term.suspended());
                 match suspended {
-                    // It is lost, which is told otherwise.
+                    // The lock is lost, which is told elsewhere.
                     Some((_, Duration::ZERO)) => continue,
                     Some((silent, left)) if !is_told => {
                         let is_none = is_nobody_there(&place);
@@ -70,31 +71,35 @@ impl Drop for Outage {
     fn drop(&mut self) {
         if let Some((ends, thread)) = self.watching.take() {
             drop(ends);
-            // It has a handle of the agent, which is not to end later than we think.
+            // The thread has a handle of the agent, which must not end later than its owner
+            // expects.
             let _ = thread.join();
         }
     }
 }
 
-/// Whether there is no broker. It is not waited for one that does not answer: the locks are to be released meanwhile.
+/// Whether there is no broker. A broker that does not answer is not waited for: the locks are to be
+/// released meanwhile.
 fn is_nobody_there(place: &Place) -> bool {
     let connected = socket::connect(place.socket());
     let kinds = [ErrorKind::NotFound, ErrorKind::ConnectionRefused];
     connected.is_err_and(|error| kinds.contains(&error.kind()))
 }
 
-/// Says why no broker can begin, if none can: that may take longer than there is.
+/// Says why no broker can start, if none can. This runs on its own thread, because it may take
+/// longer than the lock lasts.
 fn tell_why_there_is_none<T, E: Display>(connect: impl FnOnce() -> Result<T, E> + Send + 'static) {
     let tell = move || {
         if let Err(error) = connect() {
             mention(format!("navlock: {}\n", printable(&error.to_string())).as_bytes());
         }
     };
-    // It is for people, and ends with the process.
+    // The message is for people, and the thread ends with the process.
     let _ = thread::Builder::new().name("navlock-why".to_owned()).spawn(tell);
 }
 
-/// `navlock: etcd has not answered for 4s; "db" is yours for 5s more`, or that there is nobody who could ask it.
+/// `navlock: etcd has not answered for 4s; "db" is yours for 5s more`, or that there is no broker
+/// that could ask etcd.
 fn warning(silent: Duration, left: Duration, whose: &str, is_without_broker: bool) -> String {
     let (silent, left) = (elapsed(silent), elapsed(left));
     let what = if is_without_broker {

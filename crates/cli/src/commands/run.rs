@@ -32,11 +32,11 @@ use crate::{
     time::taken,
 };
 
-/// The longest variable that the command is told something by, in bytes: near 128 KiB for one, systems
-/// refuse to run it.
+/// The longest variable by which the command is told its locks, in bytes: systems refuse to start a
+/// command with a single variable of about 128 KiB.
 const LONGEST_VARIABLE: usize = 32 << 10;
 
-/// How much of a command line is told to others, in characters.
+/// How much of a command line others are shown, in characters.
 const LONGEST_COMMAND: usize = 200;
 
 pub(super) fn run(context: &Context, mut args: RunArgs) -> Result<ExitCode, Failure> {
@@ -49,14 +49,14 @@ pub(super) fn run(context: &Context, mut args: RunArgs) -> Result<ExitCode, Fail
     let line = line(&work, args.show_args);
     info.command = format!("navlock run {line}");
     locks.describe(&info);
-    // Before anything is waited for: what cannot be kept is not begun.
+    // Before anything is waited for: a lock that the command could not keep is not requested.
     let lifeline = if args.close { None } else { Some(reach.prepare_lifeline(&names)) };
     let lifeline = lifeline.transpose().map_err(|error| no_room(context, &error))?;
     if args.no_fork {
         refuse_where_leased(&reach)?;
     }
     let guards = acquire(context, &locks, &names, &args.request, bounds, args.steal)?;
-    // From here on whoever is started holds the locks as well.
+    // From here on any process that is started holds the locks as well.
     let lifeline = lifeline.map(PreparedLifeline::begin);
     let lifeline = lifeline.transpose().map_err(|error| no_room(context, &error))?;
     if args.no_fork {
@@ -65,7 +65,7 @@ pub(super) fn run(context: &Context, mut args: RunArgs) -> Result<ExitCode, Fail
         return Err(become_command(lifeline, &args, &names, &work, &guards));
     }
     let policy = Policy { on_lost: args.on_lost, grace: grace(&args, &guards)? };
-    // From here on signals are the command's.
+    // From here on signals are forwarded to the command.
     let mut supervisor = Supervisor::new()?;
     let (child, mut lifeline) = spawn(lifeline, &args, &names, &work, &guards, |child| {
         supervisor.begins(child);
@@ -77,7 +77,7 @@ pub(super) fn run(context: &Context, mut args: RunArgs) -> Result<ExitCode, Fail
     context.voice.detail(format_args!("running {} (process {})", shown(&work), child.id()));
     let outage = Outage::watch(context, &locks, &names);
     let ended = supervisor.wait(child, &guards, &reach, policy, |name, lost, command| {
-        // What the command leaves running holds nothing that others have.
+        // Processes that the command leaves running must not hold locks that others have.
         if guards.iter().all(LockGuard::is_lost) {
             lifeline = None;
         } else if let Some(lifeline) = &lifeline {
@@ -93,10 +93,10 @@ pub(super) fn run(context: &Context, mut args: RunArgs) -> Result<ExitCode, Fail
         exit::mention(said.as_bytes());
     })?;
     drop(outage);
-    // What the command has left running in the background holds nothing.
+    // Processes that the command has left running in the background hold nothing.
     drop(lifeline);
     drop(guards);
-    // FAST: the rest ends with this process, which ends now; the broker sees to our file.
+    // FAST: everything else ends with this process, which ends now; the broker removes its file.
     mem::forget((locks, reach));
     let Ended { status, lost } = ended;
     context.voice.detail(format_args!(
@@ -110,8 +110,8 @@ pub(super) fn run(context: &Context, mut args: RunArgs) -> Result<ExitCode, Fail
     Ok(code(status))
 }
 
-/// Starts the command. It inherits a hold on the locks: if we are killed, it has them alone, as a
-/// child of flock(1) does, and whoever waits goes on waiting until it has ended.
+/// Starts the command. It inherits a hold on the locks: if this process is killed, the command
+/// alone holds them, as a child of flock(1) does, and waiters go on waiting until it has ended.
 fn spawn(
     mut lifeline: Option<Lifeline>,
     args: &RunArgs,
@@ -122,7 +122,7 @@ fn spawn(
 ) -> Result<(Child, Option<Lifeline>), Failure> {
     let mut command = prepared(args, names, work, guards);
     let spawned = command.spawn();
-    // Before it is handed over: that is whose it is from then on.
+    // Before the lifeline is handed over: from then on the locks are the described process's.
     if let Ok(child) = &spawned {
         describe(child);
     }
@@ -133,8 +133,8 @@ fn spawn(
     Ok((child, lifeline))
 }
 
-/// Becomes the command, which inherits a hold on the locks as one that is started does. Returns only
-/// if it cannot.
+/// Becomes the command, which inherits a hold on the locks as one that is started does. Returns
+/// only if that fails.
 fn become_command(
     lifeline: Option<Lifeline>,
     args: &RunArgs,
@@ -144,15 +144,16 @@ fn become_command(
 ) -> Failure {
     let mut command = prepared(args, names, work, guards);
     let error = execute(&mut command);
-    // Not handed over: it is this process that inherits it. With its connection it loses all else
-    // that it is known by.
+    // The lifeline is not handed over: this process is the one that inherits it. With its
+    // connection the process loses everything else that the broker knows it by.
     drop(lifeline);
     not_run(&command, &error)
 }
 
 /// # Errors
 ///
-/// If the locks are shared with other machines: they end with a lease, and then the command has to.
+/// If the locks are shared with other machines: they end with a lease, and the command would have
+/// to end then.
 fn refuse_where_leased(reach: &BrokerReach) -> Result<(), Failure> {
     match block_on(reach.status())?.reach {
         None => Ok(()),
@@ -170,7 +171,7 @@ fn refuse_where_leased(reach: &BrokerReach) -> Result<(), Failure> {
 ///
 /// # Errors
 ///
-/// If it was given, and others could have the lock before that is over.
+/// If a grace was given, and others could be granted the lock before it is over.
 fn grace(args: &RunArgs, guards: &[LockGuard]) -> Result<Duration, Failure> {
     let Some(grace) = args.grace else { return Ok(GRACE) };
     // What it is cut to in the end is the same.
@@ -205,11 +206,11 @@ fn not_run(command: &Command, error: &io::Error) -> Failure {
     Failure::new(code, format_args!("cannot run {}: {error}", printable(&program)))
 }
 
-/// The command, and what it is told of its locks.
+/// The command, with the variables that tell it of its locks.
 fn prepared(args: &RunArgs, names: &[ResourceName], work: &Work, guards: &[LockGuard]) -> Command {
     let mut command = command(work);
     signal::hand_on(&mut command);
-    // In the order in which the names were given, which is not that of the locks.
+    // In the order in which the names were given, which is not the order of the locks.
     let at = |name| guards.binary_search_by(|guard| guard.name().cmp(name));
     let held = names.iter().filter_map(|name| guards.get(at(name).ok()?));
     let fences: Vec<_> = held.map(|guard| guard.fencing_token().to_string()).collect();
@@ -219,14 +220,14 @@ fn prepared(args: &RunArgs, names: &[ResourceName], work: &Work, guards: &[LockG
     for (variable, value) in [("NAVLOCK_NAME", told(names)), ("NAVLOCK_FENCE", fences)] {
         match value {
             Some(value) => command.env(variable, value),
-            // Not that of a lock around this one either.
+            // The variable of a lock around this one is removed as well.
             None => command.env_remove(variable),
         };
     }
     command
 }
 
-/// The command would not hold its lock by itself, which is what it counts on.
+/// The failure that the command could not hold its locks by itself, which it counts on.
 fn no_room(context: &Context, error: &io::Error) -> Failure {
     let directory = context.place.socket().parent().unwrap_or(Path::new(".")).display();
     let remedy = match shortage::of(error) {
@@ -257,17 +258,17 @@ fn command(work: &Work) -> Command {
     }
 }
 
-/// The names as the command is told them; `None` if it must do without.
+/// The names as the command is told them; `None` if they cannot be told.
 fn told(names: &[ResourceName]) -> Option<String> {
-    // The environment has no room for those that are no text, or too long a text.
+    // The environment has no room for names that are no text, or too long a text.
     let texts: Vec<_> = names.iter().map(ResourceName::as_str).collect::<Option<_>>()?;
     let text = texts.join("\n");
     let is_clear = texts.len() == 1 || !texts.iter().any(|text| text.contains('\n'));
     (is_clear && text.len() <= LONGEST_VARIABLE && !text.contains('\0')).then_some(text)
 }
 
-/// The command's line, as others may be shown it: without its arguments, which may be secret, unless
-/// that was asked for.
+/// The command's line, as others may be shown it: without its arguments, which may be secret,
+/// unless the user has asked for them.
 fn line(work: &Work, with_arguments: bool) -> String {
     let line = match work {
         Work::Program(program, _) if !with_arguments => program.to_string_lossy().into_owned(),
@@ -292,12 +293,13 @@ fn shown(work: &Work) -> String {
     clipped(&printable(&line(work, true)), 60)
 }
 
-/// The command's end as ours.
+/// The exit code for the command's end.
 fn code(status: ExitStatus) -> ExitCode {
     let code = match (status.code(), ended_by(status)) {
         (Some(code), _) => match u8::try_from(code) {
             Ok(code) => code,
-            // Where it may be larger, ours is as well. Nothing is held any more, and nothing unwritten.
+            // Where the command's code may be larger than a byte, this one is as well. Nothing is
+            // held any more, and nothing is left to write.
             Err(_) => process::exit(code),
         },
         (None, Some(signal)) => u8::try_from(signal)

@@ -1,8 +1,8 @@
-//! Watching over a running command: its end, our signals, its lock.
+//! Watching over a running command: its end, signals to this process, the loss of its locks.
 //!
-//! All that can fail is done before there is a command: a command that runs is never killed for want of
-//! something to watch it with. A thread is started only when there is something to be heard of its
-//! locks; if there is none to be had, it is heard here.
+//! All that can fail is done before there is a command: a command that runs is never killed because
+//! there are no means left to watch it. A thread that hears the broker is started only when there
+//! is something to be heard of the command's locks; if no thread can be started, this one hears it.
 
 use std::{
     process::{Child, ExitStatus},
@@ -27,48 +27,50 @@ use crate::{
     time::uptime,
 };
 
-/// How long a command that has lost its lock may take to end, unless that was given.
+/// How long a command that has lost its lock may take to end, unless a grace was given.
 pub(super) const GRACE: Duration = Duration::from_secs(5);
 
-/// How long what was killed may take to end before it is given up: nobody can end who waits for a disk.
+/// How long a process that was killed may take to end before it is given up: a process that waits
+/// for a disk cannot end.
 const PATIENCE: Duration = Duration::from_secs(5);
 
-/// How often it is looked whether the command has ended, where only a signal says so, which may be
-/// blocked; and what time it is: the clock that is slept by may stand still.
+/// How often this looks whether the command has ended, where only a signal tells it, which may be
+/// blocked; and how often it looks at the time, since the clock that sleeps are measured by may
+/// stand still.
 const LOOK: Duration = Duration::from_millis(200);
 
-/// What the command does while something is told of its locks.
+/// What the command does when the loss of a lock is told.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum Command {
     Runs,
     HasEnded,
 }
 
-/// Catches signals, from before there is a command until it has ended.
+/// Catches signals, from before the command starts until it has ended.
 pub(super) struct Supervisor {
     signals: PassedOn,
-    /// A byte in here has us look at the locks. It comes where the signals come.
+    /// A byte in this stream has the supervisor look at the locks. It comes where the signals come.
     bell: Arc<Bell>,
     family: Family,
 }
 
-/// What is to be done with a command whose lock is lost.
+/// What is to be done with a command that has lost a lock.
 #[derive(Clone, Copy)]
 pub(super) struct Policy {
     pub(super) on_lost: OnLost,
-    /// How long it may take to end when it was told to.
+    /// How long the command may take to end after it was told to.
     pub(super) grace: Duration,
 }
 
 /// What became of the command.
 pub(super) struct Ended {
     pub(super) status: ExitStatus,
-    /// Whether a lock was lost before that.
+    /// Whether a lock was lost before the command ended.
     pub(super) lost: bool,
 }
 
 impl Supervisor {
-    /// Catches what is to be forwarded from now on.
+    /// From now on catches the signals that are to be forwarded.
     pub(super) fn new() -> Result<Self, Failure> {
         let caught = PassedOn::catch();
         let caught = caught.map(|(signals, bell)| {
@@ -80,15 +82,15 @@ impl Supervisor {
         })
     }
 
-    /// From now on there is the command. This is called right after its start: on Windows, what the command starts belongs
-    /// to its job only from then on.
+    /// The command has started. This is called right after its start: on Windows, processes that
+    /// the command starts belong to its job only from then on.
     pub(super) fn begins(&mut self, child: &Child) {
         self.family.begins(child);
     }
 
-    /// Waits until the command has ended, which [has begun](Self::begins). For each of its locks that is lost before
-    /// that, calls `tell`, and with the first does to the command, and to what it has started, what is to be done.
-    /// The locks are those of this connection.
+    /// Waits until the command has ended, which [has begun](Self::begins). Calls `tell` for each of
+    /// its locks that is lost before that. At the first loss it applies the policy to the command
+    /// and to the processes that the command has started. The locks are those of this connection.
     pub(super) fn wait(
         mut self,
         mut child: Child,
@@ -104,8 +106,8 @@ impl Supervisor {
         let mut known = vec![false; guards.len()];
         let mut kill_at = None;
         loop {
-            // FAST: mostly nothing is said of a lock while its command runs. Until something is, nobody
-            // need hear it. What has been said is heard by this look.
+            // FAST: mostly the broker says nothing of a lock while its command runs. Until it does,
+            // no thread need read the connection. This look takes in what it has said.
             let is_lost = guards.iter().any(LockGuard::is_lost);
             let unheard = if is_lost { None } else { reach.unheard() };
             // From then on the bell rings.
@@ -137,15 +139,15 @@ impl Supervisor {
                     Failure::new(NOT_EXECUTABLE, message)
                 })?;
                 self.family.command_has_ended();
-                // In its last moments, and before them: what has been said by now counts, though the
-                // thread that hears it may not have come to it.
+                // A loss in the command's last moments counts as well, if the broker has told it by
+                // now, even if the thread that reads the connection has not come to it.
                 if came.word || unheard.is_none() {
                     reach.hear();
                     for (name, how) in newly_lost(guards, &mut known, &context) {
                         tell(name, how, Command::HasEnded);
                     }
                 }
-                // What it has started may work on.
+                // Processes that the command has started may work on.
                 if let Some(kill_at) = kill_at {
                     end_family(&self.family, kill_at);
                 }
@@ -153,7 +155,7 @@ impl Supervisor {
             }
             if kill_at.is_some_and(|at| at <= uptime()) {
                 self.family.kill();
-                // Once more, should there be anybody left.
+                // It is done again, in case some process is left.
                 kill_at = Some(uptime() + LOOK);
             }
         }
@@ -161,8 +163,8 @@ impl Supervisor {
 }
 
 impl Policy {
-    /// When what works under a lock that was lost so is killed, given the lock's term and what time it
-    /// is now.
+    /// When the work under a lock that was lost in this way is killed, given the lock's term and
+    /// the time now.
     fn kill_at(self, how: Lost, term: Option<Term>, now: Duration) -> Duration {
         let grace = match self.on_lost {
             OnLost::Kill => Duration::ZERO,
@@ -170,29 +172,30 @@ impl Policy {
         };
         let kill_at = now.saturating_add(grace);
         match (how, term) {
-            // It has run out, and others are granted it when etcd says so, too.
+            // The lease has run out, and others are granted the lock when etcd says so, too.
             (Lost::Disconnected, Some(term)) if term.ends <= now => {
                 kill_at.min(term.expires.saturating_sub(reserve(margin(term))))
             }
-            // It has ended before its time, so that others may have it by now.
+            // The lease has ended before its time, so that others may have the lock by now.
             (Lost::Disconnected, Some(_)) => now,
             _ => kill_at,
         }
     }
 }
 
-/// How long after a lock is lost others may have it.
+/// How long after the loss of a lock others may be granted it.
 pub(super) fn margin(term: Term) -> Duration {
     term.expires.saturating_sub(term.ends)
 }
 
-/// How much of a margin it is in which nobody is told to end any more, but killed: a quarter, and where
-/// that is little, a quarter of a second.
+/// The last part of a margin, in which processes are not told to end any more, but killed: a
+/// quarter of the margin, at least a quarter of a second, and at most half of the margin.
 pub(super) fn reserve(margin: Duration) -> Duration {
     (margin / 4).max(Duration::from_millis(250)).min(margin / 2)
 }
 
-/// Waits until all that the command has started has ended as well, and ends it when it is time.
+/// Waits until all processes that the command has started have ended as well, and kills them when
+/// it is time.
 fn end_family(family: &Family, kill_at: Duration) {
     loop {
         family.reap();
@@ -214,18 +217,20 @@ fn end_family(family: &Family, kill_at: Duration) {
     }
 }
 
-/// What was waited for and has come.
+/// Which of the events that were waited for have come.
 struct Came {
-    /// The command's end.
+    /// The command has ended.
     end: bool,
-    /// Word from the broker.
+    /// The broker has said something.
     word: bool,
 }
 
-/// How the end of a command is noticed. It is not reaped by that: its number is its own until the
-/// one who sends it signals has heard of its end, so that none goes to a stranger who was given it.
+/// How the end of a command is noticed. Noticing does not reap the command: its number stays its
+/// own until the part that sends it signals has heard of its end, so that no signal goes to another
+/// process that was given the number.
 struct ChildEnd {
-    /// Readable when it has ended. `None` where the system has no such thing, or none left.
+    /// Readable when the command has ended. `None` where the system has no such handle, or none
+    /// left.
     process: Option<Handle>,
 }
 
@@ -234,8 +239,9 @@ impl ChildEnd {
         Self { process: Handle::of_child(child).ok() }
     }
 
-    /// Waits until the command has ended, something can be read here or there is word from the broker,
-    /// or it is so late; if it `looks`, for no longer than until the next look. What came of that.
+    /// Waits until the command has ended, `signals` can be read, the broker says something, or the
+    /// deadline is there; if it `looks`, for no longer than until the next look. Returns what has
+    /// come.
     fn wait(
         &self,
         child: &Child,
@@ -248,17 +254,17 @@ impl ChildEnd {
         let left = deadline.map(|deadline| deadline.saturating_sub(uptime()));
         let timeout = look.into_iter().chain(left).min();
         let process = self.process.as_ref().map(Source::source);
-        // What is asked for twice says the same twice.
+        // A source that is asked for twice gives the same answer twice.
         let asked = [Some(signals), process, broker]
             .map(|asked| (asked.unwrap_or(signals), Interest::READ));
-        // What it fails with is that a signal has come, which is in there to be read.
+        // An error means that a signal has come, which can be read from `signals`.
         let came = wait::wait(asked, timeout).unwrap_or_default();
         let end = if process.is_some() { came[1].any() } else { child_has_ended(child) };
         Came { end, word: broker.is_some() && came[2].any() }
     }
 }
 
-/// The locks that are lost and were not known to be.
+/// The locks that are lost and whose loss was not known before.
 fn newly_lost<'a>(
     guards: &'a [LockGuard],
     known: &mut [bool],
@@ -292,13 +298,13 @@ mod tests {
         assert_eq!(of(run_out, term(at(4000), at(5000)), 4001), at(4750));
         assert_eq!(of(run_out, term(at(4500), at(5000)), 4500), at(4750));
         assert_eq!(of(run_out, term(at(5000), at(5000)), 5000), at(5000));
-        // No later than it was asked for.
+        // No later than the grace that was asked for.
         assert_eq!(of(run_out, term(at(40_000), at(80_000)), 40_000), at(45_000));
-        // It was noticed too late, as by a machine that was suspended.
+        // The loss was noticed too late, as by a machine that was suspended.
         assert!(of(run_out, term(at(8000), at(10_000)), 60_000) < at(60_000));
-        // It is over before its time.
+        // The lease ended before its time.
         assert_eq!(of(run_out, term(at(8000), at(10_000)), 3000), at(3000));
-        // Others have it already, or it never ends by itself.
+        // Others have the lock already, or it has no lease that ends.
         assert_eq!(of(Lost::Stolen, term(at(8000), at(10_000)), 3000), at(8000));
         assert_eq!(of(run_out, None, 3000), at(8000));
         let policy = Policy { on_lost: OnLost::Kill, ..policy };

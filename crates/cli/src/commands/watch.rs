@@ -20,7 +20,7 @@ use crate::{
     time::{elapsed, taken},
 };
 
-/// How often it is looked whether anybody still reads.
+/// How often this looks whether anybody still reads its output.
 const LOOK: Duration = Duration::from_secs(1);
 
 pub(super) fn watch(context: &Context, args: &WatchArgs) -> Result<ExitCode, Failure> {
@@ -32,7 +32,7 @@ pub(super) fn watch(context: &Context, args: &WatchArgs) -> Result<ExitCode, Fai
     if let [name] = &args.names[..] {
         options = options.name(name.clone());
     }
-    // Nobody who locks is to wait for it.
+    // No lock is to wait for this process.
     navlock_broker::stand_back();
     let mut look = Look::new(context.place.clone(), options);
     let mut watch = Watch {
@@ -64,18 +64,18 @@ pub(super) fn watch(context: &Context, args: &WatchArgs) -> Result<ExitCode, Fai
     }
 }
 
-/// What is told, and how.
+/// What is told of events, and how.
 struct Watch<'a> {
     names: &'a [ResourceName],
     json: bool,
     with_bucket: bool,
-    /// Whether clients and agents are told of as well.
+    /// Whether the events of clients and agents are told as well.
     is_verbose: bool,
     lines: Lines,
 }
 
 impl Watch<'_> {
-    /// What there is, told anew.
+    /// The whole state, when it is told anew.
     fn anew(&mut self, overview: &Overview, missed: u64) -> String {
         let mut text = String::new();
         if missed > 0 {
@@ -178,7 +178,8 @@ mod tests {
         Watch { names: &[], json, with_bucket: false, is_verbose: json, lines }
     }
 
-    /// A request, then its grant, each said again when it is known inside which lock it was asked for.
+    /// A request, then its grant, each told again when it is known inside which lock the request
+    /// was made.
     fn history() -> Vec<Event> {
         let name = LockName::new("default", "db".try_into().unwrap());
         let (client_id, outer) = (ClientId::random(), ClientId::random());

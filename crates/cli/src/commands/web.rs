@@ -47,7 +47,8 @@ pub(super) fn web(context: &Context, args: &WebArgs) -> Result<ExitCode, Failure
     let web =
         Web::new(listener, place, Services { steal: service, metrics, entered }).map_err(failed)?;
     let address = web.address();
-    // Nobody comes in before it is served, and it is known by then what is to be removed.
+    // Nobody can come in before the page is served, and by then it is known which file is to be
+    // removed.
     if args.open {
         match Entry::new(&context.place, &address) {
             Ok(made) => drop(entry.set(made)),
@@ -69,7 +70,7 @@ pub(super) fn web(context: &Context, args: &WebArgs) -> Result<ExitCode, Failure
     Ok(ExitCode::SUCCESS)
 }
 
-/// Where it is served, and what is to be removed when it ends.
+/// Where the page is served, and the file that is to be removed when it ends.
 fn listen(args: &WebArgs) -> Result<(Listener, Option<SocketFile>), Failure> {
     if let Some(path) = &args.unix {
         let listener = socket::listen(path);
@@ -93,7 +94,7 @@ fn cannot_listen(place: std::fmt::Arguments<'_>, error: &io::Error) -> Failure {
     Failure::new(UNREACHABLE, format_args!("cannot listen at {place}: {error}{else_what}"))
 }
 
-/// Removes these files when a signal ends us.
+/// Removes these files when a signal ends this process.
 fn end_on_signals(socket: Option<SocketFile>, entry: Arc<OnceLock<Entry>>) -> io::Result<()> {
     if socket.is_none() && entry.get().is_none() {
         return Ok(());
