@@ -1,4 +1,4 @@
-//! The broker: whether it runs, of which release it is, how fast it answers.
+//! The broker: whether it runs, its release, and how fast it answers.
 
 use std::time::{Duration, Instant};
 
@@ -10,17 +10,17 @@ use crate::{faults, settings, time::taken};
 
 const RELEASE: &str = env!("CARGO_PKG_VERSION");
 
-/// How often it is asked; an odd number has a middle.
+/// How often the broker is asked; an odd number has a middle.
 const ROUNDS: usize = 21;
 
 /// An answer that takes longer than this is slow.
 const SLOW: Duration = Duration::from_millis(10);
 
-/// How long one answer may take: longer than a broker waits for what is beyond the machine, so that it says by itself
-/// that this does not answer.
+/// How long one answer may take: longer than a broker waits for etcd, so that the broker can say by
+/// itself that etcd does not answer.
 const PATIENCE: Duration = Duration::from_secs(8);
 
-/// What to do where a broker cannot answer because of that.
+/// What to do if a broker cannot answer because etcd does not answer.
 const BEYOND: &str = "see below what the etcd of the settings is like; leave the broker alone, whose holders keep \
                       their locks for a while yet and would lose them with it";
 
@@ -33,7 +33,7 @@ pub(super) fn checks(context: &Context) -> Vec<Check> {
     checks
 }
 
-/// The one that runs.
+/// The broker that runs.
 fn running(context: &Context) -> Vec<Check> {
     match Control::connect(&context.place) {
         Ok(mut control) => {
@@ -72,7 +72,8 @@ fn release(control: &mut Control) -> Check {
     }
 }
 
-/// Under what it runs, if it tells: what holds for one holds for all who use it.
+/// The priorities and limits that the broker runs under, if it tells them: they hold for all who
+/// use the broker.
 fn surroundings(status: &Status) -> Option<Check> {
     if status.details.is_empty() {
         return None;
@@ -100,7 +101,7 @@ fn surroundings(status: &Status) -> Option<Check> {
     })
 }
 
-/// The time from a question to its answer, of a broker that may have to ask beyond this machine.
+/// The time from a question to its answer. The broker may have to ask etcd (`is_beyond`).
 fn speed(reach: &BrokerReach, is_beyond: bool) -> Check {
     // A bucket that nobody uses, so that the answer is short.
     let locks = UserAgent::with_reach(reach.clone()).lock_manager("navlock doctor");

@@ -1,4 +1,4 @@
-//! One thing that `navlock doctor` has looked at, and how it is told.
+//! One thing that `navlock doctor` has checked, and how it is told.
 
 use std::{borrow::Cow, fmt::Display};
 
@@ -9,7 +9,7 @@ use crate::{
     text::printable,
 };
 
-/// How it stands with one thing.
+/// The state of one thing.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Level {
     Ok,
@@ -17,7 +17,7 @@ pub(super) enum Level {
     Fail,
 }
 
-/// One thing that was looked at.
+/// One thing that was checked.
 #[derive(Debug)]
 pub(super) struct Check {
     pub(super) level: Level,

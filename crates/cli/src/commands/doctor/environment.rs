@@ -1,4 +1,4 @@
-//! What surrounds us: variables, programs, limits.
+//! What surrounds this program: variables, programs, limits.
 
 use std::{
     env,
@@ -11,8 +11,8 @@ use navlock_platform::{descriptor::highest_limit, file::identity_behind, shell::
 use super::Check;
 use crate::{args, settings};
 
-/// Where the npm package's launcher says which file it is. It is what is called `navlock` there, and
-/// starts this program.
+/// The variable in which the launcher of the npm package says which file it is. The launcher is
+/// called `navlock` there, and starts this program.
 const LAUNCHER: &str = "NAVLOCK_LAUNCHER";
 
 /// With fewer descriptors than this a broker has room for few clients.
@@ -64,8 +64,8 @@ fn variable(name: &str, value: &OsStr) -> Check {
                 .remedy("make it absolute")
         }
         "NAVLOCK_SOCKET" => ok("the broker's socket"),
-        // What is in these two is looked at with the settings. The first is not repeated, nor is what
-        // was meant for something else: what is told here is shown to others, and there may be
+        // The values of these two are checked with the settings. They are not repeated here: this
+        // output is shown to others, and a value that was meant for something else may have
         // passwords in it.
         "NAVLOCK_ETCD" => Check::ok(
             what,

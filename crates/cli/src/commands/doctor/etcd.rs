@@ -15,10 +15,10 @@ const CLUSTERS: &str = "etcd clusters";
 const WRITES: &str = "etcd writes";
 const KEYS: &str = "etcd keys";
 
-/// What etcd says when it is full, of a write and of itself.
+/// What etcd says when it is full: the error of a write, and its alarm.
 const FULL: [&str; 2] = ["database space exceeded", "NOSPACE"];
 
-/// What to do then.
+/// What to do if etcd is full.
 const MAKE_ROOM: &str = "etcd is full: remove what fills it if that is none of navlock's ('etcdctl del --prefix'), \
                          compact ('etcdctl compact REVISION'), defragment each member ('etcdctl defrag'), then \
                          'etcdctl alarm disarm'; docs/etcd.md has it line by line";
@@ -26,7 +26,7 @@ const MAKE_ROOM: &str = "etcd is full: remove what fills it if that is none of n
 /// How many keys are shown one by one.
 const MOST_STRAYS: usize = 10;
 
-/// Of each cluster, and on which of them a name is.
+/// The checks of each cluster, and of which cluster a name is on.
 pub(super) fn checks(etcd: &Etcd, bucket: &str, name: Option<&ResourceName>) -> Vec<Check> {
     let mut checks: Vec<_> =
         etcd.clusters.iter().flat_map(|cluster| of_cluster(etcd, cluster)).collect();
@@ -51,7 +51,7 @@ fn of_cluster(etcd: &Etcd, cluster: &Cluster) -> Vec<Check> {
     }
 }
 
-/// Whose checks they are, for people.
+/// The cluster that the checks are of, for people.
 #[derive(Clone, Copy)]
 struct Of<'a>(Option<&'a str>);
 
@@ -61,7 +61,7 @@ impl Of<'_> {
     }
 }
 
-/// The list of clusters, and where a name is.
+/// The list of clusters, and which of them a name is on.
 fn list(etcd: &Etcd, bucket: &str, name: Option<&ResourceName>, is_well: bool) -> Vec<Check> {
     let clusters = match reach::each(etcd) {
         Ok(Each::Several(clusters)) => clusters,
@@ -70,7 +70,7 @@ fn list(etcd: &Etcd, bucket: &str, name: Option<&ResourceName>, is_well: bool) -
                 let name = plain_name(name);
                 Check::ok("name", format!("{name} in bucket {bucket} is on etcd at {etcd}"))
             };
-            // Of what does not answer it was said, and it is not waited for again.
+            // A cluster that does not answer was told before, and is not waited for again.
             let alone = is_well.then(|| navlock_etcd::check_alone(&options));
             let refused = match alone {
                 Some(Err(error @ Error::Refused(_))) => Some(Check::fail(CLUSTERS, error)),
@@ -78,7 +78,7 @@ fn list(etcd: &Etcd, bucket: &str, name: Option<&ResourceName>, is_well: bool) -
             };
             return refused.into_iter().chain(name.map(on_it)).collect();
         }
-        // It was said of each.
+        // This was told for each cluster.
         Err(_) => return Vec::new(),
     };
     let mut checks = vec![match clusters.agreed() {
@@ -128,7 +128,7 @@ fn endpoint(endpoint: &EndpointHealth, some_answer: bool) -> Check {
         Err(error) => {
             let remedy =
                 endpoint.remedy.unwrap_or("start it, or mend the endpoint in the settings");
-            // Locks can be had while most members are there.
+            // Locks can be granted while most members are there.
             let level = if some_answer { Level::Warn } else { Level::Fail };
             return Check::new(level, what, error).remedy(remedy);
         }
@@ -145,7 +145,7 @@ fn endpoint(endpoint: &EndpointHealth, some_answer: bool) -> Check {
     releases::check(what, &member.version)
 }
 
-/// The keys that are no locks, and may be in the way of some.
+/// The keys that are no locks, and may keep some locks from being granted.
 fn strays(etcd: &Etcd, cluster: &Cluster) -> Vec<Check> {
     let keys = Of(cluster.name.as_deref()).of(KEYS);
     let strays = reach::options(etcd, cluster)
@@ -188,7 +188,7 @@ fn is_full(said: &str) -> bool {
     FULL.iter().any(|sign| said.contains(sign))
 }
 
-/// Whether it can be written to, and in a time that leaves room for leases to be kept.
+/// Whether the cluster can be written to, and fast enough that leases can be kept.
 fn writes(of: Of<'_>, health: &Health) -> Check {
     let what = of.of(WRITES);
     let time = match &health.round_trip {
@@ -224,7 +224,7 @@ mod tests {
 
     #[test]
     fn a_round_trip_of_more_than_a_tenth_of_the_time_to_live_is_slow() {
-        // There is no other way to come by one than to ask for it.
+        // There is no other way to get such a value than to check an etcd.
         let options = navlock_etcd::EtcdOptions::new(["127.0.0.1:1"]);
         let mut health = navlock_etcd::check(&options).unwrap();
         assert_eq!(writes(Of(None), &health).level, Level::Fail);

@@ -1,4 +1,4 @@
-//! `navlock doctor`: what is wrong with the set-up.
+//! `navlock doctor`: finds what is wrong with the set-up.
 
 mod broker;
 mod check;

@@ -1,4 +1,5 @@
-//! Where the broker is: whether the place is ours, and fit for sockets and file locks.
+//! The broker's place: whether only this user may use it, and whether it is fit for sockets and
+//! file locks.
 
 use std::{
     fs::{self, File},
@@ -13,13 +14,13 @@ use navlock_platform::{file::mode_at, file_lock, socket::Listener};
 
 use super::Check;
 
-/// A clock that is behind what was written by more than this was turned back.
+/// If the clock is behind the time that was written by more than this, it was turned back.
 const TURNED_BACK: Duration = Duration::from_secs(2);
 
 pub(super) fn checks(place: &Place) -> Vec<Check> {
     let mut checks = vec![usable(place)];
     checks.extend(place.secluded().map(|why| Check::warn("private /tmp", why)));
-    // What is not ours is not written to.
+    // A place that is not this user's is not written to.
     if place.check().is_ok() {
         checks.push(file_system(place.directory()));
         checks.extend(left_behind(place));
@@ -39,7 +40,7 @@ fn usable(place: &Place) -> Check {
             let detail = format!("{} ({length} bytes; directory {mode:04o})", socket.display());
             Check::ok("place", detail)
         }
-        // The broker's own directory comes with the first client.
+        // The first client makes the broker's own directory.
         Err(PlaceError::Io(path, error))
             if error.kind() == ErrorKind::NotFound
                 && path == place.directory()
@@ -74,20 +75,20 @@ fn file_system(directory: &Path) -> Check {
 fn try_file_system(probe: &Path) -> Result<(), (&'static str, io::Error)> {
     let of = |what: &'static str| move |error: io::Error| (what, error);
     let mut file = File::create_new(probe).map_err(of("new files"))?;
-    // What stands there of a command takes that much.
+    // What is written there about a command takes as much room.
     file.write_all(&[0; 4096]).map_err(of("room"))?;
     let locked = file_lock::try_exclusive(&file);
     let refused = || io::Error::from(ErrorKind::WouldBlock);
     locked
         .and_then(|is_ours| if is_ours { Ok(()) } else { Err(refused()) })
         .map_err(of("file locks"))?;
-    // Some systems remove it for good once nobody has it open.
+    // Some systems remove the file for good once nobody has it open.
     drop(file);
     fs::remove_file(probe).map_err(of("removal of files"))?;
     Listener::bind(probe).map(drop).map_err(of("sockets"))
 }
 
-/// What brokers that were killed have left.
+/// The files that brokers that were killed have left.
 fn left_behind(place: &Place) -> Option<Check> {
     let socket = place.socket();
     let is_running = |error: navlock::ConnectError| *error.reason() != Reason::NotRunning;
@@ -102,7 +103,7 @@ fn clock(written: &Path) -> Check {
     let now = SystemTime::now();
     let since = now.duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
     let years = 1970.0 + since.as_secs_f64() / (365.2425 * 86_400.0);
-    // Fencing tokens have the time in them.
+    // Fencing tokens contain the time.
     let remedy = "set it, or fencing tokens may be smaller than earlier ones";
     if !(2024.0..2554.0).contains(&years) {
         return Check::warn("clock", format_args!("it is the year {years:.0}")).remedy(remedy);

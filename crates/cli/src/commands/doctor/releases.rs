@@ -1,16 +1,16 @@
-//! Which releases of etcd are fit for locks.
+//! The releases of etcd that are fit for locks.
 
 use super::Check;
 
-/// A fault of etcd by which two can hold one lock, however well it is used.
+/// A fault of etcd by which two clients can hold one lock, however well etcd is used.
 struct Fault {
-    /// For each minor release since the first that is served, the first patch without it; 0 where
-    /// none ever had it.
+    /// For each minor release since the first that is supported, the first patch without the fault;
+    /// 0 for those that never had it.
     mended: [(u64, u64); 3],
     what: &'static str,
 }
 
-/// The oldest releases that are served.
+/// The oldest releases that are supported.
 const OLDEST: (u64, u64) = (3, 4);
 
 const FAULTS: [Fault; 2] = [
@@ -26,7 +26,7 @@ const FAULTS: [Fault; 2] = [
     },
 ];
 
-/// What there is to say of a member of this release.
+/// What is said of a member of this release.
 pub(super) fn check(what: String, version: &str) -> Check {
     let Some((major, minor, patch)) = parsed(version) else {
         return Check::warn(what, format_args!("of release {version:?}, which is not known"));
@@ -49,7 +49,7 @@ pub(super) fn check(what: String, version: &str) -> Check {
     Check::warn(what, detail).remedy(format_args!("upgrade etcd, to one of {mended} at least"))
 }
 
-/// The numbers at the beginning of a release: what is before one of them is taken for it.
+/// The numbers at the beginning of a release: a pre-release is taken for the release itself.
 fn parsed(version: &str) -> Option<(u64, u64, u64)> {
     let numbers = version.split(['-', '+']).next()?;
     let mut numbers = numbers.split('.').map(|number| number.parse().ok());

@@ -1,4 +1,4 @@
-//! The settings of brokers, and whether the one that runs has them.
+//! The settings of brokers, and whether the running broker uses them.
 
 use navlock_broker::Control;
 
@@ -31,7 +31,7 @@ pub(super) fn checks(context: &Context, args: &DoctorArgs) -> Vec<Check> {
     checks
 }
 
-/// That there is a file in none of these places.
+/// Says that there is no file in any of these places.
 fn nowhere(places: &[String]) -> String {
     match places {
         // A user that the system does not know has no directory.
@@ -40,7 +40,7 @@ fn nowhere(places: &[String]) -> String {
     }
 }
 
-/// Whether the broker that runs keeps its locks where the settings say, if it does not.
+/// Whether the running broker keeps its locks where the settings say. `None` if it does.
 fn running(context: &Context, is_on_etcd: bool) -> Option<Check> {
     let reach = Control::connect(&context.place).ok()?.status().ok()?.reach;
     let detail = match &reach {

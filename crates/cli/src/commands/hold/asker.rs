@@ -1,4 +1,4 @@
-//! The process that was started, until the locks are had.
+//! The process that was started, until the locks are granted.
 
 use std::{
     env,
@@ -36,27 +36,28 @@ pub(super) fn ask(args: &HoldArgs) -> Result<ExitCode, Failure> {
     let mut keeper = start()?;
     wait(&keeper, process.as_ref())?;
     let text = hear(&mut keeper)?;
-    // The keeper has looked for the process by its number, which was that of this one for as long as
-    // this one has not ended.
+    // The keeper has looked the process up by its number. That number was the process's own for as
+    // long as it had not ended.
     if let Some(process) = process.filter(Process::has_ended) {
         return Err(ended(process.number()));
     }
     write_out(&text).map_err(|error| {
         Failure::new(1, format_args!("cannot write the id: {error}; nothing is held"))
     })?;
-    // From here on it has the locks by itself.
+    // From here on the keeper goes on by itself.
     keeper.write_all(b"\n").map_err(|_| gone())?;
     Ok(ExitCode::SUCCESS)
 }
 
-/// Starts the keeper, with the same arguments. It has our stderr until it has the locks.
+/// Starts the keeper, with the same arguments. The keeper has this process's stderr until it has
+/// the locks.
 fn start() -> Result<Stream, Failure> {
     let start = || -> io::Result<Stream> {
         let (ours, theirs) = socket::talking()?;
         let mut command = Command::new(env::current_exe()?);
         command.arg(KEEPER).args(env::args_os().skip(1));
         command.stdin(Stdio::null()).stdout(theirs);
-        // Whoever becomes its parent takes notice of its end.
+        // The process that becomes the keeper's parent reaps it.
         command.spawn()?;
         Ok(ours)
     };
@@ -79,7 +80,7 @@ fn wait(keeper: &Stream, process: Option<&Process>) -> Result<(), Failure> {
             Ok(came) => came,
         };
         if let Some(process) = process.filter(|_| came[1].any()) {
-            // The keeper sees that we are gone.
+            // The keeper sees that this process is gone.
             return Err(ended(process.number()));
         }
         if came[0].any() {
@@ -88,11 +89,11 @@ fn wait(keeper: &Stream, process: Option<&Process>) -> Result<(), Failure> {
     }
 }
 
-/// What the keeper says is to be written.
+/// The text that the keeper wants written.
 ///
 /// # Errors
 ///
-/// If it has failed, of which it has told people itself, or has gone.
+/// If the keeper has failed, which it has told people itself, or has gone.
 fn hear(keeper: &mut Stream) -> Result<Vec<u8>, Failure> {
     let mut keeper = BufReader::new(keeper);
     let mut line = String::new();

@@ -1,4 +1,4 @@
-//! The process that has the locks, until what ends the hold.
+//! The process that holds the locks, until the hold ends.
 
 use std::{
     io::{self, Read, Write},
@@ -41,16 +41,16 @@ use crate::{
     text::quoted_name,
 };
 
-/// How often it is looked whether the socket is there still.
+/// How often this looks whether the socket is still there.
 const LOOK: Duration = Duration::from_secs(5);
 
-/// How many may have a connection and ask nothing.
+/// How many callers may have a connection without asking anything.
 const CROWD: usize = 64;
 
 /// The longest question, in bytes.
 const LONGEST: usize = 128;
 
-/// Takes the locks, and keeps them as long as they are to be kept.
+/// Takes the locks, and keeps them until the hold ends.
 pub(super) fn keep(context: &Context, args: &HoldArgs) -> Result<ExitCode, Failure> {
     let asker = Asker::take()?;
     let kept = begin(context, args, |text| asker.hand_over(text));
@@ -62,7 +62,7 @@ pub(super) fn keep(context: &Context, args: &HoldArgs) -> Result<ExitCode, Failu
         }
         Err(failure) => {
             let report = Outcome::Failed { code: failure.code() };
-            // Before the asker ends, after which whoever reads what it says may not look any more.
+            // Before the asker ends: whoever reads its output may not look any more after that.
             let code = failure.report();
             asker.tell(report.line().as_bytes());
             Ok(code)
@@ -73,15 +73,16 @@ pub(super) fn keep(context: &Context, args: &HoldArgs) -> Result<ExitCode, Failu
 /// The process that has started this one.
 struct Asker {
     stream: Stream,
-    /// Comes when we are to go on without it.
+    /// Receives a message when the keeper is to go on without the asker.
     released: Receiver<()>,
 }
 
 impl Asker {
-    /// The one that our stdout is connected to. If it goes before it has let go of us, this process
-    /// ends on the spot, and with it all that it has and waits for.
+    /// The asker that this process's stdout is connected to. If the asker goes before it has
+    /// released the keeper, the keeper ends on the spot, and with it all its locks and requests.
     fn take() -> Result<Self, Failure> {
-        // Before anything is opened. What a service manager has passed was not for us.
+        // Before anything is opened. Descriptors that a service manager has passed were not for
+        // this process.
         let _ = close_inherited();
         let failed = |error: io::Error| {
             Failure::new(UNREACHABLE, format_args!("cannot keep locks in the background: {error}"))
@@ -98,7 +99,7 @@ impl Asker {
             let mut byte = [0];
             match watched.read_exact(&mut byte) {
                 Ok(()) => _ = release.send(()),
-                // The broker learns it from the kernel, as of anybody who dies.
+                // The kernel tells the broker, as of any process that dies.
                 Err(_) => process::exit(1),
             }
         };
@@ -107,20 +108,20 @@ impl Asker {
         Ok(Self { stream, released })
     }
 
-    /// Has it write this, and returns when it has.
+    /// Has the asker write this text, and returns when it has.
     fn hand_over(&self, text: &str) {
         self.tell((Outcome::Held { length: text.len() }.line() + text).as_bytes());
-        // If it fails, the other thread is about to end this process.
+        // If this fails, the other thread is about to end this process.
         let _ = self.released.recv();
     }
 
     fn tell(&self, bytes: &[u8]) {
-        // If it is gone, that is seen where it is heard.
+        // If the asker is gone, the thread that reads from it sees that.
         let _ = (&self.stream).write_all(bytes);
     }
 }
 
-/// What is held, and what its holder needs.
+/// The locks, and what their holder needs.
 struct Held {
     guards: Vec<LockGuard>,
     locks: LockManager,
@@ -136,16 +137,16 @@ struct Keeper {
     process: Option<Process>,
     on_lost: OnLost,
     timer: Timer,
-    /// What the time was to begin with, if it is bounded.
+    /// The time of the hold as it was first set, if it is bounded.
     time: Option<Duration>,
-    /// Readable when there is something to be heard of the locks.
+    /// Readable when the broker may have told something about the locks.
     rung: Stream,
     waker: Waker,
-    /// Those who have a connection and have not asked yet.
+    /// Callers that have a connection and have not asked yet.
     callers: Vec<Stream>,
 }
 
-/// Takes the locks, leaves the asker's terminal and streams, and hands over what is to be written.
+/// Takes the locks, leaves the asker's terminal and streams, and hands over the text to be written.
 ///
 /// All that can fail is done before the locks are waited for, as far as that can be.
 fn begin(
@@ -155,7 +156,8 @@ fn begin(
 ) -> Result<Keeper, Failure> {
     let names = args.all_names();
     keep_files_private();
-    // No path is meant from here any more, and no file system is held for us.
+    // No relative path is used from here on, and the file system of the former working folder can
+    // be unmounted.
     let _ = std::env::set_current_dir("/");
     let process = args.while_pid.map(Process::open).transpose()?;
     let info = described(args, process.as_ref())?;
@@ -178,7 +180,8 @@ fn begin(
     let (rung, rings) = Stream::pair().map_err(cannot)?;
     rung.set_nonblocking(true).and_then(|()| rings.set_nonblocking(true)).map_err(cannot)?;
     let mut timer = Timer::new().map_err(cannot)?;
-    // Nobody blocks for an answer of the broker while they are kept.
+    // While the locks are kept, no thread waits for an answer of the broker, so none would read
+    // what it tells.
     reach.keep().map_err(cannot)?;
     let guards = acquire(context, &locks, &names, &args.request, bounds, args.steal)?;
     socket.publish().map_err(no_room)?;
@@ -202,18 +205,18 @@ fn begin(
     })
 }
 
-/// Leaves what belongs to the asker and those who started it: terminal, process group, streams, and
-/// signals that it does not heed. Until here this process was to end with them.
+/// Leaves the asker's terminal, process group and streams, and the set of signals that it ignores,
+/// which all belong to those who started it. Until here this process was to end with them.
 fn leave(context: &Context) -> io::Result<()> {
     context.voice.detail("the locks are kept in the background");
-    // We lead no group: the asker has started us in its own.
+    // This process leads no group: the asker has started it in its own.
     leave_terminal();
     descriptor::leave(&[descriptor::Stream::Error])?;
     inheritance::reset_signals();
     Ok(())
 }
 
-/// What others see of the holder: the process that is meant, if one is.
+/// How others are shown the holder: as the process that the hold is for, if there is one.
 fn described(args: &HoldArgs, process: Option<&Process>) -> Result<AgentInfo, Failure> {
     let mut info = this_process();
     match process {
@@ -221,14 +224,14 @@ fn described(args: &HoldArgs, process: Option<&Process>) -> Result<AgentInfo, Fa
             info.pid = process.number();
             info.command = process.name();
         }
-        // It is this process that has to be killed should nobody know the id any more.
+        // This process is the one to kill, should nobody know the id any more.
         None => "navlock hold".clone_into(&mut info.command),
     }
     args.request.describe(&mut info)?;
     Ok(info)
 }
 
-/// What the asker is to write.
+/// The text that the asker is to write.
 fn written(
     locks: &LockManager,
     names: &[ResourceName],
@@ -236,7 +239,7 @@ fn written(
     json: bool,
 ) -> String {
     let id = locks.client_id().to_string();
-    // In the order in which the names were given, which is not that of the locks.
+    // In the order in which the names were given, which is not the order of the locks.
     let at = |name| guards.binary_search_by(|guard| guard.name().cmp(name));
     let held: Vec<_> = names.iter().filter_map(|name| guards.get(at(name).ok()?)).collect();
     if json {
@@ -257,11 +260,12 @@ impl Keeper {
     fn keep(mut self) {
         self.look_for_losses();
         let answered = self.wait();
-        // Free before anybody is told so.
+        // The locks are released before anybody is told so.
         let held = self.held.take();
         if let Some(Held { guards, locks, reach }) = held {
             drop(guards);
-            // FAST: the rest ends with this process, which ends now; the broker sees to our file.
+            // FAST: everything else ends with this process, which ends now; the broker removes its
+            // file.
             mem::forget((locks, reach));
         }
         if let Some(caller) = answered {
@@ -274,7 +278,7 @@ impl Keeper {
         }
     }
 
-    /// Waits for the end of the hold. Who has asked for it, if somebody has.
+    /// Waits for the end of the hold. Returns the caller that has asked for it, if one has.
     fn wait(&mut self) -> Option<Stream> {
         loop {
             let came = self.poll();
@@ -295,10 +299,10 @@ impl Keeper {
                 }
             }
             self.callers.extend((0..CROWD).map_while(|_| self.socket.accept()));
-            // Who has had a connection for longest and asked nothing makes room.
+            // The caller that has been connected for longest without asking makes room.
             let crowd = self.callers.len().saturating_sub(CROWD);
             self.callers.drain(..crowd);
-            // If there is no room, there may be later.
+            // If there is no room now, there may be later.
             let _ = self.socket.mend();
         }
     }
@@ -314,19 +318,19 @@ impl Keeper {
         let has_process = self.process.is_some();
         let asked: Vec<_> = fixed
             .into_iter()
-            // What is asked for twice says the same twice.
+            // A source that is asked for twice gives the same answer twice.
             .map(|source| source.unwrap_or(self.rung.source()))
             .chain(self.callers.iter().map(Source::source))
             .map(|source| (source, Interest::READ))
             .collect();
-        // What it fails with is that a signal has come.
+        // An error means that a signal has come.
         let came = wait_many(&asked, Some(LOOK.min(self.timer.left()))).unwrap_or_default();
         let has_come = |index: usize| came.get(index).is_some_and(|came| came.any());
         let callers = (0..self.callers.len()).filter(|index| has_come(index + fixed.len()));
         Came { ring: has_come(0), end: has_process && has_come(2), callers: callers.collect() }
     }
 
-    /// Releases all if one of the locks is lost. If none is, all will ring when they are.
+    /// Releases all locks if one of them is lost. If none is lost, each of them rings when it is.
     fn look_for_losses(&mut self) {
         let Some(held) = &self.held else { return };
         let context = task::Context::from_waker(&self.waker);
@@ -360,19 +364,20 @@ impl Keeper {
     }
 }
 
-/// What was waited for and has come.
+/// Which of the events that were waited for have come.
 struct Came {
     ring: bool,
-    /// Of the process.
+    /// The process has ended.
     end: bool,
-    /// Which of the callers have said something, or have gone.
+    /// The callers that have said something, or have gone.
     callers: Vec<usize>,
 }
 
-/// What a caller asks, of whom something has come. Whoever sends no question is hung up on.
+/// The question of a caller that something has come from. A caller that sends no question is hung
+/// up on.
 fn hear(mut caller: &Stream) -> Option<Question> {
     let mut bytes = [0; LONGEST];
-    // It was written in one piece.
+    // The caller has written its question in one piece.
     let length = caller.read(&mut bytes).ok().filter(|&length| length > 0)?;
     let question = std::str::from_utf8(&bytes[..length]).ok().and_then(Question::parse);
     if question.is_none() {
@@ -383,6 +388,7 @@ fn hear(mut caller: &Stream) -> Option<Question> {
 }
 
 fn tell(mut caller: &Stream, answer: &Answer) {
-    // It has room for a line, and who does not wait for it does not miss it.
+    // The stream has room for a line, and a caller that does not wait for the answer does not miss
+    // it.
     let _ = caller.write_all(answer.line().as_bytes());
 }

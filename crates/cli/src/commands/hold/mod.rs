@@ -1,8 +1,9 @@
 //! `navlock hold`, `release` and `extend`: locks for a script that needs them over many commands.
 //!
-//! Two processes. The one that was started is the *asker*: it is over as soon as the locks are had. It
-//! starts the *keeper*, the same program with the same arguments, which has the locks as any client
-//! does. They have one connection, and each sees by its end that the other is gone:
+//! There are two processes. The one that was started is the *asker*, which ends as soon as the
+//! locks are granted. It starts the *keeper*, the same program with the same arguments, which holds
+//! the locks as any client does. The two have one connection, and each sees by its end that the
+//! other is gone:
 //!
 //! 1. The keeper takes the locks, while what it has to say to people goes where the asker's goes.
 //! 2. It leaves the asker's terminal and streams, and sends what is to be written: the id and tokens.

@@ -1,6 +1,6 @@
-//! What the keeper of a hold tells the process that has started it.
+//! What the keeper of a hold tells the asker that has started it.
 
-/// What the keeper says first, in one line: how much there is to be written, or with which code it
+/// What the keeper says first, in one line: how much is to be written, or with which exit code it
 /// ends.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Outcome {

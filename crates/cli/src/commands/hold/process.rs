@@ -12,18 +12,18 @@ use crate::{
     exit::{Failure, UNREACHABLE, USAGE},
 };
 
-/// A process, and not a number that another one may have by now.
+/// A process itself, not a number that another process may have by now.
 pub(super) struct Process(Handle);
 
 impl Process {
-    /// The one that has this number now.
+    /// The process that has this number now.
     ///
     /// # Errors
     ///
-    /// If there is none, it has ended, or it cannot be watched.
+    /// If there is no such process, it has ended, or it cannot be watched.
     pub(super) fn open(number: u32) -> Result<Self, Failure> {
         let process = Self(open(number)?);
-        // Who has ended keeps its number until its parent has taken notice.
+        // A process that has ended keeps its number until its parent has reaped it.
         if process.has_ended() { Err(ended(number)) } else { Ok(process) }
     }
 
@@ -35,14 +35,16 @@ impl Process {
         self.0.has_ended()
     }
 
-    /// Its program, or its script if that says by which program it is run. Empty if that is not known.
+    /// The process's program, or its script if that names the program that runs it. Empty if it is
+    /// not known.
     pub(super) fn name(&self) -> String {
         process::name(self.number())
     }
 
     /// # Errors
     ///
-    /// If it is not ours to send it signals, or there are none by which it could be told.
+    /// If this user may not send the process signals, or the system has none that would tell it to
+    /// end.
     pub(super) fn check_signal(&self, on_lost: OnLost) -> Result<(), Failure> {
         if on_lost == OnLost::Terminate && !TELLS_OTHERS {
             let said = "--on-lost term is not to be had on this system, where nobody can tell a process to \
@@ -61,13 +63,13 @@ impl Process {
         self.0.signal(signal);
     }
 
-    /// Readable when it has ended.
+    /// Readable when the process has ended.
     pub(super) fn source(&self) -> BorrowedSource<'_> {
         self.0.source()
     }
 }
 
-/// What is said where it has ended.
+/// The failure that says that the process has ended.
 pub(super) fn ended(number: u32) -> Failure {
     Failure::new(USAGE, format_args!("process {number} (--while-pid) has ended; nothing is held"))
 }

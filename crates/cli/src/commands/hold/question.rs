@@ -1,24 +1,24 @@
-//! What is asked over the socket of a hold, and answered, a line each.
+//! Questions and answers over the socket of a hold, a line each.
 
 use std::time::Duration;
 
 use crate::text::printable;
 
-/// What the keeper of a hold is asked, in a line.
+/// A question to the keeper of a hold, in a line.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Question {
     Release,
-    /// By this time from now, or that which it began with.
+    /// By this time from now, or by the time that the hold began with.
     Extend(Option<Duration>),
 }
 
-/// What it answers, in a line.
+/// The keeper's answer, in a line.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Answer {
     Released,
-    /// It ends after this time.
+    /// The hold ends after this time.
     Extended(Duration),
-    /// Which lock, and how.
+    /// A lock of the hold was lost: which one, and how.
     Lost(String),
     Refused(String),
 }

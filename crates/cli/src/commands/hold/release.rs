@@ -1,4 +1,4 @@
-//! `navlock release` and `navlock extend`: what is done with a hold by who knows its id.
+//! `navlock release` and `navlock extend`: ending and extending a hold, by its id.
 
 use std::{
     io::{self, Read, Write},
@@ -32,7 +32,7 @@ const NO_SUCH_HOLD: u8 = 1;
 /// How long the process that keeps a hold may take to answer.
 const PATIENCE: Duration = Duration::from_secs(5);
 
-/// How often somebody tries to be heard where as many wait as may.
+/// How often this tries again to connect while the keeper's queue of connections is full.
 const PAUSE: Duration = Duration::from_millis(10);
 
 pub(in crate::commands) fn release(
@@ -65,7 +65,7 @@ fn lost(what: &str, so: &str) -> Failure {
     Failure::new(LOST, format_args!("{}; {so}", printable(what)))
 }
 
-/// What the keeper of this hold answers.
+/// The answer of this hold's keeper.
 ///
 /// # Errors
 ///
@@ -93,7 +93,7 @@ fn ask(context: &Context, id: ClientId, question: Question) -> Result<Answer, Fa
     match put(stream, question, deadline) {
         Ok(line) => match Answer::parse(&line) {
             Some(answer) => Ok(answer),
-            // It has ended meanwhile, and heard nobody any more.
+            // The hold has ended meanwhile, and answered nobody any more.
             None if line.is_empty() => Err(no_such_hold(context, id)),
             None => {
                 let said = format!("the process that keeps it answers {:?}", printable(&line));
@@ -109,7 +109,7 @@ fn is_late(error: &io::Error) -> bool {
     matches!(error.kind(), io::ErrorKind::WouldBlock | io::ErrorKind::TimedOut)
 }
 
-/// Puts a question, and hears the answer to its end.
+/// Sends a question, and reads the answer to its end.
 fn put(mut stream: Stream, question: Question, deadline: Instant) -> io::Result<String> {
     stream.write_all(question.line().as_bytes())?;
     let mut said = Vec::new();

@@ -1,7 +1,7 @@
-//! Where a hold is reached: a socket in the broker's directory, named after its id.
+//! The socket of a hold: it is in the broker's directory, and named after the hold's id.
 //!
-//! A question is a line, and the answer is one. Those who are no more are known by nobody listening:
-//! their sockets are removed by whoever comes upon them.
+//! A question is a line, and so is its answer. Nobody listens at the socket of a hold that has
+//! ended: whoever comes upon such a socket removes it.
 
 use std::{
     ffi::OsStr,
@@ -18,25 +18,25 @@ use navlock_platform::{
     user::ours,
 };
 
-/// What a socket's name ends with until it is listened at by somebody who has the locks.
+/// The end of a socket's name until the keeper that listens at it has the locks.
 const UNBORN: &str = "new";
 
-/// How old one with such a name is that nobody is just making.
+/// How old a socket with such a name is if nobody is just making it.
 const ABANDONED: Duration = Duration::from_secs(60);
 
-/// The socket of one hold. It is removed with this.
+/// The socket of one hold. The file is removed when this is dropped.
 pub(super) struct Socket {
     listener: Listener,
     directory: PathBuf,
-    /// Its name at the moment.
+    /// The socket's name at the moment.
     name: String,
     id: ClientId,
-    /// What tells the file from another one of this name.
+    /// Tells the file from another one with this name.
     identity: Identity,
 }
 
 impl Socket {
-    /// Listens, but not yet where others find it. Changes the working folder.
+    /// Listens at a name at which others do not look yet. Changes the working folder.
     ///
     /// # Errors
     ///
@@ -50,7 +50,7 @@ impl Socket {
         Ok(Self { listener, directory, name, id, identity })
     }
 
-    /// Has others find it.
+    /// Gives the socket the name at which others look.
     pub(super) fn publish(&mut self) -> io::Result<()> {
         let name = self.id.to_string();
         fs::rename(self.directory.join(&self.name), self.directory.join(&name))?;
@@ -58,7 +58,7 @@ impl Socket {
         Ok(())
     }
 
-    /// Listens at another socket if this one was removed, as by who cleans `/tmp`.
+    /// Listens at another socket if this one was removed, as by a program that cleans `/tmp`.
     pub(super) fn mend(&mut self) -> io::Result<()> {
         if self.is_there() {
             return Ok(());
@@ -79,7 +79,7 @@ impl Socket {
         &self.listener
     }
 
-    /// The next one who has a question, and is of this user.
+    /// The next connection of this user.
     pub(super) fn accept(&self) -> Option<Stream> {
         let (stream, _) = self.listener.accept().ok()?;
         stream.set_nonblocking(true).ok()?;
@@ -95,7 +95,7 @@ impl Drop for Socket {
     }
 }
 
-/// Makes the directory, and sees that it is ours alone.
+/// Makes the directory, and checks that only this user may use it.
 fn make(directory: &Path) -> io::Result<()> {
     match file::create_private_directory(directory) {
         Err(error) if error.kind() != io::ErrorKind::AlreadyExists => return Err(error),
@@ -104,7 +104,7 @@ fn make(directory: &Path) -> io::Result<()> {
     check(directory)
 }
 
-/// Sees that a directory is ours alone.
+/// Checks that only this user may use a directory.
 fn check(directory: &Path) -> io::Result<()> {
     const OTHERS: u32 = 0o077;
     let found = fs::symlink_metadata(directory)?;
@@ -119,14 +119,14 @@ fn check(directory: &Path) -> io::Result<()> {
     Err(io::Error::new(io::ErrorKind::PermissionDenied, why))
 }
 
-/// From within the directory: a path may be longer than the system takes for a socket.
+/// Listens from within the directory: a path may be longer than the system takes for a socket.
 fn listen(directory: &Path, name: &str) -> io::Result<(Listener, Identity)> {
     let listener = within(directory, || Listener::bind(name))?;
     listener.set_nonblocking(true)?;
     Ok((listener, identity_at(&directory.join(name))?))
 }
 
-/// Removes what nobody listens at any more.
+/// Removes the sockets that nobody listens at any more.
 fn sweep(directory: &Path) {
     let Ok(entries) = fs::read_dir(directory) else { return };
     for path in entries.filter_map(Result::ok).map(|entry| entry.path()) {
@@ -156,11 +156,12 @@ fn is_abandoned(path: &Path) -> bool {
     connected.is_err_and(|error| error.kind() == io::ErrorKind::ConnectionRefused)
 }
 
-/// A connection to the one who keeps this hold, or `None` if there is none.
+/// A connection to the keeper of this hold, or `None` if there is no such hold.
 ///
 /// # Errors
 ///
-/// `WouldBlock` if as many wait to be heard as may. Others if what is there cannot be used.
+/// `WouldBlock` if the keeper's queue of connections is full. Other errors if the socket cannot be
+/// used.
 pub(in super::super) fn reach(place: &Place, id: ClientId) -> io::Result<Option<Stream>> {
     let (directory, name) = (place.holds(), id.to_string());
     let found = check(&directory).and_then(|()| within(&directory, || connect(name.as_ref())));

@@ -1,4 +1,4 @@
-//! When the time of a hold is over.
+//! The timer of a hold.
 
 use std::{io, time::Duration};
 
@@ -6,23 +6,24 @@ use navlock_platform::{clock::Alarm, wait::BorrowedSource};
 
 use crate::time::uptime;
 
-/// What nobody lives to see, and the kernel's clocks still count.
+/// Longer than anybody lives, and still within what the kernel's clocks count.
 const LONGEST: Duration = Duration::from_secs(100 * 365 * 24 * 60 * 60);
 
-/// A time on a clock that goes on while the machine is suspended: what was to end meanwhile ends as
-/// soon as it goes on.
+/// A timer on a clock that goes on while the machine is suspended: a hold whose time has run out
+/// meanwhile ends as soon as the machine goes on.
 pub(super) struct Timer {
     ends: Duration,
     alarm: Alarm,
 }
 
 impl Timer {
-    /// One that has not been set and is never over.
+    /// A timer that has not been set, and never runs out.
     pub(super) fn new() -> io::Result<Self> {
         Ok(Self { ends: Duration::MAX, alarm: Alarm::new()? })
     }
 
-    /// Has it be over after this time, but not sooner than it would have been if it was set before.
+    /// Has the timer run out after this time, but not sooner than it would have if it was set
+    /// before.
     pub(super) fn extend(&mut self, time: Duration) -> io::Result<()> {
         let ends = uptime().saturating_add(time.min(LONGEST));
         if self.ends == Duration::MAX || ends > self.ends {
@@ -36,7 +37,7 @@ impl Timer {
         self.ends.saturating_sub(uptime())
     }
 
-    /// Readable when it is over.
+    /// Readable when the time is over.
     pub(super) fn source(&self) -> Option<BorrowedSource<'_>> {
         self.alarm.source()
     }

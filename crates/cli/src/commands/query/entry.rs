@@ -35,15 +35,15 @@ const COLUMNS: [Column; 11] = [
 pub(super) struct Entry<'a> {
     state: &'static str,
     inspected: Cow<'a, Inspected>,
-    /// In the queue; 1 is the next.
+    /// The place in the queue; 1 is the next.
     position: Option<usize>,
     /// How often an owner has taken the name without asking.
     taken: Option<u64>,
-    /// Its bucket, where there are several.
+    /// The bucket, if several are shown.
     pub(super) bucket: Option<&'a str>,
 }
 
-/// What of an entry is not different at every look.
+/// The part of an entry that does not change from look to look.
 pub(super) type Told = (&'static str, Inspected, Option<usize>);
 
 impl<'a> Entry<'a> {
@@ -59,14 +59,14 @@ impl<'a> Entry<'a> {
         Self { state: "owned", inspected, position: None, taken, bucket: None }
     }
 
-    /// What is asked for of it all, in the order in which it is shown; with the names that are owned, or
-    /// without.
+    /// The entries that the arguments ask for, in the order in which they are shown; with the names
+    /// that are owned, or without.
     pub(super) fn all(inspection: &'a Inspection, args: &QueryArgs, with_owned: bool) -> Vec<Self> {
         let held = inspection.held.iter();
         let mut entries: Vec<_> =
             held.map(|inspected| Self::new("held", inspected, None)).collect();
         let mut lengths = HashMap::<_, usize>::new();
-        // Those who are not shown are anywhere in their queues.
+        // Entries that are not shown may be anywhere in their queues.
         let is_whole = inspection.left_out == 0;
         entries.extend(inspection.pending.iter().map(|inspected| {
             let position = lengths.entry(&inspected.lock.name).or_default();
@@ -79,8 +79,8 @@ impl<'a> Entry<'a> {
             let is_named = args.name.as_ref().is_none_or(|name| lock.name == *name);
             is_named && args.longer_than.is_none_or(|time| age.is_some_and(|age| age > time))
         });
-        // Stable: within a name, those who hold come before those who wait, and these as they will
-        // be served.
+        // The sort is stable: within a name, holders come before waiters, and waiters in the order
+        // in which they will be served.
         entries.sort_by(|a, b| a.inspected.lock.name.cmp(&b.inspected.lock.name));
         entries
     }
@@ -91,13 +91,13 @@ impl<'a> Entry<'a> {
         (self.state, inspected, self.position)
     }
 
-    /// Whether it may be on another machine than this.
+    /// Whether the entry may be on another machine than this.
     fn is_elsewhere(&self, here: &str) -> bool {
         let host = self.inspected.agent.as_ref().map(|agent| &agent.host);
         host.is_some_and(|host| !host.is_empty() && host != here)
     }
 
-    /// With the host, or without.
+    /// The row of the entry, with the host or without.
     fn row(&self, with_host: bool) -> table::Row {
         let Inspected { lock, agent, age, .. } = &*self.inspected;
         let agent = agent.as_deref();
@@ -119,7 +119,7 @@ impl<'a> Entry<'a> {
                 self.position.map(|position| position.to_string()).or_else(taken),
                 Some(lock.client_id.to_string()),
             ];
-        // Every cell has a word, so that a line can be taken apart.
+        // Every cell has a word, so that scripts can split a line.
         let cells = cells.map(|cell| cell.unwrap_or_else(|| "-".to_owned()));
         let style = if self.state == "held" { GOOD } else { POOR };
         table::Row { cells: cells.into(), style }
@@ -166,7 +166,7 @@ pub(super) fn render(
     if entries.is_empty() {
         return String::new();
     }
-    // Of locks that one machine shares it goes without saying which it is.
+    // Locks that one machine shares need not say which machine it is.
     let here = navlock_broker::this_process().host;
     let with_host = entries.iter().any(|entry| entry.is_elsewhere(&here));
     let mut columns = Vec::from(COLUMNS);

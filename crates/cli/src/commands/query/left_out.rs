@@ -1,16 +1,16 @@
-//! What is said of locks and requests that an answer leaves out.
+//! The words for locks and requests that an answer leaves out.
 
 use super::super::Context;
 use crate::{args::QueryArgs, text};
 
-/// Says that so many are not shown.
+/// Says that so many entries are not shown.
 pub(super) fn tell_left_out(context: &Context, left_out: u64, args: &QueryArgs) {
     if left_out > 0 {
         context.voice.tell(left_out_of(left_out, args));
     }
 }
 
-/// That so many are not shown.
+/// The sentence that so many entries are not shown.
 pub(super) fn left_out_of(left_out: u64, args: &QueryArgs) -> String {
     let told = text::left_out(left_out);
     if args.name.is_some() { told } else { format!("{told}; ask for one NAME") }

@@ -32,8 +32,8 @@ use crate::{
 /// How often `--watch` looks.
 const PERIOD: Duration = Duration::from_secs(1);
 
-/// How long the broker may take to answer: one that takes over from another answers ten seconds later
-/// at most, and who has begun to speak to it by then is heard to the end.
+/// How long the broker may take to answer: one that takes over from another answers ten seconds
+/// later at most, and a client that has begun to speak to it by then gets its answer.
 const ANSWER: Duration = Duration::from_secs(25);
 
 pub(super) fn query(context: &Context, args: &QueryArgs) -> Result<ExitCode, Failure> {
@@ -57,7 +57,7 @@ pub(super) fn query(context: &Context, args: &QueryArgs) -> Result<ExitCode, Fai
     shown.map(|()| ExitCode::SUCCESS)
 }
 
-/// Shows what there is in all buckets.
+/// Shows the locks and requests of all buckets.
 fn query_all(
     context: &Context,
     args: &QueryArgs,
@@ -93,7 +93,7 @@ fn show(
     write_out(text.as_bytes()).map_err(|error| Failure::of_writing(&error))
 }
 
-/// What an overview shows of each bucket, as an inspection of it would.
+/// The part of an overview in each bucket, as an inspection of that bucket would show it.
 fn by_bucket(overview: &Overview) -> Vec<(String, Inspection)> {
     let now = Instant::now();
     let mut buckets: BTreeMap<String, Inspection> = BTreeMap::new();
@@ -115,13 +115,13 @@ fn by_bucket(overview: &Overview) -> Vec<(String, Inspection)> {
             (owned.agent, owned.age) = (agent(&entry.id), Some(entry.age(now)));
             owned
         }));
-        // It is not known of which bucket they are.
+        // The bucket of an entry that was left out is not known.
         inspection.left_out = overview.left_out;
     }
     buckets.into_iter().collect()
 }
 
-/// What there is, if the broker says so in time.
+/// The locks and requests of a bucket, if the broker answers in time.
 fn inspect(locks: &LockManager, args: &QueryArgs) -> Result<Inspection, Failure> {
     if let Some(inspection) = block_on_timeout(locks.inspect(args.name.clone()), ANSWER) {
         return Ok(inspection?);
@@ -130,7 +130,7 @@ fn inspect(locks: &LockManager, args: &QueryArgs) -> Result<Inspection, Failure>
     Err(Failure::new(UNREACHABLE, message))
 }
 
-/// Shows it again and again, until it is interrupted or nobody reads it any more.
+/// Shows them again and again, until it is interrupted or nobody reads it any more.
 fn watch(
     context: &Context,
     locks: &LockManager,
@@ -138,7 +138,7 @@ fn watch(
     colours: bool,
 ) -> Result<(), Failure> {
     let verbose = context.voice.is_verbose();
-    // Whether it was said that not all is shown: how much that is changes all the time.
+    // Whether it was said that some entries are not shown: their number changes all the time.
     let mut is_cut = false;
     let mut drawn = None;
     let mut told: Option<Vec<Told>> = None;
@@ -172,8 +172,8 @@ fn watch(
     }
 }
 
-/// The table and a line behind it, to be drawn over what was before, which has so many lines, on a terminal with
-/// so many rows.
+/// The table and a line below it, to be drawn on a terminal with so many rows, over an earlier
+/// screen with `before` lines.
 fn screen(table: &str, last: Option<&str>, before: Option<usize>, rows: usize) -> String {
     let room = rows.saturating_sub(2 + usize::from(last.is_some())).max(1);
     let mut lines: Vec<_> = table.lines().map(str::to_owned).collect();

@@ -25,10 +25,10 @@ use crate::{
     wait_tree::{branches, word},
 };
 
-/// How long a circle has to last to be told.
+/// How long a cycle has to last to be told.
 const PATIENCE: Duration = Duration::from_secs(1);
 
-/// How long the broker may take to tell what there is.
+/// How long the broker may take to send the overview.
 const ANSWER: Duration = Duration::from_secs(10);
 
 pub(super) fn show(context: &Context, args: &QueryArgs) -> Result<(), Failure> {
@@ -55,8 +55,9 @@ pub(super) fn show(context: &Context, args: &QueryArgs) -> Result<(), Failure> {
     write_out(text.as_bytes()).map_err(|error| Failure::of_writing(&error))
 }
 
-/// What there is, the deadlocks of it, and in which PID namespace processes are seen. If there seem to be any, it is looked for a second whether
-/// they last: what is heard of many, one after the other, can look like one for a moment.
+/// The overview, its deadlocks, and the PID namespace in which the broker sees processes. If there
+/// seem to be deadlocks, this looks for a second whether they last: news of many processes comes
+/// one after the other, and can look like a deadlock for a moment.
 fn look(context: &Context) -> Result<(Overview, Vec<Deadlock>, Option<u64>), Failure> {
     let mut look = Look::new(context.place.clone(), LookOptions::default());
     let silent = || {
@@ -75,7 +76,8 @@ fn look(context: &Context) -> Result<(Overview, Vec<Deadlock>, Option<u64>), Fai
     }
     let mut watcher = Watcher::new(PATIENCE);
     watcher.look(look.overview(), Instant::now());
-    // One of which more comes to be known has to last anew; where they come and go, there is an end to it.
+    // A deadlock of which more becomes known has to last anew. There is a limit, in case deadlocks
+    // come and go.
     let end = Instant::now() + 3 * PATIENCE;
     while let Some(next) = watcher.next().filter(|next| *next < end) {
         let left = next.saturating_duration_since(Instant::now());
@@ -86,7 +88,7 @@ fn look(context: &Context) -> Result<(Overview, Vec<Deadlock>, Option<u64>), Fai
     Ok((look.overview().clone(), found, look.pid_namespace()))
 }
 
-/// Whether it is of the bucket, the name and the time that were asked for.
+/// Whether the root is of the bucket, the name and the time that were asked for.
 fn is_wanted(root: &Root<'_>, context: &Context, args: &QueryArgs) -> bool {
     let now = Instant::now();
     let mut rows = root.rows.iter();
@@ -100,16 +102,16 @@ fn is_wanted(root: &Root<'_>, context: &Context, args: &QueryArgs) -> bool {
             .is_none_or(|time| longest_wait(root, now).is_some_and(|wait| wait > time))
 }
 
-/// How long the one has waited that has waited longest.
+/// The longest time that a request of this tree has waited.
 fn longest_wait(root: &Root<'_>, now: Instant) -> Option<Duration> {
     let waiting = root.rows.iter().filter(|row| !row.is_held);
     waiting.map(|row| row.entry.age(now)).max()
 }
 
-/// Whoever holds others up, with all that is to be told of it.
+/// A holder that holds others up, with all that is told of it.
 struct Jam<'a> {
     root: &'a Root<'a>,
-    /// Of a circle, as far as it has lasted.
+    /// The deadlock, if the jam is one that has lasted.
     deadlock: Option<&'a Deadlock>,
     surroundings: &'a Surroundings<'a>,
     remedies: Vec<Remedy>,
@@ -160,11 +162,11 @@ impl<'a> Jam<'a> {
             let line = fit(branch + &self.line(row, args.all_buckets));
             text += &(painted(&line, style, colours) + "\n");
         }
-        // Whole, however long: they are to be pasted.
+        // The lines are written whole, however long, because people paste them.
         for (at, remedy) in self.remedies.iter().enumerate() {
             let or = if at == 0 { "" } else { "or " };
             let Remedy { line, does, .. } = remedy;
-            // A string takes everything that is written to it.
+            // Writing to a string does not fail.
             let _ = writeln!(text, "  {or}{line}    # {does}");
         }
         text

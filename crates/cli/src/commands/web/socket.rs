@@ -1,4 +1,4 @@
-//! The socket at which a page is served that has no port.
+//! The Unix socket at which a page without a port is served.
 
 use std::{
     fs::{self, File},
@@ -14,19 +14,19 @@ use navlock_platform::{
     socket::{Listener, bind_private, connect, fits, is_at, within_and_back},
 };
 
-/// How long others may take to make their sockets.
+/// How long another process may take to make its socket.
 const ALONE: Duration = Duration::from_secs(2);
 
 /// The file of a socket, by which others find it.
 #[derive(Clone, Debug)]
 pub(super) struct SocketFile {
     path: PathBuf,
-    /// What tells the file from another one of this name.
+    /// Tells the file from another one with this name.
     identity: Identity,
 }
 
 impl SocketFile {
-    /// Removes it, if it is still this one.
+    /// Removes the file, if it is still this one.
     pub(super) fn remove(&self) {
         if identity_at(&self.path).is_ok_and(|found| found == self.identity) {
             let _ = fs::remove_file(&self.path);
@@ -34,11 +34,12 @@ impl SocketFile {
     }
 }
 
-/// A socket that nobody else can connect to. It takes the place of one that was left behind, and of no other.
+/// A socket that no other user can connect to. It replaces a socket that was left behind, and no
+/// other file.
 ///
 /// # Errors
 ///
-/// `AddrInUse` if somebody listens there, or something else is there.
+/// `AddrInUse` if somebody listens there, or another file is there.
 pub(super) fn listen(path: &Path) -> io::Result<(Listener, SocketFile)> {
     let path = path::absolute(path)?;
     let _alone = path.parent().map(alone_in).transpose()?;
@@ -50,8 +51,9 @@ pub(super) fn listen(path: &Path) -> io::Result<(Listener, SocketFile)> {
     Ok((listener, SocketFile { path, identity }))
 }
 
-/// Sees that nobody else does this in the same directory as long as this is kept: who has found a socket left
-/// behind would remove that of somebody else, who had found the same.
+/// Has nobody else do this in the same directory as long as the returned file is kept: otherwise,
+/// if two processes had found the same socket left behind, one could remove the new socket of the
+/// other.
 fn alone_in(directory: &Path) -> io::Result<File> {
     let file = open_directory_behind(directory)?;
     let deadline = Instant::now() + ALONE;
@@ -63,20 +65,20 @@ fn alone_in(directory: &Path) -> io::Result<File> {
                 return Err(io::Error::new(ErrorKind::TimedOut, why));
             }
             Err(error) if error.kind() == ErrorKind::Interrupted && Instant::now() < deadline => {}
-            // Where a directory cannot be locked at all, it is done without.
+            // If a directory cannot be locked at all, this goes on without.
             _ => return Ok(file),
         }
     }
 }
 
-/// Whether it is a socket at which nobody listens.
+/// Whether this is a socket that nobody listens at.
 fn is_left_behind(path: &Path) -> bool {
     let is_socket = fs::symlink_metadata(path).is_ok_and(|file| is_at(path, &file));
     let refused = |error: io::Error| error.kind() == ErrorKind::ConnectionRefused;
     is_socket && reach(path, connect).is_err_and(refused)
 }
 
-/// Does this to a socket, from within its directory if the path is longer than the system takes for one.
+/// Runs `act` on a socket, from within its directory if the path is longer than the system takes.
 fn reach<T>(path: &Path, act: impl FnOnce(&Path) -> io::Result<T>) -> io::Result<T> {
     let (Some(directory), Some(name)) = (path.parent(), path.file_name()) else { return act(path) };
     if fits(path) { act(path) } else { within_and_back(directory, || act(Path::new(name))) }
@@ -98,7 +100,7 @@ mod tests {
         connect(&path).unwrap();
         file.remove();
         assert_eq!(fs::read_dir(directory.path()).unwrap().count(), 0);
-        // What is no socket is left alone.
+        // A file that is no socket is left alone.
         fs::write(&path, "text").unwrap();
         assert_eq!(listen(&path).unwrap_err().kind(), ErrorKind::AddrInUse);
         assert_eq!(fs::read(&path).unwrap(), b"text");

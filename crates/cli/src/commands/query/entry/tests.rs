@@ -1,4 +1,4 @@
-//! What a row and an object say of an entry.
+//! The row and the object of an entry.
 
 use std::{sync::Arc, time::Duration};
 
