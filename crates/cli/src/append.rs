@@ -8,13 +8,13 @@ use std::{
 
 use navlock_platform::file::careful;
 
-/// Opens a file of ours to write at its end; it is made if it is not there.
+/// Opens a file of this user to write at its end, and makes it if it is not there.
 ///
 /// # Errors
 ///
-/// If it cannot be opened, or is none.
+/// If the file cannot be opened, or is no regular file.
 pub(crate) fn open_to_append(path: &Path) -> io::Result<File> {
-    // A pipe that nobody reads is not waited for.
+    // This does not wait for a reader if the path is a pipe.
     let file = careful().append(true).create(true).open(path)?;
     if file.metadata()?.is_file() { Ok(file) } else { Err(ErrorKind::InvalidInput.into()) }
 }

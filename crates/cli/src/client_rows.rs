@@ -14,9 +14,9 @@ use crate::{
     time::{elapsed, millis},
 };
 
-/// A client with what there is of it.
+/// A client with its agents.
 pub(crate) struct ClientRow<'a> {
-    /// `None` of agents on other machines, which are put together by machine and process.
+    /// `None` for agents on other machines, which are grouped by machine and process.
     client: Option<&'a Client>,
     agents: Vec<(ClientId, &'a Agent)>,
     count: Count,
@@ -88,7 +88,7 @@ impl ClientRow<'_> {
             Some(buckets.join(", ")),
             Some(commands.into_iter().collect::<Vec<_>>().join(", ")),
         ];
-        // Every cell has a word, so that a line can be taken apart.
+        // Every cell has a word, so that scripts can split a line.
         let cells = cells
             .map(|cell| cell.filter(|cell| !cell.is_empty()).unwrap_or_else(|| "-".to_owned()));
         let style = if self.state() == "connected" { GOOD } else { POOR };

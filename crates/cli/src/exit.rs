@@ -10,19 +10,19 @@ use std::{
 use navlock::Error;
 use navlock_platform::wait::{self, Interest, Source};
 
-/// The lock could not be had, and that is what was asked: `-n`, `-w`.
+/// The lock could not be acquired, and the arguments (`-n`, `-w`) allow for that.
 pub(crate) const CONFLICT: u8 = 1;
 /// `EX_USAGE` of `sysexits.h`.
 pub(crate) const USAGE: u8 = 64;
-/// `EX_UNAVAILABLE`: there is no broker to be had.
+/// `EX_UNAVAILABLE`: no broker can be reached.
 pub(crate) const UNREACHABLE: u8 = 69;
-/// `EX_TEMPFAIL`: the lock was lost, and the command ended for it.
+/// `EX_TEMPFAIL`: the lock was lost, and the command ended for that reason.
 pub(crate) const LOST: u8 = 75;
-/// The command is there and cannot be executed, as shells say it.
+/// The command exists and cannot be executed, as shells say it.
 pub(crate) const NOT_EXECUTABLE: u8 = 126;
-/// The command is not there, as shells say it.
+/// The command does not exist, as shells say it.
 pub(crate) const NOT_FOUND: u8 = 127;
-/// More than this by the number of the signal that ended the command.
+/// A command that a signal has ended: this plus the number of the signal.
 pub(crate) const SIGNALLED: u8 = 128;
 
 /// An end that is not the command's own: a code, and why.
@@ -38,12 +38,12 @@ impl Failure {
         Self { code, message: Some(message.to_string()) }
     }
 
-    /// An end that was asked for, or has been told of already.
+    /// An end that was asked for, or that was told already.
     pub(crate) fn silent(code: u8) -> Self {
         Self { code, message: None }
     }
 
-    /// The answer could not be written; if whoever read it has seen enough, that is no failure.
+    /// The output could not be written. If its reader has seen enough, that is no failure.
     pub(crate) fn of_writing(error: &io::Error) -> Self {
         match error.kind() {
             io::ErrorKind::BrokenPipe => Self::silent(0),
@@ -51,18 +51,18 @@ impl Failure {
         }
     }
 
-    /// What the process ends with.
+    /// The exit code of the process.
     pub(crate) fn code(&self) -> u8 {
         self.code
     }
 
-    /// What is said, if anything is.
+    /// The message, or an empty text.
     #[cfg(feature = "web")]
     pub(crate) fn message(&self) -> &str {
         self.message.as_deref().unwrap_or_default()
     }
 
-    /// Says it on the error stream.
+    /// Writes the message to the error stream.
     pub(crate) fn report(self) -> ExitCode {
         if let Some(message) = self.message {
             say(message);
@@ -77,25 +77,26 @@ impl From<Error> for Failure {
             Error::Unreachable(_) => UNREACHABLE,
             Error::Lost(_) | Error::Terminated | Error::Closed => LOST,
             Error::TimedOut | Error::Deadlock(_) => CONFLICT,
-            // What is left is wrong in what was asked, as what the broker has refused is.
+            // The rest are errors in the arguments, and so are requests that the broker has
+            // refused.
             _ => USAGE,
         };
         Self::new(code, error)
     }
 }
 
-/// Says something on the error stream. If nobody reads it, nobody misses it.
+/// Writes a message to the error stream. If nobody reads it, nobody misses it.
 pub(crate) fn say(message: impl fmt::Display) {
-    // In one piece: others write to the same terminal.
+    // In one piece, because others write to the same terminal.
     let _ = io::stderr().write_all(format!("navlock: {message}\n").as_bytes());
 }
 
-/// Writes something to the error stream if there is room for it now: for one who has more to do
-/// than to be heard, and must not wait for a reader who has gone to sleep.
+/// Writes a message to the error stream if there is room for it now: for a caller that has other
+/// work, and must not wait for a reader that does not read.
 pub(crate) fn mention(text: &[u8]) {
     let stderr = io::stderr();
     let now = wait::wait([(stderr.source(), Interest::WRITE)], Some(Duration::ZERO));
-    // A pipe that has any room has it for a page, and what is said here is shorter than that.
+    // A pipe with any room has room for a page, and these messages are shorter than that.
     if now.is_ok_and(|[stderr]| stderr.writable) {
         let _ = io::stderr().write_all(text);
     }

@@ -1,6 +1,6 @@
-//! What broke inside a broker. An error of ours must not pass unseen: besides being logged, if anything is, it
-//! is written down where nothing makes room for later lines, and `navlock doctor` and `navlock daemon logs`
-//! tell of it.
+//! Panics inside a broker. An error of this program must not pass unseen. So each panic is logged,
+//! if anything is, and is also written to a file in which no later lines push it out. `navlock
+//! doctor` and `navlock daemon logs` tell of that file.
 
 use std::{
     backtrace::{Backtrace, BacktraceStatus},
@@ -19,11 +19,11 @@ use navlock_broker::LOGS;
 
 use crate::{append::open_to_append, log::Log};
 
-/// It is not written to once it has so many bytes: the first faults tell more than the last.
+/// The file is not written to once it has so many bytes: the first faults tell more than the last.
 const FULL: u64 = 64 << 10;
 
-/// How long a broker goes without its clients for a line here. The directory may be on a file system
-/// that does not answer, and a broker has one thread for all.
+/// How long a broker lets its clients wait for a line in this file. The directory may be on a file
+/// system that does not answer, and a broker has one thread for all.
 const PATIENCE: Duration = Duration::from_secs(1);
 
 /// What is known of past faults.
@@ -35,7 +35,7 @@ pub(crate) struct Faults {
 }
 
 impl Faults {
-    /// What they are, in a sentence for people.
+    /// The faults, in a sentence for people.
     pub(crate) fn told(&self) -> String {
         match self.count {
             1 => format!("one error inside a broker: {}", self.last),
@@ -43,25 +43,25 @@ impl Faults {
         }
     }
 
-    /// What to do with them.
+    /// What to do about them.
     pub(crate) fn remedy(&self) -> String {
         format!("report it with {}, then remove that file", self.file.display())
     }
 }
 
-/// Has every panic of this process logged, and written down in the state directory or, if that cannot be, in
-/// the place.
+/// Has every panic of this process logged, and written to a file in the state directory or, if that
+/// fails, in the broker's place.
 pub(crate) fn write_down(state: Option<PathBuf>, place: &Place, log: Arc<Log>) {
     let (socket, beside) = (place.socket().to_owned(), place.faults());
     let usual = panic::take_hook();
     panic::set_hook(Box::new(move |fault| {
         if !log.is_on_stderr() || !tracing::enabled!(target: LOGS, tracing::Level::ERROR) {
-            // Whoever has started us reads there why we do not start; and what is not to be logged is not
-            // lost where there is no directory either.
+            // A client that has started the broker reads there why it does not start. And a fault
+            // that is not logged is not lost if there is no directory for the file either.
             usual(fault);
         }
         let line = line(fault, &socket);
-        // Where it came from, if RUST_BACKTRACE asks for that.
+        // The backtrace, if RUST_BACKTRACE asks for one.
         let backtrace = Backtrace::capture();
         let backtrace = (backtrace.status() == BacktraceStatus::Captured).then_some(backtrace);
         let backtrace = backtrace.as_ref().map(tracing::field::display);
@@ -72,14 +72,14 @@ pub(crate) fn write_down(state: Option<PathBuf>, place: &Place, log: Arc<Log>) {
         };
         let file = state.as_deref().map(Place::faults_in);
         if !file.is_some_and(is_written) {
-            // There is nowhere else to say that this failed.
+            // There is nowhere left to say that this failed.
             _ = is_written(beside.clone());
         }
         log.flush(PATIENCE);
     }));
 }
 
-/// Has another thread do this, and waits for it so long: the process may end with this panic.
+/// Has another thread do this work, and waits for it so long: the process may end with this panic.
 fn aside<T: Send + 'static>(
     patience: Duration,
     work: impl FnOnce() -> T + Send + 'static,
@@ -87,7 +87,7 @@ fn aside<T: Send + 'static>(
     let (done, is_done) = mpsc::channel();
     let thread = thread::Builder::new().name("navlock-faults".to_owned());
     let spawned = thread.spawn(move || {
-        // Who waited may have given up.
+        // The thread that waited may have given up.
         let _ = done.send(work());
     });
     spawned.ok().and_then(|_| is_done.recv_timeout(patience).ok())
@@ -112,19 +112,18 @@ fn append(file: &Path, line: &str) -> io::Result<()> {
     if file.metadata()?.len() < FULL { file.write_all(line.as_bytes()) } else { Ok(()) }
 }
 
-/// What was written down by brokers that have their state in this directory and their socket at this place,
-/// file by file.
+/// The faults that were written by brokers with this state directory and this place, file by file.
 pub(crate) fn known(state: Option<&Path>, place: &Place) -> Vec<Faults> {
     let files = state.map(Place::faults_in).into_iter().chain([place.faults()]);
     files.filter_map(known_in).collect()
 }
 
-/// What was written down in this file, if there is something.
+/// The faults in this file, if there are any.
 fn known_in(file: PathBuf) -> Option<Faults> {
-    // What is no file may be one that is never read to its end.
+    // A file that is not regular may have no end.
     let is_file = fs::symlink_metadata(&file).is_ok_and(|found| found.is_file());
     let mut bytes = Vec::new();
-    // By so much the last line may be beyond.
+    // The last line may end up to this far beyond the limit.
     let most = FULL + (4 << 10);
     let opened = if is_file { File::open(&file).ok() } else { None };
     opened?.take(most).read_to_end(&mut bytes).ok()?;
@@ -172,7 +171,7 @@ mod tests {
         assert_eq!(known_in(pipe), None);
     }
 
-    /// What this comes to, which must not take for ever.
+    /// The outcome of work that must not take for ever.
     fn in_time<T: Send + 'static>(work: impl FnOnce() -> T + Send + 'static) -> T {
         let (done, is_done) = mpsc::channel();
         thread::spawn(move || done.send(work()));
@@ -188,13 +187,14 @@ mod tests {
         assert_eq!(aside(Duration::from_secs(60), || 7), Some(7));
     }
 
-    /// What the next test runs as a process of its own: what a panic does is the whole process's.
+    /// The body of the next test, which runs it as a process of its own: a panic hook is of the
+    /// whole process.
     #[test]
     #[ignore = "it panics: the next test runs it in a process of its own"]
     fn panics_as_a_broker() {
         let Some(state) = std::env::var_os("NAVLOCK_TEST_STATE").map(PathBuf::from) else { return };
         let is_off = std::env::var_os("NAVLOCK_TEST_OFF").is_some();
-        // Where nothing can be written down.
+        // A place in which no file can be made.
         let place = Place::at(if is_off { state.join("nowhere/sock") } else { state.join("sock") });
         let filter = if is_off { "off".parse().unwrap() } else { crate::log::Filter::default() };
         let log = Log::begin(&place, !is_off, filter);

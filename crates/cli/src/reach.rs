@@ -1,4 +1,4 @@
-//! How far a broker's locks are seen: on this machine, or on all that use one etcd.
+//! Where a broker's locks are seen: on this machine, or on all machines that use one etcd.
 
 use navlock::UserAgent;
 
@@ -6,11 +6,11 @@ use navlock::UserAgent;
 use crate::settings::Cluster;
 use crate::settings::Etcd;
 
-/// The user agent of a broker on this etcd.
+/// The user agent of a broker that uses this etcd.
 ///
 /// # Errors
 ///
-/// Why it is not to be had: etcd does not answer, refuses, or this program cannot speak to it.
+/// Why there is none: etcd does not answer or refuses, or this program cannot speak to it.
 #[cfg(feature = "etcd")]
 pub(crate) fn connect(etcd: &Etcd) -> Result<UserAgent, String> {
     use navlock::blocking::block_on;
@@ -37,7 +37,7 @@ pub(crate) enum Each {
     Several(navlock_etcd::EtcdClusters),
 }
 
-/// How to speak to all of them.
+/// How to speak to all clusters.
 #[cfg(feature = "etcd")]
 pub(crate) fn each(etcd: &Etcd) -> Result<Each, String> {
     let mut clusters = navlock_etcd::EtcdClusters::new();
@@ -52,7 +52,7 @@ pub(crate) fn each(etcd: &Etcd) -> Result<Each, String> {
     Ok(Each::Several(clusters))
 }
 
-/// How to speak to one of them.
+/// How to speak to one cluster.
 #[cfg(feature = "etcd")]
 pub(crate) fn options(etcd: &Etcd, cluster: &Cluster) -> Result<navlock_etcd::EtcdOptions, String> {
     let is_https = |endpoint: &String| endpoint.starts_with("https://");
@@ -87,7 +87,7 @@ pub(crate) fn options(etcd: &Etcd, cluster: &Cluster) -> Result<navlock_etcd::Et
     Ok(options)
 }
 
-/// What stands in the files of the settings, as etcd's client takes it.
+/// The contents of the files of the settings, as etcd's client takes them.
 #[cfg(feature = "etcd")]
 fn credentials(secrets: crate::settings::Secrets) -> navlock_etcd::Credentials {
     let mut credentials = navlock_etcd::Credentials::new();
@@ -106,7 +106,7 @@ fn credentials(secrets: crate::settings::Secrets) -> navlock_etcd::Credentials {
     credentials
 }
 
-/// What people are told who ask this program for what it was built without.
+/// The error for settings that need a feature that this program was built without.
 fn unable(etcd: &Etcd, without: &str, feature: &str) -> String {
     format!(
         "{} names the etcd at {etcd}, and this navlock was built without {without}; build it with \

@@ -1,4 +1,4 @@
-//! Locks that are taken by hand, from those who were seen to hold them.
+//! Stealing a lock by hand, from the holders that were seen.
 
 use navlock::{
     FencingToken, Place,
@@ -7,11 +7,11 @@ use navlock::{
 };
 use navlock_broker::Control;
 
-/// A lock that is held, and its token: of a name that is owned, each hold is the same lock.
+/// A held lock and its token: all holds of an owned name are the same lock, with different tokens.
 pub(crate) type Holder = (LockId, FencingToken);
 
-/// Takes a name from these, and from nobody else, and lets go of it; why not, if it was not. `command` is as
-/// what we are known to those who lose it. Blocks.
+/// Steals a name from these holders, and from nobody else, and releases it. Returns why not, if
+/// that failed. `command` is what those who lose the name are told of this program. Blocks.
 pub(crate) fn steal(
     place: &Place,
     name: &LockName,

@@ -10,7 +10,7 @@ use crate::{
 /// Between two columns.
 const GAP: usize = 2;
 
-/// A column that has no room for so much is left out, if it may be.
+/// A column that has less room than this is left out, if it may be.
 const NARROWEST: usize = 8;
 
 const TITLE: Style = Style::new().bold();
@@ -75,7 +75,8 @@ pub(crate) fn render(
     text
 }
 
-/// The widths with which the table is as wide as the terminal at most, as far as they give way.
+/// The widths of the columns, reduced as far as they may be until the table is no wider than the
+/// terminal.
 fn fitted(columns: &[Column], mut widths: Vec<usize>, widest: usize) -> Vec<usize> {
     let total = |widths: &[usize]| {
         let shown = widths.iter().filter(|&&width| width > 0);
@@ -107,7 +108,7 @@ fn line(row: &Row, widths: &[usize], widest: Option<usize>, colours: bool) -> St
     let shown = row.cells.iter().zip(widths).enumerate().filter(|(_, (_, width))| **width > 0);
     for (index, (cell, &column)) in shown {
         let start = if taken == 0 { 0 } else { taken + GAP };
-        // Where even the narrowest columns have no room, the line is cut off.
+        // If even the narrowest columns do not fit, the line is cut off.
         let room = widest.map_or(usize::MAX, |widest| widest.saturating_sub(start));
         if room == 0 {
             break;

@@ -1,4 +1,4 @@
-//! What is on the other side of a stream: a terminal, how wide, and whether to paint on it.
+//! The terminal behind a stream: whether there is one, its size, and whether to use colours.
 
 use std::{
     env,
@@ -20,13 +20,13 @@ pub(crate) fn size(stream: &impl Source) -> Option<(usize, usize)> {
         return None;
     }
     let (columns, rows) = terminal::size(stream)?;
-    // A terminal that does not know has the usual size.
+    // A terminal that does not know its size counts as one of the usual size.
     let or = |number: u16, usual| if number == 0 { usual } else { usize::from(number) };
     Some((or(columns, 80), or(rows, 24)))
 }
 
-/// Whether we are in front of the terminal that this stream is, so that what we draw is not drawn
-/// over what somebody types.
+/// Whether this process is in the foreground of this terminal, so that it does not draw over what
+/// somebody types into another program.
 pub(crate) fn is_in_front(stream: &impl Source) -> bool {
     terminal::is_in_front(stream)
 }
@@ -58,11 +58,11 @@ pub(crate) fn write_out(bytes: &[u8]) -> io::Result<()> {
     out.flush()
 }
 
-/// Waits for so long, and tells whether whoever reads what we write has gone meanwhile.
+/// Waits for so long, and returns whether the reader of the output has gone meanwhile.
 pub(crate) fn reader_has_gone(time: Duration) -> bool {
     let out = io::stdout();
-    // The end is told without being asked for.
+    // The end is reported without being asked for.
     let came = wait::wait([(out.source(), Interest::END)], Some(time));
-    // What ends it early otherwise is a signal that is handled, and none is.
+    // Only a handled signal could end this earlier, and none is handled.
     came.is_ok_and(|[out]| out.ended)
 }

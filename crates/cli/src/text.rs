@@ -5,8 +5,8 @@ use navlock::look::LockName;
 use navlock::{AgentInfo, ResourceName};
 use unicode_width::{UnicodeWidthChar, UnicodeWidthStr};
 
-/// How wide a name is shown. Whole names are for programs: one of a mebibyte would be as wide a
-/// column for all the others.
+/// How wide a name is shown. Whole names are for programs: a name of a mebibyte would make its
+/// column as wide for all others.
 pub(crate) const WIDEST_NAME: usize = 48;
 
 /// The text without anything that could move the cursor, turn the line around or end it.
@@ -38,9 +38,9 @@ pub(crate) fn plain_name(name: &ResourceName) -> String {
 
 /// A name as it stands in a table, in no more than so many columns.
 ///
-/// FAST: of one that is a mebibyte long only the beginning is looked at.
+/// FAST: only the beginning of a name that is a mebibyte long is looked at.
 pub(crate) fn short_name(name: &ResourceName, widest: usize) -> String {
-    // What is shown of a name has a column for each two units, if not more.
+    // A name takes at least one column for each two units.
     let most = 2 * widest + 2;
     let mut beginning: Vec<u16> = name.utf16().take(most).collect();
     if beginning.len() < most {
@@ -54,7 +54,8 @@ pub(crate) fn short_name(name: &ResourceName, widest: usize) -> String {
     clipped(&plain_name(beginning.as_ref().unwrap_or(name)), widest)
 }
 
-/// How long it is, in bytes: what is kept of others has to have a bound, and a name can be a mebibyte.
+/// The length of a name in bytes. Data that is kept of others has to have a bound, and a name can
+/// be a mebibyte long.
 #[cfg(any(feature = "top", feature = "web"))]
 pub(crate) fn bytes_of(name: &LockName) -> usize {
     name.bucket.len() + name.name.as_bytes().len()
@@ -105,7 +106,7 @@ pub(crate) fn user_at_host(agent: &AgentInfo) -> String {
     if host.is_empty() { user } else { format!("{user}@{host}") }
 }
 
-/// That so many of very many are not shown.
+/// Says that so many entries are not shown.
 pub(crate) fn left_out(count: u64) -> String {
     if count == 1 {
         "1 more lock or request is not shown".to_owned()
@@ -114,7 +115,7 @@ pub(crate) fn left_out(count: u64) -> String {
     }
 }
 
-/// What an agent says of itself by keys of its own: `key=value, key=value`.
+/// An agent's own keys and values: `key=value, key=value`.
 pub(crate) fn meta(agent: &AgentInfo) -> String {
     let meta = agent.meta.iter();
     let meta: Vec<_> =

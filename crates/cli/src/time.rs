@@ -8,7 +8,8 @@ const MINUTE: u64 = 60;
 const HOUR: u64 = 60 * MINUTE;
 const DAY: u64 = 24 * HOUR;
 
-/// A time that is going by, in no more than two units: `12s`, `3m`, `3m05s`, `2h10m`, `4d`, `4d03h`.
+/// The age of something that goes on, in no more than two units: `12s`, `3m`, `3m05s`, `2h10m`,
+/// `4d`, `4d03h`.
 pub(crate) fn elapsed(time: Duration) -> String {
     let seconds = time.as_secs();
     match seconds {
@@ -26,7 +27,7 @@ fn two(seconds: u64, unit: u64, large: &str, part: u64, small: &str) -> String {
     }
 }
 
-/// A time that something took, to three digits or so: `85µs`, `12.3ms`, `1.25s`, then as
+/// The time that something took, to about three digits: `85µs`, `12.3ms`, `1.25s`, then as
 /// [`elapsed`].
 pub(crate) fn taken(time: Duration) -> String {
     let micros = time.as_micros();

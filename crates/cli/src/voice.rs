@@ -1,4 +1,4 @@
-//! How much is said on the error stream.
+//! How many messages are written to the error stream.
 
 use std::fmt::Display;
 
@@ -23,19 +23,19 @@ impl Voice {
         }
     }
 
-    /// Whether all is to be told that is known.
+    /// Whether all messages are wanted.
     pub(crate) fn is_verbose(self) -> bool {
         self == Self::Verbose
     }
 
-    /// Says what people may want to know.
+    /// Writes a message that people may want to know.
     pub(crate) fn tell(self, message: impl Display) {
         if self != Self::Quiet {
             say(message);
         }
     }
 
-    /// Says what is done, to who has asked for that.
+    /// Writes a message about what is done, if the user has asked for those.
     pub(crate) fn detail(self, message: impl Display) {
         if self == Self::Verbose {
             say(message);

@@ -1,11 +1,11 @@
-//! How a tree of those who wait is drawn: what stands before a row, and how it is blocked.
+//! How a tree of waiters is drawn: the branches before a row, and how the row is blocked.
 
 use navlock::look::{Row, Why};
 
-/// So many levels are drawn; what is deeper is drawn at the last of them.
+/// How many levels are drawn; deeper rows are drawn at the last of them.
 const DEEPEST: usize = 24;
 
-/// How somebody is held up, in a word.
+/// How a request is blocked, in a word.
 pub(crate) fn word(why: Why) -> &'static str {
     match why {
         Why::Held => "hard",
@@ -15,9 +15,9 @@ pub(crate) fn word(why: Why) -> &'static str {
     }
 }
 
-/// What is drawn before each row of a tree, to show what it is below.
+/// The branches before each row of a tree, which show what the row is below.
 pub(crate) fn branches(rows: &[Row<'_>]) -> Vec<String> {
-    // From the last one up: at which levels another one follows.
+    // From the last row up: the levels at which another row follows.
     let mut follows: Vec<bool> = Vec::new();
     let mut branches = Vec::with_capacity(rows.len());
     for row in rows.iter().rev() {

@@ -1,4 +1,5 @@
-//! What people see of a wait: for what, for how long, who holds it, and how many are ahead.
+//! The line that people see during a wait: for what and for how long, who holds it, and how many
+//! are ahead.
 
 use std::{
     fmt::Write as _,
@@ -18,16 +19,16 @@ use crate::{
     voice::Voice,
 };
 
-/// For how long nothing is said.
+/// How long nothing is written.
 const PATIENCE: Duration = Duration::from_secs(1);
 
 /// How often a line on a terminal is written anew.
 const REDRAWN: Duration = Duration::from_secs(1);
 
-/// When a line is said that stays, in seconds from the beginning; then at each [`EVERY`].
+/// When a line is written that stays, in seconds from the beginning; then every [`EVERY`].
 const SAID: [u64; 3] = [1, 10, 60];
 
-/// In seconds.
+/// The time between later lines, in seconds.
 const EVERY: u64 = 600;
 
 /// How long the broker has for its answer, before the line is written with what is known.
@@ -36,15 +37,15 @@ const ANSWER: Duration = Duration::from_millis(300);
 /// The longest reason that is shown.
 const WIDEST_WHY: usize = 60;
 
-/// The longest list of what a holder says besides.
+/// The longest list of a holder's own keys and values.
 const WIDEST_META: usize = 200;
 
 type Question<'a> = Pin<Box<dyn Future<Output = Result<Position, Error>> + 'a>>;
 
-/// Tells people of one wait. What was drawn is wiped out when this is dropped.
+/// Tells people of one wait. The drawn line is wiped out when this is dropped.
 ///
-/// It decides nothing and holds nothing up: who waits polls the request first, then this, which
-/// writes only where there is room.
+/// It decides nothing and delays nothing: the caller polls the request first, then this, which
+/// writes only if there is room.
 pub(crate) struct Waiting<'a> {
     locks: &'a LockManager,
     name: &'a ResourceName,
@@ -52,13 +53,13 @@ pub(crate) struct Waiting<'a> {
     since: Instant,
     /// When the line is to be written next; `None` if never.
     due: Option<Instant>,
-    /// What was asked and is not answered, and until when the line waits for that.
+    /// The question that is not answered yet, and until when the line waits for the answer.
     question: Option<Question<'a>>,
     answer_by: Option<Instant>,
     known: Option<Position>,
-    /// Why it is not known: what keeps the locks does not answer.
+    /// Why the state is not known: what keeps the locks does not answer.
     outage: Option<String>,
-    /// How many lines that stay were said.
+    /// How many lines that stay were written.
     said: usize,
     is_drawn: bool,
     is_quiet: bool,
@@ -99,7 +100,8 @@ impl<'a> Waiting<'a> {
         if self.answer_by.is_some_and(|by| by <= now) {
             self.show();
         } else if self.due.is_some_and(|due| due <= now) && self.answer_by.is_none() {
-            // A terminal may come to be drawn on at any time: we are brought in front of it.
+            // The terminal may become one that can be drawn on at any time, when the shell brings
+            // this process to the foreground.
             let is_terminal = terminal::size(&io::stderr()).is_some();
             let said = self.since.checked_add(Duration::from_secs(self.next_said()));
             self.due = if is_terminal { Some(now + REDRAWN) } else { said };
@@ -116,7 +118,7 @@ impl<'a> Waiting<'a> {
         let Some(question) = &mut self.question else { return Poll::Pending };
         let Poll::Ready(answer) = question.as_mut().poll(context) else { return Poll::Pending };
         self.question = None;
-        // What is wrong with the broker itself will be said of the request.
+        // An error of the broker itself will be told for the request.
         self.outage = match &answer {
             Err(Error::Unreachable(why)) if why.contains("etcd") => Some(printable(why)),
             _ => None,
@@ -128,14 +130,14 @@ impl<'a> Waiting<'a> {
         Poll::Ready(())
     }
 
-    /// Says something that stays: a few lines, of which those after the first are indented.
+    /// Writes a text that stays: a few lines, of which those after the first are indented.
     pub(crate) fn tell(&mut self, told: &str) {
         if self.is_quiet {
             return;
         }
         self.wipe();
         for (at, line) in told.lines().enumerate() {
-            // Each by itself: together they may be longer than a page.
+            // Each line by itself: together they may be longer than a page.
             let before = if at == 0 { "navlock: " } else { "" };
             exit::mention(format!("{before}{line}\n").as_bytes());
         }
@@ -211,7 +213,7 @@ fn sentence(
     let mut said = format!("navlock: waiting for {name_shown} ({mode}) {}", elapsed(time));
     // A string takes everything that is written to it.
     if let Some(silent) = silent {
-        // What is known besides may be old.
+        // The rest of what is known may be old.
         let _ = write!(said, "; etcd has not answered for {}", elapsed(silent));
     } else if let Some(outage) = outage {
         let _ = write!(said, "; {outage}");
@@ -239,7 +241,7 @@ pub(crate) fn holders(known: &Position) -> Option<String> {
     Some(said)
 }
 
-/// Who holds it, for how long, and why.
+/// The holder of a lock, for how long it holds it, and why.
 fn holder(held: &Inspected) -> String {
     let agent = held.agent.as_deref();
     let mut said = match agent {

@@ -1,4 +1,4 @@
-//! What has been heard: what there is, and what is remembered of what has happened.
+//! The data that is shown: the broker's current state, and what is remembered of past events.
 
 use std::{
     collections::{BTreeSet, HashMap, VecDeque},
@@ -14,49 +14,49 @@ use navlock::{
 use super::measures::{Rate, Times};
 use crate::text::bytes_of;
 
-/// How long a name is remembered that nobody uses.
+/// How long a name that nobody uses is remembered.
 const MEMORY: Duration = Duration::from_secs(60);
 
-/// So many names that nobody uses are remembered at most, and so many bytes of them.
+/// How many names that nobody uses are remembered at most, and how many bytes of them.
 const MOST: usize = 20_000;
 const MOST_BYTES: usize = 8 << 20;
 
-/// So many events of one name are remembered.
+/// How many events of one name are remembered.
 const PAST: usize = 20;
 
 /// All that is shown.
 #[derive(Clone, Debug)]
 pub(super) struct Data {
     pub(super) overview: Overview,
-    /// The PID namespace in which the broker sees processes, if that is known.
+    /// The PID namespace in which the broker sees processes, if it is known.
     pub(super) namespace: Option<u64>,
     /// All names of the overview, and others that have been in it.
     pub(super) known: HashMap<LockName, Known>,
-    /// How long those names are together, in bytes, and how long they may become until it is looked for
-    /// those to forget.
+    /// The length of those names together, in bytes, and how long they may become until this looks
+    /// for names to forget.
     bytes: usize,
     most_bytes: usize,
-    /// How many events there are.
+    /// The events.
     pub(super) events: Rate,
-    /// How many were missed.
+    /// How many events were missed.
     pub(super) missed: u64,
     pub(super) broker: Broker,
-    /// Those that have lasted.
+    /// The deadlocks that have lasted.
     pub(super) deadlocks: Vec<Deadlock>,
     pub(super) start: Instant,
     pub(super) now: Instant,
 }
 
-/// How the broker is.
+/// The state of the broker.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Broker {
-    /// It has not said anything so far.
+    /// The broker has not said anything so far.
     Silent,
-    /// It tells.
+    /// The broker tells what happens.
     Telling,
-    /// There is none: nobody holds anything.
+    /// There is no broker: nobody holds anything.
     None,
-    /// It cannot be asked, for this reason.
+    /// The broker cannot be asked, for this reason.
     Failed(String),
 }
 
@@ -64,11 +64,11 @@ pub(super) enum Broker {
 #[derive(Clone, Debug)]
 pub(super) struct Known {
     pub(super) grants: Rate,
-    /// How long it took until a request was granted.
+    /// How long requests waited until they were granted.
     pub(super) waits: Times,
-    /// What has happened, the last at the end.
+    /// What has happened to the name, the last event at the end.
     pub(super) past: VecDeque<Past>,
-    /// When it was last heard of.
+    /// When the name was last heard of.
     used: Instant,
 }
 
@@ -79,14 +79,14 @@ pub(super) struct Past {
     pub(super) word: &'static str,
     pub(super) id: ClientId,
     pub(super) agent: Option<Arc<AgentInfo>>,
-    /// For how long it had waited, or was held.
+    /// How long the request had waited, or the lock was held.
     pub(super) took: Option<Duration>,
 }
 
 /// What the looker has heard.
 #[derive(Debug)]
 pub(super) enum Heard {
-    /// What there is now.
+    /// The whole state as it is now.
     Anew {
         overview: Box<Overview>,
         /// How many events were missed before.
@@ -106,7 +106,7 @@ impl Known {
 }
 
 impl Data {
-    /// All buckets that there are.
+    /// The buckets that there are.
     pub(super) fn buckets(&self) -> BTreeSet<String> {
         let of_names = self.known.keys().map(|name| &name.bucket);
         let of_agents = self.overview.agents.values().map(|agent| &agent.bucket);
@@ -130,7 +130,7 @@ impl Data {
         }
     }
 
-    /// The second that this is, of those since the beginning.
+    /// The number of the current second since the beginning.
     pub(super) fn second(&self) -> u64 {
         self.now.saturating_duration_since(self.start).as_secs()
     }
@@ -182,7 +182,7 @@ impl Data {
         match change {
             Change::Granted { name, entry } => {
                 let before = before(name, entry.id);
-                // Said again, because more is known of it.
+                // The request is told again, because more is known of it.
                 if !before.as_ref().is_some_and(|(_, is_held)| *is_held) {
                     let waited = before
                         .map(|(before, _)| entry.since.saturating_duration_since(before.since));
@@ -244,7 +244,7 @@ impl Data {
         known.past.push_back(Past { at, word, id, agent, took });
     }
 
-    /// Agents have ended, with all that they had.
+    /// Agents have ended, with all their locks and requests.
     fn went(&mut self, event: &Event, is_one: impl Fn(ClientId, Option<u64>) -> bool) {
         let gone: Vec<_> = self
             .overview
@@ -277,7 +277,7 @@ impl Data {
         self.keep(|known| now.saturating_duration_since(known.used) < MEMORY);
     }
 
-    /// Keeps those of these, and those that somebody uses.
+    /// Keeps the names that `is_kept` accepts, and those that somebody uses.
     fn keep(&mut self, is_kept: impl Fn(&Known) -> bool) {
         let (queues, bytes) = (&self.overview.queues, &mut self.bytes);
         self.known.retain(|name, known| {
@@ -287,8 +287,8 @@ impl Data {
         });
     }
 
-    /// Forgets those of the names that nobody uses that have not been used for longest, until there is half
-    /// as much of these as there may be.
+    /// Forgets the names that have been unused for longest, until the unused names are half of what
+    /// may be kept.
     fn forget(&mut self) {
         let queues = &self.overview.queues;
         let unused = self.known.iter().filter(|(name, _)| !queues.contains_key(name));
@@ -303,7 +303,7 @@ impl Data {
         if let Some((latest, _)) = unused.get(kept).copied() {
             self.keep(|known| known.used > latest);
         }
-        // FAST: those that are used are not looked through again until there are as many more.
+        // FAST: names in use are not looked through again until there are as many more.
         let of_unused: usize = unused[..kept].iter().map(|(_, bytes)| bytes).sum();
         self.most_bytes = 2 * self.bytes.saturating_sub(of_unused) + MOST_BYTES;
     }

@@ -1,4 +1,4 @@
-//! What keys do to the model.
+//! How keys change the model.
 
 use navlock::look::LockName;
 
@@ -52,7 +52,7 @@ impl Model {
             self.message = Some("nothing was stolen".to_owned());
             return None;
         }
-        // FAST: who holds it in that moment is looked at by the broker.
+        // FAST: the broker checks who holds the name at the moment of stealing.
         if self.holders(&name) == from {
             return Some(Wish::Steal(name, from));
         }
@@ -114,7 +114,7 @@ impl Model {
         None
     }
 
-    /// Chooses another line: from the one that is chosen, and how many there are.
+    /// Chooses another line. `to` is given the chosen line and the number of lines.
     fn go(&mut self, to: impl Fn(usize, usize) -> usize) {
         let body = body(self);
         let line = to(body.chosen, body.count).min(body.count.saturating_sub(1));
@@ -149,7 +149,7 @@ impl Model {
         self.chosen = None;
     }
 
-    /// Who holds a name, as far as is known.
+    /// The holders of a name, as far as they are known.
     fn holders(&self, name: &LockName) -> Vec<Holder> {
         let queue = self.live.overview.queues.get(name);
         let held = queue.iter().flat_map(|queue| &queue.held);

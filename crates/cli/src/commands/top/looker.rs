@@ -1,4 +1,4 @@
-//! The thread that looks: whatever the broker is at, keys are heard.
+//! The thread that listens to the broker, so that keys are read whatever the broker does.
 
 use std::{
     io::{self, Read, Write},
@@ -15,19 +15,20 @@ use navlock_platform::{
 
 use super::data::Heard;
 
-/// So many messages wait at most. Then the broker is not listened to, and says how much was missed.
+/// How many messages wait at most. Beyond that the broker is not listened to, and says how many
+/// events were missed.
 const MOST: usize = 256;
 
-/// How long it takes at most until it is seen that nobody listens any more.
+/// The longest time until this sees that nobody receives its messages any more.
 const PATIENCE: Duration = Duration::from_secs(1);
 
-/// What a thread has to say, and a descriptor that tells when.
+/// The messages of a thread, and a descriptor that tells when there are some.
 pub(super) struct Messages<T> {
     messages: Receiver<T>,
     bell: Stream,
 }
 
-/// The other end.
+/// The thread's end.
 pub(super) struct Sender<T> {
     messages: SyncSender<T>,
     bell: Stream,
@@ -47,33 +48,33 @@ impl<T> Messages<T> {
         self.bell.source()
     }
 
-    /// From now on it is readable for messages that come later.
+    /// From now on the descriptor is readable for later messages only.
     pub(super) fn quiet(&mut self) {
         let mut bytes = [0; 1024];
         while self.bell.read(&mut bytes).is_ok_and(|read| read == bytes.len()) {}
     }
 
-    /// The next one, if there is one.
+    /// The next message, if there is one.
     pub(super) fn next(&self) -> Option<T> {
         self.messages.try_recv().ok()
     }
 }
 
 impl<T> Sender<T> {
-    /// Whether there is still somebody who listens.
+    /// Sends a message. Returns whether anybody still receives them.
     pub(super) fn send(&self, message: T) -> bool {
         let is_heard = self.messages.send(message).is_ok();
-        // If it has no room, it rings already.
+        // If the stream has no room, the other end is readable already.
         let _ = (&self.bell).write(&[0]);
         is_heard
     }
 }
 
-/// Looks, for as long as anybody listens.
+/// Listens to the broker, for as long as anybody receives the messages.
 pub(super) fn look(place: Place, sender: Sender<Heard>) -> io::Result<()> {
     let thread = thread::Builder::new().name("navlock-look".to_owned());
     thread.spawn(move || {
-        // Nobody who locks is to wait for it.
+        // No lock is to wait for this process.
         navlock_broker::stand_back();
         let mut look = Look::new(place, LookOptions::default());
         loop {
@@ -84,7 +85,7 @@ pub(super) fn look(place: Place, sender: Sender<Heard>) -> io::Result<()> {
                 }
                 Ok(Some(News::Events(events))) => Heard::Events(events),
                 Ok(Some(News::NoBroker)) => Heard::NoBroker,
-                // Nobody is told of nothing, unless they may have gone.
+                // An empty message is sent only to see whether the receiver has gone.
                 Ok(_) => Heard::Events(Vec::new()),
                 Err(error) => Heard::Failed(error.to_string()),
             };

@@ -1,22 +1,22 @@
-//! Numbers that are kept of events, in a bounded amount of memory.
+//! Numbers about events, kept in a bounded amount of memory.
 
 use std::time::Duration;
 
-/// Over how many seconds a rate is told.
+/// The number of seconds over which a rate is taken.
 const SECONDS: usize = 10;
 
 /// How often something happens, over the last ten seconds.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Rate {
-    /// How often in each second, of which the last is [`latest`](Self::latest).
+    /// The events of each second, of which the last is [`latest`](Self::latest).
     counts: [u32; SECONDS],
-    /// Counted from any moment.
+    /// The number of a second, counted from any moment.
     latest: u64,
     first: Option<u64>,
 }
 
 impl Rate {
-    /// It has happened so often in this second.
+    /// So many events have happened in this second.
     pub(super) fn add(&mut self, second: u64, count: u64) {
         self.first.get_or_insert(second);
         self.forget(second);
@@ -32,7 +32,7 @@ impl Rate {
         self.latest = self.latest.max(second);
     }
 
-    /// How often a second it happens, in this second.
+    /// The events per second, as of this second.
     pub(super) fn per_second(&self, second: u64) -> f64 {
         let Some(first) = self.first else { return 0.0 };
         let mut counts = self.clone();
@@ -49,24 +49,25 @@ fn slot(second: u64) -> usize {
     usize::try_from(second % SECONDS as u64).unwrap_or(0)
 }
 
-/// How many parts a power of two has in which times are counted.
+/// The number of parts into which each power of two of times is divided.
 const PARTS: usize = 4;
 
 /// Up to about six days.
 const BUCKETS: usize = 39 * PARTS + 1;
 
-/// How long something took: the mean, and a bound that so many were below, to a fifth of itself.
+/// How long something took: the mean, and for a percentage a bound that is exact to a fifth of
+/// itself.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Times {
     count: u64,
     sum: Duration,
     longest: Duration,
-    /// How often it took so long, once it took any time: the first is no time at all.
+    /// How often each time was taken, once one was more than zero: the first bucket is zero.
     buckets: Option<Box<[u32; BUCKETS]>>,
 }
 
 impl Times {
-    /// It took so long, so many times.
+    /// Adds a time that was taken so many times.
     pub(super) fn add(&mut self, time: Duration, count: u64) {
         self.count = self.count.saturating_add(count);
         let times = u32::try_from(count).unwrap_or(u32::MAX);
@@ -84,19 +85,19 @@ impl Times {
         }
     }
 
-    /// How often it happened.
+    /// How many times were added.
     pub(super) fn count(&self) -> u64 {
         self.count
     }
 
-    /// `None` if it never happened.
+    /// `None` if no time was added.
     pub(super) fn mean(&self) -> Option<Duration> {
         #[expect(clippy::cast_precision_loss, reason = "it is told to three digits")]
         let seconds = (self.count > 0).then(|| self.sum.as_secs_f64() / self.count as f64)?;
         Duration::try_from_secs_f64(seconds).ok()
     }
 
-    /// What so many of a hundred took at most. `None` if it never happened.
+    /// The time that so many of a hundred took at most. `None` if no time was added.
     pub(super) fn percentile(&self, percent: u64) -> Option<Duration> {
         let Some(buckets) = &self.buckets else {
             return (self.count > 0).then_some(Duration::ZERO);
@@ -111,7 +112,7 @@ impl Times {
         Some(bound(bucket.unwrap_or(BUCKETS - 1)).min(self.longest))
     }
 
-    /// The longest.
+    /// The longest time.
     pub(super) fn longest(&self) -> Duration {
         self.longest
     }
@@ -125,7 +126,7 @@ fn bucket(time: Duration) -> usize {
     (1 + power as usize * PARTS + part).min(BUCKETS - 1)
 }
 
-/// What no time of this bucket is above.
+/// The upper bound of the times in this bucket.
 fn bound(bucket: usize) -> Duration {
     let Some(at) = bucket.checked_sub(1) else { return Duration::ZERO };
     let (power, part) = (at / PARTS, at % PARTS);

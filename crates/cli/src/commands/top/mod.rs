@@ -1,7 +1,7 @@
 //! `navlock top`: who holds what, who waits, and for how long, as it happens.
 //!
-//! The [`model`] is what is looked at, and what keys do to it; the [`view`] makes a screen of it. Neither
-//! knows of a terminal, which is here, nor of a broker, which [`looker`] listens to.
+//! The [`model`] is the state of the program, which keys change; the [`view`] makes a screen of it.
+//! Neither knows of a terminal, which is here, nor of a broker, which [`looker`] listens to.
 
 mod data;
 mod key;
@@ -46,10 +46,10 @@ use crate::{
     text::quoted_name,
 };
 
-/// How often what has happened is drawn at most.
+/// The shortest time between two drawings because of events.
 const PERIOD: Duration = Duration::from_millis(100);
 
-/// How often it is drawn though nothing has happened: times go by.
+/// The longest time between two drawings, since times go by even if nothing happens.
 const TICK: Duration = Duration::from_secs(1);
 
 /// The signals that matter.
@@ -62,7 +62,7 @@ const HEEDED: [Signal; 6] = [
     Signal::RESIZED,
 ];
 
-/// For how long what was heard is taken in before keys are listened to.
+/// How long messages are taken in before keys are read.
 const SHARE: Duration = Duration::from_millis(50);
 
 pub(super) fn top(context: &Context, args: &TopArgs) -> Result<ExitCode, Failure> {
@@ -87,14 +87,14 @@ pub(super) fn top(context: &Context, args: &TopArgs) -> Result<ExitCode, Failure
     let signals = CaughtSignals::catch(&HEEDED).map_err(failed)?;
     let top =
         Top { model, heard, stolen, thief: Arc::new(thief), place: context.place.clone(), signals };
-    // A terminal that has gone is told by what is seen of it first: an error, or the signal.
+    // Whatever is seen first tells that the terminal has gone: an error, or the signal.
     let end = top
         .show()
         .or_else(|error| if terminal::has_gone() { Ok(Some(Signal::HANG_UP)) } else { Err(error) });
     match end {
         Ok(None) => Ok(ExitCode::SUCCESS),
         Ok(Some(signal)) => {
-            // As it would have ended without being caught, which shells want to know.
+            // The process ends as if the signal had not been caught, which shells want to know.
             signal::end_by(signal);
             Err(Failure::silent(SIGNALLED + u8::try_from(signal.number()).unwrap_or(0)))
         }
@@ -102,24 +102,24 @@ pub(super) fn top(context: &Context, args: &TopArgs) -> Result<ExitCode, Failure
     }
 }
 
-/// All that goes on.
+/// The running program.
 struct Top {
     model: Model,
     heard: Messages<Heard>,
-    /// What came of stealing.
+    /// The outcomes of stealing.
     stolen: Messages<String>,
     thief: Arc<Sender<String>>,
     place: Place,
     signals: CaughtSignals,
 }
 
-/// Why it ends: by a key, or by a signal.
+/// Why the program ends: by a key, or by a signal.
 type End = Option<Signal>;
 
 impl Top {
     fn show(mut self) -> io::Result<End> {
         let mut screen = Screen::take()?;
-        // When it is drawn in any case, and when at the soonest for what was heard.
+        // When to draw in any case, and the earliest time to draw because of events.
         let mut due = Instant::now();
         let mut soonest = due;
         let mut is_behind = false;
@@ -130,7 +130,7 @@ impl Top {
                 self.model.size = screen.size()?;
                 screen.draw(|buffer| view::draw(&self.model, buffer))?;
                 due = now + TICK;
-                // Where there is much to draw, there is to be time for other things.
+                // If drawing takes long, there has to be time for other things.
                 soonest = Instant::now() + PERIOD.max(4 * now.elapsed());
             }
             let ready = self.wait(if is_behind { now } else { due })?;
@@ -185,7 +185,7 @@ impl Top {
         let left = until.saturating_duration_since(Instant::now());
         let came = match wait_many(&asked, Some(left)) {
             Ok(came) => came,
-            // Which signal it was is heard in the next round.
+            // The next round reads which signal it was.
             Err(error) if error.kind() == io::ErrorKind::Interrupted => {
                 return Ok(Ready::default());
             }
@@ -201,7 +201,7 @@ impl Top {
         })
     }
 
-    /// Takes in what was heard. Whether there was anything, and whether there may be more.
+    /// Takes in messages. Returns whether there were any, and whether there may be more.
     fn hear(&mut self) -> (bool, bool) {
         self.heard.quiet();
         let (began, mut news) = (Instant::now(), false);
@@ -215,18 +215,18 @@ impl Top {
         (news, false)
     }
 
-    /// Gives the terminal to the shell, until that brings us back.
+    /// Gives the terminal to the shell, until the shell continues this program.
     fn suspend(&self, screen: &mut Screen) -> io::Result<()> {
         terminal::give_back();
         signal::suspend();
-        // All threads have stopped by the time that this is over, if they are to stop at all.
+        // By the time that this returns, all threads that the signal stops have stopped.
         let continued = self.signals.sources().find(|(signal, _)| *signal == Signal::CONTINUE);
         let asked: Vec<_> = continued.iter().map(|(_, pipe)| (*pipe, Interest::READ)).collect();
         let _ = wait_many(&asked, Some(PERIOD));
         screen.return_to()
     }
 
-    /// Takes a lock from these, if nobody else holds it, and lets go of it.
+    /// Steals a lock from these holders, if nobody else holds it, and releases it.
     fn steal(&mut self, name: LockName, from: Vec<Holder>) {
         let (place, thief) = (self.place.clone(), Arc::clone(&self.thief));
         let thread = thread::Builder::new().name("navlock-steal".to_owned());

@@ -1,4 +1,4 @@
-//! What is looked at, and how.
+//! The state of the program: what is shown, and how.
 
 use std::time::{Duration, Instant};
 
@@ -13,21 +13,21 @@ use crate::{
     steal::Holder,
 };
 
-/// How long a circle has to last to be called a deadlock.
+/// How long a cycle has to last to be called a deadlock.
 const PATIENCE: Duration = Duration::from_secs(1);
 
-/// What is to be done that is none of the model's business.
+/// What a key asks for that the model cannot do itself.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Wish {
     Quit,
     Interrupt,
     Suspend,
     Redraw,
-    /// Take this lock from these, if nobody else holds it.
+    /// Steal this lock from these holders, if nobody else holds it.
     Steal(LockName, Vec<Holder>),
 }
 
-/// What there is to look at.
+/// The views.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum View {
     Names,
@@ -44,27 +44,27 @@ pub(super) struct Place {
     pub(super) line: usize,
 }
 
-/// Where keys go to if not to the view.
+/// Where keys go if they do not go to the view.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Dialog {
     Help,
-    /// A filter is being written, which was this one before.
+    /// A filter is being written. This was the filter before.
     Filter(String),
-    /// Whether to take this from those who hold it.
+    /// The question whether to steal this lock from its holders.
     Steal(LockName, Vec<Holder>),
 }
 
 pub(super) struct Model {
     pub(super) live: Data,
-    /// What is shown while it is paused.
+    /// The data that is shown while the program is paused.
     pub(super) frozen: Option<Box<Data>>,
     watcher: Watcher,
     /// When deadlocks are looked for next.
     search: Instant,
     pub(super) here: Here,
-    /// Where the broker is, for people.
+    /// The broker's socket, for people.
     pub(super) socket: String,
-    /// The way to what is looked at, which is the last.
+    /// The views that were opened one from the other; the last one is shown.
     pub(super) places: Vec<Place>,
     /// The name that is chosen, wherever it stands by now.
     pub(super) chosen: Option<LockName>,
@@ -74,11 +74,11 @@ pub(super) struct Model {
     pub(super) order: Order,
     pub(super) is_reversed: bool,
     pub(super) dialog: Option<Dialog>,
-    /// What there is to be said about the last key.
+    /// A message about the last key.
     pub(super) message: Option<String>,
     pub(super) allow_steal: bool,
     pub(super) colours: bool,
-    /// How many columns and rows there are.
+    /// The columns and rows of the terminal.
     pub(super) size: (u16, u16),
 }
 
@@ -105,12 +105,12 @@ impl Model {
         }
     }
 
-    /// What is shown.
+    /// The data that is shown.
     pub(super) fn data(&self) -> &Data {
         self.frozen.as_deref().unwrap_or(&self.live)
     }
 
-    /// Those who hold and wait, as they are shown.
+    /// The holders and waiters, as they are shown.
     pub(super) fn see(&self) -> Surroundings<'_> {
         let data = self.data();
         self.here.see(&data.overview, data.namespace)
@@ -120,7 +120,7 @@ impl Model {
         self.frozen.is_some()
     }
 
-    /// What is looked at.
+    /// The view that is shown.
     pub(super) fn place(&self) -> &Place {
         self.places.last().expect("the first is never left")
     }
@@ -137,12 +137,12 @@ impl Model {
             let began = Instant::now();
             self.watcher.look(&self.live.overview, now);
             self.live.deadlocks = self.watcher.confirmed().cloned().collect();
-            // Of very many who wait, it takes its time.
+            // With very many waiters the search takes its time.
             self.search = now + PATIENCE.max(10 * began.elapsed());
         }
     }
 
-    /// Something has come of a wish.
+    /// Shows the outcome of a wish.
     pub(super) fn tell(&mut self, message: String) {
         self.message = Some(message);
     }

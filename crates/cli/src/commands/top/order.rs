@@ -1,9 +1,10 @@
 //! The orders in which names can be shown.
 
-/// What the names are in the order of; the largest first, but names as in a dictionary.
+/// The value by which names are ordered; the largest first, but names themselves as in a
+/// dictionary.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Order {
-    /// Who has waited longest, and then what is held longest.
+    /// The longest wait, then the longest hold.
     Wait,
     Held,
     Queue,

@@ -25,16 +25,17 @@ use ratatui_crossterm::CrosstermBackend;
 use super::key::Key;
 use crate::terminal;
 
-/// So many keys are heard before the screen is drawn again.
+/// How many keys are read before the screen is drawn again.
 const MOST: usize = 1000;
 
-/// Whether the terminal is ours at the moment.
+/// Whether this program has the terminal at the moment.
 static IS_TAKEN: AtomicBool = AtomicBool::new(false);
 
 /// The terminal. It is given back when this is dropped.
 pub(super) struct Screen {
-    /// Never dropped: that would write to the error stream where the terminal has gone, and panic where
-    /// that is the terminal as well. What it would do is done when this is dropped.
+    /// Never dropped: its `drop` would write to the error stream if the terminal has gone, and
+    /// panic if that stream is the terminal as well. Whatever its `drop` would do is done when this
+    /// is dropped.
     terminal: ManuallyDrop<Terminal<CrosstermBackend<BufWriter<Stdout>>>>,
     size: (u16, u16),
 }
@@ -46,7 +47,7 @@ pub(super) fn is_there() -> bool {
 
 impl Screen {
     pub(super) fn take() -> io::Result<Self> {
-        // What broke is to be read on the screen that stays.
+        // A panic's message has to be readable on the screen that stays.
         let usual = panic::take_hook();
         panic::set_hook(Box::new(move |panic| {
             give_back();
@@ -70,7 +71,7 @@ impl Screen {
         }
     }
 
-    /// How large it is now, in columns and rows.
+    /// The size of the terminal now, in columns and rows.
     pub(super) fn size(&mut self) -> io::Result<(u16, u16)> {
         let size = size();
         if size != self.size {
@@ -82,7 +83,8 @@ impl Screen {
 
     /// # Errors
     ///
-    /// If it cannot be written to; or if another thread has panicked, and the terminal tells of that.
+    /// If the terminal cannot be written to; or if another thread has panicked, and the terminal
+    /// shows that.
     pub(super) fn draw(&mut self, draw: impl FnOnce(&mut Buffer)) -> io::Result<()> {
         if !IS_TAKEN.load(Ordering::SeqCst) {
             return Err(io::Error::other("a thread of it has ended, as is told above"));
@@ -96,7 +98,7 @@ impl Screen {
         self.terminal.clear()
     }
 
-    /// Takes it again, after it was given back or a shell has had it meanwhile.
+    /// Takes the terminal again, after it was given back or a shell has had it meanwhile.
     pub(super) fn return_to(&mut self) -> io::Result<()> {
         enter()?;
         self.size()?;
@@ -113,13 +115,14 @@ impl Drop for Screen {
 fn size() -> (u16, u16) {
     let (columns, rows) = terminal::size(&io::stdout()).unwrap_or((80, 24));
     let number = |number| u16::try_from(number).unwrap_or(u16::MAX);
-    // A screen of more cells than a number of them has room for is drawn on in part.
+    // A screen with more cells than the number type can count is drawn on in part.
     let columns = number(columns);
     (columns, number(rows).min(u16::MAX / columns.max(1)))
 }
 
 fn enter() -> io::Result<()> {
-    // crossterm keeps how the terminal was before it was raw; a shell may have changed it since.
+    // crossterm remembers how the terminal was before it was raw; a shell may have changed it
+    // since.
     if IS_TAKEN.swap(true, Ordering::SeqCst) {
         disable_raw_mode()?;
     }
@@ -127,7 +130,8 @@ fn enter() -> io::Result<()> {
     execute!(io::stdout(), EnterAlternateScreen)
 }
 
-/// Makes it as it was, if it is ours. It may be gone, and then nobody misses it.
+/// Gives the terminal back as it was, if this program has it. If the terminal has gone, nobody
+/// misses that.
 pub(super) fn give_back() {
     if IS_TAKEN.swap(false, Ordering::SeqCst) {
         let _ = execute!(io::stdout(), LeaveAlternateScreen, Show);
@@ -136,15 +140,15 @@ pub(super) fn give_back() {
     }
 }
 
-/// Whether it has hung up.
+/// Whether the terminal has hung up.
 pub(super) fn has_gone() -> bool {
     let keys = io::stdin();
-    // What else could end it early is a signal, and this does not wait.
+    // Only a signal could end this early, and it does not wait.
     let now = wait::wait([(keys.source(), Interest::END)], Some(Duration::ZERO));
     now.is_ok_and(|[keys]| keys.ended)
 }
 
-/// What keys are read from.
+/// The stream from which keys are read.
 pub(super) fn keys() -> Stdin {
     io::stdin()
 }
@@ -205,7 +209,7 @@ mod tests {
 
     const ROLE: &str = "NAVLOCK_TEST_TERMINAL";
 
-    /// What the next test runs as a process of its own.
+    /// The body of the next test, which runs it as a process of its own.
     #[test]
     #[ignore = "it panics: the next test runs it in a process of its own"]
     fn panics_on_a_terminal() {
@@ -231,7 +235,7 @@ mod tests {
         let mut child = command.stderr(theirs).spawn().unwrap();
         drop(command);
         let mut seen = Vec::new();
-        // It is told as an error that all have left it.
+        // That everybody has left the terminal is told as an error.
         let _ = ours.read_to_end(&mut seen);
         assert!(!child.wait().unwrap().success());
         let seen = String::from_utf8_lossy(&seen);

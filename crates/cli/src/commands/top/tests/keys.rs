@@ -24,7 +24,7 @@ fn it_can_be_sorted_by_each_column() {
     world.releases(&a, &held);
     world.is_granted(&a, &waits);
     world.waits(4, &b);
-    // Of these, a was held first and has seen more; b is waited for.
+    // Of the two, a was held first and has had more events; b is waited for.
     for first in ["b", "b", "b", "a", "a", "a", "a"] {
         assert_eq!(world.names()[0], first, "{}", world.screen());
         world.press("s");
@@ -64,7 +64,7 @@ fn a_filter_shows_what_has_the_text_and_is_dropped_again() {
     world.model.press(Key::Backspace);
     world.model.press(Key::Escape);
     assert_eq!(world.names().len(), 3);
-    // While it is written, keys are text.
+    // While a filter is written, keys are text.
     world.press("/q");
     assert!(world.screen().contains("no name is like that"));
     world.model.press(Key::Backspace);
@@ -126,7 +126,7 @@ fn a_lock_is_stolen_only_where_that_is_allowed_and_from_whom_it_was_said() {
     let screen = world.screen();
     assert!(screen.contains("\"db\" is held by make[1] for 1m10s."), "{screen}");
     assert!(screen.contains("told that the lock is lost"), "{screen}");
-    // By the time of the answer it is another one's.
+    // By the time of the answer another client holds the lock.
     world.releases(&db, &held);
     let mut held = world.holds(2, &db);
     assert_eq!(world.press("y"), None);
@@ -134,7 +134,7 @@ fn a_lock_is_stolen_only_where_that_is_allowed_and_from_whom_it_was_said() {
     world.press("S");
     assert!(world.screen().contains("held by make[2]"));
     assert_eq!(world.press("y"), steal(&held));
-    // Who owns a name has it again by the same lock, and another token.
+    // The owner of the name holds it again, by the same lock and with another token.
     world.press("S");
     held.token = Some(FencingToken::new(1000));
     world.happens(Change::Granted { name: db.clone(), entry: held.clone() });

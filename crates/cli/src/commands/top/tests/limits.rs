@@ -68,7 +68,7 @@ fn no_size_and_no_name_breaks_the_screen() {
     }
 }
 
-/// How often it was asked how a process is: once or a few times for each row that is made.
+/// How often the state of a process was asked for: once or a few times for each row that is made.
 static ASKED: AtomicUsize = AtomicUsize::new(0);
 
 #[test]

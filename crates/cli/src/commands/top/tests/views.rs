@@ -43,7 +43,7 @@ fn rates_and_waits_are_counted_from_what_happens() {
         world.passes(Duration::from_millis(100));
         world.releases(&db, &held);
         world.is_granted(&db, &next);
-        // What is told twice is not counted twice.
+        // An event that is told twice is not counted twice.
         world.is_granted(&db, &next);
         held = next;
     }
@@ -79,7 +79,7 @@ fn a_name_is_shown_with_its_queue_in_order_and_what_has_happened() {
         assert!(screen.contains(&format!("{line}   has it go on")), "{screen}");
     }
     assert!(screen.contains(&format!("{}   ends it", line_to_end(13, true))), "{screen}");
-    // What can be done about another one is shown when that is chosen.
+    // The remedies of another waiter are shown when that one is chosen.
     world.model.press(Key::Down);
     let ends = format!("{}   ends it", line_to_end(2, false));
     assert!(world.screen().contains(&ends), "{}", world.screen());

@@ -1,4 +1,4 @@
-//! Who uses the broker.
+//! The clients of the broker.
 
 use std::rc::Rc;
 
@@ -8,7 +8,7 @@ use super::{
 };
 use crate::{client_rows::client_rows, commands::top::model::Model};
 
-/// As `navlock clients` has them.
+/// The columns of `navlock clients`.
 const COLUMNS: [Column; 9] = [
     Column { title: "PID", least: 7, most: 8, is_number: true },
     Column { title: "STATE", least: 9, most: 9, is_number: false },

@@ -6,9 +6,9 @@ use super::line::Line;
 
 /// What a view shows. Lines are made when they are shown.
 pub(in crate::commands::top) struct Body<'a> {
-    /// What it is.
+    /// The title of the view.
     pub(super) title: String,
-    /// Above the lines.
+    /// The row above the lines.
     pub(super) head: Line,
     /// How many lines there are.
     pub(in crate::commands::top) count: usize,
@@ -17,8 +17,8 @@ pub(in crate::commands::top) struct Body<'a> {
     pub(super) line: Box<dyn Fn(usize) -> Line + 'a>,
     /// The name that a line is about.
     pub(in crate::commands::top) subject: Box<dyn Fn(usize) -> Option<LockName> + 'a>,
-    /// What there is to say about the chosen line besides.
+    /// More about the chosen line.
     pub(super) details: Box<dyn Fn(usize) -> Vec<Line> + 'a>,
-    /// What is said if there are no lines.
+    /// The text that is shown if there are no lines.
     pub(super) empty: String,
 }

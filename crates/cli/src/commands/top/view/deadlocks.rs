@@ -1,4 +1,4 @@
-//! Who waits for each other.
+//! The deadlocks.
 
 use super::{
     Body,

@@ -22,10 +22,10 @@ use crate::{
 
 const REVERSED: Style = Style::new().add_modifier(Modifier::REVERSED);
 
-/// With fewer rows there are no details.
+/// With fewer rows than this no details are shown.
 const LOW: u16 = 14;
 
-/// So many lines of details at most.
+/// How many lines of details are shown at most.
 const DETAILS: usize = 5;
 
 const HELP: &[&str] = &[
@@ -45,7 +45,7 @@ const HELP: &[&str] = &[
     "waits that were seen. (name) owns a lock that it does not hold.",
 ];
 
-/// Draws it all.
+/// Draws the whole screen.
 pub(in crate::commands::top) fn draw(model: &Model, buffer: &mut Buffer) {
     let area = buffer.area;
     let mut screen = Screen { buffer, colours: model.colours };
@@ -59,7 +59,7 @@ pub(in crate::commands::top) fn draw(model: &Model, buffer: &mut Buffer) {
     screen.line(2, &body.head);
     let details = if height >= LOW { (body.details)(body.chosen) } else { Vec::new() };
     let details = if body.count == 0 { &[][..] } else { &details[..details.len().min(DETAILS)] };
-    // A row stays free above them, and one below for the hints.
+    // A row stays free above the details, and one below them for the hints.
     let under = if details.is_empty() { 1 } else { details.len() + 2 };
     let rows = usize::from(height).saturating_sub(3 + under);
     let top = body.chosen.saturating_sub(rows / 2).min(body.count.saturating_sub(rows));
@@ -136,11 +136,11 @@ fn status(model: &Model, room: usize) -> Line {
     line
 }
 
-/// The last row: what is asked, what is said, or what can be done.
+/// The last row: a question, a message, or the keys that can be pressed.
 fn hints(model: &Model, room: usize) -> Line {
     if matches!(model.dialog, Some(Dialog::Filter(_))) {
         let text = printable(&model.filter);
-        // Of a long one the end is seen, which is written to.
+        // The end of a long text is shown, because the user writes there.
         let mut text = text.as_str();
         while width(text) + 2 > room && !text.is_empty() {
             let first = text.chars().next().map_or(0, char::len_utf8);
@@ -163,7 +163,7 @@ fn hints(model: &Model, room: usize) -> Line {
     Line::new(filter, WAITS).add(format!("{back}{hints}"), DIM)
 }
 
-/// What is asked before a lock is stolen.
+/// The question before a lock is stolen.
 fn question(model: &Model, room: usize) -> Vec<String> {
     let Some(Dialog::Steal(name, from)) = &model.dialog else { return Vec::new() };
     let data = model.data();
@@ -201,7 +201,8 @@ struct Screen<'a> {
 }
 
 impl Screen<'_> {
-    /// The style, without colours if there are to be none: what they say is said in words as well.
+    /// The style, without colours if there are to be none. Whatever colours say is said in words as
+    /// well.
     fn style(&self, style: Style) -> Style {
         let without = |colour: Option<Color>| colour.filter(|_| self.colours);
         Style { fg: without(style.fg), bg: without(style.bg), ..style }
@@ -256,7 +257,8 @@ impl Screen<'_> {
         }
         rows.push(bar("└", rule(""), "┘"));
         for (row, text) in (y..).zip(rows) {
-            // Also what begins before it and would reach into it.
+            // A wide character that begins before the window and would reach into it is removed as
+            // well.
             for column in x.saturating_sub(1)..x + wide {
                 if column >= x || width(self.buffer[(column, row)].symbol()) > 1 {
                     self.buffer[(column, row)].reset();

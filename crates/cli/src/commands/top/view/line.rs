@@ -1,4 +1,4 @@
-//! Lines, and how they are put together.
+//! Lines of the screen, and how they are made.
 
 use ratatui_core::style::{Color, Modifier, Style};
 
@@ -11,7 +11,7 @@ pub(super) const HELD: Style = Style::new().fg(Color::Green);
 pub(super) const WAITS: Style = Style::new().fg(Color::Yellow);
 pub(super) const BAD: Style = Style::new().fg(Color::Red).add_modifier(Modifier::BOLD);
 
-/// Pieces of text, each in its style, with nothing in them that could move a cursor.
+/// Pieces of text, each in its style. No text contains anything that could move a cursor.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Line(pub(super) Vec<(String, Style)>);
 
@@ -29,15 +29,15 @@ impl Line {
 /// A column of a table.
 pub(super) struct Column {
     pub(super) title: &'static str,
-    /// With less it is left out.
+    /// With less room than this the column is left out.
     pub(super) least: usize,
-    /// With more it is no better.
+    /// With more room than this the column is no better.
     pub(super) most: usize,
     pub(super) is_number: bool,
 }
 
-/// Of each column, how wide it is in a line of so many columns of the terminal: 0 if it is left out. The
-/// first ones in `ranks` are the last ones to be left out, and the first ones to be wide.
+/// The width of each column in a line of so many columns of the terminal; 0 if the column is left
+/// out. The first ones in `ranks` are the last ones to be left out, and the first ones to be wide.
 pub(super) fn fit<const N: usize>(
     columns: &[Column; N],
     ranks: &[usize],
@@ -52,7 +52,7 @@ pub(super) fn fit<const N: usize>(
             widths[column] = least;
             taken += gap + least;
         } else if taken == 0 {
-            // Of one at least there is as much as there is room for.
+            // The first column is shown in any case, as far as there is room.
             widths[column] = room;
             taken = room;
         }
@@ -67,7 +67,7 @@ pub(super) fn fit<const N: usize>(
     widths
 }
 
-/// The cells of a line, each as wide as its column. Only those are made that are shown.
+/// The cells of a line, each as wide as its column. Only cells that are shown are made.
 pub(super) fn row<const N: usize>(
     columns: &[Column; N],
     widths: &[usize; N],
@@ -109,7 +109,7 @@ pub(super) fn wrapped(text: &str, room: usize) -> Vec<String> {
                 break;
             }
             if line.is_empty() {
-                // It is longer than a line.
+                // The word is longer than a line.
                 let mut taken = 0;
                 let end = word.char_indices().find(|(_, char)| {
                     taken += width(char.encode_utf8(&mut [0; 4]));

@@ -1,4 +1,4 @@
-//! What is drawn: a function of the model and the size, and of nothing else.
+//! What is drawn: a function of the model and the size alone.
 
 mod clients;
 mod content;
@@ -13,7 +13,7 @@ use self::content::Body;
 pub(super) use self::frame::draw;
 use super::model::{Model, View};
 
-/// What is looked at.
+/// The body of the view that is shown.
 pub(super) fn body(model: &Model) -> Body<'_> {
     match &model.place().view {
         View::Names => names::body(model),

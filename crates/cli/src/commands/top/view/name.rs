@@ -1,4 +1,4 @@
-//! One name: who holds it, who waits, and what has happened.
+//! One name: its holders, its waiters, and past events.
 
 use navlock::look::{Entry, LockName, Queue};
 
@@ -25,13 +25,13 @@ const COLUMNS: [Column; 6] = [
 
 const RANKS: [usize; 6] = [0, 2, 3, 4, 5, 1];
 
-/// What stands in a line.
+/// The contents of a line.
 enum Item<'a> {
     Held(&'a Entry),
-    /// With its position; 1 is the next.
+    /// A request with its position; 1 is the next.
     Pending(usize, &'a Entry),
     Owned(&'a Entry),
-    /// What has happened, the last first.
+    /// A past event; the last event comes first.
     Past(&'a Past),
     None,
 }

@@ -40,7 +40,8 @@ const COLUMNS: [Column; 10] = [
     Column { title: "P99", least: 7, most: 7, is_number: true },
 ];
 
-/// Which columns there are in any case, and which ones only where there is room.
+/// The order in which columns get room: the first ones are always shown, the last ones only if
+/// there is room.
 const RANKS: [usize; 10] = [0, 6, 5, 4, 3, 1, 7, 9, 8, 2];
 
 /// A name, with what is known of it.
@@ -98,7 +99,7 @@ pub(super) fn body(model: &Model) -> Body<'_> {
     }
 }
 
-/// What can be done about somebody who holds or waits.
+/// What can be done about a holder or waiter.
 pub(super) fn remedies(model: &Model, name: &LockName, entry: &Entry, is_held: bool) -> Vec<Line> {
     let seen = model.see();
     let who = seen.who(entry.id.client_id);
@@ -113,7 +114,7 @@ pub(super) fn remedies(model: &Model, name: &LockName, entry: &Entry, is_held: b
     lines
 }
 
-/// What is to be shown, in its order.
+/// The names that are shown, in their order.
 fn rows(model: &Model) -> Vec<Row<'_>> {
     let data = model.data();
     let wanted = model.filter.to_lowercase();
@@ -144,7 +145,7 @@ fn rows(model: &Model) -> Vec<Row<'_>> {
     rows
 }
 
-/// By what a name is in its place: the largest first.
+/// The value that decides a name's place: the largest first.
 fn key(order: Order, queue: Option<&Queue>, known: &Known, data: &Data) -> (u64, u64) {
     let micros = |time: Duration| u64::try_from(time.as_micros()).unwrap_or(u64::MAX);
     let held = || held_for(queue, data.now).map_or(0, micros);
@@ -208,7 +209,7 @@ pub(super) fn mode(mode: Mode, room: usize) -> String {
     if room >= whole.len() { whole.to_owned() } else { whole[..4].to_owned() }
 }
 
-/// Who holds it; in brackets who owns it and does not hold it.
+/// The holders of a name; in brackets the owner that does not hold it.
 fn holder(model: &Model, queue: Option<&Queue>) -> String {
     let Some(queue) = queue else { return String::new() };
     let seen = model.see();
@@ -224,7 +225,7 @@ fn holder(model: &Model, queue: Option<&Queue>) -> String {
     format!("{}{more}{}", seen.who(id), trouble(&seen, id))
 }
 
-/// What there is to worry about of somebody, in a word after a space.
+/// A word for what is wrong with a holder or waiter, after a space.
 pub(super) fn trouble(seen: &Surroundings<'_>, id: ClientId) -> &'static str {
     match (seen.stopped(id).as_slice(), seen.silence(id)) {
         ([], None) => "",

@@ -22,7 +22,7 @@ pub(super) fn body(model: &Model) -> Body<'_> {
     if let Some(bucket) = &model.bucket {
         roots.retain(|root| root.rows.iter().any(|row| *row.name.bucket == **bucket));
     }
-    // Each line's root, and its row in that.
+    // The root of each line, and the line's row in that tree.
     let lines: Vec<(usize, usize)> = (0..)
         .zip(&roots)
         .flat_map(|(root, of)| (0..of.rows.len()).map(move |row| (root, row)))
