@@ -1,4 +1,4 @@
-//! What ends a jam: how those who hold it up are, and lines to paste.
+//! Remedies for a jam: the state of those who hold others up, and command lines to paste.
 
 use std::{
     collections::BTreeSet,
@@ -21,19 +21,19 @@ use crate::{
     time::elapsed,
 };
 
-/// A name that is longer than this stands in no line to paste.
+/// A name that is longer than this stands in no command line to paste.
 const LONGEST: usize = 200;
 
-/// The longest text of others in a sentence.
+/// The longest text of an agent in a sentence.
 const WIDEST: usize = 60;
 
-/// Of a deadlock no more ends are offered: one is enough.
+/// How many remedies of one deadlock are offered at most: one of them is enough.
 const MOST_ENDS: usize = 20;
 
 /// Something that can be done.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Remedy {
-    /// What kind of thing it is, in one word.
+    /// The kind of remedy, in one word.
     pub(crate) kind: &'static str,
     /// What it does.
     pub(crate) does: String,
@@ -43,28 +43,28 @@ pub(crate) struct Remedy {
     pub(crate) host: Option<String>,
 }
 
-/// Where we are, which decides what can be done from here.
+/// The machine and the program that look, which decide what can be done from here.
 #[derive(Clone, Debug)]
 pub(crate) struct Here {
     place: Place,
-    /// What a line begins with that is to reach the same broker, if that can be written down.
+    /// The beginning of a command line that reaches the same broker, if that can be written down.
     navlock: Option<String>,
     host: String,
-    /// The PID namespace in which we see processes, if there is such a thing.
+    /// The PID namespace in which this process sees others, if there is such a thing.
     namespace: Option<u64>,
     process: fn(u32) -> Option<Seen>,
 }
 
-/// Those who hold and wait, as they are seen from here.
+/// Holders and waiters, as they are seen from here.
 pub(crate) struct Surroundings<'a> {
     overview: &'a Overview,
     here: &'a Here,
-    /// Whether the numbers of processes of the broker's clients are those that we see.
+    /// Whether the process numbers of the broker's clients are those that this process sees.
     counts_as_we_do: bool,
 }
 
 impl Remedy {
-    /// For programs.
+    /// The remedy for programs.
     pub(crate) fn json(&self) -> Object {
         let object = Object::default()
             .string("kind", self.kind)
@@ -75,7 +75,8 @@ impl Remedy {
 }
 
 impl Here {
-    /// With the broker of this place, for a terminal in which it is the usual one, or not.
+    /// With the broker of this place, for a reader in this terminal, in which that broker may be
+    /// the usual one.
     pub(crate) fn new(place: &Place) -> Self {
         let usual = Place::from_env().is_ok_and(|usual| usual.socket() == place.socket());
         let anywhere = Self::anywhere(place);
@@ -83,7 +84,7 @@ impl Here {
         Self { navlock, ..anywhere }
     }
 
-    /// The same for who reads it anywhere, where another one may be the usual one.
+    /// The same for readers in other terminals, in which another broker may be the usual one.
     pub(crate) fn anywhere(place: &Place) -> Self {
         let socket = path::absolute(place.socket()).ok();
         let socket = socket.as_deref().and_then(Path::to_str).and_then(quoted);
@@ -93,7 +94,7 @@ impl Here {
         Self { place: place.clone(), navlock, host, namespace, process: process::seen }
     }
 
-    /// A machine that is made up: it is called `here`, and this is how its processes are.
+    /// A made-up machine: it is called `here`, and `process` gives the state of its processes.
     #[cfg(test)]
     pub(crate) fn made_up(process: fn(u32) -> Option<Seen>) -> Self {
         let (navlock, host) = ("navlock".to_owned(), "here".to_owned());
@@ -101,7 +102,8 @@ impl Here {
         Self { place, navlock, host, namespace: Some(1), process }
     }
 
-    /// Those who hold and wait, with the PID namespace of the broker that has told of them, if that is known.
+    /// Holders and waiters, with the PID namespace of the broker that has told of them, if it is
+    /// known.
     pub(crate) fn see<'a>(
         &'a self,
         overview: &'a Overview,
@@ -110,8 +112,8 @@ impl Here {
         Surroundings { overview, here: self, counts_as_we_do: self.counts_as(namespace) }
     }
 
-    /// Whether the numbers of processes that are seen in this PID namespace mean the same here, as far as
-    /// that is known.
+    /// Whether process numbers of this PID namespace mean the same processes here, as far as that
+    /// is known.
     pub(crate) fn counts_as(&self, namespace: Option<u64>) -> bool {
         namespace.is_none() || self.namespace.is_none() || namespace == self.namespace
     }
@@ -131,14 +133,14 @@ impl<'a> Surroundings<'a> {
         (agent.client.is_none() && !self.is_said_here(agent)).then_some(&*agent.info.host)
     }
 
-    /// Whether it says to be on this machine. Who is connected and says otherwise is in a container, where
-    /// processes have other numbers.
+    /// Whether the agent says that it is on this machine. An agent that is connected and says
+    /// otherwise is in a container, where processes have other numbers.
     fn is_said_here(&self, agent: &Agent) -> bool {
         let host = agent.info.host.as_str();
         host.is_empty() || host == self.here.host
     }
 
-    /// Who it is, as people call it: `make[4711]`, with user and host if it is elsewhere.
+    /// The agent as people call it: `make[4711]`, with user and host if it is elsewhere.
     pub(crate) fn who(&self, id: ClientId) -> String {
         let Some(agent) = self.agent(id) else { return format!("client {id}") };
         let who = who(&agent.info, id);
@@ -148,7 +150,8 @@ impl<'a> Surroundings<'a> {
         }
     }
 
-    /// What it is for, and what else it says of itself, in brackets after a space; else nothing.
+    /// What the agent's locks are for, and what else it says of itself, in brackets after a space;
+    /// empty if it says nothing.
     pub(crate) fn why(&self, id: ClientId) -> String {
         match self.agent(id).map(|agent| purpose(&agent.info)) {
             Some(why) if !why.is_empty() => format!(" ({})", clipped(&why, WIDEST)),
@@ -156,7 +159,7 @@ impl<'a> Surroundings<'a> {
         }
     }
 
-    /// What is known of it, for programs.
+    /// What is known of the agent, for programs.
     pub(crate) fn describe(&self, id: ClientId, object: Object) -> Object {
         match self.agent(id) {
             Some(agent) => object.agent(&agent.info),
@@ -164,7 +167,7 @@ impl<'a> Surroundings<'a> {
         }
     }
 
-    /// The processes of this machine that hold or wait for what this agent does: the one that is
+    /// The processes of this machine that hold or wait for the agent's locks: the one that is
     /// connected, and its command.
     fn processes(&self, agent: &Agent) -> Vec<u32> {
         let connected = self.client(agent).map(|client| client.pid);
@@ -175,7 +178,7 @@ impl<'a> Surroundings<'a> {
         all
     }
 
-    /// Those of its processes that are stopped, so that nothing goes on until they are continued.
+    /// The agent's processes that are stopped, so that nothing goes on until they are continued.
     pub(crate) fn stopped(&self, id: ClientId) -> Vec<u32> {
         let agent = self.agent(id).filter(|agent| self.elsewhere(agent).is_none());
         let agent = agent.filter(|agent| agent.client.is_none() || self.counts_as_we_do);
@@ -184,7 +187,8 @@ impl<'a> Surroundings<'a> {
         all
     }
 
-    /// That its machine has not been heard of, if it is another one and should have been.
+    /// The silence of the agent's machine, if that is another machine that has not been heard of
+    /// when it should have been.
     pub(crate) fn silence(&self, id: ClientId) -> Option<Silence> {
         self.agent(id)?.silence
     }
@@ -196,8 +200,8 @@ impl<'a> Surroundings<'a> {
         Some(format!("not heard of for {silent}, {}", ends_in(ends, now)))
     }
 
-    /// The process whose end is the end of what the agent has: the command, if it is known to be the
-    /// one of the process that is connected; whatever says so of itself need not be right.
+    /// The process whose end ends the agent's locks: the command, if it is known to be a child of
+    /// the process that is connected. An agent may say a number that is not right.
     fn to_end(&self, agent: &Agent) -> Option<u32> {
         let said = Some(agent.info.pid).filter(|pid| *pid != 0);
         let Some(client) = self.client(agent) else { return said };
@@ -208,20 +212,21 @@ impl<'a> Surroundings<'a> {
         said.filter(is_believed).or(Some(client.pid).filter(|pid| *pid != 0))
     }
 
-    /// Whether a number can be that of the command of who is connected.
+    /// Whether a number can be that of the command of the connected process.
     fn is_command(&self, said: u32, client: &Client) -> bool {
         let process = self.here.process;
         if process(std::process::id()).is_none() {
-            // There is no telling.
+            // This cannot be told here.
             return true;
         }
-        // Of who counts processes otherwise than the broker does, that one knows no number.
+        // The broker knows no number of a process that counts processes otherwise than the broker
+        // does.
         client.pid != 0
             && (client.state == ClientState::Orphaned
                 || process(said).is_some_and(|process| process.parent == client.pid))
     }
 
-    /// What can be done about whoever holds or waits for this, the mildest first.
+    /// What can be done about this holder or waiter, the mildest first.
     pub(crate) fn remedies(&self, name: &LockName, entry: &Entry, is_held: bool) -> Vec<Remedy> {
         let id = entry.id.client_id;
         let agent = self.agent(id);
@@ -242,7 +247,7 @@ impl<'a> Surroundings<'a> {
             let line = format!("{navlock} release {id}");
             add("release", "gives back what this hold has".to_owned(), line, None);
         } else if let Some(pid) = agent.and_then(|agent| self.to_end(agent)) {
-            // Of who stands still, whatever else it is sent is heard when it goes on.
+            // A stopped process receives other signals only when it goes on.
             let line = line_to_end(pid, !stopped.is_empty());
             let does = host.map_or_else(
                 || "ends it".to_owned(),
@@ -280,7 +285,7 @@ impl<'a> Surroundings<'a> {
         all
     }
 
-    /// What would break a deadlock: the end of any of those who are in it.
+    /// The remedies that would break a deadlock: each ends one of its members.
     pub(crate) fn remedies_of(&self, deadlock: &Deadlock) -> Vec<Remedy> {
         let mut seen = BTreeSet::new();
         let mut all = Vec::new();
@@ -290,9 +295,9 @@ impl<'a> Surroundings<'a> {
             }
             let who = self.who(member.entry.id.client_id);
             let of_it = self.remedies(&member.name, &member.entry, false);
-            // To have it go on is no end of it: it waits.
+            // Continuing a process does not end it: it still waits.
             let end = of_it.into_iter().find(|remedy| remedy.kind != "continue");
-            // Two who are one process end together.
+            // Two agents of one process end together.
             let end = end.filter(|end| all.iter().all(|known: &Remedy| known.line != end.line));
             all.extend(end.map(|remedy| {
                 let does = remedy.does.replacen(" it", &format!(" {who}"), 1);
@@ -306,7 +311,7 @@ impl<'a> Surroundings<'a> {
     }
 }
 
-/// What an agent wants its locks for, and what else it says.
+/// The purpose of an agent's locks, and what else the agent says.
 pub(crate) fn purpose(agent: &AgentInfo) -> String {
     let words = [printable(&agent.why), meta(agent)];
     words.into_iter().filter(|words| !words.is_empty()).collect::<Vec<_>>().join(", ")
@@ -320,7 +325,7 @@ fn ends_in(ends: Instant, now: Instant) -> String {
     }
 }
 
-/// `make[4711]`, or what else is known of it.
+/// `make[4711]`, or what else is known of the agent.
 pub(crate) fn who(info: &AgentInfo, id: ClientId) -> String {
     match (program(&info.command).as_str(), info.pid) {
         ("", 0) => format!("client {id}"),
@@ -330,7 +335,7 @@ pub(crate) fn who(info: &AgentInfo, id: ClientId) -> String {
 }
 
 fn quoted_name(name: &ResourceName) -> Option<String> {
-    // FAST: what is too long is not looked at.
+    // FAST: a name that is too long is not looked at.
     name.as_str().filter(|text| text.len() <= LONGEST).and_then(quoted)
 }
 

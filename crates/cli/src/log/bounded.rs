@@ -12,7 +12,7 @@ use navlock_platform::file::{identity_at, identity_of};
 
 use crate::append::open_to_append;
 
-/// As many bytes are in the file at most, and as many in its predecessor. In `/tmp` they may be memory.
+/// The file has at most this many bytes, and so has its predecessor. In `/tmp` they may be memory.
 pub(crate) const LIMIT: u64 = 512 << 10;
 
 /// The file at this path. Several processes may write to it: each line goes to its end, as it is then.
@@ -27,7 +27,7 @@ impl Bounded {
         Self { path, limit: LIMIT, file: None }
     }
 
-    /// The file with room for so many bytes.
+    /// The file, with room for so many bytes.
     fn with_room(&mut self, length: u64) -> io::Result<&mut File> {
         let known = self.file.take().filter(|file| is_at(file, &self.path));
         let mut file = match known {

@@ -1,16 +1,17 @@
-//! What of a log is written: a level, and others for parts of it.
+//! Which events of a log are written: a level, and other levels for parts of the program.
 
 use std::{fmt, str::FromStr};
 
 use tracing_subscriber::filter::{LevelFilter, Targets};
 
-/// All that is ours begins so; other targets are those of libraries.
+/// All targets of this program begin like this; other targets are those of libraries.
 const OURS: &str = "navlock";
 
-/// What is written if nobody says otherwise.
+/// The level that is used if none is given.
 const DEFAULT: &str = "info";
 
-/// A level for all of ours, and levels for targets: `info`, `warn,navlock::etcd=debug`.
+/// A level for all targets of this program, and levels for single targets: `info`,
+/// `warn,navlock::etcd=debug`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Filter {
     text: String,
@@ -32,7 +33,7 @@ impl Default for Filter {
 impl FromStr for Filter {
     type Err = String;
 
-    /// As for any variable, to be empty is to be unset.
+    /// An empty text counts as unset, as for any variable.
     fn from_str(text: &str) -> Result<Self, String> {
         if text.trim().is_empty() {
             return Ok(Self::default());
@@ -56,7 +57,7 @@ impl FromStr for Filter {
     }
 }
 
-/// The level of this name. Numbers, which the library takes too, tell nobody anything.
+/// The level of this name. The numbers that the library accepts too tell nobody anything.
 fn level(name: &str) -> Option<LevelFilter> {
     let is_word = name.chars().all(|char| char.is_ascii_alphabetic());
     name.parse().ok().filter(|_| is_word && !name.is_empty())

@@ -14,7 +14,7 @@ use tracing_subscriber::{
 
 /// One line for each event.
 pub(super) struct Line {
-    /// Not in the journal, which has its own.
+    /// Whether lines have a time. The journal has its own.
     pub(super) has_time: bool,
 }
 

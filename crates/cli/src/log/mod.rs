@@ -1,8 +1,8 @@
-//! What a broker tells of itself while it runs.
+//! What a broker logs while it runs.
 //!
-//! A broker that somebody runs on purpose, as a service manager does, tells it on its error stream; one
-//! that a client has started, whose streams nobody reads, in a file of bounded size beside its socket.
-//! Either is written by a thread of its own: see [`sink`].
+//! A broker that somebody runs on purpose, as a service manager does, logs to its error stream. A
+//! broker that a client has started, whose streams nobody reads, logs to a file of bounded size
+//! beside its socket. Both are written by a thread of their own: see [`sink`].
 
 mod bounded;
 mod filter;
@@ -44,8 +44,8 @@ pub(crate) struct Log {
 }
 
 impl Log {
-    /// Begins it: in the place's file for a broker that was started `on_demand`, else on the error
-    /// stream. Once in a process.
+    /// Begins the log: in the place's file for a broker that was started `on_demand`, otherwise on
+    /// the error stream. Once in a process.
     pub(crate) fn begin(place: &Place, on_demand: bool, filter: Filter) -> Arc<Self> {
         let file = on_demand.then(|| place.log());
         let is_journal = file.is_none() && is_journal();
@@ -63,12 +63,13 @@ impl Log {
         Arc::new(Self { sink, file, filter: Mutex::new(filter), targets: handle })
     }
 
-    /// Whether what is told on the error stream is told twice.
+    /// Whether the log is the error stream, so that a text written there as well would appear
+    /// twice.
     pub(crate) fn is_on_stderr(&self) -> bool {
         self.file.is_none()
     }
 
-    /// Waits until what was told is written, but not for longer than this.
+    /// Waits until all that was logged is written, but not for longer than this.
     pub(crate) fn flush(&self, patience: Duration) {
         self.sink.flush(patience);
     }
@@ -107,8 +108,8 @@ fn is_journal() -> bool {
     env::var("JOURNAL_STREAM").is_ok_and(|named| is_named(&named, Path::new(STDERR)))
 }
 
-/// Whether this is the file that is named by its device and its inode (systemd.exec(5)). The variable
-/// alone says nothing: those inherit it whose error stream is another one.
+/// Whether this is the file that is named by its device and its inode (systemd.exec(5)). The
+/// variable alone proves nothing: processes with another error stream inherit it.
 fn is_named(named: &str, file: &Path) -> bool {
     let found = identity_behind(file).map(|(device, inode)| format!("{device}:{inode}"));
     found.is_ok_and(|found| found == named)

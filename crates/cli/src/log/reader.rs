@@ -1,4 +1,4 @@
-//! Reading what brokers have logged, and what they go on to log.
+//! Reading what brokers have logged, and what they log from then on.
 
 use std::{
     fs::File,
@@ -10,20 +10,20 @@ use navlock_platform::file::{careful, identity_of};
 
 use super::bounded::{LIMIT, is_at, predecessor};
 
-/// A log that is read from its beginning on, over the ends of its files. What has come and gone between two
-/// looks is not read, if it was more than a file.
+/// A log that is read from its beginning on, across the ends of its files. If more than a whole
+/// file has come and gone between two looks, that is not read.
 pub(crate) struct Reader {
     path: PathBuf,
-    /// The one that is read, and how far.
+    /// The file that is read, and how far.
     open: Option<(File, u64)>,
-    /// The one before. It is open still, so that no other is taken for it.
+    /// The file before it. It stays open, so that no other file is taken for it.
     past: Option<File>,
-    /// Of the last line that was read, the beginning.
+    /// The beginning of the last line, which was not complete yet.
     rest: Vec<u8>,
 }
 
 impl Reader {
-    /// At the beginning of all that there is.
+    /// A reader at the beginning of all files.
     pub(crate) fn new(path: &Path) -> Self {
         let open = open(&predecessor(path)).map(|file| (file, 0));
         Self { path: path.to_owned(), open, past: None, rest: Vec::new() }
@@ -38,17 +38,17 @@ impl Reader {
                 return Ok(lines);
             }
             let Some(next) = self.next() else { return Ok(lines) };
-            // What has come between the two looks.
+            // Lines that were written between the two looks.
             self.read_on(&mut lines)?;
             self.past = self.open.replace((next, 0)).map(|(file, _)| file);
         }
     }
 
-    /// What follows the file that is read, which is the current one no more.
+    /// The next file, after the one that is read is no longer the current one.
     fn next(&mut self) -> Option<File> {
         let known = self.open.iter().map(|(file, _)| file).chain(&self.past);
         let is_known = |file: &File| known.clone().any(|known| is_same(known, file));
-        // One that has come and gone since it was looked, or the last of several.
+        // A file that has come and gone since the last look, or the last of several.
         let unread = self.open.as_ref().and_then(|_| open(&predecessor(&self.path)));
         unread.filter(|file| !is_known(file)).or_else(|| open(&self.path))
     }
@@ -61,7 +61,7 @@ impl Reader {
         }
         let mut read = Vec::new();
         file.seek(SeekFrom::Start(*at))?;
-        // By as much a file may be longer that was written to while it was read.
+        // A file may be longer by this much if it was written to while it was read.
         *at += Read::take(file, 2 * LIMIT).read_to_end(&mut read)? as u64;
         self.rest.extend(read);
         if let Some(end) = self.rest.iter().rposition(|&byte| byte == b'\n') {
@@ -74,14 +74,14 @@ impl Reader {
 /// The last of these lines.
 pub(crate) fn last(lines: &[u8], count: usize) -> &[u8] {
     let ends = lines.iter().enumerate().rev().filter(|(_, byte)| **byte == b'\n');
-    // The end of the line before the first that is wanted.
+    // The end of the line before the first line that is wanted.
     match ends.map(|(at, _)| at).nth(count) {
         Some(end) => &lines[end + 1..],
         None => lines,
     }
 }
 
-/// Writes what is left of the lines whatever may be in them: to a terminal nothing but text.
+/// Writes what is left of the lines, whatever they contain: to a terminal only text.
 pub(crate) fn show(out: &mut impl Write, lines: &[u8]) -> io::Result<()> {
     let shown: Vec<u8> =
         lines.iter().map(|&byte| if is_shown(byte) { byte } else { b' ' }).collect();
@@ -94,7 +94,7 @@ fn is_shown(byte: u8) -> bool {
 }
 
 fn open(path: &Path) -> Option<File> {
-    // A pipe that nobody writes is not waited for.
+    // This does not wait for a writer if the path is a pipe.
     let file = careful().read(true).open(path).ok()?;
     file.metadata().is_ok_and(|found| found.is_file()).then_some(file)
 }

@@ -1,7 +1,8 @@
 //! A thread that writes lines, so that nobody else waits for a disk, a pipe or a journal.
 //!
-//! Between it and those who log there is a queue of bounded length. What does not fit, and what cannot
-//! be written, is dropped and counted; the next line that is written says how many.
+//! Between the thread and those who log there is a queue of bounded length. A line that does not
+//! fit, or that cannot be written, is dropped and counted; the next line that is written says how
+//! many were.
 
 use std::{
     io::{self, Write},
@@ -21,13 +22,14 @@ use tracing_subscriber::fmt::MakeWriter;
 /// How many lines may wait to be written.
 const QUEUE: usize = 1024;
 
-/// The longest line, in bytes; more of it is cut off. At levels that show them, there are names in it.
+/// The longest line, in bytes; the rest is cut off. At levels that show names of locks, lines
+/// contain those.
 const LONGEST: usize = 4096;
 
-/// As many bytes are written at once, if so many wait, and a line more.
+/// How many bytes are written at once, if so many wait, and one line more.
 const BATCH: usize = 32 << 10;
 
-/// Where those who log leave their lines.
+/// The place where lines are logged.
 #[derive(Clone)]
 pub(super) struct Sink {
     queue: SyncSender<Said>,
@@ -37,8 +39,8 @@ pub(super) struct Sink {
 
 struct Shared {
     dropped: AtomicU64,
-    /// What the thread needs, until there is one: most brokers start in somebody's way, and what they
-    /// have to say is written later.
+    /// What the thread needs, until it is started. Most brokers start while somebody waits for
+    /// them, so what they log is written later.
     unstarted: Mutex<Option<Unstarted>>,
 }
 
@@ -49,7 +51,7 @@ struct Unstarted {
 
 enum Said {
     Line(Vec<u8>),
-    /// To be told when all before it is written.
+    /// A message is sent here when all earlier lines are written.
     Flush(SyncSender<()>),
 }
 
@@ -68,7 +70,7 @@ impl Sink {
         self.shared.dropped.load(Relaxed)
     }
 
-    /// Waits until what was said is written, but not for longer than this.
+    /// Waits until all that was logged is written, but not for longer than this.
     pub(super) fn flush(&self, patience: Duration) {
         self.shared.start();
         let (done, is_done) = mpsc::sync_channel(1);
@@ -94,13 +96,14 @@ impl Shared {
         self.unstarted.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Starts the thread, if it was not. Where there is none to be had, it is tried again with the
-    /// next line.
+    /// Starts the thread, if it was not started. If no thread can be started, this is tried again
+    /// with the next line.
     fn start(self: &Arc<Self>) {
         if self.unstarted().is_none() {
             return;
         }
-        // It takes what it needs itself: if there is no thread, that stays where it is.
+        // The thread takes what it needs by itself: if there is no thread, all of it stays where it
+        // is.
         let shared = Arc::clone(self);
         let thread = thread::Builder::new().name("navlock-log".to_owned());
         let _ = thread.spawn(move || {
@@ -112,7 +115,7 @@ impl Shared {
     }
 }
 
-/// Writes what is said until nobody is left to say something.
+/// Writes lines until nobody is left that could log.
 fn write_all(said: &Receiver<Said>, mut out: Box<dyn Write + Send>, shared: &Shared) {
     let (mut told, mut is_torn) = (0, false);
     while let Ok(first) = said.recv() {
@@ -141,7 +144,7 @@ fn write_all(said: &Receiver<Said>, mut out: Box<dyn Write + Send>, shared: &Sha
             }
         }
         if let Some(done) = flush {
-            // Who asked may have given up.
+            // The one that asked may have given up.
             let _ = done.try_send(());
         }
     }
@@ -205,7 +208,7 @@ impl Drop for Entry<'_> {
         if line.last() == Some(&b'\n') {
             line.pop();
         }
-        // One line, whatever somebody has put into it: nobody writes a line that is not ours.
+        // One line, whatever texts of others it contains: nobody else can add a line to the log.
         for byte in &mut line {
             if byte.is_ascii_control() {
                 *byte = b' ';
@@ -272,7 +275,7 @@ mod tests {
         let sink = Sink::new(gate.clone(), false);
         say(&sink, "first");
         gate.begins.wait();
-        // The thread waits for the gate, and nobody takes anything out of the queue.
+        // The thread waits for the gate, and nothing is taken out of the queue.
         for _ in 0..QUEUE + 7 {
             say(&sink, "more");
         }

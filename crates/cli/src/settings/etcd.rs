@@ -1,4 +1,4 @@
-//! The etcd of a broker: what was said of it, in a form that can be used.
+//! The etcd of a broker: the settings for it, in a form that can be used.
 
 use std::{
     env, fmt, fs,
@@ -11,16 +11,18 @@ use super::{
     secret,
 };
 
-/// With less, a broker that was killed has no time to be replaced by one that keeps the locks.
+/// The shortest time to live. With less, a broker that was killed cannot be replaced in time by one
+/// that keeps the locks.
 const SHORTEST: Duration = Duration::from_secs(5);
 
-/// That of etcd's side, if none is set.
+/// The time to live that the etcd side uses, if none is set.
 const TIME_TO_LIVE: Duration = Duration::from_secs(10);
 
-/// In less, nothing ends on a busy machine.
+/// The smallest margin. In less time, a process on a busy machine does not end.
 const LEAST_MARGIN: Duration = Duration::from_millis(500);
 
-/// With more, what a machine had is nobody's for a day after it died.
+/// The longest time to live. With more, the locks of a machine that died would be nobody's for over
+/// a day.
 const LONGEST: Duration = Duration::from_secs(24 * 60 * 60);
 
 /// An etcd, and how to speak to it.
@@ -29,16 +31,16 @@ const LONGEST: Duration = Duration::from_secs(24 * 60 * 60);
     expect(dead_code, reason = "it is read, so that what is wrong is said by every build")
 )]
 pub(crate) struct Etcd {
-    /// Who said so, for people: an option or variable, or a file.
+    /// Where this setting is from, for people: an option or variable, or a file.
     pub(crate) origin: String,
-    /// One that has no name, or several that share the names of locks.
+    /// One cluster that has no name, or several that share the names of locks.
     pub(crate) clusters: Vec<Cluster>,
     pub(crate) follow_members: Option<bool>,
     pub(crate) namespace: Option<String>,
     pub(crate) time_to_live: Option<Duration>,
     pub(crate) margin: Option<Duration>,
     pub(crate) wait_through_outages: Option<bool>,
-    /// How often a name is taken before it is kept.
+    /// How often a name has to be taken before it is kept.
     pub(crate) keep_names: Option<u32>,
     pub(crate) files: Files,
     pub(crate) server_name: Option<String>,
@@ -53,7 +55,7 @@ pub(crate) struct Cluster {
     pub(crate) is_retired: bool,
 }
 
-/// The files that are read again whenever etcd is connected to: what stands in them may be good for a
+/// The files that are read again whenever this connects to etcd: their contents may be valid for a
 /// short time only.
 #[derive(Clone)]
 pub(crate) struct Files {
@@ -66,7 +68,7 @@ pub(crate) struct Files {
     identity: Option<(PathBuf, PathBuf)>,
 }
 
-/// What stood in them.
+/// The contents of the files.
 #[cfg_attr(
     not(feature = "etcd"),
     expect(dead_code, reason = "it is read, so that what is wrong is said by every build")
@@ -82,7 +84,7 @@ pub(crate) struct Secrets {
 impl Files {
     /// # Errors
     ///
-    /// What is wrong with which.
+    /// What is wrong with which file.
     pub(crate) fn read(&self) -> Result<Secrets, String> {
         let wrong = |what: &str| format!("{}: {what}", self.of_file);
         let secret = |file: &Path| secret::read(file).map_err(|what| wrong(&what));
@@ -108,8 +110,8 @@ impl Files {
 }
 
 impl Etcd {
-    /// The endpoints that were `given` go before those of the table; the rest is the table's, which
-    /// is that of `file`.
+    /// The endpoints that were `given` come before those of the table; the rest is from the table,
+    /// which is the one of `file`.
     pub(super) fn new(
         given: Option<&str>,
         table: EtcdTable,
@@ -136,7 +138,7 @@ impl Etcd {
 
         let wrong = |what: &str| format!("{of_file}: {what}");
         let path = |path: PathBuf| {
-            // A path in a file is meant from where that is.
+            // A path in a file is relative to the folder of that file.
             file.and_then(Path::parent).map_or_else(|| path.clone(), |folder| folder.join(&path))
         };
         let user = match (table.user, table.password_file) {
@@ -153,7 +155,7 @@ impl Etcd {
         };
         let certificate_authority = table.certificate_authority.map(path);
         let files = Files { of_file: of_file.clone(), user, certificate_authority, identity };
-        // What is wrong is said now, and not when it is needed.
+        // Whatever is wrong is said now, and not when the file is needed.
         let Secrets { certificate_authority, identity, .. } = files.read()?;
         let server_name = table.server_name;
         let has_tls =
@@ -197,20 +199,20 @@ impl Cluster {
 }
 
 impl Etcd {
-    /// What it is and where, for people.
+    /// The etcd and where it is, for people.
     pub(crate) fn whole(&self) -> String {
         let are_several = self.clusters.iter().any(|cluster| cluster.name.is_some());
         if are_several { format!("etcd clusters {self}") } else { format!("etcd at {self}") }
     }
 
-    /// Those of all clusters.
+    /// The endpoints of all clusters.
     #[cfg(any(feature = "etcd", test))]
     pub(crate) fn endpoints(&self) -> impl Iterator<Item = &String> {
         self.clusters.iter().flat_map(|cluster| &cluster.endpoints)
     }
 }
 
-/// Where it is, for people.
+/// Where the etcd is, for people.
 impl fmt::Display for Etcd {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         for (nth, Cluster { name, endpoints, is_retired }) in self.clusters.iter().enumerate() {
@@ -275,7 +277,7 @@ fn endpoint(text: &str) -> Result<String, String> {
     let port = authority.rsplit_once(':').filter(|(host, _)| !host.is_empty());
     let port = port.and_then(|(_, port)| port.parse::<u16>().ok());
     if port.is_none() || authority.contains(['/', '@', ' ']) {
-        // What stands before an @ may be a password.
+        // The part before an @ may contain a password.
         let shown = text.rsplit('@').next().unwrap_or_default();
         return Err(format!(
             "{shown:?} is no endpoint of etcd; give host:port, http://host:port or \
@@ -285,7 +287,7 @@ fn endpoint(text: &str) -> Result<String, String> {
     Ok(text.to_owned())
 }
 
-/// The password in a file, which ends with a line's end or without.
+/// The password in a file, whose last line may end with a line break or without.
 fn password(bytes: &[u8]) -> Result<String, &'static str> {
     let text = std::str::from_utf8(bytes).map_err(|_| "the password is no text in UTF-8")?;
     match text.strip_suffix('\n').unwrap_or(text) {
@@ -294,8 +296,8 @@ fn password(bytes: &[u8]) -> Result<String, &'static str> {
     }
 }
 
-/// The time between the loss of a lock and its grant to others: what works under it has to end in it,
-/// and it is renewed in the rest.
+/// The time between the loss of a lock and its grant to others. Work under the lock has to end
+/// within this time, and the lease is renewed in the rest of its time to live.
 fn margin(seconds: f64, time_to_live: Option<Duration>) -> Result<Duration, String> {
     let most = time_to_live.unwrap_or(TIME_TO_LIVE) / 2;
     match Duration::try_from_secs_f64(seconds) {

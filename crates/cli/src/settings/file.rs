@@ -1,4 +1,4 @@
-//! The file of settings: where it is, and what may stand in it.
+//! The file of settings: where it is, and what it may contain.
 
 use std::{
     fmt,
@@ -11,29 +11,29 @@ use serde::{
     de::{self, SeqAccess, Visitor},
 };
 
-/// All that may stand in it.
+/// Everything that the file may contain.
 #[derive(Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields, rename_all = "kebab-case")]
 pub(super) struct File {
-    /// Where the broker is, which clients read too: they decide it.
+    /// The broker's socket. Clients read it too, because they decide where the broker is.
     #[expect(dead_code, reason = "whoever starts a broker has it at the place already")]
     pub(super) socket: Option<PathBuf>,
     /// Whether clients of the broker can own names.
     pub(super) delegate: Option<bool>,
     /// What the broker logs.
     pub(super) log: Option<String>,
-    /// Whether it logs names of locks at every level.
+    /// Whether the broker logs names of locks at every level.
     pub(super) log_names: Option<bool>,
     pub(super) etcd: Option<EtcdTable>,
 }
 
-/// On which etcd a broker is.
+/// The etcd of a broker.
 #[derive(Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields, rename_all = "kebab-case")]
 pub(super) struct EtcdTable {
     #[serde(default, deserialize_with = "some_endpoints")]
     pub(super) endpoints: Option<Vec<String>>,
-    /// Several of them that share the names, in place of the endpoints of one.
+    /// Several clusters that share the names, instead of the endpoints of one.
     pub(super) clusters: Option<Vec<ClusterTable>>,
     pub(super) follow_members: Option<bool>,
     pub(super) namespace: Option<String>,
@@ -44,7 +44,7 @@ pub(super) struct EtcdTable {
     /// In seconds.
     pub(super) margin: Option<f64>,
     pub(super) wait_through_outages: Option<bool>,
-    /// How often a name is taken before it is kept.
+    /// How often a name has to be taken before it is kept.
     pub(super) keep_names: Option<u32>,
     pub(super) certificate_authority: Option<PathBuf>,
     pub(super) certificate: Option<PathBuf>,
@@ -67,7 +67,7 @@ fn some_endpoints<'de, D: Deserializer<'de>>(from: D) -> Result<Option<Vec<Strin
     endpoints(from).map(Some)
 }
 
-/// A list, which is easily forgotten where there is but one.
+/// A list. It is easy to forget the brackets if there is only one endpoint.
 fn endpoints<'de, D: Deserializer<'de>>(from: D) -> Result<Vec<String>, D::Error> {
     struct List;
 
@@ -78,7 +78,7 @@ fn endpoints<'de, D: Deserializer<'de>>(from: D) -> Result<Vec<String>, D::Error
             f.write_str("a list: [\"host:2379\"]")
         }
 
-        // What it is may have a password in it.
+        // The text itself is not shown, because it may contain a password.
         fn visit_str<E: de::Error>(self, _: &str) -> Result<Self::Value, E> {
             Err(E::custom("endpoints are a list, also if there is but one: [\"host:2379\"]"))
         }
@@ -95,7 +95,7 @@ fn endpoints<'de, D: Deserializer<'de>>(from: D) -> Result<Vec<String>, D::Error
     from.deserialize_any(List)
 }
 
-/// The file that was chosen, or else the first that is there, with what is in it.
+/// The chosen file, or else the first one that exists, with its contents.
 pub(super) fn find(chosen: Option<&Path>) -> Result<Option<(PathBuf, String)>, String> {
     if let Some(path) = chosen {
         return Ok(Some((path.to_owned(), settings::read_chosen(path)?)));
@@ -108,7 +108,7 @@ pub(super) fn find(chosen: Option<&Path>) -> Result<Option<(PathBuf, String)>, S
     Ok(None)
 }
 
-/// What stands in the file.
+/// The settings in the file.
 pub(super) fn parse(path: &Path, text: &str) -> Result<File, String> {
     settings::parse(path, text)
 }

@@ -1,10 +1,10 @@
-//! What a broker is told beside its place: on which etcd it is, if it is on one, whether its clients can
-//! own names, and what it logs.
+//! The settings of a broker beside its place: its etcd, if it has one, whether its clients can own
+//! names, and what it logs.
 //!
-//! Whoever comes first starts the broker of all, so its settings must not depend on who that is: they
-//! stand in a file, which follows from the uid as the broker's place does. What is in the environment
-//! goes before it, for containers and tests; an option, for those who start brokers themselves,
-//! before both.
+//! The first client starts the broker for all, so the broker's settings must not depend on who that
+//! is. They are in a file, which follows from the uid as the broker's place does. The environment
+//! comes before the file, for containers and tests. An option, for those who start brokers
+//! themselves, comes before both.
 
 mod etcd;
 mod file;
@@ -22,7 +22,7 @@ pub(crate) use self::etcd::Etcd;
 pub(crate) use self::etcd::{Cluster, Secrets};
 use crate::{args::SettingsArgs, log::Filter};
 
-/// The variable by which a client says that it starts a broker, and who it is.
+/// The variable in which a client says that it starts a broker, and who it is.
 pub(crate) const STARTED_BY: &str = "NAVLOCK_STARTED_BY";
 
 /// What was found.
@@ -36,7 +36,7 @@ pub(crate) struct Settings {
     pub(crate) delegate: bool,
     /// What the broker logs.
     pub(crate) log: Filter,
-    /// Whether names of locks are logged at levels at which they are not otherwise.
+    /// Whether names of locks are logged even at levels that leave them out otherwise.
     pub(crate) log_names: bool,
 }
 
@@ -49,11 +49,11 @@ pub(crate) const LOG: &str = "NAVLOCK_LOG";
 /// The variable that says whether they log names at every level.
 pub(crate) const LOG_NAMES: &str = "NAVLOCK_LOG_NAMES";
 
-/// What the text of a variable says that is 0 or 1. As for any variable, to be empty is to be unset.
+/// The value of a variable that is 0 or 1. An empty variable counts as unset.
 ///
 /// # Errors
 ///
-/// What is wrong with it.
+/// What is wrong with the text.
 pub(crate) fn zero_or_one(variable: &str, text: &str) -> Result<Option<bool>, String> {
     match text {
         "" => Ok(None),
@@ -63,11 +63,11 @@ pub(crate) fn zero_or_one(variable: &str, text: &str) -> Result<Option<bool>, St
     }
 }
 
-/// What the text of [`LOG`] says.
+/// The filter in the text of [`LOG`].
 ///
 /// # Errors
 ///
-/// What is wrong with it.
+/// What is wrong with the text.
 pub(crate) fn log(text: &str) -> Result<Option<Filter>, String> {
     let filter = Some(text).filter(|text| !text.is_empty()).map(str::parse).transpose();
     filter.map_err(|wrong| format!("{LOG}: {wrong}; or unset it"))
@@ -91,7 +91,7 @@ impl Settings {
     /// What is wrong, with what, and what to do: a broker that went on without its etcd would grant
     /// what another machine holds.
     pub(crate) fn load(args: &SettingsArgs) -> Result<Self, String> {
-        // Both may come from a variable, for which to be empty is to be unset.
+        // Both may come from a variable, and an empty variable counts as unset.
         let chosen = args.config.as_deref().filter(|path| !path.as_os_str().is_empty());
         let is_variable = chosen.map(Path::as_os_str) == env::var_os("NAVLOCK_CONFIG").as_deref();
         if let Some(path) = chosen.filter(|path| path.is_relative() && is_variable) {
@@ -129,7 +129,7 @@ impl Settings {
         Ok(Self { file, etcd, delegate, log, log_names })
     }
 
-    /// Where a file is looked for if none was chosen.
+    /// The places in which the file is looked for if none was chosen.
     pub(crate) fn places() -> Vec<PathBuf> {
         navlock_broker::settings::places()
     }

@@ -11,13 +11,13 @@ use navlock_platform::{
     user::{ROOT, UserId, ours},
 };
 
-/// What is in the file, if nobody can read it whom it is not for.
+/// The contents of the file, if nobody can read it who should not.
 ///
-/// Of root's files a group may be let in, as a broker of somebody else could not read it otherwise;
-/// of our own nobody.
+/// A group may be able to read root's files, because a broker of another user could not read them
+/// otherwise. No group may read files of this user.
 pub(super) fn read(path: &Path) -> std::result::Result<Vec<u8>, String> {
     let failed = |error: std::io::Error| format!("cannot read {}: {error}", path.display());
-    // The file that is looked at is the one that is read.
+    // The file that is checked is the one that is read.
     let (mut file, mode, owner) = open(path).map_err(failed)?;
     let (forbidden, good) = if owner == ROOT { (0o027, "0640") } else { (0o077, "0600") };
     if owner != ROOT && owner != ours() {

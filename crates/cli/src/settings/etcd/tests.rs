@@ -1,10 +1,10 @@
-//! What is made of a table of etcd, and what is said of a wrong one.
+//! Tables of etcd, and what is said of wrong ones.
 
 use std::os::unix::fs::PermissionsExt;
 
 use super::*;
 
-/// The etcd of this table, in a folder with a password and with what all may read.
+/// The etcd of this table, in a folder with a password and with files that all may read.
 fn etcd(given: Option<&str>, table: &str) -> Result<Etcd, String> {
     let folder = tempfile::tempdir().unwrap();
     for (name, text, mode) in
@@ -63,7 +63,7 @@ fn a_password_is_the_line_of_a_file_beside() {
     let etcd = Etcd::new(None, table.unwrap(), Some(&file)).unwrap();
     let user = |password: &str| Some(("u".to_owned(), password.to_owned()));
     assert_eq!(etcd.files.read().unwrap().user, user("s3cret"));
-    // It may be replaced.
+    // The password may be replaced.
     fs::write(&password, "another").unwrap();
     assert_eq!(etcd.files.read().unwrap().user, user("another"));
 }
