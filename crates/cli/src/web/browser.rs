@@ -1,8 +1,9 @@
 //! `navlock web --open`: the page in the user's browser.
 //!
-//! What a program is started with, every user of the machine can read (`ps`), and the address has a token in it
-//! that lets whoever has it in. So a browser is given a file that nobody else can read, in the directory of the
-//! broker's socket, which has it go on to the address. The file is removed when somebody has come in.
+//! Every user of the machine can read the arguments of a program (`ps`), and the address contains a
+//! token that lets in whoever has it. So a browser is given a file that nobody else can read, in
+//! the directory of the broker's socket, which sends the browser on to the address. The file is
+//! removed when somebody has come in.
 
 use std::{
     env,
@@ -22,12 +23,12 @@ use navlock_platform::{
 
 use crate::voice::Voice;
 
-/// A file that has a browser go to an address. It is removed with this.
+/// A file that sends a browser to an address. It is removed when this is dropped.
 #[derive(Debug)]
 pub(crate) struct Entry(PathBuf);
 
 impl Entry {
-    /// One to this address, which has nothing in it that means something in HTML.
+    /// A file for this address, which contains nothing that has a meaning in HTML.
     pub(crate) fn new(place: &Place, address: &str) -> io::Result<Self> {
         place.prepare().map_err(io::Error::other)?;
         let path = place.page(&ClientId::random().to_string());
@@ -42,7 +43,7 @@ impl Entry {
         Ok(entry)
     }
 
-    /// Has a browser open it, and says so if none does. Nobody waits for that.
+    /// Has a browser open the file, and says so if none does. The caller does not wait for that.
     pub(crate) fn open(&self, voice: Voice) {
         let chosen = env::var("BROWSER").ok().filter(|chosen| !chosen.trim().is_empty());
         let (commands, url) = (commands(chosen.as_deref()), file_url(&self.0));
@@ -56,7 +57,7 @@ impl Entry {
         }
     }
 
-    /// Removes it; once is enough.
+    /// Removes the file; later calls do nothing more.
     pub(crate) fn remove(&self) {
         let _ = fs::remove_file(&self.0);
     }
@@ -68,15 +69,15 @@ impl Drop for Entry {
     }
 }
 
-/// The commands to be tried, each as its words. `BROWSER` has several with a colon between them, in which `%s`
-/// stands for what is to be opened.
+/// The commands to be tried, each as its words. `BROWSER` contains several, with a colon between
+/// them, in which `%s` stands for what is to be opened.
 fn commands(chosen: Option<&str>) -> Vec<Vec<String>> {
     let all: Vec<_> = chosen.map_or(OPENERS.to_vec(), |chosen| chosen.split(':').collect());
     let words = |command: &str| command.split_whitespace().map(str::to_owned).collect::<Vec<_>>();
     all.into_iter().map(words).filter(|words| !words.is_empty()).collect()
 }
 
-/// A command with what it is to open.
+/// A command with the address that it is to open.
 fn with_url(command: &[String], url: &str) -> Vec<String> {
     let mut words: Vec<_> = command.iter().map(|word| word.replace("%s", url)).collect();
     if words == command {
@@ -85,13 +86,14 @@ fn with_url(command: &[String], url: &str) -> Vec<String> {
     words
 }
 
-/// Tries one after the other, until one has ended well; why none has.
+/// Tries one command after the other, until one has ended well. Returns why none has.
 fn try_all(commands: &[Vec<String>], url: &str) -> Result<(), String> {
     let mut why = Vec::new();
     for command in commands {
         let words = with_url(command, url);
         let mut started = Command::new(&words[0]);
-        // What interrupts us is not meant for a browser that it may have started.
+        // A signal that interrupts this process is not meant for a browser that the command may
+        // have started.
         started.args(&words[1..]);
         set_apart(&mut started);
         started.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());

@@ -1,11 +1,11 @@
-//! Moments as numbers that another machine's page can count with.
+//! Moments as numbers that a page on another machine can count with.
 
 use std::time::{Instant, SystemTime, UNIX_EPOCH};
 
 use crate::time::millis;
 
-/// Milliseconds since 1970, as of one reading of the clock: what is told by it stays in its order, and
-/// ages stay true, also where the clock is set meanwhile.
+/// Milliseconds since 1970, from one reading of the clock: moments stay in their order, and ages
+/// stay true, even if the clock is set meanwhile.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Clock {
     read: Instant,

@@ -18,27 +18,28 @@ use crate::remedy::Here;
 /// How often pages are told at most.
 const PERIOD: Duration = Duration::from_millis(100);
 
-/// What telling them may cost: of so many parts of the time one.
+/// The share of time that telling pages may cost: one part of so many.
 const SHARE: u32 = 10;
 
 /// How long something must last to be called a deadlock.
 const CONFIRMED: Duration = Duration::from_secs(1);
 
-/// How often it is looked which processes are stopped, the broker's or those that hold others up: nobody
+/// How often this looks whether the broker, or processes that hold others up, are stopped: no event
 /// tells that.
 const WATCH: Duration = Duration::from_secs(1);
 
-/// How long nothing is looked at after it could not be.
+/// How long this waits after it could not look at the broker.
 const RETRY: Duration = Duration::from_secs(1);
 
-/// What pages are told.
+/// The state that pages are told.
 pub(super) struct Feed {
     store: Mutex<Store>,
     versions: watch::Sender<u64>,
 }
 
 impl Feed {
-    /// Looks at this place from now on, in a thread that lasts as long as the process.
+    /// Looks at the broker of this place from now on, in a thread that lasts as long as the
+    /// process.
     pub(super) fn start(place: Place) -> io::Result<Arc<Self>> {
         let feed =
             Arc::new(Self { store: Mutex::new(Store::new()), versions: watch::Sender::new(0) });
@@ -55,13 +56,13 @@ impl Feed {
         self.store.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// The version that pages are at, and what comes after it. The first one is 1.
+    /// The version of the state that pages are told, and its changes. The first version is 1.
     pub(super) fn versions(&self) -> watch::Receiver<u64> {
         self.versions.subscribe()
     }
 
     fn follow(&self, mut look: Look, place: &Place, here: &Here) {
-        // Nobody who locks is to wait for it.
+        // No lock is to wait for this process.
         navlock_broker::stand_back();
         let mut watcher = Watcher::new(CONFIRMED);
         let mut broker = None;
@@ -74,7 +75,7 @@ impl Feed {
             let left = due.map_or(WATCH, |due| due.saturating_duration_since(now).min(WATCH));
             let news = look.next(Some(left));
             match news {
-                // It may be another one.
+                // The broker may be another one.
                 Ok(Some(News::Anew { .. })) => {
                     let is_ours = here.counts_as(look.pid_namespace());
                     broker = if is_ours { process_of(place) } else { None };
@@ -106,7 +107,8 @@ impl Feed {
         }
     }
 
-    /// Looks whether the broker, which is this process, is stopped. Whether that is new.
+    /// Checks whether the broker, which has this process number, is stopped. Returns whether that
+    /// is new.
     fn see_broker(&self, pid: Option<u32>) -> bool {
         let Some(pid) = pid else { return false };
         let is_stopped = seen(pid).is_some_and(|process| process.is_stopped);
@@ -118,7 +120,7 @@ impl Feed {
         }
     }
 
-    /// Whether there is anything new.
+    /// Takes in what the broker has told. Returns whether anything is new.
     fn take_in(&self, look: &Look, news: Result<Option<News>, ConnectError>) -> bool {
         let mut store = self.store();
         match news {
@@ -145,8 +147,8 @@ impl Feed {
     }
 }
 
-/// The broker's process, as it says itself: what the kernel knows of a connection is who began to listen,
-/// which need not be the broker.
+/// The broker's process, as the broker says itself: the kernel only knows who began to listen at
+/// the socket, which need not be the broker.
 fn process_of(place: &Place) -> Option<u32> {
     let status = Control::connect(place).ok()?.status().ok()?;
     Some(status.pid).filter(|pid| *pid != 0)
@@ -155,6 +157,6 @@ fn process_of(place: &Place) -> Option<u32> {
 struct Told {
     /// When pages may be told again.
     due: Instant,
-    /// Whether there is anything that they have not been told.
+    /// Whether there is anything that pages have not been told.
     is_behind: bool,
 }

@@ -1,4 +1,4 @@
-//! Who has held what since we look.
+//! The holders of names since this process looks.
 
 use std::{
     collections::{BTreeMap, HashMap, VecDeque, hash_map},
@@ -14,29 +14,30 @@ use navlock::{
 use super::{clock::Clock, render};
 use crate::{json::Object, text::bytes_of};
 
-/// So many agents that have gone are kept in mind.
+/// How many agents that have gone are remembered.
 const GONE: usize = 32;
 
 /// How many locks that have ended are remembered, of all names and of each.
 const MOST: usize = 8_192;
 const MOST_OF_NAME: usize = 200;
 
-/// How many bytes of others' texts are remembered with them: names may be as long as a mebibyte, and the
-/// broker has let go of these.
+/// How many bytes of others' texts are remembered with them: names may be as long as a mebibyte,
+/// and the broker does not keep these any more.
 const MOST_BYTES: usize = 8 << 20;
 
-/// The locks that are held, since when, and the last ones that were.
+/// The locks that are held, since when, and the last ones that have ended.
 pub(super) struct History {
     began: Instant,
     agents: HashMap<ClientId, Known>,
-    /// Those who went last: who steals by hand has gone before its victims are told.
+    /// The agents that went last: an agent that steals by hand has gone before its victims are
+    /// told.
     gone: VecDeque<(ClientId, Arc<AgentInfo>)>,
-    /// By agent, as most that ends does so with its agent.
+    /// The requests by agent, as most of them end with their agent.
     requests: HashMap<ClientId, BTreeMap<u64, Instant>>,
     open: HashMap<ClientId, BTreeMap<u64, Open>>,
     closed: HashMap<LockName, VecDeque<Span>>,
-    /// Of which names locks have ended, the first one first, and how long the texts are that are kept for
-    /// each besides the name.
+    /// The names whose locks have ended, the first one first, each with the length of the texts
+    /// that are kept for it besides the name.
     order: VecDeque<(LockName, usize)>,
     /// The length of all texts that are kept for locks that have ended.
     bytes: usize,
@@ -60,7 +61,7 @@ struct Span {
     token: Option<FencingToken>,
     info: Option<Arc<AgentInfo>>,
     from: Instant,
-    /// Since when it had been waited for.
+    /// Since when the lock had been waited for.
     requested: Option<Instant>,
     end: Option<End>,
 }
@@ -68,7 +69,7 @@ struct Span {
 struct End {
     at: Instant,
     how: &'static str,
-    /// Who has stolen it.
+    /// The agent that has stolen the lock.
     by: Option<Arc<AgentInfo>>,
 }
 
@@ -86,7 +87,7 @@ impl History {
         }
     }
 
-    /// What there is was told anew: what is not there any more has ended meanwhile.
+    /// The whole state was told anew: locks that are missing in it have ended meanwhile.
     pub(super) fn anew(&mut self, overview: &Overview) {
         let now = Instant::now();
         self.agents.clear();
@@ -130,7 +131,8 @@ impl History {
             Change::Requested { entry, .. } => self.request(entry),
             Change::Granted { name, entry } => self.grant(name, entry),
             Change::Owned { name, entry, held: true } => {
-                // Between two looks it may have been taken many times; this one is seen.
+                // Between two looks the name may have been taken many times; only this lock is
+                // seen.
                 let spans = self.open.get(&entry.id.client_id);
                 let known = spans.and_then(|spans| spans.get(&entry.id.serial));
                 if known.is_none_or(|known| known.span.token != entry.token) {
@@ -206,7 +208,7 @@ impl History {
         }
     }
 
-    /// What is known of an agent that is there, or was until a moment ago.
+    /// The description of an agent that is there, or was until a moment ago.
     fn info_of(&self, agent: ClientId) -> Option<Arc<AgentInfo>> {
         let gone = || self.gone.iter().find(|(id, _)| *id == agent).map(|(_, info)| info);
         self.agents.get(&agent).map(|known| &known.info).or_else(gone).cloned()
@@ -219,7 +221,7 @@ impl History {
     }
 
     fn close(&mut self, Open { name, mut span }: Open, end: End) {
-        // Only now: it may have said more of itself since it was granted.
+        // Only now, because the agent may have said more of itself since the grant.
         span.info = self.agents.get(&span.id.client_id).map(|known| known.info.clone());
         let texts = span.info.iter().chain(&end.by).map(|info| length(info)).sum();
         span.end = Some(end);
@@ -227,7 +229,7 @@ impl History {
         if matches!(of_name, hash_map::Entry::Vacant(_)) {
             self.bytes += bytes_of(of_name.key());
         }
-        // One copy of the name for all.
+        // All share one copy of the name.
         let name = of_name.key().clone();
         let of_name = of_name.or_default();
         of_name.push_back(span);
@@ -254,12 +256,12 @@ impl History {
         }
     }
 
-    /// Whether anything is remembered of a name that has ended.
+    /// Whether a lock of this name that has ended is remembered.
     pub(super) fn knows(&self, name: &LockName) -> bool {
         self.closed.contains_key(name)
     }
 
-    /// Who has held this name, the first one first.
+    /// The holders of this name, the first one first.
     pub(super) fn of(&self, name: &LockName, clock: Clock) -> String {
         let closed = self.closed.get(name).into_iter().flatten();
         let open = self.open.values().flat_map(BTreeMap::values).filter(|open| open.name == *name);
@@ -298,7 +300,7 @@ impl History {
     }
 }
 
-/// How long the texts are that an agent has said of itself.
+/// The length of the texts that an agent has said of itself.
 fn length(info: &AgentInfo) -> usize {
     let meta = info.meta.iter().flat_map(|(key, value)| [key, value]);
     let texts = [&info.command, &info.user, &info.host, &info.why];

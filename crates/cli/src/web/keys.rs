@@ -6,19 +6,20 @@ use navlock::look::LockName;
 
 use crate::text::bytes_of;
 
-/// How many names that are not in use any more keep the number that they have on the page, and how long
-/// these are together, in bytes.
+/// How many names that are not in use any more keep the number that they have on the page, and how
+/// long these names are together, in bytes.
 const SPARE_KEYS: usize = 4_096;
 const SPARE_BYTES: usize = 4 << 20;
 
-/// The numbers of names on the page, which can say them whatever they are.
+/// The numbers of names on the page, which can stand for any name.
 pub(super) struct Keys {
     last: u64,
     pub(super) of: HashMap<LockName, u64>,
     pub(super) names: HashMap<u64, LockName>,
     /// How long the names are together, in bytes.
     pub(super) bytes: usize,
-    /// When there are more than so many, or they are longer than this, those that are not needed are forgotten.
+    /// If there are more names than this, or they are longer than this, those that are not needed
+    /// are forgotten.
     limits: (usize, usize),
 }
 
@@ -37,7 +38,7 @@ impl Keys {
         let left = &self.of;
         self.names.retain(|_, name| left.contains_key(name));
         self.bytes = left.keys().map(bytes_of).sum();
-        // FAST: as many again come before it is looked for them again.
+        // FAST: this looks for them again only after as many more have come.
         self.limits = (2 * left.len() + SPARE_KEYS, 2 * self.bytes + SPARE_BYTES);
     }
 

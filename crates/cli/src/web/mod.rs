@@ -1,7 +1,7 @@
-//! A page that shows who holds and who waits, as it happens.
+//! A page that shows holders and waiters as things happen.
 //!
-//! One thread looks at the broker ([`feed`]) and keeps what pages are shown ([`store`]); each page has it by
-//! server-sent events. Nothing is asked of the broker by pages, but to steal.
+//! One thread looks at the broker ([`feed`]) and keeps what pages are shown ([`store`]); each page
+//! receives that by server-sent events. Pages ask nothing of the broker, but to steal.
 
 pub(crate) mod browser;
 mod clock;
@@ -35,7 +35,7 @@ use self::{
 };
 use crate::json::Object;
 
-/// How long nobody is let in where there was no room.
+/// How long no connection is accepted after there was no room for one.
 const PAUSE: Duration = Duration::from_millis(100);
 
 /// Where pages are served.
@@ -51,7 +51,7 @@ pub(crate) struct Web {
 }
 
 impl Web {
-    /// A site of what there is at this place.
+    /// A site that shows the broker of this place.
     pub(crate) fn new(listener: Listener, place: Place, services: Services) -> io::Result<Self> {
         let hosts = match &listener {
             Listener::Tcp(address, _) => Hosts::Port(address.port()),
@@ -65,7 +65,7 @@ impl Web {
         Ok(Self { listener, site: Arc::new(site) })
     }
 
-    /// The address by which it is entered.
+    /// The address by which a browser enters.
     pub(crate) fn address(&self) -> String {
         let host = match &self.listener {
             Listener::Tcp(address, _) => address.to_string(),
@@ -74,7 +74,7 @@ impl Web {
         format!("http://{host}{}", self.site.gate.entry())
     }
 
-    /// Serves it for as long as the process lasts.
+    /// Serves the site for as long as the process lasts.
     pub(crate) fn serve(self) -> io::Result<()> {
         let router = routes::router(self.site);
         let service = router.into_make_service_with_connect_info::<Seat>();
@@ -95,7 +95,7 @@ impl Web {
     }
 }
 
-/// A socket at a path, whatever the system has for one.
+/// A listener at the path of a socket, of the kind that the system has.
 struct Sockets(AsyncListener);
 
 impl axum::serve::Listener for Sockets {
@@ -107,7 +107,7 @@ impl axum::serve::Listener for Sockets {
             if let Ok((connection, _)) = self.0.accept().await {
                 return (connection, ());
             }
-            // There is no room for one more, or whoever came has gone.
+            // There is no room for one more, or the one that connected has gone.
             sleep(PAUSE).await;
         }
     }

@@ -1,7 +1,7 @@
-//! What there is, as JSON.
+//! The state as JSON.
 //!
-//! Of what others can make as long as they like, the beginning is shown: a name of a mebibyte would be sent
-//! anew whenever something happens to it.
+//! Of texts that others can make as long as they like, only the beginning is shown: a name of a
+//! mebibyte would be sent anew whenever something happens to it.
 
 use std::collections::HashMap;
 
@@ -24,11 +24,11 @@ const MOST_ENTRIES: usize = 500;
 const MOST_ROWS: usize = 600;
 const MOST_ROWS_OF_ROOT: usize = 150;
 
-/// How many deadlocks are shown, and how many of the members of each.
+/// How many deadlocks are shown, and how many members of each.
 pub(super) const MOST_DEADLOCKS: usize = 50;
 const MOST_MEMBERS: usize = 100;
 
-/// How many keys of an agent's own are shown.
+/// How many of an agent's own keys are shown.
 const MOST_META: usize = 16;
 
 pub(super) fn array(parts: impl IntoIterator<Item = impl AsRef<str>>) -> String {
@@ -43,7 +43,7 @@ pub(super) fn array(parts: impl IntoIterator<Item = impl AsRef<str>>) -> String 
     array
 }
 
-/// All that there is of a name, by the number that it has on the page.
+/// The state of a name, by the number that the name has on the page.
 pub(super) fn queue(key: u64, name: &LockName, queue: &Queue, clock: Clock) -> String {
     let entries = |entries: &[Entry]| {
         array(entries.iter().take(MOST_ENTRIES).map(|one| entry(one, clock).to_string()))
@@ -74,7 +74,7 @@ fn with_name(object: Object, name: &LockName) -> Object {
         return object.name("name", &name.name);
     }
     let units: Vec<u16> = name.name.utf16().take(LONGEST).collect();
-    // It begins as a name does, so it is one.
+    // The units begin as a name does, so they are one.
     let begins = ResourceName::from_utf16(&units).unwrap_or_else(|_| name.name.clone());
     let length = name.name.utf16().count();
     let object = object.name("name", &begins);
@@ -86,7 +86,7 @@ fn beginning(text: &str) -> String {
     if shown.len() == text.len() { text.to_owned() } else { format!("{shown}…") }
 }
 
-/// What an agent says of itself, if it is known.
+/// What an agent says of itself, as far as it is known.
 pub(super) fn info(mut object: Object, info: &AgentInfo) -> Object {
     object = object.process(info, beginning);
     if !info.meta.is_empty() {
@@ -130,7 +130,7 @@ fn why(why: Why) -> &'static str {
     }
 }
 
-/// Who waits for whom.
+/// The tree of waiters.
 pub(super) fn tree(
     roots: &[Root<'_>],
     key: impl Fn(&LockName) -> u64,
@@ -163,7 +163,7 @@ pub(super) fn tree(
     }))
 }
 
-/// Who waits for each other, and what ends that.
+/// The deadlocks, and what ends each.
 pub(super) fn deadlocks(
     all: &[(&Deadlock, Vec<Remedy>)],
     key: impl Fn(&LockName) -> u64,

@@ -1,4 +1,4 @@
-//! What is answered.
+//! The answers to requests.
 
 use std::{convert::Infallible, sync::Arc, time::Duration};
 
@@ -29,11 +29,11 @@ const PAGE: &str = include_str!("page.html");
 const STYLE: &str = include_str!("page.css");
 const SCRIPT: &str = include_str!("page.js");
 
-/// How long a page waits before it asks again, when it has lost its connection.
+/// How long a page that has lost its connection waits before it asks again.
 const RETRY: Duration = Duration::from_secs(1);
 
-/// Nothing comes from anywhere else, no text becomes part of the page's markup, and no other page has this
-/// one in it.
+/// The page loads nothing from anywhere else, no text becomes part of its markup, and no other page
+/// can embed it.
 const POLICY: &str = "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; \
                       img-src data:; base-uri 'none'; form-action 'none'; frame-ancestors 'none'; \
                       require-trusted-types-for 'script'; trusted-types 'none'";
@@ -48,8 +48,8 @@ const HEADERS: [(HeaderName, &str); 7] = [
     (HeaderName::from_static("cross-origin-resource-policy"), "same-origin"),
 ];
 
-/// What the page says that asks for a change. No other page can say it without being asked first whether it
-/// may, and nobody says that it may.
+/// The header that a page sends when it asks for a change. A browser lets another page send it only
+/// if this server allows that, and it does not.
 const INTENT: &str = "x-navlock";
 
 pub(super) struct Site {
@@ -91,7 +91,7 @@ async fn guard(State(site): Shared, request: Request, next: Next) -> Response {
             }
             next.run(request).await
         }
-        // Nobody stays by asking for what is not given.
+        // A refused request ends its connection, so that nobody keeps a place by such requests.
         Err((status, why)) => {
             (status, [(header::CONNECTION, "close")], format!("{why}\n")).into_response()
         }
@@ -110,10 +110,10 @@ fn json(text: String) -> Response {
     ([(header::CONTENT_TYPE, "application/json")], text).into_response()
 }
 
-/// Turns the token of the address into a cookie, and goes where the address has none.
+/// Turns the token of the address into a cookie, and goes to the address without the token.
 ///
-/// Not by a status: a browser would take the page for what was asked for by whoever shows the address, and
-/// would not send the cookie.
+/// This is no redirect: a browser would take the page for one that the page with the link has asked
+/// for, and would not send the cookie.
 async fn enter(State(site): Shared) -> Response {
     (site.services.entered)();
     let path = site.gate.path();
@@ -124,9 +124,9 @@ async fn enter(State(site): Shared) -> Response {
     ([(header::SET_COOKIE, site.gate.set_cookie())], Html(page)).into_response()
 }
 
-/// Waits until it is known what there is.
+/// Waits until the state is known.
 async fn known(versions: &mut watch::Receiver<u64>) {
-    // That it is never said any more cannot be: whoever says it lasts as long as the site.
+    // An error is not possible: the sender lasts as long as the site.
     let _ = versions.wait_for(|version| *version > 0).await;
 }
 
@@ -139,7 +139,7 @@ async fn events(State(site): Shared) -> impl IntoResponse {
     let versions = site.feed.versions();
     let told = stream::unfold((site, versions, 0), async |(site, mut versions, seen)| {
         versions.wait_for(|version| *version > seen).await.ok()?;
-        // All until now, also what comes to be known in this moment.
+        // All changes until now, also those that become known in this moment.
         versions.mark_unchanged();
         let (event, version) = {
             let store = site.feed.store();
@@ -174,7 +174,8 @@ async fn metrics(State(site): Shared) -> Response {
     }
 }
 
-/// Takes a name from those who hold it, whom whoever asks must have seen: it says which version it has.
+/// Steals a name from its holders. The caller must have seen these holders: it says which version
+/// it has.
 async fn steal(State(site): Shared, headers: HeaderMap, body: Bytes) -> Response {
     let refuse = |status, why: &str| (status, format!("{why}\n")).into_response();
     let Some(steal) = site.services.steal.clone() else {

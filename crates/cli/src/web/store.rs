@@ -1,8 +1,8 @@
-//! What pages are shown, and what has changed of it since they saw it last.
+//! The state that pages are shown, and what has changed since a page saw it last.
 //!
-//! Each part of the state (a name, an agent, a client, the tree, the deadlocks) is written as JSON once when
-//! it has changed, and sent to every page as it is then: a page that is slow misses what was there between,
-//! and never has anything queued for it.
+//! Each part of the state (a name, an agent, a client, the tree, the deadlocks) is written as JSON
+//! once when it has changed, and sent to every page as it is at that moment: a slow page misses the
+//! states between, and nothing is queued for it.
 
 mod answers;
 
@@ -24,10 +24,10 @@ use crate::{
     steal::Holder,
 };
 
-/// How many changes are remembered: who has missed more is shown all anew.
+/// How many changes are remembered: a page that has missed more is shown everything anew.
 const MOST_CHANGES: usize = 16_384;
 
-/// Of so many of those who hold others up it is looked whether they are stopped.
+/// How many of those who hold others up are checked for stopped processes.
 const MOST_WATCHED: usize = 64;
 
 pub(super) struct Store {
@@ -41,36 +41,36 @@ pub(super) struct Store {
     clients: BTreeMap<u64, String>,
     tree: Section,
     deadlocks: Section,
-    /// The first of those who hold others up, as they were shown.
+    /// The first agents that hold others up, as they were shown.
     roots: Vec<ClientId>,
     /// How many locks and requests are not shown.
     left_out: u64,
-    /// Which of these have processes that are stopped, and which.
+    /// The agents of these with processes that are stopped, and these processes.
     stopped: HashMap<ClientId, Vec<u32>>,
     /// What ends the deadlocks that are shown, by the request that has closed each.
     remedies: HashMap<LockId, Vec<Remedy>>,
-    /// What has changed, by the version by which it was shown.
+    /// The parts that have changed, by the version in which they were shown.
     changes: VecDeque<(u64, Part)>,
-    /// Of this version, and of those before it, some changes may be forgotten.
+    /// Changes of this version, and of those before it, may be forgotten.
     forgotten: u64,
     /// What has changed since the last version.
     dirty: HashSet<Dirty>,
-    /// Everything has.
+    /// Whether everything has changed since the last version.
     all_dirty: bool,
-    /// An agent or a client has come or gone.
+    /// Whether an agent or a client has come or gone.
     some_went: bool,
     pub(super) history: History,
 }
 
-/// How the broker is.
+/// The state of the broker.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) enum Broker {
-    /// It was not asked yet.
+    /// The broker was not asked yet.
     #[default]
     Unknown,
     Running,
     None,
-    /// The process with this number is stopped.
+    /// The broker's process, which has this number, is stopped.
     Stopped(u32),
     Failed(String),
 }
@@ -91,9 +91,9 @@ enum Part {
 
 struct Name {
     json: String,
-    /// Whose locks and requests there are.
+    /// The agents that have locks and requests of the name.
     agents: HashSet<ClientId>,
-    /// Who holds it, all of them, and since which version.
+    /// All holders of the name, and since which version.
     held: Vec<Holder>,
     held_since: u64,
 }
@@ -103,7 +103,7 @@ struct Shown {
     count: Count,
 }
 
-/// What is shown as a whole.
+/// A part that is shown as a whole.
 struct Section {
     changed: u64,
     json: String,
@@ -139,7 +139,8 @@ impl Store {
         self.version
     }
 
-    /// Looks which of those who hold others up are stopped, and what ends deadlocks. Whether that is new.
+    /// Checks which of those who hold others up are stopped, and what ends deadlocks. Returns
+    /// whether that is new.
     pub(super) fn see_processes<'a>(
         &mut self,
         surroundings: &Surroundings<'_>,
@@ -154,12 +155,12 @@ impl Store {
         stopped_before != self.stopped || ends_before != self.remedies
     }
 
-    /// Whether this is known of the broker.
+    /// Whether the broker is known to be stopped.
     pub(super) fn is_stopped(&self) -> bool {
         matches!(self.broker, Broker::Stopped(_))
     }
 
-    /// The broker is like this from now on. Whether it was otherwise.
+    /// Sets the state of the broker. Returns whether it was another one.
     pub(super) fn broker_is(&mut self, broker: Broker) -> bool {
         let was = std::mem::replace(&mut self.broker, broker);
         was != self.broker
@@ -171,7 +172,7 @@ impl Store {
         self.all_dirty = true;
     }
 
-    /// This has happened.
+    /// Takes in events.
     pub(super) fn happened(&mut self, events: &[Event]) {
         for event in events {
             self.history.event(event);
@@ -198,7 +199,7 @@ impl Store {
         }
     }
 
-    /// Takes what there is now for what is shown.
+    /// Takes the current state as the one that is shown.
     pub(super) fn refresh<'a>(
         &mut self,
         overview: &Overview,
@@ -266,7 +267,7 @@ impl Store {
         let tree = render::tree(&roots, key, &self.stopped, self.clock);
         let mut known = std::mem::take(&mut self.remedies);
         let found = deadlocks.take(MOST_DEADLOCKS).map(|deadlock| {
-            // FAST: what was known is looked at again once a second.
+            // FAST: known remedies are looked at again once a second.
             let known = known.remove(&deadlock.closed_by());
             (deadlock, known.unwrap_or_else(|| surroundings.remedies_of(deadlock)))
         });
@@ -322,8 +323,8 @@ impl Store {
         self.keys.names.get(&key).cloned()
     }
 
-    /// Who holds the name with this number, all of them, and which name that is: if whoever has seen this
-    /// version has seen these; else `None`.
+    /// All holders of the name with this number, and that name, if a page that has seen this
+    /// version has seen these holders; else `None`.
     pub(super) fn seen_holding(&self, key: u64, version: u64) -> Option<(LockName, Vec<Holder>)> {
         let name = self.names.get(&key)?;
         let has_seen = (name.held_since..=self.version).contains(&version);
@@ -331,7 +332,7 @@ impl Store {
         name.and_then(|(name, held)| Some((name?, held)))
     }
 
-    /// Who has held the name with this number.
+    /// The past holders of the name with this number.
     pub(super) fn history_of(&self, key: u64) -> Option<String> {
         Some(self.history.of(self.keys.names.get(&key)?, self.clock))
     }

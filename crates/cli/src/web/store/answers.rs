@@ -1,4 +1,4 @@
-//! What a page is told: all of the state, or what has changed.
+//! The answers to a page: the whole state, or what has changed.
 
 use std::collections::HashSet;
 
@@ -8,7 +8,7 @@ use super::{Broker, Part, Store};
 use crate::{json::Object, web::render};
 
 impl Store {
-    /// All of it.
+    /// The whole state.
     pub(in crate::web) fn state(&self) -> Object {
         let agents = self.agents.values().map(|agent| &agent.json);
         self.head()

@@ -1,4 +1,4 @@
-//! What the page is told of what has happened.
+//! What the page is told of events.
 
 use std::{iter, sync::Arc, time::Instant};
 
@@ -8,7 +8,7 @@ use serde_json::Value;
 use super::*;
 use crate::{remedy::Here, text::bytes_of};
 
-/// A store, and what it is shown.
+/// A store, and the overview that it is shown.
 struct Shown {
     store: Store,
     overview: Overview,
@@ -162,20 +162,20 @@ fn who_has_seen_a_version_has_seen_all_who_hold_by_then_and_nobody_who_holds_sin
     shown.refresh();
     let version = shown.store.version();
     let key = shown.state()["names"][0]["key"].as_u64().unwrap();
-    // More than there are on the page.
+    // There are more holders than the page shows.
     assert_eq!(shown.store.seen_holding(key, version).unwrap().1.len(), 700);
     let asked = Change::Requested { name: name("db"), entry: entry(agents[0], 2) };
     shown.tell([asked]);
     shown.refresh();
-    // That somebody waits changes nothing.
+    // A new waiter changes nothing.
     assert!(shown.store.seen_holding(key, version).is_some());
-    // That somebody has it anew does, also where it is the same lock.
+    // A new grant does, even if it is of the same lock.
     shown.tell([granted(&agents[0], 2)]);
     shown.refresh();
     assert!(shown.store.seen_holding(key, version).is_none());
     let (_, holders) = shown.store.seen_holding(key, shown.store.version()).unwrap();
     assert!(holders.contains(&(entry(agents[0], 1).id, FencingToken::new(2))));
-    // Nobody has seen what is to come, nor what has no name.
+    // Nobody has seen a later version, nor a number without a name.
     assert!(shown.store.seen_holding(key, shown.store.version() + 1).is_none());
     assert!(shown.store.seen_holding(key + 1, shown.store.version()).is_none());
 }
@@ -197,7 +197,7 @@ fn names_that_have_gone_are_forgotten_in_the_end_however_long_they_are() {
     let keys = &shown.store.keys;
     let bytes: usize = keys.of.keys().map(bytes_of).sum();
     assert_eq!(bytes, keys.bytes);
-    // As much as the history remembers, as much again, and what is spared.
+    // Twice what the history remembers, and the spare names.
     assert!(bytes < 21 << 20, "{bytes}");
     assert_eq!(keys.of.len(), keys.names.len());
     assert!(keys.of.contains_key(&name("stays")));
