@@ -11,7 +11,7 @@ mod toolchain;
 use std::{collections::BTreeMap, fs, path::Path, process::Command};
 
 use self::{
-    suites::{LEFT_OUT, SUITES, Suite},
+    suites::{LEFT_OUT, Passed, SUITES, Suite},
     toolchain::{TARGET, by_wine},
 };
 use crate::run::{Result, root, run, said};
@@ -49,11 +49,15 @@ pub(crate) fn windows(arguments: &[&str]) -> Result {
         counts.insert(suite.name, suites::test(suite, &folder)?);
     }
     if with_addon {
-        counts.insert(ADDON, addon::test(&folder)?);
+        let count = addon::test(&folder)?;
+        counts.insert(ADDON, Passed { count, only_alone: Vec::new() });
     }
     println!("\nfor {TARGET}, by {}:", said(by_wine(&folder).arg("--version"))?);
-    for (name, passed) in counts {
-        println!("  {name}: {passed} passed");
+    for (name, Passed { count, only_alone }) in counts {
+        println!("  {name}: {count} passed");
+        for test in only_alone {
+            println!("  {name}: {test} failed beside others, and passed alone");
+        }
     }
     for (suite, test, why) in LEFT_OUT {
         if chosen.iter().any(|chosen| chosen.name == suite) {
