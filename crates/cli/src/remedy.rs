@@ -236,9 +236,7 @@ impl<'a> Surroundings<'a> {
             all.push(Remedy { kind, does, line, host: host.map(str::to_owned) });
         };
         let stopped = self.stopped(id);
-        if !stopped.is_empty()
-            && let Some(line) = line_to_continue(&stopped)
-        {
+        if let Some(line) = line_to_continue(&stopped).filter(|_| !stopped.is_empty()) {
             add("continue", "has it go on".to_owned(), line, None);
         }
         let socket = self.here.place.holds().join(id.to_string());
