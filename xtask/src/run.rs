@@ -64,7 +64,11 @@ pub(crate) fn run_beside(command: &mut Command, mut others: Vec<Command>) -> Res
         });
         let result = run(command);
         has_failed.store(result.is_err(), Ordering::Relaxed);
-        result.and(beside.join().expect("nothing panics that runs a command"))
+        let others = beside.join().expect("nothing panics that runs a command");
+        match (result, others) {
+            (Err(one), Err(other)) => Err(format!("{one}\n{other}")),
+            (result, others) => result.and(others),
+        }
     })
 }
 
@@ -76,8 +80,8 @@ fn run_silently(command: &mut Command) -> Result {
     let [said, complained] =
         [&output.stdout, &output.stderr].map(|text| String::from_utf8_lossy(text));
     let seconds = began.elapsed().as_secs();
-    println!("\n$ {shown}\n{said}{complained}({seconds} s, beside others)");
     let status = output.status;
+    println!("\n$ {shown}\n{said}{complained}({seconds} s, beside others; {status})");
     if status.success() { Ok(()) } else { Err(format!("failed ({status}): {shown}")) }
 }
 
