@@ -1,12 +1,11 @@
 //! The notes of leases.
 
 use std::{
-    fs::File,
+    fs::{self, File},
     io::{self, ErrorKind, Read, Write},
     path::PathBuf,
 };
 
-use navlock_platform::file::replace;
 use navlock_wire::ClientKey;
 
 use super::{ClientFiles, UNBORN_LEASES, is_locked, lock_at, remove, remove_if_there};
@@ -44,7 +43,7 @@ impl ClientFiles {
         remove_if_there(&unborn)?;
         let lines: String = leases.map(|lease| hex(lease) + "\n").collect();
         lock_file::open_to_append(&unborn)?.write_all(lines.as_bytes())?;
-        replace(&unborn, &self.leases_path(client))
+        fs::rename(&unborn, self.leases_path(client))
     }
 
     /// The leases of a client's agents, perhaps with some that have ended.

@@ -15,9 +15,7 @@ use std::{
 
 use navlock_core::FencingToken;
 use navlock_platform::{
-    file::{
-        careful, create_private_directories, make_file_private, open_directory_behind, replace,
-    },
+    file::{careful, create_private_directories, make_file_private, open_directory_behind},
     file_lock::try_exclusive,
 };
 use navlock_wire::Moment;
@@ -248,7 +246,7 @@ fn write(path: &Path, number: u64) -> io::Result<()> {
     let written = opened.and_then(|mut file| {
         make_file_private(&file)?;
         writeln!(file, "{number}")?;
-        replace(Path::new(&unborn), path)
+        fs::rename(&unborn, path)
     });
     written.inspect_err(|_| _ = fs::remove_file(&unborn))
 }

@@ -22,7 +22,7 @@ use crate::{descriptor, socket::Listener};
 /// Handles are multiples of this.
 const STEP: usize = 4;
 
-/// No process inherits a handle beyond this.
+/// No handle is looked for beyond this number, whatever the system counts.
 const MOST: usize = 1 << 16;
 
 /// After how many numbers without a handle the search ends where the system does not count them. Wine gives the
@@ -74,7 +74,9 @@ pub fn close_inherited() -> Result<Option<Listener>, String> {
         }
         // SAFETY: What this program opens itself is not inherited. So the handle is the starter's, and nothing here
         // uses it.
-        unsafe { CloseHandle(handle) };
+        if unsafe { CloseHandle(handle) } == 0 {
+            open += 1;
+        }
     }
     Ok(None)
 }
