@@ -1,4 +1,4 @@
-//! All that is below this process.
+//! All processes below this one.
 
 use std::{
     collections::HashSet,
@@ -19,35 +19,36 @@ use rustix::{
 use super::processes::{Identity, Process, Processes};
 use crate::process::Signal;
 
-/// How long it may take to stop all of them. Who starts others faster than they can be stopped is
-/// killed as far as it is known, and again.
+/// How long it may take to stop all of them. If a process starts others faster than they can be stopped,
+/// those that are known are killed, and then those that are found next.
 const STOPPING: Duration = Duration::from_millis(100);
 
-/// How often it is looked whether all have stopped.
+/// How often to look whether all have stopped.
 const PAUSE: Duration = Duration::from_millis(1);
 
-/// All that is below us and was not there before the command.
+/// All processes that are below us and were not there before the command.
 ///
-/// Whoever is left behind by its parent comes to us, by the kernel: we are what it calls a subreaper.
-/// So all that the command has started stays below us for as long as we live, daemons as well. When
-/// we end they go on, and go to whoever is next, as without us.
+/// A process whose parent has ended becomes our child, by the kernel: we are a "subreaper". So all that the
+/// command has started stays below us for as long as we live, daemons as well. When we end these processes go
+/// on, and go to the next subreaper, as they would have without us.
 ///
-/// It is looked for anew each time: between two looks some end and some begin. Nothing is found of
-/// what works for the command and is not started by it, as a container's engine starts containers.
+/// The processes are looked for anew each time, because some end and some begin between two looks. Processes
+/// that work for the command and are not started by it are not found, such as containers, which a container
+/// engine starts.
 #[derive(Debug)]
 pub struct Family {
-    /// The variable that tells who is not of it.
+    /// The variable that marks processes that are not of the family.
     mark: &'static str,
     command: Option<Pid>,
-    /// Who was below us before: a broker, or jobs of a shell that has become us.
+    /// The processes that were below us before: a broker, or jobs of a shell that has become us.
     strangers: HashSet<Identity>,
 }
 
 impl Family {
-    /// That of a command which is about to be started. Who has this variable is not of it, nor who is
-    /// below those: a broker, which is everybody's.
+    /// The family of a command which is about to be started. A process that has this variable is not of the
+    /// family, nor are processes below it: such a process is a broker, which is everybody's.
     pub fn new(mark: &'static str) -> Self {
-        // If the kernel knows no such thing, who is left behind is not found.
+        // If the kernel has no subreapers, processes whose parents have ended are not found.
         let _ = set_child_subreaper(Some(getpid()));
         let below = if has_children() {
             Processes::now().below_us(&HashSet::new(), mark)
@@ -58,24 +59,24 @@ impl Family {
         Self { mark, command: None, strangers }
     }
 
-    /// From now on there is the command, which has not been waited for.
+    /// Adds the command, which has been started and not been waited for.
     pub fn begins(&mut self, command: &Child) {
         self.command = Some(Pid::from_child(command));
     }
 
-    /// It has been waited for; its number may be anybody's.
+    /// The command has ended, and was waited for. Its number may be that of any process.
     pub fn command_has_ended(&mut self) {
         self.command = None;
     }
 
-    /// Sends a signal once to each, parents before their children.
+    /// Sends a signal once to each process, parents before their children.
     ///
-    /// Not to those who are started meanwhile: to clean up is what some of them are started for.
+    /// Processes that are started meanwhile do not get it: some of them are started to clean up.
     pub fn signal(&self, signal: Signal) {
         self.members().iter().for_each(|member| member.signal(signal));
     }
 
-    /// Kills all. They are stopped before, so that nobody starts another one unseen.
+    /// Kills all processes. They are stopped before, so that none starts another one unseen.
     pub fn kill(&self) {
         let deadline = Instant::now() + STOPPING;
         let mut stopped = HashSet::new();
@@ -96,7 +97,7 @@ impl Family {
         }
     }
 
-    /// Waits until somebody has ended, but no longer than this.
+    /// Waits until one of the processes may have ended, but no longer than this.
     pub fn wait(&self, time: Duration) {
         match self.members().first() {
             Some(member) => member.wait(time),
@@ -104,18 +105,18 @@ impl Family {
         }
     }
 
-    /// Whether all have ended.
+    /// Whether all processes have ended.
     pub fn has_ended(&self) -> bool {
-        // A look can miss who is handed from one parent to another, but not twice.
+        // A look can miss a process that is handed from one parent to another, but not twice.
         !has_children() || (self.members().is_empty() && self.members().is_empty())
     }
 
-    /// Who is there still, for people.
+    /// Which processes are still there, for people.
     pub fn names(&self) -> Vec<String> {
         self.members().iter().map(ToString::to_string).collect()
     }
 
-    /// Takes notice of the ends of those who were left to us. Not of the command's.
+    /// Reaps processes that have become our children when their parents ended. It does not reap the command.
     pub fn reap(&self) {
         let all = WaitPidFlag::WEXITED | WaitPidFlag::WNOHANG;
         // Other threads see to the brokers that they start.
@@ -123,7 +124,8 @@ impl Family {
         while let Ok(status) = waitid(Id::All, all | WaitPidFlag::WNOWAIT) {
             let command = self.command.map(|pid| pid.as_raw_nonzero().get());
             let Some(pid) = status.pid().map(unistd::Pid::as_raw) else { return };
-            // Then the rest is soon nobody's business.
+            // The caller waits for the command. Once it has ended this process soon ends too, and need not reap the
+            // others.
             if Some(pid) == command || waitid(Id::Pid(unistd::Pid::from_raw(pid)), all).is_err() {
                 return;
             }
@@ -132,13 +134,13 @@ impl Family {
 
     fn members(&self) -> Vec<Process> {
         let members = Processes::now().below_us(&self.strangers, self.mark);
-        // Where `/proc` is not to be seen.
+        // Where `/proc` cannot be read.
         let command = self.command.filter(|_| members.is_empty()).map(Process::of_child);
         members.into_iter().chain(command).collect()
     }
 }
 
-/// Whether there is a process that we are the parent of, be it one that has ended.
+/// Whether this process has children, including those that have ended.
 fn has_children() -> bool {
     let how = WaitIdOptions::EXITED | WaitIdOptions::NOHANG | WaitIdOptions::NOWAIT;
     !matches!(rustix::process::waitid(WaitId::All, how), Err(Errno::CHILD))

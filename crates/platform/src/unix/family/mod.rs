@@ -1,8 +1,8 @@
-//! A command with all that it has started: who works under its lock.
+//! A command with all processes that it has started, which work under its lock.
 //!
-//! Not its process group: to have one of its own it would have to leave the group of the terminal, and a
-//! command in a pipe like `navlock run db make | less` would lose the keyboard. Besides, shells with job
-//! control put each of their jobs into another group.
+//! This is not the command's process group. To have a group of its own, the command would have to leave the
+//! terminal's foreground group, and a command in a pipe like `navlock run db make | less` would lose the
+//! keyboard. Besides, shells with job control put each of their jobs into another group.
 
 #[cfg(target_os = "linux")]
 mod linux;

@@ -1,4 +1,4 @@
-//! Where nobody says who is whose parent: the command itself.
+//! Where the system does not tell which process is whose parent: the command itself.
 
 use std::{process::Child, thread, time::Duration};
 
@@ -27,7 +27,7 @@ impl Family {
     }
 
     pub fn signal(&self, signal: Signal) {
-        // Not waited for yet, so the number is still its own.
+        // The command has not been waited for yet, so the number is still its own.
         let _ =
             self.command.zip(signal.raw()).map(|(command, signal)| kill_process(command, signal));
     }

@@ -1,4 +1,4 @@
-//! The processes there are, and who is whose parent.
+//! The processes that exist, and which is whose parent.
 
 use std::{
     collections::{HashMap, HashSet},
@@ -15,22 +15,22 @@ use rustix::{
 
 use crate::process::Signal;
 
-/// What tells a process from all others: its number, which may be another's later, and when it began,
-/// in ticks since the start of the machine.
+/// What tells a process from all others: its number, which another process may have later, and the time at
+/// which it began, in ticks since the start of the machine.
 pub(super) type Identity = (i32, u64);
 
-/// A process that lived a moment ago.
+/// A process that was alive a moment ago.
 pub(super) struct Process {
     pub(super) identity: Identity,
-    /// It was stopped.
+    /// Whether the process was stopped.
     pub(super) stands_still: bool,
-    /// What keeps a signal for it from a stranger who was given its number since. `None` if there is no
-    /// descriptor left.
+    /// Through this a signal for the process cannot reach a stranger that was given its number since. `None`
+    /// if there is no descriptor left.
     descriptor: Option<OwnedFd>,
 }
 
 impl Process {
-    /// If it is the same as was listed. `None` if it has ended since.
+    /// The process, if it is still the one that was listed. `None` if that has ended since.
     fn new(listed: &Listed) -> Option<Self> {
         let descriptor = pidfd_open(Pid::from_raw(listed.pid)?, PidfdFlags::empty()).ok();
         let same = Listed::read(listed.pid).filter(|now| now.start == listed.start)?;
@@ -44,7 +44,8 @@ impl Process {
         Self { identity: (pid.as_raw_nonzero().get(), 0), stands_still: true, descriptor }
     }
 
-    /// It may have ended, and may be one that we must not send signals to.
+    /// Sends a signal to the process, which may have ended, and to which we may not be allowed to send
+    /// signals.
     pub(super) fn signal(&self, signal: Signal) {
         let (pid, start) = self.identity;
         let Some(signal) = signal.raw() else { return };
@@ -55,7 +56,7 @@ impl Process {
         }
     }
 
-    /// Waits until it has ended, but no longer than this.
+    /// Waits until the process has ended, but no longer than this.
     pub(super) fn wait(&self, time: Duration) {
         let Some(descriptor) = &self.descriptor else {
             return thread::sleep(time.min(Duration::from_millis(20)));
@@ -73,7 +74,7 @@ impl fmt::Display for Process {
     }
 }
 
-/// What is known of a process from a list of all.
+/// What is known of a process from a list of all processes.
 #[derive(Clone, Copy)]
 struct Listed {
     pid: i32,
@@ -88,9 +89,9 @@ impl Listed {
         Self::parse(pid, &fs::read(format!("/proc/{pid}/stat")).ok()?)
     }
 
-    /// Of `/proc/PID/stat` (`proc_pid_stat(5)`).
+    /// Reads `/proc/PID/stat` (`proc_pid_stat(5)`).
     fn parse(pid: i32, stat: &[u8]) -> Option<Self> {
-        // In the name, which is the second of them, anything may stand.
+        // The name, which is the second field, may contain anything.
         let end = stat.iter().rposition(|&byte| byte == b')')?;
         let rest = std::str::from_utf8(stat.get(end + 1..)?).ok()?;
         let fields: Vec<&str> = rest.split_ascii_whitespace().collect();
@@ -104,7 +105,7 @@ impl Listed {
         })
     }
 
-    /// All of it: its first thread may have, while others work on.
+    /// Whether the whole process has ended: its first thread may have, while others work on.
     fn has_ended(self) -> bool {
         matches!(self.state, b'Z' | b'X' | b'x') && self.threads <= 1
     }
@@ -118,13 +119,13 @@ impl Listed {
 pub(super) struct Processes(Vec<Listed>);
 
 impl Processes {
-    /// None, if there is no `/proc`.
+    /// The processes that there are now; none if there is no `/proc`.
     pub(super) fn now() -> Self {
         let entries = fs::read_dir("/proc").into_iter().flatten();
         let pids = entries.filter_map(|entry| entry.ok()?.file_name().to_str()?.parse().ok());
         let mut all: Vec<Listed> = pids.filter_map(Listed::read).collect();
         let known: HashSet<i32> = all.iter().map(|process| process.pid).collect();
-        // Whose parent has ended before it was read has another one by now.
+        // A process whose parent has ended before it was read has another parent by now.
         for process in &mut all {
             if !known.contains(&process.parent) {
                 *process = Listed::read(process.pid).unwrap_or(*process);
@@ -133,8 +134,8 @@ impl Processes {
         Self(all)
     }
 
-    /// Who is below this process, parents before their children, but neither these nor whoever has this
-    /// variable, nor who is below those.
+    /// The processes below this one, parents before their children. Left out are the strangers, every process
+    /// that has this variable, and all processes below either.
     pub(super) fn below_us(self, strangers: &HashSet<Identity>, mark: &str) -> Vec<Process> {
         let mut children: HashMap<i32, Vec<Listed>> = HashMap::new();
         for process in self.0 {
@@ -143,7 +144,8 @@ impl Processes {
         let mut found = Vec::new();
         let mut parents = vec![getpid().as_raw_nonzero().get()];
         while !parents.is_empty() {
-            // Each once, whatever was read while numbers went from one to another.
+            // Each process is taken once, even if numbers went from one process to another while they were
+            // read.
             let below = parents.iter().filter_map(|parent| children.remove(parent)).flatten();
             let below: Vec<Listed> = below
                 .filter(|process| !strangers.contains(&(process.pid, process.start)))

@@ -1,5 +1,5 @@
-//! What a process has from whoever has started it, and does not keep: a broker, which is everybody's, has
-//! it from whoever happened to need it first.
+//! Putting away what a process has inherited from the process that has started it: a broker, which is
+//! everybody's, is started by whoever happens to need it first.
 
 mod passed;
 
@@ -12,7 +12,7 @@ use rustix::{
 pub use self::passed::close_inherited;
 use crate::descriptor::highest_limit;
 
-/// Signals that end a program or have it wait, which its starter may have ignored.
+/// Signals that end a program or stop it, which its starter may have ignored.
 const USUAL: [Signal; 14] = [
     Signal::SIGHUP,
     Signal::SIGINT,
@@ -30,7 +30,7 @@ const USUAL: [Signal; 14] = [
     Signal::SIGWINCH,
 ];
 
-/// What bounds a process, as far as its starter may have lowered it for itself.
+/// The limits of a process that its starter may have lowered for itself.
 const LIMITS: [Resource; 9] = [
     // Each client takes one descriptor, and the usual 1024 are there for the sake of programs that
     // use `select`.
@@ -46,9 +46,8 @@ const LIMITS: [Resource; 9] = [
     Resource::Core,
 ];
 
-/// Puts away what a broker has from its starter and what can be put away without a privilege. What
-/// somebody gave it who started it on purpose, by hand or by a service manager, is not looked at but
-/// for what no broker wants.
+/// Puts away what a broker has from its starter, as far as that needs no privilege. If somebody started it on
+/// purpose, by hand or by a service manager, only those settings are changed that no broker wants.
 ///
 /// To be called before there is a second thread.
 pub fn leave(is_on_demand: bool) {
@@ -60,25 +59,24 @@ pub fn leave(is_on_demand: bool) {
         LIMITS.into_iter().for_each(raise);
         let _ = setpriority_process(None, 0);
         reset_scheduling();
-        // What starters lower for others to be killed first, and what was raised to protect them.
+        // Starters lower or raise this: so that others are killed first, or so that they are not.
         let _ = std::fs::write("/proc/self/oom_score_adj", "0");
     }
 }
 
-/// What this process makes from now on is its user's alone, unless that is said otherwise.
+/// Files that this process makes from now on are its user's alone, unless it says otherwise.
 pub fn keep_files_private() {
     let _ = umask(Mode::RWXG | Mode::RWXO);
 }
 
-/// Raises what holds for now to what may be.
+/// Raises the limit that holds now to the highest that is allowed.
 fn raise(limit: Resource) {
     let Rlimit { maximum, .. } = getrlimit(limit);
     let current = if limit == Resource::Nofile { highest_limit() } else { maximum };
     let _ = setrlimit(limit, Rlimit { current, maximum });
 }
 
-/// Has signals do what they do where nobody has said otherwise. To be called where nothing in this
-/// process has set a handler.
+/// Resets signals to what they do by default. To be called where nothing in this process has set a handler.
 #[allow(unsafe_code, reason = "what a signal does is the whole process's")]
 pub fn reset_signals() {
     for usual in USUAL {
@@ -86,7 +84,8 @@ pub fn reset_signals() {
         // signal, in whichever thread it comes.
         let _ = unsafe { signal(usual, SigHandler::SigDfl) };
     }
-    // SAFETY: As above. A file that may not grow is an error that can be seen, and no end.
+    // SAFETY: As above. A file that may not grow then is an error that can be seen, and does not end the
+    // process.
     let _ = unsafe { signal(Signal::SIGXFSZ, SigHandler::SigIgn) };
     let _ = SigSet::empty().thread_set_mask();
 }
@@ -99,12 +98,12 @@ fn reset_scheduling() {
         sched::{CpuSet, sched_setaffinity},
         unistd::Pid,
     };
-    // It has more members with musl than with glibc.
-    // SAFETY: It is numbers alone, and zero is the one priority that this policy has.
+    // This struct has more members with musl than with glibc.
+    // SAFETY: The struct contains numbers alone, and zero is the one priority that this policy has.
     let parameters: libc::sched_param = unsafe { std::mem::zeroed() };
     // SAFETY: The parameters are there for as long as the call, which only reads them.
     unsafe { libc::sched_setscheduler(0, libc::SCHED_OTHER, &raw const parameters) };
-    // One process (1), which is this one (0), to have no priority of its own (0).
+    // One process (1), which is this one (0), gets no I/O priority of its own (0).
     // SAFETY: The call takes three numbers and no memory.
     unsafe { libc::syscall(libc::SYS_ioprio_set, 1, 0, 0) };
     let mut all = CpuSet::new();

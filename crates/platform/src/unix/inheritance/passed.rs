@@ -1,4 +1,4 @@
-//! Descriptors that a process has from whoever has started it.
+//! Descriptors that a process has inherited from the process that has started it.
 
 use std::{
     env, fs,
@@ -11,9 +11,9 @@ use crate::socket::Listener;
 /// The first descriptor that a service manager passes (`sd_listen_fds(3)`).
 const FIRST_PASSED: RawFd = 3;
 
-/// Closes everything but the standard streams: a broker that keeps its starter's pipe open has
-/// those hang who read the pipe to its end, and one that keeps another broker's connection open
-/// keeps the locks of that.
+/// Closes everything but the standard streams. If a broker kept its starter's pipe open, those who
+/// read the pipe to its end would hang; if it kept another broker's connection open, it would keep
+/// that connection's locks.
 ///
 /// The socket that a service manager has passed is kept, and returned.
 ///
@@ -26,7 +26,8 @@ const FIRST_PASSED: RawFd = 3;
 pub fn close_inherited() -> Result<Option<Listener>, String> {
     let passed = passed(|name| env::var(name).ok());
     let list = ["/proc/self/fd", "/dev/fd"].into_iter().find_map(|list| fs::read_dir(list).ok());
-    // Collected first, and what was open then: the list itself is read from a descriptor.
+    // The list is read from a descriptor itself. So all of it is collected first, and then only
+    // what is still open is closed.
     let listed: Vec<_> = list.into_iter().flatten().filter_map(Result::ok).collect();
     let paths: Vec<_> = listed.into_iter().map(|entry| entry.path()).collect();
     let open = paths.iter().filter(|path| path.symlink_metadata().is_ok());
@@ -49,7 +50,7 @@ pub fn close_inherited() -> Result<Option<Listener>, String> {
 /// Whether a service manager has passed us a socket, by what these variables say.
 fn passed(variable: impl Fn(&str) -> Option<String>) -> Result<bool, String> {
     let number = |name| variable(name).and_then(|text| text.parse::<u32>().ok());
-    // They are inherited by those who were not meant.
+    // The variables are inherited also by processes for which they were not meant.
     if number("LISTEN_PID") != Some(process::id()) {
         return Ok(false);
     }

@@ -1,5 +1,4 @@
-//! Processes on Apple's systems: their ends by kqueue(2), what else there is to know by
-//! `proc_pidinfo`.
+//! Processes on Apple's systems: their ends by kqueue(2), the rest by `proc_pidinfo`.
 
 use std::{
     ffi::c_int,
@@ -27,8 +26,8 @@ const IS_ENDING: u32 = 4;
 #[derive(Debug)]
 pub struct Handle {
     number: u32,
-    /// A queue with one event, the end of the process. It is never taken out, so that the queue is
-    /// readable from then on.
+    /// A queue with one event, the end of the process. The event is never taken out, so that the queue stays
+    /// readable once it has come.
     queue: OwnedFd,
 }
 
@@ -42,12 +41,12 @@ impl Handle {
         let pid = i32::try_from(number).ok().filter(|&pid| pid > 0);
         let pid = pid.and_then(|pid| usize::try_from(pid).ok()).ok_or(io::ErrorKind::NotFound)?;
         let queue = Kqueue::new()?;
-        // A child made by fork(2) does not have it; a program that we become would.
+        // A child made by fork(2) does not inherit the queue; a program that this process executes would.
         rustix::io::fcntl_setfd(&queue, rustix::io::FdFlags::CLOEXEC)?;
         let (filter, end) = (EventFilter::EVFILT_PROC, FilterFlag::NOTE_EXIT);
         let added = KEvent::new(pid, filter, EvFlags::EV_ADD, end, 0, 0);
         let at_once = libc::timespec { tv_sec: 0, tv_nsec: 0 };
-        // With no room for events, what is wrong is told as an error.
+        // With no room for events, errors are returned by the call itself.
         queue.kevent(&[added], &mut [], Some(at_once)).map_err(|error| match error {
             Errno::ESRCH => io::ErrorKind::NotFound.into(),
             error => io::Error::from(error),
@@ -55,7 +54,7 @@ impl Handle {
         Ok(Self { number, queue: queue.into() })
     }
 
-    /// A child, which was not waited for.
+    /// A child that was not waited for.
     ///
     /// # Errors
     ///
@@ -64,17 +63,17 @@ impl Handle {
         Self::open(child.id())
     }
 
-    /// Its number.
+    /// The process's number.
     pub fn number(&self) -> u32 {
         self.number
     }
 
-    /// Whether it has ended. Its number is its own until its parent has taken notice of that.
+    /// Whether the process has ended. The number is still its own until its parent has waited for it.
     pub fn has_ended(&self) -> bool {
         self.ends_within(Duration::ZERO)
     }
 
-    /// Whether it has ended, or does within this time. Blocks.
+    /// Whether the process has ended, or ends within this time. Blocks.
     pub fn ends_within(&self, time: Duration) -> bool {
         let deadline = Instant::now() + time;
         loop {
@@ -87,29 +86,29 @@ impl Handle {
         }
     }
 
-    /// Whether its end has begun and is not complete.
+    /// Whether the end of the process has begun and is not complete.
     ///
-    /// The system takes a process that ends out of those that it finds before it closes what the process has
-    /// open, and tells of its end only afterwards.
+    /// A process that ends can first no longer be found; then the system closes what it has open, and only
+    /// afterwards tells of its end.
     pub fn is_ending(&self) -> bool {
         let has_begun = match known(self.number) {
             Ok(info) => info.pbi_flags & IS_ENDING != 0,
             Err(error) => error == Errno::ESRCH,
         };
-        // Asked last: it may have ended in between.
+        // Asked last, because the process may have ended in between.
         has_begun && !self.has_ended()
     }
 
-    /// Who has started it, or has it since whoever did has ended.
+    /// The process that has started this one, or that has become its parent since that has ended.
     pub fn parent(&self) -> Option<u32> {
         let parent = known(self.number).ok()?.pbi_ppid;
-        // What was read is of this process only if it has not ended.
+        // What was read is of this process only if this has not ended.
         (!self.has_ended()).then_some(parent)
     }
 
-    /// Sends it a signal. It may have ended, and may be one that we must not send signals to.
+    /// Sends the process a signal. It may have ended, and we may not be allowed to send it signals.
     ///
-    /// There is no way to send one but by its number, which is its own as long as it has not ended.
+    /// A signal can only be sent by number, and the number is the process's own as long as it has not ended.
     pub fn signal(&self, signal: Signal) {
         let pid = i32::try_from(self.number).ok().and_then(Pid::from_raw);
         if let (Some(pid), Some(signal), false) = (pid, signal.raw(), self.has_ended()) {
@@ -133,7 +132,7 @@ impl AsRawFd for Handle {
 /// The program of a process, as far as the system keeps its name. Empty if that is not known.
 pub(super) fn name(number: u32) -> String {
     let Ok(info) = known(number) else { return String::new() };
-    // The short one is always there.
+    // The short name is always there.
     let is_named = info.pbi_name[0] != 0;
     let name = if is_named { &info.pbi_name[..] } else { &info.pbi_comm[..] };
     let name: Vec<u8> =
@@ -148,14 +147,15 @@ fn known(number: u32) -> Result<proc_bsdinfo, Errno> {
     let number = c_int::try_from(number).map_err(|_| Errno::ESRCH)?;
     let size = c_int::try_from(size_of::<proc_bsdinfo>()).map_err(|_| Errno::EINVAL)?;
     let mut info = MaybeUninit::<proc_bsdinfo>::zeroed();
-    // SAFETY: There is room for as much as it is told, which it writes and does not keep.
+    // SAFETY: There is room for as many bytes as the call is told, which it writes and does not keep.
     let written = unsafe {
         libc::proc_pidinfo(number, libc::PROC_PIDTBSDINFO, 0, info.as_mut_ptr().cast(), size)
     };
     if written != size {
-        // It returns 0 for an error, and says which in `errno`.
+        // The call returns 0 for an error, and says in `errno` which.
         return Err(Errno::last());
     }
-    // SAFETY: It is numbers alone, of which any bits are sound, and zeros where nothing was written.
+    // SAFETY: The struct contains numbers alone, for which any bits are sound, and zeros where nothing was
+    // written.
     Ok(unsafe { info.assume_init() })
 }

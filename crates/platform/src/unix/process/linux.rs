@@ -1,4 +1,4 @@
-//! A process by a pidfd of it, and by what `/proc` says of it.
+//! Processes by their pidfds, and by what `/proc` says of them.
 
 use std::{
     fs::File,
@@ -38,14 +38,14 @@ impl Handle {
         let opened = pidfd_open(pid, PidfdFlags::empty());
         let descriptor = opened.map_err(|error| match error {
             Errno::SRCH => io::ErrorKind::NotFound.into(),
-            // Of a thread, systems say one or the other.
+            // For the number of a thread, systems return one or the other.
             Errno::INVAL | Errno::NOENT => io::ErrorKind::InvalidInput.into(),
             error => io::Error::from(error),
         })?;
         Ok(Self { number, descriptor })
     }
 
-    /// A child, which was not waited for.
+    /// A child that was not waited for.
     ///
     /// # Errors
     ///
@@ -54,22 +54,23 @@ impl Handle {
         Self::open(child.id())
     }
 
-    /// The one of this number, by a pidfd of it.
+    /// The process of this number, by its pidfd.
     pub(crate) fn known(number: u32, descriptor: OwnedFd) -> Self {
         Self { number, descriptor }
     }
 
-    /// Its number.
+    /// The process's number.
     pub fn number(&self) -> u32 {
         self.number
     }
 
-    /// Whether it has ended. Its number is its own until its parent has taken notice of that.
+    /// Whether the process has ended. The number is still its own until its parent has waited for
+    /// it.
     pub fn has_ended(&self) -> bool {
         self.ends_within(Duration::ZERO)
     }
 
-    /// Whether it has ended, or does within this time. Blocks.
+    /// Whether the process has ended, or ends within this time. Blocks.
     pub fn ends_within(&self, time: Duration) -> bool {
         let deadline = Instant::now() + time;
         loop {
@@ -82,20 +83,20 @@ impl Handle {
         }
     }
 
-    /// Whether its end has begun and is not complete.
+    /// Whether the end of the process has begun and is not complete.
     pub fn is_ending(&self) -> bool {
         let is_marked = || self.stat().is_some_and(|stat| stat.flags & PF_EXITING != 0);
         !self.has_ended() && is_marked()
     }
 
-    /// Who has started it, or has it since whoever did has ended.
+    /// The process that has started this one, or that has become its parent since that has ended.
     pub fn parent(&self) -> Option<u32> {
         let parent = self.stat()?.parent;
-        // What was read is of this process only if it has not ended.
+        // What was read is of this process only if this has not ended.
         (!self.has_ended()).then_some(parent)
     }
 
-    /// Sends it a signal. It may have ended, and may be one that we must not send signals to.
+    /// Sends the process a signal. It may have ended, and we may not be allowed to send it signals.
     pub fn signal(&self, signal: Signal) {
         if let Some(signal) = signal.raw() {
             let _ = pidfd_send_signal(&self.descriptor, signal);
@@ -103,12 +104,13 @@ impl Handle {
     }
 
     fn stat(&self) -> Option<Stat> {
-        // FAST: what is wanted stands near its beginning, and it comes whole.
+        // FAST: one read returns the whole text, and the fields that are needed are near its
+        // beginning.
         let mut text = [0; 512];
         let path = format!("/proc/{}/stat", self.number);
         let length = File::open(path).ok()?.read(&mut text).ok()?;
         let text = text.get(..length)?;
-        // The name may have anything in it.
+        // The name may contain anything.
         let end = text.iter().rposition(|&byte| byte == b')')?;
         let fields = str::from_utf8(text.get(end + 1..)?).ok()?;
         let mut fields = fields.split_whitespace();
@@ -150,7 +152,8 @@ mod tests {
     fn a_process_is_known_by_its_parent_or_by_what_it_has_open() {
         let directory = tempfile::tempdir().unwrap();
         let file = File::create(directory.path().join("0.locks")).unwrap();
-        // Of another name: it is nothing of ours, and may be where nothing answers.
+        // A file of another name: it is not one of ours, and may be on a file system that does not
+        // answer.
         let other = File::create(directory.path().join("log")).unwrap();
         let [identity, of_other] = [&file, &other].map(|file| identity_of(file).unwrap());
         let mut command = Command::new("cat");

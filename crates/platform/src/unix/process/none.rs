@@ -1,4 +1,4 @@
-//! Where a process cannot be had by anything but its number.
+//! Where there is no reference to a process but its number.
 
 use std::{
     convert::Infallible,
@@ -10,7 +10,7 @@ use std::{
 
 use super::signal::Signal;
 
-/// A process. Here there is none to be had.
+/// A process. There can be none here.
 #[derive(Debug)]
 pub struct Handle(Infallible);
 

@@ -1,10 +1,10 @@
-//! Which files a process has open, by `/proc`: nothing else tells it.
+//! Which files a process has open, by `/proc`, which alone tells that.
 
 use std::{ffi::OsStr, fs::File, io};
 
 use crate::file::Identity;
 
-/// Whether the process of this number has this file open, whose name ends so.
+/// Whether the process of this number has this file open, under a name with this extension.
 #[cfg(target_os = "linux")]
 pub fn has_open(number: u32, file: Identity, extension: &str) -> bool {
     use crate::file::identity_behind;
@@ -13,22 +13,22 @@ pub fn has_open(number: u32, file: Identity, extension: &str) -> bool {
     open.any(|path| identity_behind(&path).is_ok_and(|found| found == file))
 }
 
-/// Whether the process of this number has this file open. Here it cannot be told.
+/// Whether the process of this number has this file open. This cannot be told here.
 #[cfg(not(target_os = "linux"))]
 pub fn has_open(_: u32, _: Identity, _: &str) -> bool {
     false
 }
 
-/// Opens the file of this name that the process of this number has open and that is it, for reading. Somebody
-/// may have removed it.
+/// Of the files that the process of this number has open, opens the one of this name that `is_it` accepts,
+/// for reading. The file may have been removed.
 ///
 /// # Errors
 ///
-/// `NotFound` if it has none.
+/// `NotFound` if the process has no such file.
 #[cfg(target_os = "linux")]
 pub fn open_of(number: u32, name: &OsStr, is_it: impl Fn(&File) -> bool) -> io::Result<File> {
     let mut open = open_in(number, |path| path.file_name() == Some(name));
-    // What is there is a link to it.
+    // The path is a link to the file.
     let how = || {
         let mut how = crate::file::without_waiting();
         how.read(true);
@@ -38,7 +38,7 @@ pub fn open_of(number: u32, name: &OsStr, is_it: impl Fn(&File) -> bool) -> io::
     found.ok_or_else(|| io::ErrorKind::NotFound.into())
 }
 
-/// Opens a file that a process has open. Here it cannot be told.
+/// Opens a file that a process has open. This cannot be done here.
 ///
 /// # Errors
 ///
@@ -48,10 +48,10 @@ pub fn open_of(_: u32, _: &OsStr, _: impl Fn(&File) -> bool) -> io::Result<File>
     Err(io::ErrorKind::Unsupported.into())
 }
 
-/// What a process has open that has, or had, such a name.
+/// The paths in `/proc` of files that a process has open and whose name is, or was, such a name.
 ///
-/// Only what has such a name is to be looked at: its other files may be on a file system that does
-/// not answer, and to ask for their names alone does not touch that.
+/// Other files of the process are not to be opened: they may be on a file system that does not answer, and to
+/// read their names alone does not touch that.
 #[cfg(target_os = "linux")]
 fn open_in(
     number: u32,
@@ -62,7 +62,7 @@ fn open_in(
     open.map(|entry| entry.path()).filter(move |path| {
         fs::read_link(path).is_ok_and(|name| {
             let name = name.as_os_str().as_bytes();
-            // The kernel's mark of what was removed.
+            // The kernel's mark of a file that was removed.
             let name = name.strip_suffix(b" (deleted)").unwrap_or(name);
             is_such(Path::new(OsStr::from_bytes(name)))
         })

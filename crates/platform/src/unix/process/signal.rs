@@ -19,15 +19,15 @@ signals! {
     INTERRUPT = INT;
     /// ^\.
     QUIT = QUIT;
-    /// It is to end.
+    /// The process is asked to end.
     TERMINATE = TERM;
-    /// It is ended.
+    /// The process is ended.
     KILL = KILL;
-    /// It stands still.
+    /// The process is stopped.
     STOP = STOP;
-    /// It goes on.
+    /// The process goes on.
     CONTINUE = CONT;
-    /// It stands still, if it has nothing against it.
+    /// The process is asked to stop.
     SUSPEND = TSTP;
     /// The terminal has another size.
     RESIZED = WINCH;
@@ -36,7 +36,7 @@ signals! {
 }
 
 impl Signal {
-    /// Its number.
+    /// The signal's number.
     pub fn number(self) -> i32 {
         self.0
     }
@@ -46,7 +46,7 @@ impl Signal {
         Self(number)
     }
 
-    /// `None` if no program is sent it by its number.
+    /// `None` if programs do not send this signal by its number.
     pub(crate) fn raw(self) -> Option<rustix::process::Signal> {
         rustix::process::Signal::from_named_raw(self.0)
     }

@@ -1,8 +1,8 @@
-//! Signals that were ignored when `navlock` was started, and are no more when it starts a command.
+//! Signals that were ignored when `navlock` was started, and are not any more when it starts a command.
 //!
-//! A command under a lock has its signals as they were, as with flock(1). What this program leaves
-//! alone is inherited. But Rust ignores PIPE, with which services of systemd begin ignored, and has it
-//! end whatever is started; and CHLD is caught, which is to tell of the command's end.
+//! A command under a lock gets its signals as they were, as with flock(1). Signals that this program leaves
+//! alone are inherited. But Rust ignores PIPE, and has PIPE end every program that it starts, while services
+//! of systemd are started with PIPE ignored. And CHLD, which tells of the command's end, is caught.
 
 use std::{
     io,
@@ -18,16 +18,15 @@ use nix::{
     sys::signal::{SigHandler, Signal, signal},
 };
 
-/// Each such signal, and whether it was ignored. What PIPE was can only be seen before Rust's runtime
-/// begins.
+/// Each such signal, and whether it was ignored. For PIPE this can only be seen before Rust's runtime begins.
 static CHANGED: [(Signal, AtomicBool); 2] =
     [(Signal::SIGPIPE, AtomicBool::new(false)), (Signal::SIGCHLD, AtomicBool::new(false))];
 
 #[cfg(target_os = "linux")]
 #[used]
 #[allow(unsafe_code, reason = "only so does anything run before Rust's runtime")]
-// SAFETY: What stands in this section is called once, with arguments that it need not take. This asks
-// the kernel, cannot unwind, and needs nothing of Rust's runtime.
+// SAFETY: A function in this section is called once, with arguments that it need not take. This one asks the
+// kernel, cannot unwind, and needs nothing of Rust's runtime.
 #[unsafe(link_section = ".init_array")]
 static BEFORE_MAIN: extern "C" fn() = look;
 
@@ -42,8 +41,8 @@ extern "C" fn look() {
 #[allow(unsafe_code, reason = "no safe library asks for a disposition without changing it")]
 pub(super) fn is_ignored(signal: i32) -> bool {
     let mut now = MaybeUninit::<libc::sigaction>::zeroed();
-    // SAFETY: There is no new disposition, and room for the present one, which is also sound as
-    // the zeros that it stays if the call fails.
+    // SAFETY: No new disposition is given, and there is room for the present one. If the call fails the zeros
+    // stay, which are sound too.
     let now = unsafe {
         libc::sigaction(signal, ptr::null(), now.as_mut_ptr());
         now.assume_init()
@@ -51,13 +50,13 @@ pub(super) fn is_ignored(signal: i32) -> bool {
     now.sa_sigaction == libc::SIG_IGN
 }
 
-/// Has the command ignore what was ignored when this program was started.
+/// Has the command ignore the signals that were ignored when this program was started.
 #[allow(unsafe_code, reason = "only so does anything run after Rust has changed the signals")]
 pub fn hand_on(command: &mut Command) {
     for (ignored, was_ignored) in &CHANGED {
         if was_ignored.load(Ordering::Relaxed) {
             let ignore = || {
-                // SAFETY: It sets no handler of ours.
+                // SAFETY: This sets no handler of ours.
                 let done = unsafe { signal(*ignored, SigHandler::SigIgn) };
                 done.map(drop).map_err(io::Error::from)
             };

@@ -1,4 +1,4 @@
-//! Signals: caught, passed on to a command, and as they were before.
+//! Signals: catching them, passing them on to a command, and resetting them for it.
 
 mod dispositions;
 
@@ -32,27 +32,27 @@ pub fn is_ignored(signal: Signal) -> bool {
     dispositions::is_ignored(signal.number())
 }
 
-/// Catches what is to be passed on to a command, from before there is one.
+/// Catches the signals that are to be passed on to a command, from before the command is started.
 #[derive(Debug)]
 pub struct PassedOn {
     signals: SignalDelivery<Stream, WithOrigin>,
 }
 
 impl PassedOn {
-    /// Catches them from now on. Beside this it gives an end that does not block: who writes to it has
-    /// whoever waits for the source look.
+    /// Catches these signals from now on. It also returns an end that does not block: a write to this end
+    /// wakes whoever waits for the source.
     ///
     /// # Errors
     ///
     /// If there are no descriptors left.
     pub fn catch() -> io::Result<(Self, Stream)> {
-        // What is ignored, as `nohup` has it, stays so for the command as well, which would not
-        // inherit it if it were caught.
+        // A signal that is ignored, as `nohup` has it, stays ignored for the command as well. If it were
+        // caught, the command would not inherit that.
         let caught = [SIGHUP, SIGINT, SIGQUIT, SIGTERM]
             .into_iter()
             .filter(|&signal| !dispositions::is_ignored(signal))
-            // Not to hear of it, which who has it blocked does not: where it is ignored, a child's
-            // status is gone with the child.
+            // CHLD is caught too, but not to hear of it, since it may be blocked: where CHLD is ignored, a
+            // child's status is gone with the child.
             .chain([SIGCHLD]);
         let (read, write) = Stream::pair()?;
         write.set_nonblocking(true)?;
@@ -61,12 +61,13 @@ impl PassedOn {
         Ok((Self { signals }, bell))
     }
 
-    /// Readable when there is one, or it was rung for.
+    /// Readable when a signal has come, or something was written to the other end.
     pub fn source(&self) -> BorrowedSource<'_> {
         self.signals.get_read().source()
     }
 
-    /// Passes on to the command all that came before the command was there, also by the terminal's ^C.
+    /// Passes on to the command all signals that came before the command was there, also by the terminal's
+    /// ^C.
     pub fn pass_on_early(&mut self, child: &Child) {
         for early in self.signals.pending() {
             if let Some(signal) = passed_on(&early) {
@@ -75,9 +76,9 @@ impl PassedOn {
         }
     }
 
-    /// Passes on what has come, unless the command has it already, as far as that can be told. On Apple's
-    /// systems it cannot: there the terminal's ^C says the process behind the terminal as its sender, and
-    /// the command gets it twice.
+    /// Passes on the signals that have come, unless the command has got them already, as far as that can be
+    /// told. On Apple's systems it cannot: there the process behind the terminal counts as the sender of the
+    /// terminal's ^C, and the command gets it twice.
     pub fn pass_on(&mut self, child: &Child) {
         for origin in self.signals.pending() {
             if !(matches!(origin.cause, Cause::Kernel) && kernel_has_told(child, origin.signal)) {
@@ -89,10 +90,10 @@ impl PassedOn {
     }
 }
 
-/// Whether the kernel, which has sent us this signal, has sent it to the command as well: the
-/// terminal's ^C goes to the process group that is in front of it.
+/// Whether the kernel, which has sent us this signal, has sent it to the command as well: the terminal's ^C
+/// goes to the terminal's foreground process group.
 ///
-/// When somebody else sends a signal to the whole group, that looks as if it was for us alone.
+/// If somebody else sends a signal to the whole group, it looks as if it was for us alone.
 fn kernel_has_told(child: &Child, signal: i32) -> bool {
     // A terminal that hangs up tells the leader of its session only.
     let is_for_leader = signal == SIGHUP && getsid(None) == Ok(getpid());
@@ -104,7 +105,8 @@ fn passed_on(origin: &Origin) -> Option<Signal> {
     is_meant.then(|| Signal::of_number(origin.signal))
 }
 
-/// What becomes readable when a signal tells us to end. The next one of its kind ends us whatever we are at.
+/// A stream that becomes readable when a signal tells us to end. The next signal of its kind ends us whatever
+/// we are at.
 ///
 /// # Errors
 ///
@@ -113,7 +115,7 @@ pub fn told_to_end() -> io::Result<Stream> {
     let (told, ends) = Stream::pair()?;
     for signal in [SIGTERM, SIGINT] {
         let is_told = Arc::new(AtomicBool::new(false));
-        // In this order: the first one finds that none has come before.
+        // The order matters: the first one finds that no signal has come before.
         flag::register_conditional_default(signal, Arc::clone(&is_told))?;
         flag::register(signal, is_told)?;
         pipe::register(signal, ends.try_clone()?)?;
@@ -125,7 +127,7 @@ pub fn told_to_end() -> io::Result<Stream> {
 ///
 /// # Errors
 ///
-/// If it cannot be caught, or there is no thread to be had.
+/// If the signals cannot be caught, or there is no thread to be had.
 pub fn before_end(act: impl Fn() + Send + 'static) -> io::Result<()> {
     let mut signals = Signals::new([SIGHUP, SIGINT, SIGTERM])?;
     thread::Builder::new().name("signals".to_owned()).spawn(move || {
@@ -137,13 +139,13 @@ pub fn before_end(act: impl Fn() + Send + 'static) -> io::Result<()> {
     Ok(())
 }
 
-/// Ends this process as a signal would that nobody has caught; returns if it would not.
+/// Ends this process as a signal does that is not caught; returns if the signal would not end it.
 pub fn end_by(signal: Signal) {
     let _ = emulate_default_handler(signal.number());
 }
 
-/// Has our process group stand still, as the terminal does when it is not ours, until somebody has it
-/// go on. Where there is no shell to come back to, the kernel does nothing.
+/// Stops our process group, as the terminal's ^Z does, until somebody has it go on. Where there is no shell
+/// to come back to, the kernel does nothing.
 pub fn suspend() {
     if let Some(signal) = Signal::SUSPEND.raw() {
         let _ = kill_process_group(getpgrp(), signal);
@@ -155,7 +157,7 @@ pub fn suspend() {
 pub struct CaughtSignals(Vec<(Signal, Stream)>);
 
 impl CaughtSignals {
-    /// Catches these from now on, but not what was ignored when we were started.
+    /// Catches these signals from now on, but not those that were ignored when we were started.
     ///
     /// # Errors
     ///
@@ -171,12 +173,12 @@ impl CaughtSignals {
         pipes.collect::<io::Result<_>>().map(Self)
     }
 
-    /// All, each readable when it has come.
+    /// All signals, each with a source that is readable when the signal has come.
     pub fn sources(&self) -> impl Iterator<Item = (Signal, BorrowedSource<'_>)> {
         self.0.iter().map(|(signal, pipe)| (*signal, pipe.source()))
     }
 
-    /// The one at this place of the [`sources`](Self::sources) has been seen.
+    /// Takes the signal at this place of the [`sources`](Self::sources), which has been seen.
     pub fn take(&self, index: usize) -> Signal {
         let (signal, pipe) = &self.0[index];
         let mut bytes = [0; 256];

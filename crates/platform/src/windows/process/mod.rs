@@ -1,7 +1,7 @@
-//! Processes: whether they live, who has started whom, and what there is of signals.
+//! Processes: whether they live, who has started whom, and signals to them, as far as there are such here.
 //!
-//! A number alone may be anybody's by now. A [`Handle`] is opened while the process provably is the one
-//! that is meant, and means it from then on.
+//! A number alone may be anybody's by now. A [`Handle`] is opened while the process provably is the one that is meant,
+//! and refers to this process from then on.
 #![allow(unsafe_code, reason = "windows-sys has the calls as they are in C")]
 
 mod started;
@@ -39,8 +39,8 @@ use crate::{
     wait::{BorrowedSource, Source},
 };
 
-/// What a process can be told: Windows has few words for it, so these are the numbers of Unix, by which exit codes and
-/// messages go.
+/// A signal that a process can be told. Windows has few of them, so these are the numbers of Unix, which exit codes and
+/// messages use.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Signal(i32);
 
@@ -59,15 +59,15 @@ signals! {
     INTERRUPT = 2;
     /// ^Break.
     QUIT = 3;
-    /// It is to end.
+    /// The process is asked to end.
     TERMINATE = 15;
-    /// It is ended.
+    /// The process is ended.
     KILL = 9;
-    /// It stands still. Nobody is told so here.
+    /// The process is stopped. Nobody is told so here.
     STOP = 19;
-    /// It goes on. Nobody is told so here.
+    /// The process goes on. Nobody is told so here.
     CONTINUE = 18;
-    /// It stands still, if it has nothing against it. Nobody is told so here.
+    /// The process is asked to stop. Nobody is told so here.
     SUSPEND = 20;
     /// The console has another size. Nobody is told so here.
     RESIZED = 28;
@@ -76,23 +76,23 @@ signals! {
 }
 
 impl Signal {
-    /// Its number.
+    /// The signal's number.
     pub fn number(self) -> i32 {
         self.0
     }
 
-    /// The exit code of a process that it has ended: what a shell says of one on Unix.
+    /// The exit code of a process that the signal has ended, as a shell gives it on Unix.
     pub(crate) fn exit_code(self) -> u32 {
         128 + self.0.unsigned_abs()
     }
 }
 
-/// Tells this process what a signal says, if there is a word for that: ^Break, which one that leads a group gets with
-/// all of its group, or its end.
+/// Tells this process what a signal says, as far as Windows can: by ^Break, which a process that leads a group gets
+/// with all of its group, or by ending it.
 pub(crate) fn signal(process: BorrowedHandle<'_>, number: u32, signal: Signal) {
     match signal {
         Signal::KILL => {
-            // SAFETY: The handle is open. It may have ended.
+            // SAFETY: The handle is open. The process may have ended.
             unsafe { TerminateProcess(process.as_raw_handle(), signal.exit_code()) };
         }
         Signal::HANG_UP | Signal::INTERRUPT | Signal::QUIT | Signal::TERMINATE => {
@@ -114,12 +114,12 @@ pub fn child_has_ended(child: &Child) -> bool {
     is_signalled(child.as_handle())
 }
 
-/// The number of the signal that has ended it, if one has: ^C and ^Break.
+/// The number of the signal that has ended the process, if one has: ^C and ^Break.
 pub fn ended_by(status: ExitStatus) -> Option<i32> {
     (status.code() == Some(STATUS_CONTROL_C_EXIT)).then_some(Signal::INTERRUPT.0)
 }
 
-/// Whether this process must not end the one of this number.
+/// Whether the system forbids this process to end the one of this number.
 pub fn is_beyond_signals(number: u32) -> bool {
     let opened = open(number, PROCESS_TERMINATE);
     opened.is_err_and(|error| error.kind() == io::ErrorKind::PermissionDenied)
@@ -135,7 +135,7 @@ pub fn parent() -> u32 {
     parent_of(std::process::id()).unwrap_or(0)
 }
 
-/// Who has started the process of this number, of those that there are now.
+/// The process that has started the one of this number, if this one is alive.
 fn parent_of(number: u32) -> Option<u32> {
     // SAFETY: Numbers are given; the handle is new.
     let all = unsafe { owned(CreateToolhelp32Snapshot(TH32CS_SNAPPROCESS, 0)) }.ok()?;
@@ -157,9 +157,9 @@ fn parent_of(number: u32) -> Option<u32> {
 #[cfg(feature = "command")]
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Seen {
-    /// Whether it stands still until it is told to go on: nobody does here.
+    /// Whether it is stopped until it is told to go on: no process is here.
     pub is_stopped: bool,
-    /// Who has started it. Whoever has that number now may be another.
+    /// Who has started it. Another process may have that number now.
     pub parent: u32,
 }
 
@@ -169,8 +169,8 @@ pub fn seen(number: u32) -> Option<Seen> {
     parent_of(number).map(|parent| Seen { is_stopped: false, parent })
 }
 
-/// Whether a process that was not started by this one can be told to end, and not only be ended: there is no word for
-/// that but to those in front of the same console.
+/// Whether a process that was not started by this one can be asked to end, and not only be killed: only processes in
+/// front of the same console can be asked.
 #[cfg(feature = "command")]
 pub const TELLS_OTHERS: bool = false;
 
@@ -203,7 +203,7 @@ pub fn leave_terminal() {
     unsafe { FreeConsole() };
 }
 
-/// What opens a file with the program that its user likes best: commands, to be tried in this order.
+/// Commands that open a file with the program that the user prefers, to be tried in this order.
 pub const OPENERS: &[&str] = &["explorer"];
 
 /// There are no PID namespaces here.
@@ -211,23 +211,23 @@ pub fn namespace() -> Option<u64> {
     None
 }
 
-/// How nice it is to other processes: Windows has classes for that.
+/// How nice this process is to others: Windows has priority classes instead.
 pub fn niceness() -> Option<i32> {
     None
 }
 
-/// The class of priority that this process has, as Windows numbers them.
+/// The priority class of this process, as Windows numbers them.
 pub(crate) fn priority_class() -> u32 {
-    // SAFETY: The handle of this process is one that is not closed.
+    // SAFETY: The handle of this process is never closed.
     unsafe { GetPriorityClass(GetCurrentProcess()) }
 }
 
-/// Whether the process of this number has this file open. Here it cannot be told.
+/// Whether the process of this number has this file open. This cannot be told here.
 pub fn has_open(_: u32, _: Identity, _: &str) -> bool {
     false
 }
 
-/// Opens a file that a process has open. Here it cannot be told.
+/// Opens a file that a process has open. This cannot be done here.
 ///
 /// # Errors
 ///
@@ -248,7 +248,7 @@ impl Handle {
     ///
     /// # Errors
     ///
-    /// `NotFound` if there is none, `PermissionDenied` if it is another's whom we may not look at.
+    /// `NotFound` if there is none, `PermissionDenied` if it is another user's at which we may not look.
     pub fn open(number: u32) -> io::Result<Self> {
         const LOOK: u32 = PROCESS_QUERY_LIMITED_INFORMATION | PROCESS_SYNCHRONIZE;
         let opened = match open(number, LOOK | PROCESS_TERMINATE) {
@@ -259,7 +259,7 @@ impl Handle {
             let is_none = error.raw_os_error() == Some(ERROR_INVALID_PARAMETER.cast_signed());
             if is_none { io::ErrorKind::NotFound.into() } else { error }
         })?;
-        // A number stays that of a process that has ended for as long as somebody has a handle of it.
+        // The number of a process that has ended stays its own for as long as somebody has a handle of it.
         if is_signalled(handle.as_handle()) {
             return Err(io::ErrorKind::NotFound.into());
         }
@@ -276,22 +276,22 @@ impl Handle {
         Ok(Self { number: child.id(), handle })
     }
 
-    /// Its number.
+    /// The process's number.
     pub fn number(&self) -> u32 {
         self.number
     }
 
-    /// Whether it has ended.
+    /// Whether the process has ended.
     pub fn has_ended(&self) -> bool {
         is_signalled(self.handle.as_handle())
     }
 
-    /// Whether it has ended, or does within this time. Blocks.
+    /// Whether the process has ended, or ends within this time. Blocks.
     pub fn ends_within(&self, time: Duration) -> bool {
         matches!(wait_for(&[self.handle.as_handle()], Some(time)), Ok(Some(_)))
     }
 
-    /// Whether its end has begun and is not complete: it has an exit code and still runs.
+    /// Whether the end of the process has begun and is not complete: it has an exit code and still runs.
     pub fn is_ending(&self) -> bool {
         let mut code = 0;
         // SAFETY: The handle is open, and there is room for the number.
@@ -299,13 +299,13 @@ impl Handle {
         told != 0 && code.cast_signed() != STILL_ACTIVE && !self.has_ended()
     }
 
-    /// Who has started it. Whoever has that number now may be another.
+    /// The process that has started this one. Another process may have that number now.
     pub fn parent(&self) -> Option<u32> {
         let parent = parent_of(self.number)?;
         (!self.has_ended()).then_some(parent)
     }
 
-    /// Tells it what a signal says. It may have ended, and may be one that we must not end.
+    /// Tells the process what a signal says. It may have ended, and we may not be allowed to end it.
     pub fn signal(&self, of: Signal) {
         signal(self.handle.as_handle(), self.number, of);
     }
@@ -323,7 +323,7 @@ impl Source for Handle {
     }
 }
 
-/// Waits for the end of a process, by whatever keeps a [`Handle`]. Never ends if it cannot be waited for.
+/// Waits for the end of the process whose [`Handle`] this is or keeps. Never returns if the end cannot be waited for.
 pub async fn end_of<T: Source>(handle: T) {
     let Ok(awaited) = Awaited::new() else { return std::future::pending().await };
     std::future::poll_fn(|context| {

@@ -1,4 +1,4 @@
-//! How programs are started, and whose end is whose.
+//! How programs are started, and which of them end with which.
 #![allow(unsafe_code, reason = "windows-sys has the calls as they are in C")]
 
 use std::{
@@ -28,11 +28,12 @@ use windows_sys::{
 
 use crate::windows::system::{checked, owned, set_inherited};
 
-/// Has this process become a command, as far as anybody sees who waits for it: it does nothing else any more, ends as
-/// the command ends, and the command, without what that has started, ends with it. Returns why it cannot.
+/// Has this process stand for a command, to everybody who waits for it: it does nothing else any more, ends as the
+/// command ends, and the command ends with it, without the processes that the command has started. Returns the reason
+/// if that fails.
 pub fn execute(command: &mut Command) -> io::Error {
     unsafe extern "system" fn leave_to_command(event: u32) -> BOOL {
-        // What else there is ends all that are in front of the console.
+        // All other events end every process in front of the console.
         i32::from([CTRL_C_EVENT, CTRL_BREAK_EVENT].contains(&event))
     }
     // The console tells the command as well, which is in front of it with us.
@@ -54,13 +55,13 @@ pub fn execute(command: &mut Command) -> io::Error {
     }
 }
 
-/// A job whose processes end with this one, without those that they start.
+/// A job whose processes end with this one, but not the processes that these start.
 fn ends_with_us() -> io::Result<OwnedHandle> {
     let mut limits = JOBOBJECT_EXTENDED_LIMIT_INFORMATION::default();
     limits.BasicLimitInformation.LimitFlags =
         JOB_OBJECT_LIMIT_KILL_ON_JOB_CLOSE | JOB_OBJECT_LIMIT_SILENT_BREAKAWAY_OK;
     let size = u32::try_from(size_of::<JOBOBJECT_EXTENDED_LIMIT_INFORMATION>()).unwrap_or_default();
-    // SAFETY: It has no name and no attributes, the handle is new, and what is read is as long as is said.
+    // SAFETY: The job has no name and no attributes, the handle is new, and what is read is as long as is said.
     unsafe {
         let job = owned(CreateJobObjectW(ptr::null(), ptr::null()))?;
         checked(SetInformationJobObject(
@@ -73,28 +74,28 @@ fn ends_with_us() -> io::Result<OwnedHandle> {
     }
 }
 
-/// Has a command be in a process group of its own: what interrupts us is not meant for it.
+/// Has a command start in a process group of its own: what interrupts us is not meant for it.
 pub fn set_apart(command: &mut Command) {
     command.creation_flags(CREATE_NEW_PROCESS_GROUP);
 }
 
-/// Has a program that is everybody's, a broker, not end with whoever happens to start it: it has no console, it leaves
-/// our job if that lets it go, and it does not inherit what we write to, whose end others wait for.
+/// Keeps a program that everybody uses, a broker, from ending with whoever happens to start it. The program gets no
+/// console, leaves our job if the job lets it go, and does not inherit our standard streams, whose end others wait for.
 pub fn let_go(command: &mut Command) {
     let breakaway = if may_break_away() { CREATE_BREAKAWAY_FROM_JOB } else { 0 };
     command.creation_flags(CREATE_NO_WINDOW | CREATE_NEW_PROCESS_GROUP | breakaway);
     for stream in [io::stdin().as_handle(), io::stdout().as_handle(), io::stderr().as_handle()] {
-        // Whoever is to have it is given a copy.
+        // A program that is to have a stream is given a copy.
         let _ = set_inherited(stream, false);
     }
 }
 
-/// Whether we are in a job, and it lets go of those who want to leave it.
+/// Whether we are in a job that lets processes leave it.
 fn may_break_away() -> bool {
     let mut limits = JOBOBJECT_EXTENDED_LIMIT_INFORMATION::default();
     let size = u32::try_from(size_of::<JOBOBJECT_EXTENDED_LIMIT_INFORMATION>()).unwrap_or_default();
     let null = ptr::null_mut;
-    // SAFETY: Without a handle it is our own job that is meant; there is as much room as is said.
+    // SAFETY: Without a handle our own job is meant; there is as much room as is said.
     let told = unsafe {
         QueryInformationJobObject(
             null(),
@@ -107,8 +108,8 @@ fn may_break_away() -> bool {
     told != 0 && limits.BasicLimitInformation.LimitFlags & JOB_OBJECT_LIMIT_BREAKAWAY_OK != 0
 }
 
-/// Whether a program needs this variable to be started at all: libraries of the system are found by some, and folders of
-/// the user by others. Their names may be written in any case, as `Path` mostly is.
+/// Whether a program needs this variable to be started at all: by some, libraries of the system are found, and by
+/// others, folders of the user. Their names may be written in any case, as `Path` mostly is.
 pub fn is_needed(name: &OsStr) -> bool {
     const NEEDED: [&str; 12] = [
         "PATH",

@@ -1,4 +1,4 @@
-//! Pipes of a name: one more end to listen at, and one that connects.
+//! Pipes of a name: one more instance to listen at, and an end that connects.
 #![allow(unsafe_code, reason = "windows-sys has the calls as they are in C")]
 
 use std::{
@@ -26,10 +26,10 @@ use crate::windows::{
     system::{owned, wide},
 };
 
-/// How much the system keeps of what was written and not read, either way.
+/// How many bytes the system buffers that were written and not read, either way.
 const BUFFERED: u32 = 64 << 10;
 
-/// One more instance of a pipe, for one more who connects.
+/// One more instance of a pipe, for one more connection.
 pub(super) fn instance(name: &str, is_first: bool) -> io::Result<Arc<OwnedHandle>> {
     let descriptor = Descriptor::private()?;
     let attributes = descriptor.attributes(false);

@@ -1,4 +1,5 @@
-//! What is connected to: several ends at once, of which each is told when somebody has come.
+//! Sockets that others connect to: several instances of a pipe at once, each of which is told when somebody has
+//! connected to it.
 #![allow(unsafe_code, reason = "windows-sys has the calls as they are in C")]
 
 use std::{
@@ -33,11 +34,11 @@ use crate::{
     },
 };
 
-/// So many can connect at once before the first of them was accepted.
+/// How many can connect at once before the first of them was accepted.
 pub(super) const BACKLOG: usize = 8;
 const _: () = assert!(BACKLOG < MOST);
 
-/// What is connected to.
+/// A socket that others connect to.
 #[derive(Clone, Debug)]
 pub struct Listener(Arc<Waiting>);
 
@@ -46,7 +47,7 @@ struct Waiting {
     name: String,
     path: PathBuf,
     slots: Mutex<Vec<Slot>>,
-    /// Set if somebody has connected to any of the slots, and may have been accepted since.
+    /// Set if somebody has connected to any of the slots. The connection may have been accepted since.
     any: Arc<Event>,
     is_nonblocking: AtomicBool,
 }
@@ -54,9 +55,9 @@ struct Waiting {
 /// An instance of the pipe, to which somebody may have connected.
 #[derive(Debug)]
 struct Slot {
-    // Before what it waits for.
+    // Dropped before the event, for which it waits.
     awaited: Option<Awaited>,
-    /// Set once somebody has.
+    /// Set once somebody has connected.
     event: Arc<Event>,
     connecting: Box<Operation>,
     handle: Arc<OwnedHandle>,
@@ -67,7 +68,8 @@ impl Slot {
         let event = Arc::new(Event::new(false)?);
         let mut connecting = Operation::new(&event);
         connecting.tell_also(any);
-        // However it comes to its end: somebody has connected, and may have gone again, of which whoever reads is told.
+        // Any end of this call means that somebody has connected. They may have gone again, which whoever reads is
+        // told.
         //
         // SAFETY: The call touches no buffer.
         let _ = unsafe {
@@ -90,11 +92,11 @@ impl Slot {
 }
 
 impl Listener {
-    /// Listens at a path at which there is nothing.
+    /// Listens at a path at which nothing exists.
     ///
     /// # Errors
     ///
-    /// `AddrInUse` if there is something.
+    /// `AddrInUse` if there is something at the path.
     pub fn bind(path: impl AsRef<Path>) -> io::Result<Self> {
         let (path, name) = (path.as_ref(), new_name());
         let any = Arc::new(Event::new(false)?);
@@ -113,7 +115,7 @@ impl Listener {
         Ok(Self(Arc::new(Waiting { name, path, slots, any, is_nonblocking })))
     }
 
-    /// The same once more.
+    /// The same listener once more.
     ///
     /// # Errors
     ///
@@ -132,7 +134,7 @@ impl Listener {
         Ok(())
     }
 
-    /// Where it listens, or did when it began.
+    /// The path at which this listens, or did when it began.
     ///
     /// # Errors
     ///
@@ -145,7 +147,7 @@ impl Listener {
     ///
     /// # Errors
     ///
-    /// `WouldBlock` if there is none and it is not to be waited; others if there is no memory.
+    /// `WouldBlock` if there is none and this does not block; others if there is no memory.
     pub fn accept(&self) -> io::Result<(Stream, Address)> {
         loop {
             if let Some(stream) = self.0.accept()? {
@@ -159,10 +161,10 @@ impl Listener {
     }
 }
 
-/// How often it is looked again while somebody waits without a task: others may have accepted meanwhile.
+/// How often to look again while somebody waits without a task: others may have accepted meanwhile.
 const LOOK: Duration = Duration::from_millis(100);
 
-/// Has as many instances as there should be, or as many as there can be.
+/// Adds as many instances as there should be, or as many as there can be.
 fn fill(slots: &mut Vec<Slot>, name: &str, any: &Arc<Event>) {
     while slots.len() < BACKLOG {
         let begun = instance(name, false).and_then(|instance| Slot::begin(instance, any));
@@ -178,12 +180,12 @@ impl Source for Listener {
 }
 
 impl Listener {
-    /// Whoever has connected, if somebody has.
+    /// The next connection, if somebody has connected.
     pub(super) fn accept_now(&self) -> io::Result<Option<Stream>> {
         self.0.accept()
     }
 
-    /// Has the task woken once somebody has connected.
+    /// Wakes the task once somebody has connected.
     pub(super) fn wake_when_somebody_comes(&self, context: &Context<'_>) -> io::Result<()> {
         for slot in &mut *self.0.slots() {
             if slot.awaited.is_none() {
@@ -202,10 +204,10 @@ impl Waiting {
         self.slots.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Whoever has connected, if somebody has.
+    /// The next connection, if somebody has connected.
     fn accept(&self) -> io::Result<Option<Stream>> {
         let mut slots = self.slots();
-        // Whoever connects from here on sets it again.
+        // Whoever connects from here on sets the event again.
         self.any.reset();
         let come = slots.iter().position(Slot::has_come);
         let handle = come.map(|come| slots.remove(come).take());

@@ -1,8 +1,8 @@
 //! Connections between the processes of one machine, found by a path: named pipes.
 //!
-//! A named pipe has no path but a name, which is everybody's. So what stands at the path is a file in which that
-//! name is: it is another each time, which nobody can guess and take before us. The file is found, removed and
-//! renamed as a socket is. A name that nobody has any more is that of somebody who was killed.
+//! A named pipe has no path but a name, and names are shared by all users. So at the path there is a file that contains
+//! the name, which is new each time, so that nobody can guess it and take it before us. The file is found, removed and
+//! renamed as a socket is. If no pipe has the name any more, its listener was killed.
 
 mod instance;
 mod listener;
@@ -27,8 +27,8 @@ pub use self::{
     stream::{Stream, connect, hearing},
 };
 
-/// Listens at `path`, where nothing but this user's processes find it. Who may connect is said to the system when the
-/// pipe is made; it gets its path last.
+/// Listens at `path`, where nothing but this user's processes find it. The system is told who may connect when the pipe
+/// is made; the file gets its own path last.
 ///
 /// # Errors
 ///
@@ -47,13 +47,13 @@ pub fn listen(unborn: &Path, path: &Path) -> io::Result<AsyncListener> {
 ///
 /// # Errors
 ///
-/// `AddrInUse` if there is something.
+/// `AddrInUse` if there is something at the path.
 #[cfg(feature = "command")]
 pub fn bind_private(path: &Path) -> io::Result<Listener> {
     Listener::bind(path)
 }
 
-/// Sends as much as there is room for; whoever does not block is told `WouldBlock` where there is none.
+/// Sends as much as there is room for; where there is none, a socket that does not block returns `WouldBlock`.
 ///
 /// # Errors
 ///
@@ -66,7 +66,7 @@ pub fn send(mut socket: &Stream, bytes: &[u8]) -> io::Result<usize> {
 ///
 /// # Errors
 ///
-/// `WouldBlock` if there is nothing and it is not to be waited.
+/// `WouldBlock` if nothing is there and the socket does not block.
 pub fn read_into_spare(mut socket: &Stream, into: &mut Vec<u8>) -> io::Result<usize> {
     let (before, room) = (into.len(), into.capacity() - into.len());
     into.resize(before + room, 0);
@@ -75,7 +75,7 @@ pub fn read_into_spare(mut socket: &Stream, into: &mut Vec<u8>) -> io::Result<us
     read
 }
 
-/// Does this from within a directory, and leaves it for the root.
+/// Does this from within a directory, and then goes to the root directory.
 ///
 /// # Errors
 ///
@@ -88,7 +88,7 @@ pub fn within<T>(directory: &Path, act: impl FnOnce() -> io::Result<T>) -> io::R
     done
 }
 
-/// The same, and comes back. What the process does meanwhile is done from there, too.
+/// The same, and then comes back. What else the process does meanwhile is done from that directory, too.
 ///
 /// # Errors
 ///

@@ -1,4 +1,5 @@
-//! Where somebody listens: the file at the path of a socket, and the name of the pipe in it.
+//! Where a listener can be found: the file at the path of a socket, and the name of the pipe in
+//! this file.
 
 use std::{
     fs::Metadata,
@@ -7,13 +8,13 @@ use std::{
     path::Path,
 };
 
-/// The longest path that is used, in bytes: what stands there is a file.
+/// The longest path that is used, in bytes. It is the path of a file here.
 pub const MAX_PATH: usize = 1 << 14;
 
-/// With this begins what stands at the path of a socket.
+/// The file at the path of a socket begins like this.
 pub(super) const MARK: &str = "navlock listens at ";
 
-/// All names of ours begin so.
+/// All names of our pipes begin like this.
 const NAME: &str = r"\\.\pipe\navlock-";
 
 /// Whether the system takes a path as long as this one for a socket.
@@ -26,7 +27,7 @@ pub fn is_at(path: &Path, found: &Metadata) -> bool {
     found.is_file() && name_at(path).is_ok_and(|name| name.is_some())
 }
 
-/// The name of the pipe of the socket at this path; `None` if what is there is none.
+/// The name of the pipe of the socket at this path; `None` if the path is not a socket's.
 pub(super) fn name_at(path: &Path) -> io::Result<Option<String>> {
     const ENOUGH: u64 = 200;
     let mut text = String::new();

@@ -1,4 +1,4 @@
-//! Both for a runtime, whichever it is: the system's own threads wake its tasks.
+//! Streams and listeners for a runtime, whichever it is: the system's own threads wake its tasks.
 
 use std::{
     future::poll_fn,
@@ -22,14 +22,14 @@ use crate::windows::{
 /// One end of a connection, for a runtime, whichever it is: the system's own threads wake its tasks.
 #[derive(Debug)]
 pub struct AsyncStream {
-    // Before what they wait for.
+    // Dropped before the stream, for which they wait.
     reading: Awaited,
     writing: Awaited,
     stream: Stream,
 }
 
 impl AsyncStream {
-    /// That of one which need not block.
+    /// The end of a connection that this is, which need not be set not to block.
     ///
     /// # Errors
     ///
@@ -66,20 +66,20 @@ impl AsyncStream {
         self.stream.pipe()
     }
 
-    /// Reads what there is.
+    /// Reads what is there.
     ///
     /// # Errors
     ///
-    /// `WouldBlock` if there is nothing.
+    /// `WouldBlock` if nothing is there.
     pub fn try_read(&self, into: &mut [u8]) -> io::Result<usize> {
         self.pipe().read(into, Wait::Never)
     }
 
-    /// Writes what there is room for.
+    /// Writes as much as there is room for.
     ///
     /// # Errors
     ///
-    /// `WouldBlock` if there is none.
+    /// `WouldBlock` if there is no room.
     pub fn try_write(&self, bytes: &[u8]) -> io::Result<usize> {
         self.pipe().write(bytes, Wait::Never)
     }
@@ -120,7 +120,7 @@ impl AsyncStream {
         Poll::Pending
     }
 
-    /// Waits until one of these has come of it, and says what has.
+    /// Waits until the stream is ready in one of these ways, and says in which.
     ///
     /// # Errors
     ///
@@ -183,17 +183,17 @@ impl AsyncWrite for AsyncStream {
     }
 
     fn poll_shutdown(self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<io::Result<()>> {
-        // A pipe ends both ways or not at all: it does when this is dropped.
+        // A pipe ends both ways or not at all, and ends when this is dropped.
         Poll::Ready(Ok(()))
     }
 }
 
-/// What is connected to, for a runtime.
+/// A socket that others connect to, for a runtime.
 #[derive(Debug)]
 pub struct AsyncListener(Listener);
 
 impl AsyncListener {
-    /// Listens at a path at which there is nothing.
+    /// Listens at a path at which nothing exists.
     ///
     /// # Errors
     ///
@@ -202,7 +202,7 @@ impl AsyncListener {
         Listener::bind(path).map(Self)
     }
 
-    /// The same as one that need not block.
+    /// The listener that this is, which need not be set not to block.
     ///
     /// # Errors
     ///
@@ -215,7 +215,7 @@ impl AsyncListener {
     ///
     /// # Errors
     ///
-    /// If there is no memory for it.
+    /// If there is no memory for the connection.
     pub async fn accept(&self) -> io::Result<(AsyncStream, Address)> {
         poll_fn(|context| self.poll_accept(context)).await
     }
@@ -240,7 +240,7 @@ pub fn shut_down(socket: &AsyncStream) {
     socket.pipe().shut_down();
 }
 
-/// The same end of a connection, for another runtime or none. It does not block, as little as the other.
+/// The same end of a connection, for another runtime or none. It does not block, and neither does the other.
 ///
 /// # Errors
 ///

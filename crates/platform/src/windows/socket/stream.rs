@@ -1,4 +1,4 @@
-//! One end of a connection, whose calls wait or do not.
+//! One end of a connection, whose calls may block or not.
 
 use std::{
     fmt,
@@ -34,13 +34,13 @@ use crate::{
     windows::pipe::{Pipe, Side, Wait},
 };
 
-/// How often it is looked whether there is room for one more to connect.
+/// How often to look whether there is room for one more to connect.
 const ROOM: Duration = Duration::from_millis(5);
 
 /// One end of a connection.
 pub struct Stream(Arc<Shared>);
 
-/// What all copies of one end have together.
+/// What all copies of one end share.
 #[derive(Debug)]
 struct Shared {
     pipe: Pipe,
@@ -90,7 +90,7 @@ impl Stream {
         &self.0.pipe
     }
 
-    /// The same end once more.
+    /// Another copy of the same end.
     ///
     /// # Errors
     ///
@@ -99,7 +99,7 @@ impl Stream {
         Ok(Self(Arc::clone(&self.0)))
     }
 
-    /// Whether calls wait, of all copies of this end.
+    /// Sets whether calls block, for all copies of this end.
     ///
     /// # Errors
     ///
@@ -109,20 +109,20 @@ impl Stream {
         Ok(())
     }
 
-    /// How long who reads waits, of all copies of this end.
+    /// Sets how long a read waits, for all copies of this end.
     ///
     /// # Errors
     ///
-    /// `InvalidInput` if that is no time at all.
+    /// `InvalidInput` if the time is zero.
     pub fn set_read_timeout(&self, timeout: Option<Duration>) -> io::Result<()> {
         set(&self.0.read_timeout, timeout)
     }
 
-    /// How long who writes waits for room, of all copies of this end.
+    /// Sets how long a write waits for room, for all copies of this end.
     ///
     /// # Errors
     ///
-    /// `InvalidInput` if that is no time at all.
+    /// `InvalidInput` if the time is zero.
     pub fn set_write_timeout(&self, timeout: Option<Duration>) -> io::Result<()> {
         set(&self.0.write_timeout, timeout)
     }
@@ -210,7 +210,8 @@ impl Source for Stream {
 ///
 /// # Errors
 ///
-/// `NotFound` or `ConnectionRefused` if nobody listens, `WouldBlock` if as many wait as may.
+/// `NotFound` or `ConnectionRefused` if nobody listens, `WouldBlock` if as many connections wait as are
+/// allowed.
 pub fn connect(path: &Path) -> io::Result<Stream> {
     let name = name_at(path)?.ok_or(ErrorKind::ConnectionRefused)?;
     let is = |error: &io::Error, code: u32| error.raw_os_error() == Some(code.cast_signed());
@@ -222,8 +223,8 @@ pub fn connect(path: &Path) -> io::Result<Stream> {
     }
 }
 
-/// Two ends of a connection: one to hear by, and one that a program gets as its standard output, be it
-/// one that knows nothing of how we write to pipes.
+/// Two ends of a connection: one to read from, and one that a program gets as its standard output. The
+/// program need not know how we write to pipes.
 ///
 /// # Errors
 ///
@@ -235,8 +236,8 @@ pub fn hearing() -> io::Result<(Stream, OwnedHandle)> {
     Ok((Stream::new(server, Side::Server)?, client))
 }
 
-/// Two ends of a connection: one to talk by, and one that a program of ours gets as its standard output, which
-/// takes it by [`of_output`].
+/// Two ends of a connection: one to talk through, and one that a program of ours gets as its standard output,
+/// which takes it by [`of_output`].
 ///
 /// # Errors
 ///
@@ -245,7 +246,7 @@ pub fn hearing() -> io::Result<(Stream, OwnedHandle)> {
 pub fn talking() -> io::Result<(Stream, OwnedHandle)> {
     let name = new_name();
     let server = instance(&name, true)?;
-    // Whoever takes it is told of the ends of its calls in its own way, which can be said once.
+    // The program that takes it associates it with its own completion port, which can be done once.
     let client = open(&name, FILE_FLAG_OVERLAPPED)?;
     Ok((Stream::new(server, Side::Server)?, client))
 }

@@ -1,4 +1,4 @@
-//! Tests of sockets, both ways of them.
+//! Tests of sockets, with and without a runtime.
 
 use std::{
     net::Shutdown,
@@ -15,7 +15,7 @@ use crate::wait::{Interest, Source};
 fn what_was_written_is_read_also_after_its_end_is_dropped() {
     let (mut one, other) = Stream::pair().unwrap();
     other.set_nonblocking(true).unwrap();
-    // More than the system keeps, and more than there is room for in one call.
+    // More than the system buffers, and more than there is room for in one call.
     let mut sent = 0;
     let bytes = vec![7; 300_000];
     while let Ok(length) = send(&other, &bytes[sent..]) {
@@ -34,7 +34,7 @@ fn what_the_other_end_wrote_is_read_also_after_this_one_is_shut_down() {
     for (is_looked_at, is_read) in [(false, 0), (true, 0), (true, 4)] {
         let (mut one, mut other) = Stream::pair().unwrap();
         if is_looked_at {
-            // From then on a read is under way.
+            // From now on a read is under way.
             assert!(!one.pipe().is_readable());
         }
         other.write_all(b"last words").unwrap();
