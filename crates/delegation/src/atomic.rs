@@ -1,4 +1,5 @@
-//! The atomics of what both sides share, exchanged for those of a model checker as a whole.
+//! The atomics of the memory that both sides share. Under a model checker, all of them are replaced
+//! by its own.
 
 #[cfg(not(shuttle))]
 pub(crate) use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};

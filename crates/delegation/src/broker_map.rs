@@ -10,8 +10,8 @@ use crate::{
 
 /// A client's file, as the broker sees it: as something that anybody may have written.
 ///
-/// Nothing that is done to the file harms who has this. Where the file has no bytes, because somebody
-/// has truncated it or the disk has no room for them, the first access finds zeros, which mean that
+/// Nothing that is done to the file harms the process that has this. Where the file has no bytes, because
+/// somebody has truncated it or the disk has no room for them, the first access finds zeros, which mean that
 /// nothing is held; from then on the map [is broken](Self::is_broken), and has no slots.
 #[derive(Debug)]
 pub struct BrokerMap(Watched);
@@ -45,8 +45,8 @@ impl BrokerMap {
         }
     }
 
-    /// Whether a broker has [confirmed](Self::confirm) it. Before that its owner may not have said
-    /// [what is not in it](Self::unmapped).
+    /// Whether a broker has [confirmed](Self::confirm) the map. Before that its owner may not have
+    /// said [what is not in it](Self::unmapped).
     pub fn is_confirmed(&self) -> bool {
         self.header().is_some_and(|header| header.broker() != 0)
     }
@@ -62,12 +62,12 @@ impl BrokerMap {
         (0..there_are).map_while(|index| Some((index, self.slot(index)?)))
     }
 
-    /// How many locks the owner says it has that stand in no slot.
+    /// How many locks the owner says it has that are in no slot.
     pub fn unmapped(&self) -> u32 {
         self.header().map_or(0, Header::unmapped)
     }
 
-    /// Whether the file has lost its bytes under us. It is as good as no map then.
+    /// Whether the file has lost its bytes while it was mapped. The map is as good as none then.
     pub fn is_broken(&self) -> bool {
         self.0.mapping().is_none()
     }

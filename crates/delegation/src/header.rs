@@ -7,41 +7,43 @@ use crate::Slot;
 /// Marks a file that is a map, in this format. The last byte is the format's version.
 const MAGIC: u64 = u64::from_le_bytes(*b"navlock\x01");
 
-/// So many bytes a file has at least that is a map.
+/// How many bytes a file has at least that is a map.
 pub(crate) const SMALLEST: u64 = bytes(FEWEST);
 
-/// So many slots a map has at first.
+/// How many slots a map has at first.
 pub(crate) const FEWEST: u32 = 63;
 
-/// So many slots a map has at most.
+/// How many slots a map has at most.
 pub(crate) const MOST: u32 = 1023;
 
-/// How long a file is with so many slots.
+/// The length of a file with this many slots.
 pub(crate) const fn bytes(slots: u32) -> u64 {
-    // The header has the place of one.
+    // The header takes the place of one slot.
     (slots as u64 + 1) * size_of::<Slot>() as u64
 }
 
-/// How many slots there are after so many.
+/// How many slots a map of this many slots grows to.
 pub(crate) const fn more(slots: u32) -> u32 {
     let doubled = slots * 2 + 1;
     if doubled < MOST { doubled } else { MOST }
 }
 
-/// What stands before the slots. Both sides read it as something that the other may have written.
+/// The header, which precedes the slots. Both sides read it as something that the other may have
+/// written.
 #[derive(Debug)]
 #[repr(C, align(256))]
 pub(crate) struct Header {
-    /// [`MAGIC`], written by the owner when all else is.
+    /// [`MAGIC`], which the owner writes when it has written all else.
     magic: AtomicU64,
-    /// A chance number of the owner's, never 0: the broker reads it through the map and compares it
-    /// with what it was told by message.
+    /// A random number of the owner's, never 0: the broker reads it through the map and compares it
+    /// with the number that it was told by message.
     owner: AtomicU64,
-    /// A chance number of the broker's, never 0, for the same in the other direction. 0 until then.
+    /// A random number of the broker's, never 0, for the same in the other direction. 0 until the
+    /// broker has written it.
     broker: AtomicU64,
-    /// How many locks the owner has that stand in no slot.
+    /// How many locks the owner has that are in no slot.
     unmapped: AtomicU64,
-    /// How many slots there are. It grows, when there is room in the file.
+    /// How many slots there are. The number grows, once the file has room for more.
     slots: AtomicU64,
 }
 
@@ -71,7 +73,7 @@ impl Header {
     }
 
     pub(crate) fn unmapped(&self) -> u32 {
-        // What is no such number is taken for many.
+        // A value that is no such number counts as many.
         u32::try_from(self.unmapped.load(Ordering::Acquire)).unwrap_or(u32::MAX)
     }
 

@@ -1,13 +1,13 @@
 //! The memory that navlock's broker shares with each of its clients, by which a client takes and
 //! releases a lock without a message.
 //!
-//! Most locks are taken again by the process that had them last. So the broker leaves a lock that was
-//! released to the client that had it: the client *owns* the name from then on, and takes and releases
-//! it by changing one [`Word`] in memory. When somebody else wants the name, the broker changes the same
-//! word, and has it back: no message, no answer to wait for, no timeout, whatever the owner does just
-//! now. This crate is the word, its neighbours that say whose lock it is (a [`Slot`]), and the file in
-//! which they stand (a map), from both sides. It is not what is said between broker and client, nor
-//! when: that is `navlock-broker`. And it is not the crate to lock something with: `navlock` is.
+//! Most locks are taken again by the process that had them last. So the broker leaves a lock that was released to the
+//! client that had it: the client *owns* the name from then on, and takes and releases the lock by changing one
+//! [`Word`] in memory. When somebody else wants the name, the broker changes the same word, and has the name back:
+//! there is no message, no answer to wait for and no timeout, whatever the owner is just doing. This crate is the word,
+//! the fields beside it that say whose lock it is (a [`Slot`]), and the file that contains them (a map), for both
+//! sides. What broker and client say to each other, and when, is in `navlock-broker`. To lock something, use the crate
+//! `navlock`.
 //!
 //! ```
 //! # #[cfg(target_os = "linux")] {
@@ -35,8 +35,8 @@
 //!
 //! # The word
 //!
-//! 64 bits: five flags, and above them the *count* of the holds that there were. It is in one of these
-//! states, whatever stands there:
+//! 64 bits: five flags, and above them the *count* of the holds so far. Whatever its bits are, the word is in one of
+//! these states:
 //!
 //! | state | flags | |
 //! |---|---|---|
@@ -59,23 +59,22 @@
 //! | held | lost | broker | [`steal`](Word::steal), [`revoke`](Word::revoke) |
 //! | lost, any | free | owner | [`clear`](Word::clear) |
 //!
-//! Each of these is one atomic exchange, so that there is nothing between two of them that a death
-//! could leave half done. The broker's, but for the grant, are additions of flags, which cannot fail: an
-//! owner in a tight loop delays nobody. The grant is tried once.
+//! Each of these is one atomic exchange, so there are no two steps between which a death could leave a change half
+//! done. The broker's changes, except for the grant, add flags, which cannot fail: an owner in a tight loop delays
+//! nobody. The grant is tried once.
 //!
 //! **Invariant:** nothing but a grant makes a free word the client's. So a broker that was answered
 //! [`Free`](Recalled::Free) may grant the name to others.
 //!
-//! **Invariant:** the count grows with each hold and never goes back, whatever name the slot is for. So
-//! a release that comes late, after a theft or after the slot was granted anew, finds another word than
-//! it expects, and changes nothing.
+//! **Invariant:** the count grows with each hold and never goes back, whatever name the slot is for. So a release that
+//! comes late, after a theft or after the slot was granted anew, finds a word that it does not expect, and changes
+//! nothing.
 //!
-//! The token of a hold is its slot's base and its count. The broker sets the base so that its grant has
-//! a token of that moment, in nanoseconds, and raises its own tokens to the clock when it has recalled a
-//! word: no owner takes a lock once a nanosecond, so that what is granted after the recall has a larger
-//! token than what was taken before it. The broker need not know the count for that. Of a shared lock
-//! there may be several owners, each with a word of its own; they take their tokens from the same clock,
-//! and set the base so that it fits.
+//! The token of a hold is its slot's base plus its count. The broker sets the base so that the token of its grant is
+//! the current time in nanoseconds, and raises its own tokens to the clock when it has recalled a word. No owner takes
+//! a lock once a nanosecond, so a grant after the recall has a larger token than all takes before it. The broker need
+//! not know the count for that. A shared lock may have several owners, each with a word of its own; they take their
+//! tokens from the same clock, and set the base accordingly.
 //!
 //! # What happens when
 //!
@@ -94,17 +93,17 @@
 //!
 //! # The map
 //!
-//! The file that a client keeps locked for as long as it lives: a header, and 63 slots, which become 1023
-//! as they are needed. Header and slots have 256 bytes each and consist of atomics alone, so that there
-//! is no undefined behaviour whatever the other side writes, and when. Each side shows the other a number
-//! through the map that it was told by message, which proves that both see the same memory.
+//! The file that a client keeps locked for as long as it lives: a header, and 63 slots, which become 1023 as they are
+//! needed. Header and slots have 256 bytes each and consist of atomics alone, so that there is no undefined behaviour
+//! whatever the other side writes, and when. Each side has told the other a random number by message, and shows it
+//! through the map as well, which proves that both see the same memory.
 //!
-//! What is here is searched and tested so: `tests/protocol` reaches every state of two clients and a
-//! broker; `tests/shuttle.rs` tries the interleavings of single loads and exchanges; `tests/hostile.rs`
-//! and `tests/processes.rs` are for noise, truncated files, full disks, forks and signals.
+//! The tests: `tests/protocol` reaches every state of two clients and a broker; `tests/shuttle.rs` tries the
+//! interleavings of single loads and exchanges; `tests/hostile.rs` and `tests/processes.rs` are for noise, truncated
+//! files, full disks, forks and signals.
 //!
-//! Maps are made on Linux only: elsewhere [`OwnerMap::make`] says that it is not supported, and every
-//! lock is a message. `unsafe` is in the module `linux` alone.
+//! Maps are made on Linux only: elsewhere [`OwnerMap::make`] returns that it is not supported, and every lock takes a
+//! message. `unsafe` is in the module `linux` alone.
 
 #![deny(unsafe_code)]
 

@@ -17,18 +17,18 @@ use crate::{
 
 /// A client's own file as memory that it shares with the broker.
 ///
-/// A process that is forked from this one has no part in it: there is no slot for it, and nothing that
-/// it does here changes anything.
+/// A process that is forked from this one has no part in the map: it finds no slots, and cannot change
+/// anything through this.
 ///
-/// Who truncates the file ends this process when it next looks there (`SIGBUS`), and harms nobody else.
+/// Whoever truncates the file ends this process at its next access (`SIGBUS`), and harms nobody else.
 ///
-/// While it lives, it has the file open, also when all [`File`]s are dropped: what they have locked by
-/// `flock` stays locked.
+/// This keeps the file open for as long as it lives, even if all [`File`]s are dropped: what they have locked
+/// by `flock` stays locked.
 #[derive(Debug)]
 pub struct OwnerMap {
     mapping: Mapping,
     nonce: u64,
-    /// As many as the header says. Grows while `file` is locked.
+    /// How many slots there are, as the header says. Grows while `file` is locked.
     slots: AtomicU32,
     file: Mutex<File>,
 }
@@ -38,9 +38,9 @@ impl OwnerMap {
     ///
     /// # Errors
     ///
-    /// If there is no room for it, which is taken now, so that nothing that is written here later lacks
-    /// it; if the file is not empty; or if the system cannot do it: `Unsupported` on all but Linux. The
-    /// file is empty then.
+    /// If there is no room for the map, which is reserved now so that no later write to it lacks room; if the
+    /// file is not empty; or if the system cannot do it: `Unsupported` on all but Linux. The file is empty
+    /// then.
     pub fn make(file: &File) -> io::Result<Self> {
         let file = file.try_clone()?;
         if file.metadata()?.len() != 0 {
@@ -51,7 +51,7 @@ impl OwnerMap {
                 Ok(Self { mapping, nonce, slots: header::FEWEST.into(), file: file.into() })
             }
             Err(error) => {
-                // Else it is a file with no map in it, which nobody minds.
+                // If this fails, the file stays without a map in it, which does no harm.
                 let _ = file.set_len(0);
                 Err(error)
             }
@@ -89,7 +89,7 @@ impl OwnerMap {
     ///
     /// # Errors
     ///
-    /// If there is no room for them. Those that are there stay.
+    /// If there is no room for them. The existing slots stay.
     pub fn grow(&self) -> io::Result<u32> {
         let file = self.file.lock().unwrap_or_else(PoisonError::into_inner);
         let Some(header) = self.mapping.header() else {
@@ -104,14 +104,14 @@ impl OwnerMap {
         Ok(after)
     }
 
-    /// The slot with this number, if there is one. None in a process that was forked from the one that
-    /// has made the map: so that need not be asked apart.
+    /// The slot with this number, if there is one. `None` in a process that was forked from the one that has
+    /// made the map, so callers need not check that themselves.
     #[inline]
     pub fn slot(&self, index: u32) -> Option<&Slot> {
         if index < self.slots() { self.mapping.slot(index) } else { None }
     }
 
-    /// Says how many locks the client has that stand in no slot.
+    /// Says how many locks the client has that are in no slot.
     pub fn set_unmapped(&self, holds: u32) {
         if let Some(header) = self.mapping.header() {
             header.set_unmapped(holds);

@@ -1,4 +1,4 @@
-//! A slot: a word, and whose lock of what name it is.
+//! A slot: a word, and a description of the lock that it stands for.
 
 use std::fmt;
 
@@ -9,30 +9,30 @@ use crate::{
     atomic::{AtomicU32, AtomicU64, Ordering::Relaxed},
 };
 
-/// So much text a slot has place for: the lock's name, then the bucket's.
+/// How many bytes of text a slot has room for: the lock's name, then the bucket's.
 const TEXT: usize = 192;
 const TEXT_WORDS: usize = TEXT / 8;
 
-/// A word with what it is about.
+/// A word with the description of its lock.
 ///
-/// Everything in it may be written by the other side at any time, also what makes no sense: so all of
-/// it is atomic, and what is read is checked. What stands beside the word is written while the word is
-/// free (the description by the owner, before it asks for a grant; the base by the broker, before it
-/// grants), and belongs to the word from the grant on. The word's own accesses order these.
+/// The other side may write anything into it at any time, even what makes no sense: so all of it is atomic,
+/// and what is read is checked. The fields beside the word are written while the word is free (the
+/// description by the owner, before it asks for a grant; the base by the broker, before it grants), and
+/// belong to the word from the grant on. The accesses to the word order the accesses to these fields.
 #[derive(Default)]
 #[repr(C, align(256))]
 pub struct Slot {
-    /// What is held, and by which right.
+    /// Whether the lock is held, and by which right.
     word: Word,
-    /// The token of a hold is this and its count. Written by the broker, before the word; of a lock
-    /// that is shared, by the owner as well, after a take: whose token is of that moment, so that tokens
-    /// grow over all owners.
+    /// The token of a hold is this number plus the hold's count. Written by the broker, before the word. If
+    /// the lock is shared, the owner writes it as well, after a take: then the token is of that moment, so
+    /// that tokens grow over all owners.
     base: AtomicU64,
-    /// When the last hold began. Written by the broker at a grant and by the owner at a take: it may
-    /// be that of the hold before for a moment.
+    /// When the last hold began. Written by the broker at a grant and by the owner at a take: for a moment it
+    /// may still be that of the hold before.
     since: AtomicU64,
-    /// From here on the description, written by the owner while the word is free. This and the
-    /// next are the id of the request by which the slot was granted.
+    /// From here on the description, which the owner writes while the word is free. This field and the next
+    /// one are the id of the request by which the slot was granted.
     serial: AtomicU64,
     index: AtomicU32,
     /// The agent's number.
@@ -47,14 +47,14 @@ pub struct Slot {
 #[cfg(not(shuttle))]
 const _: () = assert!(size_of::<Slot>() == 256 && align_of::<Slot>() == 256);
 
-/// Whose lock of what name a slot is.
+/// Which lock a slot is for, and of which agent.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Description {
     /// The name of the bucket.
     pub bucket: String,
     /// The name of the lock.
     pub name: ResourceName,
-    /// How it is held.
+    /// The mode in which it is held.
     pub mode: Mode,
     /// The number by which the owner knows its agent on the connection.
     pub agent: u32,
@@ -71,13 +71,13 @@ impl Slot {
         &self.word
     }
 
-    /// Whether names so long have place in a slot.
+    /// Whether names of this length have room in a slot.
     pub fn fits(bucket: &str, name: &ResourceName) -> bool {
         bucket.len() + name.as_bytes().len() <= TEXT
     }
 
-    /// The owner's part, while the word is free. Returns whether it [fits](Self::fits); what stood
-    /// there stays if not.
+    /// Writes the owner's part, while the word is free. Returns whether it [fits](Self::fits); if it does
+    /// not, nothing is changed.
     #[must_use]
     pub fn describe(
         &self,
@@ -110,10 +110,10 @@ impl Slot {
         true
     }
 
-    /// Whether it is this agent's, of this name in this mode, for the owner itself.
+    /// Whether the slot is for this name in this mode and of this agent. For the owner itself.
     ///
-    /// It may become another's in the next moment, but not without a grant: so it is what a hold is of
-    /// whose [taking](Word::take_seen) began before this was asked.
+    /// A grant may give the slot to another lock in the next moment, but nothing else can. So the answer
+    /// holds for a hold whose [taking](Word::take_seen) began before this was asked.
     #[inline]
     pub fn is_of(&self, agent: u32, name: &ResourceName, mode: Mode) -> bool {
         let name = name.as_bytes();
@@ -135,7 +135,7 @@ impl Slot {
         bits == 0 || fields.next().is_some_and(|field| field & ((1 << bits) - 1) == last)
     }
 
-    /// What the owner has written. `None` if it makes no sense.
+    /// The description that the owner has written. `None` if it makes no sense.
     pub fn description(&self) -> Option<Description> {
         let shape = self.shape.load(Relaxed);
         let [mode, bucket_0, bucket_1, name_0, name_1, 0, 0, 0] = shape.to_le_bytes() else {
@@ -148,7 +148,7 @@ impl Slot {
         };
         let bucket = usize::from(u16::from_le_bytes([bucket_0, bucket_1]));
         let name = usize::from(u16::from_le_bytes([name_0, name_1]));
-        // A copy first: what is checked must not change after that.
+        // Copied first, because the text must not change after it was checked.
         let text: Vec<u8> = bytes_of(&self.text).collect();
         let bucket = std::str::from_utf8(text.get(name..name + bucket)?).ok()?.to_owned();
         let name = ResourceName::from_wtf8(text.get(..name)?).ok()?;
@@ -159,13 +159,13 @@ impl Slot {
         Some(Description { bucket, name, mode, agent, client_id, request })
     }
 
-    /// The broker's part, before it grants: the token of the hold with count `n` will be `base + n`.
+    /// Writes the broker's part, before it grants: the token of the hold with count `n` will be `base + n`.
     pub fn set_base(&self, base: u64) {
         self.base.store(base, Relaxed);
     }
 
-    /// The part of the owner of a shared lock, after a take: puts another base in the place of the one
-    /// that was there before it. Nothing is changed if another grant has set it since.
+    /// Replaces the base `from`, which was there before a take, by `to`. For the owner of a shared lock,
+    /// after the take. Nothing is changed if another grant has set the base since.
     #[inline]
     pub fn rebase(&self, from: u64, to: u64) {
         let _ = self.base.compare_exchange(from, to, Relaxed, Relaxed);
@@ -183,7 +183,7 @@ impl Slot {
         self.since.store(moment, Relaxed);
     }
 
-    /// When the last hold began, as the side says that began it.
+    /// When the last hold began, according to the side that began it.
     pub fn since(&self) -> u64 {
         self.since.load(Relaxed)
     }

@@ -1,4 +1,4 @@
-//! What the system does for maps.
+//! What maps need of the system.
 
 mod file_space;
 mod mapping;

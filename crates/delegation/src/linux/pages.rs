@@ -23,7 +23,7 @@ pub(super) struct Pages {
     bytes: usize,
 }
 
-// SAFETY: pages belong to the process, not to a thread, and nothing here refers to them but by atomics.
+// SAFETY: pages belong to the process, not to a thread, and nothing here accesses them but by atomics.
 unsafe impl Send for Pages {}
 // SAFETY: as above.
 unsafe impl Sync for Pages {}
@@ -32,13 +32,13 @@ impl Pages {
     pub(super) fn of_file(file: &File, bytes: u64) -> io::Result<Self> {
         let bytes = usize::try_from(bytes).map_err(io::Error::other)?;
         let (at, file) = (ptr::null_mut(), file.as_fd());
-        // SAFETY: the system chooses a place where nothing is.
+        // SAFETY: the system chooses a place where nothing is mapped.
         let start = unsafe { mmap(at, bytes, READ_WRITE, MapFlags::SHARED, file, 0) }?;
         Self::new(start, bytes)
     }
 
     fn anonymous(bytes: usize) -> io::Result<Self> {
-        // SAFETY: the system chooses a place where nothing is.
+        // SAFETY: the system chooses a place where nothing is mapped.
         let start =
             unsafe { mmap_anonymous(ptr::null_mut(), bytes, READ_WRITE, MapFlags::PRIVATE) }?;
         Self::new(start, bytes)
@@ -65,7 +65,7 @@ impl Drop for Pages {
     }
 }
 
-/// A page of which a forked process has an empty one.
+/// A page that is empty in a forked process.
 #[derive(Debug)]
 pub(crate) struct Page(Pages);
 
@@ -84,7 +84,7 @@ impl Page {
         Ok(Some(page))
     }
 
-    /// Whether this is the process that has made it.
+    /// Whether this is the process that has made the page.
     #[inline]
     pub(crate) fn is_whole(&self) -> bool {
         self.mark().load(Ordering::Relaxed) != 0

@@ -1,8 +1,8 @@
 //! Maps of files that others may truncate.
 //!
-//! Who accesses a page of a mapped file that the file does not have, or for which there is no room on
-//! the disk, gets SIGBUS. The handler puts zeros in the place of the whole map, and what was about to
-//! be done is done with those. All other SIGBUS go to whom they went before.
+//! A thread that accesses a page of a mapped file which the file does not have, or for which there is no room
+//! on the disk, gets SIGBUS. The handler puts zeros in the place of the whole map, and the access then goes
+//! on with these. All other SIGBUS go to whichever handler had them before.
 
 use std::{
     ffi::{c_int, c_void},
@@ -22,26 +22,26 @@ use rustix::mm::{MapFlags, ProtFlags, mmap_anonymous};
 
 use super::mapping::{self, Mapping};
 
-/// A mapping of which nothing that becomes of the file does harm.
+/// A mapping that is safe from whatever happens to its file.
 #[derive(Debug)]
 pub(crate) struct Watched {
     mapping: Mapping,
     place: &'static Place,
 }
 
-/// Where a map is that is watched.
+/// Where a watched map is.
 #[derive(Debug)]
 struct Place {
-    /// The address of its first byte; 0 if this is nobody's.
+    /// The address of its first byte; 0 if the place is free.
     ///
-    /// Invariant: the pages there, so many as a map has, are a [`Mapping`]'s that is alive.
+    /// Invariant: the pages at this address, as many as a map has, are those of a [`Mapping`] that is alive.
     start: AtomicUsize,
-    /// Zeros were put there.
+    /// Whether zeros were put there.
     is_broken: AtomicBool,
 }
 
-/// All places. Read by the handler, so it has no lock; it grows and never shrinks, so that nothing of
-/// it is freed while the handler reads it.
+/// All places. The handler reads them, so there is no lock. They grow and never shrink, so that nothing is
+/// freed while the handler reads it.
 struct Places {
     some: [Place; 64],
     more: OnceLock<Box<Places>>,
@@ -49,7 +49,7 @@ struct Places {
 
 static PLACES: Places = Places::new();
 
-/// What was done with SIGBUS before.
+/// What was done on SIGBUS before.
 static PREVIOUS: OnceLock<io::Result<SigAction>> = OnceLock::new();
 
 impl Watched {
@@ -70,7 +70,8 @@ impl Watched {
 
 impl Drop for Watched {
     fn drop(&mut self) {
-        // In this order: the mapping lives until after that, and who comes next finds it whole.
+        // The order matters: the mapping lives until after this, and whoever takes the place next finds it
+        // whole.
         self.place.is_broken.store(false, Ordering::Relaxed);
         self.place.start.store(0, Ordering::Release);
     }
@@ -87,7 +88,7 @@ impl Places {
         Self { some: [const { Place::nobodys() }; 64], more: OnceLock::new() }
     }
 
-    /// All, in some order, up to the last that was ever used.
+    /// All places, in some order, up to the last that was ever used.
     fn iter(&self) -> impl Iterator<Item = &Place> {
         let chain =
             std::iter::successors(Some(self), |places| places.more.get().map(|more| &**more));
@@ -110,7 +111,8 @@ impl Places {
 }
 
 fn install() -> io::Result<SigAction> {
-    // On the stack that is for such, if the thread has one: a handler before us may need it.
+    // Runs on the alternate signal stack, if the thread has one: a handler that was there before us may need
+    // it.
     let flags = SaFlags::SA_SIGINFO | SaFlags::SA_ONSTACK;
     let ours = SigAction::new(SigHandler::SigAction(on_sigbus), flags, SigSet::empty());
     // SAFETY: the handler does only what a signal handler may.
@@ -122,9 +124,9 @@ extern "C" fn on_sigbus(signal: c_int, info: *mut siginfo_t, context: *mut c_voi
     let errno = Errno::last_raw();
     // SAFETY: the system gives this to a handler that was installed with SA_SIGINFO.
     let about = unsafe { &*info };
-    // Else somebody has sent it, and there is no address.
+    // If it is no fault, somebody has sent the signal, and there is no address.
     let is_fault = about.si_code > 0;
-    // SAFETY: there is one if it is a fault, and otherwise it is not used.
+    // SAFETY: there is an address if it is a fault; otherwise the value is not used.
     let address = unsafe { about.si_addr() }.addr();
     if !is_fault || !put_zeros(address) {
         pass_on(is_fault, signal, info, context);
@@ -132,7 +134,7 @@ extern "C" fn on_sigbus(signal: c_int, info: *mut siginfo_t, context: *mut c_voi
     Errno::set_raw(errno);
 }
 
-/// Puts zeros in the place of the map in which this address is, if it is in one.
+/// Puts zeros in the place of the map that contains this address, if one does.
 fn put_zeros(address: usize) -> bool {
     let bytes = usize::try_from(mapping::BYTES).unwrap_or(usize::MAX);
     let is_there = |place: &&Place| {
@@ -142,14 +144,14 @@ fn put_zeros(address: usize) -> bool {
     let Some(place) = PLACES.iter().find(is_there) else { return false };
     let start = ptr::with_exposed_provenance_mut(place.start.load(Ordering::Acquire));
     let (zeros, there) = (ProtFlags::READ | ProtFlags::WRITE, MapFlags::PRIVATE | MapFlags::FIXED);
-    // SAFETY: these pages are a mapping's, which lives, as this thread is just accessing it; it is
-    // accessed by atomics only, to which it does not matter what stands there.
+    // SAFETY: these pages are those of a mapping that is alive, as this thread is just accessing it. It is
+    // accessed by atomics only, to which it does not matter what is there.
     let done = unsafe { mmap_anonymous(start, bytes, zeros, there) };
     place.is_broken.store(true, Ordering::Relaxed);
     done.is_ok()
 }
 
-/// Does what would have been done without us.
+/// Does what would have been done without our handler.
 fn pass_on(is_fault: bool, signal: c_int, info: *mut siginfo_t, context: *mut c_void) {
     let previous = PREVIOUS.get().and_then(|previous| previous.as_ref().ok());
     match previous.map(SigAction::handler) {
@@ -160,7 +162,7 @@ fn pass_on(is_fault: bool, signal: c_int, info: *mut siginfo_t, context: *mut c_
             let default = SigAction::new(SigHandler::SigDfl, SaFlags::empty(), SigSet::empty());
             // SAFETY: this installs no handler.
             let done = unsafe { sigaction(Signal::SIGBUS, &default) };
-            // A fault comes again by itself, and ends the process.
+            // A fault occurs again by itself, and ends the process.
             if !is_fault && done.is_ok() {
                 let _ = raise(Signal::SIGBUS);
             }
