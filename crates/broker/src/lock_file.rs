@@ -18,8 +18,8 @@ use navlock_platform::{
 
 pub(crate) use navlock_platform::file::Identity;
 
-/// How long whoever waits for a lock sleeps before it looks again: at first, and in the end. Many may wait for one
-/// that starts a broker, which needs the processor more than they do.
+/// The pause between two tries to get a lock doubles from the first of these to the second. Many may wait for one that
+/// starts a broker, which needs the processor more than they do.
 const SHORTEST_PAUSE: Duration = Duration::from_millis(1);
 const LONGEST_PAUSE: Duration = Duration::from_millis(16);
 

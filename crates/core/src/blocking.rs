@@ -60,8 +60,7 @@ pub fn block_on_timeout<F: IntoFuture>(future: F, timeout: Duration) -> Option<F
 /// it from here itself, instead of waiting for another thread to read it and wake this one.
 ///
 /// For a [`Backend`](crate::host::Backend) that has a connection: it [offers](offer) its source when it
-/// answers
-/// [`Poll::Pending`].
+/// answers [`Poll::Pending`].
 pub trait Source: Send + Sync {
     /// Waits until there is something new, somebody [interrupts](Self::interrupt), or `deadline`
     /// has passed. Takes in what is new, and wakes whom it concerns. It may return at any time,

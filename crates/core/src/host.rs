@@ -227,8 +227,7 @@ pub fn is_closed(user_agent: &UserAgent) -> bool {
 }
 
 /// What another process needs to end the leases that this user agent's reach has for all of its agents
-/// together; see
-/// [`Reach::lease`].
+/// together; see [`Reach::lease`].
 pub fn own_lease(user_agent: &UserAgent) -> Option<Vec<u8>> {
     user_agent.reach().lease()
 }

@@ -254,8 +254,7 @@ impl Look {
         self.is_lost() && self.0 & STOLEN != 0
     }
 
-    /// The lock is lost because the broker has given the client up. If the lock was stolen before
-    /// that,
+    /// The lock is lost because the broker has given the client up. If the lock was stolen before,
     /// [`is_stolen`](Self::is_stolen) is true as well.
     pub const fn is_revoked(self) -> bool {
         self.is_lost() && self.0 & REVOKED != 0

@@ -2,8 +2,8 @@
 //!
 //! ```text
 //! {namespace}/format                                            the number of the format
-//! {namespace}/clusters                                          the list of clusters, if this is one of
-//! several {namespace}/clusters/{lease}                                  a user of that list
+//! {namespace}/clusters                                          the list of clusters, if there are several
+//! {namespace}/clusters/{lease}                                  a user of that list
 //! {namespace}/3/{bucket}/l/{name}/{h|q}/{x|s}/{owner}-{slot}    a lock (h), or a request that waits (q)
 //! {namespace}/3/{bucket}/l/{name}/h/x/o-{owner}                 the connection that owns the name
 //! ```

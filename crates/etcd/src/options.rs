@@ -119,8 +119,7 @@ impl EtcdOptions {
     /// Whether a waiting request goes on waiting when etcd was away for longer than the
     /// [time to live](Self::time_to_live); it does if this is not called. Its place in the queue is lost with the
     /// lease, so the request is made again, before later requests of this connection. Otherwise it
-    /// fails with
-    /// [`Error::Unreachable`].
+    /// fails with [`Error::Unreachable`].
     #[must_use]
     pub fn wait_through_outages(mut self, waits: bool) -> Self {
         self.waits_through_outages = waits;
