@@ -309,6 +309,7 @@ mod tests {
         fs::rename(&one, &other).unwrap_err();
         thread::scope(|scope| {
             scope.spawn(|| {
+                // Time itself is the subject: for some of it the file is in the way.
                 thread::sleep(IN_THE_WAY / 10);
                 drop(reader);
             });
