@@ -269,11 +269,18 @@ impl Backend for Process {
     }
 }
 
-/// A daemon on this reach, and the daemons that follow it.
+/// A daemon on this reach, and the daemons that follow it. The last one ends when this is dropped.
 pub(crate) struct LeasedDaemon {
     pub(crate) world: Arc<World>,
     directory: tempfile::TempDir,
-    running: Option<(Process, thread::JoinHandle<()>)>,
+    running: Option<RunningDaemon>,
+}
+
+struct RunningDaemon {
+    process: Process,
+    /// Dropping it ends the daemon.
+    end: socket::Stream,
+    thread: thread::JoinHandle<()>,
 }
 
 impl LeasedDaemon {
@@ -294,20 +301,22 @@ impl LeasedDaemon {
         let process = Process::new(&self.world);
         let (place, reach) = (self.place(), process.clone());
         let (ready, is_ready) = mpsc::channel();
+        let (end, told_to_end) = socket::Stream::pair().unwrap();
         let thread = thread::spawn(move || {
             let mut options = Options::default();
             options.idle = None;
+            options.end = Some(Arc::new(told_to_end));
             options.reach = Some("a test's world".to_owned());
             let user_agent = |_| Ok(UserAgent::with_reach(reach));
             daemon::run(&place, user_agent, &options, || ready.send(()).unwrap()).unwrap();
         });
         is_ready.recv_timeout(LONG).unwrap();
-        self.running = Some((process, thread));
+        self.running = Some(RunningDaemon { process, end, thread });
     }
 
     /// Ends the daemon as if it had been killed: nobody is told, and nothing is released.
     pub(crate) fn kill(&mut self) {
-        let (process, thread) = self.running.take().unwrap();
+        let RunningDaemon { process, end: _end, thread } = self.running.take().unwrap();
         process.lives.store(false, SeqCst);
         // The daemon ends by itself when it finds another socket in its place. Until then nothing that it
         // does changes anything.
@@ -330,5 +339,16 @@ impl LeasedDaemon {
     pub(crate) fn client(&self) -> UserAgent {
         let options = ConnectOptions::default().place(self.place()).program("/nonexistent");
         UserAgent::with_reach(soon(BrokerReach::connect(options)).unwrap())
+    }
+}
+
+impl Drop for LeasedDaemon {
+    fn drop(&mut self) {
+        // Before its directory is removed: by Wine, that of a daemon that still runs is never empty, and whoever
+        // removes it tries for ever.
+        if let Some(RunningDaemon { end, thread, .. }) = self.running.take() {
+            drop(end);
+            let _ = thread.join();
+        }
     }
 }
