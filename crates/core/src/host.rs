@@ -20,7 +20,7 @@ use crate::{
 pub use crate::{
     backend::{
         Answer, Backend, Claim, EvictFuture, Eviction, InspectFuture, Looking, MemoryBackend,
-        MemoryReach, PositionFuture, QueryFuture, Reach, RecallFuture, RevokeFuture, SightFuture,
+        MemoryReach, PositionFuture, QueryFuture, Reach, ReclaimFuture, RevokeFuture, SightFuture,
         Term, Ticket,
     },
     clip::{clip_bytes, clip_chars},
@@ -119,14 +119,14 @@ pub fn poll_ended(locks: &LockManager, context: &Context<'_>) -> Poll<Error> {
 /// # Cancel safety
 ///
 /// Dropping the future releases and aborts what it has found.
-pub async fn recall(
+pub async fn reclaim(
     locks: &LockManager,
     claims: Vec<Claim>,
 ) -> Result<Vec<Option<LockFuture<'static, Option<LockGuard>>>>, Error> {
     let refs = locks.environment().obtain_lock_manager()?;
     let asked: Vec<_> =
         claims.iter().map(|claim| (claim.name.clone(), claim.kind.mode())).collect();
-    let found = refs.agent.backend().recall(refs.agent.id, claims).await;
+    let found = refs.agent.backend().reclaim(refs.agent.id, claims).await;
     let made = found.into_iter().zip(asked).map(|(ticket, (name, mode))| {
         let ticket = ticket?;
         Some(LockFuture::made(name, mode, ticket, Arc::clone(refs.here())))

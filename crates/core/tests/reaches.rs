@@ -16,7 +16,7 @@ use navlock_core::{
     blocking::block_on,
     host::{
         self, AgentId, Answer, Backend, Claim, InspectFuture, MemoryReach, PositionFuture,
-        QueryFuture, Reach, RecallFuture, RequestKind, RevokeFuture, Term, Ticket,
+        QueryFuture, Reach, ReclaimFuture, RequestKind, RevokeFuture, Term, Ticket,
     },
     look::LockId,
 };
@@ -150,8 +150,8 @@ impl Backend for Full {
         Some(b"lease".to_vec())
     }
 
-    fn recall(&self, _agent: AgentId, claims: Vec<Claim>) -> RecallFuture<'_> {
-        self.note(format!("recalled {}", claims.len()));
+    fn reclaim(&self, _agent: AgentId, claims: Vec<Claim>) -> ReclaimFuture<'_> {
+        self.note(format!("reclaimed {}", claims.len()));
         Box::pin(ready(vec![None; claims.len()]))
     }
 
@@ -227,8 +227,8 @@ fn of_a_reach_that_says_no_more_than_it_must_nothing_ends_by_itself() {
     assert!(!user_agent.is_leased());
     assert_eq!((host::ends(&locks), locks.term(), host::lease(&locks)), (None, None, None));
     assert!(block_on(host::revoke(&user_agent, vec![b"lease".to_vec()])));
-    let recalled = block_on(host::recall(&locks, vec![claim(), claim()])).unwrap();
-    assert_eq!(recalled.iter().map(Option::is_some).collect::<Vec<_>>(), [false, false]);
+    let reclaimed = block_on(host::reclaim(&locks, vec![claim(), claim()])).unwrap();
+    assert_eq!(reclaimed.iter().map(Option::is_some).collect::<Vec<_>>(), [false, false]);
 }
 
 #[test]
@@ -267,8 +267,8 @@ fn what_a_reach_says_of_terms_and_leases_arrives() {
     assert_eq!(locks.lock("db").blocking().unwrap().term(), Some(TERM));
     assert!(!block_on(host::revoke(&user_agent, vec![b"lease".to_vec()])));
     assert!(block_on(host::revoke(&user_agent, Vec::new())));
-    assert_eq!(block_on(host::recall(&locks, vec![claim()])).unwrap().len(), 1);
-    assert_eq!(taken(&notes), ["recalled 1"]);
+    assert_eq!(block_on(host::reclaim(&locks, vec![claim()])).unwrap().len(), 1);
+    assert_eq!(taken(&notes), ["reclaimed 1"]);
 }
 
 #[test]

@@ -13,7 +13,7 @@ use std::{
 use navlock_core::{
     AgentInfo, ClientId, Error, Lost, Position, ResourceName,
     host::{
-        Answer, Backend, Claim, InspectFuture, NameRef, PositionFuture, QueryFuture, RecallFuture,
+        Answer, Backend, Claim, InspectFuture, NameRef, PositionFuture, QueryFuture, ReclaimFuture,
         RequestKind, SightFuture, Sighting, Term, Ticket,
     },
     look::LockId,
@@ -319,7 +319,7 @@ impl Backend for EtcdBackend {
 
     fn ends(&self, agent: AgentId) -> Option<Duration> {
         let ends = self.connection.shared.table().ends(agent);
-        // An agent that is being recalled has no term yet.
+        // An agent that is being reclaimed has no term yet.
         ends.filter(|ends| *ends > Uptime::default()).map(Uptime::since_start)
     }
 
@@ -338,27 +338,27 @@ impl Backend for EtcdBackend {
         self.connection.shared.table().lease(agent).map(Share::to_bytes)
     }
 
-    fn recall(&self, agent: AgentId, claims: Vec<Claim>) -> RecallFuture<'_> {
+    fn reclaim(&self, agent: AgentId, claims: Vec<Claim>) -> ReclaimFuture<'_> {
         let count = claims.len();
         let (answer, answered) = oneshot::channel();
         let serial = self.connection.shared.table().agent(agent);
         if let Some(serial) = serial {
-            self.connection.tell(Message::Recall { serial, claims, answer });
+            self.connection.tell(Message::Reclaim { serial, claims, answer });
         }
-        let mut recalled = Recalled { answered, backend: self };
+        let mut reclaimed = Reclaimed { answered, backend: self };
         Box::pin(
-            async move { (&mut recalled.answered).await.unwrap_or_else(|_| vec![None; count]) },
+            async move { (&mut reclaimed.answered).await.unwrap_or_else(|_| vec![None; count]) },
         )
     }
 }
 
-/// A recall, until the caller has its tickets.
-struct Recalled<'a> {
+/// A reclaim, until the caller has its tickets.
+struct Reclaimed<'a> {
     answered: oneshot::Receiver<Vec<Option<Ticket>>>,
     backend: &'a EtcdBackend,
 }
 
-impl Drop for Recalled<'_> {
+impl Drop for Reclaimed<'_> {
     fn drop(&mut self) {
         // From here on the thread notices that nobody wants the answer.
         self.answered.close();

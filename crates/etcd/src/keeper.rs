@@ -23,9 +23,9 @@ mod ownership;
 mod owning;
 mod pending_lists;
 mod pending_query;
-mod pending_recall;
+mod pending_reclaim;
 mod queries;
-mod recalls;
+mod reclaims;
 mod removed;
 mod watching;
 
@@ -51,7 +51,7 @@ use self::{
     ownership::StrayOwnership,
     pending_lists::{Gone, Lists},
     pending_query::Query,
-    pending_recall::Recall,
+    pending_reclaim::Reclaim,
 };
 pub(crate) use crate::table::AgentSerial;
 use crate::{
@@ -103,12 +103,12 @@ pub(crate) struct Keeper {
     agents: HashMap<AgentSerial, Agent, HashState>,
     queries: BTreeMap<u64, Query>,
     next_query: u64,
-    recalls: Vec<Recall>,
-    /// The recalls for which locks are being written.
-    adoptions: BTreeMap<u64, Recall>,
+    reclaims: Vec<Reclaim>,
+    /// The reclaims for which locks are being written.
+    adoptions: BTreeMap<u64, Reclaim>,
     next_adoption: u64,
     /// The prefixes of owner keys that must stay until the end of their lease, because a client has
-    /// lost a lock of the name that it tried to recall.
+    /// lost a lock of the name that it tried to reclaim.
     not_gone_on_with: HashSet<Vec<u8>>,
     /// The leases that this connection renews.
     leases: HashMap<i64, Lease, HashState>,
@@ -149,7 +149,7 @@ impl Keeper {
             agents: HashMap::default(),
             queries: BTreeMap::new(),
             next_query: 0,
-            recalls: Vec::new(),
+            reclaims: Vec::new(),
             adoptions: BTreeMap::new(),
             next_adoption: 0,
             not_gone_on_with: HashSet::new(),
@@ -219,7 +219,7 @@ impl Keeper {
             Message::Query { bucket, name, most, asks, answer } => {
                 self.query(bucket, name, most, asks, answer);
             }
-            Message::Recall { serial, claims, answer } => self.recall(serial, claims, answer),
+            Message::Reclaim { serial, claims, answer } => self.reclaim(serial, claims, answer),
             Message::Lease { lease, word } => self.lease_event(lease, word),
             Message::Watched { watch, watched } => self.watched(watch, watched),
         }
@@ -290,7 +290,7 @@ impl Keeper {
         self.check_descriptions();
         self.check_queries();
         self.forget_asked();
-        self.check_recalls();
+        self.check_reclaims();
         let buckets: Vec<u64> = self.buckets.keys().copied().collect();
         for bucket in buckets {
             let Some(opened) = self.buckets.get_mut(&bucket) else { continue };

@@ -277,7 +277,7 @@ impl Table {
     pub(crate) fn answer(&mut self, id: RequestId, answer: State) -> Option<Waker> {
         let agent = self.find(id)?.agent;
         let ends = agent.and_then(|agent| self.agents.get(agent.index())?.ends);
-        // Too late: that its lease is over is about to be told. Or its agent was recalled, and what
+        // Too late: that its lease is over is about to be told. Or its agent was reclaimed, and what
         // has become of it is told with its lease, which may have ended.
         if is_over(ends) {
             return None;
@@ -306,7 +306,7 @@ impl Table {
 
     /// Notes a request that another connection has made. It cannot be answered before the agent
     /// has its lease: see [`revive`](Self::revive).
-    pub(crate) fn recall(
+    pub(crate) fn reclaim(
         &mut self,
         serial: AgentSerial,
         agent: AgentId,

@@ -41,7 +41,7 @@ mod picture;
 mod place_guard;
 mod place_lock;
 mod process;
-mod recall;
+mod reclaim;
 mod recovery;
 mod requests;
 mod self_report;

@@ -17,7 +17,7 @@
 //! - A client is believed to hold locks only if its file was found.
 //!
 //! Where the user agent [is leased](navlock_core::UserAgent::is_leased), the reach itself knows the
-//! holders and queues for a while, and better than the clients. Then the daemon [recalls](super::recall)
+//! holders and queues for a while, and better than the clients. Then the daemon [reclaims](super::reclaim)
 //! the locks of a client from the reach as soon as the client is back, even if it is late, and settles
 //! only the requests of which the reach has not heard.
 //!

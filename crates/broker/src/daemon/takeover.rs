@@ -11,7 +11,7 @@ use super::{
     claims::{self, Claims},
     connected::ConnectedClient,
     leases::TRIES,
-    recall,
+    reclaim,
     recovery::Believed,
     shared_client::{SharedClient, lock},
     sleepers,
@@ -41,7 +41,7 @@ impl Daemon {
         }
         self.end_leases(found.dead, TRIES);
         // Leases run out while clients are waited for, and a dead client does not come back. So its
-        // inherited locks are recalled first.
+        // inherited locks are reclaimed first.
         let is_leased = self.user_agent().is_leased();
         let is_urgent = |key: &ClientKey| is_leased && !found.living.contains(key);
         let urgent = found.inherited_from.iter().copied().filter(is_urgent).collect();
@@ -100,7 +100,7 @@ impl Daemon {
             // A file that cannot be read was not written by us, or only in part, for lack of room.
             let claims = inherited.replay(&mut lock(&client));
             if let Some(mut claims) = claims {
-                self.recall(key, &client, &mut claims).await;
+                self.reclaim(key, &client, &mut claims).await;
                 inherited_claims.push(InheritedClaims { key, client, inherited, claims });
             } else {
                 self.forget_inherited(key);
@@ -117,26 +117,26 @@ impl Daemon {
         }
     }
 
-    /// Recalls the locks and requests that the client had through the daemon before, if the reach
+    /// Reclaims the locks and requests that the client had through the daemon before, if the reach
     /// keeps them. The requests that remain among the claims are to be made anew.
-    async fn recall(&self, key: ClientKey, client: &SharedClient, claims: &mut Claims) {
+    async fn reclaim(&self, key: ClientKey, client: &SharedClient, claims: &mut Claims) {
         if self.user_agent().is_leased() {
             // Locks that the client had through this daemon have ended with its session.
             if self.recovery().is_first_return(key) {
-                recall::recall(client, claims).await;
+                reclaim::reclaim(client, claims).await;
             }
             claims::believe(client, claims, |_| false);
         }
     }
 
-    /// A client has come with its claims: recalls at once what the reach still has of them, because
+    /// A client has come with its claims: reclaims at once what the reach still has of them, because
     /// leases run out while other clients are waited for.
     pub(super) async fn go_on(&self, connected: &ConnectedClient, claims: &mut Claims) {
         claims::keep_claimed(&connected.client, claims);
         // From here on the client may use its slots for other locks.
         lock(&connected.client).leave_slots();
         if let Some(key) = connected.key {
-            self.recall(key, &connected.client, claims).await;
+            self.reclaim(key, &connected.client, claims).await;
         }
     }
 
@@ -163,7 +163,7 @@ impl Daemon {
     }
 
     /// Removes the locks from a client's claims that it is not believed to hold. Leased locks were
-    /// recalled before.
+    /// reclaimed before.
     fn believe(&self, key: ClientKey, client: &SharedClient, claims: &mut Claims) {
         if self.user_agent().is_leased() {
             return;

@@ -1,7 +1,7 @@
 //! A reach whose locks outlive the daemon that serves them, for the time of a lease; and daemons on it.
 //!
 //! The reach stands for etcd, as far as a daemon sees of etcd: locks are kept elsewhere, end by
-//! themselves, and are recalled by the next process.
+//! themselves, and are reclaimed by the next process.
 
 use std::{
     collections::HashMap,
@@ -23,7 +23,7 @@ use navlock_broker::{
 use navlock_core::{
     ClientId, Error, FencingToken, Lost, Mode, ResourceName, UserAgent,
     host::{
-        Answer, Backend, Claim, MemoryReach, QueryFuture, Reach, RecallFuture, RequestKind, Ticket,
+        Answer, Backend, Claim, MemoryReach, QueryFuture, Reach, ReclaimFuture, RequestKind, Ticket,
     },
 };
 use navlock_engine::AgentId;
@@ -50,7 +50,7 @@ pub(crate) struct World {
     kept: Mutex<Kept>,
     /// How many requests were made.
     pub(crate) asked: AtomicUsize,
-    /// Whether it answers processes that recall locks.
+    /// Whether it answers processes that reclaim locks.
     answers: watch::Sender<bool>,
     /// The wakers of those that wait for answers to requests; `None` unless answers are kept back.
     kept_back: Mutex<Option<Vec<Waker>>>,
@@ -61,7 +61,7 @@ struct Kept {
     agents: HashMap<ClientId, AgentId>,
     requests: Vec<(AgentId, ResourceName, Mode, Ticket)>,
     ends: Option<Duration>,
-    recalled: Vec<Vec<Claim>>,
+    reclaimed: Vec<Vec<Claim>>,
 }
 
 impl World {
@@ -95,12 +95,12 @@ impl World {
         }
     }
 
-    /// Sets whether processes that recall locks are answered.
+    /// Sets whether processes that reclaim locks are answered.
     pub(crate) fn answer(&self, does: bool) {
         self.answers.send_replace(does);
     }
 
-    /// Sets whether the answers to requests, and to recalled ones, are kept back.
+    /// Sets whether the answers to requests, and to reclaimed ones, are kept back.
     pub(crate) fn keep_back(&self, does: bool) {
         let waiting = std::mem::replace(&mut *self.kept_back.lock().unwrap(), does.then(Vec::new));
         waiting.into_iter().flatten().for_each(Waker::wake);
@@ -116,9 +116,9 @@ impl World {
         self.kept().requests.len()
     }
 
-    /// The claims that were made on it so far, one list for each recall.
-    pub(crate) fn recalled(&self) -> Vec<Vec<Claim>> {
-        self.kept().recalled.clone()
+    /// The claims that were made on it so far, one list for each reclaim.
+    pub(crate) fn reclaimed(&self) -> Vec<Vec<Claim>> {
+        self.kept().reclaimed.clone()
     }
 
     /// Grants a lock, as an agent would have had it through a daemon that is gone.
@@ -235,7 +235,7 @@ impl Backend for Process {
         self.world.kept().ends
     }
 
-    fn recall(&self, agent: AgentId, claims: Vec<Claim>) -> RecallFuture<'_> {
+    fn reclaim(&self, agent: AgentId, claims: Vec<Claim>) -> ReclaimFuture<'_> {
         let mut answers = self.world.answers.subscribe();
         Box::pin(async move {
             let _ = answers.wait_for(|answers| *answers).await;
@@ -261,7 +261,7 @@ impl Backend for Process {
                 Some(ticket)
             });
             let found = found.collect();
-            kept.recalled.push(claims);
+            kept.reclaimed.push(claims);
             drop(kept);
             its.into_iter().flatten().for_each(|(.., ticket)| self.world.locks.finish(ticket));
             found

@@ -22,6 +22,6 @@ mod owned;
 mod protocol;
 mod raw;
 #[cfg(target_os = "linux")]
-mod recall;
+mod reclaim;
 mod stealing;
 mod terms;

@@ -9,7 +9,7 @@ use navlock_engine::{AgentId, FencingToken, RequestKind, ResourceName};
 
 use super::{
     Answer, Backend, Claim, InspectFuture, MemoryBackend, MemoryReach, PositionFuture, QueryFuture,
-    Reach, RecallFuture, SightFuture, Term, Ticket,
+    Reach, ReclaimFuture, SightFuture, Term, Ticket,
 };
 use crate::{
     AgentInfo, ClientId, Error, Lost,
@@ -215,8 +215,8 @@ impl Backend for AnyBackend {
         dispatch!(self.lease(agent))
     }
 
-    fn recall(&self, agent: AgentId, claims: Vec<Claim>) -> RecallFuture<'_> {
-        dispatch!(self.recall(agent, claims))
+    fn reclaim(&self, agent: AgentId, claims: Vec<Claim>) -> ReclaimFuture<'_> {
+        dispatch!(self.reclaim(agent, claims))
     }
 
     fn raise_tokens(&self, least: FencingToken) -> bool {

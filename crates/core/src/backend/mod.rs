@@ -254,7 +254,7 @@ pub trait Backend: fmt::Debug + Send + Sync {
     /// any more. Locks and requests that the agent does not claim are released and aborted. The
     /// claims are in the order of their requests. The answer comes when the reach has answered or
     /// cannot be asked.
-    fn recall(&self, agent: AgentId, claims: Vec<Claim>) -> RecallFuture<'_> {
+    fn reclaim(&self, agent: AgentId, claims: Vec<Claim>) -> ReclaimFuture<'_> {
         let _ = agent;
         Box::pin(ready(vec![None; claims.len()]))
     }
@@ -285,8 +285,8 @@ pub type SightFuture<'a> = Pin<Box<dyn Future<Output = Result<Sighting, Error>> 
 /// The future of [`Backend::position`].
 pub type PositionFuture<'a> = Pin<Box<dyn Future<Output = Result<Position, Error>> + Send + 'a>>;
 
-/// The future of [`Backend::recall`].
-pub type RecallFuture<'a> = Pin<Box<dyn Future<Output = Vec<Option<Ticket>>> + Send + 'a>>;
+/// The future of [`Backend::reclaim`].
+pub type ReclaimFuture<'a> = Pin<Box<dyn Future<Output = Vec<Option<Ticket>>> + Send + 'a>>;
 
 /// A lock or request that an agent claims to have had through another process.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -23,14 +23,14 @@ pub trait Reach: fmt::Debug + Send + Sync {
 
     /// Whether an agent has its locks and requests for a time only, which is renewed as long as the
     /// agent's process lives; see [`Backend::ends`]. In that time another process can take them
-    /// over; see [`Backend::recall`].
+    /// over; see [`Backend::reclaim`].
     fn is_leased(&self) -> bool {
         false
     }
 
     /// What another process needs, if this one is killed, to end what this one has for all of its agents together and
     /// for none of them alone: for [`revoke`](Self::revoke), once each agent that lives has been
-    /// [recalled](Backend::recall). It means nothing to anybody else. `None` if there is nothing to end.
+    /// [reclaimed](Backend::reclaim). It means nothing to anybody else. `None` if there is nothing to end.
     fn lease(&self) -> Option<Vec<u8>> {
         None
     }

@@ -12,7 +12,7 @@ use futures_util::future::{join_all, try_join_all};
 use navlock_core::{
     AgentInfo, ClientId, Error, Inspected, Inspection, LockManagerSnapshot, Lost, ResourceName,
     host::{
-        Answer, Backend, Claim, InspectFuture, NameRef, PositionFuture, QueryFuture, RecallFuture,
+        Answer, Backend, Claim, InspectFuture, NameRef, PositionFuture, QueryFuture, ReclaimFuture,
         RequestKind, SightFuture, Sighted, Sighting, Term, Ticket,
     },
     look::LockId,
@@ -333,7 +333,7 @@ impl Backend for ClustersBackend {
         (!leases.is_empty()).then(|| leases.concat())
     }
 
-    fn recall(&self, agent: AgentId, claims: Vec<Claim>) -> RecallFuture<'_> {
+    fn reclaim(&self, agent: AgentId, claims: Vec<Claim>) -> ReclaimFuture<'_> {
         let mut theirs = vec![Vec::new(); self.parts.len()];
         let places: Vec<_> = claims.iter().map(|claim| self.part_of(&claim.name)).collect();
         for (mut claim, &nth) in claims.into_iter().zip(&places) {
@@ -344,7 +344,7 @@ impl Backend for ClustersBackend {
         }
         // All parts are asked, because locks that are not claimed must be released.
         let each = self.each(agent).zip(theirs);
-        let each = join_all(each.map(|((part, agent), claims)| part.recall(agent, claims)));
+        let each = join_all(each.map(|((part, agent), claims)| part.reclaim(agent, claims)));
         Box::pin(async move {
             let mut answers: Vec<_> = each.await.into_iter().map(Vec::into_iter).collect();
             let mut next = |nth: usize| -> Option<Ticket> {

@@ -18,7 +18,7 @@ pub(super) struct Agent {
     pub(super) stale: Option<Stale>,
     pub(super) under: LeaseState,
     /// Whether its locks and requests of another connection have been looked for.
-    pub(super) is_recalled: bool,
+    pub(super) is_reclaimed: bool,
 }
 
 /// The description of an agent has changed, and may not be written to all of its keys yet.
@@ -51,7 +51,7 @@ pub(super) enum LeaseState {
 impl Agent {
     pub(super) fn new(bucket: u64, id: AgentId, client_id: ClientId) -> Self {
         let (info, under) = (AgentInfo::default(), LeaseState::Nothing);
-        Self { bucket, id, client_id, info, stale: None, under, is_recalled: false }
+        Self { bucket, id, client_id, info, stale: None, under, is_reclaimed: false }
     }
 
     /// What it has said of itself.

@@ -35,7 +35,7 @@ pub(super) struct Lease {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum State {
     /// The lease was another connection's. Since then this connection tries to renew it.
-    Recalled(Uptime),
+    Reclaimed(Uptime),
     Live,
     /// Etcd does not know the lease any more. It is asked why.
     Doubted,

@@ -2,7 +2,7 @@
 //!
 //! The connection has one lease of its own, which its agents share. It is requested when the first
 //! agent needs it, and kept until the connection ends. There may also be leases of another connection,
-//! whose agents this one has taken over (see [`recalls`](super::recalls)).
+//! whose agents this one has taken over (see [`reclaims`](super::reclaims)).
 
 use std::time::Duration;
 
@@ -13,7 +13,7 @@ use super::{
     agent::LeaseState,
     lease_states::{Lease, OwnLease, State},
     ownership,
-    pending_recall::PATIENCE,
+    pending_reclaim::PATIENCE,
     wake,
 };
 use crate::{
@@ -156,7 +156,7 @@ impl Keeper {
             (LeaseEvent::Renewed(renewal), state) => (renewal, state),
         };
         lease.renewal = renewal;
-        if matches!(state, State::Recalled(_)) {
+        if matches!(state, State::Reclaimed(_)) {
             lease.state = State::Live;
             for serial in self.agents_with(|under| under == LeaseState::Lease(id)) {
                 self.revive(serial, renewal);
@@ -184,7 +184,7 @@ impl Keeper {
     pub(super) fn lease_is_gone(&mut self, id: i64) {
         match self.leases.get(&id).map(|lease| lease.state) {
             Some(State::Live) => self.doubt(id),
-            Some(State::Recalled(_)) => self.lose_lease(id, Lost::Disconnected),
+            Some(State::Reclaimed(_)) => self.lose_lease(id, Lost::Disconnected),
             Some(State::Doubted) | None => {}
         }
     }
@@ -196,7 +196,7 @@ impl Keeper {
         let patience = self.options.time_to_live.min(PATIENCE);
         let is_over = |lease: &Lease| match lease.state {
             State::Live | State::Doubted => self.options.term(lease.renewal).ends <= now,
-            State::Recalled(since) => since.elapsed() >= patience,
+            State::Reclaimed(since) => since.elapsed() >= patience,
         };
         let over = self.leases.iter().filter(|(_, lease)| is_over(lease));
         let mut over: Vec<i64> = over.map(|(&id, _)| id).collect();

@@ -103,7 +103,7 @@ impl Keeper {
         let early = view.early.take();
         self.take_list(bucket, &name, &listed.found, listed.revision);
         self.heed_events(bucket, &name, early.unwrap_or_default());
-        self.advance_recalls();
+        self.advance_reclaims();
         self.advance_queries();
         self.forget(bucket);
     }

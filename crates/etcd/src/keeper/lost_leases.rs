@@ -73,7 +73,7 @@ impl Keeper {
             Lost::Reset => Uptime::now(),
             _ => self.options.term(lease.renewal).expires,
         };
-        // Others may have recalled the lease, and lost it again.
+        // Others may have reclaimed the lease, and lost it again.
         let lapsing =
             self.lapsing.entry(id).or_insert(ExpiringLease { expires, is_own, held: vec![] });
         lapsing.expires = lapsing.expires.max(expires);

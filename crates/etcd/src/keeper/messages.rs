@@ -77,7 +77,7 @@ pub(crate) enum Message {
         asks: bool,
         answer: oneshot::Sender<Result<Seen, Error>>,
     },
-    Recall {
+    Reclaim {
         serial: AgentSerial,
         claims: Vec<Claim>,
         answer: oneshot::Sender<Vec<Option<Ticket>>>,
@@ -129,7 +129,7 @@ pub(crate) enum Call {
     Write {
         transaction: Transaction,
     },
-    /// Writes locks of agents that were recalled.
+    /// Writes locks of agents that were reclaimed.
     Adopt {
         of: u64,
         transaction: Transaction,
@@ -178,7 +178,7 @@ pub(crate) enum Done {
     Paused(Operated),
     Listed(Listed, Known, Result<Listing, Failure>),
     Leased(Result<(LeaseName, Renewal), Failure>),
-    /// The locks that were to be written for this recall.
+    /// The locks that were to be written for this reclaim.
     Adopted(u64, Result<Answer, Failure>),
     /// The description of this agent was written, or could not be.
     Described(AgentSerial),

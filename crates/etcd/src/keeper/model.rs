@@ -168,7 +168,7 @@ const CROWD_ENDS: &[Act] = &[
 ];
 /// After a kill, one of two agents goes on with what it had under the lease of before, and the other has the name be
 /// the machine's.
-const RECALLED_BESIDE: &[Act] = &[
+const RECLAIMED_BESIDE: &[Act] = &[
     RequestBy(0, "b", X),
     RequestBy(1, "a", X),
     Finish(1),
@@ -363,7 +363,7 @@ search! {
     a_crowd_of_one_machine: [CROWD, WRITER], NONE, 300;
     a_lease_of_a_crowd_is_ended: [CROWD, WRITER], REVOKE, 300;
     a_lease_is_ended_and_another_has_more: [BESIDE], REVOKE, 300;
-    a_recalled_lease_is_ended_and_others_have_another: [BESIDE], Faults { kills: 1, ..REVOKE }, 1000;
+    a_reclaimed_lease_is_ended_and_others_have_another: [BESIDE], Faults { kills: 1, ..REVOKE }, 1000;
     who_has_something_says_more_of_itself: [DESCRIBED, WRITER], NONE, 300;
     an_agent_ends_and_another_has_the_same_lease: [ENDS, WRITER], NONE, 300;
     an_agent_ends_and_a_call_is_lost: [ENDS, WRITER], CALL, 300;
@@ -389,8 +389,8 @@ search! {
     an_owner_is_killed_and_calls_get_lost: [CROWD_AGAIN, WRITER], Faults { calls: 1, ..KILL }, 1000;
     an_owner_of_readers_is_killed: [READERS_AGAIN, WRITER], KILL, 1000;
     the_lease_of_an_owner_is_ended: [CROWD_AGAIN, WRITER], REVOKE, 1000;
-    an_owner_has_agents_of_another_lease: [RECALLED_BESIDE, WRITER], KILL, 1000;
-    an_owner_has_agents_of_another_lease_that_ends: [RECALLED_BESIDE, WRITER], Faults { revokes: 1, ..KILL }, 1000;
+    an_owner_has_agents_of_another_lease: [RECLAIMED_BESIDE, WRITER], KILL, 1000;
+    an_owner_has_agents_of_another_lease_that_ends: [RECLAIMED_BESIDE, WRITER], Faults { revokes: 1, ..KILL }, 1000;
     somebody_removes_what_says_whose_a_name_is: [CROWD_AGAIN, WRITER], EVICT, 1000;
     an_owner_does_nothing_for_a_while: [CROWD_AGAIN, WRITER], PAUSE, 1000;
     several_of_one_machine_are_next: [RUN, WRITER], NONE, 1000;

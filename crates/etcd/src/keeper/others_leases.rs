@@ -35,7 +35,7 @@ impl Keeper {
             None => {
                 let now = Uptime::now();
                 let renewal = Renewal { sent: now, time_to_live: self.options.time_to_live };
-                let state = State::Recalled(now);
+                let state = State::Reclaimed(now);
                 let lease = Lease { name, state, renewal, swept: now, buckets: Vec::new() };
                 self.leases.insert(id, lease);
                 // The time to live is asked of etcd, because the lease was made with the settings
@@ -43,7 +43,7 @@ impl Keeper {
                 self.keep(id, None);
             }
         }
-        // A recalled agent claims the locks that it still has, but does not name those that it
+        // A reclaimed agent claims the locks that it still has, but does not name those that it
         // ended while nobody heard of that.
         let Some(lease) = self.leases.get_mut(&id) else { return };
         if !lease.buckets.contains(&bucket) {
@@ -64,7 +64,7 @@ impl Keeper {
         let of = self.agents.values().filter_map(|agent| Some((agent.lease_id()?, agent.bucket)));
         let mut unseen: Vec<_> = of
             .filter(|&(id, bucket)| {
-                let lease = self.leases.get(&id).filter(|_| self.is_recalled(id));
+                let lease = self.leases.get(&id).filter(|_| self.is_reclaimed(id));
                 lease.is_some_and(|lease| !lease.buckets.contains(&bucket))
             })
             .collect();
@@ -162,7 +162,7 @@ impl Keeper {
     }
 
     /// Whether this lease was another connection's.
-    pub(super) fn is_recalled(&self, id: i64) -> bool {
+    pub(super) fn is_reclaimed(&self, id: i64) -> bool {
         self.own != OwnLease::There(id) && self.leases.contains_key(&id)
     }
 

@@ -173,11 +173,11 @@ impl LeftBehind {
 impl Keeper {
     pub(super) fn left(&self) -> LeftBehind {
         let leases: Vec<i64> =
-            self.leases.keys().copied().filter(|&id| self.is_recalled(id)).collect();
+            self.leases.keys().copied().filter(|&id| self.is_reclaimed(id)).collect();
         if leases.is_empty() {
             return LeftBehind { leases, agents: HashSet::new() };
         }
-        let recalled = self.agents.values().filter(|agent| agent.is_recalled);
-        LeftBehind { leases, agents: recalled.map(|agent| agent.client_id).collect() }
+        let reclaimed = self.agents.values().filter(|agent| agent.is_reclaimed);
+        LeftBehind { leases, agents: reclaimed.map(|agent| agent.client_id).collect() }
     }
 }

@@ -3,7 +3,7 @@
 mod agents;
 mod listing;
 mod owned;
-mod recalled;
+mod reclaimed;
 mod views;
 
 use navlock_core::{
@@ -157,7 +157,7 @@ impl Machine {
     }
 
     /// This agent comes back for its lock of that name.
-    fn recall(
+    fn reclaim(
         &mut self,
         serial: AgentSerial,
         name: &str,
@@ -166,7 +166,7 @@ impl Machine {
         let kind = RequestKind::Wait(Mode::Exclusive);
         let claim =
             Claim { name: of(name), kind, token: Some(crate::tokens::token(MADE)), since: 0 };
-        self.keeper.hear(Message::Recall { serial, claims: vec![claim], answer });
+        self.keeper.hear(Message::Reclaim { serial, claims: vec![claim], answer });
         answered
     }
 }

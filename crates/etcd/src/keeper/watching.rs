@@ -71,12 +71,13 @@ impl Keeper {
             for (name, view) in views.iter_mut() {
                 let is_gone_from = self.gone.iter().any(|gone| gone.name == *name);
                 let is_asked_for = table.has_requests(bucket, name);
-                let is_recalled = self.recalls.iter().any(|recall| recall.is_of(name));
+                let is_reclaimed = self.reclaims.iter().any(|reclaim| reclaim.is_of(name));
                 // The name is watched because of what is under it, or it is not known yet what that
                 // is.
                 let is_unknown = view.early.is_some();
                 let is_owned = view.own != Ownership::No;
-                let is_used = is_asked_for || is_gone_from || is_recalled || is_unknown || is_owned;
+                let is_used =
+                    is_asked_for || is_gone_from || is_reclaimed || is_unknown || is_owned;
                 idle.extend(view.note_use(is_used).map(|since| (since, name.clone())));
             }
             idle.retain(|(_, name)| opened.bucket.is_idle(name));

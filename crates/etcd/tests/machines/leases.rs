@@ -106,7 +106,7 @@ fn who_does_not_come_back_keeps_nothing_although_others_of_its_machine_do() {
     let (name, kind) = ("comes".try_into().unwrap(), RequestKind::Wait(Mode::Exclusive));
     let claim = Claim { name, kind, token: Some(held.fencing_token()), since: 0 };
     let since = Instant::now();
-    let lock = soon(host::recall(&next, vec![claim])).unwrap().remove(0).expect("it is there");
+    let lock = soon(host::reclaim(&next, vec![claim])).unwrap().remove(0).expect("it is there");
     let again = soon(lock).unwrap().expect("it is a lock");
     // They may still come, for as long as their lease would have lasted. The lease itself is kept: it
     // is not by its end that they are free.

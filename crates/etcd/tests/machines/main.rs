@@ -18,7 +18,7 @@ mod owning;
 mod paused;
 mod process;
 mod proxy;
-mod recall;
+mod reclaim;
 mod register;
 mod reset;
 mod runs;

@@ -115,7 +115,7 @@ fn what_only_a_killed_owner_knew_is_gone_on_with() {
     let user_agent = connect(&options(server.endpoint()));
     let next = host::lock_manager_as(&user_agent.bucket("bucket"), client);
     let claims = vec![claim("written", &written), claim("read", &read)];
-    let found = soon(host::recall(&next, claims)).unwrap();
+    let found = soon(host::reclaim(&next, claims)).unwrap();
     let mut again =
         found.into_iter().map(|found| soon(found.expect("it is held")).unwrap().unwrap());
     let (written_again, read_again) = (again.next().unwrap(), again.next().unwrap());
@@ -160,7 +160,7 @@ fn who_was_robbed_by_others_of_its_machine_does_not_go_on_beside_them() {
     // Nobody has told those who were robbed.
     let [(_, first, of_another), (_, second, of_its_own)] = &stolen;
     let held = |by: &LockManager, claims: Vec<Claim>| {
-        let found = soon(host::recall(by, claims)).unwrap();
+        let found = soon(host::reclaim(by, claims)).unwrap();
         let tickets = found.into_iter().map(|found| found.map(|found| soon(found).unwrap()));
         tickets.map(Option::flatten).collect::<Vec<_>>()
     };

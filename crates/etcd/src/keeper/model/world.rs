@@ -130,7 +130,7 @@ struct ModelAgent {
     client: ClientId,
     agent: AgentId,
     serial: AgentSerial,
-    recall: Option<oneshot::Receiver<Vec<Option<Ticket>>>>,
+    reclaim: Option<oneshot::Receiver<Vec<Option<Ticket>>>>,
     /// Which of its requests were claimed.
     claimed: Vec<usize>,
 }
@@ -143,7 +143,7 @@ struct Asked {
     name: &'static str,
     kind: RequestKind,
     since: u64,
-    /// `None` while it is being recalled, and once it has ended.
+    /// `None` while it is being reclaimed, and once it has ended.
     id: Option<RequestId>,
     ended: bool,
 }

@@ -6,7 +6,7 @@ use super::*;
 fn a_lease_of_others_that_cannot_be_renewed_in_time_is_not_ended() {
     let mut machine = Machine::new();
     let comes = machine.agent(1);
-    let mut answered = machine.recall(comes, "comes");
+    let mut answered = machine.reclaim(comes, "comes");
     let (ours, theirs) = (lock("comes", 1), lock("comes later", 2));
     let calls = machine.listed(&[ours.clone(), theirs.clone()]);
     let is_asked = |call: &Call| matches!(call, Call::Keep { lease: LEASE, .. });
@@ -29,7 +29,7 @@ fn a_lease_of_others_that_cannot_be_renewed_in_time_is_not_ended() {
     assert_eq!(deleted(&calls), [] as [&[u8]; 0]);
     // It comes in time.
     let late = machine.agent(2);
-    let mut answered = machine.recall(late, "comes later");
+    let mut answered = machine.reclaim(late, "comes later");
     machine.listed(&[theirs]);
     assert!(answered.try_recv().unwrap()[0].is_some());
     let mut calls = Vec::new();
@@ -51,7 +51,7 @@ fn descriptions(calls: &[Call]) -> usize {
 fn what_an_agent_says_of_itself_is_written_once_at_a_time_and_ever_more_rarely() {
     let mut machine = Machine::new();
     let serial = machine.agent(1);
-    let mut answered = machine.recall(serial, "db");
+    let mut answered = machine.reclaim(serial, "db");
     machine.listed(&[lock("db", 1)]);
     answered.try_recv().unwrap()[0].expect("it is there");
     let mut info = AgentInfo::default();
@@ -89,7 +89,7 @@ fn what_an_agent_says_of_itself_is_written_once_at_a_time_and_ever_more_rarely()
 fn what_is_being_removed_because_nobody_came_back_is_not_given_to_who_comes_then() {
     let mut machine = Machine::new();
     let comes = machine.agent(1);
-    let mut answered = machine.recall(comes, "comes");
+    let mut answered = machine.reclaim(comes, "comes");
     let (ours, theirs) = (lock("comes", 1), lock("stays away", 2));
     machine.listed(&[ours.clone(), theirs.clone()]);
     assert!(answered.try_recv().unwrap()[0].is_some());
@@ -98,7 +98,7 @@ fn what_is_being_removed_because_nobody_came_back_is_not_given_to_who_comes_then
     assert_eq!(deleted(&machine.calls()), [&*theirs.key]);
     // It is on its way, and the mirror shows it still.
     let late = machine.agent(2);
-    let mut answered = machine.recall(late, "stays away");
+    let mut answered = machine.reclaim(late, "stays away");
     let calls = machine.listed(&[ours.clone(), theirs.clone()]);
     assert_eq!(answered.try_recv().unwrap(), [None]);
     assert!(!deleted(&calls).contains(&ours.key));
@@ -108,10 +108,10 @@ fn what_is_being_removed_because_nobody_came_back_is_not_given_to_who_comes_then
 }
 
 #[test]
-fn who_does_not_wait_for_what_it_recalls_takes_nothing_from_others() {
+fn who_does_not_wait_for_what_it_reclaims_takes_nothing_from_others() {
     let mut machine = Machine::new();
     let (gives_up, other) = (machine.agent(1), machine.agent(2));
-    drop(machine.recall(gives_up, "db"));
+    drop(machine.reclaim(gives_up, "db"));
     let ours = lock("db", 1);
     assert_eq!(deleted(&machine.listed(std::slice::from_ref(&ours)))[0], ours.key);
     // It asks for something else, as another agent does.

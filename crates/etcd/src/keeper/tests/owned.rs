@@ -347,7 +347,7 @@ fn a_name_of_which_somebody_has_lost_a_lock_that_only_its_owner_knew_stays_until
         claim("db", crate::tokens::counted(MADE, 1)),
         claim("written", crate::tokens::token(MADE)),
     ];
-    machine.keeper.hear(Message::Recall { serial: comes, claims, answer });
+    machine.keeper.hear(Message::Reclaim { serial: comes, claims, answer });
     machine.listed(&[]);
     assert_eq!(answered.try_recv().expect("it is answered"), [None, None]);
     let spared = machine.keeper.not_gone_on_with();
@@ -364,7 +364,7 @@ fn who_is_late_to_come_back_to_what_only_an_owner_knew_leaves_it_until_its_lease
     let kind = RequestKind::Wait(Mode::Exclusive);
     let token = Some(crate::tokens::counted(MADE, 1));
     let claim = Claim { name: of("db"), kind, token, since: 0 };
-    machine.keeper.hear(Message::Recall { serial: comes, claims: vec![claim], answer });
+    machine.keeper.hear(Message::Reclaim { serial: comes, claims: vec![claim], answer });
     // Etcd does not answer.
     for _ in 0..60 {
         machine.pass(Duration::from_millis(200));

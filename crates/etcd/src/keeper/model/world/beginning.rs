@@ -118,7 +118,7 @@ impl World {
         let modelled = |&client_id| {
             let (agent, serial) = shared.table().open_agent(bucket);
             keeper.hear(Message::OpenAgent { bucket: 0, serial, agent, client_id });
-            ModelAgent { client: client_id, agent, serial, recall: None, claimed: Vec::new() }
+            ModelAgent { client: client_id, agent, serial, reclaim: None, claimed: Vec::new() }
         };
         let agents = clients.iter().map(modelled).collect();
         let mut machine = Machine {

@@ -53,7 +53,7 @@ impl World {
                     }
                 }
             }
-            self.machines[nth].take_recalled();
+            self.machines[nth].take_reclaimed();
         }
     }
 

@@ -70,9 +70,9 @@ impl World {
         for (agent, (claims, claimed)) in claims.into_iter().zip(claimed).enumerate() {
             let (answer, answered) = oneshot::channel();
             let modelled = &mut new.agents[agent];
-            (modelled.claimed, modelled.recall) = (claimed, Some(answered));
+            (modelled.claimed, modelled.reclaim) = (claimed, Some(answered));
             let serial = modelled.serial;
-            new.within(|keeper| keeper.hear(Message::Recall { serial, claims, answer }));
+            new.within(|keeper| keeper.hear(Message::Reclaim { serial, claims, answer }));
         }
         new.acted = acted;
         new.flights = late;

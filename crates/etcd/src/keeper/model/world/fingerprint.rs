@@ -65,7 +65,7 @@ impl Fingerprint {
         let Machine { acted, now, shared, keeper, agents, requests, flights, .. } = machine;
         self.note((acted, now, requests, &machine.kept, &machine.cut, &machine.revoked));
         for modelled in agents {
-            self.note((modelled.recall.is_some(), &modelled.claimed));
+            self.note((modelled.reclaim.is_some(), &modelled.claimed));
         }
         for flight in flights {
             match flight {
@@ -83,7 +83,7 @@ impl Fingerprint {
         let mut asked: Vec<_> = keeper.asked.iter().collect();
         asked.sort_unstable();
         self.note(asked);
-        self.note((&keeper.recalls, &keeper.adoptions, keeper.history.revision()));
+        self.note((&keeper.reclaims, &keeper.adoptions, keeper.history.revision()));
         self.note((keeper.own, &keeper.leases, &keeper.gone, &keeper.lapsing, &keeper.adrift));
         self.note((&keeper.slots, shared.table().shown()));
     }

@@ -53,9 +53,9 @@ impl Machine {
     }
 
     pub(super) fn may_act(&self) -> bool {
-        let is_recalling = self.agents.iter().any(|modelled| modelled.recall.is_some());
+        let is_reclaiming = self.agents.iter().any(|modelled| modelled.reclaim.is_some());
         match self.script.get(self.acted) {
-            Some(_) => !is_recalling,
+            Some(_) => !is_reclaiming,
             None => false,
         }
     }
@@ -160,14 +160,14 @@ impl Machine {
         }
     }
 
-    /// Goes on with what was recalled; asks anew for what was not.
-    pub(super) fn take_recalled(&mut self) {
+    /// Goes on with what was reclaimed; asks anew for what was not.
+    pub(super) fn take_reclaimed(&mut self) {
         for modelled in &mut self.agents {
-            let Some(Ok(tickets)) = modelled.recall.as_mut().map(oneshot::Receiver::try_recv)
+            let Some(Ok(tickets)) = modelled.reclaim.as_mut().map(oneshot::Receiver::try_recv)
             else {
                 continue;
             };
-            modelled.recall = None;
+            modelled.reclaim = None;
             for (number, ticket) in std::mem::take(&mut modelled.claimed).into_iter().zip(tickets) {
                 self.requests[number].id = ticket.map(|ticket| ticket.id);
             }

@@ -111,7 +111,7 @@ fn claims_are_in_the_order_of_the_requests() {
     daemon.kill();
     daemon.start();
     soon(locks.query()).unwrap();
-    let [claims] = &daemon.world.recalled()[..] else { panic!("not one agent") };
+    let [claims] = &daemon.world.reclaimed()[..] else { panic!("not one agent") };
     let names: Vec<_> = claims.iter().filter_map(|claim| claim.name.as_str()).collect();
     assert_eq!(names, ["1", "2", "1", "3"]);
     let tokens: Vec<_> = claims.iter().map(|claim| claim.token.is_some()).collect();
@@ -146,7 +146,7 @@ fn what_was_released_while_there_was_no_daemon_is_free() {
 }
 
 #[test]
-fn the_others_wait_for_a_client_that_recalls_and_one_that_goes_meanwhile_leaves_nothing() {
+fn the_others_wait_for_a_client_that_reclaims_and_one_that_goes_meanwhile_leaves_nothing() {
     let mut daemon = LeasedDaemon::new();
     let token = daemon.world.hold(ClientId::from_bytes(AGENT), "db");
     let living = lives(&daemon, &format!("{:032x}", 7));
@@ -316,7 +316,7 @@ const PLACE: &str = "NAVLOCK_TEST_PLACE";
 
 #[test]
 fn who_counts_on_other_machines_is_not_served_by_a_daemon_of_this_one_only() {
-    let name = "recall::who_counts_on_other_machines_is_not_served_by_a_daemon_of_this_one_only";
+    let name = "reclaim::who_counts_on_other_machines_is_not_served_by_a_daemon_of_this_one_only";
     let reason = |options: ConnectOptions| match soon(BrokerReach::connect(options)) {
         Ok(_) => None,
         Err(error) => Some((error.reason().clone(), error.to_string())),

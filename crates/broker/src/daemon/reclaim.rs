@@ -1,8 +1,8 @@
-//! Recalls the locks and requests that clients had through the daemon before, if the reach still has
+//! Reclaims the locks and requests that clients had through the daemon before, if the reach still has
 //! them.
 //!
 //! A leased lock outlives the daemon: until its lease ends it is held, and no daemon can grant it
-//! anew. So it is recalled as soon as its client is back, because its lease runs out meanwhile. A
+//! anew. So it is reclaimed as soon as its client is back, because its lease runs out meanwhile. A
 //! claimed lock that is not found is lost. A claimed request that is not found is made anew, in its
 //! order among those of all clients.
 
@@ -26,11 +26,11 @@ use super::{
 struct Returning {
     of: Arc<RequestOwner>,
     locks: LockManager,
-    had: Vec<RecalledEntry>,
+    had: Vec<ReclaimedEntry>,
 }
 
 /// A lock or request that an agent claims.
-struct RecalledEntry {
+struct ReclaimedEntry {
     request: RequestId,
     since: Moment,
     claim: Claim,
@@ -42,9 +42,9 @@ struct RecalledEntry {
 ///
 /// Dropping the future ends locks and requests that were found and that the client does not have
 /// yet. The rest ends with the client.
-pub(super) async fn recall(client: &SharedClient, claims: &mut Claims) {
+pub(super) async fn reclaim(client: &SharedClient, claims: &mut Claims) {
     let returning = returning(client, claims);
-    let found = join_all(returning.into_iter().map(|agent| agent.recall(client))).await;
+    let found = join_all(returning.into_iter().map(|agent| agent.reclaim(client))).await;
     let found: HashSet<RequestId> = found.into_iter().flatten().collect();
     claims.locks.retain(|lock| !found.contains(&lock.request));
     claims.requests.retain(|request| !found.contains(&request.request));
@@ -57,7 +57,7 @@ fn returning(client: &SharedClient, claims: &Claims) -> Vec<Returning> {
     let agents = client.agents().map(|(of, locks)| {
         let agent = of.agent;
         let held =
-            claims.locks.iter().filter(|lock| lock.agent == agent).map(|lock| RecalledEntry {
+            claims.locks.iter().filter(|lock| lock.agent == agent).map(|lock| ReclaimedEntry {
                 request: lock.request,
                 since: lock.since,
                 claim: Claim {
@@ -69,7 +69,7 @@ fn returning(client: &SharedClient, claims: &Claims) -> Vec<Returning> {
                 },
             });
         let pending = claims.requests.iter().filter(|request| request.agent == agent);
-        let pending = pending.map(|request| RecalledEntry {
+        let pending = pending.map(|request| ReclaimedEntry {
             request: request.request,
             since: request.since,
             claim: Claim {
@@ -79,7 +79,7 @@ fn returning(client: &SharedClient, claims: &Claims) -> Vec<Returning> {
                 since: request.since,
             },
         });
-        let mut had: Vec<RecalledEntry> = held.chain(pending).collect();
+        let mut had: Vec<ReclaimedEntry> = held.chain(pending).collect();
         // In the order of the requests.
         had.sort_by_key(|had| had.request.serial());
         Returning { of: Arc::clone(of), locks: locks.clone(), had }
@@ -89,26 +89,27 @@ fn returning(client: &SharedClient, claims: &Claims) -> Vec<Returning> {
 
 impl Returning {
     /// Gives the client what is found. Returns the requests that were found.
-    async fn recall(self, client: &SharedClient) -> Vec<RequestId> {
+    async fn reclaim(self, client: &SharedClient) -> Vec<RequestId> {
         let Self { of, locks, had } = self;
         let claims = had.iter().map(|had| had.claim.clone()).collect();
         // An agent that was terminated has nothing.
-        let recalled = host::recall(&locks, claims).await.unwrap_or_default();
+        let reclaimed = host::reclaim(&locks, claims).await.unwrap_or_default();
         let (mut found, mut held) = (Vec::new(), Vec::new());
-        for (RecalledEntry { request, since, claim }, recalled) in had.into_iter().zip(recalled) {
-            let Some(recalled) = recalled else {
+        for (ReclaimedEntry { request, since, claim }, reclaimed) in had.into_iter().zip(reclaimed)
+        {
+            let Some(reclaimed) = reclaimed else {
                 continue;
             };
             if let Some(token) = claim.token {
-                held.push((request, since, token, recalled));
+                held.push((request, since, token, reclaimed));
             } else {
-                shared_client::lock(client).requests_mut().go_on(request, &of, since, recalled);
+                shared_client::lock(client).requests_mut().go_on(request, &of, since, reclaimed);
                 found.push(request);
             }
         }
-        for (request, since, token, recalled) in held {
+        for (request, since, token, reclaimed) in held {
             // The request is answered once the lease was renewed, or has ended.
-            let guard = recalled.await.ok().flatten();
+            let guard = reclaimed.await.ok().flatten();
             if let Some(guard) = guard.filter(|guard| guard.fencing_token() == token) {
                 shared_client::lock(client).requests_mut().hold(request, &of, since, guard);
                 found.push(request);

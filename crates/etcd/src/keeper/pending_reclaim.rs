@@ -7,12 +7,12 @@ use tokio::sync::oneshot;
 
 use crate::{clock::Uptime, keys::NameKey, table::AgentSerial};
 
-/// How long a recall is tried: whoever speaks for the agents does not let others wait for longer.
+/// How long a reclaim is tried: whoever speaks for the agents does not let others wait for longer.
 pub(super) const PATIENCE: Duration = Duration::from_secs(9);
 
 /// An agent that claims its locks and requests of another connection.
 #[derive(Debug)]
-pub(super) struct Recall {
+pub(super) struct Reclaim {
     pub(super) serial: AgentSerial,
     pub(super) since: Uptime,
     pub(super) claims: Vec<Claim>,
@@ -25,7 +25,7 @@ pub(super) struct Recall {
     pub(super) answer: oneshot::Sender<Vec<Option<Ticket>>>,
 }
 
-impl Recall {
+impl Reclaim {
     pub(super) fn is_of(&self, name: &NameKey) -> bool {
         self.names.contains(name)
     }

@@ -11,7 +11,7 @@ fn adoption() -> (Machine, u64, Transaction, oneshot::Receiver<Vec<Option<Ticket
     let kind = RequestKind::Wait(Mode::Exclusive);
     let token = Some(crate::tokens::counted(MADE, 1));
     let claim = Claim { name: of("db"), kind, token, since: 0 };
-    machine.keeper.hear(Message::Recall { serial: comes, claims: vec![claim], answer });
+    machine.keeper.hear(Message::Reclaim { serial: comes, claims: vec![claim], answer });
     let mut adopted = adoptions(machine.listed(&[owned_by_another()]));
     let (of, transaction) = adopted.pop().expect("it is adopted");
     (machine, of, transaction, answered)

@@ -50,11 +50,11 @@ fn claim(name: &str, mode: Mode, guard: Option<&LockGuard>) -> Claim {
     Claim { name, kind, token: guard.map(|guard| guard.fencing_token()), since: 0 }
 }
 
-fn recall(
+fn reclaim(
     locks: &LockManager,
     claims: Vec<Claim>,
 ) -> Vec<Option<LockFuture<'static, Option<LockGuard>>>> {
-    soon(host::recall(locks, claims)).unwrap()
+    soon(host::reclaim(locks, claims)).unwrap()
 }
 
 #[test]
@@ -75,7 +75,7 @@ fn locks_and_places_are_gone_on_with_by_another_process() {
         claim("taken", Mode::Exclusive, None),
         claim("never", Mode::Exclusive, None),
     ];
-    let [lock, place, nothing] = recall(&next, claims).try_into().unwrap();
+    let [lock, place, nothing] = reclaim(&next, claims).try_into().unwrap();
     assert!(nothing.is_none());
     let again = soon(lock.expect("it is there")).unwrap().unwrap();
     assert_eq!(again.fencing_token(), held.fencing_token());
@@ -107,7 +107,7 @@ fn what_is_not_claimed_is_free_at_once() {
     let (kept, _left) = (exclusive(&killed.locks, "kept"), exclusive(&killed.locks, "left"));
     let next = killed.next(&server);
     let since = Instant::now();
-    let found = recall(&next, vec![claim("kept", Mode::Exclusive, Some(&kept))]);
+    let found = reclaim(&next, vec![claim("kept", Mode::Exclusive, Some(&kept))]);
     assert!(found[0].is_some());
     drop(exclusive(&other, "left"));
     assert!(since.elapsed() < TIME_TO_LIVE, "not by the end of the lease");
@@ -127,12 +127,12 @@ fn what_is_found_for_nobody_is_free_at_once() {
     let bucket = next.bucket("bucket");
     let gives_up = host::lock_manager_as(&bucket, killed.client);
     let claims = vec![claim("held", Mode::Exclusive, Some(&held))];
-    let mut recalled = Box::pin(host::recall(&gives_up, claims));
+    let mut reclaimed = Box::pin(host::reclaim(&gives_up, claims));
     let waker = std::task::Waker::noop();
-    assert!(recalled.as_mut().poll(&mut std::task::Context::from_waker(waker)).is_pending());
+    assert!(reclaimed.as_mut().poll(&mut std::task::Context::from_waker(waker)).is_pending());
     // It is answered before who asks after it is.
-    assert!(recall(&bucket.lock_manager(), Vec::new()).is_empty());
-    drop(recalled);
+    assert!(reclaim(&bucket.lock_manager(), Vec::new()).is_empty());
+    drop(reclaimed);
     let since = Instant::now();
     drop(exclusive(&other, "held"));
     assert!(since.elapsed() < TIME_TO_LIVE, "not by the end of the lease");
@@ -150,7 +150,7 @@ fn what_ended_with_its_lease_is_not_found() {
     let held = exclusive(&killed.locks, "db");
     let next = killed.next(&server);
     drop(exclusive(&other, "db"));
-    let found = recall(&next, vec![claim("db", Mode::Exclusive, Some(&held))]);
+    let found = reclaim(&next, vec![claim("db", Mode::Exclusive, Some(&held))]);
     assert!(found[0].is_none());
     let since = Instant::now();
     while soon(next.lock("db").if_available()).unwrap().is_none() {
@@ -172,7 +172,7 @@ fn a_lease_is_gone_on_with_in_its_last_second() {
         while !server.etcdctl(&["lease", "timetolive", &lease]).unwrap().contains("remaining(0s)") {
             assert!(since.elapsed() < DEADLINE, "it is renewed");
         }
-        let mut found = recall(&next, vec![claim("db", Mode::Exclusive, Some(&held))]);
+        let mut found = reclaim(&next, vec![claim("db", Mode::Exclusive, Some(&held))]);
         let lock = found[0].take();
         lock.is_some_and(|lock| soon(lock).is_ok_and(|guard| guard.is_some()))
     });

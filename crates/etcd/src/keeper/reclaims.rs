@@ -1,4 +1,4 @@
-//! Recalls: this connection takes over locks and requests that agents had through another
+//! Reclaims: this connection takes over locks and requests that agents had through another
 //! connection, whose process has ended.
 //!
 //! The leases of that connection last for a while, and so do the locks and requests under them.
@@ -15,7 +15,7 @@ use tokio::sync::oneshot;
 
 use super::{
     AgentSerial, Call, Keeper, OpenedBucket,
-    pending_recall::{PATIENCE, Recall},
+    pending_reclaim::{PATIENCE, Reclaim},
     wake,
 };
 use crate::{
@@ -48,7 +48,7 @@ struct Found {
 }
 
 impl Keeper {
-    pub(super) fn recall(
+    pub(super) fn reclaim(
         &mut self,
         serial: AgentSerial,
         claims: Vec<Claim>,
@@ -60,38 +60,38 @@ impl Keeper {
             self.open_view(bucket, name, None);
         }
         let (since, after, is_settled) = (Uptime::now(), 0, false);
-        self.recalls.push(Recall { serial, since, claims, names, after, is_settled, answer });
-        self.advance_recalls();
+        self.reclaims.push(Reclaim { serial, since, claims, names, after, is_settled, answer });
+        self.advance_reclaims();
     }
 
-    /// Answers the recalls whose names are known by now.
-    pub(super) fn advance_recalls(&mut self) {
-        let is_known = |keeper: &Self, recall: &Recall| {
-            let bucket = keeper.agents.get(&recall.serial).map(|agent| agent.bucket);
+    /// Answers the reclaims whose names are known by now.
+    pub(super) fn advance_reclaims(&mut self) {
+        let is_known = |keeper: &Self, reclaim: &Reclaim| {
+            let bucket = keeper.agents.get(&reclaim.serial).map(|agent| agent.bucket);
             let opened = bucket.and_then(|bucket| keeper.buckets.get(&bucket));
-            let is_fresh = |of: &Mirror| of.is_listed() && of.revision() >= recall.after;
+            let is_fresh = |of: &Mirror| of.is_listed() && of.revision() >= reclaim.after;
             let is_known = |opened: &OpenedBucket, name: &NameKey| {
                 opened.bucket.mirror(name).is_none_or(is_fresh)
             };
-            opened.is_none_or(|opened| recall.names.iter().all(|name| is_known(opened, name)))
+            opened.is_none_or(|opened| reclaim.names.iter().all(|name| is_known(opened, name)))
         };
-        while let Some(nth) = self.recalls.iter().position(|recall| is_known(self, recall)) {
-            let recall = self.recalls.swap_remove(nth);
-            self.recall_now(recall);
+        while let Some(nth) = self.reclaims.iter().position(|reclaim| is_known(self, reclaim)) {
+            let reclaim = self.reclaims.swap_remove(nth);
+            self.reclaim_now(reclaim);
         }
     }
 
-    /// Lists the names of recalls whose locks were written but that no list has shown yet: the list
+    /// Lists the names of reclaims whose locks were written but that no list has shown yet: the list
     /// that was to show the locks may have failed, or have begun before they were written.
     fn look_for_adopted(&mut self) {
         let mut unseen = Vec::new();
-        for recall in self.recalls.iter().filter(|recall| recall.after > 0) {
-            let Some(agent) = self.agents.get(&recall.serial) else { continue };
+        for reclaim in self.reclaims.iter().filter(|reclaim| reclaim.after > 0) {
+            let Some(agent) = self.agents.get(&reclaim.serial) else { continue };
             let Some(opened) = self.buckets.get(&agent.bucket) else { continue };
             let is_behind = |name: &&NameKey| {
-                opened.bucket.mirror(name).is_some_and(|of| of.revision() < recall.after)
+                opened.bucket.mirror(name).is_some_and(|of| of.revision() < reclaim.after)
             };
-            let names = recall.names.iter().filter(is_behind).cloned();
+            let names = reclaim.names.iter().filter(is_behind).cloned();
             unseen.extend(names.map(|name| (agent.bucket, name)));
         }
         for (bucket, name) in unseen {
@@ -99,18 +99,18 @@ impl Keeper {
         }
     }
 
-    /// Answers the recalls that have taken too long, whose leases have ended by now. Goes on with the others.
-    pub(super) fn check_recalls(&mut self) {
+    /// Answers the reclaims that have taken too long, whose leases have ended by now. Goes on with the others.
+    pub(super) fn check_reclaims(&mut self) {
         let patience = self.options.time_to_live.min(PATIENCE);
-        let is_late = |recall: &Recall| recall.since.elapsed() >= patience;
-        while let Some(nth) = self.recalls.iter().position(is_late) {
-            let late = self.recalls.swap_remove(nth);
+        let is_late = |reclaim: &Reclaim| reclaim.since.elapsed() >= patience;
+        while let Some(nth) = self.reclaims.iter().position(is_late) {
+            let late = self.reclaims.swap_remove(nth);
             let tickets = vec![None; late.claims.len()];
             self.note_lost(late.serial, &late.claims, &tickets);
             let _ = late.answer.send(tickets);
         }
-        // The watch may have told what the other recalls wait for.
-        self.advance_recalls();
+        // The watch may have told what the other reclaims wait for.
+        self.advance_reclaims();
         self.look_for_adopted();
     }
 
@@ -136,14 +136,14 @@ impl Keeper {
     /// Writes claimed locks that were known only to the owner of their names, whose connection has
     /// ended. From then on they are locks like any other. `None` while the transaction is on its
     /// way.
-    fn adopt(&mut self, recall: Recall) -> Option<Recall> {
-        if recall.is_settled {
-            return Some(recall);
+    fn adopt(&mut self, reclaim: Reclaim) -> Option<Reclaim> {
+        if reclaim.is_settled {
+            return Some(reclaim);
         }
-        let agent = self.agents.get(&recall.serial)?;
+        let agent = self.agents.get(&reclaim.serial)?;
         let opened = self.buckets.get(&agent.bucket)?;
         let mut steps = Vec::new();
-        for (claim, name) in recall.claims.iter().zip(&recall.names) {
+        for (claim, name) in reclaim.claims.iter().zip(&reclaim.names) {
             let Some(token) = claim.token.filter(|token| tokens::is_counted(*token)) else {
                 continue;
             };
@@ -160,7 +160,7 @@ impl Keeper {
             }
             // If two claimed locks exclude each other, the older one was stolen, and its holder has
             // not heard of it.
-            let is_robbed = recall.claims.iter().zip(&recall.names).any(|(other, of)| {
+            let is_robbed = reclaim.claims.iter().zip(&reclaim.names).any(|(other, of)| {
                 let excludes = (mode, other.kind.mode()) != (Mode::Shared, Mode::Shared);
                 let is_later = other
                     .token
@@ -195,11 +195,11 @@ impl Keeper {
             steps.push(Step::Within(Transaction { when, then, or_else: Vec::new() }));
         }
         if steps.is_empty() {
-            return Some(recall);
+            return Some(reclaim);
         }
         let of = self.next_adoption;
         self.next_adoption += 1;
-        self.adoptions.insert(of, recall);
+        self.adoptions.insert(of, reclaim);
         let transaction = Transaction { then: steps, ..Transaction::default() };
         self.calls.push_back(Call::Adopt { of, transaction });
         None
@@ -207,33 +207,33 @@ impl Keeper {
 
     /// The transaction that writes claimed locks is done, or has failed.
     pub(super) fn adopted(&mut self, of: u64, result: Result<Answer, Failure>) {
-        let Some(mut recall) = self.adoptions.remove(&of) else { return };
+        let Some(mut reclaim) = self.adoptions.remove(&of) else { return };
         match result {
             Ok(answer) => {
                 let is_done = |result: &StepResult| matches!(result, StepResult::Within(inner) if inner.succeeded);
                 // If no lock could be written, another try would fail again, as long as nothing
                 // else has changed.
-                recall.is_settled = !answer.results.iter().any(is_done);
-                recall.after = answer.revision;
+                reclaim.is_settled = !answer.results.iter().any(is_done);
+                reclaim.after = answer.revision;
             }
             // It is tried again in a moment, for as long as that is of use.
-            Err(Failure::Unknown(_)) => return self.recalls.push(recall),
-            Err(_) => recall.is_settled = true,
+            Err(Failure::Unknown(_)) => return self.reclaims.push(reclaim),
+            Err(_) => reclaim.is_settled = true,
         }
-        let bucket = self.agents.get(&recall.serial).map(|agent| agent.bucket);
-        let names = recall.names.clone();
-        self.recalls.push(recall);
+        let bucket = self.agents.get(&reclaim.serial).map(|agent| agent.bucket);
+        let names = reclaim.names.clone();
+        self.reclaims.push(reclaim);
         if let Some(bucket) = bucket {
             for name in names {
                 self.look(bucket, &name, Duration::ZERO);
             }
         }
-        self.check_recalls();
+        self.check_reclaims();
     }
 
-    fn recall_now(&mut self, recall: Recall) {
-        let Some(recall) = self.adopt(recall) else { return };
-        let Recall { serial, claims, answer, .. } = recall;
+    fn reclaim_now(&mut self, reclaim: Reclaim) {
+        let Some(reclaim) = self.adopt(reclaim) else { return };
+        let Reclaim { serial, claims, answer, .. } = reclaim;
         let mut tickets = vec![None; claims.len()];
         let Some(agent) = self.agents.get(&serial) else { return };
         let (id, bucket, client_id) = (agent.id, agent.bucket, agent.client_id);
@@ -250,7 +250,7 @@ impl Keeper {
         found.retain(|found| Some(found.entry.lease) == lease || found.claim.is_none());
 
         if let Some(agent) = self.agents.get_mut(&serial) {
-            agent.is_recalled = true;
+            agent.is_reclaimed = true;
         }
         let mut adopted = Vec::new();
         let kept: HashSet<RequestKey> =
@@ -260,7 +260,7 @@ impl Keeper {
                 let (name, kind) = (claims[nth].name.clone(), claims[nth].kind);
                 let mut table = self.shared.table();
                 let is_lock = claims[nth].token.is_some();
-                Some((nth, table.recall(serial, id, name, kind, entry.request, is_lock)?))
+                Some((nth, table.reclaim(serial, id, name, kind, entry.request, is_lock)?))
             });
             if let Some((nth, request)) = claimed {
                 self.slots.adopt(entry.request, request);
@@ -305,7 +305,7 @@ impl Keeper {
                     wakers.extend(table.answer(request, State::Held(lock.grant(), Vec::new())));
                 }
                 (None, Some(waits)) => table.queued(request, waits.made),
-                // It was there when it was recalled, so it has gone since.
+                // It was there when it was reclaimed, so it has gone since.
                 (None, None) => {
                     let how = opened.bucket.mirror(&name).map(|of| of.why_gone(token(0)));
                     let how = how.unwrap_or(Lost::Removed);
