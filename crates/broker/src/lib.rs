@@ -97,5 +97,5 @@ pub const LOGS: &str = "navlock::broker";
 pub const CLIENT_LOGS: &str = "navlock::client";
 
 /// The recovery time: for how long a new daemon waits for the clients of the one before, unless
-/// [`Options::recovery`](daemon::Options::recovery) says otherwise.
-const RECLAIM: std::time::Duration = std::time::Duration::from_secs(10);
+/// [`Options::recovery_time`](daemon::Options::recovery_time) says otherwise.
+const RECOVERY_TIME: std::time::Duration = std::time::Duration::from_secs(10);

@@ -28,7 +28,7 @@ use super::{
     reader::send,
 };
 use crate::{
-    Place, RECLAIM,
+    Place, RECOVERY_TIME,
     client_files::ClientFiles,
     connect_error::{ConnectError, Reason},
     convert,
@@ -49,7 +49,7 @@ const COME_BACK: Duration = Duration::from_secs(3);
 
 /// How long a broker may say that it is recovering: three times the usual recovery time, since its
 /// clients may be slow.
-const RECOVERY: Duration = RECLAIM.saturating_mul(3);
+const LONGEST_RECOVERY: Duration = RECOVERY_TIME.saturating_mul(3);
 
 /// A look at the broker of a place: an overview of its locks and requests, and then the events that change it.
 /// A look is no client, and nobody waits for it.
@@ -135,7 +135,9 @@ impl Look {
             match look.next(Some(left))? {
                 Some(News::Anew { .. } | News::NoBroker) => return Ok(look.overview),
                 Some(_) => {}
-                None if look.is_recovering && patience < RECOVERY => patience = RECOVERY,
+                None if look.is_recovering && patience < LONGEST_RECOVERY => {
+                    patience = LONGEST_RECOVERY;
+                }
                 None => return Err(look.failed(Reason::Silent(patience))),
             }
         }

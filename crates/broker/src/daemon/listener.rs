@@ -77,7 +77,7 @@ pub(super) async fn serve_in(
     // Whether a client may have died without the daemon noticing: between two daemons, or before it
     // had introduced itself.
     let mut unswept = true;
-    let recovered = daemon.recover(found, options.recovery);
+    let recovered = daemon.recover(found, options.recovery_time);
     let mut watching = JoinSet::new();
     watching.spawn(Arc::clone(daemon).watch_deadlocks());
     tokio::pin!(recovered);

@@ -5,7 +5,7 @@ use std::{path::PathBuf, sync::Arc, time::Duration};
 use navlock_platform::socket::{Listener, Stream};
 
 use super::log::Log;
-use crate::RECLAIM;
+use crate::RECOVERY_TIME;
 
 /// What a daemon can be told when it starts.
 #[derive(Clone, Debug)]
@@ -18,7 +18,7 @@ pub struct Options {
     /// The recovery time: for how long, after a start, clients of an earlier daemon may come back
     /// to claim their locks. Nothing is granted until all of them that live have done so, or this
     /// time is over.
-    pub recovery: Duration,
+    pub recovery_time: Duration,
     /// How far the daemon's locks are seen, for people, if that is further than this machine.
     pub reach: Option<String>,
     /// A directory of the user that outlives `/tmp`, in which the daemon keeps a second bound of
@@ -67,7 +67,7 @@ impl Default for Options {
         Self {
             idle: Some(Duration::from_secs(30)),
             limits: Limits::default(),
-            recovery: RECLAIM,
+            recovery_time: RECOVERY_TIME,
             reach: None,
             state: None,
             socket: None,

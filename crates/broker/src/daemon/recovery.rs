@@ -219,10 +219,10 @@ impl Recovery {
         files: Option<&ClientFiles>,
         maps: &Maps,
         gives_up: bool,
-        patience: Duration,
+        recovery_time: Duration,
     ) -> HashMap<ClientKey, Claimant> {
         let began = Instant::now();
-        let (notice, end) = (began + patience - patience / NOTICE, began + patience);
+        let (notice, end) = (began + recovery_time - recovery_time / NOTICE, began + recovery_time);
         let mut has_given_up = false;
         let mut look = interval(LOOK);
         // A client whose map tells all its locks is waited for, but not beyond the time.

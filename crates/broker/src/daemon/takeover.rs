@@ -33,8 +33,8 @@ struct InheritedClaims {
 
 impl Daemon {
     /// Takes over from the daemon before, of whose clients these files were found.
-    pub(super) async fn recover(self: &Arc<Self>, found: Found, patience: Duration) {
-        let deadline = Instant::now() + patience;
+    pub(super) async fn recover(self: &Arc<Self>, found: Found, recovery_time: Duration) {
+        let deadline = Instant::now() + recovery_time;
         let (living, dead) = (found.living.len(), found.dead.len());
         if living + dead > 0 {
             tracing::info!(target: LOGS, living, dead, "the clients of the broker before are waited for");
@@ -47,13 +47,14 @@ impl Daemon {
         let urgent = found.inherited_from.iter().copied().filter(is_urgent).collect();
         let (mut claimants, mut orphans) = tokio::join!(
             // Where locks are leased, nobody has to be given up: the leases tell whose a lock is.
-            self.recovery().wait_for_claims(self.files(), self.maps(), !is_leased, patience),
-            self.inherit(urgent, &found.inherited_files, deadline + patience),
+            self.recovery().wait_for_claims(self.files(), self.maps(), !is_leased, recovery_time),
+            self.inherit(urgent, &found.inherited_files, deadline + recovery_time),
         );
         // A client that is there speaks for itself, so only the inherited locks of absent clients
         // are looked for.
         let absent = self.recovery().absent();
-        let left = self.inherit(absent.clone(), &found.inherited_files, deadline + patience).await;
+        let left =
+            self.inherit(absent.clone(), &found.inherited_files, deadline + recovery_time).await;
         orphans.extend(left);
         self.end_leases(self.dead(absent), TRIES);
         for orphan in &mut orphans {

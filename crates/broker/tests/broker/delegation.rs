@@ -60,7 +60,7 @@ impl Host {
 
     fn with(change: impl FnOnce(&mut Options)) -> Self {
         let mut options = Options::default();
-        (options.idle, options.recovery) = (None, Duration::from_millis(500));
+        (options.idle, options.recovery_time) = (None, Duration::from_millis(500));
         change(&mut options);
         let mut host = Self { directory: tempfile::tempdir().unwrap(), options, thread: None };
         host.begin();

@@ -33,7 +33,7 @@ use tokio_util::codec::{Decoder, Encoder};
 const LONG: Duration = Duration::from_secs(30);
 
 /// How long a daemon waits for those who do not come back.
-const RECOVERY: Duration = Duration::from_millis(60);
+const RECOVERY_TIME: Duration = Duration::from_millis(60);
 
 const NAMES: [&str; 2] = ["a", "b"];
 
@@ -441,7 +441,7 @@ impl Daemon {
         let place = place.clone();
         let thread = thread::spawn(move || {
             let mut options = Options::default();
-            (options.idle, options.recovery) = (None, RECOVERY);
+            (options.idle, options.recovery_time) = (None, RECOVERY_TIME);
             let user_agent = |first| Ok(daemon::user_agent(first));
             let ran = daemon::run(&place, user_agent, &options, || _ = ready.send(()));
             ran.expect("it runs");

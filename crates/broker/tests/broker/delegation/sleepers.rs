@@ -135,7 +135,7 @@ fn a_sleeper_of_an_older_release_is_given_up_beside_one_of_today_that_is_kept() 
 
 #[test]
 fn who_waits_behind_a_sleeper_does_so_in_its_order() {
-    let mut host = Host::with(|options| options.recovery = Duration::from_secs(1));
+    let mut host = Host::with(|options| options.recovery_time = Duration::from_secs(1));
     let (mut sleeper, mut waiter) = (host.owner(1), host.client(2));
     let (_, _) = sleeper.take_in(0, "db", EXCLUSIVE);
     let asked = waiter.ask("db", EXCLUSIVE);

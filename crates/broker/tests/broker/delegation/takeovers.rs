@@ -32,7 +32,7 @@ fn owners_go_on_while_there_is_no_daemon_and_the_next_one_recalls_them() {
 
 #[test]
 fn who_comes_back_in_time_claims_for_itself() {
-    let mut host = Host::with(|options| options.recovery = LONG);
+    let mut host = Host::with(|options| options.recovery_time = LONG);
     let mut owner = host.owner(1);
     let (db, token) = owner.take_in(0, "db", EXCLUSIVE);
     owner.own(1, "idle", EXCLUSIVE);
@@ -88,7 +88,7 @@ fn a_map_that_no_daemon_has_seen_says_nothing_of_what_is_not_in_it() {
 
 #[test]
 fn who_claims_what_another_one_has_by_a_later_grant_has_lost_it() {
-    let mut host = Host::with(|options| options.recovery = LONG);
+    let mut host = Host::with(|options| options.recovery_time = LONG);
     let (mut sleeper, mut later) = (host.owner(1), host.owner(2));
     sleeper.take_in(0, "db", EXCLUSIVE);
     let (stolen, _) = later.take_in(0, "db", navlock_core::host::RequestKind::Steal);
@@ -98,7 +98,7 @@ fn who_claims_what_another_one_has_by_a_later_grant_has_lost_it() {
     let word = navlock_delegation::Look::from_bits(0b11 | 1 << 5).bits().to_ne_bytes();
     std::os::unix::fs::FileExt::write_all_at(&sleeper.file, &word, 256).unwrap();
     assert!(sleeper.look(0).is_held());
-    host.options.recovery = Duration::from_millis(300);
+    host.options.recovery_time = Duration::from_millis(300);
     host.begin();
     assert_eq!(later.come_back(&claims), []);
     assert!(!sleeper.look(0).is_held());
@@ -182,7 +182,7 @@ fn tokens_grow_over_what_readers_took_without_a_daemon_by_a_clock_that_was_ahead
 
 #[test]
 fn a_client_that_goes_before_its_claims_are_settled_holds_nothing() {
-    let mut host = Host::with(|options| options.recovery = Duration::from_secs(2));
+    let mut host = Host::with(|options| options.recovery_time = Duration::from_secs(2));
     let (mut owner, other) = (host.owner(1), host.owner(2));
     owner.take_in(0, "db", EXCLUSIVE);
     host.kill();
@@ -227,7 +227,7 @@ fn a_slot_of_nobodys_request_is_no_claim() {
 
 #[test]
 fn who_looks_while_a_daemon_takes_over_is_told_once_it_is_known_who_holds_what() {
-    let mut host = Host::with(|options| options.recovery = Duration::from_secs(1));
+    let mut host = Host::with(|options| options.recovery_time = Duration::from_secs(1));
     let mut owner = host.owner(1);
     let (_, token) = owner.take_in(0, "db", EXCLUSIVE);
     host.kill();
