@@ -101,7 +101,7 @@ const QUICK: [&str; 12] = [
     "contributing",
     "crate_direction",
     "documents",
-    "module_circles",
+    "module_cycles",
     "platform_seam",
 ];
 

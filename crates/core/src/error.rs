@@ -39,7 +39,7 @@ pub enum Error {
     /// The reach does not take this request, and would not if it were made again: what is too long
     /// or too much, and how much may be.
     Refused(String),
-    /// The request was the last one of a circle of those who wait for each other, and would have waited for
+    /// The request was the last one of a cycle of those who wait for each other, and would have waited for
     /// ever: who waits for what. Only of requests that asked for it
     /// ([`fail_on_deadlock`](crate::LockRequest::fail_on_deadlock)).
     Deadlock(String),

@@ -295,7 +295,7 @@ fn check_shape(deadlock: &Deadlock) -> Result<(), String> {
 }
 
 /// Everybody who waits is in it once; what is below something that does not end waits for ever if anything
-/// is shown to be in a circle of known steps.
+/// is shown to be in a cycle of known steps.
 fn check_tree(
     overview: &Overview,
     roots: &[Root<'_>],
@@ -318,12 +318,12 @@ fn check_tree(
         if first.below + 1 != root.rows.len() || below > root.blocks {
             return Err(format!("counts are wrong: {root:#?}"));
         }
-        if !root.is_circle && stuck.contains(&first.entry.id) {
+        if !root.is_cycle && stuck.contains(&first.entry.id) {
             return Err(format!("never ends and is said to wait for nothing: {root:#?}"));
         }
     }
-    if !stuck.is_empty() && !roots.iter().any(|root| root.is_circle) {
-        return Err(format!("no circle is shown: {roots:#?}"));
+    if !stuck.is_empty() && !roots.iter().any(|root| root.is_cycle) {
+        return Err(format!("no cycle is shown: {roots:#?}"));
     }
     Ok(())
 }

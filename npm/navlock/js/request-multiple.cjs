@@ -68,7 +68,7 @@ class Holdings {
 
 /**
  * Takes all names in one order, that of their code units: those who take several locks so never
- * wait for each other in a circle.
+ * wait for each other in a cycle.
  */
 async function requestMultiple(locks, names, options, callback) {
   const [given, granted] = arguments.length > 3 ? [options, callback] : [undefined, options];

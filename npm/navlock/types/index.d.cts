@@ -148,7 +148,7 @@ export interface RequestMultipleOptions {
 
 /**
  * Requests several locks, one after the other in the order of their names, and runs `callback`
- * while all are held: those who do so never wait for each other in a circle. The callback is given
+ * while all are held: those who do so never wait for each other in a cycle. The callback is given
  * the locks in the order of `names`; a name that is there twice is taken once.
  *
  * Rejects with an `AbortError` as soon as one of the locks is lost; the others are held until the

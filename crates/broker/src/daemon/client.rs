@@ -32,7 +32,7 @@ pub(super) use self::{
     messages::outcome_message,
 };
 use super::{
-    circles::{Circles, InCircle, Nested},
+    cycles::{Cycles, InCycle, Nested},
     delegations::Delegations,
     directory::Directory,
     ends::Nonsense,
@@ -151,19 +151,19 @@ impl Client {
         self.process.as_ref().map(Process::number)
     }
 
-    /// Notes which of its requests are part of these circles, for the client to be told.
-    pub(super) fn tell_circles(&mut self, circles: &Circles) {
-        self.requests.tell_circles(circles);
+    /// Notes which of its requests are part of these cycles, for the client to be told.
+    pub(super) fn tell_cycles(&mut self, cycles: &Cycles) {
+        self.requests.tell_cycles(cycles);
     }
 
-    /// Whether the client is still to be told of a circle.
-    pub(super) fn is_in_circle(&self) -> bool {
-        self.requests.is_in_circle()
+    /// Whether the client is still to be told of a cycle.
+    pub(super) fn is_in_cycle(&self) -> bool {
+        self.requests.is_in_cycle()
     }
 
-    /// The next request of which it is to be told that it is in a circle.
-    pub(super) fn next_in_circle(&mut self) -> Option<(RequestId, InCircle)> {
-        self.requests.next_in_circle()
+    /// The next request of which it is to be told that it is in a cycle.
+    pub(super) fn next_in_cycle(&mut self) -> Option<(RequestId, InCycle)> {
+        self.requests.next_in_cycle()
     }
 
     /// Adds the names for which the client waits inside a lock.

@@ -1,20 +1,20 @@
-//! Deadlocks: the daemon knows all locks and requests, so it finds the circles of requests that wait for each
+//! Deadlocks: the daemon knows all locks and requests, so it finds the cycles of requests that wait for each
 //! other, and tells each client whose request is in one.
 //!
-//! Every circle contains a request that was made inside a lock and waits: all other steps lead from a request
-//! to a lock of its name, or to a request that is older. So the daemon does not look for circles before a
+//! Every cycle contains a request that was made inside a lock and waits: all other steps lead from a request
+//! to a lock of its name, or to a request that is older. So the daemon does not look for cycles before a
 //! client has said of a waiting request which locks it is inside of. Only such a request leads from one name to
 //! another. So the daemon looks at no other names than those for which such requests wait.
 //!
-//! Where machines share the locks, another machine's request may close a circle. Each machine says with its
-//! requests inside which locks they were made. Each machine looks for circles by itself and tells its own
-//! clients: the machine on which the circle was closed finds it soon, the others look now and then for as long
+//! Where machines share the locks, another machine's request may close a cycle. Each machine says with its
+//! requests inside which locks they were made. Each machine looks for cycles by itself and tells its own
+//! clients: the machine on which the cycle was closed finds it soon, the others look now and then for as long
 //! as a request of theirs waits inside a lock. All of them look at what etcd has, of each name at one revision,
 //! also for their own clients. So a request that etcd has granted is not taken for one that waits, even if its
 //! machine has not heard of the grant yet. A lock or request is the same in two pictures only if it was there
 //! all the time between them. So everything that is in both pictures was there at one moment.
 //!
-//! A circle may also lead through names for which only requests of other machines wait inside a lock. The
+//! A cycle may also lead through names for which only requests of other machines wait inside a lock. The
 //! daemon finds these names backwards: a request that waits for a lock of ours is in the queue of that lock's
 //! name, and tells the names of the locks that it is inside of itself. So the daemon looks at these names as
 //! well, and at those to which they lead in turn.
@@ -38,17 +38,17 @@ use tokio::{
 };
 
 use super::{
-    circles::{Circles, InCircle, Names, Nested},
+    cycles::{Cycles, InCycle, Names, Nested},
     elsewhere::Elsewhere,
     shared_client::lock,
     state::Daemon,
 };
 use crate::{LOGS, convert};
 
-/// How long a circle has to last before it is told, and the shortest time between two searches.
+/// How long a cycle has to last before it is told, and the shortest time between two searches.
 const PATIENCE: Duration = Duration::from_secs(1);
 
-/// The longest time between two searches for circles that other machines have closed, while a request waits
+/// The longest time between two searches for cycles that other machines have closed, while a request waits
 /// inside a lock.
 const LONGEST: Duration = Duration::from_secs(8);
 
@@ -58,11 +58,11 @@ const SHARE: u32 = 10;
 /// With at least this many locks and requests, another thread searches.
 const MANY: usize = 2_000;
 
-/// At most this many requests of a circle are told, beginning with the one that came last. All are
+/// At most this many requests of a cycle are told, beginning with the one that came last. All are
 /// told the same text.
 const MOST_TOLD: usize = 32;
 
-/// At most this many circles have a line of their own in the log.
+/// At most this many cycles have a line of their own in the log.
 const MOST_LOGGED: usize = 8;
 
 /// The locks and requests of the names for which a request waits inside a lock.
@@ -88,17 +88,17 @@ impl Daemon {
             loop {
                 let began = Instant::now();
                 self.tell_insides();
-                // Which machines are silent matters only once there is a circle to tell.
+                // Which machines are silent matters only once there is a cycle to tell.
                 let Some(seen) = self.look_at_nested(watcher.next().is_some()).await else {
-                    // With only a part of the picture, a circle that was told would seem to end, and would be
+                    // With only a part of the picture, a cycle that was told would seem to end, and would be
                     // told again.
                     sleep(LONGEST).await;
                     continue;
                 };
                 let is_nested = !seen.events.is_empty();
-                let circles;
-                (watcher, circles) = search(watcher, seen, Instant::now()).await;
-                self.tell_circles(&circles);
+                let cycles;
+                (watcher, cycles) = search(watcher, seen, Instant::now()).await;
+                self.tell_cycles(&cycles);
                 sleep(PATIENCE.max(began.elapsed() * SHARE)).await;
                 if watcher.next().is_some() {
                     pause = PATIENCE;
@@ -192,25 +192,25 @@ impl Daemon {
         Some(Seen { events, elsewhere })
     }
 
-    fn tell_circles(&self, circles: &Circles) {
-        if circles.requests.is_empty() {
+    fn tell_cycles(&self, cycles: &Cycles) {
+        if cycles.requests.is_empty() {
             return;
         }
-        for members in circles.lengths.iter().take(MOST_LOGGED) {
+        for members in cycles.lengths.iter().take(MOST_LOGGED) {
             tracing::warn!(target: LOGS, members, "some wait for each other, and for ever");
         }
-        if let Some(more @ 1..) = circles.lengths.len().checked_sub(MOST_LOGGED) {
+        if let Some(more @ 1..) = cycles.lengths.len().checked_sub(MOST_LOGGED) {
             tracing::warn!(target: LOGS, more, "others do as well");
         }
-        let whose: HashSet<ClientId> = circles.requests.keys().map(|id| id.client_id).collect();
+        let whose: HashSet<ClientId> = cycles.requests.keys().map(|id| id.client_id).collect();
         for client in self.directory().find(whose) {
-            lock(&client).tell_circles(circles);
+            lock(&client).tell_cycles(cycles);
         }
     }
 }
 
-/// Finds the circles that are to be told now.
-fn find(watcher: &mut Watcher, seen: Seen, now: Instant) -> Circles {
+/// Finds the cycles that are to be told now.
+fn find(watcher: &mut Watcher, seen: Seen, now: Instant) -> Cycles {
     let (mut overview, mut bucket) = (Overview::default(), Arc::default());
     for event in convert::events(seen.events, &mut bucket) {
         overview.apply(&event);
@@ -222,65 +222,65 @@ fn find(watcher: &mut Watcher, seen: Seen, now: Instant) -> Circles {
         let agent = overview.agents.get(&member.entry.id.client_id);
         agent.is_some_and(|agent| agent.silence.is_some())
     };
-    let mut circles = Circles::default();
-    for circle in watcher.look(&overview, now) {
-        let requests = circle.members.iter().filter(|member| !member.is_held);
-        // If all requests are of other machines, those machines tell the circle.
+    let mut cycles = Cycles::default();
+    for cycle in watcher.look(&overview, now) {
+        let requests = cycle.members.iter().filter(|member| !member.is_held);
+        // If all requests are of other machines, those machines tell the cycle.
         if requests.clone().all(|member| member.entry.id.is_made_up()) {
             continue;
         }
         // A machine that is silent may be dead. Then its locks end with its lease, and so does the
-        // circle.
-        if circle.members.iter().any(is_unheard) {
-            watcher.put_off(circle.closed_by());
+        // cycle.
+        if cycle.members.iter().any(is_unheard) {
+            watcher.put_off(cycle.closed_by());
             continue;
         }
-        let told: Arc<str> = circle.to_string().into();
-        circles.lengths.push(requests.clone().count());
+        let told: Arc<str> = cycle.to_string().into();
+        cycles.lengths.push(requests.clone().count());
         // If etcd has told the order of some of the requests only, the machines may not agree on
         // which came last.
         let is_ordered = |member: &Member| member.entry.order > 0;
         let is_known = requests.clone().all(is_ordered) || !requests.clone().any(is_ordered);
         // The first of them is the one that came last.
         for member in requests.take(MOST_TOLD) {
-            let is_last = is_known && member.entry.id == circle.closed_by();
-            let in_circle = InCircle { told: Arc::clone(&told), is_last };
-            let known = circles.requests.entry(member.entry.id).or_insert(in_circle.clone());
-            // The request may be in several circles: the one that it has closed is told.
+            let is_last = is_known && member.entry.id == cycle.closed_by();
+            let in_cycle = InCycle { told: Arc::clone(&told), is_last };
+            let known = cycles.requests.entry(member.entry.id).or_insert(in_cycle.clone());
+            // The request may be in several cycles: the one that it has closed is told.
             if is_last {
-                *known = in_circle;
+                *known = in_cycle;
             }
         }
     }
-    circles
+    cycles
 }
 
-/// A watcher that tells the circles that last, and are certain.
+/// A watcher that tells the cycles that last, and are certain.
 fn watcher() -> Watcher {
     Watcher::new(PATIENCE).only_certain()
 }
 
-/// Searches for circles: on a thread of its own if there is much to search and a thread can be had, so that
+/// Searches for cycles: on a thread of its own if there is much to search and a thread can be had, so that
 /// nobody waits for the search.
-async fn search(mut watcher: Watcher, mut seen: Seen, now: Instant) -> (Watcher, Circles) {
+async fn search(mut watcher: Watcher, mut seen: Seen, now: Instant) -> (Watcher, Cycles) {
     if seen.events.len() >= MANY {
         let (done, is_done) = oneshot::channel();
         let work = Arc::new(Mutex::new(Some((watcher, seen))));
         let theirs = Arc::clone(&work);
-        let spawned = thread::Builder::new().name("navlock-circles".to_owned()).spawn(move || {
+        let spawned = thread::Builder::new().name("navlock-cycles".to_owned()).spawn(move || {
             if let Some((mut watcher, seen)) = take(&theirs) {
-                let circles = find(&mut watcher, seen, now);
+                let cycles = find(&mut watcher, seen, now);
                 // The daemon may have ended.
-                let _ = done.send((watcher, circles));
+                let _ = done.send((watcher, cycles));
             }
         });
         if spawned.is_ok() {
-            return is_done.await.unwrap_or_else(|_| (self::watcher(), Circles::default()));
+            return is_done.await.unwrap_or_else(|_| (self::watcher(), Cycles::default()));
         }
         (watcher, seen) = take(&work).unwrap_or_else(|| (self::watcher(), Seen::default()));
     }
-    let circles = find(&mut watcher, seen, now);
-    (watcher, circles)
+    let cycles = find(&mut watcher, seen, now);
+    (watcher, cycles)
 }
 
 fn take<T>(work: &Mutex<Option<T>>) -> Option<T> {

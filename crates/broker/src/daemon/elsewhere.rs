@@ -13,7 +13,7 @@ use navlock_core::{
 };
 use navlock_wire::{LockId, LookChange, LookEntry, LookEvent, Moment, OfName};
 
-use super::circles::Names;
+use super::cycles::Names;
 use crate::{clock, convert::to_wire};
 
 /// What the reach has shown of buckets that machines share.

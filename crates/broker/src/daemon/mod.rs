@@ -5,12 +5,12 @@
 //! from a daemon that was killed (`recovery`).
 
 mod answers;
-mod circles;
 mod claims;
 mod client;
 mod connected;
 mod consistent;
 mod counts;
+mod cycles;
 mod daemon_error;
 mod deadlocks;
 mod delegations;

@@ -30,7 +30,7 @@ use self::{
     entry::{Entry, Stage, goes_on},
     place::SlotPlace,
 };
-use super::{circles::InCircle, lookers::Lookers, outcome::Outcome};
+use super::{cycles::InCycle, lookers::Lookers, outcome::Outcome};
 use crate::{LOGS, clock};
 
 /// The requests by id. Each ends at once when its id is [finished](Self::finish): what a client
@@ -50,7 +50,7 @@ pub(super) struct Requests {
     /// The requests that wait and were said to be made inside a lock. Some may be over.
     nested: Vec<RequestId>,
     /// The requests that are part of a deadlock, of which the client is to be told.
-    circles: VecDeque<(RequestId, InCircle)>,
+    cycles: VecDeque<(RequestId, InCycle)>,
     woken: Arc<Woken>,
     /// The client's process, for the log, and whether the log may tell names.
     pid: Option<u32>,

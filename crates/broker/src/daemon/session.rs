@@ -29,9 +29,9 @@ use tokio_util::codec::Framed;
 
 use super::{
     answers::{Parts, QueryFuture},
-    circles::InCircle,
     client::outcome_message,
     connected::ConnectedClient,
+    cycles::InCycle,
     ends::{End, Nonsense},
     outcome::Outcome,
     shared_client::{lock, settle_for},
@@ -151,18 +151,18 @@ impl Session {
     /// Tells the client the outcomes of its requests and locks, whether there is room or not: their
     /// number is bounded by that of its requests.
     fn say_outcomes(&mut self, context: &mut Context<'_>) -> Result<(), End> {
-        let is_in_circle = loop {
+        let is_in_cycle = loop {
             let mut client = lock(&self.connected.client);
             let outcome = client.poll_outcome(context);
-            let Poll::Ready((request, outcome)) = outcome else { break client.is_in_circle() };
+            let Poll::Ready((request, outcome)) = outcome else { break client.is_in_cycle() };
             drop(client);
             self.say_outcome(request, outcome)?;
         };
         // These texts are long, and nobody waits for them, so they are sent only as far as there is
         // room.
-        while is_in_circle && self.has_room() {
-            let next = lock(&self.connected.client).next_in_circle();
-            let Some((request, InCircle { told, is_last })) = next else { break };
+        while is_in_cycle && self.has_room() {
+            let next = lock(&self.connected.client).next_in_cycle();
+            let Some((request, InCycle { told, is_last })) = next else { break };
             if self.version >= LOOKING_VERSION {
                 let told = told.as_ref().to_owned();
                 self.say(&FromDaemon::Deadlock { request, told, is_last })?;

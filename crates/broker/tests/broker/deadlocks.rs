@@ -38,7 +38,7 @@ async fn told<G: Grant, N: Named>(mut request: Pin<&mut LockFuture<'_, G, N>>) -
 }
 
 #[test]
-fn the_last_one_of_a_circle_fails_if_it_has_asked_for_that() {
+fn the_last_one_of_a_cycle_fails_if_it_has_asked_for_that() {
     let daemon = Daemon::start();
     let (one, two) = (daemon.client().lock_manager("app"), daemon.client().lock_manager("app"));
     let (a, b) = (held(&one, "a"), held(&two, "b"));
@@ -54,7 +54,7 @@ fn the_last_one_of_a_circle_fails_if_it_has_asked_for_that() {
 }
 
 #[test]
-fn all_of_a_circle_are_told_and_nobody_who_only_waits_long() {
+fn all_of_a_cycle_are_told_and_nobody_who_only_waits_long() {
     let daemon = Daemon::start();
     let agents = [(); 6].map(|()| daemon.client().lock_manager("app"));
     let guards =
@@ -68,23 +68,23 @@ fn all_of_a_circle_are_told_and_nobody_who_only_waits_long() {
     queue(&agents[4], "d", might_too.as_mut());
     let mut behind = pin!(agents[5].lock("a").into_future());
     queue(&agents[5], "a", behind.as_mut());
-    let circle = ["b", "c", "a"].iter().enumerate().map(|(at, name)| {
+    let cycle = ["b", "c", "a"].iter().enumerate().map(|(at, name)| {
         let mut request = Box::pin(agents[at].lock(*name).inside(&guards[at]).into_future());
         queue(&agents[at], name, request.as_mut());
         request
     });
-    let mut circle: Vec<_> = circle.collect();
-    let told: Vec<_> = circle.iter_mut().map(|request| soon(told(request.as_mut()))).collect();
+    let mut cycle: Vec<_> = cycle.collect();
+    let told: Vec<_> = cycle.iter_mut().map(|request| soon(told(request.as_mut()))).collect();
     assert_eq!(told.iter().map(|told| told.is_last).collect::<Vec<_>>(), [false, false, true]);
     assert!(told.iter().all(|it| it.told == told[0].told));
-    // The last request of the circle waits behind `behind`, whose agent holds nothing, and which
-    // therefore is no part of the circle.
+    // The last request of the cycle waits behind `behind`, whose agent holds nothing, and which
+    // therefore is no part of the cycle.
     assert_eq!(told[0].told.lines().count(), 4, "{}", told[0].told);
     assert_eq!((might.deadlock(), might_too.deadlock(), behind.deadlock()), (None, None, None));
 }
 
 #[test]
-fn nobody_is_told_of_a_circle_that_ends_when_somebody_gives_up() {
+fn nobody_is_told_of_a_cycle_that_ends_when_somebody_gives_up() {
     let mut daemon = Daemon::start();
     let agents = [(); 6].map(|()| daemon.client().lock_manager("app"));
     let (a, b) = (soon(agents[0].lock("a").shared().into_future()).unwrap(), held(&agents[1], "b"));
@@ -95,8 +95,8 @@ fn nobody_is_told_of_a_circle_that_ends_when_somebody_gives_up() {
     queue(&agents[1], "a", behind.as_mut());
     let mut last = pin!(agents[0].lock("b").inside(&a).fail_on_deadlock().into_future());
     queue(&agents[0], "b", last.as_mut());
-    // Another circle, which is closed later, is told. So by then this one would have been told, if it
-    // were a circle.
+    // Another cycle, which is closed later, is told. So by then this one would have been told, if it
+    // were a cycle.
     let others_are_told = |of: &'static str, with: &'static str| {
         let (c, d) = (held(&agents[4], of), held(&agents[5], with));
         let mut first = pin!(agents[4].lock(with).inside(&c).into_future());
@@ -131,7 +131,7 @@ fn a_name_that_is_owned_is_known_by_what_its_guard_is_known_by() {
 }
 
 #[test]
-fn a_request_that_is_put_inside_a_lock_while_it_waits_can_close_a_circle() {
+fn a_request_that_is_put_inside_a_lock_while_it_waits_can_close_a_cycle() {
     let daemon = Daemon::start();
     let (one, two) = (daemon.client().lock_manager("app"), daemon.client().lock_manager("app"));
     let (a, b) = (held(&one, "a"), held(&two, "b"));

@@ -31,7 +31,7 @@ and an empty line after it.
 it: hard, if the lock above is held; soft, if the request above is ahead of it in the queue;
 inside, if it holds a lock and goes on once the request above, which was made under that lock, is
 done; perhaps inside, if nobody has said under which lock the request was made, or on another
-machine it was made under one of several that its holder may have. Then come circles, with what
+machine it was made under one of several that its holder may have. Then come cycles, with what
 kind of deadlock each is. Below each are lines to paste that would end it: to have a stopped
 process go on (kill -CONT), to end a process (kill), to give back a hold (navlock release), to
 remove what another machine has left (navlock evict), or to take the lock from whoever holds it
@@ -39,7 +39,7 @@ remove what another machine has left (navlock evict), or to take the lock from w
 told when it has lasted for a second.
 
 --tree --json is one object a line for each tree: blocks (how many requests wait), longestWaitMs,
-circle, deadlock (certain or possible), closedBy (clientId/serial of the request that closed it),
+cycle, deadlock (certain or possible), closedBy (clientId/serial of the request that closed it),
 rows, and remedies. A row has depth (0 is who blocks all others), block (hard, soft, inside,
 same-agent, inside-agent: inside a lock of that agent's on another machine), serial, stopped (the
 processes of it that are), silentMs and endsInMs (of another machine's that has not been heard of:

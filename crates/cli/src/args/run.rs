@@ -23,7 +23,7 @@ Names and the command:
 Options stand before the name. If the command has a \"--\" among its own arguments, the name has one
 after it as well: NAME -- COMMAND ARGUMENT -- ARGUMENT. Several locks are taken one after the other,
 in the one order that all programs use: those that take several at once cannot wait for each other
-in a circle. If one of them cannot be had, none is held.
+in a cycle. If one of them cannot be had, none is held.
 
 Exit codes:
   the command's own; 128+n if signal n ended it

@@ -277,7 +277,7 @@ function put(node, told, children) {
 
 function showRoot(root) {
   return make('div', { class: 'root' },
-    root.circle ? make('p', {}, make('strong', {}, 'A circle'), ': each of these waits for another one.') : '',
+    root.cycle ? make('p', {}, make('strong', {}, 'A cycle'), ': each of these waits for another one.') : '',
     make('ol', { class: 'rows' },
       root.rows.map((row) => showRow(row, root.blocks)),
       root.more ? make('li', { class: 'aside' }, `and ${count(root.more)} more`) : ''));

@@ -156,7 +156,7 @@ pub(super) fn tree(
         });
         Object::default()
             .number("blocks", root.blocks as u64)
-            .boolean("circle", root.is_circle)
+            .boolean("cycle", root.is_cycle)
             .number("more", (root.rows.len() - shown) as u64)
             .json("rows", array(rows))
             .to_string()

@@ -112,7 +112,7 @@ fn two_commands_that_wait_for_each_other_are_told_and_the_last_one_ends_if_it_is
 }
 
 #[test]
-fn three_commands_in_a_circle_are_told_unless_they_are_to_be_quiet() {
+fn three_commands_in_a_cycle_are_told_unless_they_are_to_be_quiet() {
     let sandbox = Sandbox::new();
     let mut quiet = Participant::new(&sandbox, &["a"], "$NAVLOCK run -q b true");
     // Which has several names, and those before the one that it waits for.
@@ -171,7 +171,7 @@ fn what_ends_by_itself_and_what_nobody_has_said_is_no_deadlock() {
     let background = "env -u NAVLOCK_INSIDE $NAVLOCK run d true";
     let mut background = Participant::new(&sandbox, &["c"], background);
     let mut waits_too = Participant::new(&sandbox, &["d"], "$NAVLOCK run c true");
-    // Long, but in no circle; and who does not wait at all.
+    // Long, but in no cycle; and who does not wait at all.
     let mut chain =
         Participant::new(&sandbox, &["e"], "$NAVLOCK run -n b true; $NAVLOCK run a true");
     let end = sandbox.start(&["run", "e", "true"]);
@@ -179,7 +179,7 @@ fn what_ends_by_itself_and_what_nobody_has_said_is_no_deadlock() {
         participant.go_and_wait(&sandbox);
     }
     sandbox.see_another_deadlock();
-    // Which breaks these circles.
+    // Which breaks these cycles.
     assert_eq!(sandbox.code(&["run", "-q", "--steal", "b", "true"]), 0);
     assert_eq!(sandbox.code(&["run", "-q", "--steal", "d", "true"]), 0);
     let (code, said) = gives_up.end();

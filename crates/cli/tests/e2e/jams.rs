@@ -50,7 +50,7 @@ fn a_holder_that_sleeps_is_shown_with_whom_it_holds_up_and_ended_by_what_is_past
     let other = sandbox.hold(&["other"]);
     let all = trees(&sandbox, &[]);
     let [tree] = &all[..] else { panic!("{all:?}") };
-    assert_eq!((&tree["blocks"], &tree["circle"]), (&2.into(), &false.into()));
+    assert_eq!((&tree["blocks"], &tree["cycle"]), (&2.into(), &false.into()));
     let pid = number(holder.command());
     assert_eq!(tree["rows"][0]["pid"], pid);
     assert_eq!(tree["rows"][0].get("block"), None);
@@ -160,7 +160,7 @@ fn two_that_wait_for_each_other_are_said_to_and_parted_by_what_is_pasted() {
     let found = trees(&sandbox, &[]);
     let [tree] = &found[..] else { panic!("{found:?}") };
     // Nobody has said that the one is asked for under the other.
-    assert_eq!((&tree["circle"], &tree["deadlock"]), (&true.into(), &"possible".into()));
+    assert_eq!((&tree["cycle"], &tree["deadlock"]), (&true.into(), &"possible".into()));
     assert_eq!(tree["rows"].as_array().unwrap().len(), 4, "{tree}");
     let text = sandbox.written(&["query", "--tree"]);
     assert!(text.starts_with("possible deadlock: these wait for each other"), "{text}");
@@ -207,7 +207,7 @@ fn commands_that_wait_for_each_other_are_a_deadlock_until_one_is_ended_as_it_is_
             matches!(&found[..], [tree] if tree["deadlock"] == "certain")
         });
         let tree = &found[0];
-        assert_eq!(tree["circle"], true);
+        assert_eq!(tree["cycle"], true);
         assert_eq!(tree["rows"].as_array().unwrap().len(), 2 * names.len(), "{tree}");
         let text = sandbox.written(&["query", "--tree"]);
         assert!(

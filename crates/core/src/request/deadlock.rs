@@ -120,7 +120,7 @@ impl<G, N> LockFuture<'_, G, N> {
 }
 
 impl Pending {
-    /// The deadlock that the request is to fail in, because this request has closed the circle.
+    /// The deadlock that the request is to fail in, because this request has closed the cycle.
     pub(super) fn fails_in_deadlock(&self) -> Option<InDeadlock> {
         // FAST: few requests ask to fail.
         self.fails_on_deadlock.as_ref()?;

@@ -132,10 +132,10 @@ impl<'a, G: Grant, N: Named> LockRequest<'a, G, N> {
 
     /// Has the request fail with [`Error::Deadlock`] instead of waiting for ever. It fails if it waits for somebody
     /// who waits, directly or through others, for a lock that the request was made [inside](Self::inside), and if it
-    /// was made last of all requests in this circle. The others wait on, and one of them is granted in the end.
+    /// was made last of all requests in this cycle. The others wait on, and one of them is granted in the end.
     ///
     /// In one process a deadlock is found at once. Each request that asks for this and waits inside a lock costs a
-    /// look at all requests that wait inside locks. There the last request of a circle is the one that was said last
+    /// look at all requests that wait inside locks. There the last request of a cycle is the one that was said last
     /// to be inside a lock, which [`LockFuture::put_inside`] may say later. Where another process keeps the locks,
     /// that process finds a deadlock within a few seconds, and only once it has lasted for one.
     ///

@@ -95,7 +95,7 @@ pub fn closing_a_user_agent_ends_all_of_it(user_agent: &UserAgent) {
 pub fn closing_grants_nothing_to_whom_it_closes(user_agent: &UserAgent) {
     /// Agents of one bucket. Each holds its own name and waits for those of all others, so that
     /// whoever ended first would be survived by somebody to grant to.
-    fn circle(user_agent: &UserAgent, bucket: &str) -> (Vec<LockGuard>, Vec<Arc<Inline>>) {
+    fn cycle(user_agent: &UserAgent, bucket: &str) -> (Vec<LockGuard>, Vec<Arc<Inline>>) {
         let agents: Vec<_> = (0..8).map(|_| user_agent.lock_manager(bucket)).collect();
         let name = |of: usize| format!("of agent {of}");
         let held = agents.iter().enumerate().map(|(nth, locks)| exclusive(locks, &name(nth)));
@@ -110,7 +110,7 @@ pub fn closing_grants_nothing_to_whom_it_closes(user_agent: &UserAgent) {
     }
 
     let (held, waiting): (Vec<_>, Vec<_>) =
-        ["one", "two"].iter().map(|bucket| circle(user_agent, bucket)).unzip();
+        ["one", "two"].iter().map(|bucket| cycle(user_agent, bucket)).unzip();
     // Of one name there may be several, and of shared ones too.
     let (a, b) = (agent(user_agent), agent(user_agent));
     let holder = shared(&a, "db");

@@ -84,7 +84,7 @@ async function lookAlikes({ locks }) {
     await wait(20);
   });
   await forgotten;
-  // The second one would close a circle, but for the signal of the first one.
+  // The second one would close a cycle, but for the signal of the first one.
   const begin = Promise.withResolvers?.() ?? (() => { const all = {}; all.promise = new Promise((resolve) => { all.resolve = resolve; }); return all; })();
   const first = locks.request('a', async () => {
     await begin.promise;

@@ -222,7 +222,7 @@ test('commands that wait for each other are shown as a deadlock, with what ends 
   const { page, served } = site;
   await says(page.locator('#count-deadlocks'), '1');
   await says(page.locator('#now-deadlock'), '1 deadlock: some wait for each other');
-  for (const name of ['accounts', 'ledger']) await says(page.locator('.root').filter({ hasText: 'A circle' }), `holds ${name}`);
+  for (const name of ['accounts', 'ledger']) await says(page.locator('.root').filter({ hasText: 'A cycle' }), `holds ${name}`);
   await page.getByRole('link', { name: 'See who' }).click();
   const ring = page.locator('.ring');
   await says(ring, 'None goes on unless one of them ends.');

@@ -35,7 +35,7 @@ fn client(daemon: &Arc<Daemon>, names: &[&str]) -> (ConnectedClient, ClientId) {
 }
 
 #[test]
-fn a_nested_lock_that_is_free_has_nobody_look_for_circles() {
+fn a_nested_lock_that_is_free_has_nobody_look_for_cycles() {
     let daemon = daemon();
     let (connected, client_id) = client(&daemon, &["outer", "inner"]);
     let outer = (client_id.to_bytes(), 0);
@@ -87,7 +87,7 @@ fn those_who_wait_are_seen_in_the_order_of_their_queue() {
 }
 
 /// One agent that holds so many names, and inside each waits for the next one.
-fn circle(length: u64) -> Seen {
+fn cycle(length: u64) -> Seen {
     let each = (0..length).flat_map(|at| {
         let of = |at: u64| OfName {
             bucket: "app".into(),
@@ -110,18 +110,18 @@ fn circle(length: u64) -> Seen {
 }
 
 #[tokio::test]
-async fn the_first_of_a_long_circle_are_told_one_text_and_the_one_that_came_last_is() {
+async fn the_first_of_a_long_cycle_are_told_one_text_and_the_one_that_came_last_is() {
     for length in [2, 20_000] {
         let now = Instant::now();
-        let (watcher, circles) = search(self::watcher(), circle(length), now).await;
-        assert!(circles.requests.is_empty(), "it was seen once");
-        let (_, circles) = search(watcher, circle(length), now + PATIENCE).await;
+        let (watcher, cycles) = search(self::watcher(), cycle(length), now).await;
+        assert!(cycles.requests.is_empty(), "it was seen once");
+        let (_, cycles) = search(watcher, cycle(length), now + PATIENCE).await;
         let all = usize::try_from(length).unwrap();
-        assert_eq!(circles.lengths, [all]);
-        assert_eq!(circles.requests.len(), all.min(MOST_TOLD));
-        let last = circles.requests.values().filter(|it| it.is_last);
+        assert_eq!(cycles.lengths, [all]);
+        assert_eq!(cycles.requests.len(), all.min(MOST_TOLD));
+        let last = cycles.requests.values().filter(|it| it.is_last);
         assert_eq!(last.count(), 1);
-        let mut told = circles.requests.values().map(|it| &it.told);
+        let mut told = cycles.requests.values().map(|it| &it.told);
         let text = told.next().unwrap();
         assert!(told.all(|other| Arc::ptr_eq(text, other)));
         assert!(text.len() < 20_000, "{}", text.len());

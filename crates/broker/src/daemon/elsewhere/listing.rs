@@ -15,7 +15,7 @@ use navlock_wire::LookEvent;
 use tokio::time::Instant;
 
 use super::{
-    super::{circles::Names, filter::Filter, shared_client::lock, state::Daemon},
+    super::{cycles::Names, filter::Filter, shared_client::lock, state::Daemon},
     Elsewhere,
 };
 
@@ -23,7 +23,7 @@ use super::{
 /// inside locks of these buckets.
 const MOST_BUCKETS: usize = 32;
 
-/// To find circles, names are listed: first those for which clients here wait inside a lock, and the names
+/// To find cycles, names are listed: first those for which clients here wait inside a lock, and the names
 /// of these locks, together at most this many; then at most [`MOST_FURTHER`] more names to which the requests
 /// found there lead. At most [`AT_ONCE`] names are listed at a time.
 const MOST_NAMES: usize = 256;
@@ -114,7 +114,7 @@ impl Daemon {
             if filter.bucket.is_some() || filter.name.is_some() {
                 return Elsewhere::new(found);
             }
-            // A circle may lead through buckets that are not used here. So the next buckets are those of the
+            // A cycle may lead through buckets that are not used here. So the next buckets are those of the
             // locks inside which the requests found so far wait.
             let further = further_buckets(&found).into_iter();
             buckets = further.filter(|bucket| !asked.contains(bucket)).collect();
@@ -128,7 +128,7 @@ impl Daemon {
         }
     }
 
-    /// The locks and requests of the names that can be part of a circle with a request that is made here:
+    /// The locks and requests of the names that can be part of a cycle with a request that is made here:
     /// `nested`, the names for which requests wait inside locks; `around`, the names of these locks; and the
     /// names to which the requests found there lead. `None` if any of these names could not be looked at.
     pub(in super::super) async fn look_elsewhere_at(

@@ -14,7 +14,7 @@ use navlock_wire::{LockId, LookChange, LookEntry, MAX_INSIDE, Moment, OfName};
 
 use super::{
     super::{
-        circles::{Circles, InCircle, Names, Nested},
+        cycles::{Cycles, InCycle, Names, Nested},
         outcome::Outcome,
     },
     Entry, RequestOwner, Requests, Shown, Stage,
@@ -127,28 +127,28 @@ impl Requests {
         }
     }
 
-    /// Notes which of the requests are part of these circles, for the client to be told.
-    pub(in super::super) fn tell_circles(&mut self, circles: &Circles) {
+    /// Notes which of the requests are part of these cycles, for the client to be told.
+    pub(in super::super) fn tell_cycles(&mut self, cycles: &Cycles) {
         for (id, entry) in &self.entries {
             let request = look::LockId { client_id: entry.of.client_id, serial: id.serial() };
             let waits = matches!(entry.stage, Stage::Pending(_));
-            if let Some(told) = circles.of(request).filter(|_| waits) {
-                self.circles.push_back((*id, told.clone()));
+            if let Some(told) = cycles.of(request).filter(|_| waits) {
+                self.cycles.push_back((*id, told.clone()));
             }
         }
         self.wake();
     }
 
-    /// Whether the client is still to be told of a circle.
-    pub(in super::super) fn is_in_circle(&self) -> bool {
-        !self.circles.is_empty()
+    /// Whether the client is still to be told of a cycle.
+    pub(in super::super) fn is_in_cycle(&self) -> bool {
+        !self.cycles.is_empty()
     }
 
-    /// The next request of which the client is to be told that it is in a circle, if it still
+    /// The next request of which the client is to be told that it is in a cycle, if it still
     /// waits.
-    pub(in super::super) fn next_in_circle(&mut self) -> Option<(RequestId, InCircle)> {
+    pub(in super::super) fn next_in_cycle(&mut self) -> Option<(RequestId, InCycle)> {
         loop {
-            let (id, told) = self.circles.pop_front()?;
+            let (id, told) = self.cycles.pop_front()?;
             let is_there = self.entries.get(&id);
             if is_there.is_some_and(|entry| matches!(entry.stage, Stage::Pending(_))) {
                 return Some((id, told));

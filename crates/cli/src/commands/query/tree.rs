@@ -128,7 +128,7 @@ impl<'a> Jam<'a> {
         let waiting: HashSet<LockId> =
             root.rows.iter().filter(|row| !row.is_held).map(|row| row.entry.id).collect();
         let deadlock =
-            found.iter().find(|deadlock| root.is_circle && waiting.contains(&deadlock.closed_by()));
+            found.iter().find(|deadlock| root.is_cycle && waiting.contains(&deadlock.closed_by()));
         let top = &root.rows[0];
         let remedies = match deadlock {
             Some(deadlock) => surroundings.remedies_of(deadlock),
@@ -147,9 +147,9 @@ impl<'a> Jam<'a> {
             for line in deadlock.lines(self.now) {
                 text += &(fit(format!("  {line}")) + "\n");
             }
-        } else if self.root.is_circle {
+        } else if self.root.is_cycle {
             let line =
-                "a circle that may be passing: these wait for each other for less than a second";
+                "a cycle that may be passing: these wait for each other for less than a second";
             text += &(painted(&fit(line.to_owned()), POOR, colours) + "\n");
         }
         let branches = branches(&self.root.rows);
@@ -195,7 +195,7 @@ impl<'a> Jam<'a> {
         if let Some(silent) = self.surroundings.silent(id, self.now) {
             let _ = write!(line, ", {silent}");
         }
-        if row.depth == 0 && !self.root.is_circle {
+        if row.depth == 0 && !self.root.is_cycle {
             let longest = longest_wait(self.root, self.now).unwrap_or_default();
             let wait = if self.root.blocks == 1 { "waits" } else { "wait" };
             let _ = write!(line, "; {} {wait}, for up to {}", self.root.blocks, elapsed(longest));
@@ -208,7 +208,7 @@ impl<'a> Jam<'a> {
         let mut object = Object::default()
             .number("blocks", self.root.blocks as u64)
             .number("longestWaitMs", millis(longest))
-            .boolean("circle", self.root.is_circle);
+            .boolean("cycle", self.root.is_cycle);
         if let Some(deadlock) = self.deadlock {
             let is = if deadlock.is_certain { "certain" } else { "possible" };
             let closed_by = deadlock.closed_by();

@@ -157,7 +157,7 @@ fn who_holds_is_told_why_no_broker_can_take_over() {
 }
 
 #[test]
-fn a_circle_of_two_machines_over_two_clusters_is_told() {
+fn a_cycle_of_two_machines_over_two_clusters_is_told() {
     let namespace = namespace();
     let [east, west] = both().map(super::server::Server::endpoint);
     let two = settings(&namespace, &[("east", &east), ("west", &west)]);

@@ -1,8 +1,8 @@
 //! Machines, each with a broker of its own, that share their locks by an etcd.
 
-mod circles;
 mod clusters;
 mod crowd;
+mod cycles;
 mod doctor;
 mod evict;
 mod full;

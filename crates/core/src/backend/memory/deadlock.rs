@@ -28,7 +28,7 @@ impl MemoryBackend {
         let noted = nested.requests.entry(ticket);
         let new = || Noted { inside: Vec::new(), number, is_failing: false };
         let noted = noted.or_insert_with(new);
-        // A new number each time: a circle that this lock closes was closed last by this request.
+        // A new number each time: a cycle that this lock closes was closed last by this request.
         noted.number = number;
         noted.inside.push(inside);
         if nested.lookers > 0 {
@@ -58,7 +58,7 @@ impl MemoryBackend {
     /// See [`Backend::fail_in_deadlock`](crate::host::Backend::fail_in_deadlock).
     ///
     /// Requests are decided one after the other. Otherwise, before a request that is found to be
-    /// the last of a circle is finished, another of the circle could be said to be inside one more
+    /// the last of a cycle is finished, another of the cycle could be said to be inside one more
     /// lock, be the last as well, and fail too.
     pub(super) fn decide_deadlock(&self, ticket: Ticket) -> Option<InDeadlock> {
         // FAST: mostly there is no deadlock.
@@ -74,11 +74,11 @@ impl MemoryBackend {
     /// See [`Backend::deadlock`](crate::host::Backend::deadlock).
     pub(super) fn deadlock_of(&self, ticket: Ticket) -> Option<InDeadlock> {
         let nested = lock(&self.nested);
-        // A request that waits inside nothing is part of no circle.
+        // A request that waits inside nothing is part of no cycle.
         nested.requests.get(&ticket)?;
         let requests = nested.requests.clone();
         drop(nested);
-        // In a circle, each name has a waiting request that is inside a lock: so no other shard matters.
+        // In a cycle, each name has a waiting request that is inside a lock: so no other shard matters.
         let shards: BTreeSet<u32> = requests.keys().map(|ticket| ticket.lane).collect();
         // All shards are locked at one moment, in their order.
         let states: Vec<_> =

@@ -12,7 +12,7 @@ use crate::{
     look::{Entry, LockId, LockName, Overview},
 };
 
-/// Locks and requests that wait for each other in a circle.
+/// Locks and requests that wait for each other in a cycle.
 ///
 /// Shown ([`Display`](std::fmt::Display)) it is a few lines of text: what it is, then for each request
 /// who waits for what since when, and who is in its way. Nothing in the text can move a cursor.
@@ -20,7 +20,7 @@ use crate::{
 #[non_exhaustive]
 pub struct Deadlock {
     /// In their order: each waits for the next, and the last one for the first. The first is the request
-    /// that was made last, by which there came to be a circle.
+    /// that was made last, which closed the cycle.
     pub members: Vec<Member>,
     /// Whether every step is known; else it is a possible deadlock.
     pub is_certain: bool,
@@ -48,8 +48,8 @@ pub struct Member {
 pub struct InDeadlock {
     /// The deadlock in words: see [`Deadlock::told`].
     pub told: String,
-    /// Whether there came to be a circle by this request: it is the last one that was made, or, in one process,
-    /// of which it was said that it is inside a lock.
+    /// Whether this request closed the cycle: it was made last or, in one process, was the last that was said to
+    /// be inside a lock.
     pub is_last: bool,
 }
 
@@ -106,8 +106,8 @@ impl Deadlock {
         Self { members: members.collect(), is_certain }
     }
 
-    /// The request by which there came to be a circle: the last one that was made. No two deadlocks of an
-    /// overview have the same, so this is what one is known by.
+    /// The request that closed the cycle: the last one that was made. No two deadlocks of an overview have
+    /// the same, so a deadlock is known by it.
     pub fn closed_by(&self) -> LockId {
         self.members[0].entry.id
     }

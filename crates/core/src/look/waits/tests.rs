@@ -182,7 +182,7 @@ fn what_is_stolen_is_waited_for_by_nobody() {
 }
 
 #[test]
-fn a_circle_that_nobody_has_said_to_be_one_is_possible() {
+fn a_cycle_that_nobody_has_said_to_be_one_is_possible() {
     let mut example = Example::new();
     let (a, _) = (example.held(1, "a", Exclusive), example.held(2, "b", Exclusive));
     example.waits(1, "b", Exclusive, Some(a));
@@ -268,7 +268,7 @@ fn as_many_deadlocks_are_told_as_have_to_be_broken() {
     example.waits(1, "c", Exclusive, Some(a));
     let mut closed: Vec<_> = deadlocks(&example.overview).iter().map(Deadlock::closed_by).collect();
     closed.sort_by_key(|id| id.serial);
-    // The last request is in the circle with the third one, the second one in another.
+    // The last request is in the cycle with the third one, the second one in another.
     assert_eq!(closed.len(), 2);
     assert!(closed[0] == by_two && closed[1].serial > by_three.serial);
 }
@@ -306,9 +306,9 @@ fn what_others_say_of_themselves_is_told_and_not_obeyed() {
 }
 
 #[test]
-fn roots_are_told_by_how_many_they_block_and_circles_last() {
+fn roots_are_told_by_how_many_they_block_and_cycles_last() {
     let mut example = Example::new();
-    // A circle.
+    // A cycle.
     let (a, b) = (example.held(1, "a", Exclusive), example.held(2, "b", Exclusive));
     example.waits(1, "b", Exclusive, Some(a));
     example.waits(2, "a", Exclusive, Some(b));
@@ -320,7 +320,7 @@ fn roots_are_told_by_how_many_they_block_and_circles_last() {
     example.waits(7, "e", Exclusive, None);
     example.waits(8, "d", Shared, None);
     let roots = tree(&example.overview);
-    let told: Vec<_> = roots.iter().map(|root| (root.blocks, root.is_circle)).collect();
+    let told: Vec<_> = roots.iter().map(|root| (root.blocks, root.is_cycle)).collect();
     assert_eq!(told, [(3, false), (1, false), (2, true)]);
     let row = |row: &Row<'_>| {
         let program = row.entry.id.client_id.to_bytes()[0];
@@ -337,9 +337,9 @@ fn roots_are_told_by_how_many_they_block_and_circles_last() {
             "---7 Some(Held) e",
         ]
     );
-    let circle: Vec<_> = roots[2].rows.iter().map(row).collect();
+    let cycle: Vec<_> = roots[2].rows.iter().map(row).collect();
     let once = ["1 None a", "-2 Some(Held) a", "--2 Some(Inside) b", "---1 Some(Held) b"];
-    assert_eq!(circle, once);
+    assert_eq!(cycle, once);
 }
 
 #[test]

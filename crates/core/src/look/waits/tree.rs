@@ -18,9 +18,9 @@ use crate::look::{Entry, LockName, Overview};
 pub struct Root<'a> {
     /// How many requests wait for it, directly or not.
     pub blocks: usize,
-    /// Whether it is part of a circle, whose members wait for each other; [`deadlocks`](super::deadlocks)
+    /// Whether it is part of a cycle, whose members wait for each other; [`deadlocks`](super::deadlocks)
     /// tells whether that is certain. If not, it waits for nothing: when it ends, a waiter goes on.
-    pub is_circle: bool,
+    pub is_cycle: bool,
     /// Itself, and then those that wait for it, each below one of those for which it waits.
     pub rows: Vec<Row<'a>>,
 }
@@ -45,7 +45,7 @@ pub struct Row<'a> {
 
 /// All waiters, each below one for which it waits. First come the trees whose root waits for nothing:
 /// those that block the most before the others, and among equals the one that is held longest. Then come
-/// the circles.
+/// the cycles.
 ///
 /// A request is below a lock that conflicts with it, or else below a request before it in its queue. A
 /// lock is below a request that was made inside it. If its agent's requests do not say what they are
@@ -64,10 +64,10 @@ pub fn tree(overview: &Overview) -> Vec<Root<'_>> {
     let mut roots = Vec::new();
     let mut shown = vec![false; graph.nodes.len()];
     let mut counter = Counter::new(&graph);
-    let mut plant = |root: Index, is_circle, shown: &mut Vec<bool>| {
+    let mut plant = |root: Index, is_cycle, shown: &mut Vec<bool>| {
         let rows = rows(&graph, &parents, &below, root, shown);
         if rows.len() > 1 {
-            roots.push(Root { blocks: counter.blocks(root), is_circle, rows });
+            roots.push(Root { blocks: counter.blocks(root), is_cycle, rows });
         }
     };
     for node in graph.indices().filter(|node| graph.at(*node).is_some()) {
@@ -75,7 +75,7 @@ pub fn tree(overview: &Overview) -> Vec<Root<'_>> {
             plant(node, false, &mut shown);
         }
     }
-    // All nodes that are left lead to circles. The lock of a circle that is held longest is at the
+    // All nodes that are left lead to cycles. The lock of a cycle that is held longest is at the
     // top.
     let mut passed: Vec<Option<Index>> = vec![None; graph.nodes.len()];
     for start in graph.indices().filter(|node| graph.at(*node).is_some()) {
@@ -87,17 +87,16 @@ pub fn tree(overview: &Overview) -> Vec<Root<'_>> {
         }
         // The way from `start` came back to itself.
         if !shown[node as usize] && passed[node as usize] == Some(start) {
-            let circle = std::iter::successors(Some(node), |node| Some(parents[*node as usize]?.0));
-            let mut circle: Vec<Index> =
-                circle.skip(1).take_while(|other| *other != node).collect();
-            circle.push(node);
+            let cycle = std::iter::successors(Some(node), |node| Some(parents[*node as usize]?.0));
+            let mut cycle: Vec<Index> = cycle.skip(1).take_while(|other| *other != node).collect();
+            cycle.push(node);
             let age = |node: &Index| graph.at(*node).map(|at| (!at.is_held, at.entry.since));
-            let top = circle.into_iter().min_by_key(age).unwrap_or(node);
+            let top = cycle.into_iter().min_by_key(age).unwrap_or(node);
             plant(top, true, &mut shown);
         }
     }
     roots.sort_by_key(|root| {
-        (root.is_circle, std::cmp::Reverse(root.blocks), root.rows[0].entry.since)
+        (root.is_cycle, std::cmp::Reverse(root.blocks), root.rows[0].entry.since)
     });
     roots
 }
@@ -105,7 +104,7 @@ pub fn tree(overview: &Overview) -> Vec<Root<'_>> {
 /// Finds the node below which each node is shown.
 struct Parents<'a, 'g> {
     graph: &'g Graph<'a>,
-    /// The circle of known steps of which each node is a part.
+    /// The cycle of known steps of which each node is a part.
     known: Vec<Option<Index>>,
     /// The same for all steps.
     any: Vec<Option<Index>>,
@@ -120,8 +119,8 @@ impl<'a, 'g> Parents<'a, 'g> {
         Self { graph, known, any, between: HashMap::default() }
     }
 
-    /// The node below which a node is shown, and why: one that is in a circle with it, because a
-    /// circle does not end by itself; or else the first node for which it waits.
+    /// The node below which a node is shown, and why: one that is in a cycle with it, because a
+    /// cycle does not end by itself; or else the first node for which it waits.
     fn of(&mut self, node: Index) -> Option<(Index, Why)> {
         let name = self.graph.at(node)?.name;
         let mut best: Option<([bool; 4], Index, Why)> = None;
@@ -138,7 +137,7 @@ impl<'a, 'g> Parents<'a, 'g> {
                 if first.is_some_and(is_own) { second } else { first }
             };
             let Some(other) = other else { continue };
-            let (in_known, in_any) = self.circles(node, other);
+            let (in_known, in_any) = self.cycles(node, other);
             let worth = [in_known, in_any, why.is_known(), why == Why::Held];
             if best.is_none_or(|(known, ..)| known < worth) {
                 best = Some((worth, other, why));
@@ -147,11 +146,11 @@ impl<'a, 'g> Parents<'a, 'g> {
         best.map(|(_, other, why)| (other, why))
     }
 
-    /// Whether two nodes are in a circle with each other.
-    fn circles(&self, node: Index, other: Index) -> (bool, bool) {
-        let with = |circles: &[Option<Index>]| {
-            let circle = circles[node as usize];
-            circle.is_some() && circle == circles[other as usize]
+    /// Whether two nodes are in a cycle with each other.
+    fn cycles(&self, node: Index, other: Index) -> (bool, bool) {
+        let with = |cycles: &[Option<Index>]| {
+            let cycle = cycles[node as usize];
+            cycle.is_some() && cycle == cycles[other as usize]
         };
         (with(&self.known), with(&self.any))
     }
@@ -166,7 +165,7 @@ impl<'a, 'g> Parents<'a, 'g> {
         let best = |than: Option<Index>| {
             let others = graph.waits.of(node).iter().map(|(other, _)| *other);
             let others = others.filter(|other| than.is_none_or(|than| name(*other) != name(than)));
-            others.rev().max_by_key(|other| self.circles(node, *other))
+            others.rev().max_by_key(|other| self.cycles(node, *other))
         };
         let first = best(None);
         let picked = [first, first.and_then(|first| best(Some(first)))];
@@ -187,7 +186,7 @@ fn rows<'a>(
     let mut todo = vec![(root, 0)];
     while let Some((node, depth)) = todo.pop() {
         let Some(At { name, entry, is_held }) = graph.at(node) else { continue };
-        // In a circle one comes back to the top.
+        // In a cycle one comes back to the top.
         if std::mem::replace(&mut shown[node as usize], true) {
             continue;
         }

@@ -108,7 +108,7 @@ fn those_who_wait_for_each_other_are_shown_once_it_has_lasted() {
     assert!(screen.contains(&format!("  or {second}   ends make[1]")), "{screen}");
     world.press("t");
     let screen = world.screen();
-    assert!(screen.contains("circle: make["), "{screen}");
+    assert!(screen.contains("cycle: make["), "{screen}");
     assert!(screen.contains("└─ "), "{screen}");
 }
 

@@ -33,14 +33,14 @@ pub(super) fn body(model: &Model) -> Body<'_> {
     let (of_lines, of_subjects, of_details) =
         (Rc::clone(&shown), Rc::clone(&shown), Rc::clone(&shown));
     let waiting: usize = shown.0.iter().map(|root| root.blocks).sum();
-    let circles = shown.0.iter().filter(|root| root.is_circle).count();
-    let circles = match circles {
+    let cycles = shown.0.iter().filter(|root| root.is_cycle).count();
+    let cycles = match cycles {
         0 => String::new(),
-        1 => "; 1 circle".to_owned(),
-        some => format!("; {some} circles"),
+        1 => "; 1 cycle".to_owned(),
+        some => format!("; {some} cycles"),
     };
     Body {
-        title: format!("who waits for whom: {} hold up {waiting}{circles}", shown.0.len()),
+        title: format!("who waits for whom: {} hold up {waiting}{cycles}", shown.0.len()),
         head: Line::new(
             "hard: held by the one above; soft: queued behind it; inside: made under it",
             DIM,
@@ -72,8 +72,8 @@ fn line(model: &Model, root: &Root<'_>, row: &Row<'_>, branch: &str) -> Line {
     let seen = model.see();
     let id = row.entry.id.client_id;
     let mut line = Line::new(branch, DIM);
-    if row.depth == 0 && root.is_circle {
-        line = line.add("circle: ", BAD);
+    if row.depth == 0 && root.is_cycle {
+        line = line.add("cycle: ", BAD);
     }
     if let Some(why) = row.why {
         line = line.add(format!("{} ", word(why)), DIM);
@@ -97,7 +97,7 @@ fn line(model: &Model, root: &Root<'_>, row: &Row<'_>, branch: &str) -> Line {
         ),
         PLAIN,
     );
-    if row.depth == 0 && !root.is_circle {
+    if row.depth == 0 && !root.is_cycle {
         line = line.add(format!("; {} wait", root.blocks), WAITS);
     }
     line

@@ -1,4 +1,4 @@
-//! The circles in what uses what.
+//! The cycles in what uses what.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -20,24 +20,24 @@ fn reached<'a>(uses: &'a Uses, from: &Path) -> BTreeSet<&'a Path> {
     reached
 }
 
-/// The files that stand in circles: in one set those that reach each other.
-pub(crate) fn circles(uses: &Uses) -> BTreeSet<BTreeSet<&Path>> {
+/// The files that stand in cycles: in one set those that reach each other.
+pub(crate) fn cycles(uses: &Uses) -> BTreeSet<BTreeSet<&Path>> {
     let reached: BTreeMap<&Path, _> =
         uses.keys().map(|file| (&**file, reached(uses, file))).collect();
-    let in_circles = reached.iter().filter(|(file, reached)| reached.contains(*file));
-    let circles = in_circles.map(|(file, from_here)| {
+    let in_cycles = reached.iter().filter(|(file, reached)| reached.contains(*file));
+    let cycles = in_cycles.map(|(file, from_here)| {
         from_here.iter().copied().filter(|other| reached[other].contains(file)).collect()
     });
-    circles.collect()
+    cycles.collect()
 }
 
-/// The circles for people: each use of one file by another one of the same circle.
-pub(crate) fn shown(uses: &Uses, circles: &BTreeSet<BTreeSet<&Path>>) -> String {
+/// The cycles for people: each use of one file by another one of the same cycle.
+pub(crate) fn shown(uses: &Uses, cycles: &BTreeSet<BTreeSet<&Path>>) -> String {
     let mut text = String::new();
-    for circle in circles {
-        writeln!(text, "  circle of {} files:", circle.len()).expect("a string takes it");
-        for file in circle {
-            for (used, what) in uses[*file].iter().filter(|(used, _)| circle.contains(&***used)) {
+    for cycle in cycles {
+        writeln!(text, "  cycle of {} files:", cycle.len()).expect("a string takes it");
+        for file in cycle {
+            for (used, what) in uses[*file].iter().filter(|(used, _)| cycle.contains(&***used)) {
                 let what: Vec<_> = what.iter().map(String::as_str).collect();
                 let (from, to, what) = (file.display(), used.display(), what.join(", "));
                 writeln!(text, "    {from} uses {to}: {what}").expect("a string takes it");

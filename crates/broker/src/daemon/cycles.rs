@@ -1,4 +1,4 @@
-//! The names for which requests wait inside locks, and the circles of requests that wait for each
+//! The names for which requests wait inside locks, and the cycles of requests that wait for each
 //! other.
 
 use std::{
@@ -24,19 +24,19 @@ pub(super) struct Nested {
     pub(super) around: HashSet<LockId, RandomState>,
 }
 
-/// What is told to the clients whose requests are in circles.
+/// What is told to the clients whose requests are in cycles.
 #[derive(Debug, Default)]
-pub(super) struct Circles {
-    pub(super) requests: HashMap<LockId, InCircle, RandomState>,
-    /// How many requests each circle has.
+pub(super) struct Cycles {
+    pub(super) requests: HashMap<LockId, InCycle, RandomState>,
+    /// How many requests each cycle has.
     pub(super) lengths: Vec<usize>,
 }
 
 /// What the client of one of these requests is told.
 #[derive(Clone, Debug)]
-pub(super) struct InCircle {
+pub(super) struct InCycle {
     pub(super) told: Arc<str>,
-    /// Whether this request was made last in its circle.
+    /// Whether this request was made last in its cycle.
     pub(super) is_last: bool,
 }
 
@@ -71,9 +71,9 @@ impl Nested {
     }
 }
 
-impl Circles {
+impl Cycles {
     /// What is told of this request, if anything is.
-    pub(super) fn of(&self, request: LockId) -> Option<&InCircle> {
+    pub(super) fn of(&self, request: LockId) -> Option<&InCycle> {
         self.requests.get(&request)
     }
 }

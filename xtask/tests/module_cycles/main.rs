@@ -1,11 +1,11 @@
-//! The files of a crate form no circle: what two files need of each other stands in a third one.
+//! The files of a crate form no cycle: what two files need of each other stands in a third one.
 //!
 //! A file *uses* another one where its code names something that the other one defines, by whatever path: a
 //! name is followed through imports and re-exports to the file of the definition. To declare a module or
 //! to re-export from it is no use of it. Tests do not count, and neither do calls of methods, whose paths name
 //! nothing: the methods of one type may stand in several files.
 
-mod circles;
+mod cycles;
 mod modules;
 mod uses;
 
@@ -17,7 +17,7 @@ use std::{
 };
 
 use self::{
-    circles::{circles, shown},
+    cycles::{cycles, shown},
     modules::Modules,
 };
 
@@ -45,7 +45,7 @@ fn crates() -> Vec<(String, Vec<PathBuf>)> {
 }
 
 #[test]
-fn the_files_of_a_crate_form_no_circle() {
+fn the_files_of_a_crate_form_no_cycle() {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("..").canonicalize();
     let root = root.expect("the workspace is there");
     let read = |path: &Path| fs::read_to_string(root.join(path)).ok();
@@ -54,10 +54,10 @@ fn the_files_of_a_crate_form_no_circle() {
         for target in targets {
             let target = target.strip_prefix(&root).expect("it is in the workspace");
             let uses = Modules::of(target, &read).uses();
-            let circles = circles(&uses);
+            let cycles = cycles(&uses);
             seen += uses.len();
-            if !circles.is_empty() {
-                found.push(format!("{name}:\n{}", shown(&uses, &circles)));
+            if !cycles.is_empty() {
+                found.push(format!("{name}:\n{}", shown(&uses, &cycles)));
             }
         }
     }
@@ -65,25 +65,25 @@ fn the_files_of_a_crate_form_no_circle() {
     assert!(found.is_empty(), "\n{}", found.concat());
 }
 
-/// The circles of a crate with these files, each as the names of its files.
-fn circles_of(files: &[(&str, &str)]) -> Vec<Vec<String>> {
+/// The cycles of a crate with these files, each as the names of its files.
+fn cycles_of(files: &[(&str, &str)]) -> Vec<Vec<String>> {
     let files: BTreeMap<&Path, &str> =
         files.iter().map(|(path, text)| (Path::new(path), *text)).collect();
     let read = |path: &Path| files.get(path).map(|text| (*text).to_owned());
     let uses = Modules::of(Path::new("src/lib.rs"), &read).uses();
     let shown = |path: &&Path| path.display().to_string();
-    circles(&uses).iter().map(|circle| circle.iter().map(shown).collect()).collect()
+    cycles(&uses).iter().map(|cycle| cycle.iter().map(shown).collect()).collect()
 }
 
 #[test]
-fn a_parent_that_declares_and_reexports_is_in_no_circle() {
+fn a_parent_that_declares_and_reexports_is_in_no_cycle() {
     let parent = "mod child; pub use child::Child; pub struct Parent;";
     let child = "use crate::Parent; pub struct Child(Parent);";
-    assert!(circles_of(&[("src/lib.rs", parent), ("src/child.rs", child)]).is_empty());
+    assert!(cycles_of(&[("src/lib.rs", parent), ("src/child.rs", child)]).is_empty());
 }
 
 #[test]
-fn a_parent_that_uses_what_its_child_makes_of_its_own_is_in_a_circle() {
+fn a_parent_that_uses_what_its_child_makes_of_its_own_is_in_a_cycle() {
     let parent = "mod child; pub use child::Child; pub struct Parent; fn f(_: Child) {}";
     for child in [
         "use crate::Parent; pub struct Child(Parent);",
@@ -91,8 +91,8 @@ fn a_parent_that_uses_what_its_child_makes_of_its_own_is_in_a_circle() {
         "pub struct Child; fn f() { let _ = vec![(1, super::Parent)]; }",
         "pub struct Child; fn f() { use super::Parent as Other; let _ = Other; }",
     ] {
-        let circles = circles_of(&[("src/lib.rs", parent), ("src/child.rs", child)]);
-        assert_eq!(circles, [["src/child.rs", "src/lib.rs"]], "{child}");
+        let cycles = cycles_of(&[("src/lib.rs", parent), ("src/child.rs", child)]);
+        assert_eq!(cycles, [["src/child.rs", "src/lib.rs"]], "{child}");
     }
 }
 
@@ -104,14 +104,14 @@ fn a_name_is_followed_through_reexports_to_the_file_that_defines_it() {
         ("src/b/mod.rs", "pub(crate) mod deep; pub struct B;"),
         ("src/b/deep.rs", "use crate::{a, b}; pub struct Deep(a::A, b::B);"),
     ];
-    assert_eq!(circles_of(&files), [["src/a.rs", "src/b/deep.rs"]]);
+    assert_eq!(cycles_of(&files), [["src/a.rs", "src/b/deep.rs"]]);
 }
 
 #[test]
-fn circles_of_tests_and_names_of_other_crates_do_not_count() {
+fn cycles_of_tests_and_names_of_other_crates_do_not_count() {
     let files = [
         ("src/lib.rs", "mod a; use slab; use a::A; fn f(_: A) { slab::new() } pub struct Slab;"),
         ("src/a.rs", "pub struct A(slab::Slab); #[cfg(test)] mod tests { use crate::Slab; }"),
     ];
-    assert!(circles_of(&files).is_empty());
+    assert!(cycles_of(&files).is_empty());
 }

@@ -28,7 +28,7 @@ fn somebody_waits(machine: &Sandbox, bucket: &str) -> bool {
 }
 
 #[test]
-fn a_circle_of_two_machines_is_told_on_both_and_nowhere_once_it_is_broken() {
+fn a_cycle_of_two_machines_is_told_on_both_and_nowhere_once_it_is_broken() {
     let [ours, theirs] = machines();
     let mut first = Participant::new(&ours, &["--why", "first", "a"], "$NAVLOCK run b true");
     let mut second = Participant::new(&theirs, &["--why", "second", "b"], "$NAVLOCK run a true");
@@ -52,7 +52,7 @@ fn a_circle_of_two_machines_is_told_on_both_and_nowhere_once_it_is_broken() {
         let found = trees(machine);
         let [tree] = &found[..] else { panic!("{found:?}") };
         assert_eq!(
-            (&tree["deadlock"], &tree["circle"]),
+            (&tree["deadlock"], &tree["cycle"]),
             (&"certain".into(), &true.into()),
             "{tree}"
         );
@@ -107,7 +107,7 @@ fn the_one_that_came_last_ends_if_it_is_to_whichever_machine_it_is_on() {
 }
 
 #[test]
-fn a_circle_of_three_machines_in_buckets_that_no_two_share_is_told() {
+fn a_cycle_of_three_machines_in_buckets_that_no_two_share_is_told() {
     let all: [Sandbox; 3] = machines();
     let holds = |nth: usize| format!("bucket-{nth}");
     let mut participants = Vec::new();
@@ -132,7 +132,7 @@ fn a_circle_of_three_machines_in_buckets_that_no_two_share_is_told() {
 }
 
 #[test]
-fn a_broker_that_takes_over_knows_of_circles_with_other_machines() {
+fn a_broker_that_takes_over_knows_of_cycles_with_other_machines() {
     let [ours, theirs] = machines();
     let mut first = Participant::new(&ours, &["a"], "$NAVLOCK run b true");
     let last = "$NAVLOCK run --deadlock-exit-code 7 a true";
@@ -168,7 +168,7 @@ fn who_waits_behind_what_gives_up_on_another_machine_is_in_no_deadlock() {
 }
 
 #[test]
-fn a_circle_by_way_of_a_machine_that_is_not_heard_of_is_not_told() {
+fn a_cycle_by_way_of_a_machine_that_is_not_heard_of_is_not_told() {
     let [ours, theirs] = machines_with("10");
     let mut first = Participant::new(&ours, &["a"], "$NAVLOCK run b true");
     let mut second = Participant::new(&theirs, &["b"], "$NAVLOCK run a true");
@@ -198,17 +198,17 @@ fn machines_that_wait_much_and_never_for_each_other_are_told_nothing() {
     // One of these gives up by itself.
     let mut gives_up = Participant::new(
         &all[0],
-        &["--bucket", "circle", "a"],
-        "$NAVLOCK run --bucket circle -w 6 b true",
+        &["--bucket", "cycle", "a"],
+        "$NAVLOCK run --bucket cycle -w 6 b true",
     );
     let mut waits = Participant::new(
         &all[1],
-        &["--bucket", "circle", "b"],
-        "$NAVLOCK run --bucket circle a true",
+        &["--bucket", "cycle", "b"],
+        "$NAVLOCK run --bucket cycle a true",
     );
     for (participant, machine) in [&mut gives_up, &mut waits].into_iter().zip(&all) {
         participant.go();
-        eventually("it waits", || somebody_waits(machine, "circle"));
+        eventually("it waits", || somebody_waits(machine, "cycle"));
     }
     // And these take what they need in one order, for a while.
     let (is_over, end) = (AtomicBool::new(false), Instant::now() + Duration::from_secs(6));
