@@ -41,7 +41,7 @@ const READY: Duration = Duration::from_secs(10);
 const TURN: Duration = Duration::from_millis(1500);
 
 /// How often a client looks meanwhile whether there is a daemon.
-const LOOK: Duration = Duration::from_millis(50);
+const CHECK_INTERVAL: Duration = Duration::from_millis(50);
 
 /// A limit for the whole of several waits, each of which also has a limit of its own.
 #[derive(Clone, Copy, Debug)]
@@ -152,7 +152,10 @@ fn wait_for_turn(place: &Place, patience: Patience) -> Result<Turn, Reason> {
     let deadline = Instant::now() + patience.at_most(TURN + spread);
     let path = place.spawn_lock();
     loop {
-        match lock_file::lock(&path, LOOK.min(deadline.saturating_duration_since(Instant::now()))) {
+        match lock_file::lock(
+            &path,
+            CHECK_INTERVAL.min(deadline.saturating_duration_since(Instant::now())),
+        ) {
             Ok(Some(file)) => return Ok(Turn::Come(Some(file))),
             Ok(None) => {}
             // If this error hinders the daemon as well, the daemon will say so.

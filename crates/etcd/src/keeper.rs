@@ -68,7 +68,7 @@ use crate::{
 };
 
 /// How often the keys under the connection's lease are compared with those that should be there.
-const LOOK: Duration = Duration::from_secs(15);
+const CHECK_INTERVAL: Duration = Duration::from_secs(15);
 
 /// How often the keeper looks for names that nobody here uses any more.
 const CLEANUP: Duration = Duration::from_secs(1);

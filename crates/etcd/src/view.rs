@@ -21,7 +21,7 @@ pub(crate) const MOST_UNUSED: usize = 1000;
 
 /// How often a name for which requests of ours wait is listed, in case the watch has missed
 /// something.
-const LOOK: Duration = Duration::from_secs(15);
+const CHECK_INTERVAL: Duration = Duration::from_secs(15);
 
 /// The most takes in a row that a connection needs to own a name: the number that is needed doubles each
 /// time that others want the name while it is owned. So a name that wanders between machines is rarely
@@ -188,7 +188,7 @@ impl View {
     }
 
     pub(crate) fn is_due(&self) -> bool {
-        self.looked.elapsed() > LOOK
+        self.looked.elapsed() > CHECK_INTERVAL
     }
 
     /// Notes whether anybody here uses the name. Returns since when nobody does.

@@ -20,7 +20,7 @@ use navlock::{
 use crate::js::Failure;
 
 /// How long a thread waits before it sees whether anybody wants to know still.
-const LOOK: Duration = Duration::from_millis(100);
+const CHECK_INTERVAL: Duration = Duration::from_millis(100);
 
 /// A look. It ends with this, or soon after it.
 pub(crate) struct Looking {
@@ -98,7 +98,7 @@ fn look(mut looker: Looker, asked: &Receiver<()>, told: &Told, waker: &Waker) {
     let mut lines = Lines::default();
     while asked.recv().is_ok() {
         let news = loop {
-            match looker.next(Some(LOOK)) {
+            match looker.next(Some(CHECK_INTERVAL)) {
                 Ok(news) => {
                     if let Some(text) = news.and_then(|news| text_of(&news, &looker, &mut lines)) {
                         break Ok(text);

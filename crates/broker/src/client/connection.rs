@@ -41,7 +41,7 @@ use crate::{
 
 /// How often the maintainer reads the clock while there are terms. The clock by which it sleeps may stand
 /// still while the terms run out, as when the machine is suspended.
-const LOOK: Duration = Duration::from_secs(1);
+const CHECK_INTERVAL: Duration = Duration::from_secs(1);
 
 /// After how long without a daemon those who wait for one are told. Locks that are held are not lost
 /// by that.
@@ -309,7 +309,7 @@ impl Shared {
         if clock::until(next(self.table())?).is_zero() {
             self.end_late();
         }
-        Some(Instant::now() + clock::until(next(self.table())?).min(LOOK))
+        Some(Instant::now() + clock::until(next(self.table())?).min(CHECK_INTERVAL))
     }
 
     /// There is a new connection: claims on it all requests and locks, and lets other threads read

@@ -40,7 +40,7 @@ const CROWD: usize = 8;
 const OPEN: usize = 16;
 
 /// How often the daemon tries again what could not be done at once.
-const LOOK: Duration = Duration::from_secs(2);
+const RETRY_PAUSE: Duration = Duration::from_secs(2);
 
 /// How often the daemon looks for files of dead clients that were never connected to it.
 const SWEEP: Duration = Duration::from_secs(10);
@@ -72,7 +72,7 @@ pub(super) async fn serve_in(
     let mut crowd = JoinSet::new();
     let most = most_clients();
     let mut idle_since = Instant::now();
-    let mut look = interval(LOOK);
+    let mut retries = interval(RETRY_PAUSE);
     let mut sweep = interval_at(Instant::now() + SWEEP, SWEEP);
     // Whether a client may have died without the daemon noticing: between two daemons, or before it
     // had introduced itself.
@@ -112,7 +112,7 @@ pub(super) async fn serve_in(
                 return;
             }
             () = daemon.gone.notified() => idle_since = Instant::now(),
-            _ = look.tick() => daemon.tidy(),
+            _ = retries.tick() => daemon.tidy(),
             _ = sweep.tick(), if unswept => unswept = daemon.sweep(),
             () = idle(idle_since, options),
                 // Lookers are no clients.

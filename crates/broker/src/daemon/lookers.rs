@@ -35,7 +35,7 @@ use crate::clock;
 const GATHER: u64 = 10_000_000;
 
 /// How often the daemon looks what owners have done without a message.
-pub(super) const LOOK: Duration = Duration::from_millis(250);
+pub(super) const CHECK_INTERVAL: Duration = Duration::from_millis(250);
 
 /// All lookers.
 pub(super) struct Lookers {
@@ -137,7 +137,7 @@ impl Lookers {
     /// counted from now, for all lookers together.
     pub(super) fn is_time_to_look(&self, now: Instant) -> bool {
         let mut looked = self.looked.lock().unwrap_or_else(PoisonError::into_inner);
-        let is_time = looked.is_none_or(|looked| now >= looked + LOOK);
+        let is_time = looked.is_none_or(|looked| now >= looked + CHECK_INTERVAL);
         if is_time {
             *looked = Some(now);
         }
@@ -351,7 +351,7 @@ mod tests {
     fn owners_are_looked_at_as_often_however_many_look() {
         let lookers = Lookers::default();
         let now = Instant::now();
-        let times = (0..1000).map(|at| now + LOOK * at / 10);
+        let times = (0..1000).map(|at| now + CHECK_INTERVAL * at / 10);
         let looked = times.filter(|now| lookers.is_time_to_look(*now)).count();
         assert_eq!(looked, 100);
     }

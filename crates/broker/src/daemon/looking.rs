@@ -13,7 +13,7 @@ use tokio::{
 use super::{
     ends::{End, Nonsense},
     filter::Filter,
-    lookers::LOOK,
+    lookers::CHECK_INTERVAL,
     picture::SLICE,
     session::{Stream, flush},
     state::Daemon,
@@ -68,7 +68,7 @@ impl Looking {
         let (teller, follow) = (Arc::clone(&looker), self.follow);
         let tell = async move { Teller::new(teller, stream)?.tell(shown, says, follow).await };
         telling.spawn_on(tell, &self.daemon.lookers().runtime().await);
-        let (mut look, mut ask) = (Instant::now() + LOOK, Instant::now() + ASK);
+        let (mut check, mut ask) = (Instant::now() + CHECK_INTERVAL, Instant::now() + ASK);
         // When the next picture is to be made, whether the last one was sent, and whether the locks of other
         // machines are to be asked for first.
         let (mut next, mut is_told, mut ask_elsewhere) = (Some(Instant::now()), true, false);
@@ -105,9 +105,9 @@ impl Looking {
                     // that is noticed above.
                     _ = pictures.try_send(picture);
                 }
-                () = sleep_until(look), if !is_leased => {
+                () = sleep_until(check), if !is_leased => {
                     self.daemon.look_anew_now_and_then();
-                    look = Instant::now() + LOOK;
+                    check = Instant::now() + CHECK_INTERVAL;
                 }
                 () = sleep_until(ask), if is_leased => {
                     let now = self.daemon.look_elsewhere(&self.filter).await;

@@ -80,7 +80,7 @@ pub use crate::spawn::{READY_LINE, WAITS_FOR};
 use crate::{LOGS, Place, client_files::ClientFiles};
 
 /// How often the daemon checks that the bound of fencing tokens is far enough ahead.
-const LOOK: Duration = Duration::from_secs(2);
+const CHECK_INTERVAL: Duration = Duration::from_secs(2);
 
 /// A user agent for a daemon that keeps the locks itself, with fencing tokens from here on.
 pub fn user_agent(first: FencingToken) -> UserAgent {
@@ -205,7 +205,7 @@ async fn told_to_end(end: Option<&Stream>) {
 /// Keeps the bound in the files ahead of our tokens. Never ends.
 async fn keep_ahead(tokens: &mut Tokens) {
     loop {
-        sleep(LOOK).await;
+        sleep(CHECK_INTERVAL).await;
         tokens.keep_ahead();
     }
 }

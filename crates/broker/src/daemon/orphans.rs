@@ -35,7 +35,7 @@ use super::{
 use crate::{LOGS, client_files::Inherited, inherited_claims};
 
 /// The pause before the next try to read a file.
-const LOOK: Duration = Duration::from_millis(20);
+const RETRY_PAUSE: Duration = Duration::from_millis(20);
 
 impl Inherited {
     /// The claims that this file contains, for this client; `None` if it cannot be read.
@@ -62,7 +62,7 @@ impl Daemon {
             match inherited {
                 Ok(inherited) => return inherited,
                 Err(_) if Instant::now() >= deadline => return None,
-                Err(_) => sleep(LOOK).await,
+                Err(_) => sleep(RETRY_PAUSE).await,
             }
         }
     }

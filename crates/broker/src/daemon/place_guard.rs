@@ -30,7 +30,7 @@ use crate::{
 };
 
 /// How often the daemon looks for its files, if the kernel does not report removals.
-const LOOK: Duration = Duration::from_secs(2);
+const CHECK_INTERVAL: Duration = Duration::from_secs(2);
 
 /// How often the times of its files are renewed, because cleaners remove old files.
 const TOUCH: Duration = Duration::from_secs(600);
@@ -143,7 +143,7 @@ impl<'a> PlaceGuard<'a> {
 
     /// Waits until it is time to look for the files again.
     async fn wait(&mut self, daemon: &Daemon) {
-        let next = Instant::now() + LOOK;
+        let next = Instant::now() + CHECK_INTERVAL;
         if let Some(watch) = &mut self.watch {
             // Clients remove their own files when they go. If only such a file has gone, the other files
             // are not looked at.

@@ -46,7 +46,7 @@ use super::{
 use crate::client_files::{ClientFiles, Found};
 
 /// How often the daemon looks whether the clients for which it waits still live.
-const LOOK: Duration = Duration::from_millis(50);
+const CHECK_INTERVAL: Duration = Duration::from_millis(50);
 
 /// Clients that have not come back are given up when this fraction of the recovery time is left:
 /// one second of ten. In this second a client that runs but cannot connect sees that it has lost
@@ -224,13 +224,13 @@ impl Recovery {
         let began = Instant::now();
         let (notice, end) = (began + recovery_time - recovery_time / NOTICE, began + recovery_time);
         let mut has_given_up = false;
-        let mut look = interval(LOOK);
+        let mut checks = interval(CHECK_INTERVAL);
         // A client whose map tells all its locks is waited for, but not beyond the time.
         let is_needed = |client: &ClientKey| gives_up && !maps.tell_all(*client);
         while !self.may_end(Instant::now() >= end, is_needed, has_given_up) {
             tokio::select! {
                 () = self.arrived.notified() => {}
-                _ = look.tick() => {
+                _ = checks.tick() => {
                     let Some(files) = files else { continue };
                     // Without the lock on the state: there may be many.
                     for client in self.awaited() {

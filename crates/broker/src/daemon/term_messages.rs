@@ -19,7 +19,7 @@ use super::{client::Client, leases::Leases};
 use crate::clock::boot_time;
 
 /// How often the session looks for terms that have changed. Leases are renewed less often.
-const LOOK: Duration = Duration::from_millis(500);
+const CHECK_INTERVAL: Duration = Duration::from_millis(500);
 
 /// The oldest version that knows of [`FromDaemon::TermBounds`].
 const BOUNDS: u16 = 4;
@@ -31,7 +31,7 @@ pub(super) type TermMessages = [Option<FromDaemon>; 2];
 pub(super) struct ToldTerms {
     said: HashMap<Agent, BootTime>,
     version: u16,
-    look: Interval,
+    checks: Interval,
     /// The notes of its leases; `None` for a client that does not come back.
     leases: Option<Leases>,
 }
@@ -39,9 +39,9 @@ pub(super) struct ToldTerms {
 impl ToldTerms {
     /// For a client of this version, whose leases are noted there.
     pub(super) fn new(version: u16, leases: Option<Leases>) -> Self {
-        let mut look = interval(LOOK);
-        look.set_missed_tick_behavior(MissedTickBehavior::Delay);
-        Self { said: HashMap::new(), version, look, leases }
+        let mut checks = interval(CHECK_INTERVAL);
+        checks.set_missed_tick_behavior(MissedTickBehavior::Delay);
+        Self { said: HashMap::new(), version, checks, leases }
     }
 
     /// The messages that must come before the grant of this request.
@@ -94,7 +94,7 @@ impl ToldTerms {
     pub(super) fn poll_look(&mut self, context: &mut Context<'_>) -> Poll<()> {
         let mut is_due = Poll::Pending;
         // Polled until it is pending, so that it wakes us for the next time.
-        while self.look.poll_tick(context).is_ready() {
+        while self.checks.poll_tick(context).is_ready() {
             is_due = Poll::Ready(());
         }
         is_due

@@ -22,7 +22,7 @@ use crate::{
 };
 
 /// How often the files are read for new lines.
-const LOOK: Duration = Duration::from_millis(200);
+const CHECK_INTERVAL: Duration = Duration::from_millis(200);
 
 pub(super) fn logs(context: &Context, args: &LogsArgs) -> Result<ExitCode, Failure> {
     let file = context.place.log();
@@ -45,7 +45,7 @@ pub(super) fn logs(context: &Context, args: &LogsArgs) -> Result<ExitCode, Failu
     if !args.follow {
         return Ok(ExitCode::SUCCESS);
     }
-    while is_read(LOOK) {
+    while is_read(CHECK_INTERVAL) {
         let more = reader.lines().map_err(failed)?;
         if !more.is_empty() {
             write(&more)?;

@@ -19,7 +19,7 @@ use crate::{
 };
 
 /// How often the lease is looked at.
-const LOOK: Duration = Duration::from_millis(250);
+const CHECK_INTERVAL: Duration = Duration::from_millis(250);
 
 /// Warns until this is dropped. The warning is for people: if it cannot be given, nothing else is
 /// missing.
@@ -41,7 +41,7 @@ impl Outage {
         let (ends, has_ended) = channel();
         let watch = move || {
             let mut is_told = false;
-            while has_ended.recv_timeout(LOOK) == Err(RecvTimeoutError::Timeout) {
+            while has_ended.recv_timeout(CHECK_INTERVAL) == Err(RecvTimeoutError::Timeout) {
                 let suspended = locks.term().and_then(|term| term.suspended());
                 match suspended {
                     // The lock is lost, which is told elsewhere.

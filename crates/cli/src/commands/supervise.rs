@@ -37,7 +37,7 @@ const PATIENCE: Duration = Duration::from_secs(5);
 /// How often this looks whether the command has ended, where only a signal tells it, which may be
 /// blocked; and how often it looks at the time, since the clock that sleeps are measured by may
 /// stand still.
-const LOOK: Duration = Duration::from_millis(200);
+const CHECK_INTERVAL: Duration = Duration::from_millis(200);
 
 /// What the command does when the loss of a lock is told.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -129,9 +129,9 @@ impl Supervisor {
                 tell(name, how, Command::Runs);
             }
             self.family.reap();
-            let looks = kill_at.is_some() || !is_heard;
+            let checks = kill_at.is_some() || !is_heard;
             let broker = unheard.as_ref().map(Source::source);
-            let came = end.wait(&child, self.signals.source(), broker, kill_at, looks);
+            let came = end.wait(&child, self.signals.source(), broker, kill_at, checks);
             self.signals.pass_on(&child);
             if came.end {
                 let status = child.wait().map_err(|error| {
@@ -156,7 +156,7 @@ impl Supervisor {
             if kill_at.is_some_and(|at| at <= uptime()) {
                 self.family.kill();
                 // It is done again, in case some process is left.
-                kill_at = Some(uptime() + LOOK);
+                kill_at = Some(uptime() + CHECK_INTERVAL);
             }
         }
     }
@@ -212,8 +212,8 @@ fn end_family(family: &Family, kill_at: Duration) {
         if now >= kill_at {
             family.kill();
         }
-        let left = kill_at.checked_sub(now).unwrap_or(LOOK);
-        family.wait(left.min(LOOK));
+        let left = kill_at.checked_sub(now).unwrap_or(CHECK_INTERVAL);
+        family.wait(left.min(CHECK_INTERVAL));
     }
 }
 
@@ -240,7 +240,7 @@ impl ChildEnd {
     }
 
     /// Waits until the command has ended, `signals` can be read, the broker says something, or the
-    /// deadline is there; if it `looks`, for no longer than until the next look. Returns what has
+    /// deadline is there; if it `checks`, for no longer than until the next check. Returns what has
     /// come.
     fn wait(
         &self,
@@ -248,11 +248,11 @@ impl ChildEnd {
         signals: BorrowedSource<'_>,
         broker: Option<BorrowedSource<'_>>,
         deadline: Option<Duration>,
-        looks: bool,
+        checks: bool,
     ) -> Came {
-        let look = (self.process.is_none() || looks).then_some(LOOK);
+        let next_check = (self.process.is_none() || checks).then_some(CHECK_INTERVAL);
         let left = deadline.map(|deadline| deadline.saturating_sub(uptime()));
-        let timeout = look.into_iter().chain(left).min();
+        let timeout = next_check.into_iter().chain(left).min();
         let process = self.process.as_ref().map(Source::source);
         // A source that is asked for twice gives the same answer twice.
         let asked = [Some(signals), process, broker]

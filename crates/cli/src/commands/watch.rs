@@ -21,7 +21,7 @@ use crate::{
 };
 
 /// How often this looks whether anybody still reads its output.
-const LOOK: Duration = Duration::from_secs(1);
+const CHECK_INTERVAL: Duration = Duration::from_secs(1);
 
 pub(super) fn watch(context: &Context, args: &WatchArgs) -> Result<ExitCode, Failure> {
     context.tell_if_secluded();
@@ -44,7 +44,7 @@ pub(super) fn watch(context: &Context, args: &WatchArgs) -> Result<ExitCode, Fai
     };
     loop {
         let mut text = String::new();
-        match look.next(Some(LOOK)).map_err(Error::from)? {
+        match look.next(Some(CHECK_INTERVAL)).map_err(Error::from)? {
             Some(News::Anew { missed }) => text = watch.anew(look.overview(), missed),
             Some(News::Events(events)) => {
                 for event in &events {

@@ -9,7 +9,7 @@ use std::time::Duration;
 use navlock_core::Lost;
 
 use super::{
-    AgentSerial, Call, Keeper, LOOK, Why,
+    AgentSerial, CHECK_INTERVAL, Call, Keeper, Why,
     agent::LeaseState,
     lease_states::{Lease, OwnLease, State},
     ownership,
@@ -210,7 +210,7 @@ impl Keeper {
         let may_have_any = self.slots.has_spent() || !self.shared.table().is_unused();
         for (&id, lease) in &mut self.leases {
             let is_own = own == OwnLease::There(id);
-            let pause = if is_own { LOOK } else { lease.renewal.time_to_live };
+            let pause = if is_own { CHECK_INTERVAL } else { lease.renewal.time_to_live };
             let is_due = lease.swept.elapsed() >= pause && (!is_own || may_have_any);
             if lease.state == State::Live && is_due {
                 lease.swept = now;

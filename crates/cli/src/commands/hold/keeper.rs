@@ -42,7 +42,7 @@ use crate::{
 };
 
 /// How often this looks whether the socket is still there.
-const LOOK: Duration = Duration::from_secs(5);
+const CHECK_INTERVAL: Duration = Duration::from_secs(5);
 
 /// How many callers may have a connection without asking anything.
 const CROWD: usize = 64;
@@ -324,7 +324,8 @@ impl Keeper {
             .map(|source| (source, Interest::READ))
             .collect();
         // An error means that a signal has come.
-        let came = wait_many(&asked, Some(LOOK.min(self.timer.left()))).unwrap_or_default();
+        let came =
+            wait_many(&asked, Some(CHECK_INTERVAL.min(self.timer.left()))).unwrap_or_default();
         let has_come = |index: usize| came.get(index).is_some_and(|came| came.any());
         let callers = (0..self.callers.len()).filter(|index| has_come(index + fixed.len()));
         Came { ring: has_come(0), end: has_process && has_come(2), callers: callers.collect() }
