@@ -232,7 +232,8 @@ impl Outer {
     }
 }
 
-/// How many pairs of an agent's metadata are read at most: a broker writes no more.
+/// How many pairs of an agent's metadata are read at most. A broker writes no more: this is `MAX_META` of
+/// `navlock-wire`, on which this crate does not depend.
 const MOST_META: usize = 16;
 
 /// Decodes a description; `None` if navlock has not written it.

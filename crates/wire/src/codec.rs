@@ -7,10 +7,7 @@ use postcard::ser_flavors::Flavor;
 use serde::{Serialize, de::DeserializeOwned};
 use tokio_util::codec::{Decoder, Encoder};
 
-use crate::{from_daemon::FromDaemon, to_daemon::ToDaemon};
-
-/// The longest frame, in bytes: room for the longest name, a few times over.
-pub const MAX_FRAME: usize = 4 << 20;
+use crate::{from_daemon::FromDaemon, limits::MAX_FRAME, to_daemon::ToDaemon};
 
 /// How many bytes of a frame are its length.
 const LENGTH: usize = 4;

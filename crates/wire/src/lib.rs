@@ -53,12 +53,12 @@ mod version;
 
 pub use crate::{
     agent_info::{AgentInfo, Meta},
-    codec::{ClientCodec, Codec, CodecError, DaemonCodec, MAX_FRAME},
+    codec::{ClientCodec, Codec, CodecError, DaemonCodec},
     entries::{InspectionEntry, OwnedEntry, SnapshotEntry, Status},
     failure::{Failure, Lost},
     from_daemon::FromDaemon,
     ids::{Agent, BootTime, ClientId, ClientKey, LockId, Moment, Query, Slot},
-    limits::{MAX_BUCKET, MAX_INSIDE, MAX_META, MAX_NAME, MAX_TEXT},
+    limits::{MAX_BUCKET, MAX_FRAME, MAX_INSIDE, MAX_META, MAX_NAME, MAX_TEXT},
     look_frame::encode_look_events,
     looking::{ClientState, LookChange, LookEntry, LookEvent, OfName},
     report::{LogState, Report, SessionEnd},

@@ -1,4 +1,9 @@
-//! How long and how many things may be.
+//! The limits on which both sides of a connection must agree: how long and how many things may be.
+//!
+//! What one connection may have at a time is the broker's alone to say: `daemon::Limits` of `navlock-broker`.
+
+/// The longest frame, in bytes: room for the longest name, a few times over.
+pub const MAX_FRAME: usize = 4 << 20;
 
 /// The longest text that is kept of what an agent says of itself, in bytes; more is cut off.
 pub const MAX_TEXT: usize = 512;

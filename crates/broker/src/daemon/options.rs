@@ -45,6 +45,8 @@ pub struct Options {
 
 /// What one connection can have at a time, so that a faulty client does not take down the daemon,
 /// which other clients use as well.
+///
+/// How long the parts of a message may be is part of the protocol: see `limits.rs` of `navlock-wire`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Limits {

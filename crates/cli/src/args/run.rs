@@ -8,12 +8,10 @@ use std::{
 
 use clap::{Args, ValueEnum};
 use navlock::{AgentInfo, Mode, ResourceName};
+use navlock_broker::MAX_META;
 
 use super::values::{self, spelled};
 use crate::exit::{Failure, USAGE};
-
-/// How many keys a broker takes from an agent.
-const MOST_META: usize = 16;
 
 pub(super) const EXIT_CODES: &str = "\
 Names and the command:
@@ -183,8 +181,8 @@ impl RequestArgs {
             let twice = spelled(OsStr::new(twice));
             return Err(Failure::new(USAGE, format_args!("--meta has the key {twice} twice")));
         }
-        if self.meta.len() > MOST_META {
-            let message = format_args!("--meta was given more than {MOST_META} times");
+        if self.meta.len() > MAX_META {
+            let message = format_args!("--meta was given more than {MAX_META} times");
             return Err(Failure::new(USAGE, message));
         }
         info.why.clone_from(&self.why);

@@ -4,6 +4,7 @@ use std::{ffi::OsStr, time::Duration};
 
 use clap::builder::{OsStringValueParser, TypedValueParser};
 use navlock::ResourceName;
+use navlock_broker::MAX_TEXT;
 
 use crate::text::{clipped, printable};
 
@@ -35,14 +36,13 @@ pub(super) fn seconds_above_zero(text: &str) -> Result<Duration, String> {
 
 /// A key and what it is.
 pub(super) fn meta(text: &str) -> Result<(String, String), String> {
-    const LONGEST: usize = 512;
     let is_key =
         |key: &str| !key.is_empty() && !key.contains(|c: char| c.is_whitespace() || c.is_control());
     let Some((key, is)) = text.split_once('=').filter(|(key, _)| is_key(key)) else {
         return Err("give a key and its value, as in url=http://localhost:3000".to_owned());
     };
-    if key.len().max(is.len()) > LONGEST {
-        return Err(format!("a key and a value may have {LONGEST} bytes each"));
+    if key.len().max(is.len()) > MAX_TEXT {
+        return Err(format!("a key and a value may have {MAX_TEXT} bytes each"));
     }
     Ok((key.to_owned(), is.to_owned()))
 }

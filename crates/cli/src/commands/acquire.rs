@@ -15,6 +15,7 @@ use navlock::{
     Error, LockGuard, LockManager, LockOptions, Lost, NestedRequest, ResourceName,
     blocking::block_on_timeout, look::InDeadlock,
 };
+use navlock_broker::MAX_INSIDE;
 
 use super::Context;
 use crate::{
@@ -33,10 +34,6 @@ const ANSWER: Duration = Duration::from_secs(2);
 
 /// How long the broker may take to say who holds the lock and who is ahead.
 const POSITION: Duration = Duration::from_millis(300);
-
-/// At most this many of the held locks are told to others as those inside which another lock is
-/// waited for.
-const MOST_INSIDE: usize = 64;
 
 /// Until when the locks have to be granted, with the time that it takes to reach the broker.
 #[derive(Clone, Copy, Debug)]
@@ -167,7 +164,7 @@ fn lock(
     alarm: &Alarm,
 ) -> Result<Had, Failure> {
     let mut request = NestedRequest::of(locks.lock_with(name.clone(), options));
-    for guard in guards.iter().rev().take(MOST_INSIDE) {
+    for guard in guards.iter().rev().take(MAX_INSIDE) {
         request = request.inside(guard);
     }
     if args.deadlock_exit_code.is_some() {

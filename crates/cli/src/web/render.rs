@@ -10,6 +10,7 @@ use navlock::{
     host::clip_chars,
     look::{Agent, Client, Count, Deadlock, Entry, LockName, Queue, Root, Why},
 };
+use navlock_broker::MAX_META;
 
 use super::clock::Clock;
 use crate::{json::Object, remedy::Remedy};
@@ -27,9 +28,6 @@ const MOST_ROWS_OF_ROOT: usize = 150;
 /// How many deadlocks are shown, and how many members of each.
 pub(super) const MOST_DEADLOCKS: usize = 50;
 const MOST_MEMBERS: usize = 100;
-
-/// How many of an agent's own keys are shown.
-const MOST_META: usize = 16;
 
 pub(super) fn array(parts: impl IntoIterator<Item = impl AsRef<str>>) -> String {
     let mut array = String::from("[");
@@ -90,7 +88,7 @@ fn beginning(text: &str) -> String {
 pub(super) fn info(mut object: Object, info: &AgentInfo) -> Object {
     object = object.process(info, beginning);
     if !info.meta.is_empty() {
-        let meta = info.meta.iter().take(MOST_META).map(|(key, value)| {
+        let meta = info.meta.iter().take(MAX_META).map(|(key, value)| {
             let pair = [beginning(key), beginning(value)].map(serde_json::Value::from);
             serde_json::Value::from(pair.to_vec()).to_string()
         });
