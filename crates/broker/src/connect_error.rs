@@ -87,19 +87,21 @@ impl fmt::Display for Reason {
             Self::Place(error) => error.fmt(f),
             Self::OtherUser(uid) => write!(
                 f,
-                "it is served by uid {uid}, whom we do not trust; \
+                "the socket belongs to another user (uid {uid}); \
                  set NAVLOCK_SOCKET to a path in a directory that is yours alone"
             ),
             Self::Io(doing, error) => {
-                write!(f, "{error} while {doing}; mend that or set NAVLOCK_SOCKET")
+                write!(f, "{error} while {doing}; remove the cause, or set NAVLOCK_SOCKET to another path")
             }
             Self::LockFile(path, error) if error.kind() == io::ErrorKind::WouldBlock => write!(
                 f,
-                "somebody is starting it and does not come to an end; see who holds {}",
+                "another process has been starting the broker for too long; see which one holds {}",
                 path.display()
             ),
             Self::LockFile(path, error) => {
-                write!(f, "{error} at {}; mend that or set NAVLOCK_SOCKET", path.display())
+                let path = path.display();
+                let remedy = "remove the cause, or set NAVLOCK_SOCKET to another path";
+                write!(f, "cannot lock {path}: {error}; {remedy}")
             }
             Self::Program(path, error) if error.kind() == io::ErrorKind::NotFound => write!(
                 f,
@@ -113,19 +115,19 @@ impl fmt::Display for Reason {
             Self::Failed(said) | Self::NotReached(said) => write!(f, "it could not start: {said}"),
             Self::NotReady(time) => write!(
                 f,
-                "it was started and does not listen after {}; is the machine overloaded?",
+                "the broker was started, but did not listen within {}; is the machine overloaded?",
                 in_words(*time)
             ),
             Self::Waits(time, what) => write!(
                 f,
-                "it was started and waits for {what}, which has not answered within {}; \
-                 'navlock doctor' looks what is wrong",
+                "the broker was started, but waits for {what}, which did not answer within {}; \
+                 'navlock doctor' says what is wrong",
                 in_words(*time)
             ),
-            Self::Vanished => f.write_str("it ends as soon as it is there; try again"),
+            Self::Vanished => f.write_str("the broker ended at once after its start; try again"),
             Self::Silent(time) => write!(
                 f,
-                "it does not answer within {}; end its process if it is stuck",
+                "the broker did not answer within {}; end its process if it hangs",
                 in_words(*time)
             ),
             Self::Refused(said) => write!(f, "it refused: {said}"),

@@ -318,7 +318,7 @@ impl fmt::Display for PlaceError {
             }
             Self::Io(path, error) => {
                 write!(f, "{}: {error}", path.display())?;
-                (path, "mend that")
+                (path, "remove the cause")
             }
         };
         // Advice to remove or change something is given for our own place only. A place that was

@@ -85,7 +85,10 @@ pub fn read_chosen(path: &Path) -> Result<String, String> {
 }
 
 fn unreadable(path: &Path, error: &std::io::Error) -> String {
-    format!("cannot read the settings in {}: {error}; mend that, or remove it", path.display())
+    format!(
+        "cannot read the settings in {}: {error}; correct the file, or remove it",
+        path.display()
+    )
 }
 
 /// The file that `NAVLOCK_CONFIG` chooses in place of all others, if the variable is set.

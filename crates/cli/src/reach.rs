@@ -21,7 +21,7 @@ pub(crate) fn connect(etcd: &Etcd) -> Result<UserAgent, String> {
     };
     connected.map_err(|error| {
         let origin = &etcd.origin;
-        format!("{error} (it is the etcd of {origin}; 'navlock doctor' looks what is wrong)")
+        format!("{error} (it is the etcd of {origin}; 'navlock doctor' says what is wrong)")
     })
 }
 

@@ -32,9 +32,9 @@ pub(super) struct Reader {
     /// Whether the connection has ended, and nobody has been told so yet. The system does not
     /// report the end again.
     ends: bool,
-    /// What a thread waits with that waits for its own answer.
+    /// Lets the thread that waits for its own answer sleep until something can be read.
     watch: Option<Pair>,
-    /// Why what was read makes no sense. Then nothing that follows does.
+    /// Why a message of the daemon cannot be understood. Nothing after such a message is read.
     nonsense: Option<String>,
     /// Whether the daemon has asked us to check our own file.
     asked_to_register: bool,
@@ -184,8 +184,8 @@ pub(super) fn send(socket: &Stream, bytes: &mut BytesMut) -> bool {
             Err(error) => match error.kind() {
                 io::ErrorKind::Interrupted => {}
                 io::ErrorKind::WouldBlock => return false,
-                // The connection has ended, which the maintainer notices as well. The next daemon is not
-                // sent these messages, but claims.
+                // The connection has ended; the maintainer notices that, too. The next daemon is sent
+                // claims instead of these messages.
                 _ => bytes.clear(),
             },
         }
@@ -193,9 +193,9 @@ pub(super) fn send(socket: &Stream, bytes: &mut BytesMut) -> bool {
     true
 }
 
-/// Waits until there is something to read from the socket, if it is given; or the socket has room for what is
-/// `left_over` to be sent; or there is a byte in the wake pipe, which is emptied; or the deadline has passed.
-/// Returns whether there was a byte in the wake pipe.
+/// Waits until the socket (if it is given) can be read, a byte is in the wake pipe, or the deadline has passed. If
+/// something is `left_over` to be sent, this also waits until the socket has room for it. Empties the wake pipe, and
+/// returns whether a byte was in it.
 pub(super) fn wait(
     socket: Option<&Stream>,
     left_over: bool,
@@ -203,7 +203,7 @@ pub(super) fn wait(
     deadline: Option<Instant>,
 ) -> bool {
     let interest = if left_over { Interest::BOTH } else { Interest::READ };
-    // One that is asked for twice has something twice.
+    // Without a socket, the wake pipe is asked for twice, and both answers are the same.
     let socket =
         socket.map_or((wake_end.source(), Interest::READ), |socket| (socket.source(), interest));
     // On an error, such as an interruption, the caller looks for itself.

@@ -98,7 +98,7 @@ impl Leases {
 }
 
 impl Daemon {
-    /// Ends the leases of these clients in the background, with so many tries.
+    /// Ends the leases of these clients in the background. Each is tried so many times.
     pub(super) fn end_leases(&self, dead: Vec<Dead>, tries: usize) {
         let Some(files) = self.files().filter(|_| self.user_agent().is_leased()) else { return };
         let (certain, others): (Vec<_>, Vec<_>) = dead.into_iter().partition(|one| one.is_certain);
@@ -110,13 +110,13 @@ impl Daemon {
         }
     }
 
-    /// Ends the names that these daemons have left, some time after the last client can have come back that
-    /// holds one of them. In this time a client that has lost its lock by the lease, and so does not claim it,
-    /// ends what works under the lock; and a client on which a daemon has hung up finds that out.
+    /// Ends the names that these daemons owned when they ended. Any client may hold one of them, so this waits
+    /// until all clients have claimed their locks, and then for a grace. In the grace, a client whose lock ended
+    /// with its lease ends the work under that lock, and a client on which a daemon has hung up notices that.
     pub(super) fn end_names(self: &Arc<Self>, brokers: Vec<ClientKey>) {
         let Some(files) = self.files() else { return };
         if !self.user_agent().is_leased() {
-            // This daemon has no reach that could end them: they end by themselves.
+            // This daemon's reach cannot end these names. They end by themselves.
             let dead = brokers.into_iter().filter(|one| files.left_by_broker(*one).is_some());
             return dead.for_each(|broker| files.forget_broker(broker));
         }
@@ -126,7 +126,8 @@ impl Daemon {
         }
     }
 
-    /// Whether a client lives that was found when the daemon started, and has not claimed its locks.
+    /// Whether any client that was found when the daemon started may still claim locks: it lives, or others have
+    /// inherited its locks, and its claims have not come yet.
     fn awaits_claims(&self) -> bool {
         let Some(files) = self.files() else { return false };
         let is_kept = |client| self.clients().orphans.values().any(|orphan| orphan.key == client);

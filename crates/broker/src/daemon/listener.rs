@@ -33,8 +33,8 @@ use crate::{LOGS, client_files::Found};
 /// How many descriptors are kept free for other uses than sessions.
 const RESERVE: usize = 32;
 
-/// How many connections for which there is no room are answered at a time.
-const CROWD: usize = 8;
+/// How many clients are turned away at a time: each is told that there are too many.
+const MOST_TURNED_AWAY: usize = 8;
 
 /// How many descriptors a daemon has open to begin with, where they cannot be counted.
 const OPEN: usize = 16;
@@ -69,7 +69,7 @@ pub(super) async fn serve_in(
     options: &Options,
 ) {
     let mut sessions = JoinSet::new();
-    let mut crowd = JoinSet::new();
+    let mut turned_away = JoinSet::new();
     let most = most_clients();
     let mut idle_since = Instant::now();
     let mut retries = interval(RETRY_PAUSE);
@@ -85,7 +85,7 @@ pub(super) async fn serve_in(
     loop {
         tokio::select! {
             () = &mut recovered, if recovering => recovering = false,
-            stream = accept(listener), if crowd.len() < CROWD => {
+            stream = accept(listener), if turned_away.len() < MOST_TURNED_AWAY => {
                 let (daemon, patience) = (Arc::clone(daemon), options.limits.handshake);
                 // Other users are refused. The modes of directory and socket refuse them already; this asks the
                 // kernel.
@@ -95,20 +95,20 @@ pub(super) async fn serve_in(
                 } else {
                     tracing::warn!(target: LOGS, most, "a client is turned away: there are too many");
                     daemon.turned_away();
-                    crowd.spawn(turn_away(stream, daemon, patience, most));
+                    turned_away.spawn(turn_away(stream, daemon, patience, most));
                 }
             }
-            Some(_) = crowd.join_next() => {}
+            Some(_) = turned_away.join_next() => {}
             // A session that panicked has ended like any other: the locks of its client are free.
             Some(ended) = sessions.join_next() => {
                 if ended.is_err() {
-                    tracing::error!(target: LOGS, "a session panicked; what its client had is free");
+                    tracing::error!(target: LOGS, "a session panicked; the locks of its client are free");
                 }
                 idle_since = Instant::now();
                 unswept = true;
             }
             () = daemon.stopped.notified() => {
-                tracing::info!(target: LOGS, "it was asked to end");
+                tracing::info!(target: LOGS, "the broker was asked to end");
                 return;
             }
             () = daemon.gone.notified() => idle_since = Instant::now(),
@@ -118,7 +118,7 @@ pub(super) async fn serve_in(
                 // Lookers are no clients.
                 if !recovering && sessions.len() <= daemon.lookers().count() && daemon.is_empty() =>
             {
-                tracing::info!(target: LOGS, "it has had no client for long enough");
+                tracing::info!(target: LOGS, "the broker ends: it has had no client for its idle time");
                 return;
             }
         }
@@ -152,7 +152,7 @@ async fn accept(listener: &impl Accept) -> AsyncStream {
             // connects waits for longer than this pause.
             Err(error) => {
                 if !mem::replace(&mut has_failed, true) {
-                    tracing::warn!(target: LOGS, "a client cannot be let in yet: {error}");
+                    tracing::warn!(target: LOGS, "a connection cannot be accepted yet: {error}");
                 }
                 sleep(Duration::from_millis(20)).await;
             }
@@ -167,8 +167,8 @@ async fn idle(since: Instant, options: &Options) {
     }
 }
 
-/// How many clients leave enough descriptors for all else that we open: files of clients, and
-/// connections that are turned away or ask for something else than locks.
+/// How many clients there can be, so that enough descriptors are left for everything else: the files of clients,
+/// clients that are turned away, and connections that ask for something else than locks.
 fn most_clients() -> usize {
     let Some(most) = descriptor::limit() else {
         return usize::MAX;
@@ -179,7 +179,7 @@ fn most_clients() -> usize {
     most.saturating_sub(open + RESERVE.min(most / 4))
 }
 
-/// Serves a connection for which there is no room as a client.
+/// Tells a client that there are too many. Such a connection can still look at the locks.
 async fn turn_away(stream: AsyncStream, daemon: Arc<Daemon>, patience: Duration, most: usize) {
     let limit = descriptor::limit().unwrap_or_default();
     let why = format!(
@@ -198,7 +198,7 @@ async fn session(stream: AsyncStream, daemon: Arc<Daemon>, patience: Duration) {
     let pid = process.as_ref().map(Process::number);
     let session = match begin(stream, process.clone(), Arc::clone(&daemon), patience).await {
         Ok(session) => session,
-        // It was no client: it has asked something, and has gone.
+        // This was no client: somebody has asked something, and has gone.
         Err(End::Gone | End::Died) => return,
         Err(end) => return daemon.ends().note(pid, &end),
     };
@@ -220,12 +220,12 @@ async fn session(stream: AsyncStream, daemon: Arc<Daemon>, patience: Duration) {
         let _ = timeout(END, end).await;
     }
     drop(connected);
-    // FAST: after those were told who wait for its locks.
+    // FAST: after the waiters for the client's locks were told.
     daemon.ends().note(pid, &why);
 }
 
-/// Waits for the end of a client's process, if the system can tell it. A process that it has forked
-/// may keep its connection open for longer, but holds no locks by that.
+/// Waits until a client's process has ended, if the system can tell that. A child of this process may keep the
+/// connection open for longer; the child holds no locks by that.
 async fn end_of(process: Option<Process>) {
     match process {
         Some(process) => process.end().await,
@@ -233,7 +233,7 @@ async fn end_of(process: Option<Process>) {
     }
 }
 
-/// Reads from a connection who it is and what it claims. Returns what it has become.
+/// Reads who has connected, and what a client claims. Returns the session or the view that begins.
 async fn begin(
     stream: AsyncStream,
     process: Option<Process>,

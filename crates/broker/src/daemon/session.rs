@@ -279,7 +279,7 @@ impl Session {
                 }
             }
             ToDaemon::Finish { request } => {
-                tracing::trace!(target: LOGS, request = request.serial(), "a client has no more of it");
+                tracing::trace!(target: LOGS, request = request.serial(), "a client is done with a request");
                 client.finish(request);
             }
             ToDaemon::Query { .. } | ToDaemon::Inspect { .. } | ToDaemon::Position { .. } => {
@@ -291,7 +291,7 @@ impl Session {
                 let status = self.daemon.status();
                 self.say(&FromDaemon::Status { query, status })?;
             }
-            _ => return Err(Nonsense("it said again what is said once").into()),
+            _ => return Err(Nonsense("it sent a message twice that a client sends once").into()),
         }
         Ok(())
     }

@@ -236,7 +236,7 @@ fn no_room(context: &Context, error: &io::Error) -> Failure {
             "end something, for the whole system has too many open files"
         }
         Some(Shortage::Room) => "make room there",
-        None => "mend that",
+        None => "remove the cause",
     };
     Failure::new(
         exit::UNREACHABLE,

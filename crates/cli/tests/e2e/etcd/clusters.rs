@@ -77,7 +77,7 @@ fn doctor_tells_of_a_list_of_clusters_what_who_wants_a_lock_is_told() {
     let ours = Sandbox::with_settings(&two);
     let refused = |machine: &Sandbox| {
         let said = String::from_utf8(machine.output(&["run", "db", "true"]).stderr).unwrap();
-        said.trim().strip_prefix("navlock: ").is_some() && said.contains("'navlock doctor' looks")
+        said.trim().strip_prefix("navlock: ").is_some() && said.contains("'navlock doctor' says")
     };
 
     // Somebody has it alone, with settings from before there were several.

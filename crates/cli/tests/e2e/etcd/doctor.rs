@@ -112,7 +112,7 @@ fn fails(machine: &Sandbox, what: &str, why: &str) {
     let [(_, said)] = &*failed else { panic!("{checks:?}") };
     assert!(said.starts_with(what) && said.contains(why), "{said}");
     let run = String::from_utf8(run.stderr).unwrap();
-    assert!(run.contains(why) && run.contains("'navlock doctor' looks what is wrong"), "{run}");
+    assert!(run.contains(why) && run.contains("'navlock doctor' says what is wrong"), "{run}");
     assert!(!checks.iter().any(|(_, said)| said.contains("is no lock")), "{checks:?}");
 }
 

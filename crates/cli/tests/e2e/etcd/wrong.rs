@@ -138,5 +138,5 @@ fn an_etcd_that_takes_connections_and_says_nothing_is_waited_for_once() {
         // It may have taken longer to begin than there was time.
         said.contains(&format!("waits for etcd at {endpoint}, which has not answered"))
     });
-    assert!(said.contains("'navlock doctor' looks what is wrong"), "{said}");
+    assert!(said.contains("'navlock doctor' says what is wrong"), "{said}");
 }
