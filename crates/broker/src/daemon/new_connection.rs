@@ -34,8 +34,8 @@ const QUESTIONS: usize = 64;
 pub(super) struct NewConnection {
     stream: Stream,
     daemon: Arc<Daemon>,
-    /// Why there is no room for it as a client, if there is none.
-    crowded: Option<String>,
+    /// Why it is turned away as a client, if it is.
+    turned_away: Option<String>,
     process: Option<Process>,
 }
 
@@ -53,12 +53,12 @@ pub(super) enum Introduced {
 
 impl NewConnection {
     pub(super) fn new(stream: AsyncStream, process: Option<Process>, daemon: Arc<Daemon>) -> Self {
-        Self { stream: DaemonCodec::default().framed(stream), daemon, crowded: None, process }
+        Self { stream: DaemonCodec::default().framed(stream), daemon, turned_away: None, process }
     }
 
     /// Says why this connection cannot become a client. It may ask and look all the same.
     pub(super) fn turned_away(mut self, why: String) -> Self {
-        self.crowded = Some(why);
+        self.turned_away = Some(why);
         self
     }
 
@@ -99,7 +99,7 @@ impl NewConnection {
         for _ in 0..QUESTIONS {
             let answer = match self.next().await? {
                 ToDaemon::Introduce { client, returning } => {
-                    let Some(reason) = self.crowded.take() else {
+                    let Some(reason) = self.turned_away.take() else {
                         return Ok(Introduction::Client { key: client, returning });
                     };
                     self.say(&FromDaemon::Refused { reason }).await?;
@@ -124,7 +124,7 @@ impl NewConnection {
                 }
                 ToDaemon::Look { bucket, name, follow } if version >= LOOKING_VERSION => {
                     // Anybody gets a picture, but events only if there is room.
-                    if let Some(reason) = self.crowded.take_if(|_| follow) {
+                    if let Some(reason) = self.turned_away.take_if(|_| follow) {
                         self.say(&FromDaemon::Refused { reason }).await?;
                         return Err(End::Refused);
                     }
@@ -183,7 +183,7 @@ impl NewConnection {
             },
         };
         // Who cannot be spoken to before it introduces itself is told now.
-        let answer = match &self.crowded {
+        let answer = match &self.turned_away {
             Some(why) if version.is_none_or(|version| version < CONTROL_VERSION) => {
                 FromDaemon::Refused { reason: why.clone() }
             }

@@ -18,7 +18,7 @@ use futures_util::stream;
 use tokio::sync::watch;
 
 use super::{
-    crowd::Seat,
+    bounded::Seat,
     feed::Feed,
     gate::{Gate, parameter},
     services::Services,

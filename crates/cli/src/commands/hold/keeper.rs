@@ -45,7 +45,7 @@ use crate::{
 const CHECK_INTERVAL: Duration = Duration::from_secs(5);
 
 /// How many callers may have a connection without asking anything.
-const CROWD: usize = 64;
+const MOST_CALLERS: usize = 64;
 
 /// The longest question, in bytes.
 const LONGEST: usize = 128;
@@ -298,10 +298,10 @@ impl Keeper {
                     None => {}
                 }
             }
-            self.callers.extend((0..CROWD).map_while(|_| self.socket.accept()));
+            self.callers.extend((0..MOST_CALLERS).map_while(|_| self.socket.accept()));
             // The caller that has been connected for longest without asking makes room.
-            let crowd = self.callers.len().saturating_sub(CROWD);
-            self.callers.drain(..crowd);
+            let surplus = self.callers.len().saturating_sub(MOST_CALLERS);
+            self.callers.drain(..surplus);
             // If there is no room now, there may be later.
             let _ = self.socket.mend();
         }
