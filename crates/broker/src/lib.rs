@@ -37,7 +37,7 @@
 //! | level | what |
 //! |---|---|
 //! | error | a panic; what was promised could not be kept |
-//! | warn | a client made no sense, or was given up; files have been removed; no broker is to be had |
+//! | warn | a client broke the protocol, or was given up; files have been removed; no broker is to be had |
 //! | info | a broker begins or ends, what it takes over, a lock is lost |
 //! | debug | sessions; names of locks, where they are of use |
 //! | trace | each request, grant and release, with its name |

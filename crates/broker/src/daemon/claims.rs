@@ -16,7 +16,7 @@ use tokio_util::codec::Decoder;
 use super::{
     client::{ClaimedLock, ClaimedRequest, Client},
     delegations::Delegations,
-    ends::Nonsense,
+    ends::ProtocolError,
     options::Limits,
     outcome::Outcome,
     shared_client::{self, SharedClient, settle_for},
@@ -54,7 +54,7 @@ impl Claims {
         &mut self,
         client: &mut Client,
         message: ToDaemon,
-    ) -> Result<ControlFlow<()>, Nonsense> {
+    ) -> Result<ControlFlow<()>, ProtocolError> {
         match message {
             ToDaemon::OpenAgent { agent, client_id, bucket } => {
                 client.open_agent(agent, ClientId::from_bytes(client_id), bucket)?;
@@ -89,14 +89,14 @@ impl Claims {
                 }
             }
             ToDaemon::Claimed => return Ok(ControlFlow::Break(())),
-            _ => return Err(Nonsense("it spoke before it had claimed what it had")),
+            _ => return Err(ProtocolError("it spoke before it had claimed what it had")),
         }
         Ok(ControlFlow::Continue(()))
     }
 
     /// Counts a claim, and returns whether the limits allow it: while there was no daemon to refuse
     /// them, a client may have made more requests than the limits allow.
-    fn has_room(&mut self, limits: &Limits, name: &ResourceName) -> Result<bool, Nonsense> {
+    fn has_room(&mut self, limits: &Limits, name: &ResourceName) -> Result<bool, ProtocolError> {
         let claimed = self.locks.len() + self.requests.len();
         let has_room = claimed < limits.requests && self.name_bytes < limits.name_bytes;
         if has_room {
@@ -104,7 +104,7 @@ impl Claims {
         } else {
             self.refused += 1;
             if self.refused > REFUSED_FOR_ONE * limits.requests {
-                return Err(Nonsense("it claimed far more than anybody can have"));
+                return Err(ProtocolError("it claimed far more than anybody can have"));
             }
         }
         Ok(has_room)

@@ -35,7 +35,7 @@ use super::{
     cycles::{Cycles, InCycle, Nested},
     delegations::Delegations,
     directory::Directory,
-    ends::Nonsense,
+    ends::ProtocolError,
     lookers::Lookers,
     map::ClientMap,
     options::Limits,
@@ -191,10 +191,10 @@ impl Client {
         name: ResourceName,
         kind: RequestKind,
         slot: Option<Slot>,
-    ) -> Result<Option<Outcome>, Nonsense> {
+    ) -> Result<Option<Outcome>, ProtocolError> {
         self.check_agent(agent)?;
         if self.requests.contains(id) {
-            return Err(Nonsense("it used the number of a request twice"));
+            return Err(ProtocolError("it used the number of a request twice"));
         }
         if self.requests.len() >= self.limits.requests || !self.has_room_for_names() {
             return Ok(Some(self.no_room()));
@@ -368,7 +368,7 @@ impl Client {
     }
 }
 
-const NO_AGENT: Nonsense = Nonsense("it spoke for an agent that it had not opened");
+const NO_AGENT: ProtocolError = ProtocolError("it spoke for an agent that it had not opened");
 
 impl Drop for Client {
     fn drop(&mut self) {

@@ -9,9 +9,9 @@ use crate::{LOGS, SessionEnd};
 /// How many ends are kept of each sort: the usual ones do not push out the others.
 const KEPT: usize = 8;
 
-/// A message that no client sends, or not at that point.
+/// What a client did against the protocol: it sent a message that no client sends, or not at that point.
 #[derive(Debug)]
-pub(super) struct Nonsense(pub(super) &'static str);
+pub(super) struct ProtocolError(pub(super) &'static str);
 
 /// Why a session ends.
 #[derive(Debug)]
@@ -22,8 +22,8 @@ pub(super) enum End {
     Died,
     /// The daemon ends, and the client goes on with the next one.
     Left,
-    /// The client has sent nonsense.
-    Nonsense(Nonsense),
+    /// The client has broken the protocol.
+    ProtocolError(ProtocolError),
     /// The client speaks another version of the protocol, or there is no room for it. It was told so.
     Refused,
     /// The client has not introduced itself in time.
@@ -84,7 +84,9 @@ impl fmt::Display for End {
             Self::Gone => f.write_str("the client has closed its connection"),
             Self::Died => f.write_str("the client's process has ended"),
             Self::Left => f.write_str("the broker ends, and leaves all as it is for the next one"),
-            Self::Nonsense(Nonsense(why)) => write!(f, "the client made no sense: {why}"),
+            Self::ProtocolError(ProtocolError(why)) => {
+                write!(f, "the client broke the protocol: {why}")
+            }
             Self::Refused => f.write_str("the client was refused, and told why"),
             Self::Late => f.write_str("the client has not said in time who it is"),
             Self::Stream(error) => write!(f, "the connection failed: {error}"),
@@ -107,9 +109,9 @@ impl From<CodecError> for End {
     }
 }
 
-impl From<Nonsense> for End {
-    fn from(nonsense: Nonsense) -> Self {
-        Self::Nonsense(nonsense)
+impl From<ProtocolError> for End {
+    fn from(error: ProtocolError) -> Self {
+        Self::ProtocolError(error)
     }
 }
 
@@ -120,7 +122,7 @@ mod tests {
     #[test]
     fn what_ends_every_day_does_not_have_the_rest_forgotten() {
         let mut ends = Ends::default();
-        ends.note(Some(1), &End::Nonsense(Nonsense("it did not begin with Hello")));
+        ends.note(Some(1), &End::ProtocolError(ProtocolError("it did not begin with Hello")));
         for pid in 2..100 {
             ends.note(Some(pid), &End::Gone);
         }

@@ -11,7 +11,7 @@ use tokio::{
 };
 
 use super::{
-    ends::{End, Nonsense},
+    ends::{End, ProtocolError},
     filter::Filter,
     lookers::CHECK_INTERVAL,
     picture::SLICE,
@@ -146,7 +146,7 @@ async fn gone(stream: &mut Stream) -> End {
     match stream.next().await {
         None => End::Gone,
         Some(Err(error)) => error.into(),
-        Some(Ok(_)) => Nonsense("it looks, and said something else").into(),
+        Some(Ok(_)) => ProtocolError("it looks, and said something else").into(),
     }
 }
 

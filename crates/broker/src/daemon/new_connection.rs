@@ -17,7 +17,7 @@ use tokio_util::codec::Decoder;
 
 use super::{
     claims::Claims,
-    ends::{End, Nonsense},
+    ends::{End, ProtocolError},
     filter::Filter,
     looking::Looking,
     process::Process,
@@ -137,14 +137,14 @@ impl NewConnection {
                     // has ended.
                     return pending().await;
                 }
-                _ => return Err(Nonsense("it did not introduce itself").into()),
+                _ => return Err(ProtocolError("it did not introduce itself").into()),
             };
             self.say(&answer).await?;
             // Questions may come one after the other without a wait. So other tasks get their turn here, and
             // the timeout is checked.
             yield_now().await;
         }
-        Err(Nonsense("it asks and asks, and does not say who it is").into())
+        Err(ProtocolError("it asks and asks, and does not say who it is").into())
     }
 
     /// Sends a message, and waits until it is sent.
@@ -156,7 +156,7 @@ impl NewConnection {
     /// Agrees on a version.
     async fn shake_hands(&mut self) -> Result<u16, End> {
         let ToDaemon::Hello { oldest, newest } = self.next().await? else {
-            return Err(Nonsense("it did not begin with Hello").into());
+            return Err(ProtocolError("it did not begin with Hello").into());
         };
         let is_leased = self.daemon.user_agent().is_leased();
         let is_known = |version: &u16| !is_leased || *version >= SHARED_VERSION;

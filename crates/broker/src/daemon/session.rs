@@ -32,7 +32,7 @@ use super::{
     client::outcome_message,
     connected::ConnectedClient,
     cycles::InCycle,
-    ends::{End, Nonsense},
+    ends::{End, ProtocolError},
     outcome::Outcome,
     shared_client::{lock, settle_for},
     state::Daemon,
@@ -291,7 +291,9 @@ impl Session {
                 let status = self.daemon.status();
                 self.say(&FromDaemon::Status { query, status })?;
             }
-            _ => return Err(Nonsense("it sent a message twice that a client sends once").into()),
+            _ => {
+                return Err(ProtocolError("it sent a message twice that a client sends once").into());
+            }
         }
         Ok(())
     }

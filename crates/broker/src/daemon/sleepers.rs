@@ -34,7 +34,7 @@ impl ClientMap {
                 ToDaemon::OpenAgent { agent, client_id, bucket },
                 ToDaemon::ClaimLock { agent, request, name, mode, token, since },
             ];
-            // Nonsense in the map counts as no claim.
+            // What makes no sense in the map counts as no claim.
             if said.into_iter().all(|message| claims.hear(client, message).is_ok()) {
                 slots.push((request, slot));
             }

@@ -9,7 +9,7 @@ use navlock_core::{
 use navlock_wire::{Agent, BootTime, LookChange, MAX_BUCKET, MAX_META, MAX_TEXT, Meta};
 
 use super::{
-    super::{ends::Nonsense, process::Process, requests::RequestOwner},
+    super::{ends::ProtocolError, process::Process, requests::RequestOwner},
     Client, NO_AGENT,
     open_agent::OpenAgent,
 };
@@ -25,7 +25,7 @@ impl Client {
         agent: Agent,
         client_id: ClientId,
         bucket: String,
-    ) -> Result<(), Nonsense> {
+    ) -> Result<(), ProtocolError> {
         if let Some(open) = self.agents.get(&agent) {
             // A client that comes back to its inherited locks opens agents that are open already.
             if open.of.client_id == client_id && *open.of.bucket == *bucket {
@@ -33,14 +33,14 @@ impl Client {
             }
         }
         if self.agents.contains_key(&agent) || self.refused.contains(&agent) {
-            return Err(Nonsense("it opened an agent twice"));
+            return Err(ProtocolError("it opened an agent twice"));
         }
         if bucket.len() > MAX_BUCKET {
-            return Err(Nonsense("its bucket's name is too long"));
+            return Err(ProtocolError("its bucket's name is too long"));
         }
         if self.agents.len() >= self.limits.agents || !self.has_room_for_names() {
             if self.refused.len() >= REFUSED_FOR_ONE * self.limits.agents {
-                return Err(Nonsense("it opened far too many agents"));
+                return Err(ProtocolError("it opened far too many agents"));
             }
             self.refused.insert(agent);
             return Ok(());
@@ -58,7 +58,7 @@ impl Client {
         &mut self,
         agent: Agent,
         info: navlock_wire::AgentInfo,
-    ) -> Result<(), Nonsense> {
+    ) -> Result<(), ProtocolError> {
         if self.refused.contains(&agent) {
             return Ok(());
         }
@@ -89,7 +89,7 @@ impl Client {
         &mut self,
         agent: Agent,
         mut meta: Meta,
-    ) -> Result<(), Nonsense> {
+    ) -> Result<(), ProtocolError> {
         if self.refused.contains(&agent) {
             return Ok(());
         }
@@ -105,7 +105,7 @@ impl Client {
         Ok(())
     }
 
-    pub(in super::super) fn close_agent(&mut self, agent: Agent) -> Result<(), Nonsense> {
+    pub(in super::super) fn close_agent(&mut self, agent: Agent) -> Result<(), ProtocolError> {
         if self.refused.remove(&agent) {
             return Ok(());
         }
@@ -116,7 +116,7 @@ impl Client {
         Ok(())
     }
 
-    pub(in super::super) fn terminate(&mut self, agent: Agent) -> Result<(), Nonsense> {
+    pub(in super::super) fn terminate(&mut self, agent: Agent) -> Result<(), ProtocolError> {
         if self.refused.contains(&agent) {
             return Ok(());
         }
@@ -127,7 +127,7 @@ impl Client {
     }
 
     /// Checks that the client has opened this agent, even if it was beyond the limit.
-    pub(in super::super) fn check_agent(&self, agent: Agent) -> Result<(), Nonsense> {
+    pub(in super::super) fn check_agent(&self, agent: Agent) -> Result<(), ProtocolError> {
         let is_there = self.agents.contains_key(&agent) || self.refused.contains(&agent);
         is_there.then_some(()).ok_or(NO_AGENT)
     }
