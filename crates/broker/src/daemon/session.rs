@@ -292,7 +292,9 @@ impl Session {
                 self.say(&FromDaemon::Status { query, status })?;
             }
             _ => {
-                return Err(ProtocolError("it sent a message twice that a client sends once").into());
+                return Err(
+                    ProtocolError("it sent a message twice that a client sends once").into()
+                );
             }
         }
         Ok(())

@@ -281,7 +281,12 @@ fn conflict(
             Some(Err(Error::Unreachable(why))) => (None, Some(printable(&why))),
             Some(Err(_)) | None => (None, None),
         };
-        let told = not_had(&quoted_name(name), args.timeout, holders.as_deref(), outage.as_deref());
+        let told = conflict_message(
+            &quoted_name(name),
+            args.timeout,
+            holders.as_deref(),
+            outage.as_deref(),
+        );
         context.voice.tell(told);
     }
     Failure::silent(args.conflict_exit_code)
@@ -289,7 +294,7 @@ fn conflict(
 
 /// Why a lock was not acquired: how long it was waited for and who holds it, or that what keeps the
 /// lock does not answer.
-fn not_had(
+fn conflict_message(
     name: &str,
     timeout: Option<Duration>,
     holders: Option<&str>,
@@ -339,14 +344,14 @@ mod tests {
             ),
             (Some(Duration::ZERO), Some("make[7]"), "\"db\" is held by make[7]"),
         ] {
-            assert_eq!(not_had("\"db\"", timeout, holders, None), told);
+            assert_eq!(conflict_message("\"db\"", timeout, holders, None), told);
         }
         let outage = Some("etcd has not answered for 3 s");
         for (timeout, told) in [
             (second, "\"db\" could not be had within 1 s: etcd has not answered for 3 s"),
             (None, "\"db\" could not be had at once: etcd has not answered for 3 s"),
         ] {
-            assert_eq!(not_had("\"db\"", timeout, None, outage), told);
+            assert_eq!(conflict_message("\"db\"", timeout, None, outage), told);
         }
     }
 }
