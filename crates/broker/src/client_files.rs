@@ -197,7 +197,7 @@ impl ClientFiles {
                     Looked::Free => {}
                 },
                 // If it is not locked, its writer was killed, and it is removed.
-                UNBORN | UNBORN_LEASES => drop(is_wanted()),
+                TEMPORARY | TEMPORARY_LEASES => drop(is_wanted()),
                 _ => {}
             }
         }
@@ -224,8 +224,8 @@ impl ClientFiles {
         self.directory.join(format!("{:032x}", u128::from_be_bytes(client)))
     }
 
-    fn unborn_path(&self, client: ClientKey) -> PathBuf {
-        self.path(client).with_extension(UNBORN)
+    fn temporary_path(&self, client: ClientKey) -> PathBuf {
+        self.path(client).with_extension(TEMPORARY)
     }
 
     fn leases_path(&self, client: ClientKey) -> PathBuf {
@@ -245,13 +245,13 @@ impl ClientFiles {
 pub(crate) const LOCKS: &str = "locks";
 
 /// The extension of such a file that is being written.
-const UNBORN: &str = "new";
+const TEMPORARY: &str = "new";
 
 /// The extension of notes of leases.
 const LEASES: &str = "leases";
 
 /// The extension of such a note that is being written anew.
-const UNBORN_LEASES: &str = "leases-new";
+const TEMPORARY_LEASES: &str = "leases-new";
 
 /// The extension of a daemon's notes of its own leases.
 const BROKER: &str = "broker";

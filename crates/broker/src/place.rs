@@ -126,8 +126,8 @@ impl Place {
         self.beside("broker.lock")
     }
 
-    /// The name of the socket until the broker listens at it.
-    pub(crate) fn unborn_socket(&self) -> PathBuf {
+    /// The temporary name of the socket, until the broker listens at it.
+    pub(crate) fn temporary_socket(&self) -> PathBuf {
         self.beside("new")
     }
 

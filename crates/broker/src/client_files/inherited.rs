@@ -52,7 +52,7 @@ impl ClientFiles {
     pub(crate) fn reserve(&self, client: ClientKey, room: usize) -> io::Result<Reserved> {
         self.make_directory()?;
         // The file gets its name last, so whoever finds it finds it locked and whole.
-        let file = lock_at(&self.unborn_path(client))?;
+        let file = lock_at(&self.temporary_path(client))?;
         let reserved = Reserved { files: self.clone(), client, file: Some(file) };
         // Written with zeros, because to make a file long does not allocate room on the disk.
         io::copy(&mut io::repeat(0).take(room as u64), &mut reserved.file()?)?;
@@ -144,13 +144,13 @@ impl Reserved {
     /// Writes the file and gives it its name.
     fn name(&self, claims: &[u8]) -> io::Result<InheritedFile> {
         let (path, file) = (self.files.inherited_path(self.client), self.file()?);
-        let unborn = self.files.unborn_path(self.client);
-        let opened = lock_file::open_to_write(&unborn)?;
+        let temporary = self.files.temporary_path(self.client);
+        let opened = lock_file::open_to_write(&temporary)?;
         if lock_file::identity_of(&opened) != lock_file::identity_of(file) {
             return Err(ErrorKind::NotFound.into());
         }
         rewrite(&opened, claims)?;
-        replace(&unborn, &path)?;
+        replace(&temporary, &path)?;
         Ok(InheritedFile { file: opened, path })
     }
 
@@ -178,7 +178,7 @@ impl InheritedFile {
 impl Drop for Reserved {
     fn drop(&mut self) {
         if let Some(file) = &self.file {
-            remove(&self.files.unborn_path(self.client), file);
+            remove(&self.files.temporary_path(self.client), file);
         }
     }
 }

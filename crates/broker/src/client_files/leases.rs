@@ -8,7 +8,7 @@ use std::{
 
 use navlock_wire::ClientKey;
 
-use super::{ClientFiles, UNBORN_LEASES, is_locked, lock_at, remove, remove_if_there};
+use super::{ClientFiles, TEMPORARY_LEASES, is_locked, lock_at, remove, remove_if_there};
 use crate::lock_file;
 
 /// A daemon's notes of its own leases. To drop this unlocks the file, which says that the daemon is
@@ -39,11 +39,11 @@ impl ClientFiles {
         client: ClientKey,
         leases: impl Iterator<Item = &'a Vec<u8>>,
     ) -> io::Result<()> {
-        let unborn = self.path(client).with_extension(UNBORN_LEASES);
-        remove_if_there(&unborn)?;
+        let temporary = self.path(client).with_extension(TEMPORARY_LEASES);
+        remove_if_there(&temporary)?;
         let lines: String = leases.map(|lease| hex(lease) + "\n").collect();
-        lock_file::open_to_append(&unborn)?.write_all(lines.as_bytes())?;
-        fs::rename(&unborn, self.leases_path(client))
+        lock_file::open_to_append(&temporary)?.write_all(lines.as_bytes())?;
+        fs::rename(&temporary, self.leases_path(client))
     }
 
     /// The leases of a client's agents, perhaps with some that have ended.

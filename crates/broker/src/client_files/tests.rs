@@ -112,12 +112,12 @@ fn a_file_that_was_removed_is_found_by_who_has_it_open() {
 #[test]
 fn who_removes_files_all_the_time_is_in_nobodys_way() {
     let (_directory, files) = files();
-    let unborn = files.unborn_path([7; 16]);
+    let temporary = files.temporary_path([7; 16]);
     let is_over = AtomicBool::new(false);
     let handed_over = thread::scope(|scope| {
         scope.spawn(|| {
             while !is_over.load(SeqCst) {
-                let _ = fs::remove_file(&unborn);
+                let _ = fs::remove_file(&temporary);
             }
         });
         let hand_over = |_| files.reserve([7; 16], 4)?.hand_over(b"claims").map(drop);

@@ -52,7 +52,7 @@ impl Listening {
 
 /// Listens at the place, whose lock we hold.
 pub(super) fn listen(place: &Place) -> io::Result<AsyncListener> {
-    socket::listen(&place.unborn_socket(), place.socket())
+    socket::listen(&place.temporary_socket(), place.socket())
 }
 
 /// Listens at a socket that was passed, which must be that of the place.

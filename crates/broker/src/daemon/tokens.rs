@@ -240,15 +240,15 @@ fn is_believed(number: u64, now: u64) -> bool {
 
 fn write(path: &Path, number: u64) -> io::Result<()> {
     // Written to another name first, so that the file is whole even if we are killed; and private.
-    let mut unborn = path.to_owned().into_os_string();
-    unborn.push(format!(".{}.new", std::process::id()));
-    let opened = careful().write(true).create(true).truncate(true).open(&unborn);
+    let mut temporary = path.to_owned().into_os_string();
+    temporary.push(format!(".{}.new", std::process::id()));
+    let opened = careful().write(true).create(true).truncate(true).open(&temporary);
     let written = opened.and_then(|mut file| {
         make_file_private(&file)?;
         writeln!(file, "{number}")?;
-        fs::rename(&unborn, path)
+        fs::rename(&temporary, path)
     });
-    written.inspect_err(|_| _ = fs::remove_file(&unborn))
+    written.inspect_err(|_| _ = fs::remove_file(&temporary))
 }
 
 fn nanoseconds(duration: Duration) -> u64 {

@@ -19,7 +19,7 @@ use navlock_platform::{
 };
 
 /// The end of a socket's name until the keeper that listens at it has the locks.
-const UNBORN: &str = "new";
+const TEMPORARY: &str = "new";
 
 /// How old a socket with such a name is if nobody is just making it.
 const ABANDONED: Duration = Duration::from_secs(60);
@@ -45,7 +45,7 @@ impl Socket {
         let directory = place.holds();
         make(&directory)?;
         sweep(&directory);
-        let name = format!("{id}.{UNBORN}");
+        let name = format!("{id}.{TEMPORARY}");
         let (listener, identity) = listen(&directory, &name)?;
         Ok(Self { listener, directory, name, id, identity })
     }
@@ -64,10 +64,10 @@ impl Socket {
             return Ok(());
         }
         make(&self.directory)?;
-        let unborn = format!("{}.{UNBORN}", self.id);
-        let _ = fs::remove_file(self.directory.join(&unborn));
-        let (listener, identity) = listen(&self.directory, &unborn)?;
-        (self.listener, self.identity, self.name) = (listener, identity, unborn);
+        let temporary = format!("{}.{TEMPORARY}", self.id);
+        let _ = fs::remove_file(self.directory.join(&temporary));
+        let (listener, identity) = listen(&self.directory, &temporary)?;
+        (self.listener, self.identity, self.name) = (listener, identity, temporary);
         self.publish()
     }
 
@@ -142,13 +142,13 @@ fn is_id(name: &str) -> bool {
 }
 
 fn is_abandoned(path: &Path) -> bool {
-    let is_unborn = path.extension() == Some(OsStr::new(UNBORN));
+    let is_temporary = path.extension() == Some(OsStr::new(TEMPORARY));
     let is_young = || {
         let changed = fs::symlink_metadata(path).and_then(|found| found.modified());
         let age = changed.map(|changed| changed.elapsed().unwrap_or_default());
         age.is_ok_and(|age| age < ABANDONED)
     };
-    if is_unborn && is_young() {
+    if is_temporary && is_young() {
         return false;
     }
     let (Some(directory), Some(name)) = (path.parent(), path.file_name()) else { return false };
