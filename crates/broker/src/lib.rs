@@ -65,7 +65,7 @@ mod numbers;
 mod place;
 mod private_tmp;
 mod report;
-pub mod settings;
+pub mod settings_files;
 mod spawn;
 mod status;
 mod surrounding;

@@ -14,7 +14,7 @@ use navlock_platform::{
     user::{UserId, ours, runtime_directory},
 };
 
-use crate::{SystemError, private_tmp, settings};
+use crate::{SystemError, private_tmp, settings_files};
 
 /// The place of one broker.
 ///
@@ -77,7 +77,7 @@ impl Place {
         let socket = std::env::var_os("NAVLOCK_SOCKET").filter(|socket| !socket.is_empty());
         let socket = match socket {
             Some(socket) => Some(socket.into()),
-            None => settings::socket().map_err(PlaceError::Settings)?,
+            None => settings_files::socket().map_err(PlaceError::Settings)?,
         };
         Ok(socket.map_or_else(Self::of_user, Self::at))
     }

@@ -5,7 +5,7 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use navlock_broker::settings;
+use navlock_broker::settings_files;
 use serde::{
     Deserialize, Deserializer,
     de::{self, SeqAccess, Visitor},
@@ -98,10 +98,10 @@ fn endpoints<'de, D: Deserializer<'de>>(from: D) -> Result<Vec<String>, D::Error
 /// The chosen file, or else the first one that exists, with its contents.
 pub(super) fn find(chosen: Option<&Path>) -> Result<Option<(PathBuf, String)>, String> {
     if let Some(path) = chosen {
-        return Ok(Some((path.to_owned(), settings::read_chosen(path)?)));
+        return Ok(Some((path.to_owned(), settings_files::read_chosen(path)?)));
     }
-    for path in settings::places() {
-        if let Some(text) = settings::read(&path)? {
+    for path in settings_files::places() {
+        if let Some(text) = settings_files::read(&path)? {
             return Ok(Some((path, text)));
         }
     }
@@ -110,7 +110,7 @@ pub(super) fn find(chosen: Option<&Path>) -> Result<Option<(PathBuf, String)>, S
 
 /// The settings in the file.
 pub(super) fn parse(path: &Path, text: &str) -> Result<File, String> {
-    settings::parse(path, text)
+    settings_files::parse(path, text)
 }
 
 #[cfg(test)]

@@ -131,7 +131,7 @@ impl Settings {
 
     /// The places in which the file is looked for if none was chosen.
     pub(crate) fn places() -> Vec<PathBuf> {
-        navlock_broker::settings::places()
+        navlock_broker::settings_files::places()
     }
 }
 
