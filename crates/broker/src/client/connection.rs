@@ -78,7 +78,7 @@ pub(super) struct Shared {
     /// The thread that has this reads for everybody. `None` while there is no connection.
     reader: Mutex<Option<Reader>>,
     /// A byte in here wakes the maintainer, to look what there is to do.
-    nudge: Stream,
+    waking_end: Stream,
     /// A byte in here has the thread that waits with the reader give it up.
     interrupt: WakePipe,
     /// Whether the last owner has gone.
@@ -156,7 +156,7 @@ impl Connection {
         self.shared.hold_back_no_more();
         let offered = blocking::offer(|| Arc::clone(&self.shared) as Arc<dyn Source>);
         if !offered && self.shared.turns.is_resting() {
-            self.shared.nudge();
+            self.shared.wake_maintainer();
         }
     }
 }
@@ -175,7 +175,7 @@ impl Drop for Connection {
         }
         let maintainer = self.shared.without_thread().take();
         if maintainer.is_none() {
-            self.shared.nudge();
+            self.shared.wake_maintainer();
         }
     }
 }
@@ -185,7 +185,7 @@ impl Shared {
         path: PathBuf,
         files: ClientFiles,
         key: ClientKey,
-        nudge: Stream,
+        waking_end: Stream,
         interrupt: WakePipe,
         only_questions: bool,
         delegate: bool,
@@ -200,7 +200,7 @@ impl Shared {
             table: Mutex::new(Table::new(key, Arc::clone(&owned), delegate)),
             writer: Mutex::default(),
             reader: Mutex::default(),
-            nudge,
+            waking_end,
             interrupt,
             closed: AtomicBool::new(false),
             turns: ReaderTurns::default(),
@@ -261,7 +261,7 @@ impl Shared {
             let is_left = !writer.bytes.is_empty();
             drop(writer);
             if is_left {
-                self.nudge();
+                self.wake_maintainer();
             }
         }
     }
@@ -365,7 +365,7 @@ impl Shared {
         drop(table);
         let is_left = !writer.send();
         if is_left && !was_left || is_needed {
-            self.nudge();
+            self.wake_maintainer();
         }
     }
 

@@ -44,7 +44,7 @@ const PAUSE: Duration = Duration::from_millis(50);
 /// The maintainer of a connection.
 pub(super) struct Maintainer {
     shared: Arc<Shared>,
-    nudged: Stream,
+    wake_end: Stream,
     place: Place,
     options: ConnectOptions,
 }
@@ -64,11 +64,11 @@ enum Turn {
 impl Maintainer {
     pub(super) fn new(
         shared: Arc<Shared>,
-        nudged: Stream,
+        wake_end: Stream,
         place: Place,
         options: ConnectOptions,
     ) -> Self {
-        Self { shared, nudged, place, options }
+        Self { shared, wake_end, place, options }
     }
 
     /// Makes the connection once somebody needs it, and keeps it.
@@ -136,14 +136,14 @@ impl Maintainer {
                     Err(end) => return end,
                 },
                 Turn::Theirs => {
-                    if wait(None, false, &self.nudged, Some(Instant::now() + REST)) {
+                    if wait(None, false, &self.wake_end, Some(Instant::now() + REST)) {
                         Turn::Mine
                     } else {
                         self.look(left)
                     }
                 }
                 Turn::TheirsForLong => {
-                    wait(None, false, &self.nudged, deadline);
+                    wait(None, false, &self.wake_end, deadline);
                     Turn::Mine
                 }
             };
@@ -160,7 +160,7 @@ impl Maintainer {
             return Err(End::Closed);
         };
         if !reader.has_more() {
-            wait(Some(reader.socket()), left, &self.nudged, deadline);
+            wait(Some(reader.socket()), left, &self.wake_end, deadline);
         }
         let heard =
             reader.hear(|message, wakers| self.shared.table().handle_message(message, wakers));
@@ -242,7 +242,7 @@ impl Maintainer {
     }
 
     fn pause(&self) {
-        wait(None, false, &self.nudged, Some(Instant::now() + PAUSE));
+        wait(None, false, &self.wake_end, Some(Instant::now() + PAUSE));
     }
 
     fn failed(&self, reason: Reason) -> Failed {
@@ -278,7 +278,7 @@ impl Maintainer {
             let is_needed = self.shared.table().needs_link();
             if !is_needed && self.shared.watch_held().is_none() {
                 self.shared.leave();
-                wait(None, false, &self.nudged, None);
+                wait(None, false, &self.wake_end, None);
                 continue;
             }
             match self.watched(|| self.try_connect(self.options.patience())) {
@@ -291,7 +291,7 @@ impl Maintainer {
                 else {
                     break;
                 };
-                wait(None, false, &self.nudged, Some(next.min(again)));
+                wait(None, false, &self.wake_end, Some(next.min(again)));
             }
         }
     }

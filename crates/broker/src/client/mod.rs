@@ -245,12 +245,12 @@ fn prepare(place: Place, options: ConnectOptions) -> Result<(Connection, Maintai
     let wake_pipe = || WakePipe::new().map_err(|error| Reason::Io("connecting", error.into()));
     let files = ClientFiles::of(&place);
     let key = ClientId::random().to_bytes();
-    let (nudge, nudged) = wake_pipe()?.split();
+    let (waking_end, wake_end) = wake_pipe()?.split();
     let path = place.socket().to_owned();
     let (only_questions, delegate) = (options.only_questions, options.may_delegate());
-    let shared = Shared::new(path, files, key, nudge, wake_pipe()?, only_questions, delegate);
+    let shared = Shared::new(path, files, key, waking_end, wake_pipe()?, only_questions, delegate);
     let shared = Arc::new(shared.map_err(|error| Reason::Io("connecting", error.into()))?);
-    let maintainer = Maintainer::new(Arc::clone(&shared), nudged, place, options);
+    let maintainer = Maintainer::new(Arc::clone(&shared), wake_end, place, options);
     Ok((Connection::new(shared), maintainer))
 }
 

@@ -208,11 +208,11 @@ pub(super) fn wait(
         socket.map_or((wake_end.source(), Interest::READ), |socket| (socket.source(), interest));
     // On an error, such as an interruption, the caller looks for itself.
     let came = wait::wait([(wake_end.source(), Interest::READ), socket], left(deadline));
-    let rang = came.is_ok_and(|[wake_end, _]| wake_end.any());
-    if rang {
+    let is_woken = came.is_ok_and(|[wake_end, _]| wake_end.any());
+    if is_woken {
         silence(wake_end);
     }
-    rang
+    is_woken
 }
 
 fn left(deadline: Option<Instant>) -> Option<Duration> {

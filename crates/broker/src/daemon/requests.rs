@@ -1,10 +1,10 @@
 //! The requests of one client, pending and granted.
 
-mod alarm;
 mod entry;
 mod events;
 mod map_slots;
 mod place;
+mod request_waker;
 
 use std::{
     collections::VecDeque,
@@ -26,9 +26,9 @@ use navlock_wire::{Agent, Moment};
 
 pub(super) use self::entry::{RequestOwner, Shown};
 use self::{
-    alarm::{Alarm, Woken},
     entry::{Entry, Stage, goes_on},
     place::SlotPlace,
+    request_waker::{RequestWaker, Woken},
 };
 use super::{cycles::InCycle, lookers::Lookers, outcome::Outcome};
 use crate::{LOGS, clock};
@@ -115,8 +115,8 @@ impl Requests {
     ) -> Option<Outcome> {
         let name_bytes = length(&name);
         self.lookers.counts().request();
-        let alarm = self.alarm(id);
-        let waker = Waker::from(Arc::clone(&alarm));
+        let request_waker = self.waker(id);
+        let waker = Waker::from(Arc::clone(&request_waker));
         let mut context = Context::from_waker(&waker);
         // FAST: most locks are free. The future of one that is not is kept, without a box.
         let mut request = locks.lock_with(name, kind.into()).into_future();
@@ -131,7 +131,7 @@ impl Requests {
             name_bytes,
             since,
             stage,
-            alarm,
+            waker: request_waker,
         };
         let outcome = match answer {
             Poll::Ready(answer) => Some(entry.answered(answer, &context)),
@@ -191,9 +191,9 @@ impl Requests {
         if matches!(stage, Stage::Held(..)) {
             counts.grant(0);
         }
-        let alarm = self.alarm(id);
-        // This has the session poll the request once. After that, the request rings by itself.
-        alarm.wake_by_ref();
+        let waker = self.waker(id);
+        // This has the session poll the request once. After that, the request wakes the session itself.
+        waker.wake_by_ref();
         self.name_bytes += name_bytes as usize;
         let (place, of) = (SlotPlace::Nowhere, Arc::clone(of));
         let entry = Entry {
@@ -204,15 +204,15 @@ impl Requests {
             name_bytes,
             since,
             stage,
-            alarm,
+            waker,
         };
         self.entries.insert(id, entry);
         self.tell(id);
     }
 
-    fn alarm(&self, id: RequestId) -> Arc<Alarm> {
+    fn waker(&self, id: RequestId) -> Arc<RequestWaker> {
         let woken = Arc::clone(&self.woken);
-        Arc::new(Alarm { id, ringing: AtomicBool::new(false), woken })
+        Arc::new(RequestWaker { id, is_listed: AtomicBool::new(false), woken })
     }
 
     /// The agent of a request.
@@ -300,8 +300,8 @@ impl Requests {
             let Some(entry) = self.entries.get_mut(&id) else {
                 continue;
             };
-            // Cleared before the poll, so that anything that happens from here on rings again.
-            entry.alarm.ringing.store(false, Ordering::SeqCst);
+            // Cleared before the poll, so that anything that happens from here on wakes the session again.
+            entry.waker.is_listed.store(false, Ordering::SeqCst);
             // A request that has failed does not know its name any more.
             let name = self.lookers.are_there().then(|| entry.name().cloned()).flatten();
             let asked = entry.since;

@@ -99,11 +99,11 @@ pub(super) fn acquire(
     let mut ordered: Vec<_> = names.iter().collect();
     ordered.sort();
     let mut guards = Vec::with_capacity(names.len());
-    let alarm = Arc::new(Alarm::default());
-    let waker = Waker::from(Arc::clone(&alarm));
+    let loss_waker = Arc::new(LossWaker::default());
+    let waker = Waker::from(Arc::clone(&loss_waker));
     for name in ordered {
         let since = Instant::now();
-        match lock(context, locks, name, options, args, deadline, &guards, &alarm)? {
+        match lock(context, locks, name, options, args, deadline, &guards, &loss_waker)? {
             Had::Lock(guard) => {
                 context.voice.detail(format_args!(
                     "took {} ({}) after {}; fence {}",
@@ -112,10 +112,10 @@ pub(super) fn acquire(
                     taken(since.elapsed()),
                     guard.fencing_token()
                 ));
-                // The alarm rings if this lock is lost while the next ones are waited for.
+                // The waker is woken if this lock is lost while the next ones are waited for.
                 let is_last = guards.len() + 1 == names.len();
                 if !is_last && guard.poll_lost(&task::Context::from_waker(&waker)).is_ready() {
-                    alarm.wake_by_ref();
+                    loss_waker.wake_by_ref();
                 }
                 guards.push(guard);
             }
@@ -161,7 +161,7 @@ fn lock(
     args: &RequestArgs,
     deadline: Option<Instant>,
     guards: &[LockGuard],
-    alarm: &Alarm,
+    loss_waker: &LossWaker,
 ) -> Result<Had, Failure> {
     let mut request = NestedRequest::of(locks.lock_with(name.clone(), options));
     for guard in guards.iter().rev().take(MAX_INSIDE) {
@@ -182,7 +182,7 @@ fn lock(
             if let Poll::Ready(answer) = request.as_mut().poll(context) {
                 return Poll::Ready(Event::Answered(answer));
             }
-            if alarm.has_rung(context) {
+            if loss_waker.was_woken(context) {
                 if let Some((name, lost)) = lost(guards, context) {
                     return Poll::Ready(Event::Lost(name, lost));
                 }
@@ -214,20 +214,20 @@ fn lock(
     }
 }
 
-/// Rings when one of many locks is lost. Asking each lock whenever something happens would take the
+/// Woken when one of many locks is lost. Asking each lock whenever something happens would take the
 /// longer the more locks there are.
 #[derive(Default)]
-struct Alarm {
-    rung: AtomicBool,
+struct LossWaker {
+    is_woken: AtomicBool,
     sleeper: Mutex<Option<Waker>>,
 }
 
-impl Alarm {
-    /// Whether the alarm has rung. If it has not, it will wake this task.
-    fn has_rung(&self, context: &task::Context<'_>) -> bool {
+impl LossWaker {
+    /// Whether a lock was lost. If none was, this task is woken when one is.
+    fn was_woken(&self, context: &task::Context<'_>) -> bool {
         let known = self.sleeper().replace(context.waker().clone());
         drop(known);
-        self.rung.load(Ordering::SeqCst)
+        self.is_woken.load(Ordering::SeqCst)
     }
 
     fn sleeper(&self) -> MutexGuard<'_, Option<Waker>> {
@@ -235,13 +235,13 @@ impl Alarm {
     }
 }
 
-impl Wake for Alarm {
+impl Wake for LossWaker {
     fn wake(self: Arc<Self>) {
         self.wake_by_ref();
     }
 
     fn wake_by_ref(self: &Arc<Self>) {
-        self.rung.store(true, Ordering::SeqCst);
+        self.is_woken.store(true, Ordering::SeqCst);
         let sleeper = self.sleeper().take();
         if let Some(sleeper) = sleeper {
             sleeper.wake();

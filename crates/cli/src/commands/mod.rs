@@ -1,7 +1,6 @@
 //! The subcommands, one file each.
 
 mod acquire;
-mod bell;
 mod clients;
 mod completions;
 mod context;
@@ -14,6 +13,7 @@ mod man;
 mod outage;
 mod query;
 mod run;
+mod stream_waker;
 mod supervise;
 #[cfg(feature = "top")]
 mod top;

@@ -19,7 +19,7 @@ use navlock_platform::{
     wait::{self, BorrowedSource, Interest, Source},
 };
 
-use super::bell::Bell;
+use super::stream_waker::StreamWaker;
 use crate::{
     args::OnLost,
     exit::{Failure, NOT_EXECUTABLE, mention},
@@ -50,7 +50,7 @@ pub(super) enum Command {
 pub(super) struct Supervisor {
     signals: PassedOn,
     /// A byte in this stream has the supervisor look at the locks. It comes where the signals come.
-    bell: Arc<Bell>,
+    waker: Arc<StreamWaker>,
     family: Family,
 }
 
@@ -73,9 +73,9 @@ impl Supervisor {
     /// From now on catches the signals that are to be forwarded.
     pub(super) fn new() -> Result<Self, Failure> {
         let caught = PassedOn::catch();
-        let caught = caught.map(|(signals, bell)| {
-            let bell = Arc::new(Bell::new(bell));
-            Self { signals, bell, family: Family::new(STARTED_BY) }
+        let caught = caught.map(|(signals, stream)| {
+            let waker = Arc::new(StreamWaker::new(stream));
+            Self { signals, waker, family: Family::new(STARTED_BY) }
         });
         caught.map_err(|error| {
             Failure::new(NOT_EXECUTABLE, format_args!("cannot catch signals: {error}"))
@@ -101,7 +101,7 @@ impl Supervisor {
     ) -> Result<Ended, Failure> {
         self.signals.pass_on_early(&child);
         let end = ChildEnd::of(&child);
-        let waker = Waker::from(Arc::clone(&self.bell));
+        let waker = Waker::from(Arc::clone(&self.waker));
         let context = Context::from_waker(&waker);
         let mut known = vec![false; guards.len()];
         let mut kill_at = None;
@@ -110,7 +110,7 @@ impl Supervisor {
             // no thread need read the connection. This look takes in what it has said.
             let is_lost = guards.iter().any(LockGuard::is_lost);
             let unheard = if is_lost { None } else { reach.unheard() };
-            // From then on the bell rings.
+            // From then on the waker wakes this thread.
             let is_heard = unheard.is_some() || reach.keep().is_ok();
             let lost = if unheard.is_some() {
                 Vec::new()

@@ -15,7 +15,7 @@ pub(in super::super) struct ReaderTurns {
     taken: AtomicBool,
     /// Whether the maintainer rests, and does not read.
     resting: AtomicBool,
-    /// Whether the maintainer sleeps, and comes back only if it is nudged.
+    /// Whether the maintainer sleeps, and comes back only if it is woken.
     asleep: AtomicBool,
 }
 
@@ -64,7 +64,7 @@ impl ReaderTurns {
     }
 
     /// A thread has given up the reader. Returns whether the maintainer was asleep, and is to be
-    /// nudged.
+    /// woken.
     pub(super) fn wake_if_asleep(&self) -> bool {
         self.asleep.swap(false, SeqCst)
     }

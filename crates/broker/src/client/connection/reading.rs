@@ -70,10 +70,10 @@ impl Shared {
         // maintainer must set its clock anew.
         let has_terms = || self.table().earliest_term().is_some();
         if self.turns.wake_if_asleep() || self.thread.is_missing() && has_terms() {
-            self.nudge();
+            self.wake_maintainer();
         }
         let Ok(wakers) = heard else {
-            self.nudge();
+            self.wake_maintainer();
             return ReadOutcome::End;
         };
         wake(wakers);
@@ -96,7 +96,7 @@ impl Shared {
                         return;
                     }
                     // The thread that has the reader reads what there is, and gives it up.
-                    self.nudge();
+                    self.wake_maintainer();
                     self.interrupt.wake();
                     thread::yield_now();
                 }
@@ -117,7 +117,7 @@ impl Shared {
         // A thread that has looked before does not know of this, and may be waiting for what has
         // been read here.
         if is_word && !is_waiting {
-            self.nudge();
+            self.wake_maintainer();
         }
     }
 
@@ -168,7 +168,7 @@ impl Source for Shared {
 
     fn leave(&self) {
         if !self.is_forked() && self.table().is_waiting() {
-            self.nudge();
+            self.wake_maintainer();
         }
     }
 }

@@ -64,11 +64,11 @@ impl Shared {
     }
 
     /// Wakes the maintainer, to look what there is to do.
-    pub(in super::super) fn nudge(&self) {
-        // If no thread can be had, the next nudge tries again, and so does a thread that waits.
+    pub(in super::super) fn wake_maintainer(&self) {
+        // If no thread can be had, the next call of this tries again, and so does a thread that waits.
         let _ = self.try_keep();
         // If the pipe is full, it has a byte in it already.
-        let _ = (&self.nudge).write(&[0]);
+        let _ = (&self.waking_end).write(&[0]);
     }
 
     /// Starts the maintainer's thread, if it has none, and notes whether one could be had.

@@ -16,8 +16,8 @@ use tracing::Level;
 
 use super::{
     super::{delegations::Delegation, outcome::Outcome},
-    alarm::Alarm,
     place::SlotPlace,
+    request_waker::RequestWaker,
 };
 use crate::{LOGS, clock};
 
@@ -44,7 +44,7 @@ pub(super) struct Entry {
     /// When the request was made or, once it is a lock, granted.
     pub(super) since: Moment,
     pub(super) stage: Stage,
-    pub(super) alarm: Arc<Alarm>,
+    pub(super) waker: Arc<RequestWaker>,
 }
 
 /// The state of the request, with its name and mode.
@@ -110,7 +110,7 @@ impl Entry {
     }
 
     pub(super) fn poll(&mut self) -> Option<Outcome> {
-        let waker = Waker::from(Arc::clone(&self.alarm));
+        let waker = Waker::from(Arc::clone(&self.waker));
         let mut context = Context::from_waker(&waker);
         match &mut self.stage {
             Stage::Pending(request) => match Pin::new(request).poll(&mut context) {
@@ -143,7 +143,7 @@ impl Entry {
                 if guard.poll_lost(context).is_ready() {
                     // The client is told of the grant first, and of the loss when this is polled
                     // again.
-                    self.alarm.wake_by_ref();
+                    self.waker.wake_by_ref();
                 }
                 self.stage = Stage::Held(guard, token);
                 Outcome::Granted(token)

@@ -296,7 +296,7 @@ impl Entry {
             return None;
         }
         // Polled with the request's usual waker, because only the last waker is woken.
-        let waker = Waker::from(Arc::clone(&self.alarm));
+        let waker = Waker::from(Arc::clone(&self.waker));
         if guard.poll_lost(&Context::from_waker(&waker)).is_ready() {
             return None;
         }

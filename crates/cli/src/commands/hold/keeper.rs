@@ -34,7 +34,7 @@ use crate::{
     commands::{
         Context,
         acquire::{Bounds, acquire, lost},
-        bell::Bell,
+        stream_waker::StreamWaker,
     },
     exit::{Failure, UNREACHABLE, USAGE},
     json::Object,
@@ -140,7 +140,7 @@ struct Keeper {
     /// The time of the hold as it was first set, if it is bounded.
     time: Option<Duration>,
     /// Readable when the broker may have told something about the locks.
-    rung: Stream,
+    wake_end: Stream,
     waker: Waker,
     /// Callers that have a connection and have not asked yet.
     callers: Vec<Stream>,
@@ -177,8 +177,11 @@ fn begin(
         Failure::new(UNREACHABLE, format_args!("cannot keep locks in the background: {error}"))
     };
     let mut socket = Socket::prepare(&context.place, locks.client_id()).map_err(no_room)?;
-    let (rung, rings) = Stream::pair().map_err(cannot)?;
-    rung.set_nonblocking(true).and_then(|()| rings.set_nonblocking(true)).map_err(cannot)?;
+    let (wake_end, waking_end) = Stream::pair().map_err(cannot)?;
+    wake_end
+        .set_nonblocking(true)
+        .and_then(|()| waking_end.set_nonblocking(true))
+        .map_err(cannot)?;
     let mut timer = Timer::new().map_err(cannot)?;
     // While the locks are kept, no thread waits for an answer of the broker, so none would read
     // what it tells.
@@ -199,8 +202,8 @@ fn begin(
         on_lost: args.on_lost,
         timer,
         time: args.ttl,
-        rung,
-        waker: Waker::from(Arc::new(Bell::new(rings))),
+        wake_end,
+        waker: Waker::from(Arc::new(StreamWaker::new(waking_end))),
         callers: Vec::new(),
     })
 }
@@ -285,9 +288,9 @@ impl Keeper {
             if came.end || self.timer.left().is_zero() {
                 return None;
             }
-            if came.ring {
+            if came.wake {
                 let mut bytes = [0; 64];
-                while (&self.rung).read(&mut bytes).is_ok_and(|length| length > 0) {}
+                while (&self.wake_end).read(&mut bytes).is_ok_and(|length| length > 0) {}
                 self.look_for_losses();
             }
             for index in came.callers.into_iter().rev() {
@@ -310,7 +313,7 @@ impl Keeper {
     /// Waits until something comes, or it is time to look.
     fn poll(&self) -> Came {
         let fixed = [
-            Some(self.rung.source()),
+            Some(self.wake_end.source()),
             Some(self.socket.listener().source()),
             self.process.as_ref().map(Process::source),
             self.timer.source(),
@@ -319,7 +322,7 @@ impl Keeper {
         let asked: Vec<_> = fixed
             .into_iter()
             // A source that is asked for twice gives the same answer twice.
-            .map(|source| source.unwrap_or(self.rung.source()))
+            .map(|source| source.unwrap_or(self.wake_end.source()))
             .chain(self.callers.iter().map(Source::source))
             .map(|source| (source, Interest::READ))
             .collect();
@@ -328,10 +331,10 @@ impl Keeper {
             wait_many(&asked, Some(CHECK_INTERVAL.min(self.timer.left()))).unwrap_or_default();
         let has_come = |index: usize| came.get(index).is_some_and(|came| came.any());
         let callers = (0..self.callers.len()).filter(|index| has_come(index + fixed.len()));
-        Came { ring: has_come(0), end: has_process && has_come(2), callers: callers.collect() }
+        Came { wake: has_come(0), end: has_process && has_come(2), callers: callers.collect() }
     }
 
-    /// Releases all locks if one of them is lost. If none is lost, each of them rings when it is.
+    /// Releases all locks if one of them is lost. If none is lost, each of them wakes this thread when it is.
     fn look_for_losses(&mut self) {
         let Some(held) = &self.held else { return };
         let context = task::Context::from_waker(&self.waker);
@@ -367,7 +370,7 @@ impl Keeper {
 
 /// Which of the events that were waited for have come.
 struct Came {
-    ring: bool,
+    wake: bool,
     /// The process has ended.
     end: bool,
     /// The callers that have said something, or have gone.

@@ -25,13 +25,13 @@ const PATIENCE: Duration = Duration::from_secs(1);
 /// The messages of a thread, and a descriptor that tells when there are some.
 pub(super) struct Messages<T> {
     messages: Receiver<T>,
-    bell: Stream,
+    wake_end: Stream,
 }
 
 /// The thread's end.
 pub(super) struct Sender<T> {
     messages: SyncSender<T>,
-    bell: Stream,
+    wake_end: Stream,
 }
 
 impl<T> Messages<T> {
@@ -40,18 +40,18 @@ impl<T> Messages<T> {
         ours.set_nonblocking(true)?;
         theirs.set_nonblocking(true)?;
         let (sender, messages) = sync_channel(MOST);
-        Ok((Sender { messages: sender, bell: theirs }, Self { messages, bell: ours }))
+        Ok((Sender { messages: sender, wake_end: theirs }, Self { messages, wake_end: ours }))
     }
 
     /// Readable when there is a message.
     pub(super) fn descriptor(&self) -> BorrowedSource<'_> {
-        self.bell.source()
+        self.wake_end.source()
     }
 
     /// From now on the descriptor is readable for later messages only.
     pub(super) fn quiet(&mut self) {
         let mut bytes = [0; 1024];
-        while self.bell.read(&mut bytes).is_ok_and(|read| read == bytes.len()) {}
+        while self.wake_end.read(&mut bytes).is_ok_and(|read| read == bytes.len()) {}
     }
 
     /// The next message, if there is one.
@@ -65,7 +65,7 @@ impl<T> Sender<T> {
     pub(super) fn send(&self, message: T) -> bool {
         let is_heard = self.messages.send(message).is_ok();
         // If the stream has no room, the other end is readable already.
-        let _ = (&self.bell).write(&[0]);
+        let _ = (&self.wake_end).write(&[0]);
         is_heard
     }
 }

@@ -6,16 +6,16 @@ use navlock_platform::socket::Stream;
 
 /// Wakes the thread that waits for the other end of this stream, so that it looks at its locks
 /// again.
-pub(super) struct Bell(Stream);
+pub(super) struct StreamWaker(Stream);
 
-impl Bell {
+impl StreamWaker {
     /// `end` must be non-blocking.
     pub(super) fn new(end: Stream) -> Self {
         Self(end)
     }
 }
 
-impl Wake for Bell {
+impl Wake for StreamWaker {
     fn wake(self: Arc<Self>) {
         // If the stream is full, the other end is readable already.
         let _ = (&self.0).write(&[0]);

@@ -20,10 +20,10 @@ pub(super) struct Woken {
 }
 
 /// Wakes the session for one request.
-pub(super) struct Alarm {
+pub(super) struct RequestWaker {
     pub(super) id: RequestId,
     /// Whether the id is in the list already.
-    pub(super) ringing: AtomicBool,
+    pub(super) is_listed: AtomicBool,
     pub(super) woken: Arc<Woken>,
 }
 
@@ -34,13 +34,13 @@ impl Woken {
     }
 }
 
-impl Wake for Alarm {
+impl Wake for RequestWaker {
     fn wake(self: Arc<Self>) {
         self.wake_by_ref();
     }
 
     fn wake_by_ref(self: &Arc<Self>) {
-        if !self.ringing.swap(true, Ordering::SeqCst) {
+        if !self.is_listed.swap(true, Ordering::SeqCst) {
             self.woken.ids().push_back(self.id);
             self.woken.session.wake();
         }
