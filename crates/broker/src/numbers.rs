@@ -12,7 +12,7 @@ enum Kind {
 }
 
 /// A description of one number, for those who show all of them: its name, its type, and its meaning.
-type Of = (&'static str, Kind, &'static str);
+type Description = (&'static str, Kind, &'static str);
 
 /// Makes the struct, and the methods that go through all its fields, so that each number is listed in
 /// one place only.
@@ -32,7 +32,7 @@ macro_rules! numbers {
 
         impl Numbers {
             /// All numbers apart from the waits, each with its description.
-            fn all(&self) -> impl Iterator<Item = (Of, u64)> {
+            fn all(&self) -> impl Iterator<Item = (Description, u64)> {
                 [$(((stringify!($field), Kind::$kind, $what), self.$field),)*].into_iter()
             }
 

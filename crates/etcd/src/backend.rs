@@ -27,7 +27,7 @@ use crate::{
     keeper::{Message, wake},
     keys::NameKey,
     lease::Share,
-    query::{Seen, SeenOne},
+    query::{QueryEntry, QueryResult},
     table::{Ending, LocalOutcome, State, gone},
     thread::Order,
 };
@@ -90,7 +90,7 @@ impl EtcdBackend {
         name: Option<NameKey>,
         most: usize,
         asks: bool,
-    ) -> impl Future<Output = Result<Seen, Error>> + Send + use<> {
+    ) -> impl Future<Output = Result<QueryResult, Error>> + Send + use<> {
         let (answer, answered) = oneshot::channel();
         self.connection.tell(Message::Query { bucket: self.bucket, name, most, asks, answer });
         let connection = Arc::clone(&self.connection);
@@ -112,7 +112,7 @@ impl EtcdBackend {
         // others wait was given up for them anyway.
         let (seen, bucket) = (self.seen(name, MOST_INSPECTED, false), Arc::from(&*self.name));
         async move {
-            let Seen { held, pending, owned, left_out } = seen.await?;
+            let QueryResult { held, pending, owned, left_out } = seen.await?;
             let all = held.iter().chain(&pending).chain(&owned).filter(|_| with_silence);
             let theirs: BTreeSet<_> =
                 all.map(|one| one.lease).filter(|lease| *lease != 0).collect();
@@ -124,11 +124,11 @@ impl EtcdBackend {
                 let _ = self.connection.tell.send(Order::Silences(theirs, answer));
                 answered.await.unwrap_or_default()
             };
-            let sighted = |one: SeenOne| {
+            let sighted = |one: QueryEntry| {
                 let unheard = silent.get(&one.lease).copied();
                 one.sighted(&bucket, unheard)
             };
-            let all = |all: Vec<SeenOne>| all.into_iter().map(sighted).collect();
+            let all = |all: Vec<QueryEntry>| all.into_iter().map(sighted).collect();
             let mut sighting = Sighting::new(all(held), all(pending));
             (sighting.owned, sighting.left_out) = (all(owned), left_out);
             Ok(sighting)

@@ -28,7 +28,9 @@ use crate::{
     keys::{BucketKeys, NameKey, Phase, RequestKey},
     mirror::{Entry, Mirror},
     table::AgentSerial,
-    transactions::{Ask, Force, Kept, Leaving, MOST, MOST_ASKS, MOST_BYTES, Operation, Owning},
+    transactions::{
+        Ask, Force, KeptEntry, Leaving, MOST, MOST_ASKS, MOST_BYTES, Operation, Owning,
+    },
     view::View,
 };
 
@@ -168,7 +170,13 @@ impl Bucket {
     }
 
     /// A name that we own is to be given up, by writing these locks and requests, in their order.
-    pub(crate) fn push_leaving(&mut self, key: &NameKey, made: i64, owner: u128, kept: Vec<Kept>) {
+    pub(crate) fn push_leaving(
+        &mut self,
+        key: &NameKey,
+        made: i64,
+        owner: u128,
+        kept: Vec<KeptEntry>,
+    ) {
         let mut parts = vec![Vec::new()];
         let mut bytes = 0;
         for one in kept {
@@ -191,7 +199,7 @@ impl Bucket {
 
     /// A name is not given up after all. Returns the locks and requests that were still to be
     /// written.
-    pub(crate) fn stop_leaving(&mut self, key: &NameKey) -> Vec<Kept> {
+    pub(crate) fn stop_leaving(&mut self, key: &NameKey) -> Vec<KeptEntry> {
         let left = self.names.get_mut(key).map(|name| std::mem::take(&mut name.leaving));
         left.into_iter().flatten().flat_map(|(_, leaving)| leaving.kept).collect()
     }

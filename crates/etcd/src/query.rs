@@ -21,18 +21,18 @@ use crate::{
 
 /// The held locks and pending requests, in order.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Seen {
-    pub(crate) held: Vec<SeenOne>,
-    pub(crate) pending: Vec<SeenOne>,
+pub(crate) struct QueryResult {
+    pub(crate) held: Vec<QueryEntry>,
+    pub(crate) pending: Vec<QueryEntry>,
     /// Names whose owners were not asked what they hold.
-    pub(crate) owned: Vec<SeenOne>,
+    pub(crate) owned: Vec<QueryEntry>,
     /// How many locks and requests are left out.
     pub(crate) left_out: u64,
 }
 
 /// A lock or request.
 #[derive(Clone, Debug)]
-pub(crate) struct SeenOne {
+pub(crate) struct QueryEntry {
     pub(crate) inspected: Inspected,
     pub(crate) name: NameKey,
     /// Its lease, if that is another connection's; else 0.
@@ -46,11 +46,11 @@ pub(crate) struct SeenOne {
 }
 
 /// A lock or request, with its sort key.
-type Found = ((i64, u64, RequestKey), SeenOne);
+type Found = ((i64, u64, RequestKey), QueryEntry);
 
 /// How much is known of a name that a connection owns.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Kept {
+pub(crate) enum OwnerAnswer {
     /// Everything: its locks are listed, or known in another way.
     Said,
     /// The owner was not asked what it holds.
@@ -63,8 +63,8 @@ pub(crate) enum Kept {
 pub(crate) fn seen(
     keys: &BucketKeys,
     listed: &[KeyValue],
-    known: impl Fn(&KeyValue, &LockKey) -> Kept,
-) -> Seen {
+    known: impl Fn(&KeyValue, &LockKey) -> OwnerAnswer,
+) -> QueryResult {
     // What an agent says of itself is kept once if all its requests say the same.
     let mut agents: HashMap<ClientId, Arc<AgentInfo>> = HashMap::new();
     let (mut held, mut pending, mut owned): (Vec<Found>, Vec<Found>, Vec<Found>) =
@@ -98,39 +98,39 @@ pub(crate) fn seen(
             Phase::Queued => order(kv.made, &kv.value),
             Phase::Held | Phase::Owned => kv.made,
         };
-        let kept = if key.phase == Phase::Owned { known(kv, &key) } else { Kept::Said };
+        let kept = if key.phase == Phase::Owned { known(kv, &key) } else { OwnerAnswer::Said };
         let (made, request) = ((made, value.place), key.request);
         let Value { asked, said, .. } = value;
         let (name, lease) = (key.name, kv.lease);
-        let one = SeenOne { inspected, name, lease, request, made, asked, said };
+        let one = QueryEntry { inspected, name, lease, request, made, asked, said };
         let found = ((made.0, made.1, request), one);
         match (key.phase, kept) {
             (Phase::Held, _) => held.push(found),
             (Phase::Queued, _) => pending.push(found),
-            (Phase::Owned, Kept::Unsaid) => {
+            (Phase::Owned, OwnerAnswer::Unsaid) => {
                 held.push(kept_by(found, "it keeps the name, and does not say who holds it"));
             }
-            (Phase::Owned, Kept::Unasked) => {
+            (Phase::Owned, OwnerAnswer::Unasked) => {
                 owned.push(kept_by(found, "it keeps the name, which somebody may hold there"));
             }
-            (Phase::Owned, Kept::Said) => {}
+            (Phase::Owned, OwnerAnswer::Said) => {}
         }
     }
     let (held, pending, owned) = (in_order(held), in_order(pending), in_order(owned));
-    Seen { held, pending, owned, left_out: 0 }
+    QueryResult { held, pending, owned, left_out: 0 }
 }
 
-impl Seen {
+impl QueryResult {
     /// As an inspection.
     pub(crate) fn into_inspection(self) -> Inspection {
-        let inspected = |all: Vec<SeenOne>| all.into_iter().map(|one| one.inspected).collect();
+        let inspected = |all: Vec<QueryEntry>| all.into_iter().map(|one| one.inspected).collect();
         let mut inspection = Inspection::new(inspected(self.held), inspected(self.pending));
         inspection.left_out = self.left_out;
         inspection
     }
 }
 
-impl Seen {
+impl QueryResult {
     /// As a snapshot.
     ///
     /// DEVIATION: there is no snapshot of very many. It has no place to say that some are left out, and no
@@ -144,12 +144,12 @@ impl Seen {
                  use several buckets, or look at one name with 'navlock query NAME'"
             )));
         }
-        let plain = |all: Vec<SeenOne>| all.into_iter().map(|one| one.inspected.lock).collect();
+        let plain = |all: Vec<QueryEntry>| all.into_iter().map(|one| one.inspected.lock).collect();
         Ok(LockManagerSnapshot::new(plain(self.held), plain(self.pending)))
     }
 }
 
-impl SeenOne {
+impl QueryEntry {
     /// As a sighting.
     pub(crate) fn sighted(self, bucket: &Arc<str>, unheard: Option<Unheard>) -> Sighted {
         let Self { inspected, name, request, made: (made, place), asked, said, .. } = self;
@@ -188,7 +188,7 @@ fn blocking(keys: &BucketKeys, kv: &KeyValue, stray: &Stray) -> Option<(Phase, F
     inspected.fencing_token = (phase == Phase::Held).then(|| token(kv.made));
     let (request, made) = (RequestKey { owner: 0, slot: 0 }, (kv.made, 0));
     let (asked, said) = (u64::try_from(kv.made).unwrap_or_default(), RequestNotes::default());
-    let one = SeenOne { inspected, name, lease: kv.lease, request, made, asked, said };
+    let one = QueryEntry { inspected, name, lease: kv.lease, request, made, asked, said };
     Some((phase, ((kv.made, 0, request), one)))
 }
 
@@ -205,7 +205,7 @@ fn kept_by((made, mut one): Found, why: &str) -> Found {
     (made, one)
 }
 
-fn in_order(mut found: Vec<Found>) -> Vec<SeenOne> {
+fn in_order(mut found: Vec<Found>) -> Vec<QueryEntry> {
     found.sort_by_key(|&(made, _)| made);
     found.into_iter().map(|(_, one)| one).collect()
 }
@@ -234,7 +234,7 @@ mod tests {
         let name = NameKey::new(&"db".try_into().expect("it is one"));
         let key = keys.name(&name).owned(7);
         let kv = KeyValue { key, value: value.encode(), made: 9, written: 12, lease: 1 };
-        let shown = seen(&keys, &[kv], |_, _| Kept::Unsaid).held;
+        let shown = seen(&keys, &[kv], |_, _| OwnerAnswer::Unsaid).held;
         assert_eq!(shown.len(), 1);
         assert_eq!(shown[0].inspected.fencing_token, Some(token(9)));
         assert_eq!(shown[0].made, (9, 0));
@@ -244,8 +244,8 @@ mod tests {
 
     #[test]
     fn of_very_many_there_is_no_snapshot_and_what_can_be_done_is_said() {
-        assert_eq!(Seen::default().into_snapshot(), Ok(LockManagerSnapshot::default()));
-        let seen = Seen { left_out: u64::MAX, ..Seen::default() };
+        assert_eq!(QueryResult::default().into_snapshot(), Ok(LockManagerSnapshot::default()));
+        let seen = QueryResult { left_out: u64::MAX, ..QueryResult::default() };
         let Err(Error::Refused(why)) = seen.into_snapshot() else { panic!("some are left out") };
         assert!(why.contains("use several buckets, or look at one name with 'navlock query NAME'"));
     }

@@ -26,11 +26,11 @@ const AGAIN: Duration = Duration::from_millis(500);
 
 /// What is known of the leases of others.
 #[derive(Clone, Default)]
-pub(crate) struct Silences(Arc<Mutex<HashMap<i64, Seen, HashState>>>);
+pub(crate) struct Silences(Arc<Mutex<HashMap<i64, LeaseAnswer, HashState>>>);
 
 /// A lease, as the last answer told it.
 #[derive(Clone, Copy)]
-struct Seen {
+struct LeaseAnswer {
     asked: Uptime,
     /// The latest moment at which it can have been renewed last.
     renewed: Uptime,
@@ -68,7 +68,7 @@ impl Silences {
 }
 
 /// Asks etcd for a lease. `None` if there is no such lease, or no answer.
-async fn ask(members: &Members, lease: i64) -> (i64, Option<Seen>) {
+async fn ask(members: &Members, lease: i64) -> (i64, Option<LeaseAnswer>) {
     let mut client = members.current().client.clone();
     let answer = client
         .lease_time_to_live(lease)
@@ -77,12 +77,12 @@ async fn ask(members: &Members, lease: i64) -> (i64, Option<Seen>) {
         .filter(navlock_etcd_client::LeaseTimeToLiveResponse::is_there);
     let seconds = |seconds: i64| Duration::from_secs(u64::try_from(seconds).unwrap_or_default());
     let now = Uptime::now();
-    let seen =
-        answer.map(|answer| Seen::new(now, seconds(answer.ttl()), seconds(answer.granted_ttl())));
+    let seen = answer
+        .map(|answer| LeaseAnswer::new(now, seconds(answer.ttl()), seconds(answer.granted_ttl())));
     (lease, seen)
 }
 
-impl Seen {
+impl LeaseAnswer {
     /// A lease that had `left` left when this was heard, which etcd tells in whole seconds.
     fn new(now: Uptime, left: Duration, granted: Duration) -> Self {
         // Etcd leaves out the fraction of a second.
@@ -120,9 +120,9 @@ mod tests {
     const GRANTED: Duration = Duration::from_secs(10);
 
     /// A lease of ten seconds that was renewed and asked for at these moments, in milliseconds.
-    fn at(renewed: u64, asked: u64) -> Seen {
+    fn at(renewed: u64, asked: u64) -> LeaseAnswer {
         let left = Duration::from_secs((10_000 - (asked - renewed)) / 1000);
-        Seen::new(Uptime::now_at(Duration::from_millis(asked)), left, GRANTED)
+        LeaseAnswer::new(Uptime::now_at(Duration::from_millis(asked)), left, GRANTED)
     }
 
     #[test]

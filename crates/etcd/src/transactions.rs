@@ -23,7 +23,7 @@ use self::steps::{
 pub(crate) use self::{
     ask_purpose::{AskPurpose, ask_owner},
     operation::{
-        Ask, Force, Kept, Leaving, MOST, MOST_ASKS, MOST_BYTES, Operation, Outcome, Outcomes,
+        Ask, Force, KeptEntry, Leaving, MOST, MOST_ASKS, MOST_BYTES, Operation, Outcome, Outcomes,
         Owning,
     },
     steps::others,

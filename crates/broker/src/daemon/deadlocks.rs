@@ -65,9 +65,9 @@ const MOST_TOLD: usize = 32;
 /// At most this many cycles have a line of their own in the log.
 const MOST_LOGGED: usize = 8;
 
-/// The locks and requests of the names for which a request waits inside a lock.
+/// What can be part of a cycle: the locks and requests of the names for which a request waits inside a lock.
 #[derive(Default)]
-struct Seen {
+struct Candidates {
     events: Vec<LookEvent>,
     /// What etcd has of these names, where other machines share the locks.
     elsewhere: Option<Elsewhere>,
@@ -165,10 +165,10 @@ impl Daemon {
 
     /// The locks and requests of the names for which a request waits inside a lock, here or on another
     /// machine; empty if no request of this machine does. `None` if they could not be seen.
-    async fn look_at_nested(&self, with_silence: bool) -> Option<Seen> {
+    async fn look_at_nested(&self, with_silence: bool) -> Option<Candidates> {
         let nested = self.nested();
         if nested.is_empty() {
-            return Some(Seen::default());
+            return Some(Candidates::default());
         }
         let mut elsewhere = None;
         if self.user_agent().is_leased() {
@@ -189,7 +189,7 @@ impl Daemon {
         let is_nested = |bucket: &str, name: &ResourceName| names.has(bucket, name);
         let mut nothing = Elsewhere::default();
         events = elsewhere.as_mut().unwrap_or(&mut nothing).add_some_to(events, &ours, is_nested);
-        Some(Seen { events, elsewhere })
+        Some(Candidates { events, elsewhere })
     }
 
     fn tell_cycles(&self, cycles: &Cycles) {
@@ -210,7 +210,7 @@ impl Daemon {
 }
 
 /// Finds the cycles that are to be told now.
-fn find(watcher: &mut Watcher, seen: Seen, now: Instant) -> Cycles {
+fn find(watcher: &mut Watcher, seen: Candidates, now: Instant) -> Cycles {
     let (mut overview, mut bucket) = (Overview::default(), Arc::default());
     for event in convert::events(seen.events, &mut bucket) {
         overview.apply(&event);
@@ -262,7 +262,7 @@ fn watcher() -> Watcher {
 
 /// Searches for cycles: on a thread of its own if there is much to search and a thread can be had, so that
 /// nobody waits for the search.
-async fn search(mut watcher: Watcher, mut seen: Seen, now: Instant) -> (Watcher, Cycles) {
+async fn search(mut watcher: Watcher, mut seen: Candidates, now: Instant) -> (Watcher, Cycles) {
     if seen.events.len() >= MANY {
         let (done, is_done) = oneshot::channel();
         let work = Arc::new(Mutex::new(Some((watcher, seen))));
@@ -277,7 +277,7 @@ async fn search(mut watcher: Watcher, mut seen: Seen, now: Instant) -> (Watcher,
         if spawned.is_ok() {
             return is_done.await.unwrap_or_else(|_| (self::watcher(), Cycles::default()));
         }
-        (watcher, seen) = take(&work).unwrap_or_else(|| (self::watcher(), Seen::default()));
+        (watcher, seen) = take(&work).unwrap_or_else(|| (self::watcher(), Candidates::default()));
     }
     let cycles = find(&mut watcher, seen, now);
     (watcher, cycles)

@@ -32,7 +32,7 @@ use navlock_engine::RequestId;
 use navlock_wire::Slot;
 use slab::Slab;
 
-use self::looks::Seen;
+use self::looks::ReadWord;
 
 pub(super) use self::{
     guard::Delegation,
@@ -287,7 +287,7 @@ impl Delegations {
         for &key in of_name.flat_map(|of_name| &of_name.holds) {
             let hold = &state.holds[key];
             let look = hold.map.look(hold.slot);
-            looks.push(Seen { key, look, owned: hold.owned });
+            looks.push(ReadWord { key, look, owned: hold.owned });
             // A lock that is lost is told to its holder first, and ends when the holder has seen
             // that.
             if !hold.owned && look.is_free() {
@@ -326,7 +326,7 @@ impl Delegations {
         let state = self.state();
         let mut idle = HashMap::new();
         // The engine has no lock any more for a word that says "lost".
-        let is_idle = |seen: &&Seen| !seen.look.is_held() && !seen.look.is_lost();
+        let is_idle = |seen: &&ReadWord| !seen.look.is_held() && !seen.look.is_lost();
         for seen in looks.0.iter().filter(is_idle) {
             if let Some(hold) = state.holds.get(seen.key) {
                 let (name, mode, client_id) = (hold.name.clone(), hold.mode, hold.client_id);

@@ -48,7 +48,7 @@ struct Noted {
 struct Reader {
     id: u64,
     filter: Filter,
-    at: At,
+    next: Next,
     /// The picture that it is about to be sent.
     picture: Option<Picture>,
 }
@@ -71,7 +71,7 @@ struct Picture {
 
 /// What a looker is to be told next.
 #[derive(Clone, Copy)]
-enum At {
+enum Next {
     /// Nothing: it has been told all events that it wants to see.
     End,
     /// The events from this number on, of which it may not want to see the first.
@@ -83,7 +83,7 @@ enum At {
 impl Reader {
     /// Notes that the looker has missed this many events.
     fn fall_behind(&mut self, missed: u64) {
-        self.at = At::Behind(missed);
+        self.next = Next::Behind(missed);
         if let Some(picture) = &mut self.picture {
             picture.is_torn |= picture.end.is_none_or(|end| picture.begin < end);
         }
@@ -121,15 +121,15 @@ impl Journal {
         }
         let number = self.next();
         for looker in self.lookers.iter_mut().filter(|looker| of.is_seen_by(&looker.filter)) {
-            match &mut looker.at {
-                At::Event(_) => {}
+            match &mut looker.next {
+                Next::Event(_) => {}
                 // It will get a new picture, so only the number counts.
-                At::Behind(missed) => *missed += 1,
-                at @ At::End => *at = At::Event(number),
+                Next::Behind(missed) => *missed += 1,
+                next @ Next::End => *next = Next::Event(number),
             }
         }
         // FAST: an event that no looker wants to see is not kept.
-        if self.lookers.iter().any(|looker| matches!(looker.at, At::Event(_))) {
+        if self.lookers.iter().any(|looker| matches!(looker.next, Next::Event(_))) {
             self.bytes.extend(event);
             let end = self.first.1 + self.bytes.len() as u64;
             self.events.push_back(Noted { of, end });
@@ -140,10 +140,10 @@ impl Journal {
     fn miss(&mut self, more: u64) {
         let first = self.first.0;
         for looker in &mut self.lookers {
-            let before = match looker.at {
-                At::End => 0,
-                At::Event(_) => untold(&self.events, first, looker),
-                At::Behind(missed) => missed,
+            let before = match looker.next {
+                Next::End => 0,
+                Next::Event(_) => untold(&self.events, first, looker),
+                Next::Behind(missed) => missed,
             };
             looker.fall_behind(before + more);
         }
@@ -155,13 +155,13 @@ impl Journal {
         let known = self.lookers.iter().position(|looker| looker.id == id);
         let looker = known.unwrap_or(self.lookers.len());
         if known.is_none() {
-            self.lookers.push(Reader { id, filter, at: At::End, picture: None });
+            self.lookers.push(Reader { id, filter, next: Next::End, picture: None });
         }
         let looker = &mut self.lookers[looker];
         // If there was a picture before, the looker was not sent it.
         let mut missed = looker.picture.map_or(0, |before| before.missed);
-        if let At::Behind(more) = looker.at {
-            looker.at = At::End;
+        if let Next::Behind(more) = looker.next {
+            looker.next = Next::End;
             missed += more;
         }
         looker.picture = Some(Picture { begin, end: None, missed, is_torn: false });
@@ -207,23 +207,23 @@ impl Journal {
 
     /// Whether there is something to tell to this looker.
     pub(super) fn has_news(&self, id: u64) -> bool {
-        self.looker(id).is_some_and(|looker| match looker.at {
-            At::End => false,
-            At::Event(number) => looker.picture.is_none_or(|picture| number < picture.begin),
-            At::Behind(_) => true,
+        self.looker(id).is_some_and(|looker| match looker.next {
+            Next::End => false,
+            Next::Event(number) => looker.picture.is_none_or(|picture| number < picture.begin),
+            Next::Behind(_) => true,
         })
     }
 
     /// Whether this looker has missed events.
     pub(super) fn is_behind(&self, id: u64) -> bool {
-        self.looker(id).is_some_and(|looker| matches!(looker.at, At::Behind(_)))
+        self.looker(id).is_some_and(|looker| matches!(looker.next, Next::Behind(_)))
     }
 
     /// Appends a message with the next events for this looker, if there are any. Returns whether there are
     /// more.
     pub(super) fn put_next(&mut self, id: u64, message: &mut BytesMut) -> Result<bool, CodecError> {
         let Some(looker) = self.looker(id) else { return Ok(false) };
-        let At::Event(mut number) = looker.at else { return Ok(false) };
+        let Next::Event(mut number) = looker.next else { return Ok(false) };
         let last = looker.picture.map_or(self.next(), |picture| picture.begin);
         let (mut runs, mut count, mut room) = (Vec::<(u64, u64)>::new(), 0, PART as u64);
         while number < last && room > 0 {
@@ -250,9 +250,9 @@ impl Journal {
             });
             encode_look_events(count, pieces, message)?;
         }
-        let at = if is_told { At::End } else { At::Event(number) };
+        let next = if is_told { Next::End } else { Next::Event(number) };
         if let Some(looker) = self.looker_mut(id) {
-            looker.at = at;
+            looker.next = next;
         }
         self.forget_told();
         Ok(number < last)
@@ -262,7 +262,7 @@ impl Journal {
     /// which no other looker waits.
     fn leave_behind(&mut self) {
         let first = self.first.0;
-        let is_slow = |looker: &&mut Reader| matches!(looker.at, At::Event(at) if at <= first);
+        let is_slow = |looker: &&mut Reader| matches!(looker.next, Next::Event(at) if at <= first);
         for looker in self.lookers.iter_mut().filter(is_slow) {
             let missed = untold(&self.events, first, looker);
             looker.fall_behind(missed);
@@ -272,9 +272,9 @@ impl Journal {
 
     /// Forgets the events that all lookers have been told.
     fn forget_told(&mut self) {
-        let waiting = self.lookers.iter().filter_map(|looker| match looker.at {
-            At::Event(number) => Some(number),
-            At::End | At::Behind(_) => None,
+        let waiting = self.lookers.iter().filter_map(|looker| match looker.next {
+            Next::Event(number) => Some(number),
+            Next::End | Next::Behind(_) => None,
         });
         let first = waiting.min().unwrap_or_else(|| self.next());
         if first == self.first.0 {
@@ -313,7 +313,7 @@ impl Journal {
 /// How many of these events the looker wants to see and was not told. The first of the events has the
 /// number `first`.
 fn untold(events: &VecDeque<Noted>, first: u64, looker: &Reader) -> u64 {
-    let At::Event(number) = looker.at else { return 0 };
+    let Next::Event(number) = looker.next else { return 0 };
     let told = usize::try_from(number - first).unwrap_or(usize::MAX);
     let is_seen = |event: &&Noted| event.of.is_seen_by(&looker.filter);
     events.iter().skip(told).filter(is_seen).count() as u64

@@ -203,8 +203,8 @@ async fn session(stream: AsyncStream, daemon: Arc<Daemon>, patience: Duration) {
         Err(end) => return daemon.ends().note(pid, &end),
     };
     let session = match session {
-        Begun::Session(session) => session,
-        Begun::Looking(looking) => {
+        ConnectionKind::Session(session) => session,
+        ConnectionKind::Looking(looking) => {
             let end = looking.serve().await;
             if !end.is_usual() {
                 daemon.ends().note(pid, &end);
@@ -239,7 +239,7 @@ async fn begin(
     process: Option<Process>,
     daemon: Arc<Daemon>,
     patience: Duration,
-) -> Result<Begun, End> {
+) -> Result<ConnectionKind, End> {
     let new_connection = NewConnection::new(stream, process.clone(), daemon);
     let introduced = tokio::select! {
         biased;
@@ -249,14 +249,14 @@ async fn begin(
     match introduced.map_err(|_| End::Late)?? {
         Introduced::Client(mut session, claims) => {
             session.settle(claims, end_of(process)).await?;
-            Ok(Begun::Session(session))
+            Ok(ConnectionKind::Session(session))
         }
-        Introduced::Looker(looking) => Ok(Begun::Looking(looking)),
+        Introduced::Looker(looking) => Ok(ConnectionKind::Looking(looking)),
     }
 }
 
-/// What a connection has become.
-enum Begun {
+/// What a connection is for.
+enum ConnectionKind {
     Session(Box<Session>),
     Looking(Looking),
 }

@@ -42,7 +42,7 @@ const AGENTS: u8 = 2;
 
 /// What a client of whom this is made thinks to have.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Has {
+enum ClientEntry {
     /// With the slot in which it is to stand, if in one.
     Asked(RequestKind, Option<u32>),
     Lock(Mode, FencingToken),
@@ -80,7 +80,7 @@ struct Client {
     asked: u64,
     agents: Vec<u8>,
     /// By the serial numbers of the requests.
-    has: BTreeMap<u64, (u8, usize, Has)>,
+    has: BTreeMap<u64, (u8, usize, ClientEntry)>,
     next: u64,
 }
 
@@ -125,9 +125,9 @@ impl Client {
         stream.set_read_timeout(Some(LONG)).expect("it is open");
         (self.stream, self.heard, self.stage) = (Some(stream), BytesMut::new(), Stage::Claiming);
         if !self.stands() {
-            self.has.retain(|_, (_, _, has)| matches!(has, Has::Asked(..)));
+            self.has.retain(|_, (_, _, has)| matches!(has, ClientEntry::Asked(..)));
             self.has.values_mut().for_each(|(_, _, has)| {
-                if let Has::Asked(_, slot) = has {
+                if let ClientEntry::Asked(_, slot) = has {
                     *slot = None;
                 }
             });
@@ -143,7 +143,7 @@ impl Client {
         if lies {
             let request = self.number();
             let token = FencingToken::new(u64::MAX - request);
-            self.has.insert(request, (0, 0, Has::Lock(Mode::Exclusive, token)));
+            self.has.insert(request, (0, 0, ClientEntry::Lock(Mode::Exclusive, token)));
             if !self.agents.contains(&0) {
                 self.agents.push(0);
             }
@@ -159,14 +159,14 @@ impl Client {
                 let request = id(request);
                 let (agent, name) = (agent.into(), NAMES[name].try_into().expect("it is a name"));
                 match has {
-                    Has::Lock(mode, token) => {
+                    ClientEntry::Lock(mode, token) => {
                         ToDaemon::ClaimLock { agent, request, name, mode, token, since: 1 }
                     }
-                    Has::Owned(mode, slot) => {
+                    ClientEntry::Owned(mode, slot) => {
                         let token = self.token(slot);
                         ToDaemon::ClaimLock { agent, request, name, mode, token, since: 1 }
                     }
-                    Has::Asked(kind, _) => {
+                    ClientEntry::Asked(kind, _) => {
                         ToDaemon::ClaimRequest { agent, request, name, kind, since: 1 }
                     }
                 }
@@ -196,17 +196,17 @@ impl Client {
     fn give_back(&mut self) {
         let mut has = std::mem::take(&mut self.has);
         has.retain(|_, (_, _, has)| {
-            if let Has::Asked(kind, Some(slot)) = *has {
+            if let ClientEntry::Asked(kind, Some(slot)) = *has {
                 let look = self.word(slot).look();
                 let was_granted = look.is_held() || look.is_lost();
                 *has = if was_granted {
-                    Has::Owned(kind.mode(), slot)
+                    ClientEntry::Owned(kind.mode(), slot)
                 } else {
-                    Has::Asked(kind, None)
+                    ClientEntry::Asked(kind, None)
                 };
             }
             match *has {
-                Has::Owned(_, slot) => self.word(slot).give_back() == GivenBack::Recalled,
+                ClientEntry::Owned(_, slot) => self.word(slot).give_back() == GivenBack::Recalled,
                 _ => true,
             }
         });
@@ -219,8 +219,8 @@ impl Client {
         for slot in std::mem::take(&mut self.slots) {
             let token = self.token(slot);
             for (_, _, has) in self.has.values_mut() {
-                if let Has::Owned(mode, of) = *has {
-                    *has = if of == slot { Has::Lock(mode, token) } else { *has };
+                if let ClientEntry::Owned(mode, of) = *has {
+                    *has = if of == slot { ClientEntry::Lock(mode, token) } else { *has };
                 }
             }
             self.word(slot).clear();
@@ -233,8 +233,9 @@ impl Client {
 
     /// Notes in its map how much it has or waits for that is not in it.
     fn count(&self) {
-        let outside =
-            |has: &&(u8, usize, Has)| matches!(has.2, Has::Lock(..) | Has::Asked(_, None));
+        let outside = |has: &&(u8, usize, ClientEntry)| {
+            matches!(has.2, ClientEntry::Lock(..) | ClientEntry::Asked(_, None))
+        };
         let outside = self.has.values().filter(outside).count();
         if let Some(map) = &self.map {
             map.set_unmapped(u32::try_from(outside).expect("there are few"));
@@ -267,7 +268,7 @@ impl Client {
         let number = self.number();
         let is_free = |slot: &u32| !self.slots.contains(slot) && self.word(*slot).look().is_free();
         let slot = (in_slot && self.stage == Stage::Mapped).then(|| (0..8).find(is_free)).flatten();
-        self.has.insert(number, (agent, name, Has::Asked(kind, slot)));
+        self.has.insert(number, (agent, name, ClientEntry::Asked(kind, slot)));
         self.count();
         let name = NAMES[name].try_into().expect("it is a name");
         let (request, client_id, agent) = (id(number), [agent; 16], u32::from(agent));
@@ -309,7 +310,7 @@ impl Client {
             Some(one) if !self.is_deaf => one,
             _ => return,
         };
-        if let Has::Owned(_, slot) = has {
+        if let ClientEntry::Owned(_, slot) = has {
             return self.turn(request, slot);
         }
         // If it was asked for in a slot, it may be granted in it yet.
@@ -322,7 +323,7 @@ impl Client {
         if self.stream.is_some() && !self.is_deaf && self.agents.contains(&agent) {
             let word = word(agent.into());
             let owned = self.has.values().filter_map(|&(of, _, has)| match has {
-                Has::Owned(_, slot) if of == agent => Some(slot),
+                ClientEntry::Owned(_, slot) if of == agent => Some(slot),
                 _ => None,
             });
             owned.collect::<Vec<_>>().into_iter().for_each(|slot| self.free(slot));
@@ -364,16 +365,16 @@ impl Client {
             match word {
                 FromDaemon::Granted { request, token } => {
                     if let Some((_, _, has)) = self.has.get_mut(&request.serial()) {
-                        if let Has::Asked(kind, slot) = *has {
+                        if let ClientEntry::Asked(kind, slot) = *has {
                             assert_eq!(slot, None, "it was granted outside of its slot");
-                            *has = Has::Lock(kind.mode(), token);
+                            *has = ClientEntry::Lock(kind.mode(), token);
                         }
                     }
                 }
                 FromDaemon::GrantedInSlot { request, .. } => {
                     if let Some((_, _, has)) = self.has.get_mut(&request.serial()) {
-                        if let Has::Asked(kind, Some(slot)) = *has {
-                            *has = Has::Owned(kind.mode(), slot);
+                        if let ClientEntry::Asked(kind, Some(slot)) = *has {
+                            *has = ClientEntry::Owned(kind.mode(), slot);
                         }
                     }
                 }
@@ -381,7 +382,12 @@ impl Client {
                 | FromDaemon::Failed { request, .. }
                 | FromDaemon::Lost { request, .. } => {
                     let had = self.has.remove(&request.serial());
-                    if let Some((_, _, Has::Owned(_, slot) | Has::Asked(_, Some(slot)))) = had {
+                    if let Some((
+                        _,
+                        _,
+                        ClientEntry::Owned(_, slot) | ClientEntry::Asked(_, Some(slot)),
+                    )) = had
+                    {
                         self.free(slot);
                     }
                     self.count();
@@ -413,10 +419,10 @@ impl Client {
         };
         let held = self.has.values().filter(|(_, of, _)| *of == name).filter_map(|(_, _, has)| {
             match *has {
-                Has::Lock(mode, _) => is_sure.then_some(mode),
+                ClientEntry::Lock(mode, _) => is_sure.then_some(mode),
                 // Whatever it has heard.
-                Has::Owned(mode, slot) => self.word(slot).look().is_held().then_some(mode),
-                Has::Asked(..) => None,
+                ClientEntry::Owned(mode, slot) => self.word(slot).look().is_held().then_some(mode),
+                ClientEntry::Asked(..) => None,
             }
         });
         held.collect()

@@ -104,7 +104,7 @@ pub(super) fn acquire(
     for name in ordered {
         let since = Instant::now();
         match lock(context, locks, name, options, args, deadline, &guards, &loss_waker)? {
-            Had::Lock(guard) => {
+            LockOutcome::Lock(guard) => {
                 context.voice.detail(format_args!(
                     "took {} ({}) after {}; fence {}",
                     quoted_name(name),
@@ -119,7 +119,7 @@ pub(super) fn acquire(
                 }
                 guards.push(guard);
             }
-            Had::NoAnswer if at_once => {
+            LockOutcome::NoAnswer if at_once => {
                 // Nothing is asked for a reason that would not be shown.
                 let position = || block_on_timeout(locks.position(name.clone()), POSITION);
                 let why = match (context.voice != Voice::Quiet).then(position).flatten() {
@@ -132,7 +132,9 @@ pub(super) fn acquire(
                 context.voice.tell(format_args!("{name}: {why}; wait for it with -w"));
                 return Err(Failure::silent(args.conflict_exit_code));
             }
-            Had::Nothing | Had::NoAnswer => return Err(conflict(context, locks, name, args)),
+            LockOutcome::Nothing | LockOutcome::NoAnswer => {
+                return Err(conflict(context, locks, name, args));
+            }
         }
     }
     let is_lost = guards.iter().any(LockGuard::is_lost);
@@ -143,7 +145,7 @@ pub(super) fn acquire(
 }
 
 /// The outcome of asking for one lock.
-enum Had {
+enum LockOutcome {
     Lock(LockGuard),
     /// The lock is not available at once.
     Nothing,
@@ -162,7 +164,7 @@ fn lock(
     deadline: Option<Instant>,
     guards: &[LockGuard],
     loss_waker: &LossWaker,
-) -> Result<Had, Failure> {
+) -> Result<LockOutcome, Failure> {
     let mut request = NestedRequest::of(locks.lock_with(name.clone(), options));
     for guard in guards.iter().rev().take(MAX_INSIDE) {
         request = request.inside(guard);
@@ -199,7 +201,9 @@ fn lock(
                 let code = args.deadlock_exit_code.unwrap_or(exit::CONFLICT);
                 return Err(Failure::new(code, format_args!("{}: {told}", quoted_name(name))));
             }
-            Some(Event::Answered(answer)) => return Ok(answer?.map_or(Had::Nothing, Had::Lock)),
+            Some(Event::Answered(answer)) => {
+                return Ok(answer?.map_or(LockOutcome::Nothing, LockOutcome::Lock));
+            }
             Some(Event::Deadlock(deadlock)) => {
                 is_in_deadlock = true;
                 waiting.tell(&deadlock.told);
@@ -207,7 +211,7 @@ fn lock(
             Some(Event::Lost(name, lost)) => return Err(lost_early(&name, lost)),
             Some(Event::Shown) => {}
             None if deadline.is_some_and(|deadline| deadline <= Instant::now()) => {
-                return Ok(Had::NoAnswer);
+                return Ok(LockOutcome::NoAnswer);
             }
             None => waiting.tick(),
         }

@@ -218,7 +218,7 @@ fn end_family(family: &Family, kill_at: Duration) {
 }
 
 /// Which of the events that were waited for have come.
-struct Came {
+struct WaitEvents {
     /// The command has ended.
     end: bool,
     /// The broker has said something.
@@ -249,7 +249,7 @@ impl ChildEnd {
         broker: Option<BorrowedSource<'_>>,
         deadline: Option<Duration>,
         checks: bool,
-    ) -> Came {
+    ) -> WaitEvents {
         let next_check = (self.process.is_none() || checks).then_some(CHECK_INTERVAL);
         let left = deadline.map(|deadline| deadline.saturating_sub(uptime()));
         let timeout = next_check.into_iter().chain(left).min();
@@ -260,7 +260,7 @@ impl ChildEnd {
         // An error means that a signal has come, which can be read from `signals`.
         let came = wait::wait(asked, timeout).unwrap_or_default();
         let end = if process.is_some() { came[1].any() } else { child_has_ended(child) };
-        Came { end, word: broker.is_some() && came[2].any() }
+        WaitEvents { end, word: broker.is_some() && came[2].any() }
     }
 }
 

@@ -6,7 +6,7 @@ use crate::{
     data::KeyValue,
     keys::{NameKey, Phase, RequestKey},
     table::{Handover, Status},
-    transactions::{Ask, Kept, Leaving, Outcome},
+    transactions::{Ask, KeptEntry, Leaving, Outcome},
     values::Value,
     view::Ownership,
 };
@@ -57,7 +57,13 @@ impl Keeper {
 
     /// What is written of a lock or request that others have not heard of. `None` if its agent has
     /// its locks under another lease, or has no lease yet: such a request is made by itself.
-    pub(super) fn kept(&self, nth: usize, leaver: Handover, made: i64, lease: i64) -> Option<Kept> {
+    pub(super) fn kept(
+        &self,
+        nth: usize,
+        leaver: Handover,
+        made: i64,
+        lease: i64,
+    ) -> Option<KeptEntry> {
         let Handover { agent, key, name, mode, grant, place, asked, said, .. } = leaver;
         let agent = self.agents.get(&agent).filter(|agent| agent.lease_id() == Some(lease))?;
         let phase = if grant.is_some() { Phase::Held } else { Phase::Queued };
@@ -74,7 +80,7 @@ impl Keeper {
             said,
             name,
         };
-        Some(Kept { phase, ask: Ask { request: key, mode, lease, value: value.encode() } })
+        Some(KeptEntry { phase, ask: Ask { request: key, mode, lease, value: value.encode() } })
     }
 
     /// What was to be written to give a name up is written, or the attempt has come to nothing.
@@ -153,11 +159,16 @@ impl Keeper {
 
     /// Etcd refuses to write what is held. Waiting requests are told so. The locks stay locks, and
     /// the name stays owned, until they are released: then there is nothing left to write.
-    pub(super) fn not_left(&mut self, bucket: u64, name: &NameKey, leaving: &Leaving) -> Vec<Kept> {
+    pub(super) fn not_left(
+        &mut self,
+        bucket: u64,
+        name: &NameKey,
+        leaving: &Leaving,
+    ) -> Vec<KeptEntry> {
         let rest = self.buckets.get_mut(&bucket).map(|opened| opened.bucket.stop_leaving(name));
         let all = leaving.kept.iter().cloned().chain(rest.into_iter().flatten());
         let (held, waiting): (Vec<_>, Vec<_>) =
-            all.partition(|kept: &Kept| kept.phase == Phase::Held);
+            all.partition(|kept: &KeptEntry| kept.phase == Phase::Held);
         let held: Vec<_> = held
             .iter()
             .filter_map(|kept| Some((kept.ask.request, self.slots.holder(kept.ask.request)?)))

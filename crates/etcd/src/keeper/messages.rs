@@ -16,7 +16,7 @@ use crate::{
     failure::Failure,
     keys::{BucketKeys, NameKey},
     lease::{LeaseEvent, LeaseName, Renewal},
-    query::Seen,
+    query::QueryResult,
     table::{AgentSerial, Finished},
     transactions::Operation,
     watch::Watched,
@@ -75,7 +75,7 @@ pub(crate) enum Message {
         most: usize,
         /// Whether owners of names are asked what is held of them.
         asks: bool,
-        answer: oneshot::Sender<Result<Seen, Error>>,
+        answer: oneshot::Sender<Result<QueryResult, Error>>,
     },
     Reclaim {
         serial: AgentSerial,

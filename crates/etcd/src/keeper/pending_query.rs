@@ -5,7 +5,7 @@ use std::collections::HashMap;
 use navlock_core::Error;
 use tokio::sync::oneshot;
 
-use crate::{clock::Uptime, hash::HashState, keys::NameKey, query::Seen};
+use crate::{clock::Uptime, hash::HashState, keys::NameKey, query::QueryResult};
 
 /// A caller asks what is held and who waits.
 pub(super) struct Query {
@@ -29,5 +29,5 @@ pub(super) struct Query {
     /// come.
     pub(super) shown_by: Uptime,
     pub(super) deadline: Uptime,
-    pub(super) answer: oneshot::Sender<Result<Seen, Error>>,
+    pub(super) answer: oneshot::Sender<Result<QueryResult, Error>>,
 }

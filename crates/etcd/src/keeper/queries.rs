@@ -16,7 +16,7 @@ use crate::{
     failure::Failure,
     hash::HashState,
     keys::{BucketKeys, LockKey, NameKey, Phase},
-    query::{Kept, Seen, seen},
+    query::{OwnerAnswer, QueryResult, seen},
     table::{GrantState, Usage},
     transactions::{AskPurpose, MOST, ask_owner},
     view::Ownership,
@@ -32,7 +32,7 @@ impl Keeper {
         name: Option<NameKey>,
         most: usize,
         asks: bool,
-        answer: oneshot::Sender<Result<Seen, Error>>,
+        answer: oneshot::Sender<Result<QueryResult, Error>>,
     ) {
         let idle = if asks { self.show_owned(bucket, name.as_ref()) } else { HashMap::default() };
         let Some(opened) = self.buckets.get(&bucket) else { return };
@@ -119,7 +119,7 @@ impl Keeper {
         let (asks, is_late) = (query.asks, query.shown_by <= Uptime::now());
         let shown = |kv: &KeyValue, key: &LockKey| {
             if key.request.owner != me {
-                return if asks { Kept::Unsaid } else { Kept::Unasked };
+                return if asks { OwnerAnswer::Unsaid } else { OwnerAnswer::Unasked };
             }
             let usage = self.shared.table().usage(&(bucket, key.name.clone()));
             // Locks that could not be written are not in etcd; and the work under a lost lease may still
@@ -128,9 +128,9 @@ impl Keeper {
                 usage.is_used && (usage.gate == GrantState::Stuck || is_late) && asks
             };
             if usage.is_some_and(is_unsaid) || self.lapsing.contains_key(&kv.lease) {
-                Kept::Unsaid
+                OwnerAnswer::Unsaid
             } else {
-                Kept::Said
+                OwnerAnswer::Said
             }
         };
         let mut seen = seen(&opened.bucket.keys, &listed.found, shown);

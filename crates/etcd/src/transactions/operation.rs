@@ -74,7 +74,7 @@ pub(crate) struct Leaving {
     /// The revision since which it is owned.
     pub(crate) made: i64,
     /// Locks and requests that are to be written: some of them, or the last ones.
-    pub(crate) kept: Vec<Kept>,
+    pub(crate) kept: Vec<KeptEntry>,
     pub(crate) is_last: bool,
     /// The requests that wait for the name in etcd, if nothing is to be written.
     pub(crate) successors: Vec<Entry>,
@@ -82,7 +82,7 @@ pub(crate) struct Leaving {
 
 /// A lock or request of the owner of a name, which is to be written.
 #[derive(Clone, Debug)]
-pub(crate) struct Kept {
+pub(crate) struct KeptEntry {
     pub(crate) phase: Phase,
     pub(crate) ask: Ask,
 }

@@ -2,7 +2,7 @@
 
 use navlock_core::Mode;
 
-use super::operation::{Ask, Force, Kept, Leaving, MOST_BYTES, Owning};
+use super::operation::{Ask, Force, KeptEntry, Leaving, MOST_BYTES, Owning};
 use crate::{
     clock::wall_millis,
     data::{Answer, Check, Step, StepResult, Transaction, end_of_prefix},
@@ -215,10 +215,10 @@ pub(super) fn leave(keys: &NameKeys, leaving: &Leaving, again: bool) -> Transact
         let alone = Transaction { when: vec![is_owned], then: vec![gone], or_else: Vec::new() };
         return Transaction { when, then, or_else: vec![Step::Within(alone)] };
     }
-    let put = |kept: &Kept| put(keys, kept.phase, &kept.ask);
+    let put = |kept: &KeptEntry| put(keys, kept.phase, &kept.ask);
     let mut then: Vec<_> = leaving.kept.iter().map(put).collect();
     if again {
-        let key = |kept: &Kept| keys.request(kept.phase, kept.ask.mode, kept.ask.request);
+        let key = |kept: &KeptEntry| keys.request(kept.phase, kept.ask.mode, kept.ask.request);
         then.extend(leaving.kept.iter().map(|kept| Step::Get(key(kept))));
     }
     if leaving.is_last {

@@ -20,7 +20,7 @@ fn count(transaction: &Transaction) -> usize {
 }
 
 fn leaving(
-    kept: impl IntoIterator<Item = Kept>,
+    kept: impl IntoIterator<Item = KeptEntry>,
     successors: impl IntoIterator<Item = Entry>,
 ) -> Operation {
     let (kept, successors) = (kept.into_iter().collect(), successors.into_iter().collect());
@@ -50,7 +50,7 @@ fn etcd_takes_as_many_operations_as_any_transaction_has() {
             Operation::HandOver(ended(0), (0..MOST).map(entry).collect()),
             Operation::Own(ended(0), owning),
             Operation::Own(ended(0), run),
-            leaving((0..MOST).map(|nth| Kept { phase: Phase::Held, ask: ask(nth) }), []),
+            leaving((0..MOST).map(|nth| KeptEntry { phase: Phase::Held, ask: ask(nth) }), []),
             leaving([], (0..MOST).map(entry)),
         ];
         for operation in all {
@@ -68,7 +68,7 @@ fn what_is_given_up_and_may_have_been_written_says_when_it_was() {
     let keys = BucketKeys::new("navlock", "b").name(&name);
     let ask = |nth| Ask { request: key(nth), mode: Mode::Exclusive, lease: 1, value: Vec::new() };
     let kept = [Phase::Held, Phase::Queued];
-    let kept = kept.into_iter().enumerate().map(|(nth, phase)| Kept { phase, ask: ask(nth) });
+    let kept = kept.into_iter().enumerate().map(|(nth, phase)| KeptEntry { phase, ask: ask(nth) });
     let leaving = leaving(kept, []);
     let made = |again, results| {
         let answer = Answer { revision: 9, cluster: 1, succeeded: true, results };

@@ -12,10 +12,10 @@ use crate::server::DEADLINE;
 
 /// What one name protects, as seen from where all machines of a test are.
 #[derive(Default)]
-pub(crate) struct Witness(Mutex<Seen>);
+pub(crate) struct Witness(Mutex<WitnessState>);
 
 #[derive(Default)]
-struct Seen {
+struct WitnessState {
     /// Who came last and has not gone.
     inside: Option<Arc<LockGuard>>,
     token: u64,

@@ -87,7 +87,7 @@ fn those_who_wait_are_seen_in_the_order_of_their_queue() {
 }
 
 /// One agent that holds so many names, and inside each waits for the next one.
-fn cycle(length: u64) -> Seen {
+fn cycle(length: u64) -> Candidates {
     let each = (0..length).flat_map(|at| {
         let of = |at: u64| OfName {
             bucket: "app".into(),
@@ -106,7 +106,7 @@ fn cycle(length: u64) -> Seen {
         let waits = LookChange::Requested(of((at + 1) % length), entry(length + at, None, inside));
         [held, waits].map(|change| LookEvent { at: at + 1, change })
     });
-    Seen { events: each.collect(), elsewhere: None }
+    Candidates { events: each.collect(), elsewhere: None }
 }
 
 #[tokio::test]

@@ -6,17 +6,17 @@ use navlock_delegation::Look;
 
 /// The words of a bucket or of a name, at about one moment.
 #[derive(Debug, PartialEq, Eq)]
-pub(in super::super) struct Looks(pub(super) Vec<Seen>);
+pub(in super::super) struct Looks(pub(super) Vec<ReadWord>);
 
 /// A word, when it was read.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Seen {
+pub(super) struct ReadWord {
     pub(super) key: usize,
     pub(super) look: Look,
     pub(super) owned: bool,
 }
 
-impl PartialEq for Seen {
+impl PartialEq for ReadWord {
     /// Whether nothing that counts has changed. For a lock that was recalled, only whether it is
     /// held counts.
     fn eq(&self, other: &Self) -> bool {
@@ -26,7 +26,7 @@ impl PartialEq for Seen {
     }
 }
 
-impl Eq for Seen {}
+impl Eq for ReadWord {}
 
 impl Looks {
     /// Whether any of these locks was held by nobody.

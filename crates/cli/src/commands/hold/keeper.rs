@@ -311,7 +311,7 @@ impl Keeper {
     }
 
     /// Waits until something comes, or it is time to look.
-    fn poll(&self) -> Came {
+    fn poll(&self) -> WaitEvents {
         let fixed = [
             Some(self.wake_end.source()),
             Some(self.socket.listener().source()),
@@ -331,7 +331,11 @@ impl Keeper {
             wait_many(&asked, Some(CHECK_INTERVAL.min(self.timer.left()))).unwrap_or_default();
         let has_come = |index: usize| came.get(index).is_some_and(|came| came.any());
         let callers = (0..self.callers.len()).filter(|index| has_come(index + fixed.len()));
-        Came { wake: has_come(0), end: has_process && has_come(2), callers: callers.collect() }
+        WaitEvents {
+            wake: has_come(0),
+            end: has_process && has_come(2),
+            callers: callers.collect(),
+        }
     }
 
     /// Releases all locks if one of them is lost. If none is lost, each of them wakes this thread when it is.
@@ -369,7 +373,7 @@ impl Keeper {
 }
 
 /// Which of the events that were waited for have come.
-struct Came {
+struct WaitEvents {
     wake: bool,
     /// The process has ended.
     end: bool,

@@ -67,13 +67,13 @@ struct Noted {
 #[derive(Debug)]
 struct Reader {
     wants: LookOptions,
-    at: At,
+    next: Next,
     /// When the reader was last told something.
     heard: Instant,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum At {
+enum Next {
     /// The number of the event that it is told next, counted from the beginning.
     Event(u64),
     /// It is behind, and has missed this many events.
@@ -120,7 +120,7 @@ impl Board {
 
     /// Adds a reader, which is behind at first: it needs a picture.
     pub(crate) fn add_reader(&self, wants: LookOptions) -> usize {
-        let reader = Reader { wants, at: At::Behind(0), heard: Instant::now() };
+        let reader = Reader { wants, next: Next::Behind(0), heard: Instant::now() };
         lock(&self.journal).readers.insert(reader)
     }
 
@@ -141,9 +141,9 @@ impl Board {
         let mut journal = lock(&self.journal);
         let told = journal.told;
         let Some(reader) = journal.readers.get_mut(key) else { return 0 };
-        match std::mem::replace(&mut reader.at, At::Event(told)) {
-            At::Behind(missed) => missed,
-            At::Event(_) => 0,
+        match std::mem::replace(&mut reader.next, Next::Event(told)) {
+            Next::Behind(missed) => missed,
+            Next::Event(_) => 0,
         }
     }
 
@@ -205,9 +205,9 @@ impl Journal {
         let mut is_wanted = false;
         for (_, reader) in &mut self.readers {
             if reader.wants.wants(&noted.bucket, &noted.event.change) {
-                match &mut reader.at {
-                    At::Event(_) => is_wanted = true,
-                    At::Behind(missed) => *missed += 1,
+                match &mut reader.next {
+                    Next::Event(_) => is_wanted = true,
+                    Next::Behind(missed) => *missed += 1,
                 }
             }
         }
@@ -226,19 +226,21 @@ impl Journal {
     fn leave_behind(&mut self) {
         let first = self.first();
         let Self { events, readers, .. } = self;
-        for (_, reader) in readers.iter_mut().filter(|(_, reader)| reader.at == At::Event(first)) {
+        for (_, reader) in
+            readers.iter_mut().filter(|(_, reader)| reader.next == Next::Event(first))
+        {
             let missed =
                 events.iter().filter(|it| reader.wants.wants(&it.bucket, &it.event.change));
-            reader.at = At::Behind(missed.count() as u64);
+            reader.next = Next::Behind(missed.count() as u64);
         }
         self.forget_told();
     }
 
     /// Forgets the events that all readers have been told, apart from those that are behind.
     fn forget_told(&mut self) {
-        let at = |(_, reader): (usize, &Reader)| match reader.at {
-            At::Event(at) => Some(at),
-            At::Behind(_) => None,
+        let at = |(_, reader): (usize, &Reader)| match reader.next {
+            Next::Event(at) => Some(at),
+            Next::Behind(_) => None,
         };
         let least = self.readers.iter().filter_map(at).min().unwrap_or(self.told);
         while self.first() < least {
@@ -256,7 +258,7 @@ impl Journal {
         let first = self.first();
         let Self { events, readers, told, .. } = self;
         let reader = readers.get_mut(key)?;
-        let At::Event(at) = reader.at else { return Some(Heard::Behind) };
+        let Next::Event(at) = reader.next else { return Some(Heard::Behind) };
         if at == *told {
             return Some(Heard::Nothing);
         }
@@ -267,7 +269,7 @@ impl Journal {
                 heard.push(noted.event.clone());
             }
         }
-        reader.at = At::Event((*told).min(at + PART as u64));
+        reader.next = Next::Event((*told).min(at + PART as u64));
         if !heard.is_empty() {
             reader.heard = Instant::now();
         }

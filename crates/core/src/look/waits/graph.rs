@@ -37,7 +37,7 @@ impl Why {
 
 /// A lock or a request, with its name.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct At<'a> {
+pub(super) struct NamedEntry<'a> {
     pub(super) name: &'a LockName,
     pub(super) entry: &'a Entry,
     pub(super) is_held: bool,
@@ -52,7 +52,7 @@ pub(super) type Index = u32;
 /// in between. The same is done for the locks and requests of one agent.
 pub(super) struct Graph<'a> {
     /// `None` for a node that only stands between others.
-    pub(super) nodes: Vec<Option<At<'a>>>,
+    pub(super) nodes: Vec<Option<NamedEntry<'a>>>,
     /// The edges from each node to those for which it waits.
     pub(super) waits: Edges,
     /// The edges from each node to those that wait for it.
@@ -92,23 +92,23 @@ impl Last {
 
 /// The locks of an agent, and those of its requests that do not say what they are inside of.
 #[derive(Default)]
-struct Has {
+struct AgentNodes {
     locks: Vec<Index>,
     requests: Vec<Index>,
 }
 
 impl<'a> Graph<'a> {
     pub(super) fn new(overview: &'a Overview) -> Self {
-        let mut nodes: Vec<Option<At<'a>>> = Vec::new();
+        let mut nodes: Vec<Option<NamedEntry<'a>>> = Vec::new();
         let mut edges = Vec::new();
         let mut locks: HashMap<LockId, Index, RandomState> = HashMap::default();
-        let mut has: HashMap<ClientId, Has, RandomState> = HashMap::default();
+        let mut has: HashMap<ClientId, AgentNodes, RandomState> = HashMap::default();
 
         for (name, queue) in &overview.queues {
             let first = index(nodes.len());
             for entry in &queue.held {
                 locks.insert(entry.id, index(nodes.len()));
-                nodes.push(Some(At { name, entry, is_held: true }));
+                nodes.push(Some(NamedEntry { name, entry, is_held: true }));
             }
             if queue.pending.is_empty() {
                 continue;
@@ -130,7 +130,7 @@ impl<'a> Graph<'a> {
             let (mut last, mut last_to_stay) = (Last::default(), Last::default());
             for entry in &queue.pending {
                 let request = index(nodes.len());
-                nodes.push(Some(At { name, entry, is_held: false }));
+                nodes.push(Some(NamedEntry { name, entry, is_held: false }));
                 let hard = match entry.mode {
                     Mode::Exclusive => all,
                     Mode::Shared => exclusive.map(|(lock, _)| lock),
@@ -160,7 +160,7 @@ impl<'a> Graph<'a> {
         }
 
         for (request, at) in (0..).zip(&nodes) {
-            let Some(At { entry, is_held: false, .. }) = at else { continue };
+            let Some(NamedEntry { entry, is_held: false, .. }) = at else { continue };
             // An owner takes its name again and again under the same id. A lock that was taken after
             // the request was made is not the one inside which the request was made.
             let is_later = |lock: Index| {
@@ -180,8 +180,8 @@ impl<'a> Graph<'a> {
             }
         }
         let name_of =
-            |nodes: &[Option<At<'a>>], node: Index| nodes[node as usize].map(|at| at.name);
-        for Has { locks, requests } in has.into_values() {
+            |nodes: &[Option<NamedEntry<'a>>], node: Index| nodes[node as usize].map(|at| at.name);
+        for AgentNodes { locks, requests } in has.into_values() {
             match *requests {
                 // A lock of the same name makes no edge: the agent waits for another task of its own,
                 // as is usual.
@@ -207,7 +207,7 @@ impl<'a> Graph<'a> {
     }
 
     /// The lock or request of a node; `None` if it only stands between others.
-    pub(super) fn at(&self, node: Index) -> Option<At<'a>> {
+    pub(super) fn at(&self, node: Index) -> Option<NamedEntry<'a>> {
         self.nodes[node as usize]
     }
 
@@ -225,13 +225,13 @@ impl<'a> Graph<'a> {
 /// Adds edges from the locks of other machines to the requests that were made inside a lock of the same agent.
 /// Such a request names the lock by the id that its own broker uses, and here the lock has another id.
 fn add_inside_agents(
-    nodes: &mut Vec<Option<At<'_>>>,
+    nodes: &mut Vec<Option<NamedEntry<'_>>>,
     locks: &HashMap<LockId, Index, RandomState>,
     edges: &mut Vec<(Index, Index, Why)>,
 ) {
-    let mut inside: HashMap<ClientId, Has, RandomState> = HashMap::default();
+    let mut inside: HashMap<ClientId, AgentNodes, RandomState> = HashMap::default();
     for (request, at) in (0..).zip(&*nodes) {
-        let Some(At { entry, is_held: false, .. }) = at else { continue };
+        let Some(NamedEntry { entry, is_held: false, .. }) = at else { continue };
         for lock in entry.inside.iter().filter(|lock| !locks.contains_key(lock)) {
             let requests = &mut inside.entry(lock.client_id).or_default().requests;
             if requests.last() != Some(&request) {
@@ -248,7 +248,7 @@ fn add_inside_agents(
             has.locks.push(*lock);
         }
     }
-    for Has { mut locks, requests } in inside.into_values() {
+    for AgentNodes { mut locks, requests } in inside.into_values() {
         locks.sort_unstable();
         match *requests {
             [request] => edges.extend(locks.iter().map(|lock| (*lock, request, Why::InsideAgent))),

@@ -8,7 +8,7 @@ use navlock_engine::Mode;
 use super::{
     Why,
     cycles::components,
-    graph::{At, Graph, Index},
+    graph::{Graph, Index, NamedEntry},
 };
 use crate::look::{Entry, LockName, Overview};
 
@@ -185,7 +185,7 @@ fn rows<'a>(
     let mut rows: Vec<Row<'a>> = Vec::new();
     let mut todo = vec![(root, 0)];
     while let Some((node, depth)) = todo.pop() {
-        let Some(At { name, entry, is_held }) = graph.at(node) else { continue };
+        let Some(NamedEntry { name, entry, is_held }) = graph.at(node) else { continue };
         // In a cycle one comes back to the top.
         if std::mem::replace(&mut shown[node as usize], true) {
             continue;

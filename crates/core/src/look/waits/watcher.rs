@@ -22,11 +22,11 @@ use crate::look::{LockId, Overview};
 pub struct Watcher {
     patience: Duration,
     only_certain: bool,
-    seen: Vec<Seen>,
+    seen: Vec<SeenDeadlock>,
 }
 
 #[derive(Debug)]
-struct Seen {
+struct SeenDeadlock {
     deadlock: Deadlock,
     since: Instant,
     is_confirmed: bool,
@@ -58,16 +58,22 @@ impl Watcher {
                 // Of one that is told by other members now, the first ones count, as they stand.
                 Some(seen) if seen.deadlock.is_certain || !found.is_certain => {}
                 // More is known of it by now.
-                Some(seen) => *seen = Seen { deadlock: found, since: now, is_confirmed: false },
-                None => self.seen.push(Seen { deadlock: found, since: now, is_confirmed: false }),
+                Some(seen) => {
+                    *seen = SeenDeadlock { deadlock: found, since: now, is_confirmed: false }
+                }
+                None => self.seen.push(SeenDeadlock {
+                    deadlock: found,
+                    since: now,
+                    is_confirmed: false,
+                }),
             }
         }
         let patience = self.patience;
-        let lasts = |seen: &&mut Seen| {
+        let lasts = |seen: &&mut SeenDeadlock| {
             !seen.is_confirmed && now.saturating_duration_since(seen.since) >= patience
         };
         // In that moment it was seen for the first time: that is not twice.
-        let again = |seen: &&mut Seen| seen.since < now;
+        let again = |seen: &&mut SeenDeadlock| seen.since < now;
         let told = self.seen.iter_mut().filter(lasts).filter(again).map(|seen| {
             seen.is_confirmed = true;
             seen.deadlock.clone()

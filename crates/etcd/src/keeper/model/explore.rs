@@ -20,7 +20,7 @@ const MOST: usize = 500_000;
 
 /// What an exploration has seen.
 #[derive(Debug)]
-struct Seen {
+struct Explored {
     /// How many states it has found.
     states: usize,
     /// By how many ways it has come to an end.
@@ -57,7 +57,7 @@ pub(super) fn go_far(scene: Scene<'_>) {
     let minutes: Option<u64> = asked("NAVLOCK_MODEL_MINUTES");
     let most = minutes.map(|minutes| Duration::from_secs(60 * minutes));
     let seen = explore(scene, |_| most.is_some_and(|most| began.elapsed() >= most));
-    let Seen { states, steps, is_all, ends, .. } = seen;
+    let Explored { states, steps, is_all, ends, .. } = seen;
     let name = scene.test.unwrap_or_default();
     let far = if is_all { "that is all, the last" } else { "not all, but all that are up to" };
     let seconds = began.elapsed().as_secs();
@@ -66,7 +66,7 @@ pub(super) fn go_far(scene: Scene<'_>) {
 }
 
 /// Looks at one state after the other until it is enough of them.
-fn explore(scene: Scene<'_>, is_enough: impl Fn(usize) -> bool) -> Seen {
+fn explore(scene: Scene<'_>, is_enough: impl Fn(usize) -> bool) -> Explored {
     let mut known: HashSet<u64, HashState> = HashSet::default();
     let mut found: Vec<Found> = vec![(0, None)];
     let (mut at, mut ends, mut far, mut owned) = (0, 0, 0, 0);
@@ -89,7 +89,7 @@ fn explore(scene: Scene<'_>, is_enough: impl Fn(usize) -> bool) -> Seen {
         }
         at += 1;
     }
-    Seen { states: found.len(), ends, steps: far, is_all: at == found.len(), owned }
+    Explored { states: found.len(), ends, steps: far, is_all: at == found.len(), owned }
 }
 
 /// The steps to a state.
