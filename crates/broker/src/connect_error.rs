@@ -6,7 +6,7 @@ use std::{
     time::Duration,
 };
 
-use navlock_core::Error;
+use navlock_core::{Error, Unreachable, UnreachableKind};
 use navlock_platform::user::UserId;
 
 use crate::{PlaceError, SystemError, system_error::time as in_words};
@@ -153,19 +153,51 @@ impl fmt::Display for Reason {
 impl error::Error for ConnectError {
     /// What the system said.
     fn source(&self) -> Option<&(dyn error::Error + 'static)> {
-        match &self.reason {
-            Reason::Place(error) => error.source(),
-            Reason::Io(_, error) | Reason::LockFile(_, error) | Reason::Program(_, error) => {
-                Some(error)
-            }
+        self.reason.system().map(|error| error as _)
+    }
+}
+
+impl Reason {
+    /// What the system said.
+    fn system(&self) -> Option<&SystemError> {
+        match self {
+            Self::Place(PlaceError::Io(_, error))
+            | Self::Io(_, error)
+            | Self::LockFile(_, error)
+            | Self::Program(_, error) => Some(error),
             _ => None,
+        }
+    }
+
+    fn kind(&self) -> UnreachableKind {
+        match (self, self.system().map(|error| error.kind())) {
+            (_, Some(io::ErrorKind::PermissionDenied)) => UnreachableKind::PermissionDenied,
+            (Self::Failed(_) | Self::Vanished | Self::NotRunning | Self::Program(..), _)
+            | (_, Some(io::ErrorKind::ConnectionRefused)) => UnreachableKind::Unavailable,
+            (Self::NotReached(_) | Self::Waits(..), _) => UnreachableKind::Upstream,
+            (Self::NotReady(_) | Self::Silent(_) | Self::Hangs(_), _)
+            // The lock file is somebody else's for longer than we wait.
+            | (Self::LockFile(..), Some(io::ErrorKind::WouldBlock)) => UnreachableKind::TimedOut,
+            (Self::Nonsense, _) => UnreachableKind::Protocol,
+            _ => UnreachableKind::Other,
+        }
+    }
+}
+
+impl From<ConnectError> for Unreachable {
+    /// The source is a [`std::io::Error`], if the system refused something.
+    fn from(error: ConnectError) -> Self {
+        let why = Self::new(error.reason.kind(), error.to_string());
+        match error.reason.system() {
+            Some(&system) => why.caused_by(io::Error::from(system)),
+            None => why,
         }
     }
 }
 
 impl From<ConnectError> for Error {
     fn from(error: ConnectError) -> Self {
-        Self::Unreachable(error.to_string())
+        Unreachable::from(error).into()
     }
 }
 
@@ -193,5 +225,46 @@ mod tests {
         }
         let nobody = ConnectError { socket: "/d/sock".into(), reason: Reason::NotRunning };
         assert!(nobody.source().is_none());
+    }
+
+    fn unreachable(reason: Reason) -> Unreachable {
+        ConnectError { socket: "/d/sock".into(), reason }.into()
+    }
+
+    #[test]
+    fn a_refused_connection_is_an_error_of_the_standard_library_behind_that_of_a_request() {
+        let refused = SystemError::from(io::ErrorKind::ConnectionRefused);
+        let error =
+            ConnectError { socket: "/d/sock".into(), reason: Reason::Io("connecting", refused) };
+        let message = error.to_string();
+        let error = Error::from(error);
+        assert_eq!(error.to_string(), message);
+        let source = error.source().and_then(|source| source.downcast_ref::<io::Error>());
+        assert_eq!(source.map(io::Error::kind), Some(io::ErrorKind::ConnectionRefused));
+        assert!(Error::from(unreachable(Reason::NotRunning)).source().is_none());
+    }
+
+    #[test]
+    fn a_program_can_tell_why_there_is_no_broker() {
+        let denied = SystemError::from(io::ErrorKind::PermissionDenied);
+        let none = SystemError::from(io::ErrorKind::NotFound);
+        let taken = SystemError::from(io::ErrorKind::WouldBlock);
+        let place = |error| Reason::Place(PlaceError::Io("/d".into(), error));
+        let second = Duration::from_secs(1);
+        for (reason, kind) in [
+            (Reason::NotRunning, UnreachableKind::Unavailable),
+            (Reason::Program("/b".into(), none), UnreachableKind::Unavailable),
+            (Reason::Program("/b".into(), denied), UnreachableKind::PermissionDenied),
+            (place(denied), UnreachableKind::PermissionDenied),
+            (place(none), UnreachableKind::Other),
+            (Reason::LockFile("/d/spawn.lock".into(), taken), UnreachableKind::TimedOut),
+            (Reason::Silent(second), UnreachableKind::TimedOut),
+            (Reason::Waits(second, "etcd at a:1".to_owned()), UnreachableKind::Upstream),
+            (Reason::NotReached("no etcd".to_owned()), UnreachableKind::Upstream),
+            (Reason::Failed("no etcd".to_owned()), UnreachableKind::Unavailable),
+            (Reason::Nonsense, UnreachableKind::Protocol),
+        ] {
+            assert_eq!(unreachable(reason.clone()).kind(), kind, "{reason:?}");
+        }
     }
 }

@@ -6,7 +6,7 @@ use std::{
 };
 
 use navlock_core::{
-    AgentInfo, ClientId, Error, FencingToken, Lost,
+    AgentInfo, ClientId, Error, FencingToken, Lost, Unreachable, UnreachableKind,
     look::{self, Change, Client, ClientState, Entry, Event, LockName, Silence},
 };
 use navlock_wire::{Failure, LookChange, LookEntry, LookEvent, Moment, OfName};
@@ -147,10 +147,13 @@ fn event(
 pub(crate) fn failed(failure: Failure) -> Error {
     match failure {
         Failure::Terminated => Error::Terminated,
-        Failure::Closed => Error::Unreachable("the broker is ending; try again".to_owned()),
+        Failure::Closed => {
+            Unreachable::new(UnreachableKind::Unavailable, "the broker is ending; try again").into()
+        }
         Failure::Refused(why) => Error::Refused(why),
-        Failure::Other(why) => Error::Unreachable(why),
-        _ => Error::Unreachable("the broker refused, in words of a later version".to_owned()),
+        // Of what keeps the locks: whatever a broker refuses by itself is one of the others.
+        Failure::Other(why) => Unreachable::new(UnreachableKind::Upstream, why).into(),
+        _ => Unreachable::other("the broker refused, in words of a later version").into(),
     }
 }
 

@@ -33,6 +33,13 @@ impl From<io::ErrorKind> for SystemError {
     }
 }
 
+impl From<SystemError> for io::Error {
+    /// The error again, for who looks for one of the standard library.
+    fn from(error: SystemError) -> Self {
+        error.code.map_or_else(|| error.kind.into(), Self::from_raw_os_error)
+    }
+}
+
 impl fmt::Display for SystemError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self.code {
@@ -66,8 +73,11 @@ mod tests {
         assert_eq!((error.raw_os_error(), error.kind()), (Some(2), io::ErrorKind::NotFound));
         assert_eq!(error.to_string(), nobody.to_string());
         assert_eq!(error, SystemError::from(nobody));
+        let again = io::Error::from(error);
+        assert_eq!((again.raw_os_error(), again.kind()), (Some(2), io::ErrorKind::NotFound));
         let error = SystemError::from(io::ErrorKind::NotFound);
         assert_eq!((error.raw_os_error(), &*error.to_string()), (None, "entity not found"));
+        assert_eq!(io::Error::from(error).kind(), io::ErrorKind::NotFound);
     }
 
     #[test]

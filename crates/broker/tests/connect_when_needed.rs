@@ -83,7 +83,7 @@ fn nothing_is_done_before_something_is_asked_for_and_a_failure_is_not_for_ever()
     let failed = soon(locks.lock("db").into_future());
     // Where there are drives, a path without one is meant from here.
     let program = absolute("/nonexistent/navlock").unwrap().display().to_string();
-    assert!(matches!(failed, Err(Error::Unreachable(why)) if why.contains(&program)));
+    assert!(matches!(failed, Err(Error::Unreachable(why)) if why.message().contains(&program)));
     assert!(matches!(soon(locks.query()), Err(Error::Unreachable(_))));
 
     let daemon = serve(Listener::bind(place.socket()).unwrap());

@@ -10,7 +10,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use navlock::{Error, Inspected, LockManager, Mode, Position, ResourceName};
+use navlock::{Error, Inspected, LockManager, Mode, Position, ResourceName, UnreachableKind};
 
 use crate::{
     exit, terminal,
@@ -118,11 +118,7 @@ impl<'a> Waiting<'a> {
         let Some(question) = &mut self.question else { return Poll::Pending };
         let Poll::Ready(answer) = question.as_mut().poll(context) else { return Poll::Pending };
         self.question = None;
-        // An error of the broker itself will be told for the request.
-        self.outage = match &answer {
-            Err(Error::Unreachable(why)) if why.contains("etcd") => Some(printable(why)),
-            _ => None,
-        };
+        self.outage = answer.as_ref().err().and_then(outage);
         self.known = answer.ok().or(self.known.take());
         if self.answer_by.is_some() {
             self.show();
@@ -191,6 +187,17 @@ impl<'a> Waiting<'a> {
 impl Drop for Waiting<'_> {
     fn drop(&mut self) {
         self.wipe();
+    }
+}
+
+/// Why a question was not answered, if that is the fault of what keeps the locks for the broker. An
+/// error of the broker itself will be told for the request.
+fn outage(error: &Error) -> Option<String> {
+    match error {
+        Error::Unreachable(why) if why.kind() == UnreachableKind::Upstream => {
+            Some(printable(why.message()))
+        }
+        _ => None,
     }
 }
 
@@ -275,7 +282,7 @@ fn holder(held: &Inspected) -> String {
 mod tests {
     use std::sync::Arc;
 
-    use navlock::{AgentInfo, ClientId, LockInfo, UserAgent};
+    use navlock::{AgentInfo, ClientId, LockInfo, Unreachable, UserAgent};
 
     use super::*;
 
@@ -302,6 +309,15 @@ mod tests {
 
     fn said(known: Option<&Position>) -> String {
         sentence(&name(), Mode::Exclusive, Duration::from_secs(12), known, None, None)
+    }
+
+    #[test]
+    fn a_wait_tells_of_the_service_behind_the_broker_and_leaves_the_broker_to_the_request() {
+        let of = |kind, why| outage(&Unreachable::new(kind, why).into());
+        assert_eq!(of(UnreachableKind::Upstream, "it is away\n"), Some("it is away\\n".to_owned()));
+        // As of a broker whose socket is below a directory of this name.
+        assert_eq!(of(UnreachableKind::Unavailable, "cannot reach the broker at /etcd/sock"), None);
+        assert_eq!(outage(&Error::Closed), None);
     }
 
     #[test]

@@ -4,6 +4,8 @@ use std::{convert::Infallible, error, fmt};
 
 use navlock_engine::{InvalidName, ReservedName};
 
+use crate::Unreachable;
+
 /// Why a request ended without its lock, or before its work was done.
 ///
 /// Each names the `DOMException` that the specification gives for it, or the nearest for what the
@@ -43,8 +45,9 @@ pub enum Error {
     /// ever: who waits for what. Only of requests that asked for it
     /// ([`fail_on_deadlock`](crate::LockRequest::fail_on_deadlock)).
     Deadlock(String),
-    /// The reach cannot be used: what was tried, and why it failed.
-    Unreachable(String),
+    /// The reach cannot be used: what was tried, and why it failed. The only variant with a
+    /// [source](error::Error::source).
+    Unreachable(Unreachable),
 }
 
 /// How a lock ended against its holder's will.
@@ -108,7 +111,8 @@ impl fmt::Display for Error {
             ),
             Self::Lost(lost) => lost.fmt(f),
             Self::TimedOut => f.write_str("the lock could not be had in the time given"),
-            Self::Refused(why) | Self::Deadlock(why) | Self::Unreachable(why) => f.write_str(why),
+            Self::Refused(why) | Self::Deadlock(why) => f.write_str(why),
+            Self::Unreachable(why) => why.fmt(f),
         }
     }
 }
@@ -128,7 +132,16 @@ impl fmt::Display for Lost {
     }
 }
 
-impl error::Error for Error {}
+impl error::Error for Error {
+    /// What made the reach [unreachable](Self::Unreachable), in the layer below.
+    fn source(&self) -> Option<&(dyn error::Error + 'static)> {
+        match self {
+            // Its text is the text of this error, so it is no link of the chain.
+            Self::Unreachable(why) => why.source(),
+            _ => None,
+        }
+    }
+}
 
 impl error::Error for Lost {}
 

@@ -65,6 +65,7 @@ mod sighting;
 mod snapshot;
 mod sync;
 mod thread_group;
+mod unreachable;
 mod unwind;
 mod user_agent;
 mod waking;
@@ -86,5 +87,6 @@ pub use crate::{
     options::LockOptions,
     request::{Grant, LockFuture, LockRequest, Named, NestedRequest},
     snapshot::{LockInfo, LockManagerSnapshot},
+    unreachable::{Unreachable, UnreachableKind},
     user_agent::UserAgent,
 };

@@ -9,7 +9,7 @@ use std::panic::{RefUnwindSafe, UnwindSafe};
 
 use crate::{
     Bucket, LockAllFuture, LockAllRequest, LockFuture, LockGuard, LockManager, LockRequest,
-    LostFuture, UserAgent, host::PolledGuard,
+    LostFuture, Unreachable, UserAgent, host::PolledGuard,
 };
 
 impl UnwindSafe for UserAgent {}
@@ -26,6 +26,10 @@ impl RefUnwindSafe for LockGuard {}
 
 impl UnwindSafe for PolledGuard {}
 impl RefUnwindSafe for PolledGuard {}
+
+// Its cause is a trait object, too, and nothing changes it.
+impl UnwindSafe for Unreachable {}
+impl RefUnwindSafe for Unreachable {}
 
 impl UnwindSafe for LostFuture<'_> {}
 impl RefUnwindSafe for LostFuture<'_> {}

@@ -10,6 +10,7 @@ use navlock_etcd_client::{
 };
 use tokio::time::{sleep, timeout};
 
+pub(crate) use self::failures::FULL;
 use crate::{
     clock::Uptime,
     data::{Answer, KeyValue, Listing, Step, Transaction, end_of_prefix},
@@ -31,15 +32,16 @@ async fn call<T>(
     let Member { client, generation, endpoint, .. } = members.best(patience).await;
     let answer = match timeout(patience, call(client)).await {
         Ok(answer) => answer.map_err(Failure::from),
-        Err(_) => Err(Failure::Unknown(format!("no answer within {patience:?}"))),
+        Err(_) => Err(Failure::timed_out(patience)),
     };
     match answer {
         Err(Failure::Unknown(why)) => {
             members.avoid(generation);
-            Err(Failure::Unknown(format!("{why}, at {endpoint}")))
+            let message = format!("{why}, at {endpoint}");
+            Err(Failure::Unknown(why.with_message(message)))
         }
         // The credentials have been replaced meanwhile: the next try may succeed.
-        Err(Failure::Refused(error)) if members.renew() => Err(Failure::Unknown(error.to_string())),
+        Err(Failure::Refused(error)) if members.renew() => Err(Failure::passing(error)),
         answer => answer,
     }
 }
@@ -88,7 +90,7 @@ pub(crate) async fn list(
             result => return result,
         }
     }
-    Err(Failure::Unknown("it forgot each list before the end of it".to_owned()))
+    Err(Failure::unknown("it forgot each list before the end of it"))
 }
 
 /// # Errors

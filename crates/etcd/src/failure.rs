@@ -1,12 +1,14 @@
 //! Why a call to etcd failed, and what is to be done about it.
 
-use navlock_core::Error;
+use std::time::Duration;
+
+use navlock_core::{Error, Unreachable, UnreachableKind};
 
 /// Why a call failed.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Failure {
     /// The call may have been done or not; the next try may succeed.
-    Unknown(String),
+    Unknown(Unreachable),
     /// The lease has ended. Nothing was done.
     NoLease,
     /// Etcd does not have the revision that was asked for, any more or yet.
@@ -16,12 +18,34 @@ pub(crate) enum Failure {
 }
 
 impl Failure {
+    /// [`Unknown`](Self::Unknown), of no kind that anybody tells from others.
+    pub(crate) fn unknown(why: impl Into<String>) -> Self {
+        Self::Unknown(Unreachable::other(why))
+    }
+
+    /// [`Unknown`](Self::Unknown): there was no answer within this time.
+    pub(crate) fn timed_out(patience: Duration) -> Self {
+        let why = format!("no answer within {patience:?}");
+        Self::Unknown(Unreachable::new(UnreachableKind::TimedOut, why))
+    }
+
+    /// [`Unknown`](Self::Unknown), because of an error that may pass.
+    pub(crate) fn passing(error: Error) -> Self {
+        Self::Unknown(match error {
+            Error::Unreachable(why) => why,
+            error => Unreachable::other(error.to_string()),
+        })
+    }
+
     pub(crate) fn error(self) -> Error {
         match self {
-            Self::Unknown(why) => Error::Unreachable(format!("cannot reach etcd: {why}")),
+            Self::Unknown(why) => {
+                let message = format!("cannot reach etcd: {why}");
+                why.with_message(message).into()
+            }
             Self::NoLease => lease_lost(),
             Self::NoRevision => {
-                Error::Unreachable("etcd has forgotten what was being listed; try again".to_owned())
+                Unreachable::other("etcd has forgotten what was being listed; try again").into()
             }
             Self::Refused(error) => error,
         }
@@ -30,25 +54,20 @@ impl Failure {
 
 /// The error for a request that somebody has removed.
 pub(crate) fn place_removed() -> Error {
-    Error::Unreachable(
-        "somebody has removed the request from etcd, and its place in the queue is lost; try again"
-            .to_owned(),
-    )
+    let why =
+        "somebody has removed the request from etcd, and its place in the queue is lost; try again";
+    Unreachable::other(why).into()
 }
 
 /// The error for a request that is not known to have come to etcd before its lease ended.
 pub(crate) fn never_queued() -> Error {
-    Error::Unreachable(
-        "cannot reach etcd: it has not answered the request before the lease of this machine was over; \
-         try again"
-            .to_owned(),
-    )
+    let why = "cannot reach etcd: it has not answered the request before the lease of this machine was over; \
+         try again";
+    Unreachable::new(UnreachableKind::TimedOut, why).into()
 }
 
 /// The error for a request that waited under a lease that has ended.
 pub(crate) fn lease_lost() -> Error {
-    Error::Unreachable(
-        "the lease in etcd could not be kept, and the place in the queue is lost; try again"
-            .to_owned(),
-    )
+    let why = "the lease in etcd could not be kept, and the place in the queue is lost; try again";
+    Unreachable::other(why).into()
 }

@@ -2,12 +2,12 @@
 
 use std::time::{Duration, Instant};
 
-use navlock_core::Error;
+use navlock_core::{Error, Unreachable, UnreachableKind};
 use navlock_etcd_client::{Client, StatusResponse};
 use tokio::time::timeout;
 
 use crate::{
-    calls,
+    calls::{self, FULL},
     clusters::entry::Entry,
     data::{Step, Transaction},
     failure::Failure,
@@ -63,6 +63,8 @@ pub struct Member {
     pub cluster: u64,
     /// What the member complains of, such as that it has no room for more.
     pub complaints: Vec<String>,
+    /// Whether it complains that it has no room for more.
+    pub is_full: bool,
 }
 
 /// Asks each endpoint for its state, and tries whether the namespace can be written to.
@@ -76,7 +78,8 @@ pub struct Member {
 pub fn check(options: &EtcdOptions) -> Result<Health, Error> {
     options.check()?;
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
-    let runtime = runtime.map_err(|error| Error::Unreachable(format!("{error} at a runtime")))?;
+    let runtime = runtime
+        .map_err(|error| Unreachable::other(format!("{error} at a runtime")).caused_by(error))?;
     Ok(runtime.block_on(async {
         let mut endpoints = Vec::with_capacity(options.endpoints.len());
         for endpoint in &options.endpoints {
@@ -104,7 +107,7 @@ pub fn check(options: &EtcdOptions) -> Result<Health, Error> {
 /// Connects to those endpoints that answer.
 async fn reach(endpoints: &[&str], options: &EtcdOptions) -> Result<Members, Error> {
     if endpoints.is_empty() {
-        return Err(Error::Unreachable("no endpoint answers".to_owned()));
+        return Err(Unreachable::new(UnreachableKind::Unavailable, "no endpoint answers").into());
     }
     let mut those = options.clone();
     those.endpoints = endpoints.iter().map(|&endpoint| endpoint.to_owned()).collect();
@@ -141,16 +144,20 @@ async fn member(endpoint: &str, options: &EtcdOptions) -> Result<Member, Error> 
             answer => answer,
         }
     };
-    let answered = timeout(options.timeout, asked).await.map_err(|_| {
-        let why = format!("no answer within {:?}", options.timeout);
-        Failure::Unknown(why).error()
-    })?;
+    let answered = timeout(options.timeout, asked).await;
+    let answered = answered.map_err(|_| Failure::timed_out(options.timeout).error())?;
     let status = answered.map_err(|error| Failure::from(error).error())?;
     Ok(Member {
         version: status.version().to_owned(),
         cluster: status.header().map_or(0, navlock_etcd_client::ResponseHeader::cluster_id),
         complaints: status.errors().to_vec(),
+        is_full: status.errors().iter().any(|complaint| is_full(complaint)),
     })
+}
+
+/// Whether a member complains of its size, by the name of the alarm or in the words of a write's error.
+fn is_full(complaint: &str) -> bool {
+    complaint.contains("NOSPACE") || complaint.contains(FULL)
 }
 
 async fn status(

@@ -15,7 +15,7 @@ use std::{
     time::Duration,
 };
 
-use navlock_core::Error;
+use navlock_core::{Error, Unreachable, UnreachableKind};
 use navlock_etcd_client::{Client, GetOptions};
 use tokio::{
     sync::watch,
@@ -84,14 +84,14 @@ impl Members {
         let count = options.endpoints.len();
         let rounds = if count > 1 { ROUNDS } else { 1 };
         let asked = async {
-            let mut why = String::new();
+            let mut why = Unreachable::other("");
             for nth in (0..count).cycle().take(rounds * count) {
                 let endpoint = &options.endpoints[nth];
                 match ask(&options, endpoint, count > 1, None).await {
                     Ok(asked) => return Ok((asked, endpoint.clone())),
                     Err(Failure::Refused(error)) => return Err(Failure::Refused(error)),
                     Err(Failure::NoLease | Failure::NoRevision) => {
-                        "it is no etcd".clone_into(&mut why);
+                        why = no_etcd();
                     }
                     Err(Failure::Unknown(unknown)) => why = unknown,
                 }
@@ -111,12 +111,17 @@ impl Members {
             }
             Ok(Err(Failure::Refused(error))) => return Err(error),
             Ok(Err(Failure::Unknown(why))) => why,
-            Ok(Err(Failure::NoLease | Failure::NoRevision)) => "it is no etcd".to_owned(),
-            Err(_) => format!("no answer within {:?}", options.timeout),
+            Ok(Err(Failure::NoLease | Failure::NoRevision)) => no_etcd(),
+            Err(_) => {
+                let message = format!("no answer within {:?}", options.timeout);
+                Unreachable::new(UnreachableKind::TimedOut, message)
+            }
         };
         let endpoints = options.endpoints.join(", ");
-        let hint = hint(&why, &options).map_or_else(String::new, |hint| format!("; {hint}"));
-        Err(Error::Unreachable(format!("cannot reach etcd at {endpoints}: {why}{hint}")))
+        let hint =
+            hint(why.message(), &options).map_or_else(String::new, |hint| format!("; {hint}"));
+        let message = format!("cannot reach etcd at {endpoints}: {why}{hint}");
+        Err(why.with_message(message).into())
     }
 
     /// The member to use.
@@ -138,7 +143,8 @@ impl Members {
 
     /// The error which says that no member answers.
     pub(crate) fn unreachable(&self) -> Error {
-        Failure::Unknown(format!("no answer from {}", self.current().endpoint)).error()
+        let message = format!("no answer from {}", self.current().endpoint);
+        Failure::Unknown(Unreachable::new(UnreachableKind::TimedOut, message)).error()
     }
 
     /// The member to use. If another one is being looked for, waits for that one, but no longer
@@ -297,6 +303,10 @@ fn others<'a>(
     Some(of_use)
 }
 
+fn no_etcd() -> Unreachable {
+    Unreachable::new(UnreachableKind::Protocol, "it is no etcd")
+}
+
 /// Whether an endpoint uses TLS, and its address.
 fn place(endpoint: &str) -> (bool, String) {
     let secure = endpoint.strip_prefix("https://");
@@ -318,7 +328,7 @@ async fn ask(
     is_one_of_several: bool,
     cluster: Option<u64>,
 ) -> Result<(Client, Credentials), Failure> {
-    let credentials = options.credentials_now().map_err(Failure::Unknown)?;
+    let credentials = options.credentials_now().map_err(Failure::unknown)?;
     let asked = async {
         let with = options.client(&credentials);
         let mut client = Client::connect([endpoint], Some(with)).await?;
@@ -333,11 +343,11 @@ async fn ask(
     match timeout(patience, asked).await {
         Ok(asked) => match asked? {
             (_, there) if cluster.is_some_and(|cluster| cluster != there) => {
-                Err(Failure::Unknown("there is another etcd".to_owned()))
+                Err(Failure::unknown("there is another etcd"))
             }
             (client, _) => Ok((client, credentials)),
         },
-        Err(_) => Err(Failure::Unknown(format!("no answer within {patience:?}"))),
+        Err(_) => Err(Failure::timed_out(patience)),
     }
 }
 

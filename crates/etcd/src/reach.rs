@@ -3,7 +3,7 @@
 use std::{sync::Arc, thread, time::Duration};
 
 use navlock_core::{
-    ClientId, Error, ResourceName, UserAgent,
+    ClientId, Error, ResourceName, Unreachable, UserAgent,
     host::{Backend, EvictFuture, Reach, RevokeFuture},
 };
 use navlock_engine::FencingToken;
@@ -73,7 +73,8 @@ impl EtcdReach {
                 Ok(runtime) => runtime,
                 Err(error) => {
                     let why = format!("cannot reach etcd: {error} while starting");
-                    let _ = connected.send(Err(Error::Unreachable(why)));
+                    let why = Unreachable::other(why).caused_by(error);
+                    let _ = connected.send(Err(why.into()));
                     return;
                 }
             };
@@ -104,7 +105,7 @@ impl EtcdReach {
         };
         let thread = thread::Builder::new().name("navlock-etcd".to_owned()).spawn(serve);
         let thread = thread.map_err(|error| {
-            Error::Unreachable(format!("cannot reach etcd: {error} at a thread"))
+            Unreachable::other(format!("cannot reach etcd: {error} at a thread")).caused_by(error)
         })?;
         let thread = thread.thread().id();
         let members = connection.await.unwrap_or_else(|_| Err(gone()))?;

@@ -7,7 +7,7 @@
 
 use std::{fmt, time::Duration};
 
-use navlock_core::{ClientId, Error, Mode, ResourceName};
+use navlock_core::{ClientId, Error, Mode, ResourceName, Unreachable};
 use sha2::{Digest, Sha256};
 
 use crate::{
@@ -144,8 +144,9 @@ pub(crate) fn on_runtime<T>(
 ) -> Result<T, Error> {
     options.check()?;
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
-    let runtime =
-        runtime.map_err(|error| Error::Unreachable(format!("{} at a runtime", error.kind())))?;
+    let runtime = runtime.map_err(|error| {
+        Unreachable::other(format!("{} at a runtime", error.kind())).caused_by(error)
+    })?;
     runtime.block_on(async {
         let members = Members::connect(options.clone()).await?;
         ask(members, options.call()).await.map_err(Failure::error)

@@ -19,7 +19,7 @@ use std::{
     task::Waker,
 };
 
-use navlock_core::{Error, Lost, ResourceName, host::RequestKind, look::LockId};
+use navlock_core::{Error, Lost, ResourceName, Unreachable, host::RequestKind, look::LockId};
 use navlock_engine::{AgentId, RequestId};
 use slab::Slab;
 
@@ -359,5 +359,5 @@ fn unname(
 }
 
 pub(crate) fn gone() -> Error {
-    Error::Unreachable("the thread that spoke to etcd has ended".to_owned())
+    Unreachable::other("the thread that spoke to etcd has ended").into()
 }

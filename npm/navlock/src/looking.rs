@@ -12,7 +12,7 @@ use std::{
 };
 
 use navlock::{
-    Error,
+    Error, Unreachable,
     host::{Lines, Object},
     look::{Looker, News},
 };
@@ -85,7 +85,7 @@ impl Drop for Watched<'_> {
     fn drop(&mut self) {
         if thread::panicking() {
             let why = "the thread that looks has panicked; what it has said is on the error stream";
-            *self.told.lock() = Some(Err(Error::Unreachable(why.to_owned())));
+            *self.told.lock() = Some(Err(Unreachable::other(why).into()));
             self.waker.wake_by_ref();
         }
     }

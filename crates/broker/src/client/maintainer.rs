@@ -10,7 +10,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use navlock_core::Error;
+use navlock_core::{Error, Unreachable, UnreachableKind};
 use navlock_platform::socket::Stream;
 
 use super::{
@@ -102,7 +102,10 @@ impl Maintainer {
                     tracing::info!(target: CLIENT_LOGS, "the connection to the broker has ended");
                     self.watched(|| self.reconnect(deadline))
                 }
-                End::Nonsense(why) => Err(Failed { why, is_refused: true }),
+                End::Nonsense(why) => {
+                    let why = Unreachable::new(UnreachableKind::Protocol, why);
+                    Err(Failed { why, is_refused: true })
+                }
             };
             if self.shared.is_closed() {
                 return;
@@ -251,7 +254,7 @@ impl Maintainer {
             reason,
             Reason::Refused(_) | Reason::NotShared | Reason::Nonsense | Reason::OtherUser(_)
         );
-        let why = ConnectError { socket: self.shared.path.clone(), reason }.to_string();
+        let why = ConnectError { socket: self.shared.path.clone(), reason }.into();
         Failed { why, is_refused }
     }
 
@@ -299,7 +302,7 @@ impl Maintainer {
 
 /// Why there is no connection.
 struct Failed {
-    why: String,
+    why: Unreachable,
     /// Whether there is a daemon that does not let us come back.
     is_refused: bool,
 }
@@ -307,7 +310,7 @@ struct Failed {
 impl Drop for Maintainer {
     fn drop(&mut self) {
         // Also after a panic, so that nobody waits for an answer that never comes.
-        let why = "the thread that kept the connection to the broker has ended".to_owned();
+        let why = Unreachable::other("the thread that kept the connection to the broker has ended");
         self.end(&Failed { why, is_refused: true });
         self.shared.table().orphan();
     }

@@ -40,7 +40,7 @@ mod table;
 use std::{io, sync::Arc};
 
 use navlock_core::{
-    ClientId, Error, ResourceName, UserAgent,
+    ClientId, Error, ResourceName, Unreachable, UnreachableKind, UserAgent,
     host::{Backend, Looking, Reach},
     look::LookOptions,
 };
@@ -218,7 +218,9 @@ impl BrokerReach {
     pub async fn status(&self) -> Result<Status, Error> {
         let answer = query::Answer::ask(&self.0, |query| ToDaemon::Status { query }).await?;
         let status = answer.status.map(|status| Status::new(status, self.0.table().reach()));
-        status.ok_or_else(|| Error::Unreachable("the broker answered another question".to_owned()))
+        let other =
+            || Unreachable::new(UnreachableKind::Protocol, "the broker answered another question");
+        status.ok_or_else(|| other().into())
     }
 }
 

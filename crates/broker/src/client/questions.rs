@@ -4,7 +4,7 @@ use std::{collections::HashMap, sync::Arc, task::Waker, time::Duration};
 
 use navlock_core::{
     AgentInfo, ClientId, Error, Inspected, Inspection, LockInfo, LockManagerSnapshot, Owned,
-    Position,
+    Position, Unreachable,
 };
 use navlock_engine::FencingToken;
 use navlock_wire::{
@@ -76,7 +76,7 @@ impl Questions {
         for question in self.asked.values_mut() {
             if matches!(question.asked, ToDaemon::Position { .. }) && version < POSITION_VERSION {
                 let why = "the broker is of an earlier release by now; ask again";
-                question.end(Err(Error::Unreachable(why.to_owned())), wakers);
+                question.end(Err(Unreachable::other(why).into()), wakers);
             }
         }
         let open = self.asked.values_mut().filter(|question| question.outcome.is_none());

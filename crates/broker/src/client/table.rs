@@ -18,7 +18,8 @@ use std::{collections::HashSet, mem, sync::Arc, task::Waker};
 use bytes::BytesMut;
 use foldhash::fast::RandomState;
 use navlock_core::{
-    AgentInfo, ClientId, Error, Lost, ResourceName, host::RequestKind, look::InDeadlock,
+    AgentInfo, ClientId, Error, Lost, ResourceName, Unreachable, host::RequestKind,
+    look::InDeadlock,
 };
 use navlock_engine::{AgentId, RequestId};
 use navlock_wire::{ClientCodec, ClientKey, LOOKING_VERSION, POSITION_VERSION, Query, ToDaemon};
@@ -156,7 +157,7 @@ impl Table {
             }
             _ => return None,
         };
-        Some(Error::Unreachable(why.to_owned()))
+        Some(Unreachable::other(why).into())
     }
 
     /// Queues a message. Messages from before the first connection are sent when it begins.

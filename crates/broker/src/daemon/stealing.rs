@@ -9,7 +9,7 @@ use std::{collections::HashSet, sync::Arc, time::Duration};
 
 use futures_util::FutureExt;
 use navlock_core::{
-    ClientId, Error, FencingToken, ResourceName,
+    ClientId, Error, FencingToken, ResourceName, Unreachable, UnreachableKind,
     host::{self, Eviction, RequestKind},
     look::LockId,
 };
@@ -66,12 +66,15 @@ impl Daemon {
             from.map(|(id, token)| (convert::lock_id(id).client_id, FencingToken::new(token)));
         let evicted = host::evict(self.user_agent(), &bucket, &name, seen.collect());
         let evicted = timeout(PATIENCE, evicted).await;
-        let none = || Err(Error::Unreachable(format!("no answer within {PATIENCE:?}")));
+        let none = || {
+            let why = format!("no answer within {PATIENCE:?}");
+            Err(Unreachable::new(UnreachableKind::TimedOut, why).into())
+        };
         match evicted.unwrap_or_else(|_| none()) {
             Ok(Eviction::From(count)) => Ok(count),
             Ok(Eviction::Free) => Err(NotStolen::Free),
             Ok(Eviction::HeldByOthers) => Err(NotStolen::HeldByOthers),
-            Err(Error::Unreachable(why)) => Err(NotStolen::Unknown(why)),
+            Err(Error::Unreachable(why)) => Err(NotStolen::Unknown(why.to_string())),
             Err(error) => {
                 let reach = self.reach().unwrap_or("its reach");
                 Err(NotStolen::Refused(format!("{reach}: {error}")))

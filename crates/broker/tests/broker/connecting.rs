@@ -45,7 +45,10 @@ fn without_a_daemon_who_waits_is_told_and_who_holds_holds() {
         soon(a.lock("other").into_future()).unwrap_err(),
         soon(a.query()).unwrap_err(),
     ] {
-        assert!(matches!(&error, Error::Unreachable(why) if why.contains("sock")), "{error}");
+        assert!(
+            matches!(&error, Error::Unreachable(why) if why.message().contains("sock")),
+            "{error}"
+        );
     }
     // Nobody can have been granted it.
     assert_eq!(held.is_lost().then(|| soon(held.lost())), None);

@@ -123,7 +123,7 @@ pub(super) fn acquire(
                 // Nothing is asked for a reason that would not be shown.
                 let position = || block_on_timeout(locks.position(name.clone()), POSITION);
                 let why = match (context.voice != Voice::Quiet).then(position).flatten() {
-                    Some(Err(Error::Unreachable(why))) => printable(&why),
+                    Some(Err(Error::Unreachable(why))) => printable(why.message()),
                     _ => "the broker grants nothing for the moment, as when it takes over from one that \
                           was killed, or what keeps its locks does not answer"
                         .to_owned(),
@@ -282,7 +282,7 @@ fn conflict(
         let known = block_on_timeout(locks.position(name.clone()), POSITION);
         let (holders, outage) = match known {
             Some(Ok(known)) => (holders(&known), None),
-            Some(Err(Error::Unreachable(why))) => (None, Some(printable(&why))),
+            Some(Err(Error::Unreachable(why))) => (None, Some(printable(why.message()))),
             Some(Err(_)) | None => (None, None),
         };
         let told = conflict_message(

@@ -56,6 +56,10 @@ impl fmt::Display for LockAllError {
     }
 }
 
-/// Without a [source](error::Error::source): the text of this error has all that the [`Error`]
-/// says.
-impl error::Error for LockAllError {}
+impl error::Error for LockAllError {
+    /// The source of the [`Error`], which is no link of the chain itself: the text of this error has
+    /// all that it says.
+    fn source(&self) -> Option<&(dyn error::Error + 'static)> {
+        self.error.source()
+    }
+}

@@ -2,7 +2,7 @@
 
 use navlock_engine::ResourceName;
 
-use crate::{Error, guard::LockGuard};
+use crate::{Error, Unreachable, guard::LockGuard};
 
 /// What can be a name: whatever [`LockManager::lock`](crate::LockManager::lock) takes.
 pub trait Named: TryInto<ResourceName, Error: Into<Error>> {}
@@ -35,7 +35,7 @@ impl Grant for LockGuard {
     #[cold]
     fn unavailable() -> Result<Self, Error> {
         let why = "the reach refused at once a request that was to wait";
-        Err(Error::Unreachable(why.to_owned()))
+        Err(Unreachable::other(why).into())
     }
 }
 

@@ -1,60 +1,153 @@
 //! What an error of etcd's, or of the way there, says that is to be done about it.
 
-use navlock_core::Error;
+use navlock_core::{Error, Unreachable, UnreachableKind};
+use navlock_etcd_client::Error as Cause;
 
 use crate::failure::Failure;
 
-impl From<navlock_etcd_client::Error> for Failure {
-    fn from(error: navlock_etcd_client::Error) -> Self {
-        let navlock_etcd_client::Error::GRpcStatus(status) = &error else {
-            return match error {
-                navlock_etcd_client::Error::InvalidArgs(_)
-                | navlock_etcd_client::Error::InvalidUri(_) => {
-                    Self::Refused(Error::Refused(format!("etcd cannot be asked: {error}")))
-                }
-                _ => Self::Unknown(error.to_string()),
-            };
-        };
-        let message = status.message();
-        match status.code() as i32 {
-            INVALID_ARGUMENT if message.contains("too large") => {
-                Self::Refused(Error::Refused("etcd refused: the request is too large".to_owned()))
+/// In what etcd says to a write while it is full.
+pub(crate) const FULL: &str = "database space exceeded";
+
+/// In what our side of gRPC says of an answer that is none of gRPC.
+const NO_GRPC: &str = "grpc-status header missing";
+
+impl From<Cause> for Failure {
+    fn from(error: Cause) -> Self {
+        match &error {
+            Cause::GRpcStatus(status) => {
+                let (code, message) = (status.code() as i32, status.message().to_owned());
+                of_status(code, &message, error)
             }
-            NOT_FOUND => Self::NoLease,
-            OUT_OF_RANGE => Self::NoRevision,
-            RESOURCE_EXHAUSTED if message.contains("too many requests") => {
-                Self::Unknown(message.to_owned())
+            Cause::InvalidArgs(_) | Cause::InvalidUri(_) => {
+                Self::Refused(Error::Refused(format!("etcd cannot be asked: {error}")))
             }
-            // Somebody has just changed users or roles.
-            INVALID_ARGUMENT if message.contains("revision of auth store") => {
-                Self::Unknown(message.to_owned())
-            }
-            // An answer, and not of gRPC. A proxy whose etcd is away says so, too, and that it is for a time.
-            code if code != UNAVAILABLE && message.contains("grpc-status header missing") => {
-                Self::Unknown(format!("what answers there is no etcd: {message}"))
-            }
-            RESOURCE_EXHAUSTED if message.contains("database space exceeded") => {
-                Self::Refused(Error::Unreachable(format!(
-                    "etcd refused: {message}; it is full: locks are kept and released, and none is granted \
-                     but of names that this machine keeps, until it has room ('navlock doctor' says how)"
-                )))
-            }
-            INVALID_ARGUMENT | PERMISSION_DENIED | RESOURCE_EXHAUSTED | FAILED_PRECONDITION
-            | UNIMPLEMENTED | UNAUTHENTICATED => {
-                Self::Refused(Error::Unreachable(format!("etcd refused: {message}")))
-            }
-            _ => Self::Unknown(message.to_owned()),
+            _ => Self::Unknown(Unreachable::other(error.to_string()).caused_by(error)),
         }
+    }
+}
+
+/// The failure for an error that has this code of gRPC's and this message.
+fn of_status(code: i32, message: &str, cause: Cause) -> Failure {
+    let why = |message| Unreachable::new(kind(code, message), message).caused_by(cause);
+    match code {
+        INVALID_ARGUMENT if message.contains("too large") => {
+            Failure::Refused(Error::Refused("etcd refused: the request is too large".to_owned()))
+        }
+        NOT_FOUND => Failure::NoLease,
+        OUT_OF_RANGE => Failure::NoRevision,
+        RESOURCE_EXHAUSTED if message.contains("too many requests") => {
+            Failure::Unknown(why(message))
+        }
+        // Somebody has just changed users or roles.
+        INVALID_ARGUMENT if message.contains("revision of auth store") => {
+            Failure::Unknown(why(message))
+        }
+        // An answer, and not of gRPC. A proxy whose etcd is away says so, too, and that it is for a time.
+        code if code != UNAVAILABLE && message.contains(NO_GRPC) => {
+            let told = format!("what answers there is no etcd: {message}");
+            Failure::Unknown(why(message).with_message(told))
+        }
+        RESOURCE_EXHAUSTED if message.contains(FULL) => {
+            let told = format!(
+                "etcd refused: {message}; it is full: locks are kept and released, and none is granted \
+                 but of names that this machine keeps, until it has room ('navlock doctor' says how)"
+            );
+            Failure::Refused(why(message).with_message(told).into())
+        }
+        INVALID_ARGUMENT | PERMISSION_DENIED | RESOURCE_EXHAUSTED | FAILED_PRECONDITION
+        | UNIMPLEMENTED | UNAUTHENTICATED => {
+            let told = format!("etcd refused: {message}");
+            Failure::Refused(why(message).with_message(told).into())
+        }
+        _ => Failure::Unknown(why(message)),
+    }
+}
+
+fn kind(code: i32, message: &str) -> UnreachableKind {
+    // Etcd has one code for arguments that are wrong and for users who are.
+    let is_user = ["authentication failed", "user name is empty"];
+    match code {
+        UNAVAILABLE => UnreachableKind::Unavailable,
+        DEADLINE_EXCEEDED => UnreachableKind::TimedOut,
+        PERMISSION_DENIED => UnreachableKind::PermissionDenied,
+        UNAUTHENTICATED => UnreachableKind::Unauthenticated,
+        INVALID_ARGUMENT if is_user.iter().any(|says| message.contains(says)) => {
+            UnreachableKind::Unauthenticated
+        }
+        RESOURCE_EXHAUSTED if message.contains(FULL) => UnreachableKind::StorageFull,
+        UNIMPLEMENTED => UnreachableKind::Protocol,
+        _ if message.contains(NO_GRPC) => UnreachableKind::Protocol,
+        _ => UnreachableKind::Other,
     }
 }
 
 // The codes of gRPC.
 const INVALID_ARGUMENT: i32 = 3;
+const DEADLINE_EXCEEDED: i32 = 4;
 const NOT_FOUND: i32 = 5;
-const UNAVAILABLE: i32 = 14;
 const PERMISSION_DENIED: i32 = 7;
 const RESOURCE_EXHAUSTED: i32 = 8;
-const OUT_OF_RANGE: i32 = 11;
 const FAILED_PRECONDITION: i32 = 9;
+const OUT_OF_RANGE: i32 = 11;
 const UNIMPLEMENTED: i32 = 12;
+const UNAVAILABLE: i32 = 14;
 const UNAUTHENTICATED: i32 = 16;
+
+#[cfg(test)]
+mod tests {
+    use std::{error::Error as _, io, iter};
+
+    use navlock_etcd_client::Client;
+
+    use super::*;
+
+    #[test]
+    fn the_code_of_an_answer_is_the_kind_of_the_error() {
+        for (code, message, kind) in [
+            (14, "tcp connect error", UnreachableKind::Unavailable),
+            (
+                14,
+                "grpc-status header missing, mapped from HTTP status code 503",
+                UnreachableKind::Unavailable,
+            ),
+            (4, "context deadline exceeded", UnreachableKind::TimedOut),
+            (7, "etcdserver: permission denied", UnreachableKind::PermissionDenied),
+            (16, "etcdserver: invalid auth token", UnreachableKind::Unauthenticated),
+            (
+                3,
+                "etcdserver: authentication failed, invalid user ID or password",
+                UnreachableKind::Unauthenticated,
+            ),
+            (3, "etcdserver: user name is empty", UnreachableKind::Unauthenticated),
+            (3, "etcdserver: duplicate key given in txn request", UnreachableKind::Other),
+            (8, "etcdserver: mvcc: database space exceeded", UnreachableKind::StorageFull),
+            (8, "etcdserver: too many requests", UnreachableKind::Other),
+            (12, "unknown service etcdserverpb.KV", UnreachableKind::Protocol),
+            (
+                2,
+                "grpc-status header missing, mapped from HTTP status code 200",
+                UnreachableKind::Protocol,
+            ),
+            (2, "h2 protocol error", UnreachableKind::Other),
+        ] {
+            let Error::Unreachable(why) = of_status(code, message, Cause::Closed).error() else {
+                panic!("{code} {message}");
+            };
+            assert_eq!(why.kind(), kind, "{code} {message}");
+            assert!(why.message().contains(message), "{why}");
+            let cause = why.source().and_then(|cause| cause.downcast_ref::<Cause>());
+            assert!(matches!(cause, Some(Cause::Closed)), "{code} {message}");
+        }
+    }
+
+    #[tokio::test]
+    async fn a_refused_connection_is_found_behind_the_error() {
+        let asked = async { Client::connect(["127.0.0.1:1"], None).await?.status().await };
+        let error = Failure::from(asked.await.unwrap_err()).error();
+        let Error::Unreachable(why) = &error else { panic!("{error:?}") };
+        assert_eq!(why.kind(), UnreachableKind::Unavailable, "{why:?}");
+        let io = iter::successors(error.source(), |&cause| cause.source())
+            .find_map(|cause| cause.downcast_ref::<io::Error>());
+        assert_eq!(io.map(io::Error::kind), Some(io::ErrorKind::ConnectionRefused), "{why:?}");
+    }
+}

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use futures_util::future::try_join_all;
-use navlock_core::Error;
+use navlock_core::{Error, Unreachable};
 use tokio::time::sleep;
 
 use super::{
@@ -94,7 +94,7 @@ pub(super) async fn agree(clusters: &EtcdClusters) -> Result<Agreed, Error> {
         sleep(PAUSE * 2_u32.pow(nth) + jitter()).await;
     }
     let why = "others change the list of etcd clusters as well, or one does not answer; try again";
-    Err(Error::Unreachable(why.to_owned()))
+    Err(Unreachable::other(why).into())
 }
 
 /// A random pause, so that two programs do not do the same at the same moments.

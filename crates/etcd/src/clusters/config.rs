@@ -164,7 +164,10 @@ pub(super) fn place(clusters: &[&str], bucket: &str, name: &[u8]) -> Option<usiz
 /// An error of one of the clusters.
 pub(super) fn of(cluster: &str, error: Error) -> Error {
     match error {
-        Error::Unreachable(why) => Error::Unreachable(format!("etcd cluster {cluster}: {why}")),
+        Error::Unreachable(why) => {
+            let message = format!("etcd cluster {cluster}: {why}");
+            why.with_message(message).into()
+        }
         Error::Refused(why) => Error::Refused(format!("etcd cluster {cluster}: {why}")),
         error => error,
     }

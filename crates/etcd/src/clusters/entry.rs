@@ -31,7 +31,7 @@ use std::sync::{
     atomic::{AtomicI64, AtomicU64, Ordering::SeqCst},
 };
 
-use navlock_core::Error;
+use navlock_core::{Error, Unreachable};
 
 use super::{
     agreement::{TRIES, agree, agreed, look, not_alone},
@@ -119,7 +119,7 @@ impl Entry {
                 Ok(None) => return Ok(()),
                 Ok(Some(looked)) => looked,
                 Err(Failure::NoLease) => {
-                    return Err(Failure::Unknown("a new lease has ended at once".to_owned()));
+                    return Err(Failure::unknown("a new lease has ended at once"));
                 }
                 Err(failure) => return Err(failure),
             };
@@ -128,7 +128,7 @@ impl Entry {
                     return Err(Failure::Refused(not_alone(value, options)));
                 }
                 // Somebody has just removed the list.
-                (Self::Alone, None) => return Err(Failure::Unknown("it has changed".to_owned())),
+                (Self::Alone, None) => return Err(Failure::unknown("it has changed")),
                 (Self::OneOf(one), _) => one,
             };
             asked += 1;
@@ -140,14 +140,14 @@ impl Entry {
                     one.note(looked.written, &said);
                 }
                 _ if agreed => {
-                    return Err(Failure::Unknown("the list of clusters changes".to_owned()));
+                    return Err(Failure::unknown("the list of clusters changes"));
                 }
                 // The cluster may have lost its data, or the other clusters agree by now.
                 _ => {
                     agreed = true;
                     let all = agree(&one.clusters).await.map_err(|error| match error {
                         Error::Refused(_) => Failure::Refused(error),
-                        error => Failure::Unknown(error.to_string()),
+                        error => Failure::passing(error),
                     })?;
                     let (written, said) = &all[one.nth];
                     one.note(*written, said);
@@ -185,8 +185,9 @@ impl EtcdClusters {
     pub fn agreed(&self) -> Result<String, Error> {
         self.check()?;
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
-        let runtime = runtime
-            .map_err(|error| Error::Unreachable(format!("{} at a runtime", error.kind())))?;
+        let runtime = runtime.map_err(|error| {
+            Unreachable::other(format!("{} at a runtime", error.kind())).caused_by(error)
+        })?;
         runtime.block_on(agreed(self))
     }
 }

@@ -4,7 +4,7 @@ use std::{sync::Arc, thread, time::Duration};
 
 use futures_util::future::{join_all, try_join_all};
 use navlock_core::{
-    ClientId, Error, ResourceName,
+    ClientId, Error, ResourceName, Unreachable,
     host::{Backend, EvictFuture, Reach, RevokeFuture},
 };
 use navlock_engine::FencingToken;
@@ -61,7 +61,8 @@ impl ClustersReach {
 async fn enter(clusters: Arc<EtcdClusters>) -> Result<Vec<Arc<OneOf>>, Error> {
     let (answer, answered) = oneshot::channel();
     let failed = |error: std::io::Error| {
-        Error::Unreachable(format!("cannot reach etcd: {error} at a thread"))
+        let why = format!("cannot reach etcd: {error} at a thread");
+        Error::from(Unreachable::other(why).caused_by(error))
     };
     let serve = move || {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();

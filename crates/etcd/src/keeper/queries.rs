@@ -2,7 +2,7 @@
 
 use std::{collections::HashMap, time::Duration};
 
-use navlock_core::Error;
+use navlock_core::{Error, Unreachable, UnreachableKind};
 use tokio::sync::oneshot;
 
 use super::{
@@ -272,7 +272,8 @@ impl Keeper {
         for number in late {
             if let Some(query) = self.queries.remove(&number) {
                 let why = "cannot reach etcd: what there is could not be listed in time";
-                let _ = query.answer.send(Err(Error::Unreachable(why.to_owned())));
+                let why = Unreachable::new(UnreachableKind::TimedOut, why);
+                let _ = query.answer.send(Err(why.into()));
             }
         }
         self.advance_queries();

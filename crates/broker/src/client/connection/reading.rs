@@ -5,7 +5,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use navlock_core::{Error, blocking::Source};
+use navlock_core::blocking::Source;
 
 use super::{
     super::reader::{End, Reader, wait, wake},
@@ -130,8 +130,8 @@ impl Shared {
         let lacked = self.table().needed_since().map(clock::since);
         if lacked.is_some_and(|lacked| lacked >= RETURN) {
             let reason = Reason::Io("starting a thread", error.into());
-            let why = ConnectError { socket: self.path.clone(), reason }.to_string();
-            self.give_up(&Error::Unreachable(why));
+            let error = ConnectError { socket: self.path.clone(), reason };
+            self.give_up(&error.into());
             return true;
         }
         let look = Instant::now() + LOOK_FOR_THREAD;

@@ -1,6 +1,6 @@
 //! The etcd of brokers: whether it answers, is fit for locks, and how fast it is.
 
-use navlock::{Error, Mode, ResourceName};
+use navlock::{Error, Mode, ResourceName, UnreachableKind};
 use navlock_etcd::{Blocked, EndpointHealth, Health, Stray};
 
 use super::{Check, Level, releases};
@@ -14,9 +14,6 @@ use crate::{
 const CLUSTERS: &str = "etcd clusters";
 const WRITES: &str = "etcd writes";
 const KEYS: &str = "etcd keys";
-
-/// What etcd says when it is full: the error of a write, and its alarm.
-const FULL: [&str; 2] = ["database space exceeded", "NOSPACE"];
 
 /// What to do if etcd is full.
 const MAKE_ROOM: &str = "etcd is full: remove what fills it if that is none of navlock's ('etcdctl del --prefix'), \
@@ -135,11 +132,8 @@ fn endpoint(endpoint: &EndpointHealth, some_answer: bool) -> Check {
     };
     if !member.complaints.is_empty() {
         let complaints = member.complaints.join("; ");
-        let remedy = if is_full(&complaints) {
-            MAKE_ROOM
-        } else {
-            "see 'etcdctl alarm list' and etcd's log"
-        };
+        let remedy =
+            if member.is_full { MAKE_ROOM } else { "see 'etcdctl alarm list' and etcd's log" };
         return Check::fail(what, format!("it complains: {complaints}")).remedy(remedy);
     }
     releases::check(what, &member.version)
@@ -184,24 +178,13 @@ fn stray(stray: &Stray) -> Check {
     Check::fail(KEYS, format!("{what} {name} in bucket {bucket}: {stray}")).remedy(remedy)
 }
 
-fn is_full(said: &str) -> bool {
-    FULL.iter().any(|sign| said.contains(sign))
-}
-
 /// Whether the cluster can be written to, and fast enough that leases can be kept.
 fn writes(of: Of<'_>, health: &Health) -> Check {
     let what = of.of(WRITES);
     let time = match &health.round_trip {
         Ok(time) => *time,
         Err(error @ Error::Refused(_)) => return Check::fail(what, error),
-        Err(error) if is_full(&error.to_string()) => {
-            return Check::fail(what, error).remedy(MAKE_ROOM);
-        }
-        Err(error) => {
-            let remedy = "is there a leader ('etcdctl endpoint status')? \
-                          may the user read and write what begins with the namespace and a '/'?";
-            return Check::fail(what, error).remedy(remedy);
-        }
+        Err(error) => return Check::fail(what, error).remedy(remedy(error)),
     };
     let detail = format!(
         "answered after {} (median); locks are lost {} s after the last that was",
@@ -216,11 +199,46 @@ fn writes(of: Of<'_>, health: &Health) -> Check {
     }
 }
 
+/// What to do if the cluster cannot be written to.
+fn remedy(error: &Error) -> &'static str {
+    let kind = match error {
+        Error::Unreachable(why) => why.kind(),
+        _ => UnreachableKind::Other,
+    };
+    match kind {
+        UnreachableKind::StorageFull => MAKE_ROOM,
+        UnreachableKind::Unauthenticated => {
+            "give a user whom etcd knows, and that user's password (user and password-file in the settings)"
+        }
+        UnreachableKind::PermissionDenied => {
+            "let the user read and write what begins with the namespace and a '/' \
+             ('etcdctl role grant-permission')"
+        }
+        _ => {
+            "is there a leader ('etcdctl endpoint status')? \
+             may the user read and write what begins with the namespace and a '/'?"
+        }
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use std::time::Duration;
 
+    use navlock::Unreachable;
+
     use super::*;
+
+    #[test]
+    fn what_to_do_if_nothing_can_be_written_is_told_by_the_kind_of_the_error_and_not_its_words() {
+        let words = "etcd refused: mvcc: database space exceeded";
+        let of = |kind| remedy(&Unreachable::new(kind, words).into());
+        assert_eq!(of(UnreachableKind::StorageFull), MAKE_ROOM);
+        assert!(of(UnreachableKind::Unauthenticated).contains("password"));
+        assert!(of(UnreachableKind::PermissionDenied).starts_with("let the user read and write"));
+        assert!(of(UnreachableKind::Unavailable).starts_with("is there a leader"));
+        assert_eq!(remedy(&Error::TimedOut), of(UnreachableKind::Other));
+    }
 
     #[test]
     fn a_round_trip_of_more_than_a_tenth_of_the_time_to_live_is_slow() {

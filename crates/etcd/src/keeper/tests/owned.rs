@@ -258,7 +258,7 @@ fn asks_anew_if_the_next_try_finds(lock: Option<i64>) -> bool {
         machine.keeper.done(Done::Operated(of, Ok(answer)));
     }
     let own = owning_by(&mut machine, held);
-    machine.keeper.done(Done::Operated(own, Err(Failure::Unknown("lost".to_owned()))));
+    machine.keeper.done(Done::Operated(own, Err(Failure::unknown("lost"))));
     let mut calls = machine.calls();
     let Some(Call::Pause { of, .. }) = calls.pop() else { panic!("{calls:?}") };
     machine.keeper.done(Done::Paused(of));

@@ -38,7 +38,7 @@ fn who_comes_back_to_what_only_an_owner_knew_finds_it_though_a_list_fails() {
     machine.keeper.done(Done::Adopted(adoption, Ok(answer)));
     for call in machine.calls() {
         let Call::List { of, known, .. } = call else { continue };
-        let failure = Failure::Unknown("lost".to_owned());
+        let failure = Failure::unknown("lost");
         machine.keeper.done(Done::Listed(of, known, Err(failure)));
     }
     machine.pass(Duration::from_millis(200));
@@ -54,7 +54,7 @@ fn who_comes_back_to_what_only_an_owner_knew_finds_it_though_a_list_fails() {
 #[test]
 fn what_is_to_be_written_for_who_comes_back_is_tried_again_in_a_moment() {
     let (mut machine, adoption, _, mut answered) = adoption();
-    let lost = || Err(Failure::Unknown("lost".to_owned()));
+    let lost = || Err(Failure::unknown("lost"));
     machine.keeper.done(Done::Adopted(adoption, lost()));
     assert!(adoptions(machine.listed(&[owned_by_another()])).is_empty(), "at once");
     machine.pass(Duration::from_millis(200));

@@ -155,7 +155,7 @@ impl Machine {
     /// A call that was not answered.
     pub(super) fn fail(&mut self, at: usize) {
         if let Flight::Out(Call::Operate { of, .. }) = self.flights.remove(at) {
-            let failure = Err(Failure::Unknown("lost".to_owned()));
+            let failure = Err(Failure::unknown("lost"));
             self.within(|keeper| keeper.done(Done::Operated(of, failure)));
         }
     }

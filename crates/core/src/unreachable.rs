@@ -1,0 +1,222 @@
+//! Why a reach cannot be used.
+
+use std::{
+    error, fmt,
+    hash::{Hash, Hasher},
+    sync::Arc,
+};
+
+use crate::Error;
+
+/// Why a reach cannot be used: a [kind](Self::kind) for programs, a [message](Self::message) for
+/// people, and the error beneath that caused it.
+///
+/// ```
+/// use std::{error::Error as _, io};
+///
+/// use navlock_core::{Error, Unreachable, UnreachableKind};
+///
+/// /// Whether it may help to ask again.
+/// fn may_pass(error: &Error) -> bool {
+///     match error {
+///         Error::Unreachable(why) => {
+///             matches!(why.kind(), UnreachableKind::Unavailable | UnreachableKind::TimedOut)
+///         }
+///         _ => false,
+///     }
+/// }
+///
+/// // As a reach makes it.
+/// let refused = io::Error::from(io::ErrorKind::ConnectionRefused);
+/// let message = format!("cannot reach the broker: {refused}");
+/// let why = Unreachable::new(UnreachableKind::Unavailable, message).caused_by(refused);
+/// let error = Error::from(why);
+///
+/// assert!(may_pass(&error));
+/// assert_eq!(error.to_string(), "cannot reach the broker: connection refused");
+/// let cause = error.source().and_then(|cause| cause.downcast_ref::<io::Error>());
+/// assert_eq!(cause.map(io::Error::kind), Some(io::ErrorKind::ConnectionRefused));
+/// ```
+///
+/// # Message and source
+///
+/// The message is whole. It says what was tried, why that failed and what to do, and contains the
+/// words of the cause. [`Display`](fmt::Display) writes the message alone. The
+/// [source](error::Error::source) is for programs: it is the error of the layer below, such as a
+/// [`std::io::Error`], and not one whose text is the whole message. Show people either this text or
+/// the chain without its first error, because the chain as a whole has the words of the cause twice.
+///
+/// # Equality
+///
+/// Two are equal if their kinds and messages are. Causes are not compared, because few errors can be.
+#[derive(Clone)]
+// In a box, so that an `Error` is as small as without all this.
+pub struct Unreachable(Box<Parts>);
+
+#[derive(Clone)]
+struct Parts {
+    kind: UnreachableKind,
+    message: String,
+    cause: Option<Arc<dyn error::Error + Send + Sync>>,
+}
+
+/// The kinds of failure that keep a reach from being used.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum UnreachableKind {
+    /// Nobody is there: no broker runs and none could be started, or there is no connection to the
+    /// service that keeps the locks, or it says that it cannot serve for the moment.
+    Unavailable,
+    /// The broker answers, and what keeps the locks for it, such as etcd, fails. The broker sends
+    /// its message only, so there is no source, and it cannot be told which of the other kinds it is.
+    Upstream,
+    /// There was no answer within the time that there was for it.
+    TimedOut,
+    /// The system, or the service that keeps the locks, does not let this user do that.
+    PermissionDenied,
+    /// The service that keeps the locks wants a user whom it knows, or the password is wrong.
+    Unauthenticated,
+    /// What answers is something else than was expected.
+    Protocol,
+    /// The service that keeps the locks has no room for more.
+    StorageFull,
+    /// None of these.
+    Other,
+}
+
+impl Unreachable {
+    /// An error of this kind, with a message for people: what was tried, why it failed, what to do.
+    #[must_use]
+    pub fn new(kind: UnreachableKind, message: impl Into<String>) -> Self {
+        Self(Box::new(Parts { kind, message: message.into(), cause: None }))
+    }
+
+    /// An error of the kind [`Other`](UnreachableKind::Other).
+    #[must_use]
+    pub fn other(message: impl Into<String>) -> Self {
+        Self::new(UnreachableKind::Other, message)
+    }
+
+    /// The same, with the error that caused it as its [source](error::Error::source).
+    #[must_use]
+    pub fn caused_by(mut self, cause: impl error::Error + Send + Sync + 'static) -> Self {
+        self.0.cause = Some(Arc::new(cause));
+        self
+    }
+
+    /// The same kind and source, with another message: for a layer that knows more of what was tried.
+    #[must_use]
+    pub fn with_message(mut self, message: impl Into<String>) -> Self {
+        self.0.message = message.into();
+        self
+    }
+
+    /// What kind of failure it is.
+    pub fn kind(&self) -> UnreachableKind {
+        self.0.kind
+    }
+
+    /// What was tried, why it failed, and what to do, for people.
+    pub fn message(&self) -> &str {
+        &self.0.message
+    }
+}
+
+impl PartialEq for Unreachable {
+    fn eq(&self, other: &Self) -> bool {
+        self.kind() == other.kind() && self.message() == other.message()
+    }
+}
+
+impl Eq for Unreachable {}
+
+impl Hash for Unreachable {
+    fn hash<H: Hasher>(&self, state: &mut H) {
+        self.kind().hash(state);
+        self.message().hash(state);
+    }
+}
+
+impl fmt::Debug for Unreachable {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Parts { kind, message, cause } = &*self.0;
+        let mut parts = f.debug_struct("Unreachable");
+        parts.field("kind", kind).field("message", message).field("cause", cause).finish()
+    }
+}
+
+impl fmt::Display for Unreachable {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.message())
+    }
+}
+
+impl error::Error for Unreachable {
+    /// The error of the layer below, if there is one.
+    fn source(&self) -> Option<&(dyn error::Error + 'static)> {
+        let cause = self.0.cause.as_deref()?;
+        Some(cause)
+    }
+}
+
+impl From<Unreachable> for Error {
+    fn from(why: Unreachable) -> Self {
+        Self::Unreachable(why)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::{
+        collections::HashSet,
+        error::Error as _,
+        io,
+        panic::{RefUnwindSafe, UnwindSafe},
+    };
+
+    use super::*;
+    use crate::LockAllError;
+
+    fn refused() -> Unreachable {
+        let cause = io::Error::from(io::ErrorKind::ConnectionRefused);
+        Unreachable::new(UnreachableKind::Unavailable, "nobody is there").caused_by(cause)
+    }
+
+    fn io_kind(error: &dyn error::Error) -> Option<io::ErrorKind> {
+        error.source()?.downcast_ref::<io::Error>().map(io::Error::kind)
+    }
+
+    #[test]
+    fn the_cause_is_the_source_however_the_error_is_wrapped_and_its_message_is_written_alone() {
+        let again = refused().with_message("cluster a: nobody is there");
+        assert_eq!(
+            (again.kind(), again.message()),
+            (refused().kind(), "cluster a: nobody is there")
+        );
+        let error = Error::from(again.clone());
+        let all = LockAllError::from(error.clone());
+        for error in [&again as &dyn error::Error, &error, &all] {
+            assert_eq!(error.to_string(), "cluster a: nobody is there");
+            assert_eq!(io_kind(error), Some(io::ErrorKind::ConnectionRefused), "{error:?}");
+        }
+        assert!(Error::from(Unreachable::other("nobody is there")).source().is_none());
+        assert!(Error::TimedOut.source().is_none());
+    }
+
+    #[test]
+    fn errors_of_one_kind_and_message_are_equal_whatever_caused_them() {
+        let bare = Unreachable::new(UnreachableKind::Unavailable, "nobody is there");
+        assert_eq!(bare, refused());
+        assert_ne!(bare, Unreachable::new(UnreachableKind::TimedOut, "nobody is there"));
+        assert_ne!(bare, refused().with_message("somebody is there"));
+        let all = HashSet::from([refused(), bare, Unreachable::other("nobody is there")]);
+        assert_eq!(all.len(), 2);
+    }
+
+    #[test]
+    fn an_error_is_small_and_may_go_anywhere() {
+        fn may_go_anywhere<T: Send + Sync + UnwindSafe + RefUnwindSafe + 'static>() {}
+        may_go_anywhere::<Error>();
+        assert!(size_of::<Error>() <= size_of::<(usize, String)>());
+    }
+}
