@@ -1,4 +1,5 @@
-//! Settles a request as the promise is settled to which the value of its callback converts.
+//! Converts the value that a callback returned to a promise, and settles the request as that promise is
+//! settled.
 
 use boa_engine::{
     Context, Finalize, JsResult, JsValue, NativeFunction, Trace,
@@ -48,8 +49,8 @@ impl Boa<'_> {
     fn call_then(&mut self, value: &JsValue, then: &JsObject, key: RequestKey) -> JsResult<()> {
         let promise = value.as_promise().filter(|_| *then == self.home.then);
         let Some(promise) = promise else { return self.call_own_then(value, then, key) };
-        // This is the language's own `then`, called on a promise: it passes the functions that it is
-        // given to no script. So any function will do that then reads the state of the promise.
+        // This is the language's own `then`, called on a promise. It passes the functions that it is given to
+        // no script. So one function is enough: it reads the state of the promise.
         let told = Told { agent: WeakAgent::of(self.agent), key: key.to_bits(), promise };
         let told = NativeFunction::from_copy_closure_with_captures(
             |_, _, told: &Told, context| told.settle(context),
@@ -103,8 +104,8 @@ impl Boa<'_> {
         self.in_job(key, move |boa| boa.agent.requests.settle(boa, key, outcome));
     }
 
-    /// Has something done in a job of its own, if the agent still exists by then. If the job is dropped
-    /// before it runs, the request is stopped, because nothing else would settle it.
+    /// Queues a job that calls `run`, if the agent still exists by then. If the job is dropped before it
+    /// runs, the request is stopped, because nothing else would settle it.
     fn in_job(
         &mut self,
         key: RequestKey,
@@ -122,7 +123,7 @@ impl Boa<'_> {
     }
 }
 
-/// A job that is to settle a request. An executor may drop jobs: Boa's drops all that are left when one
+/// A job that is to settle a request. An executor may drop jobs: Boa's own drops all that are left when one
 /// fails.
 struct Awaited {
     /// `None` once the job runs.
@@ -138,7 +139,7 @@ impl Drop for Awaited {
     }
 }
 
-/// The data of a function that is called when a promise of the language's own is settled.
+/// The data of the function that is called when one of the language's own promises is settled.
 #[derive(Trace, Finalize)]
 struct Told {
     agent: WeakAgent,

@@ -21,9 +21,9 @@ pub(crate) struct Agent {
     /// `None` once its context has gone.
     home: RefCell<Option<Rc<Home>>>,
     pub(crate) driver: Driver,
-    /// It is behind `navigator.locks` of its realm.
+    /// Whether the agent is behind `navigator.locks` of its realm.
     pub(crate) is_navigators: Cell<bool>,
-    /// Made when it is first asked for.
+    /// The `LockManager` of scripts. Made when it is first asked for.
     pub(crate) object: RefCell<Option<JsObject>>,
 }
 
@@ -38,7 +38,7 @@ impl Agent {
         })
     }
 
-    /// One that has ended: what there is instead of an agent that is kept by nobody any more.
+    /// An agent that has ended. It stands in for an agent that nobody keeps any more.
     pub(crate) fn ended(home: Rc<Home>) -> Rc<Self> {
         let locks = UserAgent::new().lock_manager("");
         locks.terminate();
@@ -50,12 +50,12 @@ impl Agent {
         self.home.borrow().as_ref().is_some_and(|home| home.realm == *realm)
     }
 
-    /// Whether it is in this realm of a context.
+    /// Whether the agent has this home.
     pub(crate) fn is_at(&self, home: &Rc<Home>) -> bool {
         self.home.borrow().as_ref().is_some_and(|its| Rc::ptr_eq(its, home))
     }
 
-    /// By its host, with its context, or as Rust code ends agents.
+    /// Whether the agent has ended: by its host, with its context, or as Rust code ends agents.
     pub(crate) fn has_ended(&self) -> bool {
         self.requests.has_ended()
     }
@@ -66,18 +66,19 @@ impl Agent {
     }
 
     pub(crate) fn end(&self) {
-        // This wakes its job.
+        // This wakes the agent's job.
         self.requests.end();
     }
 
-    /// Its context is gone.
+    /// The agent's context is gone.
     pub(crate) fn leave(&self) {
         self.end();
         drop((self.home.take(), self.object.take()));
     }
 }
 
-/// An agent, for what the engine collects: that must not keep it, nor be the last to let it go.
+/// A reference to an agent for objects that the engine collects. Such an object must not keep the agent
+/// alive, nor be the last to drop it.
 #[derive(Clone, Trace, Finalize)]
 pub(crate) struct WeakAgent(#[unsafe_ignore_trace] Weak<Agent>);
 

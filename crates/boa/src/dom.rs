@@ -1,4 +1,4 @@
-//! What scripts of `navlock-js` define of the DOM, and tell of signals.
+//! What the scripts of `navlock-js` define of the DOM, and what they tell about signals.
 
 use std::slice;
 
@@ -54,7 +54,7 @@ impl Dom {
         Ok(ask(&self.is_signal, slice::from_ref(value), context)?.to_boolean())
     }
 
-    /// The reason with which it has aborted, if it has.
+    /// The reason with which the signal has aborted, if it has.
     pub(crate) fn abort_reason(
         &self,
         signal: &JsValue,
@@ -66,7 +66,7 @@ impl Dom {
         ask(&self.reason, slice::from_ref(signal), context).map(Some)
     }
 
-    /// What `remove` knows the algorithm by.
+    /// Adds an abort algorithm. Returns the handle by which `remove` finds it.
     pub(crate) fn add(
         &self,
         signal: &JsValue,
@@ -100,7 +100,8 @@ fn ask(hook: &JsFunction, arguments: &[JsValue], context: &mut Context) -> JsRes
     hook.call(&JsValue::undefined(), arguments, context)
 }
 
-/// What `AbortSignal.timeout` counts with: the realm's own timers if it has some, or Boa's.
+/// The function with which `AbortSignal.timeout` counts: the realm's own `setTimeout`, or Boa's timers if it
+/// has none.
 fn set_timeout(context: &mut Context) -> JsResult<JsFunction> {
     let global = context.global_object();
     let own = global.get(js_string!("setTimeout"), context)?;
@@ -126,7 +127,7 @@ fn set_timeout(context: &mut Context) -> JsResult<JsFunction> {
     Ok(FunctionObjectBuilder::new(context.realm(), timer).length(2).build())
 }
 
-/// The function by which a promise of the language tells that it is settled.
+/// The language's own `Promise.prototype.then`.
 pub(crate) fn own_then(context: &mut Context) -> JsResult<JsObject> {
     let prototype = context.intrinsics().constructors().promise().prototype();
     let then = prototype.get(js_string!("then"), context)?;

@@ -5,10 +5,10 @@ use std::{
     task::Waker,
 };
 
-/// Who has the tasks of an agent run.
+/// Who runs the tasks of an agent.
 #[derive(Debug)]
 pub(crate) enum Driver {
-    /// A job of the context's executor, which is there as long as scripts wait for something.
+    /// A job of the context's executor. It stays there as long as scripts wait for something.
     Jobs(Jobs),
     /// The embedder.
     Host,
@@ -16,11 +16,11 @@ pub(crate) enum Driver {
 
 #[derive(Debug, Default)]
 pub(crate) struct Jobs {
-    /// The executor has our job.
+    /// Whether the executor has our job.
     pub(crate) is_queued: Cell<bool>,
-    /// Whoever polls it.
+    /// The waker of whoever polls the job.
     pub(crate) waker: RefCell<Option<Waker>>,
-    /// It stays until the agent ends, also when there is nothing to wait for.
+    /// Whether the job stays until the agent ends, even when there is nothing to wait for.
     pub(crate) is_until_end: bool,
 }
 

@@ -1,4 +1,4 @@
-//! What `navlock-js` asks of an engine, of Boa.
+//! Implements [`Engine`] for Boa.
 
 use std::rc::Rc;
 
@@ -157,8 +157,8 @@ impl Engine for Boa<'_> {
 }
 
 impl Agent {
-    /// Calls the engine in the agent's realm, and sees to it that what the agent waits for from then on
-    /// is looked after.
+    /// Calls the engine in the agent's realm. Then [drives](Self::drive) the agent, because what the agent
+    /// waits for may have changed.
     pub(crate) fn enter<T>(
         self: &Rc<Self>,
         context: &mut Context,
@@ -182,14 +182,15 @@ impl Agent {
         Ok(JsValue::undefined())
     }
 
-    /// One task. Whether there was one.
+    /// Runs one task, if there is one. Returns whether there was one.
     pub(crate) fn run_task(self: &Rc<Self>, context: &mut Context) -> JsResult<bool> {
         self.enter(context, |boa| self.requests.run_task(boa))
     }
 }
 
 impl Boa<'_> {
-    /// Whose signal it is: each realm's script knows its own alone, and all of the context's count.
+    /// The home whose script knows this signal. Each realm's script knows its own signals alone, and the
+    /// signals of all realms of the context count.
     fn home_of(&mut self, signal: &JsValue) -> JsResult<Option<Rc<Home>>> {
         if self.home.dom.is_signal(signal, self.context)? {
             return Ok(Some(Rc::clone(self.home)));
@@ -223,7 +224,7 @@ impl Algorithm {
     }
 }
 
-/// What `navlock-js` reads the properties of, or calls, is known to be an object.
+/// A value whose properties `navlock-js` reads, or that it calls, is known to be an object.
 fn object_of(value: &JsValue) -> JsResult<JsObject> {
     let not_one = || JsNativeError::typ().with_message("not an object");
     value.as_object().ok_or_else(|| not_one().into())

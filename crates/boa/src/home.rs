@@ -1,4 +1,4 @@
-//! What agents have of a context: one of its realms, with the interfaces in it.
+//! The part of a context that agents use: one of its realms, with the interfaces that are defined there.
 
 use boa_engine::{JsObject, realm::Realm};
 
@@ -6,8 +6,8 @@ use crate::dom::Dom;
 
 /// A realm of Boa in which the interfaces are defined.
 ///
-/// All of it keeps objects alive, and with them the realm: so it lives in the context, and not in what a
-/// host may keep for longer.
+/// All of the fields keep objects alive, and with them the realm. So a home lives in the context, and not in
+/// what a host may keep for longer.
 pub(crate) struct Home {
     pub(crate) realm: Realm,
     pub(crate) dom: Dom,

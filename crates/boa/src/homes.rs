@@ -12,7 +12,7 @@ use crate::{
     interfaces,
 };
 
-/// What is kept in the data of a context, so that its end is the end of its agents.
+/// Kept in the data of a context, so that the agents end with the context.
 #[derive(Default)]
 struct Homes(Rc<RefCell<Kept>>);
 
@@ -23,14 +23,14 @@ struct Kept {
 }
 
 impl Home {
-    /// That of the context's current realm; the interfaces are defined there if they are not yet.
+    /// The home of the context's current realm. Defines the interfaces there if they are not defined yet.
     pub(crate) fn of(context: &mut Context) -> JsResult<Rc<Self>> {
         let kept = kept(context);
         let realm = context.realm().clone();
         if let Some(home) = kept.borrow().homes.iter().find(|home| home.realm == realm) {
             return Ok(Rc::clone(home));
         }
-        // What is ours is not what the embedder wants to limit.
+        // Our own scripts do not count towards the embedder's limits.
         let limits = context.runtime_limits();
         context.set_runtime_limits(boa_engine::vm::RuntimeLimits::default());
         let home = Self::define(realm, context);
@@ -49,14 +49,14 @@ impl Home {
     }
 }
 
-/// Has the agent end with the context. Those of which nothing is left are kept no more, but for that of
-/// `navigator.locks`, which is there for ever.
+/// Has the agent end with the context. Agents of which nothing is left are no longer kept, except the one
+/// behind `navigator.locks`, which stays for ever.
 pub(crate) fn keep(agent: &Rc<Agent>, context: &mut Context) {
     let kept = kept(context);
     let ended: Vec<Rc<Agent>> = {
         let agents = &mut kept.borrow_mut().agents;
         agents.push(Rc::clone(agent));
-        // Not each time: constant amortised time.
+        // Not each time, so that a call takes constant amortised time.
         let is_time = agents.len().is_power_of_two();
         let stays = |agent: &Rc<Agent>| !agent.requests.is_over() || agent.is_navigators.get();
         let (stay, over) =
@@ -83,7 +83,7 @@ pub(crate) fn navigators(context: &Context) -> Option<Rc<Agent>> {
 
 /// # Errors
 ///
-/// It is another context's.
+/// The agent belongs to another context.
 pub(crate) fn check(agent: &Rc<Agent>, context: &Context) -> JsResult<()> {
     let is_its = |homes: &Homes| homes.0.borrow().homes.iter().any(|home| agent.is_at(home));
     if context.get_data::<Homes>().is_some_and(is_its) {
@@ -102,7 +102,7 @@ fn kept(context: &mut Context) -> Rc<RefCell<Kept>> {
 impl Drop for Homes {
     fn drop(&mut self) {
         let Kept { homes, agents } = self.0.take();
-        // At one moment: none of them is granted what another held.
+        // They end at one moment, so that none of them is granted what another held.
         host::terminate_all(agents.iter().map(|agent| agent.requests.locks()));
         for agent in &agents {
             agent.leave();

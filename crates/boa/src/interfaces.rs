@@ -29,7 +29,7 @@ struct Lock {
 #[derive(Trace, Finalize, JsData)]
 struct LockManager(WeakAgent);
 
-/// Defines `Lock`; its prototype.
+/// Defines the interface `Lock`. Returns its prototype.
 ///
 /// Spec: <https://w3c.github.io/web-locks/#api-lock>
 pub(crate) fn define_lock(context: &mut Context) -> JsResult<JsObject> {
@@ -59,7 +59,7 @@ pub(crate) fn define_lock(context: &mut Context) -> JsResult<JsObject> {
     Ok(prototype)
 }
 
-/// Defines `LockManager`; its prototype.
+/// Defines the interface `LockManager`. Returns its prototype.
 ///
 /// Spec: <https://w3c.github.io/web-locks/#api-lock-manager>
 pub(crate) fn define_lock_manager(context: &mut Context) -> JsResult<JsObject> {
@@ -112,7 +112,7 @@ fn lock_manager(home: &Home, agent: &Rc<Agent>) -> JsObject {
     JsObject::from_proto_and_data(home.lock_manager.clone(), data)
 }
 
-/// Makes `navigator.locks` this object in the current realm, and `navigator` if there is none.
+/// Makes this object `navigator.locks` in the current realm. Makes `navigator` too if there is none.
 ///
 /// Spec: <https://w3c.github.io/web-locks/#navigator-mixins>
 pub(crate) fn install(locks: JsObject, context: &mut Context) -> JsResult<()> {
@@ -122,7 +122,7 @@ pub(crate) fn install(locks: JsObject, context: &mut Context) -> JsResult<()> {
         Some(navigator) => navigator,
         None => make_navigator(&global, context)?,
     };
-    // On its interface, if it has one of its own.
+    // The attribute goes on the interface of `navigator`, if that has one of its own.
     let plain = context.intrinsics().constructors().object().prototype();
     let target = navigator.prototype().filter(|prototype| *prototype != plain);
     let target = target.unwrap_or_else(|| navigator.clone());
@@ -138,7 +138,7 @@ pub(crate) fn install(locks: JsObject, context: &mut Context) -> JsResult<()> {
     accessor(&target, "locks", getter, context)
 }
 
-/// A `navigator` with nothing yet.
+/// A `navigator` without attributes.
 ///
 /// Spec: <https://html.spec.whatwg.org/multipage/system-state.html#the-navigator-object>
 fn make_navigator(global: &JsObject, context: &mut Context) -> JsResult<JsObject> {
@@ -152,7 +152,7 @@ fn make_navigator(global: &JsObject, context: &mut Context) -> JsResult<JsObject
     Ok(navigator)
 }
 
-/// Defines an interface that scripts cannot construct; its prototype.
+/// Defines an interface that scripts cannot construct. Returns its prototype.
 ///
 /// Spec: <https://webidl.spec.whatwg.org/#interface-object>
 fn define(name: &'static str, context: &mut Context) -> JsResult<JsObject> {
@@ -219,7 +219,7 @@ fn read(this: &JsValue, attribute: impl FnOnce(&Lock) -> JsString) -> JsResult<J
     }
 }
 
-/// The agent of a lock manager, if it is one.
+/// The agent of `this`, if `this` is a lock manager.
 fn agent_of(this: &JsValue, context: &mut Context) -> JsResult<Option<Rc<Agent>>> {
     let object = this.as_object();
     let Some(manager) = object.as_ref().and_then(JsObject::downcast_ref::<LockManager>) else {
@@ -231,7 +231,7 @@ fn agent_of(this: &JsValue, context: &mut Context) -> JsResult<Option<Rc<Agent>>
     }
 }
 
-/// The same as `navlock_js::illegal_invocation`, where there is no agent.
+/// The same as `navlock_js::illegal_invocation`, for a `this` without an agent.
 fn illegal_invocation(function: &str, context: &mut Context) -> JsResult<JsValue> {
     let (promise, functions) = JsPromise::new_pending(context);
     let message = format!("{function}() was called on what is no LockManager");

@@ -1,4 +1,4 @@
-//! The job of the engine's that runs an agent's tasks.
+//! The job by which the context's executor runs an agent's tasks.
 
 use std::{
     cell::{Cell, RefCell},
@@ -17,11 +17,11 @@ use crate::{
     driver::{Driver, Jobs},
 };
 
-/// How many rounds of promise jobs are let pass before a task.
+/// How many rounds of promise jobs pass before a task runs.
 ///
-/// DEVIATION: a task is to come when no microtask is left, and nobody can be asked whether one is.
-/// Executors in the manner of Boa's own poll jobs like ours after each round, and not when no promise job
-/// is left; a round is what the one before has queued.
+/// DEVIATION: a task should run when no microtask is left, but nobody can be asked whether one is. Executors
+/// like Boa's own poll jobs like ours after each round, and not when no promise job is left. A round is what
+/// the round before has queued.
 const ROUNDS: u32 = 16;
 
 impl Agent {
@@ -30,7 +30,7 @@ impl Agent {
     pub(crate) fn drive(self: &Rc<Self>, context: &mut Context) {
         let Driver::Jobs(jobs) = &self.driver else { return };
         if !self.is_wanted(jobs) {
-            // The job ends.
+            // This lets the job end.
             if let Some(waker) = jobs.waker.take() {
                 waker.wake();
             }
@@ -47,10 +47,11 @@ impl Agent {
     }
 }
 
-/// That the executor has our job. It may drop it: when another job fails, Boa's does that with all.
+/// Says, as long as it exists, that the executor has our job. The executor may drop the job: Boa's own drops
+/// all jobs when another one fails.
 struct Queued {
     agent: Rc<Agent>,
-    /// Another job has taken its place.
+    /// Whether another job has taken the place of this one.
     is_followed: Cell<bool>,
 }
 
@@ -60,7 +61,7 @@ impl Queued {
             round(ROUNDS, context).await;
             let context = &mut context.borrow_mut();
             if let Err(error) = self.agent.run_task(context) {
-                // For executors that go on.
+                // Some executors go on after a job has failed.
                 self.follow(context);
                 return Err(error);
             }
@@ -76,7 +77,7 @@ impl Queued {
         }
     }
 
-    /// Waits for a task. `false`: there is nothing more to wait for.
+    /// Waits for a task. Returns `false` if there is nothing left to wait for.
     async fn has_task(&self) -> bool {
         let agent = &self.agent;
         let Driver::Jobs(jobs) = &agent.driver else { return false };
@@ -105,7 +106,7 @@ impl Drop for Queued {
     }
 }
 
-/// Waits until so many promise jobs have run of which each was queued by the one before.
+/// Waits until a chain of `count` promise jobs has run, each of which was queued by the one before.
 async fn round(count: u32, context: &RefCell<&mut Context>) {
     let passed = Rc::new(Passed::default());
     queue(count, Rc::clone(&passed), &mut context.borrow_mut());

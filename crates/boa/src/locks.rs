@@ -38,7 +38,7 @@ pub struct LocksExtension {
     driver: Driver,
 }
 
-/// An embedder's handle of the agent behind a lock manager of scripts.
+/// An embedder's handle to the agent behind a lock manager of scripts.
 ///
 /// Cheap to clone; the clones are the same. It keeps nothing alive: when the context is dropped, the
 /// agent ends.
@@ -46,7 +46,7 @@ pub struct LocksExtension {
 pub struct Locks(Rc<Agent>);
 
 impl LocksExtension {
-    /// The scripts of the realm ask for locks as this agent.
+    /// An extension by which the scripts of a realm ask for locks as this agent.
     ///
     /// A realm is an agent, so each has a handle of its own: ask the bucket for another one with
     /// [`lock_manager`](navlock::Bucket::lock_manager), and do not give away a clone.
@@ -54,24 +54,24 @@ impl LocksExtension {
         Self { locks, driver: Driver::Jobs(Jobs::default()) }
     }
 
-    /// The embedder runs the tasks itself, by [`Locks::poll_ready`] and [`Locks::run_task`], and not the
-    /// context's job executor.
+    /// The embedder runs the tasks itself, by [`Locks::poll_ready`] and [`Locks::run_task`]. The context's
+    /// job executor does not run them.
     #[must_use]
     pub fn driven_by_host(mut self) -> Self {
         self.driver = Driver::Host;
         self
     }
 
-    /// The job by which the context's executor runs the tasks stays until the agent ends, and not only as
-    /// long as a script waits for something: so scripts hear at once of locks that others steal. An
-    /// executor that waits for all of its jobs, as `run_jobs` of Boa's own does, does not return then.
+    /// Keeps the job that runs the tasks in the context's executor until the agent ends, and not only as long
+    /// as a script waits for something. So scripts hear at once when others steal their locks. An executor
+    /// that waits for all of its jobs, as Boa's own `run_jobs` does, then does not return.
     #[must_use]
     pub fn driven_until_end(mut self) -> Self {
         self.driver = Driver::Jobs(Jobs::until_end());
         self
     }
 
-    /// Registers it in this realm, or in the context's current one.
+    /// Registers the extension in this realm, or in the context's current one.
     ///
     /// `navigator` is made if there is none. `AbortSignal.timeout` counts with the realm's `setTimeout`,
     /// if it has one by now, or else with timers of the context's job executor. From then on the realm
@@ -79,8 +79,8 @@ impl LocksExtension {
     ///
     /// # Errors
     ///
-    /// It is registered in the realm already, or a global of the same name is there that cannot be
-    /// replaced.
+    /// The extension is registered in the realm already, or the realm has a global of the same name that
+    /// cannot be replaced.
     pub fn register(self, realm: Option<Realm>, context: &mut Context) -> JsResult<Locks> {
         within(realm, context, |context| {
             if Locks::of(context).is_some() {
@@ -95,13 +95,13 @@ impl LocksExtension {
         })
     }
 
-    /// Makes a lock manager that is not `navigator.locks`, for a host that gives scripts several, as those
-    /// of storage buckets are: [`Locks::object`]. The interfaces are defined in the realm if they are not
-    /// yet.
+    /// Makes a lock manager that is not `navigator.locks`; [`Locks::object`] returns it. With this a host can
+    /// give scripts several lock managers, such as those of storage buckets. Defines the interfaces in the
+    /// realm if they are not defined yet.
     ///
     /// # Errors
     ///
-    /// A global of the same name is there that cannot be replaced.
+    /// The realm has a global of the same name that cannot be replaced.
     pub fn open(self, realm: Option<Realm>, context: &mut Context) -> JsResult<Locks> {
         within(realm, context, |context| self.made_in(context))
     }
@@ -116,7 +116,7 @@ impl LocksExtension {
 }
 
 impl Default for LocksExtension {
-    /// With locks that no other realm has.
+    /// An extension with locks that no other realm has.
     fn default() -> Self {
         Self::new(UserAgent::new().lock_manager(""))
     }
@@ -140,19 +140,19 @@ pub fn register(context: &mut Context, locks: LockManager) -> JsResult<Locks> {
 }
 
 impl Locks {
-    /// That of the `navigator.locks` of the context's current realm, if it is registered.
+    /// The handle of the `navigator.locks` in the context's current realm, if it is registered.
     pub fn of(context: &Context) -> Option<Self> {
         homes::navigators(context).map(Self)
     }
 
-    /// Those of all lock managers of the context whose agents have not ended, or whose scripts are still
-    /// to be told of that.
+    /// The handles of all lock managers of the context. Left out are those whose agent has ended and whose
+    /// scripts have been told of that.
     pub fn all(context: &Context) -> Vec<Self> {
         let agents = homes::agents(context).into_iter();
         agents.filter(|agent| !agent.requests.is_over()).map(Self).collect()
     }
 
-    /// The object with the interface `LockManager`, always the same.
+    /// The object with the interface `LockManager`. It is the same at each call.
     ///
     /// # Errors
     ///
@@ -173,8 +173,8 @@ impl Locks {
         self.lock_manager().set_fully_active(is_active);
     }
 
-    /// The agent ends: its requests are aborted, its locks released. Nothing is settled any more, and no
-    /// callback called; what scripts ask for later is rejected with an `InvalidStateError`.
+    /// Ends the agent: its requests are aborted, its locks released. From then on no promise is settled and
+    /// no callback called. What scripts ask for later is rejected with an `InvalidStateError`.
     ///
     /// Spec: <https://w3c.github.io/web-locks/#termination-of-locks>
     pub fn end(&self) {
@@ -182,21 +182,21 @@ impl Locks {
     }
 
     /// Whether the agent has ended: by [`end`](Self::end), with its context, or as any agent of Rust code
-    /// does, by [`terminate`](LockManager::terminate) or [`close`](UserAgent::close). By these, what its
-    /// scripts wait for and hold is rejected in tasks, as anything else that is lost.
+    /// does, by [`terminate`](LockManager::terminate) or [`close`](UserAgent::close). After the latter two,
+    /// tasks reject what its scripts wait for and hold, as anything else that is lost.
     pub fn has_ended(&self) -> bool {
         self.0.has_ended()
     }
 
-    /// Whether scripts wait for a lock, or for the answer to a query: a host stays for it. A lock that is
-    /// held is not that.
+    /// Whether scripts wait for a lock, or for the answer to a query. A host should stay as long as they do.
+    /// A script that only holds a lock does not wait.
     pub fn is_waiting(&self) -> bool {
         self.0.requests.is_waiting()
     }
 
-    /// Ready when there is a task. Of the contexts given here, the last one is woken, from any thread;
-    /// also when the agent has ended: so a host that stays until then looks at
-    /// [`has_ended`](Self::has_ended) after this.
+    /// Ready when there is a task. The last of the contexts given here is woken, from any thread. It is also
+    /// woken when the agent has ended; so a host that stays until then checks [`has_ended`](Self::has_ended)
+    /// after this.
     ///
     /// For [hosts that drive](LocksExtension::driven_by_host) the agent.
     pub fn poll_ready(&self, context: &mut TaskContext<'_>) -> Poll<()> {
@@ -204,14 +204,14 @@ impl Locks {
     }
 
     /// Runs one task, if there is one: calls a callback, answers a query, or rejects the promise of what
-    /// failed or was lost. Whether there was one. Then the host runs the promise jobs, all of them,
-    /// before it runs the next task.
+    /// failed or was lost. Returns whether there was one. The host must then run all promise jobs before it
+    /// runs the next task.
     ///
     /// # Errors
     ///
-    /// Only what no script can catch, as Boa's runtime limits are: the callback was stopped by it, its
-    /// lock is released, and its promise rejected with an `AbortError`. And if the context is not the
-    /// agent's.
+    /// An error that no script can catch, such as one of Boa's runtime limits: it has stopped the callback,
+    /// whose lock is released, and whose promise is rejected with an `AbortError`. Also an error if the
+    /// context is not the agent's.
     pub fn run_task(&self, context: &mut Context) -> JsResult<bool> {
         homes::check(&self.0, context)?;
         self.0.run_task(context)

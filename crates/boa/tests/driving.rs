@@ -1,4 +1,4 @@
-//! Who runs the tasks: the context's own jobs, in all ways in which Boa has them run, or the embedder.
+//! Who runs the tasks: the context's own jobs, in all ways in which Boa runs jobs, or the embedder.
 
 #![expect(clippy::unwrap_used, reason = "a test's helpers fail the test")]
 
@@ -220,7 +220,7 @@ fn the_next_request_has_all_that_wait_looked_after_again() {
     let guard = user_agent.lock_manager("app").lock("db").blocking().unwrap();
     page.eval("navigator.locks.request('db', (lock) => log(lock.name))").unwrap();
     let executor = page.context.downcast_job_executor::<SimpleJobExecutor>().unwrap();
-    // A future of the executor that is dropped while it waits takes the jobs along.
+    // An executor's future that is dropped while it waits drops the jobs too.
     let context = RefCell::new(&mut page.context);
     let once = executor.run_jobs_async(&context);
     assert!(block_on(futures_lite::future::poll_once(once)).is_none());

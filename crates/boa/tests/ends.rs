@@ -227,7 +227,7 @@ fn a_limit_that_is_reached_before_the_request_is_made_leaves_nothing() {
 fn what_a_limit_stops_after_it_has_awaited_is_held_until_the_agent_ends() {
     let (mut page, peer) = page_and_peer();
     page.context.runtime_limits_mut().set_loop_iteration_limit(10_000);
-    // Boa continues the function no more, and tells nobody.
+    // Boa does not continue the function, and tells nobody.
     let script = "settled(navigator.locks.request('db', async () => { await null; for (;;); }))";
     assert_eq!(page.run(script), "");
     assert!(!is_free(&peer, "db"));

@@ -46,7 +46,7 @@ impl Page {
         self.context.eval(Source::from_bytes(script))
     }
 
-    /// Evaluates a script and runs all jobs; what was logged meanwhile.
+    /// Evaluates a script and runs all jobs. Returns what was logged meanwhile.
     #[track_caller]
     pub(crate) fn run(&mut self, script: &str) -> String {
         self.eval(script).unwrap();
