@@ -10,9 +10,9 @@ use navlock_core::{Mode, ReservedName, ResourceName};
 ///
 /// # Errors
 ///
-/// A method fails if a script has thrown something, or with what no script can catch: it was
-/// interrupted, or a limit of memory or of anything else was reached. [`catch`](Self::catch) tells one
-/// from the other.
+/// A method fails if a script has thrown something. It also fails with an error that no script can catch: the
+/// script was interrupted, or a limit of memory or of anything else was reached. [`catch`](Self::catch) tells
+/// one from the other.
 #[expect(clippy::missing_errors_doc, reason = "said of all of them, above")]
 pub trait Engine: Sized {
     /// A value of the language. It is kept alive for as long as it is kept here.
@@ -47,13 +47,13 @@ pub trait Engine: Sized {
     /// Spec: <https://tc39.es/ecma262/#sec-toboolean>
     fn to_boolean(&mut self, value: &Self::Value) -> bool;
 
-    /// The code units of what it is as a string, lone surrogates included. May run scripts.
+    /// The code units of the value as a string, lone surrogates included. May run scripts.
     ///
     /// Spec: <https://tc39.es/ecma262/#sec-tostring>
     fn to_utf16(&mut self, value: &Self::Value) -> Result<Vec<u16>, Self::Error>;
 
-    /// The name that [these code units](Self::to_utf16) are, or that it is a reserved one. An engine that
-    /// has them without a copy need not make one.
+    /// The name with [these code units](Self::to_utf16), or an error if that name is reserved. An engine that
+    /// has the code units without a copy need not make one.
     fn to_name(
         &mut self,
         value: &Self::Value,
@@ -111,7 +111,7 @@ pub trait Engine: Sized {
 
     // What is thrown.
 
-    /// The error that it is to throw this value.
+    /// The error that throws this value.
     fn throw(&mut self, value: Self::Value) -> Self::Error;
 
     /// The value that was thrown.
@@ -132,8 +132,8 @@ pub trait Engine: Sized {
     /// Spec: <https://webidl.spec.whatwg.org/#reject>
     fn reject(&mut self, deferred: Self::Deferred, reason: Self::Value) -> Result<(), Self::Error>;
 
-    /// Has a value [converted] to a promise, and [`Realm::settle`](crate::Realm::settle) called with
-    /// this key once that is settled. Neither uses what scripts have made of `Promise.prototype`, and a
+    /// Has a value [converted] to a promise, and has [`Realm::settle`](crate::Realm::settle) called with this
+    /// key once that promise is settled. Neither step uses what scripts have made of `Promise.prototype`. A
     /// value that is a promise already is not asked for its `constructor`.
     ///
     /// [converted]: https://webidl.spec.whatwg.org/#js-promise
@@ -141,8 +141,8 @@ pub trait Engine: Sized {
 
     // Abort signals.
 
-    /// Whether it is an object with the interface `AbortSignal`: not one that looks like it, not a
-    /// proxy.
+    /// Whether the value is an object with the interface `AbortSignal`. An object that only looks like one is
+    /// not, nor is a proxy.
     ///
     /// Spec: <https://webidl.spec.whatwg.org/#implements>
     fn is_signal(&mut self, value: &Self::Value) -> Result<bool, Self::Error>;
@@ -153,7 +153,7 @@ pub trait Engine: Sized {
     fn abort_reason(&mut self, signal: &Self::Value) -> Result<Option<Self::Value>, Self::Error>;
 
     /// Has [`Realm::abort`](crate::Realm::abort) called with this key, and the signal's reason, when the
-    /// signal aborts. What [`remove_abort_algorithm`](Self::remove_abort_algorithm) knows it by.
+    /// signal aborts. Returns the handle that [`remove_abort_algorithm`](Self::remove_abort_algorithm) takes.
     ///
     /// Spec: <https://dom.spec.whatwg.org/#abortsignal-add>
     fn add_abort_algorithm(
@@ -170,7 +170,7 @@ pub trait Engine: Sized {
     ) -> Result<(), Self::Error>;
 }
 
-/// Which request of a [`Realm`](crate::Realm) it is. Never used again for another one.
+/// Identifies a request of a [`Realm`](crate::Realm). A key is never used again for another request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct RequestKey {
     pub(crate) index: u32,

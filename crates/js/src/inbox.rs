@@ -1,4 +1,4 @@
-//! What other threads, and other locks, have for a realm.
+//! The news that other threads, and other locks, have for a realm.
 
 use std::{
     collections::VecDeque,
@@ -13,7 +13,7 @@ use std::{
 #[derive(Debug, Default)]
 pub(crate) struct Inbox {
     state: Mutex<State>,
-    /// The realm has ended, and looks at nothing any more. Changed while the state is locked.
+    /// Whether the realm has ended, and looks at nothing any more. Changed while the state is locked.
     is_closed: AtomicBool,
 }
 
@@ -21,17 +21,17 @@ pub(crate) struct Inbox {
 struct State {
     /// Slots that were woken, each to be looked at once.
     ready: VecDeque<u32>,
-    /// Who is to be woken when there is one.
+    /// The host, to be woken when a slot is ready.
     host: Option<Waker>,
-    /// The agent has ended by what others did. What was woken by that is looked at.
+    /// Whether the agent has ended by what others did. The slots that this has woken are still looked at.
     is_over: bool,
 }
 
 impl Inbox {
-    /// Ready when there is something to look at. Of the contexts given here, the last one is woken, also
-    /// when the realm ends.
+    /// Ready when there is something to look at. The last of the contexts given here is woken, also when the
+    /// realm ends.
     pub(crate) fn poll(&self, context: &mut Context<'_>) -> Poll<()> {
-        // Foreign, so not while it is locked.
+        // This runs foreign code, so the state is not locked yet.
         let waker = context.waker().clone();
         let mut state = self.state();
         if !state.ready.is_empty() {
@@ -84,8 +84,8 @@ impl Inbox {
         self.is_closed() || self.state().is_over
     }
 
-    /// A waker that has this slot looked at. A slot keeps its waker whoever is in it: to be looked at
-    /// once too often is harmless.
+    /// A waker that has this slot looked at. A slot keeps its waker when another request comes into the slot:
+    /// to look once too often is harmless.
     pub(crate) fn waker(self: &Arc<Self>, slot: u32) -> Waker {
         Waker::from(Arc::new(SlotWaker { inbox: Arc::clone(self), slot }))
     }
@@ -95,7 +95,7 @@ impl Inbox {
         Waker::from(Arc::new(EndWaker(Arc::clone(self))))
     }
 
-    /// Changes it, and wakes the host.
+    /// Changes the state, and wakes the host.
     fn change(&self, change: impl FnOnce(&mut State)) {
         let mut state = self.state();
         change(&mut state);
@@ -107,7 +107,7 @@ impl Inbox {
     }
 
     fn state(&self) -> MutexGuard<'_, State> {
-        // Whole between any two statements.
+        // The state is whole between any two statements.
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

@@ -1,12 +1,12 @@
 //! `navigator.locks` for JavaScript engines, without an engine: the interfaces of the Web Locks API
 //! ([section 3]) in Rust.
 //!
-//! Use `navlock-boa` or `navlock-rquickjs` to have `navigator.locks` in one of those engines. This crate
-//! is for those who bring it to another engine: they implement [`Engine`], which says what is asked of
-//! it, and give their lock manager objects a [`Realm`] each, which does all the rest: the conversions
-//! and checks of arguments in their order, the requests, the tasks in which callbacks are called, and
-//! the end of the agent. It knows no threads; that a grant comes from another one is seen by
-//! [`Realm::poll_ready`].
+//! Use `navlock-boa` or `navlock-rquickjs` to have `navigator.locks` in one of those engines. This crate is
+//! for those who bring it to another engine. They implement [`Engine`], which says what is asked of the
+//! engine, and give each lock manager object a [`Realm`]. The realm does all the rest: the conversions and
+//! checks of arguments in their order, the requests, the tasks in which callbacks are called, and the end of
+//! the agent. A realm belongs to one thread. [`Realm::poll_ready`] tells of a grant that comes from another
+//! one.
 //!
 //! The calling order, for one call of a script:
 //!

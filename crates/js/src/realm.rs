@@ -27,10 +27,10 @@ use crate::{
 /// the agent ends: its requests are aborted, its locks released.
 ///
 /// The method steps ([`request`](Self::request), [`query`](Self::query)) are what the functions of the
-/// interface do once `this` is known to be a lock manager. They never run a callback. That is a task,
-/// as is the answer to a query and the loss of a lock: the host is told by
-/// [`poll_ready`](Self::poll_ready) that there is one, has it done by [`run_task`](Self::run_task), and
-/// runs the engine's microtasks before it has the next one done.
+/// interface do once `this` is known to be a lock manager. They never run a callback. To call a callback is a
+/// task, as is the answer to a query and the loss of a lock. [`poll_ready`](Self::poll_ready) tells the host
+/// that there is a task. The host has it done by [`run_task`](Self::run_task), and runs the engine's
+/// microtasks before the next task.
 ///
 /// `V` and `D` are the engine's [`Value`](crate::Engine::Value) and [`Deferred`](crate::Engine::Deferred).
 ///
@@ -44,7 +44,7 @@ struct Inner<V, D> {
 }
 
 impl<V: Clone, D> Realm<V, D> {
-    /// The realm that is this agent.
+    /// A realm whose scripts ask for locks as this agent.
     pub fn new(locks: LockManager) -> Self {
         let inbox = Arc::<Inbox>::default();
         let waker = inbox.end_waker();
@@ -59,23 +59,23 @@ impl<V: Clone, D> Realm<V, D> {
         &self.0.locks
     }
 
-    /// Ready when there is a task. Of the contexts given here, the last one is woken, from any thread;
-    /// also when the agent has ended: so a host that stays until then looks at
-    /// [`has_ended`](Self::has_ended) after this.
+    /// Ready when there is a task. The last of the contexts given here is woken, from any thread. It is also
+    /// woken when the agent has ended; so a host that stays until then checks [`has_ended`](Self::has_ended)
+    /// after this.
     pub fn poll_ready(&self, context: &mut Context<'_>) -> Poll<()> {
         self.0.inbox.poll(context)
     }
 
-    /// How many tasks there are, at most: some may turn out to be none. For a host that has a task of
-    /// someone else's event loop for each.
+    /// How many tasks there are at most: a slot may turn out to have none. For a host that queues a task in
+    /// another event loop for each.
     pub fn tasks(&self) -> usize {
         self.0.inbox.len()
     }
 
-    /// Polls something of a slot, with the waker that has the slot looked at.
+    /// Polls the future of a slot, with the waker that has the slot looked at.
     #[inline]
     fn with_waker<T>(&self, index: u32, poll: impl FnOnce(&mut Context<'_>) -> T) -> T {
-        // Lent, as nothing may be borrowed here either.
+        // The waker is lent, because nothing may be borrowed during the poll.
         let waker = self.0.state.borrow_mut().lend_waker(index, &self.0.inbox);
         let polled = poll(&mut Context::from_waker(&waker));
         let left = self.0.state.borrow_mut().take_back_waker(index, waker);
@@ -83,21 +83,21 @@ impl<V: Clone, D> Realm<V, D> {
         polled
     }
 
-    /// What was taken out of a slot is dropped here if that is gone.
+    /// Puts back what was taken out of a slot, or drops it here if the request is gone.
     fn put_back(&self, key: RequestKey, taken: Taken) {
         let left = self.0.state.borrow_mut().put_back(key, taken);
         drop(left);
     }
 
-    /// Whether the script waits for anything that somebody else brings about: the host stays for it. A
-    /// lock that is held is not that.
+    /// Whether a script waits for something that somebody else brings about. The host should stay as long as
+    /// one does. A script that only holds a lock does not wait.
     pub fn is_waiting(&self) -> bool {
         self.0.state.borrow().waiting > 0
     }
 
     /// Whether the agent has ended: by [`end`](Self::end), or as any agent of Rust code does, by
-    /// [`LockManager::terminate`] or [`UserAgent::close`](navlock_core::UserAgent::close). By these, what
-    /// its scripts wait for and hold is rejected in tasks, as anything else that is lost.
+    /// [`LockManager::terminate`] or [`UserAgent::close`](navlock_core::UserAgent::close). After the latter
+    /// two, tasks reject what its scripts wait for and hold, as anything else that is lost.
     pub fn has_ended(&self) -> bool {
         self.0.inbox.has_ended()
     }
@@ -116,15 +116,15 @@ impl<V: Clone, D> Realm<V, D> {
         self.0.end();
     }
 
-    /// Shows all values that are kept, each once: to an engine whose collector of garbage has to be told
-    /// what an object of Rust's keeps. Shows none if that is asked while something is changed.
+    /// Shows all values that are kept, each once, to an engine whose garbage collector must be told what an
+    /// object of Rust keeps. Shows none if it is called while something is changed.
     pub fn trace(&self, mut value: impl FnMut(&V), mut deferred: impl FnMut(&D)) {
         let Ok(state) = self.0.state.try_borrow() else { return };
         state.trace(&mut value, &mut deferred);
     }
 
-    /// `None` if the realm has ended, as it may have since that was checked: a signal may run scripts
-    /// when it is asked whether it has aborted.
+    /// Returns `None` if the realm has ended. It may have ended since the caller checked: a signal may run
+    /// scripts when it is asked whether it has aborted.
     fn enter(&self, what: What<V, D>) -> Option<RequestKey> {
         if self.0.inbox.is_closed() {
             return None;
@@ -132,7 +132,7 @@ impl<V: Clone, D> Realm<V, D> {
         Some(self.0.state.borrow_mut().enter(what))
     }
 
-    /// What is dropped by the caller, when nothing is borrowed.
+    /// Takes a request or query out. The caller drops it when nothing is borrowed.
     fn leave(&self, key: RequestKey) -> Option<What<V, D>> {
         self.0.state.borrow_mut().remove(key)
     }

@@ -15,11 +15,11 @@ use slab::Slab;
 
 use crate::{RequestKey, inbox::Inbox};
 
-/// Not borrowed while the engine runs, nor while anything is released: both may come back here.
+/// Must not be borrowed while the engine runs, nor while anything is released: both may call the realm again.
 pub(crate) struct State<V, D> {
     pub(crate) slots: Slab<Slot<V, D>>,
-    /// Of each slot, and some more: whoever comes into a slot next can have the same. `None` while it is
-    /// [lent](Self::lend_waker).
+    /// The wakers of the slots, and some more. The next request in a slot can use the waker of the one
+    /// before. `None` while the waker is [lent](Self::lend_waker).
     wakers: Vec<Option<Waker>>,
     /// Grows with each request.
     pub(crate) serial: u32,
@@ -43,10 +43,10 @@ pub(crate) type Question = Pin<Box<dyn Future<Output = Result<LockManagerSnapsho
 /// A lock request, later its lock: <https://w3c.github.io/web-locks/#concept-lock-request>.
 pub(crate) struct Request<V, D> {
     pub(crate) stage: Stage,
-    /// `None` once it is called.
+    /// `None` once the callback is called.
     pub(crate) callback: Option<V>,
-    /// The signal and its abort algorithm, until the callback is called. Few have one, and thousands of
-    /// requests may wait: so it takes no room in those that have none.
+    /// The signal and its abort algorithm, until the callback is called. Boxed, because few requests have a
+    /// signal, and thousands may wait.
     pub(crate) signal: Option<Box<(V, V)>>,
     /// What settles the lock's released promise.
     pub(crate) promise: D,
@@ -68,11 +68,11 @@ pub(crate) enum Stage {
 /// Why the promise of a request is rejected, if no script has thrown.
 pub(crate) enum Failure {
     Error(Error),
-    /// What was to settle it was stopped.
+    /// What was to settle the request was stopped.
     Stopped,
 }
 
-/// What is to be done in a task. Small, as nearly each is a callback.
+/// What is to be done in a task. Small, because nearly every task calls a callback.
 pub(crate) enum Task<V, D> {
     Begin(Begun<V>),
     Fail(Box<(Request<V, D>, Failure)>),
@@ -82,19 +82,19 @@ pub(crate) enum Task<V, D> {
 /// A callback that is to be called.
 pub(crate) struct Begun<V> {
     pub(crate) callback: V,
-    /// Of the lock, if there is one.
+    /// The name and mode of the lock, if there is one.
     pub(crate) named: Option<(ResourceName, Mode)>,
-    /// As of the request.
+    /// As in [`Request`].
     pub(crate) signal: Option<Box<(V, V)>>,
 }
 
-/// What of a slot is polled, while it is polled.
+/// What is taken out of a slot while it is polled.
 pub(crate) enum Taken {
     Request(Stage),
     Query(Question),
 }
 
-/// What has come of that.
+/// What the poll has found.
 pub(crate) enum Polled {
     /// Nothing yet.
     Waits(Taken),
@@ -106,7 +106,7 @@ pub(crate) enum Polled {
     Answered(Result<LockManagerSnapshot, Error>),
 }
 
-/// For how many slots a realm that uses none keeps memory.
+/// A realm that uses no slot keeps memory for as many as this.
 const KEEP: usize = 1024;
 
 impl<V, D> Default for State<V, D> {
@@ -125,15 +125,15 @@ impl<V, D> State<V, D> {
         RequestKey { index, serial }
     }
 
-    /// The waker of a slot, for as long as that is polled.
+    /// Lends the waker of a slot for as long as the slot is polled.
     ///
-    /// FAST: to count one more of it, and one less, takes longer than to move it twice.
+    /// FAST: to count a reference up and down takes longer than to move the waker twice.
     pub(crate) fn lend_waker(&mut self, index: u32, inbox: &Arc<Inbox>) -> Waker {
         if self.wakers.len() <= index as usize {
             self.add_wakers(index, inbox);
         }
         let lent = self.wakers.get_mut(index as usize).and_then(Option::take);
-        // It is polled within a poll of it.
+        // The waker is lent already: the slot is polled within a poll of it.
         lent.unwrap_or_else(|| inbox.waker(index))
     }
 
@@ -146,7 +146,7 @@ impl<V, D> State<V, D> {
         self.wakers.extend((len..end).map(|index| Some(inbox.waker(index))));
     }
 
-    /// Takes back a waker that was lent. What is left of it is dropped by the caller, when nothing is
+    /// Takes back a waker that was lent. Returns what is left over, which the caller drops when nothing is
     /// borrowed.
     pub(crate) fn take_back_waker(&mut self, index: u32, waker: Waker) -> Option<Waker> {
         match self.wakers.get_mut(index as usize) {
@@ -154,7 +154,7 @@ impl<V, D> State<V, D> {
                 *place = Some(waker);
                 None
             }
-            // It was polled within a poll of it, or the realm has used none since.
+            // The slot was polled within a poll of it, or the realm has used no slot since.
             _ => Some(waker),
         }
     }
@@ -173,14 +173,14 @@ impl<V, D> State<V, D> {
             return Err(guard);
         };
         let named = guard.as_ref().map(|guard| (guard.name().clone(), guard.mode()));
-        // Kept by the request, so that whatever ends that releases it.
+        // The request keeps the lock, so that whatever ends the request releases the lock.
         request.stage = Stage::Held(guard);
         let signal = request.signal.take();
         self.waiting -= 1;
         Ok(Begun { callback, named, signal })
     }
 
-    /// Forgets all of it, which the caller drops when nothing is borrowed.
+    /// Takes out all of it, which the caller drops when nothing is borrowed.
     pub(crate) fn take_all(&mut self) -> impl Sized + use<V, D> {
         self.waiting = 0;
         mem::take(&mut self.slots)
@@ -210,7 +210,7 @@ impl<V, D> State<V, D> {
         }
     }
 
-    /// What is to be polled for this slot; until it is put back, the slot has none of it.
+    /// Takes out what is to be polled for this slot. The slot is without it until it is put back.
     pub(crate) fn take(&mut self, index: u32) -> Option<(RequestKey, Taken)> {
         let Slot { serial, what } = self.slots.get_mut(index as usize)?;
         let taken = match what {
@@ -222,7 +222,8 @@ impl<V, D> State<V, D> {
         Some((RequestKey { index, serial: *serial }, taken))
     }
 
-    /// What the caller drops, when nothing is borrowed.
+    /// Puts back what was taken out. Returns what is left over, which the caller drops when nothing is
+    /// borrowed.
     pub(crate) fn put_back(&mut self, key: RequestKey, taken: Taken) -> Option<Taken> {
         let slot = self.slots.get_mut(key.index as usize);
         match (slot.filter(|slot| slot.serial == key.serial).map(|slot| &mut slot.what), taken) {

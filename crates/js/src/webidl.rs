@@ -126,7 +126,7 @@ pub(crate) fn snapshot<E: Engine>(
     engine.object([("held", held), ("pending", pending)])
 }
 
-/// The error that it is to throw a `TypeError`.
+/// The error that throws a `TypeError`.
 pub(crate) fn type_error<E: Engine>(engine: &mut E, message: &str) -> E::Error {
     match engine.type_error(message) {
         Ok(error) => engine.throw(error),

@@ -10,13 +10,13 @@ function makeAbort(base) {
     const state = {
       __proto__: null,
       signal: undefined,
-      /** Undefined until it has aborted; no reason is undefined. */
+      /** Undefined until the signal has aborted. Afterwards it is never undefined. */
       reason: undefined,
-      /** The sentinel of a ring: an algorithm is taken out of the middle in constant time. */
+      /** The sentinel of a ring, so that an algorithm can be taken out of the middle in constant time. */
       algorithms,
       /** How many algorithms and listeners of `abort` there are. */
       observers: 0,
-      /** Of a dependent signal: weak references to its sources, and what those have of it. */
+      /** Of a dependent signal: weak references to its sources, and its entry in their lists of dependents. */
       sources: null,
       entry: null,
       /** Entries of the signals that depend on this one, and how many there may be before the dead go. */
@@ -33,7 +33,7 @@ function makeAbort(base) {
     return state;
   }
 
-  // ---- A source holds its dependents weakly, but while somebody would see them abort.
+  // ---- A source holds its dependents weakly, except while somebody would see them abort.
 
   const toWeak = (object) => (dereference ? new WeakRef(object) : object);
   const fromWeak = (reference) => (dereference ? apply(dereference, reference, []) : reference);
@@ -47,7 +47,7 @@ function makeAbort(base) {
     if (entry) entry.kept = reason === undefined && (observers > 0 || !base.watches) ? signal : null;
   }
 
-  /** Adds to the dependents of `source`, and takes out those that are no more. */
+  /** Adds `entry` to the dependents of `source`, and takes out those that no longer exist. */
   function appendDependent(source, entry) {
     if (source.dependents === null) source.dependents = list();
     const { dependents } = source;
@@ -107,7 +107,8 @@ function makeAbort(base) {
 
   // https://dom.spec.whatwg.org/#run-the-abort-steps
   function runAbortSteps({ signal, algorithms }) {
-    // Who has aborted gets no new ones: what an algorithm removes is all that can change.
+    // A signal that has aborted gets no new algorithms. So the ring changes only where an algorithm removes
+    // others.
     for (let node = algorithms.next; node !== algorithms; node = algorithms.next) {
       remove(signal, node);
       try {
@@ -147,7 +148,7 @@ function makeAbort(base) {
 
   function depend(result, source) {
     const { dependents } = source;
-    // It is the last one if it is there already, for nobody else was added meanwhile.
+    // If the entry is there already it is the last one, for no other was added meanwhile.
     if (dependents !== null && dependents.length > 0 && dependents[dependents.length - 1] === result.entry) return;
     appendDependent(source, result.entry);
     append(result.sources, toWeak(source.signal));
@@ -249,13 +250,13 @@ function makeAbort(base) {
   };
 }
 
-/** The same of somebody else's signals. */
+/** The same hooks, for an AbortSignal that `global` has already. */
 function adoptAbort({ prototype }) {
   const { addEventListener, removeEventListener } = prototype;
   const aborted = getter(prototype, 'aborted');
   const reason = getter(prototype, 'reason');
-  // A getter of a platform object throws where it is not called on one, and that decides. Of a
-  // class of a script only the prototype tells.
+  // A getter of a platform object throws when it is called on anything else, and that decides. A class of a script
+  // may have no such getter: there the prototype decides.
   const decides = throws(() => aborted({}));
   return {
     isSignal(value) {

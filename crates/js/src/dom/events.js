@@ -115,7 +115,7 @@ function makeEvents() {
     listener.removed = true;
     removeFrom(state.listeners, listener);
     state.watched?.(listener.type, -1);
-    // It would do nothing any more, and the signal may live for long.
+    // The listener would do nothing any more, and its signal may live for long.
     if (listener.signal !== undefined) hooks.remove(listener.signal, listener.handle);
   }
 
@@ -125,7 +125,7 @@ function makeEvents() {
     return callback;
   }
 
-  /** The `capture` of what is either options or a boolean. */
+  /** The `capture` of an argument that is either options or a boolean. */
   const captureOf = (options) => (isObject(options) ? !!options.capture : !!options);
 
   class EventTarget {
@@ -218,7 +218,7 @@ function makeEvents() {
 
   return {
     EventTarget,
-    /** Whether all listeners are told of, so that nothing has to live because it may have some. */
+    /** Whether we are told of all listeners. If so, no target has to live only because it may have some. */
     watches: true,
     make: (constructor, watched) => giveTarget(create(constructor.prototype), watched),
     listen(target, callback) {
@@ -239,7 +239,7 @@ function makeEvents() {
   };
 }
 
-/** The same of somebody else's events, by what scripts can do as well. */
+/** The same for the events that `global` has already, by what scripts can do as well. */
 function adoptEvents(Event, EventTarget) {
   const { addEventListener, removeEventListener, dispatchEvent } = EventTarget.prototype;
   const { preventDefault } = Event.prototype;

@@ -1,6 +1,6 @@
 // DOMException: https://webidl.spec.whatwg.org/#idl-DOMException
 
-/** Its names with a code, each at the place of the code. */
+/** The names of exceptions that have a code, each at the index of its code. */
 const CODES = [
   'INDEX_SIZE_ERR IndexSizeError', 'DOMSTRING_SIZE_ERR', 'HIERARCHY_REQUEST_ERR HierarchyRequestError',
   'WRONG_DOCUMENT_ERR WrongDocumentError', 'INVALID_CHARACTER_ERR InvalidCharacterError', 'NO_DATA_ALLOWED_ERR',
@@ -19,7 +19,7 @@ function makeDOMException() {
 
   class DOMException {
     constructor(message = '', name = 'Error') {
-      // Of the language's own making, so that it has a stack where errors have one.
+      // Made by the language, so that it has a stack where errors have one.
       const state = { message: `${message}`, name: `${name}` };
       return exceptions.give(construct(Error, [], new.target), state);
     }

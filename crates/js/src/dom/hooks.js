@@ -1,4 +1,4 @@
-// What the script defines where something is missing, and what it gives.
+// Defines the interfaces that are missing, and makes the hooks.
 
 const hasEvents = isCallable(global.Event) && isCallable(global.EventTarget);
 const hooks = isCallable(global.AbortSignal)

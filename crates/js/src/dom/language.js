@@ -16,16 +16,16 @@
 //   remove(signal, handle)     removes it, in constant time, unless it is gone already
 //   DOMException               for `new DOMException(message, name)`
 //
-// Where `global` has an AbortSignal already, the hooks speak to that one, and a listener stands for an
-// algorithm: only who makes a signal can give it algorithms.
+// Where `global` has an AbortSignal already, the hooks use that one. They add a listener instead of an algorithm,
+// because only the maker of a signal can give it algorithms.
 //
-// INVARIANT: what scripts change later does not matter. All that is used of the language is taken now;
-// lists have no prototype; state is in private fields. So behind this line and outside of functions
-// everything may be used, and inside of functions nothing that looks up a prototype: no `for of`, no
-// spread, no `push`, no `catch` of a promise.
+// INVARIANT: what scripts change later does not matter. All that is used of the language is taken now; lists have
+// no prototype; state is in private fields. So code outside of functions may use everything below this line, and
+// code inside of functions nothing that looks up a prototype: no `for of`, no spread, no `push`, no `catch` of a
+// promise.
 //
-// The files of this folder are one function, in the order of `dom.rs`: what one file declares, all have. This one
-// has what the others need of the language.
+// The files of this folder are one function, in the order of `dom.rs`: each file sees what the others declare.
+// This file has what the others need of the language.
 
 const { Error, Number, Object, Promise, Reflect, Symbol, TypeError, WeakRef, isFinite } = global;
 const { apply, construct, defineProperty, getOwnPropertyDescriptor, getPrototypeOf, ownKeys } = Reflect;
@@ -59,7 +59,7 @@ function removeFrom(items, item) {
   truncate(items, index);
 }
 
-/** Tells of an exception that nobody can catch, and goes on, whatever `report` does. */
+/** Reports an exception that nobody can catch, and goes on, whatever `report` does. */
 function tell(error) {
   const unhandled = (error) => void new Promise((resolve, reject) => reject(error));
   if (!report) return unhandled(error);
@@ -90,7 +90,7 @@ function slots() {
       this.#state = state;
     }
 
-    /** The state of `value`, undefined if it is no such object. */
+    /** The state of `value`, or undefined if `value` is not such an object. */
     static of(value) {
       return isObject(value) && #state in value ? value.#state : undefined;
     }
@@ -102,7 +102,7 @@ function slots() {
       new Slots(object, state);
       return object;
     },
-    /** The state of what a member was called on. */
+    /** The state of the object that a member was called on. */
     on(self) {
       const state = of(self);
       if (state === undefined) throw new TypeError('this is no object of the interface');

@@ -11,9 +11,9 @@ use crate::{
 };
 
 impl<V: Clone, D> Realm<V, D> {
-    /// What was to settle a request whose callback was called has failed with this. Its lock is released, and
-    /// its promise rejected: with what was thrown, or with an `AbortError` if no script can catch that.
-    /// Nothing if it is settled already.
+    /// Fails a request whose callback was called, because what was to settle the request has failed with this
+    /// error. Its lock is released. Its promise is rejected: with what was thrown, or with an `AbortError` if
+    /// no script can catch that. Does nothing if the request is settled already.
     ///
     /// # Errors
     ///
@@ -28,16 +28,16 @@ impl<V: Clone, D> Realm<V, D> {
         match engine.catch(error) {
             Ok(reason) => self.settle(engine, key, Err(reason)),
             Err(error) => {
-                // As best it can: what is told is why the script was stopped.
+                // The rejection may fail too. What the caller is told is why the script was stopped.
                 let _ = self.abandon(engine, key);
                 Err(error)
             }
         }
     }
 
-    /// What was to settle a request whose callback was called never will, and the engine cannot be asked for
-    /// anything now: a panic goes through it, or a job was dropped. Its lock is released; its promise is
-    /// rejected with an `AbortError` in a task. Nothing if it is settled already.
+    /// Stops a request whose callback was called and that nothing will settle. The engine cannot be asked for
+    /// anything now: a panic goes through it, or a job was dropped. The lock is released; a task rejects the
+    /// promise with an `AbortError`. Does nothing if the request is settled already.
     #[cold]
     pub fn stop(&self, key: RequestKey) {
         let stage = {
@@ -45,7 +45,7 @@ impl<V: Clone, D> Realm<V, D> {
             let Some(request) = state.request(key) else { return };
             mem::replace(&mut request.stage, Stage::Failed(Failure::Stopped))
         };
-        // Before what that wakes, who may panic.
+        // Pushed before the stage is dropped: that wakes others, who may panic.
         self.0.inbox.push(key.index);
         drop(stage);
     }
@@ -64,7 +64,8 @@ impl<V: Clone, D> Realm<V, D> {
         engine.reject(promise, reason)
     }
 
-    /// What the callback returned is settled: the engine was asked for this by [`Engine::react`].
+    /// Settles a request as what its callback returned is settled: the engine was asked for this by
+    /// [`Engine::react`].
     ///
     /// Spec: <https://w3c.github.io/web-locks/#lock-concept-waiting-promise>
     ///
@@ -77,18 +78,18 @@ impl<V: Clone, D> Realm<V, D> {
         key: RequestKey,
         outcome: Result<V, V>,
     ) -> Result<(), E::Error> {
-        // It was lost, and the promise rejected, while the callback ran.
+        // Otherwise the lock was lost, and the promise rejected, while the callback ran.
         let Some(What::Request(Request { stage, promise, .. })) = self.leave(key) else {
             return Ok(());
         };
-        // 1. Released first: who hears of the promise finds the lock free.
+        // 1. Released first, so that whoever hears of the promise finds the lock free.
         let lost = match stage {
             Stage::Held(Some(guard)) => guard.release(),
             _ => None,
         };
         // 2.
         match (lost, outcome) {
-            // The task that was to say so has not come yet.
+            // The lock was lost, and the task that was to say so has not run yet.
             (Some(lost), _) => {
                 let error = exception(engine, &Error::Lost(lost));
                 settle_with(engine, promise, Err(error))
@@ -98,7 +99,7 @@ impl<V: Clone, D> Realm<V, D> {
         }
     }
 
-    /// The signal of a request has aborted, with this reason: the engine was asked for this by
+    /// Aborts a request because its signal has aborted, with this reason: the engine was asked for this by
     /// [`Engine::add_abort_algorithm`].
     ///
     /// Spec: <https://w3c.github.io/web-locks/#signal-to-abort-the-request>
@@ -115,7 +116,7 @@ impl<V: Clone, D> Realm<V, D> {
         let is_aborted = {
             let mut state = self.0.state.borrow_mut();
             let request = state.request(key);
-            // The callback has begun, and the algorithm was to be removed: nothing aborts it now.
+            // Once the callback has begun, nothing aborts the request, even if the algorithm is still there.
             request.is_some_and(|request| request.callback.is_some())
         };
         let left = if is_aborted { self.leave(key) } else { None };
@@ -139,7 +140,7 @@ impl<V: Clone, D> Drop for Unwinding<'_, V, D> {
     }
 }
 
-/// The error that it is to throw the exception that an error of ours is to scripts.
+/// The error that throws an error of ours as the exception that scripts see.
 pub(super) fn exception<E: Engine>(engine: &mut E, error: &Error) -> E::Error {
     match engine.dom_exception(error.dom_exception_name(), &error.to_string()) {
         Ok(exception) => engine.throw(exception),
@@ -147,12 +148,12 @@ pub(super) fn exception<E: Engine>(engine: &mut E, error: &Error) -> E::Error {
     }
 }
 
-/// What the promise of a request is rejected with that was stopped.
+/// The reason with which the promise of a stopped request is rejected.
 pub(super) fn stopped<E: Engine>(engine: &mut E) -> Result<E::Value, E::Error> {
     engine.dom_exception("AbortError", "the callback was stopped")
 }
 
-/// Settles a promise with what came of something.
+/// Settles a promise with this outcome.
 ///
 /// # Errors
 ///

@@ -20,13 +20,13 @@ use crate::{
 };
 
 impl<V: Clone, D> Realm<V, D> {
-    /// What `request()` does with these arguments. The promise that it answers with.
+    /// Runs the steps of `request()` with these arguments. Returns the promise that `request()` answers with.
     ///
     /// Spec: <https://w3c.github.io/web-locks/#api-lock-manager-request>
     ///
     /// # Errors
     ///
-    /// Only what no script can catch. Everything else is a rejection.
+    /// Only an error that no script can catch. Any other error rejects the promise.
     pub fn request<E: Engine<Value = V, Deferred = D>>(
         &self,
         engine: &mut E,
@@ -88,7 +88,7 @@ impl<V: Clone, D> Realm<V, D> {
                 Ok(algorithm) => algorithm,
                 Err(error) => return self.give_up(engine, key, error),
             };
-            // A signal that is not the adapter's own may run scripts: they may have aborted it.
+            // A signal that is not the adapter's own may have run scripts, and they may have aborted it.
             let mut state = self.0.state.borrow_mut();
             let Some(request) = state.request(key) else { return Ok(()) };
             request.signal = Some(Box::new((signal, algorithm)));
@@ -103,14 +103,14 @@ impl<V: Clone, D> Realm<V, D> {
             }
             Poll::Pending => Stage::Waiting(request.detach().expect("what waits was made")),
         };
-        // What it replaces is nothing that could be released.
+        // The stage that this replaces has nothing to release.
         if let Some(request) = self.0.state.borrow_mut().request(key) {
             request.stage = stage;
         }
         Ok(())
     }
 
-    /// A request that cannot be made, as its signal takes no algorithm.
+    /// Rejects a request that cannot be made, because its signal takes no algorithm.
     fn give_up<E: Engine<Value = V, Deferred = D>>(
         &self,
         engine: &mut E,
@@ -123,7 +123,7 @@ impl<V: Clone, D> Realm<V, D> {
         }
     }
 
-    /// What `query()` does. The promise that it answers with.
+    /// Runs the steps of `query()`. Returns the promise that `query()` answers with.
     ///
     /// Spec: <https://w3c.github.io/web-locks/#api-lock-manager-query>
     ///
@@ -139,7 +139,7 @@ impl<V: Clone, D> Realm<V, D> {
             settle_with(engine, deferred, Err(error))?;
             return Ok(promise);
         }
-        // 5. Asked now, and not when the task comes: what is requested later is not in it.
+        // 5. Asked now, and not when the task comes: the answer does not include later requests.
         let locks = self.0.locks.clone();
         let mut answer: Question = Box::pin(async move { locks.query().await });
         let unasked = Box::pin(future::pending());

@@ -17,12 +17,12 @@ use crate::{
 
 impl<V: Clone, D> Realm<V, D> {
     /// Does one task, if there is one: calls a callback, answers a query, or rejects the promise of what
-    /// failed or was lost. Whether there was one. The host has the engine run its microtasks before the
-    /// next.
+    /// failed or was lost. Returns whether there was one. The host must have the engine run its microtasks
+    /// before the next task.
     ///
     /// # Errors
     ///
-    /// Only what no script can catch. The request that it concerns has ended then: its lock is released,
+    /// Only an error that no script can catch. The request of this task has ended then: its lock is released,
     /// and its promise rejected with an `AbortError` if the engine still can.
     pub fn run_task<E: Engine<Value = V, Deferred = D>>(
         &self,
@@ -37,10 +37,10 @@ impl<V: Clone, D> Realm<V, D> {
         Ok(false)
     }
 
-    /// What is to be done about a slot that was woken. Whoever was in it may be gone.
+    /// The task of a slot that was woken, if there is one. The request that was in the slot may be gone.
     fn next_task(&self, index: u32) -> Option<(RequestKey, Task<V, D>)> {
-        // Taken out, as nothing may be borrowed while it is polled: that may wake a host, and the host
-        // come back here. The waker is lent for the same reason.
+        // Taken out, because nothing may be borrowed during the poll: the poll may wake a host, and the host
+        // may call the realm again. The waker is lent for the same reason.
         let (key, taken, waker) = {
             let mut state = self.0.state.borrow_mut();
             let (key, taken) = state.take(index)?;
@@ -142,7 +142,7 @@ impl<V: Clone, D> Realm<V, D> {
 fn poll(taken: Taken, context: &mut Context<'_>) -> Polled {
     let stage = match taken {
         Taken::Request(Stage::Waiting(mut future)) => {
-            // From here on the loss of a lock that was granted wakes the slot.
+            // From here on the slot is woken too if the granted lock is lost.
             return match future.poll_watched(context) {
                 Poll::Ready(Ok(guard)) => Polled::Granted(guard),
                 Poll::Ready(Err(error)) => Polled::Failed(Failure::Error(error)),
@@ -157,7 +157,7 @@ fn poll(taken: Taken, context: &mut Context<'_>) -> Polled {
         }
         Taken::Request(stage) => stage,
     };
-    // And so does that of one that was granted at once.
+    // The same for a lock that was granted at once.
     let lost = match &stage {
         Stage::Due(Some(guard)) | Stage::Held(Some(guard)) => guard.poll_lost(context),
         _ => Poll::Pending,
@@ -170,14 +170,14 @@ fn poll(taken: Taken, context: &mut Context<'_>) -> Polled {
     }
 }
 
-/// Calls the callback, and has what it returns settle the request.
+/// Calls the callback, and has the value that it returns settle the request.
 fn call<E: Engine>(
     engine: &mut E,
     key: RequestKey,
     begun: Begun<E::Value>,
 ) -> Result<(), E::Error> {
     let Begun { callback, named, signal } = begun;
-    // 2.14.1.1. The abort algorithm has done that, unless others have kept the abort from it.
+    // 2.14.1.1. The abort algorithm has done that, unless another listener has kept the abort from it.
     if let Some((signal, _)) = signal.as_deref() {
         if let Some(reason) = engine.abort_reason(signal)? {
             return Err(engine.throw(reason));
