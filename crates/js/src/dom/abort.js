@@ -107,8 +107,7 @@ function makeAbort(base) {
 
   // https://dom.spec.whatwg.org/#run-the-abort-steps
   function runAbortSteps({ signal, algorithms }) {
-    // A signal that has aborted gets no new algorithms. So the ring changes only where an algorithm removes
-    // others.
+    // No algorithm is added after the abort. The ring changes only where an algorithm removes others.
     for (let node = algorithms.next; node !== algorithms; node = algorithms.next) {
       remove(signal, node);
       try {
