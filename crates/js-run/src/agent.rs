@@ -19,7 +19,7 @@ use crate::{
     vm::{Engine, Failure, Setup, Vm},
 };
 
-/// With what a program ends whose top level waits for what can never come, as in Node.
+/// The exit code of a program whose top level waits for what can never come, as in Node.
 const NEVER: i32 = 13;
 
 /// Runs the program.
@@ -46,7 +46,7 @@ fn main_of<V: Vm>(args: Args) -> ExitCode {
     });
     let role = Role::Main { script, arguments: args.arguments };
     let agent = on_thread("main", move || run::<V>(shared, role, &Arc::default()));
-    // Whoever is left, such as a worker that could not be stopped, ends with the process.
+    // What is still running, such as a worker that could not be stopped, ends with the process.
     let code = match agent.map(thread::JoinHandle::join) {
         Ok(Ok(Ok(Finished::Done))) => 0,
         Ok(Ok(Ok(Finished::Waits))) => {
@@ -57,7 +57,7 @@ fn main_of<V: Vm>(args: Args) -> ExitCode {
             complain(&failure.to_string());
             1
         }
-        // The panic has told of itself.
+        // The panic has printed its own message.
         Ok(Err(_)) => 101,
         Err(error) => return fail(&format!("there is no room for a thread: {error}")),
     };
@@ -79,14 +79,14 @@ fn fail(what: &str) -> ExitCode {
     ExitCode::from(2)
 }
 
-/// How an agent has ended that nothing was wrong with.
+/// How an agent has ended without an error.
 enum Finished {
     Done,
-    /// The top level of its script has not.
+    /// The top level of its script still waits.
     Waits,
 }
 
-/// Runs an agent to its end. What it had is released on return.
+/// Runs an agent to its end. All that it has is released on return.
 fn run<V: Vm>(
     shared: Arc<Shared>,
     role: Role,
@@ -108,7 +108,7 @@ fn run<V: Vm>(
         Ok(if vm.is_importing() && !host.is_closed() { Finished::Waits } else { Finished::Done })
     });
     match outcome {
-        // Whoever has stopped it knows.
+        // Whoever has stopped the agent knows of it.
         Err(_) if mailbox.is_stopped() => Ok(Finished::Done),
         outcome => outcome,
     }

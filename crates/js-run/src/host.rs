@@ -32,12 +32,12 @@ pub(crate) struct Host {
     timers: RefCell<Timers>,
     workers: RefCell<HashMap<u64, Arc<Mailbox>>>,
     processes: RefCell<HashMap<u64, Process>>,
-    /// Whom it lives for.
+    /// The sources of events for which the agent stays alive.
     sources: RefCell<HashSet<Source>>,
     is_closed: Cell<bool>,
-    /// Whether it goes on when a rejection is handled by nobody, as a page does.
+    /// Whether the agent goes on when nobody handles a rejection, as a page does.
     ignores_rejections: Cell<bool>,
-    /// What a script has reported: nobody has caught it.
+    /// What a script has reported because nobody has caught it.
     reported: RefCell<Option<String>>,
 }
 
@@ -64,17 +64,17 @@ impl Host {
         self.timers.borrow_mut()
     }
 
-    /// Whether it has asked for its end.
+    /// Whether the agent has asked for its end.
     pub(crate) fn is_closed(&self) -> bool {
         self.is_closed.get()
     }
 
-    /// Whether anything but its locks keeps it alive.
+    /// Whether anything but its locks keeps the agent alive.
     pub(crate) fn keeps_alive(&self) -> bool {
         self.timers.borrow().keep_alive() || !self.sources.borrow().is_empty()
     }
 
-    /// What sends no more.
+    /// Forgets a source that sends no more events.
     pub(crate) fn forget(&self, over: Option<Source>) {
         let Some(source) = over else { return };
         self.sources.borrow_mut().remove(&source);
@@ -89,7 +89,7 @@ impl Host {
     ///
     /// # Errors
     ///
-    /// It cannot.
+    /// The agent cannot go on.
     pub(crate) fn judge(&self, outcome: Result<(), Failure>) -> Result<(), Failure> {
         if let Some(error) = self.reported.take() {
             return Err(Failure::Uncaught(error));
@@ -100,11 +100,11 @@ impl Host {
         }
     }
 
-    /// Does what `op` says, with `text`: what it is about.
+    /// Does what `op` says. `text` says what it is about.
     ///
     /// # Errors
     ///
-    /// What is wrong with it.
+    /// The operation is wrong, or has failed.
     pub(crate) fn call(&self, op: &str, text: &str) -> Answer {
         match op {
             "self" => return Ok(Some(self.describe())),
@@ -145,7 +145,7 @@ impl Host {
                 if let Some(worker) = self.workers.borrow().get(&parse(text)?) {
                     worker.stop();
                 }
-                // It may be that its engine cannot stop it: nobody waits for that.
+                // The engine may be unable to stop the worker, so nobody waits for its end.
                 self.sources.borrow_mut().remove(&source);
             }
             "process" => self.start_process(text)?,
@@ -222,7 +222,7 @@ impl Host {
     }
 }
 
-/// Whatever it has started ends with it.
+/// Whatever the agent has started ends with it.
 impl Drop for Host {
     fn drop(&mut self) {
         for worker in self.workers.get_mut().values() {

@@ -1,4 +1,4 @@
-//! Whose locks an agent sees.
+//! The locks that an agent sees.
 
 use std::{env, path::PathBuf};
 
@@ -16,8 +16,8 @@ pub(crate) struct Locks {
 impl Locks {
     /// # Errors
     ///
-    /// What is wrong with the settings, or that this process may have no more threads. Of a broker that
-    /// cannot be reached tell the requests.
+    /// The settings are wrong, or this process may have no more threads. If a broker cannot be reached, the
+    /// requests fail instead.
     pub(crate) fn open(args: &Args) -> Result<Self, String> {
         let reach = args.reach()?;
         let user_agent = match reach {
@@ -36,7 +36,7 @@ impl Locks {
     ///
     /// # Errors
     ///
-    /// There is no such kind; or as [`open`](Self::open).
+    /// There is no such kind; otherwise as [`open`](Self::open).
     pub(crate) fn elsewhere(&self, kind: &str, name: &str) -> Result<LockManager, String> {
         let user_agent = match kind {
             "bucket" => return Ok(self.user_agent.lock_manager(name)),
@@ -57,8 +57,8 @@ fn machine(options: ConnectOptions) -> Result<UserAgent, String> {
     Ok(UserAgent::with_reach(reach))
 }
 
-/// The program that starts a broker, where nobody has said which: the one that cargo has built beside this
-/// one, or else `navlock` from `PATH`.
+/// The program that starts a broker, unless `NAVLOCK_BIN` names one: the one that cargo has built beside this
+/// program. Without either, it is `navlock` from `PATH`.
 fn broker() -> Option<PathBuf> {
     let beside = env::current_exe().ok()?.with_file_name("navlock");
     (set("NAVLOCK_BIN").is_none() && beside.exists()).then_some(beside)

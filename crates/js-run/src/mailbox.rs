@@ -21,27 +21,27 @@ pub(crate) struct Mailbox {
 
 /// What happened.
 pub(crate) struct Event {
-    /// For the function `deliver` of the prelude, which says what there is.
+    /// What the function `deliver` of the prelude gets. The prelude says what there is.
     pub(crate) text: String,
-    /// What sends no more, and is nothing to live for any more.
+    /// The source that sends no more, and for which the agent no longer lives.
     pub(crate) over: Option<Source>,
 }
 
-/// Who sends events to an agent, and for whom it lives.
+/// A source of events for an agent, which keeps the agent alive.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) enum Source {
     Worker(u64),
     Process(u64),
-    /// Who has started it, if that is an agent.
+    /// The agent that has started this one.
     Parent,
-    /// The lines that the process is given.
+    /// The lines of the standard input.
     Input,
 }
 
 #[derive(Default)]
 struct State {
     events: VecDeque<Event>,
-    /// Somebody has called since the agent last waited.
+    /// Whether somebody has called since the agent last waited.
     is_woken: bool,
 }
 

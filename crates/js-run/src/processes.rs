@@ -29,7 +29,7 @@ pub(crate) struct Process {
 }
 
 impl Process {
-    /// Gives it a line. What is not read any more is lost; its end is told of anyway.
+    /// Gives the process a line. A line that it does not read any more is lost; its end is told anyway.
     pub(crate) fn write(&mut self, line: &str) {
         if let Some(input) = &mut self.input {
             if writeln!(input, "{line}").is_err() {
@@ -38,9 +38,9 @@ impl Process {
         }
     }
 
-    /// Ends it. Does not wait for that.
+    /// Kills the process, without waiting for its end.
     pub(crate) fn kill(&mut self) {
-        // It may have ended by itself.
+        // The process may have ended by itself.
         let _ = self.child.lock().unwrap_or_else(PoisonError::into_inner).kill();
     }
 }
@@ -82,12 +82,13 @@ fn follow(mut command: Command, number: u64, mailbox: &Arc<Mailbox>) -> io::Resu
     let process = Process { child: Arc::clone(&child), input };
     let mailbox = Arc::clone(mailbox);
     thread::spawn(move || {
-        // All that it has written comes before its end.
+        // All that the process has written comes before its end.
         for reader in [output, errors].into_iter().flatten() {
             let _ = reader.join();
         }
-        // Its streams are closed: it ends now, or has closed them itself and is waited for. It keeps its
-        // number until it is asked how it ended, so that whoever kills it meanwhile kills no other.
+        // The streams of the process are closed: it ends now, or it has closed them itself, and we wait for
+        // its end. The process keeps its number until its status is taken, so that whoever kills it meanwhile
+        // kills no other.
         let options = WaitIdOptions::EXITED | WaitIdOptions::NOWAIT;
         while matches!(waitid(id.clone(), options), Err(Errno::INTR)) {}
         let status = child.lock().unwrap_or_else(PoisonError::into_inner).wait();

@@ -11,7 +11,7 @@ use std::{
 #[derive(Default)]
 pub(crate) struct Timers {
     queue: BinaryHeap<Reverse<(Instant, u64)>>,
-    /// Those that were not cancelled, and whether an agent lives for them.
+    /// The timers that were not cancelled, and whether the agent lives for each of them.
     set: HashMap<u64, bool>,
     referenced: usize,
 }
@@ -19,7 +19,7 @@ pub(crate) struct Timers {
 impl Timers {
     /// `number` grows from one to the next.
     pub(crate) fn set(&mut self, number: u64, milliseconds: f64, is_referenced: bool) {
-        // A century for whatever is longer, or no number.
+        // Whatever is longer than a century becomes a century; what is no number becomes zero.
         let century = 100.0 * 366.0 * 86_400.0;
         let seconds = (milliseconds / 1000.0).clamp(0.0, century);
         let after = Duration::try_from_secs_f64(seconds).unwrap_or(Duration::ZERO);
@@ -34,7 +34,7 @@ impl Timers {
         }
     }
 
-    /// Takes the next one that is due.
+    /// Takes the next timer that is due.
     pub(crate) fn take_due(&mut self) -> Option<u64> {
         let due = self.next_due().filter(|due| *due <= Instant::now())?;
         let Reverse((_, number)) = self.queue.pop().filter(|Reverse((first, _))| *first == due)?;
@@ -42,7 +42,7 @@ impl Timers {
         Some(number)
     }
 
-    /// When the next one is due.
+    /// When the next timer is due.
     pub(crate) fn next_due(&mut self) -> Option<Instant> {
         while let Some(Reverse((due, number))) = self.queue.peek() {
             if self.set.contains_key(number) {
@@ -53,7 +53,7 @@ impl Timers {
         None
     }
 
-    /// Whether an agent lives for one of them.
+    /// Whether the agent lives for a timer.
     pub(crate) fn keep_alive(&self) -> bool {
         self.referenced > 0
     }

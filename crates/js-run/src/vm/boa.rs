@@ -36,7 +36,7 @@ pub(crate) struct Boa {
     deliver: JsFunction,
     /// Modules whose top level has not ended.
     importing: Vec<JsPromise>,
-    /// Which lock manager is asked first for a task.
+    /// The index of the lock manager that is asked first for a task.
     turn: usize,
 }
 
@@ -278,13 +278,13 @@ fn load(file: &Path, context: &mut Context) -> JsResult<Module> {
     Ok(module)
 }
 
-/// The job queue of a host whose event loop is elsewhere: `run_jobs` runs what there is, and all that
-/// this queues.
+/// The job queue of a host whose event loop is elsewhere. `run_jobs` runs the jobs that there are, and those
+/// that they queue.
 #[derive(Default)]
 struct Microtasks {
     promises: RefCell<VecDeque<PromiseJob>>,
     others: RefCell<VecDeque<GenericJob>>,
-    /// Modules that are loaded: no such job waits for anything, as they are files.
+    /// Jobs that load modules. None of them waits for anything, because modules are files.
     modules: RefCell<VecDeque<NativeAsyncJob>>,
 }
 
@@ -302,7 +302,7 @@ impl JobExecutor for Microtasks {
     fn run_jobs(self: Rc<Self>, context: &mut Context) -> JsResult<()> {
         let mut outcome = Ok(());
         loop {
-            // Each in a statement of its own: what runs queues more.
+            // Each queue is borrowed in a statement of its own, because a running job queues more.
             let promise_job = self.promises.borrow_mut().pop_front();
             let done = if let Some(job) = promise_job {
                 job.call(context)
