@@ -40,18 +40,18 @@ struct Shared {
     require_leader: bool,
     user: Mutex<Option<(String, String)>>,
     token: Mutex<Option<Token>>,
-    /// Held while logging in, so that of many calls which find the token expired one does.
+    /// Held while logging in: of many calls that find the token expired, only one logs in.
     login: tokio::sync::Mutex<()>,
 }
 
 impl Client {
-    /// A connection to these endpoints, each `host:port` or a URL; calls go to one of those that can
-    /// be reached. Unless there is a user, nothing is sent yet: the first call finds out whether
-    /// anybody is there, and waits for it.
+    /// Connects to these endpoints, each `host:port` or a URL. Calls go to an endpoint that can be reached.
+    /// Without a user nothing is sent yet: the first call finds out whether a server is there, and waits for
+    /// it.
     ///
     /// # Errors
     ///
-    /// That an endpoint makes no sense; with a user, whatever keeps it from logging in.
+    /// An endpoint makes no sense; with a user, also whatever keeps it from logging in.
     pub async fn connect<E: AsRef<str>>(
         endpoints: impl IntoIterator<Item = E>,
         options: Option<ConnectOptions>,
@@ -66,7 +66,7 @@ impl Client {
             return Err(Error::InvalidArgs("there is no endpoint".to_owned()));
         }
         let built = changes(&endpoints, &options)?;
-        // Also of one endpoint: such a channel goes on trying to connect while a call waits.
+        // A channel of this kind, also with one endpoint, goes on trying to connect while a call waits.
         let (channel, change) = Channel::balance_channel(endpoints.len());
         for insert in built {
             // The channel is there to receive it, and has room for all.
@@ -86,13 +86,13 @@ impl Client {
         Ok(client)
     }
 
-    /// Has all further connections be made with these options, and logs in with their user from now
-    /// on: certificates and passwords may be good for a short time only. Calls that are under way go
-    /// on by the connections that they have.
+    /// Makes all further connections with these options, and logs in with their user from now on.
+    /// Certificates and passwords may be good for a short time only. Calls that are under way keep their
+    /// connections.
     ///
     /// # Errors
     ///
-    /// That the options make no sense, or that too much is on its way; then all is as it was.
+    /// The options make no sense, or too much is on its way. Nothing is changed then.
     pub fn renew(&self, options: &ConnectOptions) -> Result<(), Error> {
         let changes = changes(&self.shared.endpoints, options)?;
         let room = self.shared.change.try_reserve_many(changes.len());
@@ -111,7 +111,7 @@ impl Client {
         self.unary("/etcdserverpb.Maintenance/Status", StatusRequest {}).await
     }
 
-    /// Who the members are, as the one knows that is asked.
+    /// The members of the cluster, as the member that is asked knows them.
     ///
     /// # Errors
     ///
@@ -120,7 +120,7 @@ impl Client {
         self.unary("/etcdserverpb.Cluster/MemberList", MemberListRequest {}).await
     }
 
-    /// A question with one answer. The path is that of the method.
+    /// Makes a call with one request and one answer. The path is that of the method.
     pub(crate) async fn unary<Q, A>(&self, path: &'static str, question: Q) -> Result<A, Error>
     where
         Q: Message + Clone + 'static,
@@ -176,7 +176,7 @@ impl Client {
         Ok((ask, answers.into_inner()))
     }
 
-    /// If a call failed only because its token had expired, there is another one now.
+    /// Logs in again if a call failed only because its token had expired.
     async fn log_in_again(&self, error: Error, token: Option<Token>) -> Result<(), Error> {
         match error {
             Error::GRpcStatus(status) if self.is_expired(&status) => self.log_in(token).await,
@@ -192,8 +192,8 @@ impl Client {
                 || status.code() == Code::Unknown && says_so())
     }
 
-    /// Gets a token, unless there is another than the one that was of no use. Etcd takes its time for
-    /// a password, on purpose: whoever stops waiting for this has the token the next time.
+    /// Gets a token, unless another one has replaced the useless one already. Etcd checks passwords slowly,
+    /// on purpose. If the caller stops waiting, the next call finds the new token.
     async fn log_in(&self, useless: Option<Token>) -> Result<(), Error> {
         let Some(user) = self.user() else { return Ok(()) };
         let client = self.clone();
@@ -241,7 +241,7 @@ impl Client {
 
     async fn grpc(&self) -> Result<tonic::client::Grpc<Channel>, Error> {
         let grpc = tonic::client::Grpc::new(self.channel.clone());
-        // Etcd is believed: a list may be as long as it is.
+        // Etcd is trusted: a list may have any length.
         let mut grpc = grpc.max_decoding_message_size(usize::MAX);
         grpc.ready().await.map_err(|error| tonic::Status::from_error(error.into()))?;
         Ok(grpc)

@@ -31,7 +31,7 @@ impl ConnectOptions {
         self
     }
 
-    /// Has calls refused by a member that has lost the others, instead of answered late or never.
+    /// Has a member that has lost the others refuse calls. Otherwise it answers late or never.
     #[must_use]
     pub fn with_require_leader(mut self, require_leader: bool) -> Self {
         self.require_leader = require_leader;

@@ -1,8 +1,8 @@
-//! Why a call came to nothing.
+//! Why a call has failed.
 
 use std::fmt;
 
-/// Why a call came to nothing.
+/// Why a call has failed.
 #[derive(Debug)]
 #[non_exhaustive]
 pub enum Error {

@@ -49,8 +49,8 @@ impl Client {
     }
 }
 
-/// The end of the range of all keys that begin so: the least that is greater than all of them. A
-/// single zero is etcd's word for "no end".
+/// The end of the range of all keys that begin with this prefix: the least key that is greater than all of
+/// them. For etcd a single zero byte means "no end".
 pub(crate) fn prefix_end(prefix: &[u8]) -> Vec<u8> {
     match prefix.iter().rposition(|&byte| byte < u8::MAX) {
         Some(last) => {
@@ -68,7 +68,7 @@ pub(crate) enum Range {
     #[default]
     OneKey,
     Prefix,
-    /// Up to this one, without it.
+    /// Up to this key, without it.
     To(Vec<u8>),
 }
 
@@ -76,7 +76,7 @@ impl Range {
     pub(crate) fn end(self, key: &[u8]) -> Vec<u8> {
         match self {
             Self::OneKey => Vec::new(),
-            // All keys: etcd has no empty key to begin with.
+            // For an empty prefix this means all keys: etcd has no empty key to begin with.
             Self::Prefix => prefix_end(key),
             Self::To(end) => end,
         }
@@ -241,7 +241,7 @@ impl GetResponse {
     }
 }
 
-/// That a key was written.
+/// The answer to [`Client::put`].
 #[derive(Clone, Copy, PartialEq, Message)]
 pub struct PutResponse {
     #[prost(message, optional, tag = "1")]
@@ -255,7 +255,7 @@ impl PutResponse {
     }
 }
 
-/// That keys were deleted.
+/// The answer to [`Client::delete`].
 #[derive(Clone, PartialEq, Message)]
 pub struct DeleteResponse {
     #[prost(message, optional, tag = "1")]
@@ -272,12 +272,12 @@ impl DeleteResponse {
         self.header.as_ref()
     }
 
-    /// How many.
+    /// How many keys were deleted.
     pub const fn deleted(&self) -> i64 {
         self.deleted
     }
 
-    /// What they were, if that was asked for.
+    /// The deleted keys, if they were asked for.
     pub fn prev_kvs(&self) -> &[KeyValue] {
         &self.prev_kvs
     }

@@ -28,7 +28,8 @@ impl Client {
         self.unary("/etcdserverpb.Lease/LeaseRevoke", LeaseRequest { id }).await
     }
 
-    /// How long a lease lasts, and has still. The leader answers it from memory, without asking the others.
+    /// How long a lease lasts, and how much time it has left. The leader answers from memory, without asking
+    /// the others.
     ///
     /// # Errors
     ///
@@ -75,7 +76,7 @@ pub struct LeaseKeeper {
 }
 
 impl LeaseKeeper {
-    /// Asks for it to be renewed. The answer comes by the stream.
+    /// Asks etcd to renew the lease. The answer comes by the stream.
     ///
     /// # Errors
     ///
@@ -92,7 +93,7 @@ pub struct LeaseKeepAliveStream {
 }
 
 impl LeaseKeepAliveStream {
-    /// The next one; `None` when there will be none.
+    /// The next answer; `None` when the stream has ended.
     ///
     /// # Errors
     ///
@@ -130,7 +131,7 @@ impl LeaseGrantResponse {
     }
 }
 
-/// That a lease has ended.
+/// The answer to [`Client::lease_revoke`].
 #[derive(Clone, Copy, PartialEq, Message)]
 pub struct LeaseRevokeResponse {
     #[prost(message, optional, tag = "1")]

@@ -203,7 +203,7 @@ impl StatusResponse {
     }
 }
 
-/// As the member that is asked knows it: nobody else is asked.
+/// Asks a member for the members that it knows. It asks no other member.
 #[derive(Clone, Copy, PartialEq, Message)]
 pub(crate) struct MemberListRequest {}
 
@@ -216,7 +216,7 @@ pub struct MemberListResponse {
     members: Vec<Member>,
 }
 
-/// One of them.
+/// A member of a cluster.
 #[derive(Clone, PartialEq, Message)]
 pub struct Member {
     #[prost(string, repeated, tag = "4")]
@@ -238,12 +238,12 @@ impl MemberListResponse {
 }
 
 impl Member {
-    /// Where it says that its clients find it.
+    /// The URLs at which the member says that clients find it.
     pub fn client_urls(&self) -> &[String] {
         &self.client_urls
     }
 
-    /// Whether it only learns, and answers nobody yet.
+    /// Whether the member only learns, and answers no calls yet.
     pub const fn is_learner(&self) -> bool {
         self.is_learner
     }

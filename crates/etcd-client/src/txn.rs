@@ -9,7 +9,7 @@ use crate::{
 };
 
 impl Client {
-    /// Does one thing or another, in one revision.
+    /// Does one list of operations or the other, in one revision.
     ///
     /// # Errors
     ///
@@ -195,7 +195,7 @@ struct ResponseOp {
     response: Option<TxnOpResponse>,
 }
 
-/// What one thing has come to that a transaction did.
+/// The outcome of one operation of a transaction.
 #[derive(Clone, PartialEq, Oneof)]
 pub enum TxnOpResponse {
     /// Of [`TxnOp::get`].
@@ -218,12 +218,12 @@ impl TxnResponse {
         self.header.as_ref()
     }
 
-    /// That the conditions held.
+    /// Whether the conditions held.
     pub const fn succeeded(&self) -> bool {
         self.succeeded
     }
 
-    /// What each thing has come to that was done.
+    /// The outcomes of the operations that were done.
     pub fn op_responses(self) -> Vec<TxnOpResponse> {
         self.responses.into_iter().filter_map(|response| response.response).collect()
     }

@@ -88,7 +88,7 @@ pub struct WatchStream {
     asks: WatchAsks,
 }
 
-/// The way to watch more by a stream, and less.
+/// A handle by which a stream's watches are added and ended.
 #[derive(Clone, Debug)]
 pub struct WatchAsks(mpsc::Sender<WatchRequest>);
 
@@ -102,7 +102,7 @@ impl WatchAsk {
         Self(create(key.into(), options))
     }
 
-    /// Ends the watch that is called so. Etcd says that it is [canceled](WatchResponse::canceled).
+    /// Ends the watch with this id. Etcd answers that it is [canceled](WatchResponse::canceled).
     pub const fn cancel(id: i64) -> Self {
         Self(WatchRequest { create: None, cancel: Some(WatchCancelRequest { id }) })
     }
@@ -130,7 +130,7 @@ impl WatchStream {
         self.asks.clone()
     }
 
-    /// What is told next; `None` when there will be nothing.
+    /// The next message; `None` when the stream has ended.
     ///
     /// # Errors
     ///
@@ -165,17 +165,17 @@ impl WatchResponse {
         self.header.as_ref()
     }
 
-    /// What the watch is called that this is of.
+    /// The id of the watch that this message belongs to.
     pub const fn watch_id(&self) -> i64 {
         self.watch_id
     }
 
-    /// That the watch begins.
+    /// Whether this says that the watch has begun.
     pub const fn created(&self) -> bool {
         self.created
     }
 
-    /// That the watch has ended.
+    /// Whether this says that the watch has ended.
     pub const fn canceled(&self) -> bool {
         self.canceled
     }
