@@ -167,14 +167,15 @@ fn refuse_where_leased(reach: &BrokerReach) -> Result<(), Failure> {
     }
 }
 
-/// How long the command may take to end when a lock is lost.
+/// How long the command may take to end after a lock is lost.
 ///
 /// # Errors
 ///
-/// If a grace was given, and others could be granted the lock before it is over.
+/// A grace was given, the command is to be ended, and another client could be granted the lock before the
+/// grace is over.
 fn grace(args: &RunArgs, guards: &[LockGuard]) -> Result<Duration, Failure> {
     let Some(grace) = args.grace else { return Ok(GRACE) };
-    // What it is cut to in the end is the same.
+    // When a lock is lost, the supervisor cuts the grace to `most` too.
     let Some(term) = guards.first().and_then(LockGuard::term) else { return Ok(grace) };
     let most = margin(term).saturating_sub(reserve(margin(term)));
     if grace <= most || args.on_lost != OnLost::Terminate {

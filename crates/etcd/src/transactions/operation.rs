@@ -27,7 +27,7 @@ pub(crate) const MOST_ASKS: usize = 42;
 /// The place that the owner key of a name has if the name is owned for a run alone.
 const RUN: u64 = 1;
 
-/// How many bytes of values go into one transaction twice.
+/// The most bytes of values that a transaction carries in both of its branches.
 pub(crate) const MOST_BYTES: usize = 256 << 10;
 
 /// A request to be written.

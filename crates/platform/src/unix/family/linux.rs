@@ -116,7 +116,7 @@ impl Family {
         self.members().iter().map(ToString::to_string).collect()
     }
 
-    /// Reaps processes that have become our children when their parents ended. It does not reap the command.
+    /// Reaps the orphans that have become children of this process. It does not reap the command.
     pub fn reap(&self) {
         let all = WaitPidFlag::WEXITED | WaitPidFlag::WNOHANG;
         // Other threads see to the brokers that they start.

@@ -51,8 +51,8 @@ impl PassedOn {
         let caught = [SIGHUP, SIGINT, SIGQUIT, SIGTERM]
             .into_iter()
             .filter(|&signal| !dispositions::is_ignored(signal))
-            // CHLD is caught too, but not to hear of it, since it may be blocked: where CHLD is ignored, a
-            // child's status is gone with the child.
+            // CHLD is caught too, but not to hear of a child's end, since CHLD may be blocked. It is caught
+            // because it may be ignored: then a child's status is gone with the child.
             .chain([SIGCHLD]);
         let (read, write) = Stream::pair()?;
         write.set_nonblocking(true)?;
