@@ -23,7 +23,7 @@ fn map() -> (File, OwnerMap, BrokerMap) {
     (file, owner, broker)
 }
 
-/// All that a broker does with a slot.
+/// The operations that a broker does on a slot.
 fn keep(slot: &Slot) {
     if let Some(about) = slot.description() {
         assert!(Slot::fits(&about.bucket, &about.name));
@@ -36,7 +36,7 @@ fn keep(slot: &Slot) {
     }
 }
 
-/// All that a client does with a slot.
+/// The operations that a client does on a slot.
 fn own(slot: &Slot) {
     let word = slot.word();
     let _ = word.take().map(|count| word.release(count));
@@ -54,7 +54,7 @@ proptest! {
         header in any::<[[u8; 8]; 4]>(),
     ) {
         let (file, owner, broker) = map();
-        // All but the mark, without which it is no map to a new broker.
+        // Everything but the mark: without the mark a new broker does not take the file for a map.
         file.write_all_at(&header.concat(), 8).unwrap();
         file.write_all_at(&0_u64.to_le_bytes(), SLOTS).unwrap();
         file.write_all_at(&noise, SLOT).unwrap();
@@ -87,7 +87,7 @@ fn each_field_may_be_anything() {
             own(slot);
         }
     }
-    // The header's, too: what it says of slots is not more than there can be.
+    // The header is hostile, too: it must not make us believe in more slots than there can be.
     for field in 1..SLOT / 8 {
         file.write_all_at(&u64::MAX.to_le_bytes(), 8 * field).unwrap();
     }

@@ -1,8 +1,8 @@
 //! The word as clients and brokers use it: every order in which two clients, a broker, and the brokers
 //! after it can act, with the end of any of them between any two steps.
 //!
-//! `world` is what there is and what can happen; each step does one thing to one word, by the word's
-//! own methods. In the first search two troubles happen at most (deaths, hang-ups, thefts,
+//! `world` has the state, and the steps that can happen. Each step does one thing to one word, by the
+//! word's own methods. In the first search two troubles happen at most (deaths, hang-ups, thefts,
 //! terminations), in the second one; `NAVLOCK_EXHAUSTIVE_TROUBLES=2` lets two happen in both, which
 //! takes minutes and gigabytes.
 

@@ -1,4 +1,4 @@
-//! What the broker does.
+//! The steps of the broker.
 
 use navlock_delegation::{Recalled, Word};
 
@@ -68,7 +68,7 @@ impl World {
             }
             Work::Raise => broker.token.0 = broker.token.0.max(now),
             Work::Request(entry, true) if broker.held.iter().any(|held| held.in_slot) => {
-                // One was granted while those before it were settled.
+                // Another request was granted while the broker settled the holds before it.
                 broker.work.push(Work::Request(entry, true));
                 broker.settle(true);
             }

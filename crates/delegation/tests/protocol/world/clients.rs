@@ -1,4 +1,4 @@
-//! What clients do.
+//! The steps of clients.
 
 use navlock_delegation::{GivenBack, Released, Word};
 
@@ -40,7 +40,7 @@ impl World {
                     client.map.request = request;
                     client.pending_in_slot = Some(request);
                 } else {
-                    // Before it is said: a grant may lie unread when the broker dies.
+                    // Counted before the request is sent: a grant may lie unread when the broker dies.
                     client.map.unmapped += 1;
                 }
                 client.say(ToBroker::Request { request, in_slot, steals });
@@ -110,20 +110,20 @@ impl World {
         client.is_linked = true;
         broker.awaited.retain(|&awaited| awaited != number);
         broker.ended.retain(|&ended| ended != number);
-        // What it has released meanwhile it could tell nobody.
+        // The client could tell nobody what it has released meanwhile.
         if broker.held.iter().any(|held| held.client == number && held.in_slot) {
             broker.work.insert(0, Work::Settle { client: number, steals: false });
         }
         for thread in 0..client.threads.len() {
             match client.threads[thread].at {
                 At::Waiting { request, in_slot: true } if !client.map.word.is_free() => {
-                    // It was granted, and the message is lost.
+                    // The slot was granted, and the message of the grant is lost.
                     client.granted_in_slot(request)?;
                 }
                 At::Waiting { request, in_slot } => {
                     client.say(ToBroker::Request { request, in_slot, steals: false });
                 }
-                // A claim.
+                // A claim of the client to the new broker.
                 At::Holding { request, by: None, is_lost: false } => {
                     broker.held.push(Entry { client: number, request, in_slot: false });
                 }
@@ -135,7 +135,7 @@ impl World {
 }
 
 impl Client {
-    /// The connection ends. What has arrived can still be read, what has not is lost.
+    /// The connection ends. The client can still read what has arrived; what has not arrived is lost.
     pub(super) fn cut(&mut self) {
         if self.is_linked {
             self.is_linked = false;
@@ -153,7 +153,7 @@ impl Client {
     pub(super) fn terminate(&mut self, thread: usize) {
         if let At::Holding { request, by: Some(count), .. } = self.threads[thread].at {
             self.threads[thread].at = At::Stale { count };
-            // It may be free already, or another's.
+            // The word may be free already, or held by another thread.
             if self.map.word.count() == count {
                 self.map.word(Word::clear);
                 self.say(ToBroker::Finish { request });
@@ -161,7 +161,7 @@ impl Client {
         }
     }
 
-    /// A hold by the word begins.
+    /// A thread begins to hold by the word.
     fn note_hold(&mut self, count: u64) -> Result<(), Complaint> {
         if count <= self.last_count {
             return Err(format!("hold {count} after {}", self.last_count));
@@ -185,7 +185,7 @@ impl Client {
         }
     }
 
-    /// A hold that is in no slot is lost.
+    /// A lock that is held by no slot is lost: that of this request, or all such locks.
     pub(super) fn lose(&mut self, request: Option<u8>) {
         for message in &mut self.inbox {
             if let ToClient::Granted { request: granted, is_lost } = message {

@@ -28,7 +28,7 @@ pub(crate) enum Step {
     Run { client: usize, thread: usize },
     /// A thread that wants the lock sends a request that steals it.
     Steal { client: usize, thread: usize },
-    /// The agent of a thread that holds by the slot is terminated, which the thread does not see.
+    /// The agent of a thread that holds by the slot is terminated. The thread does not notice.
     Terminate { client: usize, thread: usize },
     /// A client reads the next message.
     Hear { client: usize },
@@ -38,13 +38,13 @@ pub(crate) enum Step {
     Die { client: usize },
     /// The broker does the next thing that it has to do.
     Work,
-    /// The broker reads the next message of this client, or that it has ended.
+    /// The broker reads the next message of this client, or that the connection has ended.
     Serve { client: usize },
     /// The broker hangs up on a client that lives.
     HangUp { client: usize },
     /// The broker dies.
     Crash,
-    /// A new one begins.
+    /// A new broker begins.
     Inherit,
 }
 
@@ -109,12 +109,12 @@ struct Client {
     was_taken_back: bool,
 }
 
-/// What both sides see.
+/// What the client and its broker both see.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 struct Map {
     word: Look,
     base: Growing,
-    /// By which request the slot was granted.
+    /// The request by which the slot was granted.
     request: u8,
     /// What is in no slot.
     unmapped: u8,
