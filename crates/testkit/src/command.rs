@@ -4,9 +4,9 @@ use navlock_engine::{AgentId, RequestKind, ResourceName};
 
 /// One command to a lock manager.
 ///
-/// Requests have labels, by which later commands mean them, long after their end too. Every
-/// sequence of commands can be run, whatever was cut from it while shrinking: a label means the
-/// newest request that has it, and a command that no request has the label of does nothing.
+/// A request has a label, by which later commands name it, also after its end. Every sequence of commands can
+/// be run, whatever shrinking has cut from it: a label means the newest request that has it, and a command
+/// with a label of no request does nothing.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Command {
     /// Make a request.

@@ -20,7 +20,7 @@ pub struct Comparison {
     requests: Vec<(usize, RequestId)>,
 }
 
-/// Where engine and model part, or break a rule together.
+/// Where engine and model differ, or break a rule together.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Divergence(String);
 
@@ -102,8 +102,8 @@ impl Comparison {
         )
     }
 
-    /// That what is shown of one name is what the whole snapshot shows of it: apart from what is compared
-    /// after each command, as it takes as long as all of that.
+    /// Checks that the snapshot of one name shows the same as the snapshot of all names. This is not part of
+    /// the comparison after each command, because it takes as long as all of that.
     ///
     /// # Errors
     ///
@@ -175,7 +175,7 @@ fn sorted(mut snapshot: Snapshot) -> Snapshot {
     snapshot
 }
 
-/// That no name is known which nobody holds or waits for, but one.
+/// Checks that only names that somebody holds or waits for are known, and one more at most.
 fn forgets(names_known: usize, sorted: &Snapshot) -> Result<(), Divergence> {
     let mut names: Vec<_> =
         sorted.held.iter().chain(&sorted.pending).map(|info| &info.name).collect();

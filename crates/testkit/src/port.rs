@@ -1,9 +1,9 @@
 //! Ports for servers that a test starts as programs of their own.
 //!
-//! A port that the system chose (`127.0.0.1:0`) is given away again as soon as it is let go of, to the
-//! next outgoing connection or to the next who asks so: between the look and the start of the server,
-//! or while the server is down because the test restarts it. These ports are outside of what the
-//! system chooses from, and each is one holder's, over all processes that take them here.
+//! A port that the system chose (`127.0.0.1:0`) is free again as soon as it is closed. The system may give it
+//! to the next outgoing connection, or to the next program that asks: before the server starts, or while a
+//! test restarts the server. The ports here are outside of what the system chooses from, and each has one
+//! holder among all processes that take them here.
 
 use std::{
     fmt,
@@ -26,12 +26,13 @@ const EPHEMERAL: RangeInclusive<u16> = 32_768..=u16::MAX;
 #[derive(Debug)]
 pub struct Port {
     number: u16,
-    /// Locked while this lives. It is never removed: who waited for its lock would have another file.
+    /// Locked while this lives. The file is never removed: whoever waited for its lock would then have
+    /// another file.
     _lock: File,
 }
 
 impl Port {
-    /// Takes one.
+    /// Takes a port.
     ///
     /// # Errors
     ///
@@ -41,11 +42,11 @@ impl Port {
         let folder = std::env::temp_dir().join(format!("navlock-test-ports-{user}"));
         fs::create_dir_all(&folder)?;
         let ports = outside(&ephemeral());
-        // Not all from the same on: most are free, and two processes seldom look at the same.
+        // Each process begins elsewhere: most ports are free, and two processes seldom try the same.
         let start = usize::try_from(std::process::id()).unwrap_or_default() * 61 % ports.len();
         for &number in ports[start..].iter().chain(&ports[..start]) {
             if let Some(lock) = locked(&folder.join(number.to_string()))? {
-                // Others may use it who know nothing of this.
+                // A program that knows nothing of these files may use the port.
                 if TcpListener::bind(("127.0.0.1", number)).is_ok() {
                     return Ok(Self { number, _lock: lock });
                 }
@@ -73,7 +74,7 @@ fn locked(path: &Path) -> io::Result<Option<File>> {
     Ok(file_lock::try_exclusive(&file)?.then_some(file))
 }
 
-/// What the system chooses from.
+/// The ports that the system chooses from.
 fn ephemeral() -> RangeInclusive<u16> {
     let text = fs::read_to_string("/proc/sys/net/ipv4/ip_local_port_range").unwrap_or_default();
     let mut bounds = text.split_whitespace().map(str::parse);

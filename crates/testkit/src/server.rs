@@ -44,11 +44,11 @@ pub struct Start<'a> {
     pub words: &'a [String],
     /// Where it listens once it is up.
     pub address: &'a str,
-    /// The file that gets what it writes to its standard error.
+    /// The file that gets what the server writes to its standard error.
     pub said: &'a Path,
-    /// What is removed when it ends with this process.
+    /// The directory that is removed if the server ends with this process.
     pub removed: Option<&'a Path>,
-    /// How long it may take.
+    /// How long the server may take to listen.
     pub patience: Duration,
 }
 
@@ -64,8 +64,8 @@ pub enum Failed {
 }
 
 impl Server {
-    /// Starts it, and waits until it listens. Where its port is in use it is started again until it
-    /// is free.
+    /// Starts the server, and waits until it listens. If its port is in use, tries again until the port is
+    /// free.
     ///
     /// # Errors
     ///
@@ -94,7 +94,7 @@ impl Server {
     }
 
     fn spawn(start: &Start<'_>) -> io::Result<Self> {
-        // So that it is there even if the program cannot be found.
+        // Made here, so that the file is there even if the program cannot be found.
         File::create(start.said)?;
         let mut guard = Command::new("sh")
             .args(["-c", GUARD, "sh"])
@@ -111,7 +111,7 @@ impl Server {
         let has_ended = Arc::<AtomicBool>::default();
         let tell = Arc::clone(&has_ended);
         thread::spawn(move || {
-            // Its end without a word means the same.
+            // If the guard ends without a word, the server counts as ended too.
             let _ = told.read_line(&mut String::new());
             tell.store(true, Ordering::SeqCst);
         });
