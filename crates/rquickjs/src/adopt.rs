@@ -1,4 +1,5 @@
-//! What a callback has returned, as a promise.
+//! Converts the value that a callback returned to a promise, and settles the request as that promise is
+//! settled.
 
 use std::{
     cell::{Cell, RefCell},
@@ -18,7 +19,7 @@ use crate::{
 };
 
 impl<'js> Quick<'_, 'js> {
-    /// Has a value converted to a promise, and the request settled once that is.
+    /// Has a value converted to a promise, and the request settled once that promise is settled.
     pub(crate) fn adopt(&mut self, value: &Bare<'js>, key: RequestKey) -> Result<()> {
         // 8.
         if !value.is_object() {
@@ -66,7 +67,7 @@ impl<'js> Quick<'_, 'js> {
 }
 
 impl<'js> Adoption<'js> {
-    /// The `then` of a thenable: it is given the functions of a promise.
+    /// Calls the `then` of a thenable with the functions that settle a new promise.
     fn call_own_then(
         &self,
         mut engine: Quick<'_, 'js>,
@@ -115,7 +116,8 @@ impl<'js> Adoption<'js> {
                 let is_rejected = self.is_rejected(&engine);
                 let value = Bare::clone(&value);
                 let outcome = if is_rejected { Err(value) } else { Ok(value) };
-                // Not to be used for another request: what has called a script's `then` may still be on the stack.
+                // This function must not be used for another request: what has called a script's `then` may
+                // still be on the stack.
                 return self.settle(&mut engine, outcome);
             }
             Step::Fulfill => return self.settle_last(engine, Ok(Bare::clone(&value)), call),
@@ -125,14 +127,14 @@ impl<'js> Adoption<'js> {
         gone_on.or_else(|error| engine.realm().fail(&mut engine, self.key.get(), error))
     }
 
-    /// How the promise was settled that was waited for.
+    /// Whether the promise that was waited for is rejected.
     fn is_rejected(&self, engine: &Quick<'_, 'js>) -> bool {
         let promise = self.promise.take();
         let state = promise.and_then(|promise| promise.promise_state(engine.ctx()));
         state == Some(qjs::JSPromiseStateEnum_JS_PROMISE_REJECTED)
     }
 
-    /// A panic goes through a step: no other one follows.
+    /// Stops the request, because a panic goes through a step. No other step follows.
     pub(crate) fn stop(&self, engine: Quick<'_, 'js>) {
         engine.realm().stop(self.key.get());
     }
@@ -147,7 +149,7 @@ impl<'js> Adoption<'js> {
         engine.realm().settle(engine, self.key.get(), outcome)
     }
 
-    /// The same by the last call of this function, which nobody else has.
+    /// Settles the request by the last call of this function, to which nobody else has a reference.
     fn settle_last(
         &self,
         mut engine: Quick<'_, 'js>,
@@ -229,7 +231,7 @@ impl<'js> Adoption<'js> {
 }
 
 impl Drop for Adoption<'_> {
-    /// If it was to be called, in a job that was dropped, the request ends.
+    /// If the function was to be called, in a job that was dropped, the request ends.
     fn drop(&mut self) {
         let next = self.next.get();
         // The next request has it again, or nothing does.
@@ -244,7 +246,7 @@ impl Drop for Adoption<'_> {
                 return;
             }
         }
-        // What that releases may wake others, who may panic: QuickJS is being left here.
+        // The stop may wake others, who may panic; a panic must not go through QuickJS.
         let stop = || home.agent(self.number).map(|agent| agent.realm.stop(self.key.get()));
         let _ = catch_unwind(AssertUnwindSafe(stop));
     }

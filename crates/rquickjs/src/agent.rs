@@ -8,7 +8,7 @@ use rquickjs::{Ctx, Object};
 
 use crate::{collector::Collector, raw::Bare};
 
-/// What realms of this engine keep.
+/// The realm of an agent of this engine.
 pub(crate) type QuickRealm<'js> = Realm<Bare<'js>, Deferred<'js>>;
 
 /// An agent of the context.
@@ -26,15 +26,15 @@ impl<'js> Agent<'js> {
     }
 }
 
-/// How the tasks of an agent come to be done.
+/// How the tasks of an agent are run.
 #[cfg(feature = "futures")]
 #[derive(Debug, Default)]
 pub(crate) struct Drive {
     /// Whether a future is to be spawned when there is something to wait for.
     pub(crate) spawns: Cell<bool>,
-    /// Whether there is one.
+    /// Whether such a future is spawned.
     pub(crate) is_spawned: Cell<bool>,
-    /// Whether it stays when there is nothing to wait for.
+    /// Whether the future stays when there is nothing to wait for.
     pub(crate) stays: Cell<bool>,
 }
 

@@ -11,7 +11,7 @@ use rquickjs::{
 
 use crate::raw::Bare;
 
-/// A call of a function, for the time of it.
+/// A call of a function. It lives only as long as the call.
 pub(crate) struct Call<'js> {
     pub(crate) runtime: NonNull<JSRuntime>,
     pub(crate) function: JSValueConst,
@@ -25,7 +25,7 @@ pub(crate) struct Call<'js> {
 const MOST: usize = 3;
 
 impl<'js> Call<'js> {
-    /// Which function.
+    /// The function that is called.
     pub(crate) fn function(&self) -> ManuallyDrop<Bare<'js>> {
         self.borrow(self.function)
     }
@@ -34,7 +34,7 @@ impl<'js> Call<'js> {
         self.borrow(self.this)
     }
 
-    /// `undefined` if there are not so many.
+    /// The argument at this place, or `undefined` if there are fewer.
     pub(crate) fn argument(&self, at: usize) -> ManuallyDrop<Bare<'js>> {
         self.borrow(if at < self.count {
             // SAFETY: there are so many. On some platforms they are not where Rust would have them.

@@ -33,7 +33,7 @@ unsafe impl JsLifetime<'_> for Classes {
     type Changed<'to> = Self;
 }
 
-/// What the objects of one class have.
+/// The content of the objects of one class.
 ///
 /// # Safety
 ///
@@ -95,7 +95,7 @@ pub(crate) fn instance<'js, C: Class>(
     }
 }
 
-/// What an object of the class has.
+/// The content of an object, if the object is of this class.
 pub(crate) fn content<'a, C: Class>(classes: Classes, value: &'a Bare<'_>) -> Option<&'a C> {
     // SAFETY: objects of this class have such a content, or none while they are made, until they are
     // finalized; and it is never changed.

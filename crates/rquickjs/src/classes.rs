@@ -59,7 +59,7 @@ unsafe extern "C" fn call(
         Ok(Ok(returned)) => returned.into_raw(),
         Ok(Err(error)) => throw(native.ctx(), &error),
         Err(panic) => {
-            // What it releases may wake others, who may panic as well: that would be lost.
+            // The stop may wake others, who may panic as well. Such a panic would be lost.
             let _ = catch_unwind(AssertUnwindSafe(|| native.stop()));
             carry(native.ctx(), panic)
         }
@@ -70,7 +70,7 @@ unsafe extern "C" fn call(
 #[cold]
 fn throw(ctx: &Ctx<'_>, error: &Error) -> JSValue {
     if !matches!(error, Error::Exception) {
-        // Of rquickjs's own.
+        // This is an error of rquickjs's own.
         Exception::throw_type(ctx, &error.to_string());
     }
     qjs::JS_EXCEPTION

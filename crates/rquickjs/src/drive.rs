@@ -1,4 +1,4 @@
-//! What has the tasks of agents done.
+//! Runs the tasks of agents.
 
 use std::{
     sync::Arc,
@@ -51,7 +51,7 @@ pub fn run(context: &rquickjs::Context) -> Result<()> {
             return Ok(());
         }
         if !is_ready {
-            // Woken for nothing, it looks again.
+            // If the thread was woken for nothing, the loop checks again.
             thread::park();
         }
     }
@@ -67,7 +67,7 @@ impl Wake for Unpark {
 
 #[cfg(not(feature = "futures"))]
 impl crate::engine::Quick<'_, '_> {
-    /// Its host does the tasks.
+    /// Does nothing: without futures the host runs the tasks.
     #[expect(clippy::unused_self, reason = "it is, with futures")]
     pub(crate) fn spawn(&self) {}
 }
@@ -88,7 +88,8 @@ mod spawned {
     const AT_ONCE: usize = 16;
 
     impl Quick<'_, '_> {
-        /// Has a future of the runtime do the tasks of this agent, if one is wanted and not there.
+        /// Spawns a future in the runtime that runs the tasks of this agent, if one is wanted and there is
+        /// none.
         pub(crate) fn spawn(&self) {
             let Some(agent) = self.home.agent(self.number) else { return };
             let drive = &agent.drive;
@@ -99,7 +100,7 @@ mod spawned {
         }
     }
 
-    /// Does the tasks of an agent. It does not keep the context, which may end meanwhile.
+    /// Runs the tasks of an agent. This does not keep the context, which may end meanwhile.
     struct Spawned<'js> {
         home: Weak<Home<'js>>,
         number: usize,
@@ -124,11 +125,11 @@ mod spawned {
                     agent.drive.is_spawned.set(false);
                     return Poll::Ready(());
                 }
-                // The script was stopped, and the request has ended: nobody else can be told.
+                // The script was stopped, and the request has ended. There is nobody else to tell.
                 if agent.realm.run_task(&mut engine).is_err() {
                     drop(engine.ctx().catch());
                 }
-                // The runtime would run them after all tasks that are ready.
+                // Without this, the runtime would run the microtasks after all tasks that are ready.
                 while engine.ctx().execute_pending_job() {}
             }
             context.waker().wake_by_ref();
@@ -138,8 +139,8 @@ mod spawned {
 
     impl Drop for Spawned<'_> {
         fn drop(&mut self) {
-            // A panic of a host's function has gone through it, and the runtime drives it no more: the next
-            // request brings another one.
+            // A panic of a host's function has gone through this future, and the runtime polls it no more.
+            // The next request spawns another one.
             if thread::panicking() {
                 let agent = self.home.upgrade().and_then(|home| home.agent(self.number));
                 if let Some(agent) = agent {

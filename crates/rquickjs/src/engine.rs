@@ -30,7 +30,7 @@ impl<'a, 'js> Quick<'a, 'js> {
         self.home.realm(self.number)
     }
 
-    /// Whose signal it is: this context's, or that of another context of the runtime.
+    /// The home whose script knows this signal: that of this context, or of another context of the runtime.
     fn home_of_signal(&self, value: &Bare<'js>) -> Result<Option<HomeObject<'js>>, Error> {
         let value = value.value(self.ctx());
         let is_signal_of =
@@ -46,7 +46,7 @@ impl<'a, 'js> Quick<'a, 'js> {
         Ok(None)
     }
 
-    /// A function that scripts do not see, for something of this agent's.
+    /// A function that scripts do not see, for an operation of this agent.
     pub(crate) fn native(&self, operation: Operation<'js>) -> Result<Bare<'js>, Error> {
         Native::function(self.home, self.number, operation)
     }
@@ -68,12 +68,12 @@ impl<'a, 'js> Quick<'a, 'js> {
             if thrown.is_uncatchable_error() {
                 let _ = self.invoke(function, argument);
             }
-            // Why a script was stopped is told all the same.
+            // Why a script was stopped is still told.
             self.ctx().throw(thrown)
         })
     }
 
-    /// The error that it is to throw a `TypeError`.
+    /// The error that throws a `TypeError`.
     pub(crate) fn throw_type_error(&mut self, message: &str) -> Error {
         match self.type_error(message) {
             Ok(error) => self.throw(error),
@@ -81,7 +81,7 @@ impl<'a, 'js> Quick<'a, 'js> {
         }
     }
 
-    /// The error that a string cannot be had with: what QuickJS has thrown, if it has.
+    /// The error to return when a string cannot be had: what QuickJS has thrown, if it has thrown something.
     fn failed(&self, error: Error) -> Error {
         if self.ctx().has_exception() { Error::Exception } else { error }
     }
@@ -212,7 +212,7 @@ impl<'js> Engine for Quick<'_, 'js> {
                 }
                 Ok(thrown.into())
             }
-            // Of rquickjs's own.
+            // This is an error of rquickjs's own.
             error => self.type_error(&error.to_string()),
         }
     }

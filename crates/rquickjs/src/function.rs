@@ -20,7 +20,7 @@ use crate::{
 /// Not `Function::new`: what that keeps QuickJS does not see, and see [`Classes`].
 pub(crate) struct Native<'js> {
     pub(crate) home: HomeObject<'js>,
-    /// Of which agent, where it is one of an agent.
+    /// The number of the agent, for the functions that belong to one.
     pub(crate) number: usize,
     pub(crate) operation: Operation<'js>,
 }
@@ -45,9 +45,9 @@ pub(crate) enum Operation<'js> {
     Adopt(Adoption<'js>),
     /// The signal of a request has aborted.
     Abort {
-        /// Of this request.
+        /// The request that is aborted.
         key: RequestKey,
-        /// That one.
+        /// The signal that has aborted.
         signal: Bare<'js>,
     },
 }
@@ -68,7 +68,8 @@ pub(crate) enum Operation<'js> {
 /// then the request ends. But while a promise is pending, nothing is to call it, and if it goes with that promise, what
 /// the callback waits for never comes, and the lock stays held.
 pub(crate) struct Adoption<'js> {
-    /// Whose request it is. When an object is finalized, others that it leads to may have been.
+    /// The home of the request's agent. Weak: when an object is finalized, objects that it refers to may be
+    /// gone.
     pub(crate) home: Weak<Home<'js>>,
     pub(crate) number: usize,
     pub(crate) key: Cell<RequestKey>,
@@ -78,7 +79,7 @@ pub(crate) struct Adoption<'js> {
     pub(crate) promise: RefCell<Option<Bare<'js>>>,
 }
 
-/// What the next call is for.
+/// What the next call of the function is for.
 #[derive(Clone, Copy)]
 pub(crate) enum Step {
     /// A job is to call the value's `then`: the arguments.
@@ -91,7 +92,7 @@ pub(crate) enum Step {
     Fulfill,
     /// The request is to be settled, with the argument for a reason.
     Reject,
-    /// There is none.
+    /// The function is not to be called.
     Never,
 }
 
@@ -106,7 +107,7 @@ impl<'js> Native<'js> {
         instance(home.classes, &home.function_prototype, native)
     }
 
-    /// The context that it is of.
+    /// The context that the function belongs to.
     pub(crate) fn ctx(&self) -> &Ctx<'js> {
         &self.home.ctx
     }

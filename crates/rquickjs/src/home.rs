@@ -142,7 +142,7 @@ impl<'js> Home<'js> {
         agents.iter().map(|(number, agent)| (*number, Rc::clone(agent))).collect()
     }
 
-    /// `None` if it has ended, and was forgotten.
+    /// The agent with this number. `None` if it has ended and was forgotten.
     pub(crate) fn agent(&self, number: usize) -> Option<Rc<Agent<'js>>> {
         self.agents.borrow().get(&number).cloned()
     }
@@ -158,13 +158,13 @@ impl<'js> Home<'js> {
         })
     }
 
-    /// Its object, for who is where no call holds the context.
+    /// The object of the home, for callers that do not hold the context by a call.
     #[cfg(feature = "futures")]
     pub(crate) fn object(&self) -> Option<&HomeObject<'js>> {
         self.object.get()
     }
 
-    /// Shows all values that it keeps.
+    /// Shows all values that the home keeps.
     pub(crate) fn show(&self, collector: &Collector) {
         let Self {
             ctx,
@@ -210,7 +210,7 @@ impl<'js> Home<'js> {
         }
     }
 
-    /// Its context is freed, and the agents end with it.
+    /// Ends the agents, because the context is freed.
     pub(crate) fn end(&self) {
         // Whoever still has one of the realms, in a call that is about to return, has nothing of
         // QuickJS by it any more.
