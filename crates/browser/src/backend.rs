@@ -41,7 +41,7 @@ pub fn browser() -> Result<UserAgent, Error> {
 #[derive(Clone, Debug)]
 pub struct BrowserReach(());
 
-/// The locks of one bucket: those names of the origin's that are spelled so.
+/// The locks of one bucket: the locks of the origin whose names spell this bucket.
 #[derive(Debug)]
 struct BrowserBackend {
     bucket: Arc<str>,
@@ -54,7 +54,7 @@ struct Asked {
 }
 
 impl BrowserReach {
-    /// That of the page or worker that this runs in.
+    /// The reach of the page or worker that this runs in.
     ///
     /// # Errors
     ///
@@ -151,7 +151,7 @@ impl Drop for Asked {
     }
 }
 
-/// One lock or request of the origin, if it is of this bucket.
+/// What is shown of a lock or request of the origin, if it is of this bucket.
 fn lock_info(bucket: &str, info: &native::LockInfo) -> Option<LockInfo> {
     let name = names::read(bucket, &native::units(&info.name()))?;
     let mode = if info.mode() == "shared" { Mode::Shared } else { Mode::Exclusive };

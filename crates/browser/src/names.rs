@@ -12,7 +12,7 @@ const MARK: &str = "navlock:";
 /// The name as the browser gets it, in UTF-16 code units. It never begins with `-`.
 pub(crate) fn spell(bucket: &str, name: &ResourceName) -> Vec<u16> {
     let plain: Vec<u16> = name.utf16().collect();
-    // A name that could be taken for one of another bucket says that it is of none.
+    // A name that looks like a name of another bucket is spelled with the empty bucket before it.
     if bucket.is_empty() && take_apart(&plain).is_none() {
         return plain;
     }
@@ -22,13 +22,13 @@ pub(crate) fn spell(bucket: &str, name: &ResourceName) -> Vec<u16> {
     units
 }
 
-/// The name of the lock that the browser calls so, if it is of this bucket.
+/// The name that these code units spell, if it is of this bucket.
 pub(crate) fn read(bucket: &str, units: &[u16]) -> Option<ResourceName> {
     let (in_bucket, name) = take_apart(units).unwrap_or((&[], units));
     if !in_bucket.iter().copied().eq(bucket.encode_utf16()) {
         return None;
     }
-    // What begins with `-` in there, or is spelled otherwise, was made by nobody who goes by this spelling.
+    // Code units that nobody who spells names this way could have made are left out.
     ResourceName::from_utf16(name).ok().filter(|name| spell(bucket, name) == units)
 }
 
@@ -39,7 +39,7 @@ fn take_apart(units: &[u16]) -> Option<(&[u16], &[u16])> {
     let digits = rest.iter().position(|unit| *unit == colon)?;
     let digits_said = String::from_utf16(&rest[..digits]).ok()?;
     let length: usize = digits_said.parse().ok()?;
-    // Not as `03` or `+3`, which would be other names of the same lock.
+    // Not as `03` or `+3`: the same lock would have several spellings.
     if length.to_string() != digits_said {
         return None;
     }
@@ -48,10 +48,11 @@ fn take_apart(units: &[u16]) -> Option<(&[u16], &[u16])> {
     Some((bucket, name.strip_prefix(&[colon])?))
 }
 
-/// What a browser calls a client. Most say a UUID; of another text one is made, the same each time.
+/// The client id for a browser's name of a client. Most browsers give a UUID. From any other text a UUID is
+/// made, the same each time.
 pub(crate) fn client_id(text: &str) -> ClientId {
     text.parse().unwrap_or_else(|_| {
-        // FNV-1a with 128 bits: nobody gains by two that are alike, for whoever shares the origin can do all.
+        // FNV-1a with 128 bits. Nobody gains by a collision, for whoever shares the origin can do everything.
         let hash =
             text.bytes().fold(0x6c62_272e_07bb_0142_62b8_2175_6295_c58d_u128, |hash, byte| {
                 (hash ^ u128::from(byte)).wrapping_mul(0x0000_0000_0100_0000_0000_0000_0000_013b)

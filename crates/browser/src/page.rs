@@ -60,7 +60,7 @@ pub(crate) fn close_agent(agent: AgentId) {
     with(|page| page.agents.remove(&agent));
 }
 
-/// Ends agents with all they have. Whom to wake.
+/// Ends agents with all they have. Returns whom to wake.
 pub(crate) fn terminate(agents: &[AgentId]) -> Vec<Waker> {
     let wakers = with(|page| page.terminate(agents));
     carry_out();
@@ -79,7 +79,7 @@ pub(crate) fn request(
     waker: &Waker,
 ) -> Result<Ticket, Error> {
     let name = native::js_string(name);
-    // Left here where the request is refused.
+    // The waker is left here if the request is refused.
     let mut waker = Some(waker.clone());
     let made = with(|page| page.request(agent, name, kind, &mut waker));
     drop(waker);
@@ -88,7 +88,7 @@ pub(crate) fn request(
     Ok(Ticket { lane: 0, id: RequestId::from_parts(0, serial) })
 }
 
-/// What became of a request.
+/// The outcome of a request.
 pub(crate) fn poll_request(ticket: Ticket, waker: &Waker) -> Poll<Result<Answer, Error>> {
     let state = with(|page| page.requests.get(&ticket.id.serial()).map(|it| it.state.clone()));
     match state {
@@ -102,7 +102,7 @@ pub(crate) fn poll_request(ticket: Ticket, waker: &Waker) -> Poll<Result<Answer,
     }
 }
 
-/// How a lock was lost, if it is.
+/// How the lock was lost, if it was.
 pub(crate) fn lost(ticket: Ticket) -> Option<Lost> {
     with(|page| match page.requests.get(&ticket.id.serial()).map(|it| &it.state) {
         Some(State::Answered(_)) => None,
@@ -111,7 +111,7 @@ pub(crate) fn lost(ticket: Ticket) -> Option<Lost> {
     })
 }
 
-/// Has this waker called when something becomes of the request or lock.
+/// Has this waker called when the request is answered or the lock is lost.
 pub(crate) fn wait(ticket: Ticket, waker: &Waker) {
     let mut waker = Some(waker.clone());
     with(|page| {
@@ -130,7 +130,7 @@ pub(crate) fn finish(ticket: Ticket) {
     drop(forgotten);
 }
 
-/// Asks what is held and what is pending. The number of the question.
+/// Asks what is held and what is pending. Returns the number of the question.
 pub(crate) fn query() -> u64 {
     let serial = with(|page| {
         let serial = page.next_serial();
@@ -142,7 +142,7 @@ pub(crate) fn query() -> u64 {
     serial
 }
 
-/// The answer, once.
+/// The answer to this question. It is given once.
 pub(crate) fn poll_query(serial: u64, waker: &Waker) -> Poll<Result<Snapshot, Error>> {
     let mut waker = Some(waker.clone());
     let answer = with(|page| {
@@ -161,7 +161,7 @@ pub(crate) fn forget_query(serial: u64) {
     drop(forgotten);
 }
 
-/// Tells the browser what it can be told now.
+/// Tells the browser everything that it can be told now.
 fn carry_out() {
     while let Some(order) = with(Page::next_order) {
         match order {
@@ -204,7 +204,7 @@ fn on_granted(serial: u64, lock: &JsValue) -> JsValue {
     if let Some(waker) = waker {
         waker.wake();
     }
-    // What nobody wants is released as soon as this returns.
+    // A lock that nobody wants is released as soon as this returns.
     if wanted { promise.into() } else { JsValue::UNDEFINED }
 }
 

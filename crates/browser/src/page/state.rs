@@ -25,18 +25,18 @@ pub(super) struct Page {
     /// Requests and locks by their serial numbers, from the request until who asked is done with it.
     pub(super) requests: HashMap<u64, Request>,
     pub(super) queries: HashMap<u64, Query>,
-    /// Of a request or a query.
+    /// The next serial number, of a request or a query.
     next_serial: u64,
     last_token: u64,
     /// What the browser is to be told, in this order.
     pub(super) orders: VecDeque<Order>,
     /// What the browser was asked for and has not settled.
     unsettled: HashSet<u64>,
-    /// Those of them that were let go of: until they settle, what is asked for next would find them held.
+    /// Those that were let go of. Until they have settled, a new request would find their locks held.
     releasing: HashSet<u64>,
 }
 
-/// What the browser calls. They are given the serial number of what it is about.
+/// The functions that the browser calls. Each gets the serial number of its request or query.
 pub(super) struct Callbacks {
     pub(super) granted: Function,
     pub(super) settled: Function,
@@ -49,7 +49,7 @@ pub(super) struct Callbacks {
 #[derive(Default)]
 pub(super) struct Agent {
     has_ended: bool,
-    /// What it has, in the order in which it asked.
+    /// The agent's requests and locks, in the order in which they were requested.
     requests: BTreeSet<u64>,
 }
 
@@ -57,13 +57,13 @@ pub(super) struct Agent {
 pub(super) struct Request {
     agent: AgentId,
     kind: RequestKind,
-    /// As the browser is to be told, until it was.
+    /// The name, until the browser has been told of the request.
     name: Option<JsString>,
     pub(super) state: State,
     pub(super) waker: Option<Waker>,
-    /// By which it is aborted, once the browser knows it.
+    /// Aborts the request, once the browser knows it.
     controller: Option<AbortController>,
-    /// By which the lock is released.
+    /// Releases the lock.
     release: Option<Function>,
 }
 
@@ -125,7 +125,7 @@ impl Page {
         self.next_serial
     }
 
-    /// Of the clock: pages have nothing else in common that counts.
+    /// Taken from the clock, because pages have no counter in common.
     fn next_token(&mut self) -> FencingToken {
         let clock = whole(Date::now()).saturating_mul(1000);
         self.last_token = clock.max(self.last_token + 1);
@@ -143,7 +143,7 @@ impl Page {
             return None;
         }
         let order = self.orders.pop_front()?;
-        // One that was stolen meanwhile has settled.
+        // A lock that was stolen meanwhile has settled.
         if let Order::Release(serial, _) = &order {
             if self.unsettled.contains(serial) {
                 self.releasing.insert(*serial);
@@ -213,7 +213,7 @@ impl Page {
         self.releasing.remove(&serial);
     }
 
-    /// Whether somebody wants it, and whom to wake.
+    /// Notes that a request was granted. Returns whether somebody wants the lock, and whom to wake.
     pub(super) fn granted(
         &mut self,
         serial: u64,
@@ -235,7 +235,7 @@ impl Page {
         (!is_unavailable, request.waker.take())
     }
 
-    /// Whom to wake.
+    /// Notes that a request has failed or lost its lock. Returns whom to wake.
     pub(super) fn failed(&mut self, serial: u64, error: Error, is_abort: bool) -> Option<Waker> {
         let request = self.requests.get_mut(&serial)?;
         request.state = State::Failed(match request.state {
