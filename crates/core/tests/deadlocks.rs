@@ -1,5 +1,5 @@
-//! What is called a deadlock is one, and all that are one are found: compared in random histories to what
-//! becomes of them in the most generous of all futures.
+//! Every deadlock that is reported is one, and every deadlock is reported. Random histories show it: what is
+//! reported is compared to what becomes of the waiters in the most generous of all futures.
 //!
 //! `cargo test --release -p navlock-core --test deadlocks -- --ignored` tries a million of them.
 
@@ -32,7 +32,7 @@ fn in_a_million_random_histories_a_deadlock_is_told_exactly_where_nobody_can_go_
     explore(1 << 32, 1_000_000);
 }
 
-/// Runs so many histories, and sees that there were enough of all kinds.
+/// Runs this many histories, and checks that there were enough of each kind.
 fn explore(first: u64, histories: u64) {
     let mut counted = Counted::default();
     for seed in first..first + histories {
@@ -54,7 +54,7 @@ fn explore(first: u64, histories: u64) {
     assert!(counted.given_up > histories / 500, "{counted:?}");
 }
 
-/// What there was at the ends of histories.
+/// How many histories ended in each of these ways.
 #[derive(Debug, Default)]
 struct Counted {
     /// Somebody could never go on.
@@ -241,7 +241,7 @@ impl History {
             return Err(format!("told {certain:#?}\nstuck {stuck:?}"));
         }
         for deadlock in &certain {
-            // All others may end, and it is a deadlock still.
+            // If all others end, it is still a deadlock.
             let members: BTreeSet<_> = ids(deadlock).collect();
             let all = self.made.iter().map(|made| self.lock_id(made.id));
             let others: Vec<_> = all.filter(|id| !members.contains(id)).collect();
@@ -250,7 +250,7 @@ impl History {
             }
             check_shape(deadlock)?;
         }
-        // Each is broken by the request that has closed it, and all by all of these.
+        // Each deadlock is broken by the request that has closed it, and all deadlocks by all of these.
         let closed: Vec<_> = certain.iter().map(|deadlock| deadlock.closed_by()).collect();
         let left = self.stuck(&closed);
         if !left.is_empty() {

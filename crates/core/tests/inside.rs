@@ -40,7 +40,7 @@ fn second_of(bucket: &Bucket, ask: &impl AsyncFn(&LockManager, &str) -> Result<(
     let (one, two) = (bucket.lock_manager(), bucket.lock_manager());
     let begun = Cell::new(false);
     let mut first = pin!(one.request("a", async |_| {
-        // Once the other has its lock.
+        // The other callback has its lock from here on.
         poll_fn(|_| if begun.get() { Poll::Ready(()) } else { Poll::Pending }).await;
         ask(&one, "b").await
     }));
@@ -56,7 +56,7 @@ fn second_of(bucket: &Bucket, ask: &impl AsyncFn(&LockManager, &str) -> Result<(
         Poll::Pending => false,
         Poll::Ready(answer) => {
             assert!(matches!(answer.unwrap(), Err(Error::Deadlock(_))));
-            // Which is what the first one has waited for.
+            // That failure releases the lock that the first one has waited for.
             assert_eq!(block_on(first), Ok(Ok(())));
             true
         }
@@ -186,7 +186,7 @@ fn who_waits_behind_what_may_give_up_is_in_no_deadlock() {
 }
 
 #[test]
-fn of_two_by_which_there_came_to_be_a_cycle_one_fails() {
+fn of_two_by_which_there_came_to_be_a_circle_one_fails() {
     let bucket = MemoryReach::default().open_bucket("app");
     let agents = [(); 2].map(|()| ClientId::random());
     let [one, two] = agents.map(|client_id| (bucket.open_agent(client_id), client_id));
@@ -202,7 +202,7 @@ fn of_two_by_which_there_came_to_be_a_cycle_one_fails() {
     bucket.put_inside(by_one, a_id);
     // This one is the last, and is to fail.
     assert!(bucket.fail_in_deadlock(by_one).is_some());
-    // Before it has, more is said of the other.
+    // Before it has failed, more is told of the other request.
     bucket.put_inside(by_two, c_id);
     assert_eq!(bucket.fail_in_deadlock(by_two), None);
     bucket.finish(by_one);
@@ -259,7 +259,7 @@ fn waits_for(locks: &LockManager, name: &str) -> bool {
 }
 
 #[test]
-fn of_three_in_a_cycle_the_last_one_is_refused() {
+fn of_three_in_a_circle_the_last_one_is_refused() {
     let bucket = bucket();
     let agents = [(); 3].map(|()| bucket.lock_manager());
     let names = ["a", "b", "c"];
@@ -279,7 +279,7 @@ fn of_three_in_a_cycle_the_last_one_is_refused() {
     };
     assert_eq!(told.lines().count(), 4, "{told}");
     assert!(waits.iter().all(|request| request.deadlock().is_none()));
-    // One that does not ask for it waits, and so all do, and can be told of it.
+    // A request that does not ask to fail waits. So all wait, and can be told of the deadlock.
     let mut last = pin!(last().into_future());
     assert!(poll_once(last.as_mut()).is_pending());
     assert!(last.deadlock().is_some_and(|deadlock| deadlock.is_last));
@@ -290,7 +290,7 @@ fn of_three_in_a_cycle_the_last_one_is_refused() {
 }
 
 #[test]
-fn hand_over_hand_is_no_cycle() {
+fn hand_over_hand_is_no_circle() {
     let bucket = bucket();
     let (one, two) = (bucket.lock_manager(), bucket.lock_manager());
     // The first one goes on along a list, and the other one behind it.
@@ -307,7 +307,7 @@ fn hand_over_hand_is_no_cycle() {
 }
 
 #[test]
-fn a_theft_breaks_a_cycle() {
+fn a_theft_breaks_a_circle() {
     let bucket = bucket();
     let (one, two) = (bucket.lock_manager(), bucket.lock_manager());
     let (a, b) = (held(&one, "a"), held(&two, "b"));
@@ -334,7 +334,7 @@ fn what_waits_inside_is_forgotten_when_it_has_been_answered() {
         drop(b);
         assert!(poll_once(waits.as_mut()).is_ready());
     }
-    // What is left of them is no cycle, whoever has these places in the queues now.
+    // What is left of them is no cycle, whoever has their places in the queues now.
     let b = held(&two, "b");
     let mut waits = pin!(two.lock("a").inside(&b).fail_on_deadlock().into_future());
     assert!(poll_once(waits.as_mut()).is_pending());
@@ -343,7 +343,7 @@ fn what_waits_inside_is_forgotten_when_it_has_been_answered() {
 }
 
 #[test]
-fn a_request_that_is_put_inside_a_lock_while_it_waits_can_close_a_cycle() {
+fn a_request_that_is_put_inside_a_lock_while_it_waits_can_close_a_circle() {
     let bucket = bucket();
     let (one, two) = (bucket.lock_manager(), bucket.lock_manager());
     let (a, b) = (held(&one, "a"), held(&two, "b"));
@@ -352,7 +352,7 @@ fn a_request_that_is_put_inside_a_lock_while_it_waits_can_close_a_cycle() {
     let mut second = pin!(two.lock("a").inside(&b).fail_on_deadlock().into_future());
     assert!(poll_once(second.as_mut()).is_pending());
     assert!(first.deadlock().is_none());
-    // It was made before the other, and is the one by which there is a cycle.
+    // This request was made before the other, but it is the one that closes the cycle.
     first.put_inside(a.id());
     assert!(matches!(block_on(first), Err(Error::Deadlock(_))));
     drop(a);

@@ -16,7 +16,8 @@ use navlock_core::{LockManager, UserAgent, host::MemoryReach, look::LookOptions}
 
 const ROUNDS: usize = 10_000;
 
-/// Does it once, for what is made once, and then over and over.
+/// Calls `what` some rounds, in which lasting things are made, and then checks that further rounds leave
+/// nothing.
 #[track_caller]
 fn leaves_nothing_behind(mut what: impl FnMut(usize)) {
     // Tables double while they fill for the first time: let them have what they will have.

@@ -1,4 +1,4 @@
-//! What events add up to, by whoever believes none of them: each must be possible where it stands.
+//! The state that events add up to. It believes no event: each must be possible where it stands.
 
 use std::collections::{BTreeMap, HashMap};
 
@@ -15,7 +15,7 @@ pub(crate) fn name(bucket: &str, name: &str) -> LockName {
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(crate) struct Fold {
     pub(crate) queues: BTreeMap<LockName, (Vec<Entry>, Vec<Entry>)>,
-    /// Where each agent is.
+    /// The bucket of each agent.
     agents: HashMap<ClientId, String>,
 }
 
@@ -90,7 +90,7 @@ impl Fold {
             all.any(|entry| entry.id.client_id == agent)
         };
         if let Change::Requested { name, entry } | Change::Granted { name, entry } = change {
-            // Of agents that are there, in their buckets.
+            // The agent must exist, and be in the bucket of the name.
             (self.agents.get(&entry.id.client_id)? == &*name.bucket).then_some(())?;
         }
         match change {
@@ -105,7 +105,7 @@ impl Fold {
                 let (held, pending) = self.queues.entry(name.clone()).or_default();
                 (entry.token.is_none() && !held.iter().any(|it| it.id == entry.id)).then_some(())?;
                 if let Some(known) = pending.iter_mut().find(|it| it.id == entry.id) {
-                    // More is known of it.
+                    // More is known of the request.
                     let is_more = known.inside.len() < entry.inside.len()
                         || (!known.may_give_up && entry.may_give_up);
                     is_more.then_some(())?;
