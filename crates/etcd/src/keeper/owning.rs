@@ -268,7 +268,7 @@ impl Keeper {
         }
     }
 
-    /// Notes that we give up a name that we own, because another client wants to see who holds it.
+    /// Notes that we give up a name that we own, to show who holds it.
     pub(super) fn note_shown(&mut self, bucket: u64, name: &NameKey) {
         let opened = self.buckets.get_mut(&bucket);
         if let Some(view) = opened.and_then(|opened| opened.bucket.views.get_mut(name)) {
