@@ -186,7 +186,7 @@ fn who_waits_behind_what_may_give_up_is_in_no_deadlock() {
 }
 
 #[test]
-fn of_two_by_which_there_came_to_be_a_circle_one_fails() {
+fn of_two_by_which_there_came_to_be_a_cycle_one_fails() {
     let bucket = MemoryReach::default().open_bucket("app");
     let agents = [(); 2].map(|()| ClientId::random());
     let [one, two] = agents.map(|client_id| (bucket.open_agent(client_id), client_id));
@@ -259,7 +259,7 @@ fn waits_for(locks: &LockManager, name: &str) -> bool {
 }
 
 #[test]
-fn of_three_in_a_circle_the_last_one_is_refused() {
+fn of_three_in_a_cycle_the_last_one_is_refused() {
     let bucket = bucket();
     let agents = [(); 3].map(|()| bucket.lock_manager());
     let names = ["a", "b", "c"];
@@ -290,7 +290,7 @@ fn of_three_in_a_circle_the_last_one_is_refused() {
 }
 
 #[test]
-fn hand_over_hand_is_no_circle() {
+fn hand_over_hand_is_no_cycle() {
     let bucket = bucket();
     let (one, two) = (bucket.lock_manager(), bucket.lock_manager());
     // The first one goes on along a list, and the other one behind it.
@@ -307,7 +307,7 @@ fn hand_over_hand_is_no_circle() {
 }
 
 #[test]
-fn a_theft_breaks_a_circle() {
+fn a_theft_breaks_a_cycle() {
     let bucket = bucket();
     let (one, two) = (bucket.lock_manager(), bucket.lock_manager());
     let (a, b) = (held(&one, "a"), held(&two, "b"));
@@ -343,7 +343,7 @@ fn what_waits_inside_is_forgotten_when_it_has_been_answered() {
 }
 
 #[test]
-fn a_request_that_is_put_inside_a_lock_while_it_waits_can_close_a_circle() {
+fn a_request_that_is_put_inside_a_lock_while_it_waits_can_close_a_cycle() {
     let bucket = bucket();
     let (one, two) = (bucket.lock_manager(), bucket.lock_manager());
     let (a, b) = (held(&one, "a"), held(&two, "b"));
