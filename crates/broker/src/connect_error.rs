@@ -87,7 +87,7 @@ impl fmt::Display for Reason {
             Self::Place(error) => error.fmt(f),
             Self::OtherUser(uid) => write!(
                 f,
-                "the socket belongs to another user (uid {uid}); \
+                "another user (uid {uid}) serves it; \
                  set NAVLOCK_SOCKET to a path in a directory that is yours alone"
             ),
             Self::Io(doing, error) => {
@@ -173,11 +173,20 @@ impl Reason {
         match (self, self.system().map(|error| error.kind())) {
             (_, Some(io::ErrorKind::PermissionDenied)) => UnreachableKind::PermissionDenied,
             (Self::Failed(_) | Self::Vanished | Self::NotRunning | Self::Program(..), _)
-            | (_, Some(io::ErrorKind::ConnectionRefused)) => UnreachableKind::Unavailable,
+            | (
+                _,
+                Some(
+                    io::ErrorKind::ConnectionRefused
+                    | io::ErrorKind::ConnectionReset
+                    | io::ErrorKind::BrokenPipe
+                    | io::ErrorKind::UnexpectedEof,
+                ),
+            ) => UnreachableKind::Unavailable,
             (Self::NotReached(_) | Self::Waits(..), _) => UnreachableKind::Upstream,
             (Self::NotReady(_) | Self::Silent(_) | Self::Hangs(_), _)
             // The lock file is somebody else's for longer than we wait.
-            | (Self::LockFile(..), Some(io::ErrorKind::WouldBlock)) => UnreachableKind::TimedOut,
+            | (Self::LockFile(..), Some(io::ErrorKind::WouldBlock))
+            | (_, Some(io::ErrorKind::TimedOut)) => UnreachableKind::TimedOut,
             (Self::Nonsense, _) => UnreachableKind::Protocol,
             _ => UnreachableKind::Other,
         }
@@ -249,6 +258,8 @@ mod tests {
         let denied = SystemError::from(io::ErrorKind::PermissionDenied);
         let none = SystemError::from(io::ErrorKind::NotFound);
         let taken = SystemError::from(io::ErrorKind::WouldBlock);
+        let reset = SystemError::from(io::ErrorKind::ConnectionReset);
+        let late = SystemError::from(io::ErrorKind::TimedOut);
         let place = |error| Reason::Place(PlaceError::Io("/d".into(), error));
         let second = Duration::from_secs(1);
         for (reason, kind) in [
@@ -258,6 +269,8 @@ mod tests {
             (place(denied), UnreachableKind::PermissionDenied),
             (place(none), UnreachableKind::Other),
             (Reason::LockFile("/d/spawn.lock".into(), taken), UnreachableKind::TimedOut),
+            (Reason::Io("connecting", reset), UnreachableKind::Unavailable),
+            (Reason::Io("connecting", late), UnreachableKind::TimedOut),
             (Reason::Silent(second), UnreachableKind::TimedOut),
             (Reason::Waits(second, "etcd at a:1".to_owned()), UnreachableKind::Upstream),
             (Reason::NotReached("no etcd".to_owned()), UnreachableKind::Upstream),

@@ -151,6 +151,12 @@ impl From<Lost> for Error {
     }
 }
 
+impl From<Unreachable> for Error {
+    fn from(why: Unreachable) -> Self {
+        Self::Unreachable(why)
+    }
+}
+
 impl From<ReservedName> for Error {
     fn from(_: ReservedName) -> Self {
         Self::ReservedName

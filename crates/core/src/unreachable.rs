@@ -6,8 +6,6 @@ use std::{
     sync::Arc,
 };
 
-use crate::Error;
-
 /// Why a reach cannot be used: a [kind](Self::kind) for programs, a [message](Self::message) for
 /// people, and the error beneath that caused it.
 ///
@@ -67,8 +65,9 @@ pub enum UnreachableKind {
     /// Nobody is there: no broker runs and none could be started, or there is no connection to the
     /// service that keeps the locks, or it says that it cannot serve for the moment.
     Unavailable,
-    /// The broker answers, and what keeps the locks for it, such as etcd, fails. The broker sends
-    /// its message only, so there is no source, and it cannot be told which of the other kinds it is.
+    /// There is a broker, and what keeps the locks for it, such as etcd, fails or does not answer. The
+    /// broker sends its message only, so there is no source, and it cannot be told which of the other
+    /// kinds it is.
     Upstream,
     /// There was no answer within the time that there was for it.
     TimedOut,
@@ -159,12 +158,6 @@ impl error::Error for Unreachable {
     }
 }
 
-impl From<Unreachable> for Error {
-    fn from(why: Unreachable) -> Self {
-        Self::Unreachable(why)
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use std::{
@@ -175,7 +168,7 @@ mod tests {
     };
 
     use super::*;
-    use crate::LockAllError;
+    use crate::{Error, LockAllError};
 
     fn refused() -> Unreachable {
         let cause = io::Error::from(io::ErrorKind::ConnectionRefused);

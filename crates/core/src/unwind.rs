@@ -27,7 +27,7 @@ impl RefUnwindSafe for LockGuard {}
 impl UnwindSafe for PolledGuard {}
 impl RefUnwindSafe for PolledGuard {}
 
-// Its cause is a trait object, too, and nothing changes it.
+// Its cause is a trait object, too, and is only read.
 impl UnwindSafe for Unreachable {}
 impl RefUnwindSafe for Unreachable {}
 

@@ -10,7 +10,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use navlock_core::{Error, Unreachable, UnreachableKind};
+use navlock_core::{Error, Unreachable};
 use navlock_platform::socket::Stream;
 
 use super::{
@@ -94,18 +94,15 @@ impl Maintainer {
             if came_to_nothing {
                 self.pause();
             }
-            // A daemon that has sent nonsense is still there. It is not asked again, because its
-            // next answer would make no more sense.
+            // A daemon that refuses, or whose message was not understood, is still there. It is not asked again,
+            // because its next answer would be no better.
             let connected = match end {
                 End::Closed if self.shared.is_closed() => return,
                 End::Closed => {
                     tracing::info!(target: CLIENT_LOGS, "the connection to the broker has ended");
                     self.watched(|| self.reconnect(deadline))
                 }
-                End::Nonsense(why) => {
-                    let why = Unreachable::new(UnreachableKind::Protocol, why);
-                    Err(Failed { why, is_refused: true })
-                }
+                End::Unusable(why) => Err(Failed { why, is_refused: true }),
             };
             if self.shared.is_closed() {
                 return;

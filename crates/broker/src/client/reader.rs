@@ -10,6 +10,7 @@ use std::{
 
 use bytes::{Buf, BytesMut};
 pub(super) use navlock_core::host::wake_all as wake;
+use navlock_core::{Unreachable, UnreachableKind};
 use navlock_platform::{
     socket::{self, Stream, read_into_spare},
     wait::{self, Interest, Pair, Source},
@@ -34,8 +35,9 @@ pub(super) struct Reader {
     ends: bool,
     /// Lets the thread that waits for its own answer sleep until something can be read.
     watch: Option<Pair>,
-    /// Why a message of the daemon cannot be understood. Nothing after such a message is read.
-    nonsense: Option<String>,
+    /// Why the daemon is of no use any more: it refuses to go on, or a message of it cannot be understood. Nothing
+    /// after such a message is read.
+    unusable: Option<Unreachable>,
     /// Whether the daemon has asked us to check our own file.
     asked_to_register: bool,
 }
@@ -44,7 +46,7 @@ pub(super) struct Reader {
 #[derive(Debug)]
 pub(super) enum End {
     Closed,
-    Nonsense(String),
+    Unusable(Unreachable),
 }
 
 impl Reader {
@@ -52,7 +54,7 @@ impl Reader {
     pub(super) fn new(socket: Stream, codec: ClientCodec, heard: BytesMut) -> Self {
         let buffer = Vec::with_capacity(READ_SIZE);
         let fresh = !heard.is_empty();
-        let (socket, watch, nonsense) = (Arc::new(socket), None, None);
+        let (socket, watch, unusable) = (Arc::new(socket), None, None);
         let asked_to_register = false;
         Self {
             socket,
@@ -62,7 +64,7 @@ impl Reader {
             fresh,
             ends: false,
             watch,
-            nonsense,
+            unusable,
             asked_to_register,
         }
     }
@@ -95,8 +97,8 @@ impl Reader {
         mut handle_message: impl FnMut(FromDaemon, &mut Vec<Waker>),
     ) -> Result<Vec<Waker>, End> {
         let mut wakers = Vec::new();
-        if let Some(nonsense) = &self.nonsense {
-            return Err(End::Nonsense(nonsense.clone()));
+        if let Some(why) = &self.unusable {
+            return Err(End::Unusable(why.clone()));
         }
         self.fresh = false;
         self.buffer.clear();
@@ -118,14 +120,15 @@ impl Reader {
             match self.codec.decode(&mut self.heard) {
                 Ok(Some(FromDaemon::Register)) => self.asked_to_register = true,
                 Ok(Some(FromDaemon::Refused { reason })) => {
-                    self.nonsense = Some(format!("the broker refuses: {reason}"));
+                    self.unusable =
+                        Some(Unreachable::other(format!("the broker refuses: {reason}")));
                     return Ok(wakers);
                 }
                 Ok(Some(message)) => handle_message(message, &mut wakers),
                 Ok(None) => return Ok(wakers),
                 Err(error) => {
                     // Returned by the next call, because the messages until here count.
-                    self.nonsense = Some(nonsense(&error));
+                    self.unusable = Some(not_understood(&error));
                     return Ok(wakers);
                 }
             }
@@ -139,12 +142,15 @@ impl Reader {
 
     /// Whether more can be read without a wait.
     pub(super) fn has_more(&self) -> bool {
-        self.fresh || self.ends || self.nonsense.is_some()
+        self.fresh || self.ends || self.unusable.is_some()
     }
 }
 
-fn nonsense(error: &CodecError) -> String {
-    format!("makes no sense ({error})")
+fn not_understood(error: &CodecError) -> Unreachable {
+    let message = format!(
+        "the broker has sent what is not of the protocol ({error}); 'navlock daemon stop' ends it"
+    );
+    Unreachable::new(UnreachableKind::Protocol, message)
 }
 
 /// A pipe: a byte that is written to one end wakes the thread that polls the other end.

@@ -111,7 +111,7 @@ impl Daemon {
     }
 
     /// Ends the names that these daemons owned when they ended. Any client may hold one of them, so this waits
-    /// until all clients have claimed their locks, and then for a grace. In the grace, a client whose lock ended
+    /// until all clients have claimed their locks or are dead, and then for a grace. In the grace, a client whose lock ended
     /// with its lease ends the work under that lock, and a client on which a daemon has hung up notices that.
     pub(super) fn end_names(self: &Arc<Self>, brokers: Vec<ClientKey>) {
         let Some(files) = self.files() else { return };

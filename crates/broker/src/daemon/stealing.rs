@@ -106,7 +106,7 @@ impl Daemon {
         match done {
             Ok(Some(Outcome::Granted(_))) => Ok(victims),
             Ok(_) => Err(refused("it could not be had")),
-            Err(nonsense) => Err(refused(nonsense.0)),
+            Err(error) => Err(refused(error.0)),
         }
     }
 

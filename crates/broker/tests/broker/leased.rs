@@ -310,8 +310,8 @@ impl LeasedDaemon {
             let user_agent = |_| Ok(UserAgent::with_reach(reach));
             daemon::run(&place, user_agent, &options, || ready.send(()).unwrap()).unwrap();
         });
-        is_ready.recv_timeout(LONG).unwrap();
         self.running = Some(RunningDaemon { process, end, thread });
+        is_ready.recv_timeout(LONG).unwrap();
     }
 
     /// Ends the daemon as if it had been killed: nobody is told, and nothing is released.
@@ -348,7 +348,8 @@ impl Drop for LeasedDaemon {
         // removes it tries for ever.
         if let Some(RunningDaemon { end, thread, .. }) = self.running.take() {
             drop(end);
-            let _ = thread.join();
+            let ended = thread.join();
+            assert!(ended.is_ok() || thread::panicking(), "the daemon has panicked");
         }
     }
 }

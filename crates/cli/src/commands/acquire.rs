@@ -227,7 +227,7 @@ struct LossWaker {
 }
 
 impl LossWaker {
-    /// Whether a lock was lost. If none was, this task is woken when one is.
+    /// Whether a lock may have been lost. If none was, this task is woken when one is.
     fn was_woken(&self, context: &task::Context<'_>) -> bool {
         let known = self.sleeper().replace(context.waker().clone());
         drop(known);

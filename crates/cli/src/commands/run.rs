@@ -175,7 +175,7 @@ fn refuse_where_leased(reach: &BrokerReach) -> Result<(), Failure> {
 /// grace is over.
 fn grace(args: &RunArgs, guards: &[LockGuard]) -> Result<Duration, Failure> {
     let Some(grace) = args.grace else { return Ok(GRACE) };
-    // When a lock is lost, the supervisor cuts the grace to `most` too.
+    // When a lock is lost with its term, the supervisor cuts the grace to `most` too.
     let Some(term) = guards.first().and_then(LockGuard::term) else { return Ok(grace) };
     let most = margin(term).saturating_sub(reserve(margin(term)));
     if grace <= most || args.on_lost != OnLost::Terminate {

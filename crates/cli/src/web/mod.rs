@@ -3,9 +3,9 @@
 //! One thread looks at the broker ([`feed`]) and keeps what pages are shown ([`store`]); each page
 //! receives that by server-sent events. Pages ask nothing of the broker, but to steal.
 
-mod bounded;
 pub(crate) mod browser;
 mod clock;
+mod connection_limit;
 mod feed;
 mod gate;
 mod history;
@@ -28,7 +28,7 @@ use tokio::{runtime, time::sleep};
 
 pub(crate) use self::services::{Services, Steal};
 use self::{
-    bounded::{Bounded, Seat},
+    connection_limit::{Bounded, Seat},
     feed::Feed,
     gate::{Gate, Hosts},
     routes::Site,

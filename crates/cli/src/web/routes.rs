@@ -18,7 +18,7 @@ use futures_util::stream;
 use tokio::sync::watch;
 
 use super::{
-    bounded::Seat,
+    connection_limit::Seat,
     feed::Feed,
     gate::{Gate, parameter},
     services::Services,

@@ -1,5 +1,7 @@
 //! What an error of etcd's, or of the way there, says that is to be done about it.
 
+use std::error::Error as _;
+
 use navlock_core::{Error, Unreachable, UnreachableKind};
 use navlock_etcd_client::Error as Cause;
 
@@ -18,6 +20,9 @@ impl From<Cause> for Failure {
                 let (code, message) = (status.code() as i32, status.message().to_owned());
                 of_status(code, &message, error)
             }
+            Cause::Closed => Self::Unknown(
+                Unreachable::new(UnreachableKind::Unavailable, error.to_string()).caused_by(error),
+            ),
             Cause::InvalidArgs(_) | Cause::InvalidUri(_) => {
                 Self::Refused(Error::Refused(format!("etcd cannot be asked: {error}")))
             }
@@ -28,7 +33,8 @@ impl From<Cause> for Failure {
 
 /// The failure for an error that has this code of gRPC's and this message.
 fn of_status(code: i32, message: &str, cause: Cause) -> Failure {
-    let why = |message| Unreachable::new(kind(code, message), message).caused_by(cause);
+    let kind = kind(code, message, is_of_connection(&cause));
+    let why = |message| Unreachable::new(kind, message).caused_by(cause);
     match code {
         INVALID_ARGUMENT if message.contains("too large") => {
             Failure::Refused(Error::Refused("etcd refused: the request is too large".to_owned()))
@@ -63,20 +69,30 @@ fn of_status(code: i32, message: &str, cause: Cause) -> Failure {
     }
 }
 
-fn kind(code: i32, message: &str) -> UnreachableKind {
-    // Etcd has one code for arguments that are wrong and for users who are.
-    let is_user = ["authentication failed", "user name is empty"];
+/// Whether it was made on our side, because the connection failed. What etcd answers has nothing beneath it.
+fn is_of_connection(cause: &Cause) -> bool {
+    matches!(cause, Cause::GRpcStatus(status) if status.source().is_some())
+}
+
+fn kind(code: i32, message: &str, is_of_connection: bool) -> UnreachableKind {
+    let says = |words: &[&str]| words.iter().any(|words| message.contains(words));
     match code {
         UNAVAILABLE => UnreachableKind::Unavailable,
         DEADLINE_EXCEEDED => UnreachableKind::TimedOut,
         PERMISSION_DENIED => UnreachableKind::PermissionDenied,
         UNAUTHENTICATED => UnreachableKind::Unauthenticated,
-        INVALID_ARGUMENT if is_user.iter().any(|says| message.contains(says)) => {
+        // By their words, because etcd has one code for arguments that are wrong and for users who are, and some
+        // of its services lose the code.
+        _ if says(&["authentication failed", "user name is empty", "invalid auth token"]) => {
             UnreachableKind::Unauthenticated
         }
-        RESOURCE_EXHAUSTED if message.contains(FULL) => UnreachableKind::StorageFull,
+        _ if says(&["permission denied"]) => UnreachableKind::PermissionDenied,
+        _ if says(&[FULL]) => UnreachableKind::StorageFull,
+        // Both pass: etcd has too much to do, or somebody has just changed users or roles.
+        _ if says(&["too many requests", "revision of auth store"]) => UnreachableKind::Unavailable,
         UNIMPLEMENTED => UnreachableKind::Protocol,
-        _ if message.contains(NO_GRPC) => UnreachableKind::Protocol,
+        _ if says(&[NO_GRPC]) => UnreachableKind::Protocol,
+        _ if is_of_connection => UnreachableKind::Unavailable,
         _ => UnreachableKind::Other,
     }
 }
@@ -95,7 +111,7 @@ const UNAUTHENTICATED: i32 = 16;
 
 #[cfg(test)]
 mod tests {
-    use std::{error::Error as _, io, iter};
+    use std::{io, iter, net::TcpListener, thread};
 
     use navlock_etcd_client::Client;
 
@@ -121,7 +137,11 @@ mod tests {
             (3, "etcdserver: user name is empty", UnreachableKind::Unauthenticated),
             (3, "etcdserver: duplicate key given in txn request", UnreachableKind::Other),
             (8, "etcdserver: mvcc: database space exceeded", UnreachableKind::StorageFull),
-            (8, "etcdserver: too many requests", UnreachableKind::Other),
+            (2, "etcdserver: mvcc: database space exceeded", UnreachableKind::StorageFull),
+            (2, "etcdserver: invalid auth token", UnreachableKind::Unauthenticated),
+            (2, "etcdserver: permission denied", UnreachableKind::PermissionDenied),
+            (8, "etcdserver: too many requests", UnreachableKind::Unavailable),
+            (3, "etcdserver: revision of auth store is old", UnreachableKind::Unavailable),
             (12, "unknown service etcdserverpb.KV", UnreachableKind::Protocol),
             (
                 2,
@@ -138,6 +158,21 @@ mod tests {
             let cause = why.source().and_then(|cause| cause.downcast_ref::<Cause>());
             assert!(matches!(cause, Some(Cause::Closed)), "{code} {message}");
         }
+    }
+
+    #[tokio::test]
+    async fn a_connection_that_ends_in_a_call_is_told_from_an_answer() {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let endpoint = listener.local_addr().unwrap().to_string();
+        // Each connection ends at once, however often the client tries. The thread ends with the tests.
+        thread::spawn(move || listener.incoming().for_each(drop));
+        let asked = async { Client::connect([endpoint.as_str()], None).await?.status().await };
+        let error = Failure::from(asked.await.unwrap_err()).error();
+        let Error::Unreachable(why) = &error else { panic!("{error:?}") };
+        assert_eq!(why.kind(), UnreachableKind::Unavailable, "{why:?}");
+        let closed = Failure::from(Cause::Closed).error();
+        let Error::Unreachable(why) = &closed else { panic!("{closed:?}") };
+        assert_eq!(why.kind(), UnreachableKind::Unavailable, "{why:?}");
     }
 
     #[tokio::test]

@@ -55,8 +55,8 @@ impl Shared {
             // The maintainer notices the end as well, once it has a thread. Until then the end must be
             // noted here, so that nobody believes that a daemon still watches over the locks.
             Err(End::Closed) => self.thread.is_missing(),
-            // The maintainer is to find the nonsense itself, if it has a thread.
-            Err(End::Nonsense(_)) => self.keep().is_err(),
+            // The maintainer is to find this itself, if it has a thread.
+            Err(End::Unusable(_)) => self.keep().is_err(),
         };
         if is_over {
             // While we have the reader, so that this ends no later connection.

@@ -123,8 +123,9 @@ fn endpoint(endpoint: &EndpointHealth, some_answer: bool) -> Check {
     let member = match &endpoint.member {
         Ok(member) => member,
         Err(error) => {
-            let remedy =
-                endpoint.remedy.unwrap_or("start it, or mend the endpoint in the settings");
+            let remedy = of_user(error)
+                .or(endpoint.remedy)
+                .unwrap_or("start it, or mend the endpoint in the settings");
             // Locks can be granted while most members are there.
             let level = if some_answer { Level::Warn } else { Level::Fail };
             return Check::new(level, what, error).remedy(remedy);
@@ -201,23 +202,33 @@ fn writes(of: Of<'_>, health: &Health) -> Check {
 
 /// What to do if the cluster cannot be written to.
 fn remedy(error: &Error) -> &'static str {
-    let kind = match error {
+    match kind(error) {
+        UnreachableKind::StorageFull => MAKE_ROOM,
+        _ => of_user(error).unwrap_or(
+            "is there a leader ('etcdctl endpoint status')? \
+             may the user read and write what begins with the namespace and a '/'?",
+        ),
+    }
+}
+
+/// What to do about the user of etcd, if the error is that user's.
+fn of_user(error: &Error) -> Option<&'static str> {
+    match kind(error) {
+        UnreachableKind::Unauthenticated => Some(
+            "give a user whom etcd knows, and that user's password (user and password-file in the settings)",
+        ),
+        UnreachableKind::PermissionDenied => Some(
+            "let the user read and write what begins with the namespace and a '/' \
+             ('etcdctl role grant-permission')",
+        ),
+        _ => None,
+    }
+}
+
+fn kind(error: &Error) -> UnreachableKind {
+    match error {
         Error::Unreachable(why) => why.kind(),
         _ => UnreachableKind::Other,
-    };
-    match kind {
-        UnreachableKind::StorageFull => MAKE_ROOM,
-        UnreachableKind::Unauthenticated => {
-            "give a user whom etcd knows, and that user's password (user and password-file in the settings)"
-        }
-        UnreachableKind::PermissionDenied => {
-            "let the user read and write what begins with the namespace and a '/' \
-             ('etcdctl role grant-permission')"
-        }
-        _ => {
-            "is there a leader ('etcdctl endpoint status')? \
-             may the user read and write what begins with the namespace and a '/'?"
-        }
     }
 }
 

@@ -31,7 +31,7 @@ pub(super) struct Messages<T> {
 /// The thread's end.
 pub(super) struct Sender<T> {
     messages: SyncSender<T>,
-    wake_end: Stream,
+    waking_end: Stream,
 }
 
 impl<T> Messages<T> {
@@ -40,7 +40,7 @@ impl<T> Messages<T> {
         ours.set_nonblocking(true)?;
         theirs.set_nonblocking(true)?;
         let (sender, messages) = sync_channel(MOST);
-        Ok((Sender { messages: sender, wake_end: theirs }, Self { messages, wake_end: ours }))
+        Ok((Sender { messages: sender, waking_end: theirs }, Self { messages, wake_end: ours }))
     }
 
     /// Readable when there is a message.
@@ -65,7 +65,7 @@ impl<T> Sender<T> {
     pub(super) fn send(&self, message: T) -> bool {
         let is_heard = self.messages.send(message).is_ok();
         // If the stream has no room, the other end is readable already.
-        let _ = (&self.wake_end).write(&[0]);
+        let _ = (&self.waking_end).write(&[0]);
         is_heard
     }
 }

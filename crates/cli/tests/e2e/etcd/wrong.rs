@@ -136,7 +136,7 @@ fn an_etcd_that_takes_connections_and_says_nothing_is_waited_for_once() {
     eventually("it is said what the broker waits for", || {
         said = run(&["-w", "1"]);
         // It may have taken longer to begin than there was time.
-        said.contains(&format!("waits for etcd at {endpoint}, which has not answered"))
+        said.contains(&format!("waits for etcd at {endpoint}, which did not answer within"))
     });
     assert!(said.contains("'navlock doctor' says what is wrong"), "{said}");
 }
