@@ -2,7 +2,7 @@
 
 use crate::run::{Result, built, cargo, npm, root, run};
 
-/// Where the tables stand, each between its markers.
+/// The document with the tables, each between its markers.
 const FIGURES: &str = "docs/figures.md";
 
 /// Runs one family of benchmarks and writes its table among the figures.
@@ -19,15 +19,15 @@ pub(crate) fn bench(arguments: &[&str]) -> Result {
         return Err(usage.to_owned());
     };
     if matches!(*family, "broker" | "looking" | "etcd" | "etcd-scale") {
-        // The command is measured too, and is looked for beside the benchmarks.
+        // The command `navlock` is measured too. The benchmarks look for it beside their own program.
         let mut command = cargo(&["build", "--release", "--quiet", "--package", "navlock-cli"]);
         if matches!(*family, "etcd" | "etcd-scale") {
             command.args(["--features", "etcd"]);
         }
         run(&mut command)?;
     }
-    // Locks of one process are code within a program, and built as programs are. What is between
-    // processes or machines is ours on both ends, and built as it is released.
+    // Locks within one process are part of a user's program, so they are built as such programs are. Between
+    // processes or machines, both ends are navlock's own programs, so they are built as they are released.
     let profile = if *family == "in-process" { "user" } else { "release" };
     let benches = ["run", "--profile", profile, "--quiet", "--package", "navlock-benches"];
     let mut command = cargo(&benches);
@@ -41,7 +41,7 @@ pub(crate) fn bench(arguments: &[&str]) -> Result {
     run(&mut command)
 }
 
-/// Those of the npm package, which need what is built of it, and the bare broker of ours.
+/// Runs the benchmarks of the npm package. They need the built package and the program of our own benchmarks.
 fn js(arguments: &[&str]) -> Result {
     if !root().join("npm/navlock/node_modules").exists() {
         run(&mut npm(&["ci"]))?;
@@ -56,7 +56,7 @@ fn js(arguments: &[&str]) -> Result {
     run(&mut command)
 }
 
-/// Part of a table is for looking at; the document has the whole.
+/// Whether the arguments ask for all rows, measured in full. Only such a table is written into the document.
 fn is_whole(arguments: &[&str]) -> bool {
     !arguments.contains(&"--only") && !arguments.contains(&"--quick")
 }

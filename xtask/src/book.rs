@@ -14,15 +14,16 @@ pub(crate) fn book(arguments: &[&str]) -> Result {
         ["--pictures"] => true,
         _ => return Err(USAGE.to_owned()),
     };
-    // The definition of the command line is a program's, so a test of that program writes them. With the
-    // features and packages of `cargo xtask test`, so that nothing is built twice.
+    // The command line is defined in a program and not in a library, so a test of that program writes the
+    // pages. The test is built with the features and packages of `cargo xtask test`, so that nothing is built
+    // twice.
     let write = |target: &[&str], tests: &str| {
         let test = || {
             let mut test = cargo(&["test", "--workspace", "--all-features"]);
             test.args(target).args(["--", "--ignored", tests]);
             test
         };
-        // Cargo is content with a name that no test has.
+        // Cargo succeeds even if no test has this name, so look for the test first.
         if !said(test().arg("--list"))?.contains(": test") {
             return Err(format!(
                 "no test is called {tests}, which should write a part of the book"

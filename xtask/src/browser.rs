@@ -16,7 +16,8 @@ const PROGRAMS: [(&str, &str, &str); 2] = [
     ("chromium", "chromium", "its locks are what is tested"),
 ];
 
-/// Debian's compiler, which builds the standard library for other targets from its source, and its linker.
+/// Files of Debian's compiler and linker, each with its package. That compiler builds the standard library
+/// for other targets from source.
 const DEBIAN: [(&str, &str); 4] = [
     ("/usr/bin/rustc", "rustc-web"),
     ("/usr/bin/cargo", "cargo-web"),
@@ -24,9 +25,9 @@ const DEBIAN: [(&str, &str); 4] = [
     ("/usr/bin/wasm-ld-19", "lld-19"),
 ];
 
-/// Builds the suite for a page, has wasm-bindgen bind it, and runs it in headless Chromium, which says what came
-/// of each test, and fails where that is not what is known of it (`crates/browser/tests/suite/differs.mjs`).
-/// With `--no-run` it only builds.
+/// Builds the suite for a page, has wasm-bindgen bind it, and runs it in headless Chromium, which prints the
+/// outcome of each test. An outcome that is not the expected one is an error
+/// (`crates/browser/tests/suite/differs.mjs`). With `--no-run`, the suite is only built.
 pub(crate) fn browser(arguments: &[&str]) -> Result {
     let (options, words): (Vec<&str>, Vec<&str>) =
         arguments.iter().partition(|word| word.starts_with('-'));
@@ -44,7 +45,7 @@ pub(crate) fn browser(arguments: &[&str]) -> Result {
     let toolchain = Toolchain::find();
     toolchain.install()?;
 
-    // As programs have it that depend on the face.
+    // As programs build it that depend on the crate `navlock`.
     run(toolchain.cargo("check", &folder).args(["--package", "navlock", "--features", "browser"]))?;
     let mut build = toolchain.cargo("build", &folder);
     run(build.args(["--package", "navlock-browser", "--example", "suite"]))?;
@@ -63,11 +64,11 @@ pub(crate) fn browser(arguments: &[&str]) -> Result {
     run(node.current_dir(root()))
 }
 
-/// Who builds for a page.
+/// The toolchain that builds for a page.
 enum Toolchain {
-    /// The one that runs this: it has the standard library for the target.
+    /// The toolchain of this machine, which has the standard library for the target.
     Ours,
-    /// Debian's, which builds that from its source.
+    /// Debian's, which builds the standard library from its source.
     Debian,
 }
 
@@ -79,7 +80,7 @@ impl Toolchain {
         if has { Self::Ours } else { Self::Debian }
     }
 
-    /// Installs what is missing, if this may.
+    /// Installs what is missing if it runs as root. Otherwise the error says what to install.
     fn install(&self) -> Result {
         let mut missing: Vec<_> = PROGRAMS
             .into_iter()
@@ -120,7 +121,7 @@ impl Toolchain {
                 command.args([subcommand, "-Zbuild-std=std,panic_abort"]).current_dir(root());
                 command.env("RUSTC_BOOTSTRAP", "1").env("RUSTC", "/usr/bin/rustc");
                 command.env("CARGO_TARGET_WASM32_UNKNOWN_UNKNOWN_LINKER", "/usr/bin/wasm-ld-19");
-                // The cargo that runs this says what its own programs are.
+                // These variables name the toolchain of the cargo that runs xtask.
                 command.env_remove("RUSTUP_TOOLCHAIN").env_remove("CARGO");
                 command
             }
@@ -130,7 +131,7 @@ impl Toolchain {
     }
 }
 
-/// The program of the very version that the workspace is locked to: it understands no other.
+/// The path of wasm-bindgen, in the version that `Cargo.lock` names for the library: the two must be equal.
 fn wasm_bindgen(folder: &Path) -> Result<PathBuf> {
     let lock = root().join("Cargo.lock");
     let lock = fs::read_to_string(&lock).map_err(|error| format!("{}: {error}", lock.display()))?;

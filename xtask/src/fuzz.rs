@@ -17,7 +17,7 @@ pub(crate) fn fuzz(arguments: &[&str]) -> Result {
         [seconds] => seconds.parse::<u32>().map_err(drop),
         _ => Err(()),
     };
-    // To the fuzzer, none is for ever.
+    // To the fuzzer, zero seconds mean no limit.
     let seconds = seconds.ok().filter(|&seconds| seconds > 0);
     let seconds = seconds.ok_or("usage: cargo xtask fuzz [SECONDS]")?;
     if !is_there(&mut cargo(&["fuzz", "--version"])) {
@@ -25,15 +25,15 @@ pub(crate) fn fuzz(arguments: &[&str]) -> Result {
             .to_owned());
     }
     for target in TARGETS {
-        // What it finds goes here; the committed corpus is only read.
+        // The fuzzer writes what it finds into this folder, and only reads the committed corpus.
         let found = root().join("target/fuzz-corpus").join(target);
         fs::create_dir_all(&found).map_err(|error| format!("{}: {error}", found.display()))?;
         run(cargo(&["fuzz", "run", target])
             .arg(&found)
             .arg(root().join("fuzz/corpus").join(target))
-            // A daemon that ends leaves what its clients have as it is, which would be a leak.
+            // A daemon that ends does not free what its clients have, which the fuzzer would call a leak.
             .args(["--", &format!("-max_total_time={seconds}"), "-detect_leaks=0"])
-            // Instrumenting is not stable; with this no other toolchain is needed.
+            // The instrumentation is unstable in Rust. With this variable, no nightly toolchain is needed.
             .env("RUSTC_BOOTSTRAP", "1"))?;
     }
     println!("\nno input broke the codec or a session; what is new stands in target/fuzz-corpus");

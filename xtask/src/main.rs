@@ -1,6 +1,7 @@
 //! The project's own commands.
 //!
-//! - `cargo xtask test`: everything that must hold before a change lands; `--quick`: what two minutes show of it.
+//! - `cargo xtask test`: everything that must hold before a change lands; `--quick`: the part of it that
+//!   takes two minutes.
 //! - `cargo xtask bench in-process`, `bench broker`, `bench looking`, `bench etcd`, `bench etcd-scale`,
 //!   `bench embedded` and `bench js`: the tables of docs/figures.md.
 //! - `cargo xtask book`: writes the pages of docs that are made from the code, and builds the book.
@@ -13,7 +14,7 @@
 //! - `cargo xtask msrv`: builds and tests the library with the oldest Rust that is promised.
 //! - `cargo xtask release --dry-run`: makes all that a release is made of, installs it, and publishes nothing.
 //! - `cargo xtask wpt`: the web-platform-tests of Web Locks on the engines embedded in Rust.
-//! - `cargo xtask windows`: builds it for Windows, and runs its tests by Wine.
+//! - `cargo xtask windows`: builds navlock for Windows, and runs its tests by Wine.
 //! - `cargo xtask fuzz`: searches for bytes that break the codec of the broker's protocol.
 
 #![forbid(unsafe_code)]

@@ -11,12 +11,13 @@ usage: cargo xtask model [--minutes N] [NAME…]
                crates/etcd/src/keeper/model.rs
   --minutes N  each for so long at most (to its end)";
 
-/// Where the explorations are, as a test is called.
+/// The modules with the explorations, as they stand in the names of tests.
 const MODULES: [&str; 4] =
     ["exhaustive::warm", "exhaustive::cold", "exhaustive_owned::warm", "exhaustive_owned::cold"];
 
-/// Explores what the tests of the model of etcd's keeper search at random: all that can happen, or what is
-/// nearest to the beginning of each. As many at once as there are CPUs.
+/// Explores the model of etcd's keeper, which the tests search at random. Each exploration visits all that
+/// can happen; one that a limit of time ends has visited what is nearest to the beginning. As many
+/// explorations run at once as there are CPUs.
 pub(crate) fn model(arguments: &[&str]) -> Result {
     let Options { minutes, names } = Options::parse(arguments)?;
     let test = ["test", "--package", "navlock-etcd", "--lib"];
@@ -38,7 +39,7 @@ pub(crate) fn model(arguments: &[&str]) -> Result {
     run(&mut explore)
 }
 
-/// A test is run if its name has one of these in it.
+/// The filters for libtest, which runs a test if its name contains one of them.
 fn filters(names: &[&str]) -> Vec<String> {
     let names = if names.is_empty() { &[""] } else { names };
     let all =

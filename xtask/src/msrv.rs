@@ -1,9 +1,10 @@
 //! `cargo xtask msrv`: the oldest Rust that is promised.
 //!
-//! The library (engine, core, the face with the reach of one machine) is built and tested by it, and
-//! etcd is built, by the same lock file. The command needs a newer one, as what it draws with does. Where rustup has that release, it is taken;
-//! else the packages `rustc-web` and `cargo-web` of Debian, unpacked into `target/msrv`, so that
-//! nothing on the machine changes.
+//! The library (engine, core, the face with the reach of one machine) is built and tested with that release.
+//! The face is also checked with all features, etcd among them. All this uses the lock file of the workspace.
+//! The command needs a newer Rust, because a library that it draws with does. The toolchain is rustup's, if
+//! rustup has the release. Otherwise it consists of Debian's packages `rustc-web` and `cargo-web`, unpacked
+//! into `target/msrv`, so that nothing on the machine changes.
 
 use std::{
     fs,
@@ -13,7 +14,7 @@ use std::{
 
 use crate::run::{Result, root, run, said};
 
-/// What is promised in `Cargo.toml`, which clippy holds our own code to as well.
+/// The release that `Cargo.toml` promises. Clippy holds our own code to it as well.
 const RELEASE: &str = env!("CARGO_PKG_RUST_VERSION");
 
 pub(crate) fn msrv(arguments: &[&str]) -> Result {
@@ -25,7 +26,7 @@ pub(crate) fn msrv(arguments: &[&str]) -> Result {
     println!("{}", old.version()?);
     let library = ["-p", "navlock-engine", "-p", "navlock-core", "-p", "navlock"];
     let local = ["--features", "navlock/local"];
-    // As users have it who want no more than one process; then with all that there is.
+    // First as users build it who need the reach of one process only, then with all features.
     old.run(&[&["check"], &library[..]].concat(), &folder)?;
     old.run(&["check", "-p", "navlock", "--all-features"], &folder)?;
     old.run(&[&["test"], &library[..], &local].concat(), &folder)?;
@@ -40,7 +41,7 @@ struct Toolchain {
 }
 
 impl Toolchain {
-    /// The release that rustup has installed.
+    /// The toolchain of the release, if rustup has installed it.
     fn of_rustup() -> Option<Self> {
         let mut rustup = Command::new("rustup");
         let output = rustup.args(["run", RELEASE, "rustc", "--print", "sysroot"]).output().ok()?;
@@ -50,7 +51,7 @@ impl Toolchain {
             .then_some(Self { programs, libraries: Vec::new() })
     }
 
-    /// Debian's packages, and what of theirs is not installed.
+    /// The toolchain in Debian's packages, together with those of their dependencies that are not installed.
     fn of_debian(folder: &Path) -> Result<Self> {
         let unpacked = folder.join(format!("debian-{RELEASE}"));
         let toolchain =
@@ -103,7 +104,7 @@ impl Toolchain {
         let mut command = Command::new(self.programs.join("cargo"));
         command.args(arguments).arg("--locked").current_dir(root());
         command.env("CARGO_TARGET_DIR", folder);
-        // The cargo that runs this says what its own programs are.
+        // These variables name the toolchain of the cargo that runs xtask.
         command.env_remove("RUSTUP_TOOLCHAIN").env_remove("CARGO");
         command.env("RUSTC", self.programs.join("rustc"));
         command.env("RUSTDOC", self.programs.join("rustdoc"));
@@ -130,7 +131,7 @@ fn libraries(unpacked: &Path) -> Vec<PathBuf> {
     folders
 }
 
-/// The version of a package that is of this release, as `apt-cache madison` lists them.
+/// The first version that is of this release, in the lines that `apt-cache madison` prints.
 fn version_of(madison: &str, release: &str) -> Option<String> {
     let versions = madison.lines().filter_map(|line| line.split('|').nth(1));
     let is_of = |version: &&str| {
@@ -143,7 +144,7 @@ fn version_of(madison: &str, release: &str) -> Option<String> {
 fn to_install(simulated: &str) -> Vec<String> {
     let packages = simulated.lines().filter_map(|line| {
         let (package, rest) = line.strip_prefix("Inst ")?.split_once(" (")?;
-        // Of one that is installed in another version, that stands between.
+        // If another version is installed, it stands between the name and the parenthesis.
         let package = package.split(' ').next()?;
         Some(format!("{package}={}", rest.split(' ').next()?))
     });

@@ -8,7 +8,7 @@ use std::{
     time::Instant,
 };
 
-/// A failure, told to the person at the terminal.
+/// The result of a step. The error is a message for the person at the terminal.
 pub(crate) type Result<T = ()> = std::result::Result<T, String>;
 
 /// The folder that the workspace is in.
@@ -31,12 +31,13 @@ pub(crate) fn npm(arguments: &[&str]) -> Command {
     command
 }
 
-/// Where an optimised program of the workspace is, once it was built.
+/// The path of an optimised program of the workspace. It is an error if the program was not built.
 pub(crate) fn built(program: &str) -> Result<PathBuf> {
     built_in("release", program)
 }
 
-/// Where a program of the workspace is, once it was built into this folder of the target's.
+/// The path of a program of the workspace in a folder of the target folder, such as `debug`. It is an error
+/// if the program was not built.
 pub(crate) fn built_in(folder: &str, program: &str) -> Result<PathBuf> {
     let target = std::env::var_os("CARGO_TARGET_DIR").unwrap_or_else(|| "target".into());
     let path = root().join(target).join(folder).join(program);
@@ -53,8 +54,8 @@ pub(crate) fn run(command: &mut Command) -> Result {
     if status.success() { Ok(()) } else { Err(format!("failed ({status}): {shown}")) }
 }
 
-/// Runs the command, and beside it the others, one after another. What one of them prints is shown when it has
-/// ended. Once something has failed, none is started.
+/// Runs `command`, and meanwhile `others`, one after another. What one of `others` prints is shown when it
+/// has ended. Once a command has failed, no further one of `others` is started.
 pub(crate) fn run_beside(command: &mut Command, mut others: Vec<Command>) -> Result {
     let has_failed = AtomicBool::new(false);
     thread::scope(|scope| {
@@ -85,12 +86,12 @@ fn run_silently(command: &mut Command) -> Result {
     if status.success() { Ok(()) } else { Err(format!("failed ({status}): {shown}")) }
 }
 
-/// The command, which leaves the processor to others that want it.
+/// The command with the lowest priority: every other process gets the CPU first.
 pub(crate) fn unhurried(command: &Command) -> Command {
     wrapped(Command::new("nice"), &["-n", "19"], command)
 }
 
-/// What the command prints, or complains of.
+/// What the command prints. If the command fails, the error is what it printed to standard error.
 pub(crate) fn said(command: &mut Command) -> Result<String> {
     let output = command.output().map_err(|error| error.to_string())?;
     if !output.status.success() {
@@ -104,10 +105,10 @@ pub(crate) fn show(command: &Command) -> String {
     let environment = command
         .get_envs()
         .filter_map(|(key, value)| Some((key.to_string_lossy(), value?.to_string_lossy())))
-        // Longer than all the rest, and nobody's business.
+        // `PATH` is longer than all the rest and says nothing about the command.
         .filter(|(key, _)| key != "PATH")
         .map(|(key, value)| format!("{key}={value:?} "));
-    // Of a script its first line.
+    // A script is shown by its first line.
     let first_line = |argument: String| match argument.trim().split_once('\n') {
         Some((first, _)) => format!(" '{first} …'"),
         None => format!(" {argument}"),
@@ -118,12 +119,12 @@ pub(crate) fn show(command: &Command) -> String {
     environment.chain([program.to_string_lossy().into_owned()]).chain(arguments).collect()
 }
 
-/// The command, which is ended if it takes longer than this.
+/// The command, which is ended if it runs longer than `minutes`.
 pub(crate) fn within(minutes: u32, command: &Command) -> Command {
     wrapped(Command::new("timeout"), &["--kill-after=10s", &format!("{minutes}m")], command)
 }
 
-/// The command, started by another that has these arguments of its own.
+/// A command that runs `wrapper` with `arguments`, which in turn runs `command`.
 fn wrapped(mut wrapper: Command, arguments: &[&str], command: &Command) -> Command {
     wrapper.args(arguments).arg(command.get_program()).args(command.get_args());
     for (name, value) in command.get_envs() {

@@ -15,7 +15,7 @@ pub(crate) fn test() -> Result {
         })?;
     }
     run(&mut cargo(&["fmt", "--all", "--check"]))?;
-    // These three need no database of advisories.
+    // These three checks need no database of advisories.
     if said(&mut cargo(&["deny", "--version"])).is_ok() {
         run(&mut cargo(&["deny", "--locked", "check", "licenses", "bans", "sources"]))?;
     } else {
@@ -26,7 +26,7 @@ pub(crate) fn test() -> Result {
     run(cargo(&clippy).args(["--", "--deny", "warnings"]))?;
     let doc = ["doc", "--workspace", "--all-features", "--no-deps"];
     run(cargo(&doc).env("RUSTDOCFLAGS", "--deny warnings"))?;
-    // Without their features, as users have them by default, and with etcd but without TLS.
+    // With the default features, without any, and with etcd but without TLS.
     for package in [
         &["navlock"][..],
         &["navlock-cli"],
@@ -39,25 +39,24 @@ pub(crate) fn test() -> Result {
 
     let tests = ["test", "--workspace", "--all-features"];
     run(cargo(&tests).arg("--no-run"))?;
-    // Most tests wait for processes and servers, so one of two cores has time for what needs neither.
+    // Most tests wait for processes and servers. So one of two cores is free for commands that need neither.
     let [core, delegation] = ["navlock-core", "navlock-delegation"].map(shuttle);
     let others = [npm(&["ci"]), npm(&["run", "build"]), core, delegation];
     run_beside(&mut cargo(&tests), others.iter().map(unhurried).collect())?;
-    // What the command says that was built without etcd, and with it but without TLS.
-    // Not optimised, which would take longer than it saves.
+    // What the command says if it was built without etcd, and if it was built with etcd but without TLS. The
+    // tests are not optimised: that would take longer than it saves.
     for features in [&[][..], &["--features", "etcd"]] {
         let mut settings = cargo(&["test", "--profile", "dev", "--package", "navlock-cli"]);
         run(settings.args(features).args(["--test", "e2e", "settings"]))?;
     }
 
-    // With the features and the profile of the tests: with others all that they depend on would be built
-    // once more.
+    // With the features and the profile of the tests. With others, all dependencies would be built once more.
     let build = ["build", "--profile", "test", "--workspace", "--all-features"];
     run(cargo(&build).args(["--bins", "--examples"]))?;
     for example in examples()? {
         run(Command::new(built_in("debug/examples", &example)?).current_dir(root()))?;
     }
-    // That the benchmarks run; what they measure here means nothing.
+    // This shows that the benchmarks run; what they measure here means nothing.
     let benches = built_in("debug", "navlock-benches")?;
     let families: &[&str] = if cfg!(target_os = "linux") {
         &["in-process", "broker", "looking", "etcd", "etcd-scale"]
@@ -74,8 +73,8 @@ pub(crate) fn test() -> Result {
     Ok(())
 }
 
-/// What most mistakes are found by, in about two minutes once all was built: without a broker, a server or
-/// JavaScript.
+/// The checks that find most mistakes, in about two minutes once all is built. They need no broker, no server
+/// and no JavaScript.
 pub(crate) fn quick() -> Result {
     run(&mut cargo(&["fmt", "--all", "--check"]))?;
     let clippy = ["clippy", "--workspace", "--all-targets", "--all-features"];
@@ -83,7 +82,7 @@ pub(crate) fn quick() -> Result {
     let tests = QUICK.iter().flat_map(|test| ["--test", test]);
     run(cargo(&["test", "--workspace", "--all-features", "--lib", "--bins"])
         .args(tests)
-        // Every order of events of machines on etcd.
+        // The model searches through the orders of events of machines on etcd, which is not quick.
         .args(["--", "--skip", "keeper::model"]))?;
     println!("\nwhat is quick to see holds; `cargo xtask test` sees the rest");
     Ok(())
@@ -105,31 +104,32 @@ const QUICK: [&str; 12] = [
     "platform_seam",
 ];
 
-/// Programs that must be there, with the packages of Debian that have them.
+/// Programs that must be installed: each with its package in Debian, and what needs the program.
 const NEEDED: [(&str, &str, &str); 3] = [
     ("etcd", "etcd-server", "the tests of many machines start it"),
     ("etcdctl", "etcd-client", "the tests of many machines disturb etcd by it"),
     ("npm", "npm", "the npm package is tested with Node 20 or newer and its npm"),
 ];
 
-/// The npm package on all runtimes, once it is built.
+/// Tests the npm package on all runtimes. The package must be built.
 fn package() -> Result {
     run(&mut npm(&["test"]))?;
-    // A check of the suite itself: what is known of other implementations is what it says of them.
+    // This checks the suite itself: of another implementation, the suite must report what is known of it.
     run(&mut npm(&["run", "conformance", "--", "--subject", "native"]))?;
-    // That the benchmarks run; what they measure here means nothing.
+    // This shows that the benchmarks run; what they measure here means nothing.
     run(&mut npm(&["run", "bench", "--", "--quick"]))
 }
 
-/// The tests of a crate by a scheduler that tries orders of threads: the crate with its locks and atomics
-/// exchanged. Another configuration, so another target folder, or each would build anew what the other has built.
+/// The tests of a crate under shuttle, a scheduler that tries many orders of threads. The crate is built with
+/// shuttle's locks and atomics. This configuration has a target folder of its own: in a shared folder, each
+/// configuration would build anew what the other has built.
 fn shuttle(package: &str) -> Command {
     let mut tests = cargo(&["test", "--package", package, "--test", "shuttle"]);
     tests.env("RUSTFLAGS", "--cfg shuttle").args(["--target-dir", "target/shuttle"]);
     tests
 }
 
-/// The programs in `examples/`.
+/// The names of the programs in `examples/`.
 fn examples() -> Result<Vec<String>> {
     let folder = root().join("examples");
     let failed = |error| format!("{}: {error}", folder.display());

@@ -2,8 +2,8 @@
 
 use crate::run::{Result, cargo, root, run};
 
-/// Tortures what is built here. The options are those of the program itself, which `torture/src`
-/// lists.
+/// Builds the command and the program that tortures it, and runs the latter. Its options are in
+/// `torture/src/options.rs`.
 pub(crate) fn torture(arguments: &[&str]) -> Result {
     let mut command = cargo(&["build", "--package", "navlock-cli", "--package", "navlock-torture"]);
     if arguments.contains(&"etcd") {
@@ -14,7 +14,7 @@ pub(crate) fn torture(arguments: &[&str]) -> Result {
     let target = root().join(target);
     let built = target.join("debug");
     let folder = target.join("torture").join(std::process::id().to_string());
-    // A run lasts half an hour, and what is built meanwhile is not what it tortures.
+    // A run can last long. It tortures copies, so that a build meanwhile does not change the programs.
     let copy = |program: &str| {
         let copy = folder.join(program);
         std::fs::create_dir_all(&folder)

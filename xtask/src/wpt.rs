@@ -4,9 +4,9 @@ use std::process::Command;
 
 use crate::run::{Result, root, run};
 
-/// The web-platform-tests of Web Locks on the engines embedded in Rust, within a process and through a
-/// broker, by the runner of the npm package, which needs only Node. It has cargo build what it runs, and
-/// knows what is expected to fail (`npm/navlock/test/wpt-expectations.json`).
+/// Runs the web-platform-tests of Web Locks on the engines embedded in Rust, within a process and through a
+/// broker. The runner is that of the npm package, and needs only Node. It has cargo build what it runs, and
+/// takes the expected failures from `npm/navlock/test/wpt-expectations.json`.
 pub(crate) fn wpt(rest: &[&str]) -> Result {
     if !rest.contains(&"--wpt") {
         let message = "usage: cargo xtask wpt --wpt CHECKOUT [--subject boa,quickjs] [--file WORDS] [--update] \

@@ -15,16 +15,16 @@ use std::{
 use super::rules::Rule;
 use crate::run::{Result, root};
 
-/// How long a test may take of sources that are whole.
+/// How long a test may run on unbroken sources.
 pub(super) const LONGEST: Duration = Duration::from_secs(900);
 
-/// How long a test that waits for what never comes may wait, if it took so long when nothing was
-/// broken. Other copies build meanwhile, so it is long.
+/// How long a test may run on broken sources, where it may wait for what never comes. `took` is the time that
+/// it took on unbroken sources. The limit is generous, because other copies build meanwhile.
 pub(super) fn patience(took: Duration) -> Duration {
     (took * 10).clamp(Duration::from_secs(120), LONGEST)
 }
 
-/// What became of the tests.
+/// How the tests ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Outcome {
     Passed,
@@ -44,18 +44,18 @@ impl fmt::Display for Outcome {
     }
 }
 
-/// Why an entry came to nothing.
+/// Why an entry was not tried.
 pub(super) enum Problem {
-    /// It cannot be tried out.
+    /// This entry cannot be tried.
     Entry(String),
-    /// Nothing can be, in this copy.
+    /// No entry can be tried in this copy.
     Copy(String),
 }
 
 pub(super) struct Copy(PathBuf);
 
 impl Copy {
-    /// The sources as they are, in this folder. What it has built before stays there.
+    /// Copies the sources as they are into `folder`. What earlier runs have built there stays.
     pub(super) fn of_the_sources(folder: PathBuf) -> Result<Self> {
         let copy = Self(folder);
         let files = Command::new("git")
@@ -80,8 +80,8 @@ impl Copy {
         Ok(copy)
     }
 
-    /// Copies one file, unless it is there already, so that only what changed is built again. Whether
-    /// there is one: it may be removed in the work tree, and git not told yet.
+    /// Copies one file, unless the copy has the same, so that only what changed is built again. Returns
+    /// whether the file exists: git also lists files that have just been removed from the work tree.
     fn take(&self, file: &Path) -> io::Result<bool> {
         let (from, to) = (root().join(file), self.0.join(file));
         let Ok(content) = fs::read(from) else { return Ok(false) };
@@ -93,7 +93,7 @@ impl Copy {
         Ok(true)
     }
 
-    /// Breaks the rule, and sees what its tests say. The copy is whole again afterwards.
+    /// Breaks the rule, and runs its tests. Afterwards the copy is whole again.
     pub(super) fn broken(
         &self,
         rule: &Rule,
@@ -116,7 +116,7 @@ impl Copy {
         outcome.map_err(Problem::Copy)
     }
 
-    /// Runs tests of the copy as it is. What they print goes to a file.
+    /// Runs tests of the copy as it is. What they print goes to the file `log`.
     pub(super) fn test(&self, test: &str, patience: Duration, log: &Path) -> Result<Outcome> {
         let printed = File::create(log).map_err(|error| format!("{}: {error}", log.display()))?;
         let shown = if in_browser(test) { format!("xtask {test}") } else { format!("test {test}") };
@@ -125,7 +125,7 @@ impl Copy {
             let mut command = Command::new("cargo");
             if in_browser(test) {
                 command.arg("xtask");
-                // What binds the programs is no source: that of this checkout will do.
+                // wasm-bindgen is no part of the sources: the one of this checkout serves.
                 let paths = std::env::var_os("PATH").unwrap_or_default();
                 let tools = iter::once(root().join("target/browser/tools/bin"));
                 let paths = std::env::join_paths(tools.chain(std::env::split_paths(&paths)));
@@ -170,12 +170,12 @@ impl Copy {
     }
 }
 
-/// Whether they are tests of a page, which `cargo xtask browser` runs.
+/// Whether these are tests of a page, which `cargo xtask browser` runs.
 fn in_browser(test: &str) -> bool {
     test.starts_with("browser ")
 }
 
-/// Removes what is no source any more: cargo would build a test that it finds in `tests`.
+/// Removes files that are no longer sources: cargo would build every test that it finds in `tests`.
 fn prune(folder: &Path, present: &HashSet<PathBuf>) -> io::Result<()> {
     for entry in fs::read_dir(folder)? {
         let entry = entry?;

@@ -1,8 +1,8 @@
 //! `cargo xtask break-rules`: a check of the checks.
 //!
-//! A test that cannot fail shows nothing. For each entry of a `crates/*/rules.toml` this breaks one rule
-//! in a copy of the sources, by exchanging a piece of code, and runs the tests that are said to show
-//! the rule: they must pass before and fail, or never end, after.
+//! A test that cannot fail shows nothing. For each entry of a `crates/*/rules.toml`, this command breaks one
+//! rule in a copy of the sources: it replaces a piece of code. Then it runs the tests that the entry names.
+//! They must pass before the change, and fail or never end after it.
 //!
 //! Most of the time goes into building. So there are several copies, each of which keeps what it has
 //! built, and entries that build the same come one after the other ([`plan`]).
@@ -57,7 +57,7 @@ pub(crate) fn break_rules(arguments: &[&str]) -> Result {
         .collect::<Result<_>>()?;
     let failed = thread::scope(|scope| {
         let workers: Vec<_> = copies.iter().map(|copy| scope.spawn(|| run.work(copy))).collect();
-        // All of them are waited for, whatever the first has come to.
+        // Wait for all workers, even if the first has failed.
         let ended: Vec<_> = workers.into_iter().map(thread::ScopedJoinHandle::join).collect();
         ended.into_iter().find_map(|ended| match ended {
             Ok(worked) => worked.err(),
@@ -110,19 +110,19 @@ struct Run {
     since: Instant,
     logs: PathBuf,
     plan: Mutex<Plan>,
-    /// What each test says of the sources as they are, and how long it took.
+    /// The outcome of each test on the unbroken sources, and how long the test took.
     whole: Mutex<BTreeMap<String, (Outcome, Duration)>>,
     verdicts: Mutex<Vec<(Rule, Verdict)>>,
 }
 
-/// What is to be said of an entry.
+/// What came of an entry.
 #[derive(Clone, Debug, PartialEq, Eq)]
 enum Verdict {
-    /// A test failed, or never ended: the rule is shown.
+    /// A test failed or never ended, so the tests show the rule.
     Noticed(Outcome),
     /// The tests passed.
     Unnoticed,
-    /// Nothing can be said, and why.
+    /// The entry was not tried, and why.
     NotTried(String),
 }
 
@@ -134,7 +134,7 @@ impl Run {
             let Some(rule) = lock(&self.plan).next(last.as_ref()) else { return Ok(()) };
             let target = rule.target();
             if last.as_ref() != Some(&target) {
-                // All that will be asked of what is built now, while nothing is broken.
+                // While nothing is broken, run all tests that the entries of this target name.
                 let tests = lock(&self.plan).tests_of(&target, &rule);
                 self.look_at_the_whole(copy, tests)?;
             }
@@ -193,7 +193,7 @@ impl Run {
         verdicts.push((rule, verdict));
     }
 
-    /// Prints what has come of it all. What is to be complained of, if anything is.
+    /// Prints a summary if all entries were noticed. Otherwise returns it, as the complaint.
     fn sum_up(&self) -> Option<String> {
         let verdicts = lock(&self.verdicts);
         let ids = |wanted: fn(&Verdict) -> bool| {
@@ -236,7 +236,7 @@ impl fmt::Display for Verdict {
     }
 }
 
-/// What is in there is whole between any two statements.
+/// A panic of another worker does no harm: the data are consistent after every statement.
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
@@ -276,7 +276,7 @@ mod tests {
         let lines = of(&[noticed.clone(), Verdict::Unnoticed], 2).sum_up().unwrap();
         assert!(lines.contains("1 noticed, 1 unnoticed, 0 could not be tried"), "{lines}");
         assert!(lines.ends_with("\nunnoticed: a"), "{lines}");
-        // One that nobody came to.
+        // An entry that no worker came to.
         assert!(of(&[noticed], 2).sum_up().unwrap().contains("1 could not be tried"));
     }
 }

@@ -1,18 +1,18 @@
-//! Who tries out which entry: entries that build the same go to the same copy.
+//! Which copy tries which entry: entries that build the same go to the same copy.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 use super::rules::{Rule, Target};
 
-/// What is left to be tried out.
+/// The entries that nobody has taken yet.
 pub(super) struct Plan {
-    /// By what they build, those of one file beside each other.
+    /// By what the entries build; in a group, entries of one file are neighbours.
     groups: BTreeMap<Target, Group>,
 }
 
 struct Group {
     rules: VecDeque<Rule>,
-    /// A copy has built it.
+    /// A copy builds it, or has built it.
     is_begun: bool,
 }
 
@@ -27,9 +27,9 @@ impl Plan {
         Self { groups }
     }
 
-    /// The next entry for a copy that has last built this: one more of the same; else the first of
-    /// the largest group that no copy has built; else one from the end of the largest group, if that
-    /// has enough left to be worth building it once more.
+    /// The next entry for a copy that built `last` most recently: one more entry of the same group; else the
+    /// first of the largest group that no copy has begun; else one from the end of the largest group, if that
+    /// group has more than one entry left.
     pub(super) fn next(&mut self, last: Option<&Target>) -> Option<Rule> {
         if let Some(rule) = last.and_then(|last| self.groups.get_mut(last)?.rules.pop_front()) {
             return Some(rule);
@@ -37,7 +37,8 @@ impl Plan {
         let groups = self.groups.values_mut();
         let group = groups.max_by_key(|group| (!group.is_begun, group.rules.len()))?;
         if group.is_begun {
-            // Whoever builds it already is through with one before it is built here.
+            // A copy that has built this group tries its last entry sooner than this copy could build the
+            // group.
             return if group.rules.len() > 1 { group.rules.pop_back() } else { None };
         }
         group.is_begun = true;
@@ -59,7 +60,7 @@ mod tests {
         Rule { test: test.to_owned(), ..rule(id) }
     }
 
-    /// What so many copies try out, taking turns.
+    /// The ids that each of so many copies tries, if the copies take turns.
     fn shared_by(copies: usize, rules: &[Rule]) -> Vec<Vec<String>> {
         let mut plan = Plan::new(rules.to_vec());
         let mut done = vec![(None, Vec::new()); copies];

@@ -18,13 +18,14 @@ struct Rules {
 /// One way to break one rule.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
 pub(super) struct Rule {
-    /// What it is called here and on the command line.
+    /// The entry's name, here and on the command line.
     pub(super) id: String,
     /// The rules of SEMANTICS that it breaks, as CONFORMANCE.md numbers them.
     pub(super) breaks: String,
-    /// Where the code is: in its file below its crate, once it is read below the checkout.
+    /// The file with the code. In `rules.toml` it is relative to the crate; [`read`] makes it relative to the
+    /// checkout.
     pub(super) file: PathBuf,
-    /// The code, which must stand there once.
+    /// The code, which must stand in the file once.
     pub(super) find: String,
     /// What takes its place.
     pub(super) replace: String,
@@ -33,8 +34,8 @@ pub(super) struct Rule {
     pub(super) test: String,
 }
 
-/// What `cargo test` builds: its arguments without the test's name, which is the last if it is no
-/// option and belongs to none.
+/// What `cargo test` builds: its arguments without the test's name. The name is the last argument, if this is
+/// neither an option nor the value of an option.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct Target(String);
 
@@ -52,7 +53,7 @@ impl Rule {
     }
 }
 
-/// All entries below this checkout, by crate. Their files are those of the checkout.
+/// All entries of the checkout, crate by crate. Their files are relative to the checkout.
 pub(super) fn read(root: &Path) -> Result<Vec<Rule>> {
     let crates = root.join("crates");
     let failed =
@@ -79,14 +80,14 @@ pub(super) fn read(root: &Path) -> Result<Vec<Rule>> {
     Ok(all)
 }
 
-/// Those whose ids begin with one of these, or all if there are none; and of them, one part.
+/// One part of the entries whose ids begin with one of `ids`, or of all entries if there are no `ids`.
 pub(super) fn select(rules: &[Rule], ids: &[&str], shard: Shard) -> Result<Vec<Rule>> {
     if let Some(id) = ids.iter().find(|id| !rules.iter().any(|rule| rule.id.starts_with(**id))) {
         return Err(format!("no entry of a crate's rules.toml has an id that begins with {id}"));
     }
     let wanted = |rule: &&Rule| ids.is_empty() || ids.iter().any(|id| rule.id.starts_with(id));
     let mut rules: Vec<Rule> = rules.iter().filter(wanted).cloned().collect();
-    // What builds the same stays in one part.
+    // Entries that build the same are neighbours, so that few parts have to build the same.
     rules.sort_by_key(|rule| (rule.target(), rule.file.clone()));
     let (start, end) = shard.of(rules.len());
     if start == end {
@@ -106,7 +107,7 @@ pub(super) struct Shard {
 impl Shard {
     pub(super) const ALL: Self = Self { nth: 1, of: 1 };
 
-    /// Where it begins and ends among so many.
+    /// Where this part begins and ends among `count` entries.
     fn of(self, count: usize) -> (usize, usize) {
         let bound = |nth| count * nth / self.of;
         (bound(self.nth - 1), bound(self.nth))

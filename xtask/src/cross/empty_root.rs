@@ -4,9 +4,9 @@ use std::{fs, path::Path, process::Command};
 
 use crate::run::{Result, run};
 
-/// What is done there. Nothing is there but the program, what every container has (`/proc`, `/dev`) and
-/// `/tmp`; what it runs under its locks is itself. The namespaces end with this shell, and all that is in
-/// them.
+/// The trial of the program in the root. The root has the program, what every container has (`/proc`,
+/// `/dev`), and `/tmp`; under its locks the program runs itself. When this shell ends, its namespaces end,
+/// with all processes in them.
 const SCRIPT: &str = r#"set -eu
 root=$1
 mount -t proc proc "$root/proc"
@@ -43,7 +43,8 @@ navlock daemon stop
 echo "broker $first was killed, $second took over, and the lock was handed on"
 "#;
 
-/// Runs this program in an empty root. It must have one lock at a time, and survive a killed broker.
+/// Tries this program in an empty root. A lock must have one holder at a time, and must survive a killed
+/// broker.
 pub(crate) fn try_out(program: &Path) -> Result {
     let root = super::folder().join("empty-root");
     let failed = |error: std::io::Error| format!("{}: {error}", root.display());

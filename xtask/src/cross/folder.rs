@@ -1,10 +1,10 @@
-//! Where all that is made here is.
+//! The folder of what `cargo xtask cross` makes.
 
 use std::path::PathBuf;
 
 use crate::run::root;
 
-/// The folder of all that is made here.
+/// The folder of what `cargo xtask cross` makes.
 pub(super) fn folder() -> PathBuf {
     root().join("target/cross")
 }

@@ -1,13 +1,13 @@
-//! `cargo xtask cross`: the systems that are not the one this runs on, as far as they can be shown here.
+//! `cargo xtask cross`: builds and tests for other systems, as far as this machine can.
 //!
 //! - `musl`: the command as one static file, with etcd and TLS. It is run in an empty root: no C
 //!   library, no shell. The suites of the library run as they are.
 //! - `arm64`: the suites of the library for 64-bit ARM, with glibc and with musl, run by qemu.
-//! - `macos`: all crates are checked by the compiler; nothing of it can run here.
+//! - `macos`: all crates are checked by the compiler; no program for macOS can run here.
 //!
-//! Where rustup has a target's standard library, that is used. Elsewhere Debian's packages of Rust are,
-//! which have the sources of it; they are taken by their own paths, beside the Rust of this machine. Zig
-//! is the C compiler and the linker for all of them, and comes from Python's registry.
+//! Where rustup has a target's standard library, that library is used. Otherwise Debian's packages of Rust
+//! build it from its sources; they are called by their own paths, beside the Rust of this machine. Zig is the
+//! C compiler and the linker for all targets, and comes from Python's registry.
 
 mod empty_root;
 mod folder;
@@ -30,7 +30,7 @@ usage: cargo xtask cross [musl] [arm64] [macos]     (without any, all)
   needs Debian's rustc-web, cargo-web and rust-web-src (or rustup's targets), qemu-user,
   libc6-arm64-cross, python3-venv, and crates and Zig from their registries: installs them if it is root";
 
-/// What is built and tested, by the names of Rust.
+/// The targets that are built and tested, by the names of Rust.
 pub(crate) const MUSL: &str = if cfg!(target_arch = "aarch64") {
     "aarch64-unknown-linux-musl"
 } else {
@@ -68,8 +68,8 @@ fn musl() -> Result<String> {
     Ok(format!("{MUSL}: {tests} tests passed, and the command runs in an empty root"))
 }
 
-/// The command as it is released: one static file, with all that a broker can serve. It says of itself which
-/// crates it is made of.
+/// The command as it is released: one static file, with all that a broker can serve. The file contains a list
+/// of the crates that it is made of.
 pub(crate) fn static_program() -> Result<PathBuf> {
     static_program_by(&Toolchain::find(MUSL)?)
 }
@@ -82,7 +82,7 @@ fn static_program_by(rust: &Toolchain) -> Result<PathBuf> {
     Ok(program)
 }
 
-/// Whether it needs no other file to be loaded.
+/// It is an error if the program loads other files.
 fn is_static(program: &Path) -> Result {
     let said = Command::new("ldd")
         .arg(program)
@@ -106,7 +106,7 @@ fn arm64() -> Result<String> {
     for target in ARM64 {
         let rust = Toolchain::find(target)?;
         let mut runner = by_qemu();
-        // Histories of the engine that are one command shorter: the others had not ended after eight minutes.
+        // The histories of the engine are one command shorter: longer ones had not ended after eight minutes.
         runner.env("NAVLOCK_EXHAUSTIVE_DEPTH", "4");
         if target == ARM64[0] {
             runner.env("QEMU_LD_PREFIX", "/usr/aarch64-linux-gnu");
@@ -118,9 +118,9 @@ fn arm64() -> Result<String> {
     Ok(done.join("\n"))
 }
 
-/// Runs a program for 64-bit ARM, and what that starts: some tests start their own program once more. qemu has
-/// the kernel start that, which is told here to use qemu for it. It is told for a namespace of users alone, which
-/// ends with the program, so that nothing of this machine is changed.
+/// Runs a program for 64-bit ARM, and the programs that it starts: some tests start their own program once
+/// more. Those are started by the kernel, so the kernel is told to use qemu for them. It is told so within a
+/// user namespace alone, which ends with the program, so nothing of this machine is changed.
 fn by_qemu() -> Command {
     // The first bytes of such a program, and which of them count.
     const SCRIPT: &str = r#"set -eu
@@ -145,7 +145,7 @@ fn program_of(rust: &Toolchain, runner: &Command) -> Result<String> {
 fn macos() -> Result<String> {
     let rust = Toolchain::find(MACOS)?;
     let all = ["--workspace", "--all-features", "--all-targets"];
-    // What never runs there: benchmarks, torture and these commands are for Linux.
+    // Benchmarks, torture and these commands are for Linux, so they are not checked.
     let but = ["navlock-benches", "navlock-torture", "xtask"];
     let but = but.iter().flat_map(|package| ["--exclude", package]);
     run(&mut rust.cargo("check", &all.into_iter().chain(but).collect::<Vec<_>>()))?;

@@ -21,14 +21,14 @@ const CRATES: [&str; 6] = [
     "navlock-broker",
 ];
 
-/// How long the tests of one program may take before something is wrong with them. All that there are take a
-/// part of it under qemu.
+/// How long the tests of one program may take. Under qemu, each needs only a part of this time.
 const MINUTES: u32 = 20;
 
 /// A test that is left out: its crate, its name, and why.
 pub(super) type LeftOut = (&'static str, &'static str, &'static str);
 
-/// What was seen to fail under qemu, and the cause that is most likely. Each must be there: what is gone has to go here, too.
+/// Tests that were seen to fail under qemu, each with the cause that is most likely. A name that no test has
+/// is an error: remove the entry.
 pub(super) const NOT_UNDER_QEMU: [LeftOut; 5] = [
     (
         "navlock-platform",
@@ -59,8 +59,8 @@ pub(super) const NOT_UNDER_QEMU: [LeftOut; 5] = [
 const NOT_HEARD: &str =
     "qemu makes fork of vfork, so that whoever starts a program does not hear that there is none";
 
-/// Builds the suites for a target and runs each, by a runner if it has one. How many tests have passed.
-/// It is an error if a suite of one of the crates runs no test.
+/// Builds the suites for a target and runs each, by `runner` if there is one. Returns how many tests have
+/// passed. It is an error if the suites of one of the crates run no test.
 pub(super) fn run(
     rust: &Toolchain,
     runner: Option<&Command>,
@@ -69,7 +69,7 @@ pub(super) fn run(
     let mut passed = BTreeMap::from(CRATES.map(|package| (package, 0)));
     let mut gone: Vec<_> = left_out.iter().collect();
     for Suite { package, folder, program } in built(rust)? {
-        // As cargo does: some look for files of theirs.
+        // Folder and variable are as cargo sets them: some tests look for files of their crate.
         let by_runner = |words: &[&str]| {
             let mut command = through(runner, &program);
             command.args(words).current_dir(&folder).env("CARGO_MANIFEST_DIR", &folder);
@@ -148,7 +148,7 @@ fn suite(message: &str) -> Option<Suite> {
     message["profile"]["test"].as_bool()?.then_some(Suite { package, folder, program })
 }
 
-/// Runs the tests of one program. How many have passed.
+/// Runs the tests of one program. Returns how many have passed.
 fn passed_by(command: &Command) -> Result<usize> {
     let shown = show(command);
     println!("\n$ {shown}");
@@ -159,7 +159,7 @@ fn passed_by(command: &Command) -> Result<usize> {
     let complaints = String::from_utf8_lossy(&output.stderr);
     if !output.status.success() {
         let how = match output.status.code() {
-            // What `timeout` says of itself, or of its second signal.
+            // `timeout` has ended the command, by its first signal or by its second one.
             Some(124 | 137) => format!("it was ended after {MINUTES} minutes; this had not ended"),
             _ => output.status.to_string(),
         };
@@ -171,7 +171,7 @@ fn passed_by(command: &Command) -> Result<usize> {
     Ok(passed)
 }
 
-/// How many tests have passed, as the last line of libtest says it.
+/// How many tests have passed, by the last line of libtest.
 fn passed(text: &str) -> Option<usize> {
     let end = text.lines().rev().find_map(|line| line.strip_prefix("test result: ok. "))?;
     end.split_once(" passed;")?.0.parse().ok()

@@ -8,7 +8,7 @@ use std::{
 
 use crate::run::{Result, root, run, said};
 
-/// Releases that were seen to work here. Later ones may say things differently.
+/// Releases that were seen to work here. Later ones may differ.
 const ZIG: &str = "ziglang==0.17.1";
 const ZIGBUILD: &str = "0.24.1";
 const AUDITABLE: &str = "0.7.7";
@@ -16,14 +16,15 @@ const AUDITABLE: &str = "0.7.7";
 /// Cargo for one target, with Zig.
 pub(super) struct Toolchain {
     target: &'static str,
-    /// Debian's cargo, which builds the standard library as well; `None`: that of this machine, which has it.
+    /// Debian's cargo, which builds the standard library as well; `None`: this machine's cargo, which has
+    /// that library.
     debian: Option<PathBuf>,
     /// Where the programs of Zig and cargo-zigbuild are.
     tools: [PathBuf; 2],
 }
 
 impl Toolchain {
-    /// That of this target. Installs what is missing, if that can be done.
+    /// The toolchain for this target. Installs what is missing, if it runs as root.
     pub(super) fn find(target: &'static str) -> Result<Self> {
         let tools = tools()?;
         let libraries =
@@ -51,12 +52,12 @@ impl Toolchain {
         super::folder().join(self.target)
     }
 
-    /// A command of cargo, with these words behind it.
+    /// The subcommand `what` of cargo, with the arguments `words`.
     pub(super) fn cargo(&self, what: &str, words: &[&str]) -> Command {
         self.command(&["cargo-zigbuild"], what, words)
     }
 
-    /// The same, where what is built has the list of the crates that it is made of.
+    /// As [`Self::cargo`], but what is built contains the list of the crates that it is made of.
     pub(super) fn auditable(&self, what: &str, words: &[&str]) -> Command {
         self.command(&["cargo-auditable", "auditable"], what, words)
     }
@@ -73,11 +74,12 @@ impl Toolchain {
         command.arg(if what == "build" { "zigbuild" } else { what });
         if let Some(cargo) = &self.debian {
             command.arg("-Zbuild-std");
-            // It is a released compiler, which builds its own library.
+            // With this variable, a released compiler accepts `-Zbuild-std`.
             command.env("RUSTC_BOOTSTRAP", "1").env("CARGO", cargo);
             command.env("RUSTC", "/usr/bin/rustc").env("RUSTDOC", "/usr/bin/rustdoc");
             command.env_remove("RUSTUP_TOOLCHAIN");
-            // A built library brings no C library and none of its objects; Zig has them.
+            // A standard library that is built here comes without a C library and without start-up objects;
+            // Zig has both.
             if self.target.ends_with("-musl") {
                 let variable = self.target.to_uppercase().replace('-', "_");
                 let flags = format!("CARGO_TARGET_{variable}_RUSTFLAGS");
@@ -86,19 +88,19 @@ impl Toolchain {
         }
         command.args(["--locked", "--target", self.target]).args(words);
         command.env("CARGO_TARGET_DIR", super::folder()).current_dir(root());
-        // Nobody debugs it, and it is run once.
+        // Nobody debugs the programs, and each is run once.
         command.env("CARGO_PROFILE_TEST_DEBUG", "0").env("CARGO_PROFILE_DEV_DEBUG", "0");
         command.env("CARGO_PROFILE_TEST_OPT_LEVEL", "1").env("CARGO_INCREMENTAL", "0");
         command
     }
 }
 
-/// Zig, in an environment of Python's of its own, and what has cargo use it.
+/// The folders of Zig, which has its own Python environment, and of the programs that have cargo use Zig.
 fn tools() -> Result<[PathBuf; 2]> {
     let environment = super::folder().join("python");
     let python = environment.join("bin/python");
     if said(Command::new(&python).args(["-m", "ziglang", "version"])).is_err() {
-        // Debian has Python without what makes an environment.
+        // Debian's Python comes without the modules that make an environment.
         if said(Command::new("python3").args(["-c", "import ensurepip, venv"])).is_err() {
             install_all(&["python3-venv"])?;
         }
@@ -116,7 +118,7 @@ fn tools() -> Result<[PathBuf; 2]> {
     Ok([environment.join("bin"), tools.join("bin")])
 }
 
-/// Installs packages of Debian's whose programs are not there.
+/// Installs the packages of Debian whose programs are not there.
 pub(crate) fn install(wanted: &[(&str, &str)]) -> Result {
     let missing = wanted
         .iter()
@@ -124,7 +126,7 @@ pub(crate) fn install(wanted: &[(&str, &str)]) -> Result {
     install_all(&missing.map(|&(_, package)| package).collect::<Vec<_>>())
 }
 
-/// Installs packages of Debian's whose files are not there.
+/// Installs the packages of Debian whose files are not there.
 pub(super) fn install_files(wanted: &[(&Path, &str)]) -> Result {
     let missing = wanted.iter().filter(|(file, _)| !file.exists());
     install_all(&missing.map(|&(_, package)| package).collect::<Vec<_>>())

@@ -4,7 +4,8 @@ use std::{env, ffi::OsString, fs, path::PathBuf};
 
 use crate::run::Result;
 
-/// The environment of what runs in the machine: how the host reaches the network, and nothing else of the host.
+/// The environment of what runs in the machine. Of the host's variables it has those that say how to reach
+/// the network and the registries, and some settings of cargo.
 pub(super) fn environment(home: &str) -> Vec<OsString> {
     let carried = |name: &str| {
         let lower = name.to_lowercase();

@@ -1,7 +1,7 @@
 //! A minimal Debian in a folder.
 //!
-//! Each step runs in namespaces of its own for mounts and processes: when it ends, however it ends,
-//! the kernel takes away both, and nothing of the host is mounted where the folder is removed.
+//! A command in the machine runs in namespaces of its own for mounts and processes. However the command ends,
+//! the kernel then removes both. So nothing of the host is mounted in the folder when the folder is removed.
 
 use std::{
     env, fs, io,
@@ -24,9 +24,10 @@ use crate::run::{Result, root, said, show};
 const HOME: &str = "/home/ada";
 const CHECKOUT: &str = "home/ada/navlock";
 
-/// Mounts what a machine has, and Rust, which is as large as all the rest and is not copied; then runs
-/// a command in it. The shell is the first process of its namespace, so it has to wait for processes whose parents
-/// have ended: it stays until the command has ended.
+/// Mounts what a machine has, and Rust, then runs a command in the machine. Rust is mounted and not copied,
+/// because it is as large as all the rest. The shell is the first process of its namespace, so it has to wait
+/// for processes whose parents have ended. Therefore it does not become the command, but stays until the
+/// command has ended.
 const ENTER: &str = r#"set -eu
 root=$1 rust=$2; shift 2
 mount -t proc proc "$root/proc"
@@ -211,7 +212,7 @@ impl Machine {
         self.supervise_as(&mut command, &arguments.join(" "))
     }
 
-    /// A file of the host's settings, if it is there.
+    /// Copies a file of the host's settings into the machine, if the host has it.
     fn carry_over(&self, from: &Path, to: &str) -> Result {
         let to = self.root.join(to.trim_start_matches('/'));
         let failed = |error: io::Error| format!("cannot carry over {}: {error}", from.display());
@@ -227,7 +228,7 @@ impl Machine {
         self.supervise_as(command, &shown)
     }
 
-    /// Runs a command to its end, or until this is interrupted.
+    /// Runs a command to its end, or until a signal asks this program to end.
     fn supervise_as(&self, command: &mut Command, shown: &str) -> Result {
         let program = command.get_program().to_string_lossy().into_owned();
         let failed = |error: io::Error| format!("cannot start {program}: {error}");

@@ -1,13 +1,13 @@
 //! `cargo xtask fresh`: the README, followed on a new machine.
 //!
-//! A step that everybody here has made long ago is missing in a README without anybody noticing. So
-//! this makes a minimal Debian in a folder, brings the Rust and the Node of this machine into it and
-//! nothing else, copies what is committed, and does there what the README says under "Two commands":
-//! installs the packages that it names, without those that they recommend, and runs its commands, as
-//! a user who is not root.
+//! A README may lack a step that every developer made long ago, and no developer notices. So this command
+//! makes a minimal Debian in a folder, and brings into it the Rust and the Node of this machine, and nothing
+//! else. It copies what is committed, and does there what the README says under "Two commands": it installs
+//! the packages that the README names, without those that they recommend, and runs the README's commands as a
+//! user who is not root.
 //!
-//! What leads to the registries is carried over, because it is the machine's and not the project's:
-//! name servers, proxies, certificates, and the settings of apt, cargo and npm.
+//! How to reach the registries is the machine's affair and not the project's. So name servers, proxies,
+//! certificates, and the settings of apt, cargo and npm are copied from this machine.
 
 pub(crate) mod host;
 mod machine;
@@ -29,7 +29,7 @@ usage: cargo xtask fresh [OPTIONS]     (as root: it mounts, and changes its root
 pub(crate) fn fresh(arguments: &[&str]) -> Result {
     let options = Options::parse(arguments)?;
     let mut nth = 0;
-    // What is being done, so that it is known what failed.
+    // Each step is announced, so that a failure is seen to belong to its step.
     let mut step = |what: &str| {
         nth += 1;
         println!("\n=== step {nth}: {what}");
@@ -75,7 +75,7 @@ pub(crate) fn fresh(arguments: &[&str]) -> Result {
     Ok(())
 }
 
-/// What the first command appends to `shared.txt`.
+/// Checks what the first command appends to `shared.txt`.
 fn five_lines(text: &str) -> Result {
     let ends: Vec<&str> = text.lines().filter_map(|line| line.split(' ').nth(1)).collect();
     if ends == ["1", "2", "3", "4", "5"] {

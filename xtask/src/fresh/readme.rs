@@ -1,4 +1,4 @@
-//! What the README says is to be done.
+//! The steps that the README says to take.
 
 use crate::run::Result;
 
@@ -12,7 +12,7 @@ pub(super) struct Step {
     pub(super) commands: Vec<String>,
 }
 
-/// The section's steps: each block of commands, with the packages that the text before it has.
+/// The section's steps: each block of commands, with the packages that the text before the block names.
 pub(super) fn steps(readme: &str) -> Result<Vec<Step>> {
     let (_, section) = readme
         .split_once(SECTION)

@@ -14,7 +14,8 @@ pub(super) fn name() -> String {
     format!("navlock-{}-{}", version(), cross::MUSL)
 }
 
-/// What the script of the repository ($1) does with the archives ($2), into an empty home ($3).
+/// Tries the install script of the repository ($1) with the archives ($2), in an empty home below $3, for the
+/// version $4.
 const INSTALL: &str = r#"
 export HOME="$3/home" NAVLOCK_FROM="file://$2" PATH=/usr/bin:/bin
 mkdir -p "$HOME"
@@ -44,7 +45,7 @@ pub(super) fn archive() -> Result<String> {
     run(&mut within(5, &pack))?;
     sum_up()?;
 
-    // What users have is what is tried: unpacked once more.
+    // Try what users get: the archive, unpacked.
     let tried = empty("archive-tried")?;
     let archive = folder().join(format!("{name}.tar.gz"));
     run(Command::new("tar").arg("-xzf").arg(&archive).arg("-C").arg(&tried))?;

@@ -1,5 +1,5 @@
-//! What the command is made of: a list in the program itself, by cargo-auditable, and one beside it, in
-//! the form that `cargo-cyclonedx` writes.
+//! The crates that the command is made of: a list in the program itself, by cargo-auditable, and a list
+//! beside the program, in the form that `cargo-cyclonedx` writes.
 
 use std::{collections::BTreeSet, fs, path::Path, process::Command};
 
@@ -16,7 +16,7 @@ use super::{
     version,
 };
 
-/// What must be in both lists: ours, the runtime, and what speaks TLS.
+/// Crates that must be in both lists: some of ours, the async runtime, and the TLS library.
 const KNOWN: [&str; 5] = ["navlock-cli", "navlock-engine", "navlock-etcd", "tokio", "rustls"];
 
 pub(super) fn bom() -> Result<String> {
@@ -30,7 +30,7 @@ pub(super) fn bom() -> Result<String> {
             }
         }
     }
-    // The list may have more: what is only there to build.
+    // The list may have more crates: those that are needed only to build.
     let missing: Vec<_> = audited.difference(&listed).collect();
     if !missing.is_empty() {
         return Err(format!("in the program, and not in the list beside it: {missing:?}"));
@@ -47,13 +47,13 @@ pub(super) fn bom() -> Result<String> {
 fn audited(program: &Path) -> Result<BTreeSet<(String, String)>> {
     let text = said(Command::new(tool("rust-audit-info", "0.5.4")?).arg(program))?;
     let found: Value = serde_json::from_str(&text).map_err(|error| error.to_string())?;
-    // What is only built with is not in it.
+    // Crates that are needed only to build are not in the program.
     let packages = found["packages"].as_array().into_iter().flatten();
     let packages = packages.filter(|package| package["kind"] != "build");
     Ok(packages.filter_map(name_and_version).collect())
 }
 
-/// The crates of the list, which is made beside the manifest.
+/// Makes the list, and returns its crates.
 fn listed() -> Result<BTreeSet<(String, String)>> {
     let mut command = subcommand("cargo-cyclonedx", "0.5.9")?;
     command.args(["--manifest-path", "crates/cli/Cargo.toml", "--format", "json", "--all"]);
@@ -61,14 +61,14 @@ fn listed() -> Result<BTreeSet<(String, String)>> {
     command.args(["--override-filename", "navlock.cdx"]);
     command.env("SOURCE_DATE_EPOCH", time_of_commit()?);
     let made = run(&mut within(10, &command));
-    // It writes one for each crate of the workspace.
+    // cargo-cyclonedx writes a list for each crate of the workspace. One of them is read; all are removed.
     let to = folder().join(format!("navlock-{}.cdx.json", version()));
     let ours = root().join("crates/cli/navlock.cdx.json");
     let text = fs::read_to_string(&ours).map_err(|error| format!("{}: {error}", ours.display()));
     let strewn = r"find . -path ./target -prune -o -name navlock.cdx.json -exec rm -- {} +";
     run(Command::new("sh").args(["-c", strewn]).current_dir(root()))?;
     made?;
-    // Where this checkout is, is nobody's business.
+    // The path of this checkout does not belong in the list.
     let text = text?.replace(&*root().to_string_lossy(), "/navlock");
     fs::write(&to, &text).map_err(|error| format!("{}: {error}", to.display()))?;
     let found: Value = serde_json::from_str(&text).map_err(|error| error.to_string())?;

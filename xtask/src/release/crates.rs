@@ -8,9 +8,9 @@ use super::{empty, version};
 
 pub(super) fn crates() -> Result<String> {
     let names = published()?;
-    // All at once, so that each has the others as they are packaged for its dependencies. Cargo would build each,
-    // one after the other, with all that it depends on; to see that what is packaged is all that is needed, it is
-    // enough to check them, which takes a part of the time.
+    // All crates are packaged at once, so that each finds the packages of the others as its dependencies.
+    // Cargo would then build each of them with all its dependencies. To see that the packages are complete,
+    // it is enough to check them, which takes less time.
     let mut package = cargo(&["package", "--allow-dirty", "--locked", "--no-verify"]);
     package.args(names.iter().flat_map(|name| ["--package", name]));
     run(&mut within(10, &package))?;
@@ -26,7 +26,8 @@ pub(super) fn crates() -> Result<String> {
     fs::write(&manifest, workspace(&names))
         .and_then(|()| fs::copy(root().join("Cargo.lock"), unpacked.join("Cargo.lock")))
         .map_err(|error| format!("{}: {error}", manifest.display()))?;
-    // Each alone, as one crate may need a feature that another has switched on; then all with all they have.
+    // First each crate alone: it may need a feature that another crate has switched on. Then all, with all
+    // features.
     for name in &names {
         check(&unpacked, &["--package", name])?;
     }
@@ -37,7 +38,7 @@ pub(super) fn crates() -> Result<String> {
     ))
 }
 
-/// Sees that a package has what it should, and nothing that cannot be used.
+/// Checks that a package has the files that it must have, and no suites.
 fn look_into(name: &str, packed: &Path) -> Result {
     let list = said(Command::new("tar").arg("-tzf").arg(packed))?;
     for file in ["Cargo.toml", "README.md", "LICENSE-MIT", "LICENSE-APACHE", "src/"] {
@@ -46,7 +47,7 @@ fn look_into(name: &str, packed: &Path) -> Result {
             return Err(format!("{} has no {file}", packed.display()));
         }
     }
-    // Tests of a module may be there; suites need what is not published.
+    // Unit tests may be in a package. Suites need crates that are not published.
     let suites = format!("{name}-{}/tests/", version());
     if list.lines().any(|line| line.starts_with(&suites)) {
         return Err(format!("{} has suites, which need what is not published", packed.display()));
@@ -54,7 +55,7 @@ fn look_into(name: &str, packed: &Path) -> Result {
     Ok(())
 }
 
-/// A workspace of what is packaged, in which they are each other's dependencies.
+/// The manifest of a workspace of the packaged crates, in which they are each other's dependencies.
 fn workspace(names: &BTreeSet<String>) -> String {
     let folder = |name: &str| format!("{name}-{}", version());
     let members: Vec<_> = names.iter().map(|name| folder(name)).collect();
@@ -66,14 +67,14 @@ fn workspace(names: &BTreeSet<String>) -> String {
     text
 }
 
-/// Has the compiler check these of them. The folder of what is built is the usual one.
+/// Has the compiler check the unpacked crates that `which` selects. The target folder is the usual one.
 fn check(unpacked: &Path, which: &[&str]) -> Result {
     let mut check = cargo(&["check", "--quiet"]);
     check.args(which).current_dir(unpacked).env("CARGO_TARGET_DIR", root().join("target"));
     run(&mut within(60, &check))
 }
 
-/// Crates that are published, as cargo says them.
+/// The names of the crates that are published, from cargo's metadata.
 fn published() -> Result<BTreeSet<String>> {
     let metadata = said(&mut cargo(&["metadata", "--format-version=1", "--no-deps"]))?;
     let metadata: serde_json::Value =

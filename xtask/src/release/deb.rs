@@ -39,12 +39,12 @@ test -z "$left" || { echo "it leaves $left" >&2; exit 1; }
 
 pub(super) fn deb() -> Result<String> {
     let _program = cross::static_program()?;
-    // What belongs beside it, from the archive.
+    // The files that belong beside the program come from the archive.
     let unpacked = folder().join(archive::name());
     if !unpacked.join("share").exists() {
         return Err("the archive comes first: cargo xtask release --dry-run archive deb".to_owned());
     }
-    // Where the manifest looks for what is not built by cargo.
+    // The manifest expects the files here that cargo does not build.
     let share = root().join("target/share");
     let _ = fs::remove_dir_all(&share);
     run(Command::new("cp").arg("-r").arg(unpacked.join("share")).arg(&share))?;
@@ -71,7 +71,7 @@ pub(super) fn deb() -> Result<String> {
     Ok(format!("{name} is installed in a fresh Debian, used, and removed without a trace"))
 }
 
-/// The units of systemd for this place of the program.
+/// Writes systemd's units, with the path of the installed program.
 fn units(share: &Path) -> Result {
     let from = root().join("contrib/systemd/user");
     let to = share.join("systemd");
@@ -85,7 +85,7 @@ fn units(share: &Path) -> Result {
     Ok(())
 }
 
-/// A minimal Debian, made once.
+/// A minimal Debian, which is made once and kept.
 fn debian() -> Result<std::path::PathBuf> {
     let to = root().join("target/cross/debian");
     if to.join("etc/debian_version").exists() && to.join("made").exists() {

@@ -1,4 +1,4 @@
-//! What all steps of a release need: the folder in which they work, and what they call there.
+//! What all steps of a release need: the folder in which they work, and small functions that they share.
 
 use std::{
     fs,
@@ -8,7 +8,7 @@ use std::{
 
 use crate::run::{Result, root, run, said};
 
-/// Where all is made.
+/// The folder in which all parts of a release are made.
 pub(super) fn folder() -> PathBuf {
     root().join("target/release-dry-run")
 }
@@ -28,20 +28,20 @@ pub(super) fn empty(name: &str) -> Result<PathBuf> {
     Ok(path)
 }
 
-/// A script of the shell, which is ended after so many minutes, with these words.
+/// A shell script with the arguments `words`, which is ended after so many minutes.
 pub(super) fn shell(minutes: u32, script: &str, words: &[&Path]) -> Command {
     let mut command = Command::new("sh");
     command.args(["-euc", script, "sh"]).args(words).current_dir(folder());
     crate::run::within(minutes, &command)
 }
 
-/// Writes `SHA256SUMS` anew, of all that users fetch.
+/// Writes `SHA256SUMS` anew, of all files that users download.
 pub(super) fn sum_up() -> Result {
     let script = "sha256sum -- *.tar.gz *.deb *.cdx.json *.tgz 2>/dev/null >SHA256SUMS || test -s SHA256SUMS";
     run(&mut shell(5, script, &[]))
 }
 
-/// When the commit was made: what is packed has this time, so that it comes out the same again.
+/// The time of the commit. What is made bears this time, so that it comes out the same again.
 pub(super) fn time_of_commit() -> Result<String> {
     said(Command::new("git").args(["log", "-1", "--format=%ct"]).current_dir(root()))
 }

@@ -1,9 +1,9 @@
 //! `cargo xtask release --dry-run`: all that a release is made of, made and tried here, and not published.
 //!
-//! Each step makes its part in `target/release-dry-run` and has it do what its users will: archives are
-//! unpacked in an empty root and installed by the script, the .deb in a fresh Debian, the npm packages in an empty
-//! project on four runtimes. The real release is made by a tag (`.github/workflows/release.yml`), by the
-//! same steps; `docs/releasing.md` says how.
+//! Each step makes its part in `target/release-dry-run`, and uses it as its users will: archives are unpacked
+//! in an empty root and installed by the script, the .deb in a fresh Debian, the npm packages in an empty
+//! project on four runtimes. A tag makes the real release (`.github/workflows/release.yml`), by the same
+//! steps; `docs/releasing.md` says how.
 
 mod archive;
 mod bom;

@@ -7,7 +7,8 @@ use crate::run::{Result, npm as command, root, run, said, within};
 use super::{empty, folder, shell, sum_up};
 
 pub(super) fn npm() -> Result<String> {
-    // What it is developed with, the four runtimes among it. npm writes this file when it is through.
+    // These are the package's dependencies for development, with the four runtimes. npm writes this file at
+    // the end of an installation.
     if !root().join("npm/navlock/node_modules/.package-lock.json").exists() {
         run(&mut within(20, &command(&["ci"])))?;
     }

@@ -31,7 +31,7 @@ pub(super) fn templates() -> Result<String> {
     let write =
         |text: &str| fs::write(&sums, text).map_err(|error| format!("{}: {error}", sums.display()));
 
-    // What a release lacks is not left open in what refers to it.
+    // A template must be refused if a checksum that it names is missing.
     write(&known)?;
     if let Ok(filled) = filled_in("homebrew/navlock.rb", &sums) {
         return Err(format!("the formula is filled in without all checksums:\n{filled}"));

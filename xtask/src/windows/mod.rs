@@ -1,8 +1,8 @@
 //! `cargo xtask windows`: builds navlock for Windows, and runs its tests there, by Wine.
 //!
-//! Rust's standard library comes from Debian's sources of it and is built with the rest; mingw-w64 links, and Wine
-//! runs. One function of Windows is not in Wine 8, and is built here from a page of C. What is built stays in
-//! `target/windows`.
+//! Rust's standard library is built with the rest, from Debian's package of its sources; mingw-w64 links, and
+//! Wine runs the programs. Wine 8 lacks one function of Windows, which is built here from a page of C. What
+//! is built stays in `target/windows`.
 
 mod addon;
 mod suites;
@@ -16,7 +16,7 @@ use self::{
 };
 use crate::run::{Result, root, run, said};
 
-/// What it takes, as Debian's packages: for each a program or a folder by which it is known to be there.
+/// The packages of Debian that are needed, each with a file that shows that the package is installed.
 const PACKAGES: [(&str, &str); 6] = [
     ("rustc-web", "/usr/bin/rustc"),
     ("cargo-web", "/usr/bin/cargo"),
@@ -81,7 +81,7 @@ fn by_name(name: &str) -> Result<&'static Suite> {
     })
 }
 
-/// Installs what is not there, or says what to install.
+/// Installs missing packages as root. Otherwise the error says what to install.
 fn install() -> Result {
     let missing = PACKAGES.iter().filter(|(_, known_by)| !Path::new(known_by).exists());
     let missing: Vec<_> = missing.map(|(package, _)| *package).collect();

@@ -19,9 +19,10 @@ pub(super) struct Suite {
     /// What Cargo calls it.
     package: &'static str,
     targets: &'static [&'static str],
-    /// How long it may run once it is built. What hangs is ended then, and is an error.
+    /// How long it may run once it is built. A suite that hangs is ended then, which is an error.
     minutes: u32,
-    /// Whether it checks models, for which it has to be optimised. The others take longer to be optimised than to run.
+    /// Whether it checks models, for which it has to be optimised. To optimise the other suites takes longer
+    /// than to run them.
     has_models: bool,
 }
 
@@ -31,7 +32,7 @@ const BROKER: &str = "broker";
 /// What the suite of the program `navlock` is called.
 pub(super) const COMMAND: &str = "command";
 
-/// All that is run. Each may take several times as long as it did on a machine with two cores.
+/// All suites that are run. Each may take several times as long as it did on a machine with two cores.
 pub(super) const SUITES: [Suite; 5] = [
     Suite {
         name: "platform",
@@ -70,7 +71,8 @@ pub(super) const SUITES: [Suite; 5] = [
     },
 ];
 
-/// Tests that do not run by Wine: suite, name, and the reason. They must be there: one that is gone has to go here, too.
+/// Tests that do not run by Wine: suite, name and reason. A name that no test has is an error: remove the
+/// entry.
 pub(super) const LEFT_OUT: [(&str, &str, &str); 12] = [
     (
         BROKER,
@@ -118,13 +120,14 @@ pub(super) const LEFT_OUT: [(&str, &str, &str); 12] = [
     (COMMAND, "log::reader::tests::whole_lines_are_read_on_over_the_ends_of_files", NOT_REPLACED),
 ];
 
-/// A removed file keeps its name until all have closed it: Wine 8 does not know the removal of POSIX, which Windows has
-/// since its version 10.
+/// Under Wine 8, a removed file keeps its name until all have closed it. Windows removes the name at once
+/// since its version 10 (the removal of POSIX), which Wine 8 does not know.
 const NOT_REMOVED: &str = "Wine 8 does not remove a file that somebody has open";
 /// For the same reason.
 const NOT_REPLACED: &str = "Wine 8 does not replace a file that somebody has open";
 
-/// The modules of the end-to-end tests that are for Unix alone, each with the reason, which stands above it.
+/// The modules of the end-to-end tests that are for Unix alone. The comment above each module gives the
+/// reason.
 pub(super) fn for_unix_alone() -> Result<Vec<(String, String)>> {
     let path = root().join("crates/cli/tests/e2e/main.rs");
     let text = fs::read_to_string(&path).map_err(|error| format!("{}: {error}", path.display()))?;
@@ -145,12 +148,12 @@ pub(super) fn for_unix_alone() -> Result<Vec<(String, String)>> {
 /// What has passed of a suite.
 pub(super) struct Passed {
     pub(super) count: usize,
-    /// Which of them failed beside others, and passed alone.
+    /// The tests that failed beside others, and passed alone.
     pub(super) only_alone: Vec<String>,
 }
 
-/// Runs a suite. What fails beside others is run once more alone: by Wine the start of a process fails now and then,
-/// and a broker may need longer to start than its clients wait.
+/// Runs a suite. A test that fails beside others is run once more alone: by Wine the start of a process fails
+/// now and then, and a broker may need longer to start than its clients wait.
 pub(super) fn test(suite: &Suite, folder: &Path) -> Result<Passed> {
     run(of_cargo(suite, folder).arg("--no-run"))?;
     let listed = said(&mut within(5, of_cargo(suite, folder).args(["--", "--list"])))?;
@@ -172,7 +175,7 @@ pub(super) fn test(suite: &Suite, folder: &Path) -> Result<Passed> {
     let out = child.stdout.take();
     let heard = thread::spawn(move || out.map(Heard::of).unwrap_or_default());
     let status = child.wait().map_err(|error| error.to_string())?;
-    // Whoever is left of it may have the pipe open by which it is heard.
+    // A process that is left may keep the pipe open from which the lines are read.
     end_all(folder)?;
     let Heard { passed, ended, failed } = heard.join().map_err(|_| "its lines cannot be read")?;
     println!("({} s)", began.elapsed().as_secs());
@@ -198,7 +201,7 @@ pub(super) fn test(suite: &Suite, folder: &Path) -> Result<Passed> {
     Ok(Passed { count: passed + failed.len(), only_alone: failed })
 }
 
-/// So many tests of a suite may fail beside others.
+/// How many tests of a suite may fail beside others.
 const UNLUCKY: usize = 3;
 
 /// How long a test may take alone.
@@ -219,7 +222,7 @@ impl Heard {
     /// Shows the lines as they come.
     fn of(out: impl Read) -> Self {
         let mut heard = Self::default();
-        // What a test prints may be no text.
+        // A test may print bytes that are no text.
         for line in BufReader::new(out).split(b'\n').map_while(io::Result::ok) {
             let line = String::from_utf8_lossy(&line);
             println!("{line}");
@@ -231,7 +234,7 @@ impl Heard {
     }
 }
 
-/// What `timeout` says when it has ended a command.
+/// The exit code of `timeout` when it has ended a command.
 const TIMED_OUT: i32 = 124;
 
 fn of_cargo(suite: &Suite, folder: &Path) -> Command {
@@ -245,12 +248,12 @@ fn of_cargo(suite: &Suite, folder: &Path) -> Command {
     command
 }
 
-/// The test that a line of the list is about.
+/// The test that a line of the list names.
 fn listed_in(line: &str) -> Option<&str> {
     line.strip_suffix(": test")
 }
 
-/// The test whose end a line tells. What a test prints may stand in front of that, or behind.
+/// The test whose end a line reports. What the test prints may stand between the name and the result.
 fn ended_in(line: &str) -> Option<&str> {
     let (test, _) = line.strip_prefix("test ")?.split_once(" ... ")?;
     Some(test)
