@@ -1,5 +1,5 @@
-//! CONFORMANCE.md and the crates' `rules.toml` say the same: each way to break a rule has its row, each row names
-//! ways that there are, and tests that there are.
+//! CONFORMANCE.md and the crates' `rules.toml` say the same: each way to break a rule has its row, and each
+//! row names ways and tests that exist.
 
 use std::{
     collections::HashSet,
@@ -34,7 +34,7 @@ fn rules() -> Vec<(String, String)> {
     paths.filter(|path| path.exists()).flat_map(of_file).collect()
 }
 
-/// What stands between backquotes.
+/// The pieces of a text that stand between backquotes.
 fn quoted(text: &str) -> impl Iterator<Item = &str> {
     text.split('`').skip(1).step_by(2)
 }
@@ -54,7 +54,7 @@ fn rows(text: &str) -> Vec<(&str, &str)> {
         .collect()
 }
 
-/// All files of the sources. Git is not asked for them: the tests run where there is none.
+/// All files of the sources. They are found without git, because the tests also run where there is no git.
 fn sources() -> Vec<PathBuf> {
     let (mut sources, mut folders) = (Vec::new(), vec![root().to_owned()]);
     while let Some(folder) = folders.pop() {
@@ -72,7 +72,8 @@ fn sources() -> Vec<PathBuf> {
     sources
 }
 
-/// All words of the sources: names of tests, whether a function has them or a macro is given them.
+/// All words of the sources. The names of tests are among them, whether they name a function or are given to
+/// a macro.
 fn words() -> HashSet<String> {
     let is_part = |c: char| c.is_alphanumeric() || c == '_';
     let is_read = |path: &PathBuf| {
@@ -111,14 +112,14 @@ fn every_test_that_is_named_is_there() {
     let in_rows = in_rows.iter().flat_map(|(shown_by, _)| quoted(shown_by));
     for name in in_rows.filter(|name| !is_file(name)) {
         let test = name.trim_end_matches("::*").rsplit("::").next().unwrap_or(name);
-        // Several of one beginning may be named by it.
+        // A row may name several tests by their common beginning and a `*`.
         let there = match test.strip_suffix('*') {
             Some(beginning) => words.iter().any(|word| word.starts_with(beginning)),
             None => words.contains(test),
         };
         assert!(there, "CONFORMANCE.md: there is no test {name}");
     }
-    // What a filter begins with is the whole name of a module, and its last part a test's beginning.
+    // The last part of a filter is a test's name, or the beginning of one.
     for (id, test) in rules() {
         let filter = test.split_whitespace().last().unwrap_or_default();
         let beginning = filter.rsplit("::").next().unwrap_or(filter);

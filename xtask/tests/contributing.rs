@@ -1,4 +1,4 @@
-//! CONTRIBUTING.md names files and functions that are there.
+//! CONTRIBUTING.md names only files and functions that exist.
 
 use std::{
     fs, io,
@@ -13,13 +13,13 @@ fn contributing() -> String {
     fs::read_to_string(root().join("CONTRIBUTING.md")).expect("CONTRIBUTING.md can be read")
 }
 
-/// What stands between backquotes in a piece of text that has no code blocks.
+/// The pieces between backquotes in a text that has no code blocks.
 fn quoted(text: &str) -> impl Iterator<Item = &str> {
     text.split('`').skip(1).step_by(2)
 }
 
-/// Whether this is meant as a path of the repository: a command has spaces, a path of the system begins
-/// with a slash.
+/// Whether a piece is meant as a path of the repository. A command has spaces, and a path of the system
+/// begins with a slash.
 fn is_path(token: &str) -> bool {
     let is_document = Path::new(token).extension().is_some_and(|extension| extension == "md");
     (is_document || token.contains('/'))
@@ -27,7 +27,8 @@ fn is_path(token: &str) -> bool {
         && !token.contains([' ', ':', '@'])
 }
 
-/// Whether this is meant as the name of something in a file: `name`, `Type::name`, or `#name` of JavaScript.
+/// Whether a piece is meant as the name of something in a file: `name`, `Type::name`, or `#name` of
+/// JavaScript.
 fn is_name(token: &str) -> bool {
     let is_part = |c: char| c.is_ascii_alphanumeric() || matches!(c, '_' | ':' | '#');
     !token.is_empty() && token.chars().all(is_part)
@@ -42,7 +43,7 @@ fn exists(path: &str) -> bool {
     entries.any(|entry| entry.path().join(rest).exists())
 }
 
-/// What comes before the name of something where it is defined, in Rust or in JavaScript.
+/// The words that stand before a name where the name is defined, in Rust or in JavaScript.
 const DEFINED_BY: [&str; 10] =
     ["fn", "struct", "enum", "trait", "const", "type", "mod", "macro_rules!", "function", "class"];
 

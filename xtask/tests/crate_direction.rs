@@ -31,7 +31,7 @@ const MAY_DEPEND_ON: [(&str, &[&str]); 21] = [
     ("navlock-js", &["navlock-core"]),
     ("navlock-boa", &["navlock", "navlock-js"]),
     ("navlock-rquickjs", &["navlock", "navlock-js"]),
-    // Not published, and above everything: nothing that is published may depend on these.
+    // These crates are not published and stand above everything: no published crate may depend on them.
     ("navlock-testkit", &["navlock-platform", "navlock-engine", "navlock-core"]),
     (
         "navlock-benches",

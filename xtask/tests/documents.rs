@@ -1,5 +1,5 @@
-//! The documents: their links lead somewhere, the book is complete, nothing is said in two places, and
-//! the figures that they name were measured.
+//! The documents: their links have targets, the book is complete, no sentence stands on two pages, and the
+//! figures that they name were measured.
 
 use std::{
     collections::{BTreeMap, BTreeSet, HashSet},
@@ -9,10 +9,11 @@ use std::{
 
 const FIGURES: &str = "docs/figures.md";
 
-/// Where the book links to what is not in it: a built book stands somewhere else than the sources.
+/// The beginning of the book's links to files that are not in the book: a built book does not stand beside
+/// the sources.
 const SOURCES: &str = "https://github.com/navlock/navlock/blob/main/";
 
-/// What a newcomer reads first is short.
+/// The pages that a newcomer reads first, with the number of lines that they may have.
 const FIRST_SCREENS: [(&str, usize); 2] = [("README.md", 150), ("npm/navlock/README.md", 120)];
 
 fn root() -> PathBuf {
@@ -24,7 +25,7 @@ fn read(file: impl AsRef<Path>) -> String {
     fs::read_to_string(&path).unwrap_or_else(|error| panic!("{}: {error}", path.display()))
 }
 
-/// The lines that are not code.
+/// The lines of a text that are not in code blocks.
 fn prose(text: &str) -> impl Iterator<Item = &str> {
     let mut in_code = false;
     text.lines().filter(move |line| {
@@ -51,8 +52,8 @@ fn anchors(text: &str) -> HashSet<String> {
     prose(text).filter(|line| line.starts_with('#')).map(anchor).collect()
 }
 
-/// The files of the repository with one of these endings, without what is built or installed. Git is not
-/// asked: the tests run where there is none.
+/// The files of the repository with one of these endings, without what is built or installed. They are found
+/// without git, because the tests also run where there is no git.
 fn files(endings: &[&str]) -> Vec<String> {
     let (mut files, mut folders) = (Vec::new(), vec![PathBuf::new()]);
     while let Some(folder) = folders.pop() {
@@ -104,12 +105,12 @@ fn the_links_of_the_documents_lead_somewhere() {
     }
 }
 
-/// What of a text is in backticks on one line.
+/// The pieces of a text's prose that stand between backquotes on one line.
 fn quoted(text: &str) -> impl Iterator<Item = &str> {
     prose(text).flat_map(|line| line.split('`').skip(1).step_by(2))
 }
 
-/// Files are renamed, and pages about them should be told.
+/// Whoever renames a file has to change the pages that name it.
 #[test]
 fn the_architecture_names_only_files_that_are_there() {
     const SOURCES: [&str; 3] = [".rs", ".cjs", ".mjs"];
@@ -156,7 +157,7 @@ fn the_book_lists_each_of_its_pages_once() {
     assert_eq!(once, pages());
 }
 
-/// A built book has nothing beside itself.
+/// No other file of the repository stands beside a built book.
 #[test]
 fn the_book_leads_out_of_itself_by_whole_addresses_alone() {
     for page in pages() {
@@ -208,10 +209,10 @@ fn sentences(text: &str) -> BTreeSet<String> {
     sentences
 }
 
-/// So many words are no chance.
+/// Two pages do not share so many words by chance.
 const LONG: usize = 12;
 
-/// Two places would soon say two things.
+/// A fact that stands in two places is soon changed in only one of them.
 #[test]
 fn no_sentence_stands_on_two_pages() {
     let pages = pages().into_iter().map(|page| format!("docs/{page}"));
@@ -255,8 +256,8 @@ fn rows<'a>(text: &'a str, heading: &str) -> Vec<Vec<&'a str>> {
         .collect()
 }
 
-/// That the section has the figure with which the cell begins, as a word of its own: one that was
-/// measured, and not the end of a range, which stands in parentheses.
+/// Whether the section has the figure with which the cell begins, as a word of its own. The figure must have
+/// been measured, and not be an end of a range, which stands in parentheses.
 fn has(section: &str, cell: &str) -> bool {
     let outside = |part: &str| part.split_once(')').map_or(part, |(_, rest)| rest).to_owned();
     let section: String = section.split('(').map(outside).collect();

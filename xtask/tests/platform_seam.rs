@@ -1,4 +1,5 @@
-//! What is of an operating system is in the platform's crate, and nothing else names one.
+//! Code for an operating system stands in the platform's crate. Apart from memory that processes share,
+//! nothing else that is published names a system.
 
 use std::{
     fs,
@@ -6,7 +7,7 @@ use std::{
     process::Command,
 };
 
-/// What names an operating system, or is there on some only.
+/// Words that name an operating system, or something that only some systems have.
 const NAMES: [&str; 18] = [
     "cfg(unix",
     "cfg(not(unix",
@@ -17,7 +18,7 @@ const NAMES: [&str; 18] = [
     "target_vendor",
     "std::os::",
     "os::fd",
-    // With it `unix::` and `tokio::net::unix`.
+    // This also finds `unix::` and `tokio::net::unix`.
     "nix::",
     "UnixStream",
     "UnixListener",
@@ -29,14 +30,13 @@ const NAMES: [&str; 18] = [
     "windows_sys",
 ];
 
-/// Libraries that are there on some systems only, or mean something else on each.
+/// Libraries that exist on some systems only, or that mean something else on each.
 const LIBRARIES: [&str; 5] = ["libc", "nix", "rustix", "signal-hook", "windows-sys"];
 
-/// The crates that may use them.
+/// The crates that may use these libraries.
 const SEAM: [&str; 2] = ["navlock-platform", "navlock-delegation"];
 
-/// What of those crates' neighbours may name a system: memory that processes share stands where it is
-/// used.
+/// The files outside the platform's crate that may name a system: they use memory that processes share.
 const SHARED_MEMORY: [&str; 2] = ["crates/delegation/src/linux", "crates/delegation/src/lib.rs"];
 
 fn root() -> PathBuf {
@@ -55,7 +55,7 @@ fn published() -> Vec<(String, PathBuf, Vec<String>)> {
         serde_json::from_slice(&metadata.stdout).expect("cargo metadata is JSON");
     let text = |value: &serde_json::Value| value.as_str().expect("it is text").to_owned();
     let packages = metadata["packages"].as_array().expect("there are packages");
-    // What is published as a package of npm is no crate that is.
+    // `navlock-node` is published in a package of npm, and not as a crate.
     let is_published = |package: &&serde_json::Value| {
         package["publish"].is_null() || package["name"] == "navlock-node"
     };
@@ -76,11 +76,11 @@ fn sources(folder: &Path) -> Vec<PathBuf> {
     found.flatten().filter(|path| path.extension().is_some_and(|is| is == "rs")).collect()
 }
 
-/// What stands before the tests of a file, which may name the system that they run on.
+/// The part of a file before its tests, which may name the system that they run on.
 fn before_tests(text: &str) -> &str {
     let tests = [
         "\n#[cfg(test)]\nmod tests {",
-        // Tests of some systems alone.
+        // Tests for some systems alone.
         "\n#[cfg(test)]\n#[cfg(",
         "\n#[cfg(all(test,",
     ];
@@ -103,7 +103,7 @@ fn nothing_outside_the_platform_seam_names_an_operating_system() {
             }
             seen += 1;
             let text = fs::read_to_string(&path).expect("a source is text");
-            // Which is none: that of a page.
+            // This names no operating system: it is the target of a page.
             let text = text.replace("target_os = \"unknown\"", "");
             for (number, line) in before_tests(&text).lines().enumerate() {
                 found.extend(

@@ -1,4 +1,4 @@
-//! The cycles in what uses what.
+//! The cycles among the files that use each other.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -8,7 +8,7 @@ use std::{
 
 use crate::uses::Uses;
 
-/// The files that one file reaches by what it uses, and what those use.
+/// The files that a file uses, that those use, and so on.
 fn reached<'a>(uses: &'a Uses, from: &Path) -> BTreeSet<&'a Path> {
     let mut reached = BTreeSet::new();
     let mut next: Vec<&Path> = uses[from].keys().map(PathBuf::as_path).collect();
@@ -20,7 +20,7 @@ fn reached<'a>(uses: &'a Uses, from: &Path) -> BTreeSet<&'a Path> {
     reached
 }
 
-/// The files that stand in cycles: in one set those that reach each other.
+/// The files that stand in cycles. Files that reach each other stand in one set.
 pub(crate) fn cycles(uses: &Uses) -> BTreeSet<BTreeSet<&Path>> {
     let reached: BTreeMap<&Path, _> =
         uses.keys().map(|file| (&**file, reached(uses, file))).collect();
@@ -31,7 +31,7 @@ pub(crate) fn cycles(uses: &Uses) -> BTreeSet<BTreeSet<&Path>> {
     cycles.collect()
 }
 
-/// The cycles for people: each use of one file by another one of the same cycle.
+/// The cycles as text for people: each use of one file by another one of the same cycle.
 pub(crate) fn shown(uses: &Uses, cycles: &BTreeSet<BTreeSet<&Path>>) -> String {
     let mut text = String::new();
     for cycle in cycles {

@@ -1,9 +1,9 @@
 //! The files of a crate form no cycle: what two files need of each other stands in a third one.
 //!
-//! A file *uses* another one where its code names something that the other one defines, by whatever path: a
-//! name is followed through imports and re-exports to the file of the definition. To declare a module or
-//! to re-export from it is no use of it. Tests do not count, and neither do calls of methods, whose paths name
-//! nothing: the methods of one type may stand in several files.
+//! A file *uses* another one where its code names something that the other one defines, by whatever path. A
+//! name is followed through imports and re-exports to the file of the definition. To declare a module, or to
+//! re-export from it, is no use of it. Tests do not count. Calls of methods do not count either, because they
+//! name no path: the methods of one type may stand in several files.
 
 mod cycles;
 mod modules;

@@ -91,8 +91,8 @@ impl<'a> Modules<'a> {
         this
     }
 
-    /// The modules that define what a path means in the module `at`, and whether the path leads to something in
-    /// the module, not to the module itself. None of them, if it is of another crate.
+    /// The modules that define what a path means in the module `at`, and whether the path leads to something
+    /// in the module, not to the module itself. There are none if the path leads to another crate.
     pub(crate) fn resolve(
         &self,
         at: usize,
@@ -100,7 +100,7 @@ impl<'a> Modules<'a> {
         depth: usize,
     ) -> BTreeSet<(usize, bool)> {
         let nothing = BTreeSet::new();
-        // Imports that lead to each other lead out of the crate: `use slab;`.
+        // Imports that lead to each other, as `use slab;` does, lead out of the crate.
         if depth > 16 {
             return nothing;
         }
@@ -163,7 +163,7 @@ fn attributes(item: &Item) -> &[Attribute] {
     }
 }
 
-/// Whether an item is there in tests only.
+/// Whether an item exists in tests only.
 pub(crate) fn is_test(attributes: &[Attribute]) -> bool {
     attributes.iter().any(|attribute| {
         let Ok(list) = attribute.meta.require_list() else { return false };
@@ -173,7 +173,7 @@ pub(crate) fn is_test(attributes: &[Attribute]) -> bool {
     })
 }
 
-/// The file that `#[path]` names, be it under a condition.
+/// The file that `#[path]` names, also if the attribute stands under a condition.
 fn path_of(attribute: &Attribute, folder: &Path) -> Option<PathBuf> {
     let text = match &attribute.meta {
         syn::Meta::NameValue(value) if value.path.is_ident("path") => {
@@ -221,7 +221,7 @@ impl<'ast> Visit<'ast> for Names<'_> {
             }
             _ => {}
         }
-        // What stands within functions and methods are imports alone.
+        // Within functions and methods, only imports are of interest.
         Imports(self.0).visit_item(item);
     }
 }

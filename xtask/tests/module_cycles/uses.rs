@@ -1,4 +1,4 @@
-//! Which file of a crate uses which.
+//! The uses between the files of a crate.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -13,11 +13,11 @@ use syn::{
 
 use crate::modules::{Modules, is_test, leaves};
 
-/// Which file uses which, and by what names.
+/// For each file the files that it uses, with the names that it uses of them.
 pub(crate) type Uses = BTreeMap<PathBuf, BTreeMap<PathBuf, BTreeSet<String>>>;
 
 impl Modules<'_> {
-    /// Which file uses which, and by what names.
+    /// For each file the files that it uses, with the names that it uses of them.
     pub(crate) fn uses(&self) -> Uses {
         let mut uses = Uses::new();
         for (at, module) in self.all.iter().enumerate() {
@@ -29,7 +29,7 @@ impl Modules<'_> {
     }
 }
 
-/// Takes what a module uses of other files.
+/// Collects what a module uses of other files.
 struct UsesOf<'a> {
     modules: &'a Modules<'a>,
     at: usize,
@@ -64,8 +64,8 @@ impl UsesOf<'_> {
         }
     }
 
-    /// What a macro is given are tokens. A path in it counts; a single word only if it can be nothing
-    /// local: a type, a constant, or something that is called.
+    /// The arguments of a macro are tokens. A path among them counts. A single word counts only if it can be
+    /// nothing local: a type, a constant, or something that is called.
     fn note_tokens(&mut self, tokens: TokenStream) {
         let tokens: Vec<_> = tokens.into_iter().collect();
         let is = |at: usize, wanted: char| matches!(tokens.get(at), Some(TokenTree::Punct(punct)) if punct.as_char() == wanted);
@@ -99,7 +99,7 @@ impl UsesOf<'_> {
 }
 
 impl<'ast> Visit<'ast> for UsesOf<'_> {
-    /// Modules in braces have their own turn.
+    /// A module in braces is visited on its own.
     fn visit_item_mod(&mut self, _: &'ast syn::ItemMod) {}
 
     fn visit_attribute(&mut self, _: &'ast Attribute) {}
