@@ -1,4 +1,4 @@
-//! Chance.
+//! Numbers by chance.
 
 /// Numbers that look random and are the same in each run with the same seed.
 #[derive(Clone)]
@@ -14,12 +14,12 @@ impl Dice {
         mixed ^ (mixed >> 31)
     }
 
-    /// Less than `end`.
+    /// A number less than `end`.
     pub(crate) fn below(&mut self, end: u64) -> u64 {
         self.next() % end
     }
 
-    /// Once in `of` times.
+    /// True once in `of` times.
     pub(crate) fn chance(&mut self, of: u64) -> bool {
         self.below(of) == 0
     }

@@ -16,7 +16,7 @@ use crate::{
     run::{Filled, Run, Stopped, Whose},
 };
 
-/// One kind: the word that leaves it out, its weight, its name in the summary.
+/// One kind: the word that leaves it out, its weight, its name in the summary, and what it does.
 type Disturbance = (&'static str, u64, &'static str, fn(&mut Run<'_>) -> Option<()>);
 
 const DISTURBANCES: [Disturbance; 34] = [
@@ -56,27 +56,27 @@ const DISTURBANCES: [Disturbance; 34] = [
     ("quota", 1, "etcd filled", |run| run.fill_etcd()),
 ];
 
-/// Whom it befalls.
+/// Which worker or process is disturbed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Who {
     /// A `navlock run` whose command is at work.
     Wrapper,
-    /// Such a command.
+    /// The command of such a `navlock run`.
     Command,
     /// A command whose `navlock run` was killed.
     Orphan,
     /// A `navlock run` without a command.
     Waiter,
-    /// Who was just started.
+    /// A worker that was just started.
     Newborn,
     /// A program that uses the library.
     Client,
-    /// One that takes a few names again and again.
+    /// A program that takes a few names again and again.
     Owner,
 }
 
 impl Run<'_> {
-    /// Has something befall somebody.
+    /// Does one disturbance, chosen at random by weight.
     pub(crate) fn disturb(&mut self) {
         let possible = DISTURBANCES.iter().filter(|(kind, ..)| self.options.has(kind));
         let possible: Vec<_> = possible.collect();
@@ -93,7 +93,7 @@ impl Run<'_> {
         }
     }
 
-    /// Any of whom this is true.
+    /// Any worker of this kind.
     fn choose(&mut self, who: Who) -> Option<u64> {
         let works = |instance: &Instance| instance.command.is_some_and(is_command);
         let is_run = |instance: &Instance| matches!(instance.kind, Kind::Run { .. });
@@ -113,7 +113,7 @@ impl Run<'_> {
         self.dice.choose(&suitable).copied()
     }
 
-    /// Kills these processes of somebody.
+    /// Kills the processes in `whom` of a worker that is of the first kind in it.
     fn kill(&mut self, whom: &[Who]) -> Option<()> {
         let id = self.choose(whom[0])?;
         for who in whom {
@@ -129,7 +129,7 @@ impl Run<'_> {
         Some(())
     }
 
-    /// How long somebody is stopped, or something is otherwise as it should not be.
+    /// How long a process is stopped, or another disturbance lasts, in microseconds.
     fn duration(&mut self) -> u64 {
         let milliseconds = match self.dice.below(10) {
             0..5 => self.dice.below(500),
@@ -144,13 +144,13 @@ impl Run<'_> {
         self.stop_during(who, during)
     }
 
-    /// For less than so many milliseconds.
+    /// Stops one for less than so many milliseconds.
     fn stop_for(&mut self, who: Who, milliseconds: u64) -> Option<()> {
         let during = self.dice.below(milliseconds * 1000);
         self.stop_during(who, during)
     }
 
-    /// What somebody holds who is stopped then stands in its map alone.
+    /// Stops an owner that holds a lock, and kills the broker. Then only the owner's map says what it holds.
     fn stop_and_kill_broker(&mut self) -> Option<()> {
         let id = self.stop_a_holder()?;
         let during = 8_000_000 + self.dice.below(8_000_000);
@@ -158,7 +158,7 @@ impl Run<'_> {
         self.kill_broker()
     }
 
-    /// An owner that is stopped while it holds what it owns, or has just been.
+    /// Stops an owner while it holds a lock.
     fn stop_a_holder(&mut self) -> Option<u64> {
         let files = OWNED.map(|name| fs::metadata(self.sandbox.logs.join(format!("{name}.owned"))));
         let files: Vec<_> = files.into_iter().flatten().collect();
@@ -171,7 +171,8 @@ impl Run<'_> {
                 continue;
             }
             signal(pid, Signal::STOP);
-            // Nothing is waited for: that it stops takes a moment, and else it is looked once more.
+            // Nothing is waited for: a process stops after a moment, and if it holds nothing the next try
+            // follows.
             thread::sleep(Duration::from_micros(300));
             if holds(pid) {
                 return Some(id);
@@ -258,13 +259,13 @@ impl Run<'_> {
         if what == 7 {
             let _ = fs::create_dir(&path);
         }
-        // Part of a directory may be gone although somebody has made a file in it meanwhile.
+        // A part of a directory may be gone even if this failed because somebody made a file in it meanwhile.
         if removed.is_err() && what != 4 && what != 7 {
             return None;
         }
         self.trouble(Trouble::FilesRemoved, Some(machine));
         if let Some((_, _, during)) = self.history.troubles.last_mut() {
-            // What comes of it takes a while.
+            // The consequences take a while.
             during.to = Some(now() + 10_000_000);
         }
         Some(())
@@ -276,7 +277,7 @@ impl Run<'_> {
         etcd.disturb_member(&mut self.dice, during, &self.events, &mut self.history)
     }
 
-    /// Something that is done to etcd and over at once.
+    /// Does something to etcd that is over at once.
     fn of_etcd(
         &mut self,
         disturb: impl FnOnce(&mut Etcd, &mut Dice, &Events) -> Option<()>,

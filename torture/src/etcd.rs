@@ -31,19 +31,20 @@ use crate::{
 /// How long the members may take to elect a leader.
 const READY: Duration = Duration::from_secs(300);
 
-/// How much etcd may have, in bytes: more than it needs between two compactions, and soon full.
+/// The quota of etcd in bytes: more than it needs between two compactions, and small enough to be filled
+/// soon.
 const QUOTA: u64 = 64 << 20;
 
 struct Member {
     client: u16,
     peer: u16,
-    /// Its name in the cluster, which the one that takes its place does not share.
+    /// Its name in the cluster. The member that takes its place gets another name.
     name: String,
     directory: PathBuf,
     pid: i32,
 }
 
-/// What is to be undone, and when.
+/// How a disturbance of a member is undone.
 enum Undo {
     Start,
     GoOn,
@@ -54,7 +55,7 @@ pub(crate) struct Etcd {
     members: Vec<Member>,
     /// The ports of the members, which stay reserved while a member is down.
     _ports: Vec<Port>,
-    /// The member that is disturbed, of which there is one at most at any time; how to undo it, and when.
+    /// The member that is disturbed (at most one at any time), how to undo that, and when.
     disturbed: Option<(usize, Undo, u64)>,
     /// The proxies of each machine, one to each member.
     proxies: Vec<Vec<Proxy>>,
@@ -69,12 +70,12 @@ pub(crate) struct Etcd {
 }
 
 impl Etcd {
-    /// Starts three members, and tells the machines of them, all but the first of which keep names if they
-    /// may.
+    /// Starts three members, and tells the machines of them. If `may_keep`, all machines but the first keep
+    /// names.
     pub(crate) fn start(sandbox: &Sandbox, may_keep: bool) -> io::Result<Self> {
         let free = (0..6).map(|_| Port::take()).collect::<io::Result<Vec<_>>>()?;
         let ports: Vec<_> = free.iter().map(Port::number).collect();
-        // Where nothing waits for a disk, and nothing is left.
+        // The data stand where nothing waits for a disk, and where nothing of them is left.
         let parent = sandbox.logs.join("etcd");
         fs::create_dir(&parent)?;
         mount("navlock-torture-etcd", &parent, "tmpfs", MountFlags::empty(), None)?;
@@ -165,7 +166,7 @@ impl Etcd {
         Ok(())
     }
 
-    /// What `etcdctl` says of this member; nothing if it complains.
+    /// What `etcdctl` says of this member; `None` if it fails.
     #[expect(clippy::unused_self, reason = "it is asked of one of these members")]
     fn ask(&self, member: &Member, words: &[&str]) -> Option<String> {
         let output = Command::new("etcdctl")
@@ -190,7 +191,7 @@ impl Etcd {
         Some(number("\"member_id\":")? == number("\"leader\":")?)
     }
 
-    /// Undoes what is over.
+    /// Undoes the disturbances whose time is over.
     pub(crate) fn tick(&mut self, logs: &Path, events: &Events, history: &mut History) {
         let at = now();
         if self.disturbed.as_ref().is_some_and(|(_, _, until)| *until <= at) {
@@ -248,20 +249,20 @@ impl Etcd {
         (0..self.members.len()).find(|nth| self.leads(*nth) == Some(true))
     }
 
-    /// What a member says of itself by this name.
+    /// The number with this name in a member's status.
     fn number(&self, nth: usize, key: &str) -> Option<u64> {
         let status = self.ask(&self.members[nth], &["endpoint", "status", "--write-out=json"])?;
         let (_, rest) = status.split_once(&format!("\"{key}\":"))?;
         rest.split(|c: char| !c.is_ascii_digit()).next()?.parse().ok()
     }
 
-    /// The keys of locks that are there.
+    /// The keys of locks that etcd has.
     pub(crate) fn keys(&self) -> String {
         let words = ["get", "--prefix", "--keys-only", "navlock/3/"];
         self.ask(&self.members[0], &words).unwrap_or_else(|| "etcd does not answer".to_owned())
     }
 
-    /// Has the record read all that is there by now.
+    /// Writes a mark. Once the record has read it, the record has read all that is there by now.
     pub(crate) fn mark(&mut self) -> u64 {
         let mark = self.record.next_mark();
         let since = Instant::now();
@@ -273,7 +274,7 @@ impl Etcd {
     }
 }
 
-/// A trouble that lasted is over.
+/// Notes that a lasting trouble is over.
 fn over(history: &mut History, trouble: Trouble, machine: Option<usize>) {
     for (found, whose, during) in &mut history.troubles {
         if *found == trouble && *whose == machine {

@@ -1,5 +1,5 @@
-//! What happens, in one file of lines that all processes of a run add to, in the order in which it
-//! happened.
+//! The events of a run: one file of lines, to which all processes of the run append in the order of the
+//! events.
 
 use std::{
     env,
@@ -15,7 +15,7 @@ use rustix::time::{ClockId, clock_gettime};
 /// The variable that says where the logs of the run are.
 pub(crate) const DIRECTORY: &str = "TORTURE_DIRECTORY";
 
-/// Microseconds of a clock that all processes share, and that nothing of a run steps.
+/// Microseconds of a clock that all processes share, and that no disturbance sets.
 pub(crate) fn now() -> u64 {
     let time = clock_gettime(ClockId::Monotonic);
     u64::try_from(time.tv_sec).unwrap_or(0) * 1_000_000
@@ -39,7 +39,7 @@ impl Events {
         Ok(Self { file })
     }
 
-    /// Adds a line, in one piece: it is whole whoever is killed.
+    /// Adds a line in one write, so that it is whole whoever is killed.
     pub(crate) fn say(&self, what: Arguments<'_>) {
         let line = format!("{} {what}\n", now());
         (&self.file).write_all(line.as_bytes()).expect("the disk of the logs has room");

@@ -1,4 +1,4 @@
-//! What has happened so far, as far as it takes to judge.
+//! The events so far, as far as the judge needs them.
 
 use std::collections::BTreeMap;
 
@@ -22,7 +22,7 @@ impl Interval {
         self.to = self.to.or_else(|| Some(now()));
     }
 
-    /// How much of it lies between these moments.
+    /// How much of the interval lies between these moments.
     pub(crate) fn within(&self, from: u64, to: u64) -> u64 {
         self.to.unwrap_or(u64::MAX).min(to).saturating_sub(self.from.max(from))
     }
@@ -35,13 +35,13 @@ pub(crate) enum Kind {
     Run { names: Vec<String>, closes: bool, steals: bool, in_shell: bool, may_give_up: bool },
     /// A program that uses the library.
     Client,
-    /// The same, which takes a few names so often that it owns them, if it does not leave that.
+    /// A client that takes a few names so often that it owns them, unless `delegates` is false.
     Owner { delegates: bool },
-    /// One that does not ask.
+    /// A worker that does not ask for the lock that it claims to hold.
     Rogue,
 }
 
-/// A worker, with what it has started.
+/// A worker, with the command that it has started.
 #[derive(Clone, Debug)]
 pub(crate) struct Instance {
     pub(crate) machine: usize,
@@ -55,7 +55,7 @@ pub(crate) struct Instance {
     pub(crate) command: Option<i32>,
     pub(crate) command_killed: Option<u64>,
     pub(crate) command_stops: Vec<Interval>,
-    /// When the process ended that is a child of ours.
+    /// When the worker's own process ended.
     pub(crate) ended: Option<u64>,
 }
 
@@ -69,7 +69,7 @@ impl Instance {
     }
 }
 
-/// A time in which somebody believed to hold a lock.
+/// A time in which a process believed to hold a lock.
 #[derive(Clone, Debug)]
 pub(crate) struct Hold {
     pub(crate) instance: u64,
@@ -78,16 +78,16 @@ pub(crate) struct Hold {
     pub(crate) pid: i32,
     pub(crate) from: u64,
     pub(crate) to: Option<u64>,
-    /// Whether it was said to be lost when it ended.
+    /// Whether the holder said at its end that it had lost the lock.
     pub(crate) is_lost: bool,
 }
 
-/// What befell more than one worker.
+/// A disturbance of more than one worker.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Trouble {
-    /// A broker was killed; on this machine.
+    /// A broker was killed.
     BrokerKilled,
-    /// A broker was stopped, or one that was about to be one, or who was starting it.
+    /// A broker was stopped, or a process that was about to become one, or a process that was starting one.
     BrokerStopped,
     DiskFull,
     FilesRemoved,
@@ -99,27 +99,27 @@ pub(crate) enum Trouble {
     EtcdFull,
 }
 
-/// Something that may be wrong, to be judged when it is known what was disturbed.
+/// Something that may be wrong. It is judged once it is known what was disturbed.
 #[derive(Clone, Debug)]
 pub(crate) enum Suspicion {
-    /// This one began to hold while the process held.
+    /// The holder began to hold while the process `other` held.
     Conflict { holder: u64, name: String, token: u64, other: i32 },
-    /// This one has a token that is not larger than that of the other.
+    /// The holder's token is not larger than that of `others`, which is `other`.
     Token { holder: u64, name: String, token: u64, other: u64, others: u64 },
-    /// This one began to hold while the process, which was killed, had not ended.
+    /// The holder began to hold while the process `other`, which was killed, had not ended.
     Dying { holder: u64, name: String, other: i32 },
-    /// This one waited for the name, and the other was granted it so often meanwhile.
+    /// The holder waited for the name, and `other` was granted it so often meanwhile.
     Overtaken { holder: u64, name: String, times: u64, other: u64 },
-    /// This one has seen what must never be.
+    /// The worker has seen what must never be.
     Never { instance: u64, said: String },
-    /// This one was told that it has lost. The name comes first.
+    /// The worker was told that it has lost a lock. The name comes first.
     Loss { instance: u64, said: String },
-    /// This one was told that it cannot have what it asked for.
+    /// The worker was told that it cannot have what it asked for.
     Failure { instance: u64, said: String },
 }
 
 impl Suspicion {
-    /// What it is, in a few words.
+    /// The suspicion in a few words.
     pub(crate) fn what(&self) -> &'static str {
         match self {
             Self::Conflict { .. } => "two at once",
@@ -137,16 +137,17 @@ impl Suspicion {
 pub(crate) struct History {
     pub(crate) instances: BTreeMap<u64, Instance>,
     pub(crate) holds: Vec<Hold>,
-    /// On which machine, if not on all.
+    /// Each trouble, its machine unless all are affected, and its time.
     pub(crate) troubles: Vec<(Trouble, Option<usize>, Interval)>,
     pub(crate) suspicions: Vec<(u64, Suspicion)>,
-    /// Of each name: the largest token of an exclusive holder and of any, and whose they are.
+    /// For each name the largest token of an exclusive holder, and the largest of any holder, each with its
+    /// instance.
     largest: BTreeMap<String, [(u64, u64); 2]>,
     pub(crate) grants: u64,
-    /// When who has said that it steals what.
+    /// When which instance has said that it steals which name.
     pub(crate) steals: Vec<(u64, u64, String)>,
-    /// How often somebody has asked for what others took in a loop, by the most that one of them was
-    /// granted meanwhile.
+    /// How often an owner has asked for a name that others took in a loop, by the most grants that one of
+    /// them got meanwhile.
     pub(crate) asked: BTreeMap<u64, u64>,
     /// How many locks those names were that were seen to be owned.
     pub(crate) owned: u64,
@@ -243,10 +244,11 @@ impl History {
             let name = name.clone();
             let token = Suspicion::Token { holder: instance, name, token, other, others };
             self.suspicions.push((at, token));
-            // Said once, and not of all who come after.
+            // Report it once, and not for every later holder too.
             *largest = [(0, 0); 2];
         }
-        // Readers' tokens are to be larger than those of writers, writers' than all.
+        // A reader's token must be larger than those of all writers before, a writer's token larger than all
+        // before.
         if mode == Mode::Exclusive {
             largest[0] = largest[0].max((token, instance));
         }
@@ -255,7 +257,8 @@ impl History {
         self.holds.push(Hold { instance, name, token, pid, from: at, to, is_lost });
     }
 
-    /// Forgets who has ended, and what befell them.
+    /// Forgets the workers that have ended, all holds and thefts, and the troubles that have been over for a
+    /// minute.
     pub(crate) fn forget(&mut self) {
         self.instances.retain(|_, instance| instance.ended.is_none());
         self.holds.clear();

@@ -1,6 +1,6 @@
-//! What is promised to whom: which of the things that happened may happen.
+//! What is promised to whom: which of the events may happen.
 //!
-//! Whatever is said here that somebody may have lost stands in docs/crashes.md.
+//! Every case in which the judge allows a worker to lose a lock stands in docs/crashes.md.
 
 use crate::{
     history::{History, Hold, Instance, Kind, Suspicion},
@@ -10,7 +10,7 @@ use crate::{
 /// A second, in the unit of events.
 pub(crate) const SECOND: u64 = 1_000_000;
 
-/// The time to live of leases, where there are any.
+/// The time to live of leases in seconds, where locks are leased.
 pub(crate) const TIME_TO_LIVE: u64 = 6;
 
 pub(crate) struct Judge<'a> {
@@ -20,9 +20,9 @@ pub(crate) struct Judge<'a> {
     pub(crate) delegates: bool,
 }
 
-/// What is to be said of something.
+/// The judgement on a suspicion.
 pub(crate) enum Verdict {
-    /// It may be, for this reason.
+    /// It is allowed, for this reason.
     Excused(&'static str),
     Violation(String),
 }
@@ -39,7 +39,7 @@ impl<'h> Judge<'h> {
             }
             Suspicion::Token { holder, name, token, other, others } => {
                 let late = self.may_overlap(*holder, name, at);
-                // Or the other one was never granted what it thinks.
+                // Otherwise the other one may never have been granted what it believes to hold.
                 match late.or_else(|| self.may_overlap(*others, name, at)) {
                     Some(reason) => Verdict::Excused(reason),
                     None => Verdict::Violation(format!(
@@ -113,7 +113,7 @@ impl<'h> Judge<'h> {
         }
     }
 
-    /// Who is killed has ended when the next one begins.
+    /// A killed holder must have ended when the next holder begins.
     fn dying(&self, at: u64, holder: u64, name: &str, other: i32) -> Verdict {
         let hold = self.hold_of(at, holder, name, other);
         let owner = || self.process(other);
@@ -128,7 +128,7 @@ impl<'h> Judge<'h> {
         let late = || self.may_overlap(other?, name, at);
         match self.may_overlap(holder, name, at).or_else(late) {
             Some(reason) => Verdict::Excused(reason),
-            // It had gone when it was looked who it is.
+            // The process had gone before it was looked up.
             None if others.is_none() => Verdict::Excused("nobody knows who that was"),
             None => Verdict::Violation(format!(
                 "{holder} has {name} before the end of {other:?}, which was killed: {others:?}"
@@ -136,9 +136,9 @@ impl<'h> Judge<'h> {
         }
     }
 
-    /// The hold by which a process was in the way of another then: one that had begun and not ended a second before.
-    /// Who was stopped between its lock of the file and the word that it holds says so later, and is meant where
-    /// there is no such one.
+    /// The hold by which a process was in another's way at `at`: the latest that had begun by then and had
+    /// not ended a second before. A process that was stopped after it locked the file, and before it said
+    /// that it holds, says so later. So if there is no such hold, the first later one is meant.
     fn hold_of(&self, at: u64, holder: u64, name: &str, pid: i32) -> Option<&'h Hold> {
         let is_its = |hold: &&Hold| {
             let is_over = hold.to.is_some_and(|to| to + SECOND <= at);
@@ -149,7 +149,7 @@ impl<'h> Judge<'h> {
         begun.or_else(|| holds.find(is_its))
     }
 
-    /// Whose process this is or was, of those who do not say when they hold.
+    /// The worker of this process, among the kinds of worker that do not say when they hold.
     fn process(&self, pid: i32) -> Option<u64> {
         let is_it = |instance: &Instance| {
             instance.pid == pid && matches!(instance.kind, Kind::Owner { .. } | Kind::Rogue)

@@ -1,13 +1,13 @@
 //! Workers under random kills, stops, full disks, clock steps and removed files.
 //!
-//! Real processes of `navlock` and of the library hold locks, and each takes the kernel's own lock of
-//! a file while it believes that it holds: whoever does not get that at once has found a violation,
-//! unless docs/crashes.md says that it may be. Eight lock what all lock; four more take a few names so often
-//! that they own them (`owner`). After each minute the disturbances pause, and everything
+//! Real processes of `navlock` and of the library hold locks. While a process believes that it holds, it also
+//! takes the kernel's own lock of a file. If it does not get that lock at once, it has found a violation,
+//! unless docs/crashes.md allows the case. Eight workers lock names that all of them lock; four more take a
+//! few names so often that they own them (`owner`). After each minute the disturbances pause, and everything
 //! has to come to its end.
 //!
-//! It needs Linux, root (for a disk of its own that can be full, and for a PID namespace in which there
-//! is nobody but its own), `unshare` of util-linux, and a C compiler. Nothing outlives it.
+//! It needs Linux, root (for its own disk, which can be full, and for its own PID namespace, which has no
+//! other processes), `unshare` of util-linux, and a C compiler. No process of it outlives it.
 
 #![forbid(unsafe_code)]
 
@@ -105,7 +105,7 @@ fn outside(words: &[&str]) -> Result<ExitCode, String> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// The run itself, as the first process of its PID namespace: all ends with it.
+/// The run itself, as the first process of its PID namespace: when it ends, the kernel ends all the others.
 #[cfg(target_os = "linux")]
 fn inside(words: &[&str]) -> Result<ExitCode, String> {
     let options = options::Options::parse(words.iter().map(|&word| word.to_owned()))?;

@@ -1,4 +1,4 @@
-//! What is asked of a run.
+//! The options of a run.
 
 use std::{path::PathBuf, time::Duration};
 
@@ -28,7 +28,7 @@ pub(crate) enum Reach {
     Etcd,
 }
 
-/// What can be left out.
+/// The kinds of disturbances that can be left out.
 pub(crate) const KINDS: [&str; 20] = [
     "kills",
     "stops",

@@ -1,6 +1,6 @@
-//! The oracle of names that are taken in bursts: who holds one locks a file with flock(2), and says in
-//! a cell of its own, in another file, what it has had. Navlock knows nothing of either, and both stay
-//! open, so that a hold takes microseconds.
+//! The oracle of names that are taken in bursts. A holder locks a file with flock(2), and writes what it has
+//! had into its own cell of another file. Navlock knows nothing of either file. Both stay open, so that a
+//! hold takes microseconds.
 
 use std::{
     fs::File,
@@ -16,7 +16,7 @@ use rustix::fs::{FlockOperation, flock};
 
 use crate::processes;
 
-/// How many threads there are to be told apart.
+/// The number of threads that have a cell.
 pub(crate) const CELLS: usize = 16;
 
 /// The size of a cell in the file.
@@ -34,9 +34,9 @@ pub(crate) struct Cell {
     pub(crate) begun: u64,
     /// The largest token of all that have ended.
     pub(crate) ended: u64,
-    /// How many it was granted in its turn, which what was stolen is not.
+    /// How many locks it was granted in its turn; stolen ones do not count.
     pub(crate) turns: u64,
-    /// Whose it was at last.
+    /// The instance that wrote the cell last.
     pub(crate) instance: u64,
 }
 
@@ -60,13 +60,13 @@ impl Cell {
     }
 }
 
-/// What all have had.
+/// What all threads have had.
 pub(crate) type Cells = [Cell; CELLS];
 
-/// Who is in the way of a holder.
+/// A process that is in the way of a holder.
 pub(crate) struct Other {
     pub(crate) pid: i32,
-    /// It was killed, and ends.
+    /// The process was killed, and has not ended yet.
     pub(crate) is_dying: bool,
 }
 
@@ -80,7 +80,7 @@ pub(crate) struct Oracle {
 }
 
 impl Oracle {
-    /// For the thread with this place among the cells.
+    /// Opens it for the thread with this place among the cells.
     pub(crate) fn open(
         directory: &Path,
         name: &str,
@@ -92,15 +92,15 @@ impl Oracle {
             File::options().create(true).truncate(false).read(true).write(true).open(path)
         };
         let (witness, cells) = (open("owned")?, open("cells")?);
-        // It may be that long already, and then it has what others have written.
+        // If the file has this length already, it keeps what others have written.
         cells.set_len((CELLS * STRIDE) as u64)?;
         let mut oracle = Self { witness, cells, place, mine: Cell::default(), is_locked: false };
-        // Of whoever had the place before.
+        // Go on with the cell of the thread that had the place before.
         oracle.mine = Cell { instance, ..oracle.cells()[place] };
         Ok(oracle)
     }
 
-    /// What all have had until now.
+    /// What all threads have had until now.
     pub(crate) fn cells(&self) -> Cells {
         let mut bytes = [0; CELLS * STRIDE];
         self.cells.read_exact_at(&mut bytes, 0).expect("it is that long");
@@ -112,12 +112,12 @@ impl Oracle {
     }
 
     fn say(&self) {
-        // Within one page: who reads it meanwhile looks again before it complains.
+        // The cell is within one page. A reader that sees half of it looks again before it complains.
         let at = (self.place * STRIDE) as u64;
         self.cells.write_all_at(&self.mine.to_bytes(), at).expect("the disk of the logs has room");
     }
 
-    /// Takes the file's lock, which must be free, or else who has it.
+    /// Takes the file's lock. If it is not free, reports who has it.
     pub(crate) fn lock(&mut self, mode: Mode, mut seen: impl FnMut(Other)) {
         let how = match mode {
             Mode::Shared => FlockOperation::NonBlockingLockShared,
@@ -133,7 +133,7 @@ impl Oracle {
             let lockers = self.lockers(mode);
             let mut other = lockers.iter().copied().find(|pid| processes::lives(*pid));
             if other.is_some() {
-                // A signal that was sent has not always arrived when the next line is run.
+                // A signal may arrive a moment after it was sent.
                 thread::sleep(Duration::from_millis(2));
                 other = other.filter(|pid| processes::lives(*pid));
             }
@@ -169,22 +169,23 @@ impl Oracle {
         self.say();
     }
 
-    /// Says that it ends, before it does.
+    /// Says that a hold ends, before it does.
     pub(crate) fn ends(&mut self, token: u64) {
         self.mine.ended = self.mine.ended.max(token);
         self.say();
         if self.is_locked {
             self.is_locked = false;
-            // Not by closing it: who is being started may have a copy for a moment.
+            // Do not unlock by closing the file: a process that is being started may have a copy of it for a
+            // moment.
             flock(&self.witness, FlockOperation::Unlock).expect("it is locked");
         }
     }
 
-    /// Whose token is not smaller than this one, which was granted now in this mode, though what it
-    /// was granted for had ended: and that token.
+    /// Looks for a token that is not smaller than `token`, which was granted now in this mode, although the
+    /// other token's lock must have ended before. Returns the other token and its instance.
     ///
-    /// `before` is what had ended when a shared lock was asked for; while it is held, others are held
-    /// whose tokens may be larger.
+    /// `before` is what had ended when a shared lock was asked for. While a shared lock is held, others are
+    /// held whose tokens may be larger.
     pub(crate) fn larger(&self, mode: Mode, token: u64, before: &Cells) -> Option<(u64, u64)> {
         let look = || {
             let cells = self.cells();

@@ -1,5 +1,5 @@
-//! Programs of the library that take a few names again and again, in bursts, so that they come to own
-//! them: what they take then is between them and a word of memory, and the broker may take it back,
+//! Programs of the library that take a few names again and again, in bursts, so that they come to own them.
+//! What an owner takes then is between the owner and a word of memory. The broker may take the name back,
 //! die, or be stopped between any two steps.
 
 mod observations;
@@ -24,8 +24,8 @@ use crate::{
     worker::{PATIENCE, STOP},
 };
 
-/// The names that owners take from each other. Only the last one is stolen, so that nothing has to be
-/// excused of the others.
+/// The names that owners take from each other. Only the last one is stolen, so that the others need no
+/// excuses.
 pub(crate) const OWNED: [&str; 3] = ["o", "p", "s"];
 pub(crate) const STOLEN: &str = "s";
 
@@ -35,14 +35,14 @@ pub(crate) const THREADS: usize = 3;
 /// How long a burst may take.
 const BURST: Duration = Duration::from_millis(60);
 
-/// How many there are in one at most.
+/// How many locks a burst takes at most.
 const TAKES: u64 = 400;
 
-/// More than can be owned at once.
+/// A number of names that is larger than what can be owned at once.
 const MANY: u64 = 1200;
 
-/// `owner INSTANCE SEED MILLISECONDS PLACE [plain|rogue]`: PLACE is that of its first thread among
-/// the cells; a plain one has no names of its own.
+/// `owner INSTANCE SEED MILLISECONDS PLACE [plain|rogue]`: PLACE is that of its first thread among the cells;
+/// a plain owner owns no names.
 pub(crate) fn owner(words: &[&str]) -> ExitCode {
     let [instance, seed, milliseconds, place, ref how @ ..] = *words else { panic!("{words:?}") };
     let number = |word: &str| word.parse::<u64>().expect("a number");
@@ -70,7 +70,8 @@ pub(crate) fn owner(words: &[&str]) -> ExitCode {
     let user_agent = &UserAgent::with_reach(reach);
     let mut dice = Dice(seed);
     let threads = 1 + usize::try_from(dice.below(THREADS as u64)).expect("it is small");
-    // All threads are one agent, or each is one of its own, which may end before the thread does.
+    // Either all threads are one agent, or each has an agent of its own, which may end before the thread
+    // does.
     let shared = dice.chance(3).then(|| user_agent.lock_manager("default"));
     let run = |thread: usize, dice| {
         let locks = shared.clone().unwrap_or_else(|| user_agent.lock_manager("default"));
@@ -90,7 +91,8 @@ pub(crate) fn owner(words: &[&str]) -> ExitCode {
     ExitCode::SUCCESS
 }
 
-/// An owner that takes a lock without asking for it: a run that breaks the rules on purpose has to find it.
+/// An owner that believes to hold a lock without asking for it: a run that breaks the rules on purpose has to
+/// find this.
 fn rogue(
     directory: &Path,
     events: &Events,
@@ -119,7 +121,7 @@ struct Owner<'a> {
     locks: LockManager,
     /// Whether the agent is this thread's alone.
     is_alone: bool,
-    /// A name of which nobody else knows.
+    /// A name that nobody else knows.
     own: String,
     oracles: [Oracle; OWNED.len()],
     dice: Dice,
@@ -139,7 +141,7 @@ impl Owner<'_> {
             if let Err(error) = done {
                 let said = error.to_string();
                 self.events.say(format_args!("failed {} {said:?}", self.instance));
-                // Nothing is waited for: who fails does not keep the others from working.
+                // Nothing is waited for: an owner that fails does not keep the others from working.
                 thread::sleep(Duration::from_millis(100));
             }
             if self.is_alone && self.dice.chance(40) {
@@ -157,7 +159,7 @@ impl Owner<'_> {
         let mode = if self.dice.chance(3) { Mode::Shared } else { Mode::Exclusive };
         let (takes, began) = (1 + self.dice.below(TAKES), Instant::now());
         let is_slow = self.dice.chance(8);
-        // As fast as can be: without what tells of other holders.
+        // As fast as possible, without the oracle that finds other holders.
         let is_bare = self.dice.chance(4);
         let mut had = 0;
         while had < takes && began.elapsed() < BURST {
@@ -175,7 +177,7 @@ impl Owner<'_> {
         Ok(())
     }
 
-    /// Takes it in any of the ways in which that can be done, and whether that is in its turn.
+    /// Takes a name in one of the possible ways. Returns the lock, and whether it was granted in its turn.
     fn take(&mut self, name: &str, mode: Mode) -> Result<Option<(LockGuard, bool)>, Error> {
         let request = self.locks.lock(name);
         let request = if mode == Mode::Shared { request.shared() } else { request };
@@ -209,7 +211,7 @@ impl Owner<'_> {
         })
     }
 
-    /// Has it for a while, and releases it.
+    /// Holds a lock for a while, and releases it.
     fn hold(&mut self, nth: usize, guard: LockGuard, before: &Cells, in_turn: bool, is_slow: bool) {
         let (mode, token) = (guard.mode(), guard.fencing_token().get());
         let seen =
@@ -221,7 +223,7 @@ impl Owner<'_> {
             self.events.say(format_args!("lost {}", seen.said()));
         }
         self.oracles[nth].ends(token);
-        // What ends with its agent is lost at once.
+        // A lock is lost at once when its agent ends.
         if self.is_alone && self.dice.chance(400) {
             self.locks.terminate();
             if !guard.is_lost() {
@@ -274,7 +276,7 @@ impl Owner<'_> {
     }
 }
 
-/// A holder of one of the names, as it is told of.
+/// A holder of one of the names, as the events name it.
 struct Seen<'a> {
     events: &'a Events,
     instance: u64,
@@ -289,7 +291,7 @@ impl Seen<'_> {
         format!("{instance} {name} {mode} {token} {}", process::id())
     }
 
-    /// It begins to hold; complains if it may not.
+    /// Says that it begins to hold; complains if it must not hold.
     fn begins(&self, oracle: &mut Oracle, before: &Cells, in_turn: bool) {
         oracle.lock(self.mode, |Other { pid, is_dying }| {
             let what = if is_dying { "dying" } else { "conflict" };

@@ -20,11 +20,11 @@ use crate::{
     worker::NAMES,
 };
 
-/// How long it may take until all have worked who waited, on the machine that this is.
+/// How long it may take until all waiting workers have worked, on the machine that this is.
 const END: Duration = Duration::from_secs(60);
 
-/// How long until a name can be had: the ten seconds for which a new broker waits for clients, and
-/// what it takes to start one.
+/// How long it may take to get a free name: ten seconds for which a new broker waits for clients, and the
+/// start of a broker.
 const FREE: Duration = Duration::from_secs(15);
 
 /// What a broker may have at rest, without clients: memory in KiB, and descriptors.
@@ -59,7 +59,7 @@ impl Run<'_> {
         self.events.say(format_args!("goes on"));
     }
 
-    /// That nothing is left in etcd, and that what it has recorded is what was to be.
+    /// Checks that nothing is left in etcd, and that etcd's record agrees with what holders have said.
     fn check_record(&mut self, free: Duration, all_ended: bool) {
         let Some(etcd) = &mut self.etcd else { return };
         let mark = etcd.mark();
@@ -78,7 +78,7 @@ impl Run<'_> {
         }
     }
 
-    /// Whether this comes about in time. If not, something is stuck.
+    /// Waits until `is` holds, for `time` at most. If it does not hold then, something is stuck.
     fn until(&mut self, time: Duration, what: &str, is: impl Fn(&Self) -> bool) -> bool {
         let began = Instant::now();
         loop {
@@ -120,7 +120,7 @@ impl Run<'_> {
         }
         let clients = self.sandbox.machines[machine].directory.join("sock.clients");
         let nothing = format!("m{machine} has no files of clients that are gone");
-        // A broker on etcd notes its own leases there.
+        // A broker on etcd notes its own leases in this directory.
         let are_gone = |files: Vec<OsString>| {
             let is_brokers =
                 |file: &OsString| Path::new(file).extension() == Some("broker".as_ref());
@@ -146,7 +146,7 @@ impl Run<'_> {
         }
     }
 
-    /// What is held and pending; a line for each.
+    /// The locks that are held and the requests that wait; a line for each.
     fn query(&self, machine: usize) -> String {
         let mut command = self.sandbox.navlock(machine, &["query", "--json"]);
         let output = command.stdout(Stdio::piped()).stderr(Stdio::piped()).output();

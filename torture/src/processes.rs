@@ -1,23 +1,23 @@
-//! Processes, as /proc has them. In a run's own PID namespace there are none but its own.
+//! Processes, as /proc shows them. In a run's own PID namespace there are no other processes.
 
 use std::fs;
 
 use rustix::process::{Pid, Signal, kill_process};
 
-/// All there are.
+/// The ids of all processes.
 pub(crate) fn all() -> Vec<i32> {
     let entries = fs::read_dir("/proc").into_iter().flatten().flatten();
     entries.filter_map(|entry| entry.file_name().to_str()?.parse().ok()).collect()
 }
 
-/// The words of its command line.
+/// The words of a process's command line.
 pub(crate) fn words(pid: i32) -> Vec<String> {
     let line = fs::read(format!("/proc/{pid}/cmdline")).unwrap_or_default();
     let words = line.split(|&byte| byte == 0).filter(|word| !word.is_empty());
     words.map(|word| String::from_utf8_lossy(word).into_owned()).collect()
 }
 
-/// A variable that it was started with.
+/// A variable that the process was started with.
 pub(crate) fn variable(pid: i32, name: &str) -> Option<String> {
     let variables = fs::read(format!("/proc/{pid}/environ")).ok()?;
     let mut variables = variables.split(|&byte| byte == 0);
@@ -27,7 +27,7 @@ pub(crate) fn variable(pid: i32, name: &str) -> Option<String> {
     })
 }
 
-/// Whether it runs, or is stopped, and has not been killed: what was killed does nothing any more,
+/// Whether the process runs or is stopped, and has not been killed. A killed process does nothing any more,
 /// though its files may be open for a while.
 pub(crate) fn lives(pid: i32) -> bool {
     const EXITING: u64 = 0x4;
@@ -46,18 +46,18 @@ pub(crate) fn lives(pid: i32) -> bool {
         && !pending("ShdPnd:")
 }
 
-/// Whether nothing of it is left but, perhaps, its exit code.
+/// Whether nothing of the process is left but, perhaps, its exit code.
 pub(crate) fn is_gone(pid: i32) -> bool {
     stat(pid).is_none_or(|(state, _)| matches!(state, 'Z' | 'X'))
 }
 
-/// Who has started it, or has adopted it.
+/// The process that has started or adopted this one.
 pub(crate) fn parent(pid: i32) -> Option<i32> {
     let stat = fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
     stat[stat.rfind(')')? + 1..].split_whitespace().nth(1)?.parse().ok()
 }
 
-/// State and flags.
+/// The state and the flags of a process.
 fn stat(pid: i32) -> Option<(char, u64)> {
     let stat = fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
     let mut fields = stat[stat.rfind(')')? + 1..].split_whitespace();
@@ -65,7 +65,7 @@ fn stat(pid: i32) -> Option<(char, u64)> {
     Some((state, fields.nth(5)?.parse().ok()?))
 }
 
-/// Its memory in KiB, and how many descriptors it has open.
+/// The memory of a process in KiB, and how many descriptors it has open.
 pub(crate) fn size(pid: i32) -> Option<(u64, usize)> {
     let status = fs::read_to_string(format!("/proc/{pid}/status")).ok()?;
     let memory = status.lines().find_map(|line| line.strip_prefix("VmRSS:"))?;
@@ -73,14 +73,14 @@ pub(crate) fn size(pid: i32) -> Option<(u64, usize)> {
     Some((memory, fs::read_dir(format!("/proc/{pid}/fd")).ok()?.count()))
 }
 
-/// What it is at, for people.
+/// What the process does at present, for people.
 pub(crate) fn describe(pid: i32) -> String {
     let state = stat(pid).map_or('-', |(state, _)| state);
     let at = fs::read_to_string(format!("/proc/{pid}/wchan")).unwrap_or_default();
     format!("{pid} {state} {at} {}", words(pid).join(" "))
 }
 
-/// Who has this file locked, by flock(2): all, or only those who are alone with it.
+/// The processes that have locked this file with flock(2): all of them, or only exclusive lockers.
 pub(crate) fn lockers(inode: u64, alone: bool) -> Vec<i32> {
     let locks = fs::read_to_string("/proc/locks").unwrap_or_default();
     let locker = |line: &str| {
@@ -95,7 +95,7 @@ pub(crate) fn lockers(inode: u64, alone: bool) -> Vec<i32> {
     locks.lines().filter_map(locker).collect()
 }
 
-/// Whether this is still the process of a command, and not somebody who was given its number.
+/// Whether this is still the process of a command, and not another process that got its number.
 pub(crate) fn is_command(pid: i32) -> bool {
     !is_gone(pid) && words(pid).get(1).is_some_and(|word| word == "command")
 }

@@ -1,4 +1,4 @@
-//! A cable that can be cut.
+//! A TCP proxy whose connections can be cut.
 
 use std::{
     io::{self, Read, Write},
@@ -10,7 +10,7 @@ use std::{
     thread,
 };
 
-/// Passes on what it is given, until it is cut.
+/// Passes on what it receives, until it is cut.
 #[derive(Clone)]
 pub(crate) struct Proxy {
     pub(crate) port: u16,
@@ -19,7 +19,7 @@ pub(crate) struct Proxy {
 }
 
 impl Proxy {
-    /// One to this port of this machine.
+    /// Starts a proxy to this port of this machine.
     pub(crate) fn to(port: u16) -> io::Result<Self> {
         let listener = TcpListener::bind("127.0.0.1:0")?;
         let proxy = Self {
@@ -34,7 +34,7 @@ impl Proxy {
                     continue;
                 }
                 if let Ok(server) = TcpStream::connect(("127.0.0.1", port)) {
-                    // What cannot be passed on is closed.
+                    // A connection that cannot be passed on is closed.
                     let _ = accepting.join(&client, &server);
                 }
             }
@@ -55,7 +55,7 @@ impl Proxy {
         Ok(())
     }
 
-    /// Ends all connections and lets no new ones come about.
+    /// Ends all connections, and accepts no new ones.
     pub(crate) fn cut(&self) {
         self.cut.store(true, Ordering::SeqCst);
         let mut connections = self.connections.lock().unwrap_or_else(PoisonError::into_inner);

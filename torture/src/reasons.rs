@@ -1,4 +1,4 @@
-//! Why somebody may have lost what it held, or not get what it asks for.
+//! Why a worker may have lost what it held, or may not get what it asks for.
 
 use crate::{
     history::{Hold, Instance, Interval, Kind, Trouble},
@@ -8,11 +8,11 @@ use crate::{
     worker::NAMES,
 };
 
-/// How long a broker waits for the clients of the one before, and what it takes to begin.
+/// How long a new broker waits for the earlier one's clients, and how long it takes to begin.
 const RECOVERY: u64 = 11 * SECOND;
 
 impl Judge<'_> {
-    /// Why this one's lock may be another's by now, though it has not noticed.
+    /// Why this worker's lock may be another's by now, though the worker has not noticed.
     pub(crate) fn may_overlap(&self, instance: u64, name: &str, at: u64) -> Option<&'static str> {
         let it = self.history.instances.get(&instance)?;
         if matches!(it.kind, Kind::Rogue) {
@@ -46,8 +46,8 @@ impl Judge<'_> {
         None
     }
 
-    /// Why this one may be told that it has lost.
-    /// It lost this name, or one of those that it has.
+    /// Why this worker may be told that it has lost this name or, without a name, one of the names that it
+    /// has.
     pub(crate) fn may_lose(
         &self,
         instance: u64,
@@ -68,7 +68,7 @@ impl Judge<'_> {
             return Some("its files were removed, and nobody could make them anew");
         }
         match self.reach {
-            // Who cannot reach a broker keeps its locks until another broker gives it up.
+            // A worker that cannot reach a broker keeps its locks until another broker gives it up.
             Reach::Broker => {
                 if self.was_given_up(it, at) {
                     return Some("it was stopped, and comes back too late");
@@ -86,7 +86,7 @@ impl Judge<'_> {
         None
     }
 
-    /// Why this one may be told that it cannot have what it asks for.
+    /// Why this worker may be told that it cannot have what it asks for.
     pub(crate) fn may_fail(&self, instance: u64, at: u64) -> Option<&'static str> {
         let it = self.history.instances.get(&instance)?;
         let full = |(trouble, _, during): &(Trouble, Option<usize>, Interval)| {
@@ -102,7 +102,7 @@ impl Judge<'_> {
         if self.history.troubles.iter().any(is_full) {
             return Some("etcd was full");
         }
-        // It has its own time for all of it.
+        // Such a `navlock run` has one limit of time for all that it waits for.
         let hurries = matches!(it.kind, Kind::Run { may_give_up: true, .. });
         let killed = |(trouble, during): (Trouble, &Interval)| {
             let since = it.born.saturating_sub(SECOND);
@@ -117,18 +117,19 @@ impl Judge<'_> {
         if was_away(it, at, 5) {
             return Some("it was stopped for a while");
         }
-        // Between its grant and the moment in which it hears of it, or with only one of two.
+        // It may lose a lock before it hears of the grant, or while it has only one of two.
         self.may_lose(instance, None, at)
     }
 
-    /// Whether the next broker may have stopped to wait for this one, which then has lost what it held.
-    /// What stands in a map the next broker knows without waiting.
+    /// Whether the next broker may have given up waiting for this worker, which then has lost what it held.
+    /// The next broker knows what stands in a map without waiting.
     fn was_given_up(&self, it: &Instance, at: u64) -> bool {
         was_away(it, at, 7) && self.broker_died(it, at) && !self.stood_in_its_map(it, at)
     }
 
-    /// Whether all that it had when it was stopped stood in its map, so that each broker since knows it.
-    /// Who has just come to a broker has a map for what it is granted next, not for what it has claimed.
+    /// Whether all that the worker had when it was stopped stood in its map, so that each broker since knows
+    /// it. After a client has come to a broker, its map has what it is granted from then on, not what it has
+    /// claimed.
     fn stood_in_its_map(&self, it: &Instance, at: u64) -> bool {
         if !self.delegates || !matches!(it.kind, Kind::Client | Kind::Owner { delegates: true }) {
             return false;
@@ -146,14 +147,14 @@ impl Judge<'_> {
         })
     }
 
-    /// Whether it may have to ask anew, behind others who came later.
+    /// Whether the worker may have to ask anew, behind others who came later.
     pub(crate) fn lost_its_place(&self, instance: u64, at: u64) -> Option<&'static str> {
         let it = self.history.instances.get(&instance)?;
         (was_away(it, at, 7) && self.broker_died(it, at))
             .then_some("it was stopped, and comes back too late")
     }
 
-    /// Whether somebody has, or may have, stolen this from it.
+    /// Whether another worker has stolen this name from it, or may have.
     fn was_stolen(&self, instance: u64, it: &Instance, name: &str, at: u64) -> bool {
         if name == STOLEN {
             return self.was_stolen_by_an_owner(it, at);
@@ -164,7 +165,7 @@ impl Judge<'_> {
             if is_other || other.born > at {
                 return false;
             }
-            // It began before the thief had ended.
+            // The holder began before the thief had ended.
             let ended = other.ended.unwrap_or(u64::MAX);
             let held = |hold: &&Hold| hold.instance == instance && hold.name == name;
             let mut holds = self.history.holds.iter().filter(held);
@@ -174,8 +175,8 @@ impl Judge<'_> {
         })
     }
 
-    /// Whether an owner has stolen lately. What was stolen is not held for longer, unless somebody is
-    /// hindered who has to do with it.
+    /// Whether an owner has stolen lately. The robbed holder soon ends, unless the holder, the thief or the
+    /// machine is hindered.
     fn was_stolen_by_an_owner(&self, it: &Instance, at: u64) -> bool {
         self.history.steals.iter().any(|(since, thief, _)| {
             let thief = self.history.instances.get(thief);
@@ -187,10 +188,10 @@ impl Judge<'_> {
         })
     }
 
-    /// Whether its files were removed while it held, and the broker was killed before they could be
-    /// made anew, which takes broker, client and room on the disk.
+    /// Whether the worker's files were removed while it held, and the broker was killed before they could be
+    /// made anew. To make them takes broker, client and room on the disk.
     fn was_forgotten(&self, instance: u64, it: &Instance, name: &str, at: u64) -> bool {
-        // What a command has had, its navlock has until it has ended itself.
+        // A lock of a command also belongs to its `navlock run`, until that has ended too.
         let has_navlock = |removed: u64| {
             matches!(it.kind, Kind::Run { .. }) && it.ended.is_none_or(|ended| ended > removed)
         };
@@ -204,8 +205,9 @@ impl Judge<'_> {
                 is_before(hold) && (hold.to.is_none_or(|to| to > removed) || has_navlock(removed))
             }) || it.born < removed + SECOND && (it.command.is_none() || !holds().any(is_before))
         };
-        // A broker that takes over waits for those who are stopped, and does not know them until then.
-        // What was left to commands it knows as soon as it begins, which may be hindered.
+        // A broker that takes over waits for stopped clients, and does not know them before they come back.
+        // It knows the locks that were left to commands as soon as it begins, but its beginning may be
+        // hindered.
         let is_awaited = |killed: u64, removed: u64| {
             let is_stopped = it.stops.iter().any(|stop| {
                 stop.from < killed + SECOND && stop.to.is_none_or(|to| to + SECOND > removed)
@@ -235,7 +237,7 @@ impl Judge<'_> {
         })
     }
 
-    /// Whether somebody was away, in the second after this moment, who makes files anew.
+    /// Whether one of those who make files anew was away in the second after this moment.
     fn could_not_mend(&self, it: &Instance, removed: u64) -> bool {
         let soon = removed + SECOND;
         let was_away = self.troubles_of(it).any(|(trouble, during)| match trouble {
@@ -246,14 +248,14 @@ impl Judge<'_> {
         was_away || it.stops.iter().any(|stop| stop.within(removed, soon) > 0)
     }
 
-    /// Whether it was told long enough ago to have ended.
+    /// Whether the holder was told at `since`, and has had enough time to end.
     fn has_had_time(&self, it: &Instance, since: u64, at: u64) -> bool {
         let stopped = |stops: &[Interval]| stops.iter().any(|stop| stop.within(since, at) > 0);
         let is_hindered = it.is_orphaned(at)
             || stopped(&it.stops)
             || stopped(&it.command_stops)
             || self.troubles_of(it).any(|(_, during)| during.within(since, at) > 0);
-        // As long as a command may take to end, and somewhat longer.
+        // This is somewhat longer than a command may take to end.
         at > since + 8 * SECOND && !is_hindered
     }
 
@@ -267,8 +269,8 @@ impl Judge<'_> {
         here.map(|(trouble, _, during)| (*trouble, during))
     }
 
-    /// Whether its lease may have been without a broker: who is stopped beside a broker that goes on
-    /// loses nothing.
+    /// Whether the worker's lease may have been without a broker. A client that is stopped loses nothing as
+    /// long as its broker goes on.
     fn broker_changed(&self, it: &Instance, at: u64) -> bool {
         self.broker_died(it, at) || self.broker_was_away(it, at, SECOND)
     }
@@ -282,7 +284,7 @@ impl Judge<'_> {
         })
     }
 
-    /// Whether its broker was not at work, or could not begin to be, for so long.
+    /// Whether the worker's broker was not at work, or could not begin, for so long.
     fn broker_was_away(&self, it: &Instance, at: u64, time: u64) -> bool {
         let since = at.saturating_sub(30 * SECOND);
         let away = self.troubles_of(it).filter(|(trouble, _)| match trouble {
@@ -295,7 +297,7 @@ impl Judge<'_> {
     }
 }
 
-/// Whether it was stopped for so long, and not long ago.
+/// Whether the worker was stopped for so long within the last thirty seconds.
 fn was_away(it: &Instance, at: u64, seconds: u64) -> bool {
     let since = at.saturating_sub(30 * SECOND);
     let stopped: u64 = it.stops.iter().map(|stop| stop.within(since, at)).sum();

@@ -26,23 +26,23 @@ use crate::history::History;
 /// The key that says up to where something was read.
 pub(crate) const MARK: &str = "navlock-torture/mark";
 
-/// All that is read.
+/// The prefix of all keys that are read.
 const ALL: &str = "navlock";
 
-/// A member that tells nothing for so long may be stopped, and another one is asked.
+/// A member that sends nothing for so long may be stopped, so another one is asked.
 const SILENT: Duration = Duration::from_secs(2);
 
-/// What is known until now.
+/// What is known so far.
 #[derive(Default)]
 struct Known {
     names: BTreeMap<String, Name>,
-    /// The grants of each name: by revision, the modes.
+    /// For each name, the modes of its grants by revision.
     grants: BTreeMap<String, BTreeMap<u64, bool>>,
     /// The revisions at which a machine came to own each name.
     kept: BTreeMap<String, BTreeSet<u64>>,
     /// The revision after the last one that was read.
     next: i64,
-    /// What was compacted before it was read: from, and to.
+    /// The revisions that were compacted before they were read: from, and to.
     gaps: Vec<(i64, i64)>,
     /// The last mark.
     mark: u64,
@@ -59,7 +59,7 @@ struct Known {
     wrong: Vec<String>,
 }
 
-/// The record, and who reads it.
+/// The record, and the members from which it is read.
 pub(crate) struct Record {
     endpoints: Vec<String>,
     known: Arc<Mutex<Known>>,
@@ -71,7 +71,7 @@ impl Record {
         Self { endpoints: endpoints.collect(), known: Arc::default(), marks: 0 }
     }
 
-    /// Reads from now on, on a thread that ends with the process.
+    /// Begins to read, on a thread that ends with the process.
     pub(crate) fn begin(&self) {
         let (endpoints, known) = (self.endpoints.clone(), Arc::clone(&self.known));
         thread::spawn(move || {
@@ -79,7 +79,7 @@ impl Record {
             let runtime = runtime.expect("there are descriptors");
             runtime.block_on(async {
                 for endpoint in endpoints.iter().cycle() {
-                    // Of whatever goes wrong the next one is asked.
+                    // Whatever goes wrong, the next member is asked.
                     let _ = read(endpoint, &known).await;
                     tokio::time::sleep(Duration::from_millis(20)).await;
                 }
@@ -91,7 +91,7 @@ impl Record {
         lock(&self.known)
     }
 
-    /// What was wrong since this was asked last.
+    /// What was found wrong since the last call.
     pub(crate) fn wrong(&self) -> Vec<String> {
         mem::take(&mut self.known().wrong)
     }
@@ -105,7 +105,7 @@ impl Record {
         self.known().mark >= mark
     }
 
-    /// Checks that each token that a holder had is that of a grant. Returns those that are not.
+    /// Checks that each token that a holder had belongs to a grant. Returns complaints about the others.
     pub(crate) fn compare(&self, history: &History) -> Vec<String> {
         let known = self.known();
         let mut wrong = Vec::new();
@@ -147,33 +147,35 @@ impl Record {
     }
 }
 
-/// How many bits of a token its machine counts.
+/// How many low bits of a token are counted by the machine that granted it.
 const COUNTED: u32 = 20;
 
-/// The revision of a grant with this token, or that since which its machine has granted.
+/// The revision of the grant with this token. If a machine granted it by itself, the revision since which it
+/// does.
 fn revision(token: u64) -> u64 {
     token >> COUNTED
 }
 
-/// Whether its machine has granted it.
+/// Whether a machine has granted the lock of this token by itself.
 fn is_counted(token: u64) -> bool {
     token & ((1 << COUNTED) - 1) != 0
 }
 
 fn lock(known: &Mutex<Known>) -> MutexGuard<'_, Known> {
-    // Whole between any two statements.
+    // A panic does no harm: the data are consistent after every statement.
     known.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// Reads what a member tells, until it does not.
+/// Reads what a member sends, until it sends nothing more.
 async fn read(endpoint: &str, known: &Mutex<Known>) -> Result<(), navlock_etcd_client::Error> {
     let connected = async {
         let mut client = Client::connect([endpoint], None).await?;
         if lock(known).next == 0 {
             list(&mut client, known).await?;
         }
-        // One earlier than what is wanted: a watch that begins at the very revision to which etcd has been
-        // compacted misses what was deleted by that (etcd-io/etcd#18089). What was read is not read twice.
+        // Begin one revision earlier than what is wanted. A watch that begins at the very revision to which
+        // etcd has been compacted misses what was deleted by that revision (etcd-io/etcd#18089). What was
+        // read is not read twice.
         let from = lock(known).next - 1;
         let options = WatchOptions::new().with_prefix().from_revision(from);
         let stream = client.watch(ALL, Some(options)).await?;
@@ -184,7 +186,7 @@ async fn read(endpoint: &str, known: &Mutex<Known>) -> Result<(), navlock_etcd_c
     while let Ok(told) = timeout(SILENT, stream.message()).await {
         let Some(told) = told? else { return Ok(()) };
         if told.canceled() {
-            // It was compacted, or is no member any more: what is there tells more.
+            // The history was compacted, or this is no member any more: begin anew with the keys that it has.
             let listed = timeout(SILENT, list(&mut client, known)).await;
             return listed.unwrap_or(Ok(()));
         }
@@ -193,7 +195,7 @@ async fn read(endpoint: &str, known: &Mutex<Known>) -> Result<(), navlock_etcd_c
     Ok(())
 }
 
-/// Begins anew with what is there.
+/// Begins anew with the keys that etcd has.
 async fn list(client: &mut Client, known: &Mutex<Known>) -> Result<(), navlock_etcd_client::Error> {
     let mut answer = client.get(ALL, Some(GetOptions::new().with_prefix())).await?;
     let revision = answer.header().map_or(0, navlock_etcd_client::ResponseHeader::revision);
@@ -237,12 +239,12 @@ impl Known {
         }
     }
 
-    /// Takes in changes, whole revisions in their order.
+    /// Takes in changes: whole revisions, in their order.
     fn take_in(&mut self, events: &[Event]) {
         let revision = |event: &Event| event.kv().map_or(0, KeyValue::mod_revision);
         for same in events.chunk_by(|one, other| revision(one) == revision(other)) {
             let at = revision(&same[0]);
-            // Told by another member before.
+            // Another member may have sent this revision before.
             if at >= self.next {
                 self.next = at + 1;
                 self.change(at, same);
@@ -250,7 +252,7 @@ impl Known {
         }
     }
 
-    /// One revision.
+    /// Takes in one revision.
     fn change(&mut self, at: i64, events: &[Event]) {
         let mut changed: BTreeMap<String, Name> = BTreeMap::new();
         for event in events {
@@ -282,7 +284,7 @@ impl Known {
         }
     }
 
-    /// What has become of a name in one revision.
+    /// Judges the change of a name in one revision.
     fn judge(&mut self, at: i64, of: &str, before: &Name, after: &Name) {
         if after.is_shared_wrongly() {
             self.wrong.push(format!(

@@ -1,4 +1,4 @@
-//! A run: its workers, what is stopped or full at present, and when what is next.
+//! A run: its workers, what is stopped or full at present, and when each next step is due.
 
 mod verdicts;
 mod workers;
@@ -38,7 +38,7 @@ const ROUND: Duration = Duration::from_secs(60);
 /// How long it is between two looks for processes that have ended.
 pub(crate) const TICK: Duration = Duration::from_millis(5);
 
-/// A process that is stopped, and until when.
+/// A process that is stopped, and the time until which it is.
 pub(crate) struct Stopped {
     pub(crate) pid: i32,
     pub(crate) until: u64,
@@ -120,7 +120,7 @@ impl<'a> Run<'a> {
         })
     }
 
-    /// Runs to its end, and tells whether all was well.
+    /// Runs to its end, and returns whether all was well.
     pub(crate) fn run(mut self) -> bool {
         let began = Instant::now();
         let ends = began + self.options.lasts;
@@ -143,7 +143,7 @@ impl<'a> Run<'a> {
         self.summarise(began.elapsed())
     }
 
-    /// The file in which a worker leaves what it complains of.
+    /// The file with the standard error of a worker.
     fn stderr(&self, id: u64) -> PathBuf {
         self.sandbox.logs.join(format!("stderr.{id}"))
     }
@@ -152,7 +152,7 @@ impl<'a> Run<'a> {
         self.interrupted.load(Relaxed)
     }
 
-    /// Takes notice of what has happened, and undoes what is over.
+    /// Takes in new events, and undoes the disturbances whose time is over.
     pub(crate) fn tick(&mut self) {
         self.reap();
         let (lines, end) = self.events.since(self.read);
@@ -167,7 +167,7 @@ impl<'a> Run<'a> {
         }
         match self.full {
             Some((_, until)) if until <= at => self.make_room(),
-            // What is removed meanwhile makes no room.
+            // Fill the disk again: what was removed meanwhile must not make room.
             Some((Filled::Bytes, _)) => self.sandbox.fill_bytes(),
             Some((Filled::Inodes, _)) => self.sandbox.fill_inodes(),
             None => {}
@@ -204,7 +204,7 @@ impl<'a> Run<'a> {
         }
     }
 
-    /// A trouble that lasts has begun.
+    /// Notes that a lasting trouble has begun.
     pub(crate) fn trouble(&mut self, trouble: Trouble, machine: Option<usize>) {
         self.history.troubles.push((trouble, machine, Interval::begin()));
     }

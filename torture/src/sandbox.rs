@@ -1,4 +1,4 @@
-//! Where a run takes place: a small disk of its own, and machines, each with a broker's place.
+//! The surroundings of a run: its own small disk, and machines, each with a broker's place.
 
 use std::{
     fs::{self, File, OpenOptions},
@@ -18,12 +18,12 @@ use crate::{events::DIRECTORY, options::Options};
 const BYTES: u64 = 4 << 20;
 const INODES: u64 = 400;
 
-/// One machine: who shares a broker.
+/// One machine: the workers on it share a broker.
 pub(crate) struct Machine {
-    /// On the small disk.
+    /// The broker's place, on the small disk.
     pub(crate) directory: PathBuf,
     pub(crate) config: PathBuf,
-    /// What is to outlive the small disk's accidents.
+    /// A folder that the disturbances of the small disk do not reach.
     state: PathBuf,
 }
 
@@ -32,7 +32,7 @@ impl Machine {
         self.directory.join("sock")
     }
 
-    /// What broke inside its brokers.
+    /// The faults that the machine's brokers have noted.
     pub(crate) fn faults(&self) -> String {
         fs::read_to_string(self.state.join("faults.log")).unwrap_or_default()
     }
@@ -51,7 +51,7 @@ impl Sandbox {
     /// Mounts the disk and makes what is needed.
     pub(crate) fn new(options: &Options, machines: usize) -> io::Result<Self> {
         let logs = options.logs.clone();
-        // Nobody else sees it, so it may be anywhere; a socket's path has to be short.
+        // No process outside sees this mount, so it may be anywhere; a socket's path has to be short.
         let disk = PathBuf::from("/mnt");
         let size = format!("size={BYTES},nr_inodes={INODES},mode=700");
         let size = std::ffi::CString::new(size).expect("there is no zero in it");
@@ -125,7 +125,7 @@ impl Sandbox {
         self.disk.join("ballast")
     }
 
-    /// Leaves no room on the disk. To be called again, as what others remove makes room.
+    /// Leaves no room on the disk. To be called again and again, because what others remove makes room.
     pub(crate) fn fill_bytes(&self) {
         let Ok(()) = make(&self.ballast()) else { return };
         let path = self.ballast().join("bytes");
@@ -155,7 +155,7 @@ impl Sandbox {
         if let Err(error) = fs::remove_dir_all(self.ballast()) {
             assert_eq!(error.kind(), io::ErrorKind::NotFound, "the disk can be emptied");
         }
-        // One that was removed could not be made again while files of it were open, as these took room.
+        // A removed directory could not be made again while files of it were open, because these took room.
         for machine in &self.machines {
             make(&machine.directory).expect("there is room");
         }

@@ -1,5 +1,5 @@
-//! The oracle: a file of each name, which who holds the name's lock locks with flock(2). Navlock
-//! knows nothing of it.
+//! The oracle: each name has a file, and the holder of the name's lock locks the file with flock(2). Navlock
+//! knows nothing of the files.
 
 use std::{
     fs::File,
@@ -17,7 +17,7 @@ use crate::{events::Events, processes};
 /// How long a process that was killed may keep its files.
 const DYING: Duration = Duration::from_secs(20);
 
-/// Who believes that it holds a lock.
+/// A process that believes that it holds a lock.
 pub(crate) struct Holder<'a> {
     pub(crate) instance: &'a str,
     pub(crate) name: String,
@@ -32,7 +32,7 @@ impl Holder<'_> {
     }
 }
 
-/// A holder that is seen.
+/// The oracle's side of a holder.
 pub(crate) struct Witness<'a> {
     events: &'a Events,
     holder: Holder<'a>,
@@ -41,7 +41,7 @@ pub(crate) struct Witness<'a> {
 }
 
 impl<'a> Witness<'a> {
-    /// Takes the file's lock, which must be free, and says who holds.
+    /// Takes the file's lock, which must be free, and says who holds the name.
     pub(crate) fn begin(directory: &Path, events: &'a Events, holder: Holder<'a>) -> Self {
         let path = directory.join(format!("{}.witness", holder.name));
         let file = File::options().create(true).append(true).open(path).expect("there is room");
@@ -79,10 +79,11 @@ impl<'a> Witness<'a> {
         self.is_locked
     }
 
-    /// Who has locked the file and is alive, or has said something since.
+    /// The process that has locked the file and is alive, or that has said since that it begins or ends to
+    /// hold.
     fn other(&self, before: u64) -> Option<i32> {
         let found = self.lockers().into_iter().find(|pid| processes::lives(*pid));
-        // A signal that was sent has not always arrived when the next line is run.
+        // A signal may arrive a moment after it was sent.
         if let Some(found) = found {
             thread::sleep(Duration::from_millis(2));
             if processes::lives(found) {
@@ -100,7 +101,7 @@ impl<'a> Witness<'a> {
         })
     }
 
-    /// Who else has locked the file, so that we cannot.
+    /// The other processes that have locked the file, so that this one cannot.
     fn lockers(&self) -> Vec<i32> {
         let inode = self.file.metadata().map_or(0, |metadata| metadata.ino());
         let mut lockers = processes::lockers(inode, self.holder.mode == Mode::Shared);
@@ -108,19 +109,20 @@ impl<'a> Witness<'a> {
         lockers
     }
 
-    /// To be called now and then while it holds.
+    /// Tries again to lock the file. To be called now and then while the holder holds.
     pub(crate) fn look(&mut self) {
         if !self.is_locked && self.lock() {
             self.events.say(format_args!("locks {}", self.holder.said()));
         }
     }
 
-    /// It ends, having lost its lock or not.
+    /// The holder ends, having lost its lock or not.
     pub(crate) fn end(self, is_lost: bool) {
         let how = if is_lost { "lost" } else { "kept" };
         self.events.say(format_args!("ends {} {how}", self.holder.said()));
         if self.is_locked {
-            // Not by closing it: who is being started may have a copy for a moment.
+            // Do not unlock by closing the file: a process that is being started may have a copy of it for a
+            // moment.
             flock(&self.file, FlockOperation::Unlock).expect("it is locked");
         }
     }

@@ -1,4 +1,4 @@
-//! What the processes do that are tortured.
+//! What the tortured processes do.
 
 use std::{
     env, fs,
@@ -21,7 +21,7 @@ use crate::{
     witness::{Holder, Witness},
 };
 
-/// When this is among the logs, nobody begins anything new.
+/// While a file of this name is among the logs, no worker begins anything new.
 pub(crate) const STOP: &str = "stop";
 
 /// The names that are locked.
@@ -30,10 +30,10 @@ pub(crate) const NAMES: [&str; 4] = ["a", "b", "c", "d"];
 /// How long a piece of work is, after which a worker looks around.
 const PIECE: Duration = Duration::from_millis(5);
 
-/// How long anything may take that a worker of the library waits for.
+/// How long a worker of the library waits for anything.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(60);
 
-/// Who was away for longer than this looks again whether it has lost, and for as long as `LINGER`.
+/// A worker that was away for longer than `AWAY` looks again for `LINGER` whether it has lost.
 const AWAY: Duration = Duration::from_secs(5);
 const LINGER: Duration = Duration::from_secs(3);
 
@@ -42,7 +42,7 @@ pub(crate) fn command(words: &[&str]) -> ExitCode {
     let [instance, milliseconds, ref how @ ..] = *words else { panic!("{words:?}") };
     let directory = directory();
     if how.contains(&"stubborn") {
-        // What is not looked at is ignored.
+        // A signal whose flag nobody reads is ignored.
         let ignored = signal_hook::flag::register(signal_hook::consts::SIGTERM, Arc::default());
         ignored.expect("a signal can be caught");
     }
@@ -63,7 +63,7 @@ pub(crate) fn command(words: &[&str]) -> ExitCode {
         // Nothing is waited for: this is the work, during which somebody is disturbed.
         thread::sleep(PIECE.min(work));
         holders.iter_mut().for_each(Witness::look);
-        // With --close it does not hold without its navlock.
+        // With `--close`, a command does not hold without its `navlock run`.
         if how.contains(&"close") && parent_id() != parent {
             break;
         }
@@ -120,7 +120,7 @@ struct Client<'a> {
 }
 
 impl Client<'_> {
-    /// Asks for something, and has it for a while.
+    /// Asks for one lock or two, and holds what is granted for a while.
     fn turn(&mut self) {
         let guards = match self.ask() {
             Ok(guards) => guards,
@@ -153,11 +153,11 @@ impl Client<'_> {
             witness.end(guard.is_lost());
             drop(guard);
         }
-        // Nothing is waited for: not all are always at work.
+        // Nothing is waited for: not all workers are always at work.
         thread::sleep(Duration::from_millis(self.dice.below(20)));
     }
 
-    /// Asks in one of the ways in which that can be done. Nothing, if it may not be had.
+    /// Asks in one of the possible ways. Returns no lock if none is to be had.
     fn ask(&mut self) -> Result<Vec<LockGuard>, Error> {
         let name = *self.dice.choose(&NAMES).expect("there are names");
         let is_shared = self.dice.chance(2);
@@ -194,7 +194,7 @@ fn work_for(work: Duration, held: &mut [(LockGuard, Witness<'_>)]) {
     loop {
         let left = until.saturating_duration_since(Instant::now());
         if left.is_zero() {
-            // Who was stopped must be told what it has lost, which takes its time.
+            // A process that was stopped must be told what it has lost, which takes time.
             let was_away = began.elapsed() > work + AWAY;
             if lingers || !was_away {
                 return;
@@ -214,7 +214,7 @@ fn work_for(work: Duration, held: &mut [(LockGuard, Witness<'_>)]) {
     }
 }
 
-/// Whether workers are told not to begin anything new.
+/// Tells workers to begin nothing new, or takes that back.
 pub(crate) fn set_stop(directory: &Path, stop: bool) {
     let path = directory.join(STOP);
     if stop {

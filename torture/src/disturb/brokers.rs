@@ -38,14 +38,14 @@ impl Run<'_> {
         signal(pid, Signal::KILL);
     }
 
-    /// Kills the broker, and waits until there is another one.
+    /// Kills the broker, and waits until there is another one, which it returns.
     fn next_broker(&mut self) -> Option<(usize, i32)> {
         let machine = self.any_machine();
         let before = self.brokers(machine);
         for pid in &before {
             self.end_broker(machine, *pid);
         }
-        // Not for long: perhaps nobody needs one.
+        // Do not wait long: perhaps nobody needs a broker.
         for _ in 0..200 {
             let next = self.brokers(machine).into_iter().find(|pid| !before.contains(pid));
             if let Some(next) = next {
@@ -58,7 +58,7 @@ impl Run<'_> {
 
     pub(super) fn kill_next_broker(&mut self) -> Option<()> {
         let (machine, pid) = self.next_broker()?;
-        // Nothing is waited for: at which moment it is killed is what is tried.
+        // Nothing is waited for: the broker is killed at a random moment.
         thread::sleep(Duration::from_micros(self.dice.below(30_000)));
         self.end_broker(machine, pid);
         Some(())
@@ -100,7 +100,7 @@ impl Run<'_> {
         self.stop_broker_during(during)
     }
 
-    /// For less than so many milliseconds.
+    /// Stops a broker for less than so many milliseconds.
     pub(super) fn stop_broker_for(&mut self, milliseconds: u64) -> Option<()> {
         let during = self.dice.below(milliseconds * 1000);
         self.stop_broker_during(during)
@@ -114,7 +114,7 @@ impl Run<'_> {
         Some(())
     }
 
-    /// Stops one that others of this machine wait for.
+    /// Stops a process for which others of this machine wait.
     fn stop_process(&mut self, machine: usize, pid: i32, what: &str) {
         let during = self.duration();
         self.stop_process_during(machine, pid, what, during);

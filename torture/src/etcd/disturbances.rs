@@ -21,15 +21,15 @@ use crate::{
     proxy::Proxy,
 };
 
-/// A member may be stopped for so long and then go on, in microseconds. Longer than the time to live,
-/// a leader of etcd 3.4.30 or 3.5.12 and older ends leases that have been renewed meanwhile (etcd
-/// issue 15247): those are killed in place of going on.
+/// A member may be stopped for so long and then go on, in microseconds. If a leader of etcd 3.4.30, 3.5.12 or
+/// older is stopped for longer than the time to live, it then ends leases that have been renewed meanwhile
+/// (etcd issue 15247). So a member that was stopped for longer is killed and does not go on.
 const HARMLESS: u64 = (TIME_TO_LIVE - 2) * 1_000_000;
 
-/// With how much at a time it is filled: a request may have 1.5 MiB.
+/// The size of the values that fill etcd: a request may have 1.5 MiB.
 const PIECE: usize = 1 << 20;
 
-/// How long it may take to have the members change: they want all to have been heard of.
+/// How long a change of the members may take: a member accepts it only if it has heard of all others lately.
 const CHANGING: Duration = Duration::from_secs(30);
 
 impl Etcd {
@@ -61,7 +61,7 @@ impl Etcd {
         self.ask(&self.members[nth], &["defrag"]).map(drop)
     }
 
-    /// Fills it until it takes no more.
+    /// Fills etcd until it takes no more.
     pub(crate) fn fill(
         &mut self,
         during: u64,
@@ -91,7 +91,7 @@ impl Etcd {
         let is_done = |etcd: &Self| {
             etcd.ask(&etcd.members[0], &["del", "--prefix", "junk/"])?;
             let revision = etcd.number(0, "revision")?.to_string();
-            // It may be compacted to there already.
+            // This fails if etcd is already compacted to there.
             let _ = etcd.ask(&etcd.members[0], &["compaction", &revision]);
             etcd.members.iter().try_for_each(|member| etcd.ask(member, &["defrag"]).map(drop))?;
             etcd.ask(&etcd.members[0], &["alarm", "disarm"])?;
@@ -105,7 +105,8 @@ impl Etcd {
         over(history, Trouble::EtcdFull, None);
     }
 
-    /// Has a new member take the place of one for good, which has nothing that the old one had.
+    /// Has a new member take the place of another one for good. The new member has nothing that the old one
+    /// had.
     pub(crate) fn replace_member(
         &mut self,
         dice: &mut Dice,
@@ -135,8 +136,8 @@ impl Etcd {
         self.until_whole().expect("the cluster becomes whole");
         events.say(format_args!("member {nth} is {name}"));
         over(history, Trouble::Member, None);
-        // The new member receives all that was ever written, also what filled the others once, and its file
-        // stays as large as that: the new member then says that it is full.
+        // The new member receives all that was ever written, also what once filled the others. Its file stays
+        // as large as that, so it then says that it is full.
         self.full = Some(now());
         self.make_room(events, history);
         Some(())
@@ -167,7 +168,7 @@ impl Etcd {
         } else {
             usize::try_from(dice.below(3)).expect("there are three")
         };
-        // The last one that was away must have come back: two of three are needed.
+        // The member that was away last must have come back: two of three are needed.
         if (0..3).any(|other| other != nth && self.leads(other).is_none()) {
             return None;
         }
@@ -202,7 +203,7 @@ impl Etcd {
     }
 }
 
-/// Puts much behind a key. Whether there was room.
+/// Puts a large value behind a key. Returns whether there was room.
 fn put(member: &Member, key: &str) -> bool {
     let child = Command::new("etcdctl")
         .env("ETCDCTL_API", "3")
@@ -214,7 +215,7 @@ fn put(member: &Member, key: &str) -> bool {
         .spawn();
     let mut child = child.expect("etcdctl can be started");
     if let Some(mut input) = child.stdin.take() {
-        // It may have ended by itself.
+        // `etcdctl` may have ended by itself.
         let _ = input.write_all(&vec![b'x'; PIECE]);
     }
     child.wait().is_ok_and(|status| status.success())

@@ -13,7 +13,7 @@ use super::{OWNED, Owner};
 use crate::worker::PATIENCE;
 
 impl Owner<'_> {
-    /// Asks for what others take in a loop, and counts what they are granted before it.
+    /// Asks for a name that others take in a loop, and counts the grants that they get before its own.
     ///
     /// An answer of the broker to this client shows that the broker has read the request before. From then on
     /// the broker grants no later request before this one, so that each thread gets at most what that thread
@@ -31,7 +31,7 @@ impl Owner<'_> {
         let since = self.oracles[nth].cells();
         self.check(&asked);
         if self.dice.chance(5) {
-            // It may have been granted by now.
+            // The request may have been granted by now.
             return Ok(());
         }
         let guard = block_on_timeout(request, PATIENCE).unwrap_or(Err(Error::TimedOut))?;
@@ -100,7 +100,7 @@ impl Owner<'_> {
         self.look_for_own()
     }
 
-    /// Looks whether the name that nobody else knows, and that is not held, is shown so.
+    /// Checks that the broker does not show the name that nobody else knows as held, while it is not held.
     fn look_for_own(&mut self) -> Result<(), Error> {
         let own = &*self.own;
         let name = own.try_into().expect("it is a name");

@@ -21,7 +21,7 @@ pub(super) struct One {
     pub(super) made: i64,
     /// The revision that gives the request its place in the queue.
     pub(super) asked: i64,
-    /// The token, if its machine has granted it.
+    /// The token, if a machine has granted the lock by itself.
     pub(super) told: Option<u64>,
     /// Whether the machine that owns the name owns it for one run of requests only.
     pub(super) is_run: bool,
@@ -60,7 +60,7 @@ impl Key {
     }
 
     pub(super) fn one(&self, kv: &KeyValue) -> One {
-        // As `crates/etcd/src/values.rs` has it.
+        // The format is that of `crates/etcd/src/values.rs`.
         let number = |bytes: Range<usize>| {
             let number = kv.value().get(bytes).and_then(|number| number.try_into().ok());
             number.map_or(0, u64::from_be_bytes)

@@ -1,4 +1,4 @@
-//! What comes of a run: which ends of workers and which suspicions are violations, and the summary.
+//! The verdicts of a run: which ends of workers and which suspicions are violations, and the summary.
 
 use std::{cmp::Ordering, fs, time::Duration};
 
@@ -17,7 +17,7 @@ use crate::{
 const SHOWN: usize = 20;
 
 impl Run<'_> {
-    /// Judges the end of a worker: whether it was to end so.
+    /// Judges whether a worker was allowed to end as it did.
     pub(super) fn ended(&mut self, id: u64, status: WaitStatus) {
         // What the worker said before its end.
         let (lines, end) = self.events.since(self.read);
@@ -34,7 +34,7 @@ impl Run<'_> {
         let judge = Judge::new(&self.history, self.options);
         let excuse = match (code, &instance.kind) {
             (Some(0), _) | (Some(1), Kind::Run { may_give_up: true, .. }) => Some(""),
-            // The command's end, which is passed on.
+            // `navlock run` passes on how its command ended.
             (Some(137), Kind::Run { .. }) if instance.command_killed.is_some() => Some(""),
             (Some(75), Kind::Run { .. }) => judge.may_lose(id, None, at),
             (Some(69 | 126), _) => judge.may_fail(id, at),
@@ -80,7 +80,7 @@ impl Run<'_> {
         }
     }
 
-    /// Judges what was suspicious. To be called when all is known that has to do with it.
+    /// Judges the suspicions. To be called when everything is known that concerns them.
     pub(crate) fn judge(&mut self) {
         let suspicions = std::mem::take(&mut self.history.suspicions);
         for (at, suspicion) in suspicions {
@@ -131,7 +131,7 @@ impl Run<'_> {
             self.violations,
             self.stuck,
         );
-        // Else they are removed, once nothing in them is in use.
+        // Otherwise they are removed, once nothing in them is in use.
         if !is_well || self.options.keeps {
             println!("the logs are in {}", self.sandbox.logs.display());
         }

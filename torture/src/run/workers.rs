@@ -11,16 +11,16 @@ use crate::{
     worker::NAMES,
 };
 
-/// A worker that ends so soon without having worked has failed, or was killed, in microseconds.
+/// A worker that ends within so many microseconds without having worked has failed or was killed.
 const BRIEFLY: u64 = 100_000;
 
-/// How much later the next one is started then, in microseconds.
+/// By how much the start of the next worker is delayed then, in microseconds.
 const PATIENCE: u64 = 200_000;
 
 impl Run<'_> {
     /// Starts a worker for each that has ended.
     pub(super) fn start_workers(&mut self) {
-        // With etcd no name is anybody's own.
+        // With etcd no client owns names.
         let has_owners = self.options.reach == Reach::Broker && self.options.has("owners");
         for slot in 0..if has_owners { WORKERS + OWNERS } else { WORKERS } {
             let current = self.history.instances.get(&self.workers[slot]);
@@ -151,7 +151,7 @@ impl Run<'_> {
             command.arg("rogue");
             return (Kind::Rogue, command);
         }
-        // As where the shared memory cannot be mapped.
+        // As on a system where the shared memory cannot be mapped.
         let delegates = self.options.has("delegation") && !self.dice.chance(10);
         if !delegates {
             command.arg("plain");
@@ -159,20 +159,20 @@ impl Run<'_> {
         (Kind::Owner { delegates }, command)
     }
 
-    /// One that works without a lock.
+    /// A worker that works without a lock.
     fn rogue(&mut self, id: u64, machine: usize) -> Command {
         let name = *self.dice.choose(&NAMES).expect("there are names");
         let work = self.dice.below(500).to_string();
         let mut command = self.sandbox.program(machine, &us());
         command.args(["command", &id.to_string(), &work]);
-        // As one that has kept a token of long ago.
+        // It acts like a worker that has kept an old token.
         command.env("NAVLOCK_NAME", name).env("NAVLOCK_MODE", "exclusive");
         command.env("NAVLOCK_FENCE", "1");
         command
     }
 }
 
-/// This program.
+/// The path of this program.
 fn us() -> PathBuf {
     env::current_exe().expect("this program is somewhere")
 }
