@@ -1,4 +1,4 @@
-//! Notes which compiler the figures are of.
+//! Notes the compiler with which the figures are measured.
 
 use std::{env, process::Command};
 

@@ -1,8 +1,8 @@
-//! What is asked for.
+//! What the command line asks for.
 
 use crate::harness::Scale;
 
-/// What is asked for.
+/// What the command line asks for.
 pub(crate) struct Args {
     pub(crate) family: Family,
     pub(crate) rounds: usize,
@@ -25,7 +25,7 @@ pub(crate) enum Family {
 }
 
 impl Family {
-    /// Between which markers its section stands.
+    /// The name of the markers between which its section stands.
     pub(crate) const fn marker(self) -> &'static str {
         match self {
             Self::InProcess => "bench:in-process",

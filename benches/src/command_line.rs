@@ -37,11 +37,11 @@ impl Family {
         }
     }
 
-    /// How many rounds give a median that another run gives again.
+    /// How many rounds it takes to get a median that another run confirms.
     const fn rounds(self) -> usize {
         match self {
             Self::InProcess | Self::Etcd => 7,
-            // What grows with the names would show at once.
+            // Costs that grow with the number of names would show in a single round.
             Self::EtcdScale => 1,
             #[cfg(feature = "embedded")]
             Self::Embedded => 7,
@@ -65,7 +65,7 @@ impl Family {
 impl Args {
     /// # Errors
     ///
-    /// What is wrong, and how it would be right.
+    /// What is wrong with the arguments, and which ones there are.
     pub(crate) fn parse(mut args: impl Iterator<Item = String>) -> Result<Self, String> {
         let family = Family::parse(args.next().as_deref()).ok_or_else(|| USAGE.to_owned())?;
         let mut parsed = Self {

@@ -1,4 +1,4 @@
-//! Where and when the figures were taken: without it they mean nothing.
+//! Where and when the figures were measured: without this they mean nothing.
 
 use std::{fs, process::Command, thread};
 
@@ -29,12 +29,12 @@ impl Environment {
         }
     }
 
-    /// Notes what has changed while measuring.
+    /// Notes the load after the measurement.
     pub(crate) fn look_again(&mut self) {
         self.load_after = load();
     }
 
-    /// One paragraph, with the versions of those who take part.
+    /// One paragraph, with these versions of the participants.
     pub(crate) fn describe(&self, versions: &[String]) -> String {
         let Self { date, cpu, cpus, kernel, load_before, load_after } = self;
         let rustc = env!("RUSTC_VERSION");
@@ -50,8 +50,8 @@ impl Environment {
 /// The versions that the lockfile has of these crates.
 pub(crate) fn versions(crates: &[&str]) -> Vec<String> {
     let version = |name: &str| {
-        // Where there are several, ours is the newest (key-mutex brings a dashmap of its own), and
-        // the newest stands last.
+        // If there are several versions, ours is the newest (key-mutex brings a dashmap of its own), and the
+        // newest stands last.
         let (_, rest) = LOCKFILE.rsplit_once(&format!("\nname = \"{name}\"\nversion = \""))?;
         Some(rest.split_once('"')?.0)
     };

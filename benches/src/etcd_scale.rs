@@ -1,10 +1,10 @@
-//! `navlock-benches etcd-scale`: what a machine costs beside names that others hold, what a run costs etcd,
-//! what many machines cost it while they do nothing, and how much it can do for how many of them.
+//! `navlock-benches etcd-scale`: what a machine costs while others hold many names, what a `navlock run`
+//! costs etcd, what many idle machines cost etcd, and how many locks etcd can do for how many machines.
 //!
-//! Of the first, etcd has so many names that are held, by keys as navlock writes them. A machine joins, whose
-//! client holds one name; its broker is measured while nothing else happens, while others take and
-//! release names of theirs, and while its client takes and releases names of its own. For the others see
-//! [`runs`], [`machines`] and [`pairs`].
+//! For the first, others hold a number of names in etcd, by keys as navlock writes them. Then a machine
+//! joins, whose client holds one name. Its broker is measured while nothing else happens, while others take
+//! and release their names, and while its own client takes and releases names. For the rest see [`runs`],
+//! [`machines`] and [`pairs`].
 
 #![expect(clippy::cast_precision_loss, reason = "counts are far below 2^52")]
 
@@ -52,32 +52,32 @@ const NAMES: [usize; 4] = [0, 10_000, 100_000, 1_000_000];
 /// How many keys a transaction writes.
 const AT_ONCE: usize = 120;
 
-/// For how long the leases last under which others hold: longer than all of this.
+/// How long the leases last under which others hold: longer than the whole measurement.
 const TIME_TO_LIVE: i64 = 3600;
 
 /// How often others take and release a name in a second.
 const PAIRS: u32 = 200;
 
-/// How often the machine does.
+/// How often the machine's own client takes and releases a name.
 const TAKEN: u32 = 200;
 
-/// How much memory a broker is to have at most, in MiB, and how much of a CPU while nothing happens, in
-/// percent.
+/// The most memory that a broker may have, in MiB, and the largest share of a CPU that it may use while
+/// nothing happens, in percent.
 const MEMORY: f64 = 15.0;
 const IDLE: f64 = 0.2;
 
-/// What is measured beside so many names.
+/// What is measured while others hold so many names.
 struct Figures {
     names: usize,
-    /// Of memory, of the broker's process.
+    /// Memory of the broker's process.
     bytes: u64,
-    /// Of each CPU second.
+    /// Shares of a CPU.
     idle: f64,
     busy: f64,
-    /// Bytes that the machine was sent for each name that others took and released, beside what it is sent
-    /// in the same time while nobody does.
+    /// Bytes that the machine was sent for each name that others took and released, without those that it is
+    /// sent in the same time while nobody does.
     told: f64,
-    /// Bytes for each free name that it took and released itself, and microseconds.
+    /// For each free name that its client took and released: bytes, and microseconds.
     taken: f64,
     time: f64,
 }
@@ -167,12 +167,12 @@ fn names(scale: Scale) -> Result<Part, String> {
     Ok((text, markdown))
 }
 
-/// Of these figures, beside whatever number of names.
+/// The goals for these figures, whatever the number of names.
 fn goals(of: &Figures) -> Vec<Goal> {
     vec![
         Goal { what: "MiB of memory", most: MEMORY, measured: mebibytes(of.bytes) },
         Goal { what: "% of a CPU, idle", most: IDLE, measured: of.idle * 100.0 },
-        // A keepalive may fall into the one time and not into the other.
+        // A keepalive may fall into one of the two times and not into the other.
         Goal {
             what: "bytes for each lock of others, in whole bytes",
             most: 0.0,
@@ -202,7 +202,7 @@ fn fill(endpoint: &str, names: usize) -> Result<(), String> {
 
 fn measure(endpoint: &str, names: usize, while_idle: Duration) -> Result<Figures, String> {
     let cable = Cable::to(endpoint)?;
-    // One is measured, and of the other it is counted what it is sent.
+    // The first machine is measured; for the other, the bytes that it is sent are counted.
     let machines =
         [Machine::on_etcd(endpoint, Some(0))?, Machine::on_etcd(&cable.endpoint, Some(0))?];
     let [measured, counted] = machines.each_ref().map(client);
@@ -211,7 +211,7 @@ fn measure(endpoint: &str, names: usize, while_idle: Duration) -> Result<Figures
     let lock =
         |locks: &LockManager, name: &str| locks.lock(name.to_owned()).blocking().map_err(failed);
     let held = (lock(&measured, "measured")?, lock(&counted, "counted")?);
-    // What they do when they begin is over by then.
+    // Their first work is over by then.
     thread::sleep(Duration::from_secs(2));
     let before = cable.received();
     let idle = during(pid, || {
@@ -255,14 +255,14 @@ fn take(locks: &LockManager) -> Result<f64, String> {
     Ok(since.elapsed().as_secs_f64() * 1e6 / f64::from(TAKEN))
 }
 
-/// What share of a CPU a process takes meanwhile.
+/// The share of a CPU that a process takes while `act` runs.
 fn during(pid: u32, act: impl FnOnce() -> Result<(), String>) -> Result<f64, String> {
     let (since, before) = (Instant::now(), cpu(pid)?);
     act()?;
     Ok((cpu(pid)? - before) / since.elapsed().as_secs_f64())
 }
 
-/// A cable that counts what comes back by it.
+/// A proxy that counts the bytes that come back through it.
 struct Cable {
     endpoint: String,
     received: Arc<AtomicU64>,
@@ -278,7 +278,7 @@ impl Cable {
             for client in listener.incoming() {
                 let both = client.and_then(|client| Ok((client, TcpStream::connect(&there)?)));
                 let Ok((client, server)) = both else { return };
-                // Else small answers would wait for each other.
+                // Otherwise small answers would wait for each other.
                 let (Ok(()), Ok(())) = (client.set_nodelay(true), server.set_nodelay(true)) else {
                     return;
                 };
@@ -305,6 +305,6 @@ fn pass(mut from: TcpStream, mut to: TcpStream, count: &AtomicU64) {
             break;
         }
     }
-    // It may be closed by now.
+    // The connection may be closed by now.
     let _ = to.shutdown(Shutdown::Both);
 }

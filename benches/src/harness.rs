@@ -1,13 +1,12 @@
 //! Rounds, figures and goals.
 //!
-//! Why not Criterion: it measures one function to the end and then the next, so a machine that
-//! gets busier meanwhile favours whoever came first. Here every contender is measured once in
-//! every round, in an order that is rotated from round to round, and what is compared are medians
-//! of the rounds.
+//! Why not Criterion: it measures one function to the end and then the next. If the machine gets busier
+//! meanwhile, that favours the contender that came first. Here every contender is measured once in every
+//! round, in an order that is rotated from round to round, and the medians of the rounds are compared.
 
 use crate::contender::{Class, Contender};
 
-/// What is measured: one case, by everyone who takes part in it.
+/// One case, and the contenders that take part in it.
 pub(crate) struct Row {
     pub(crate) id: &'static str,
     pub(crate) title: &'static str,
@@ -15,14 +14,14 @@ pub(crate) struct Row {
     pub(crate) entries: Vec<Entry>,
 }
 
-/// One of the numbers that a measurement of a row gives. In nanoseconds.
+/// One of the numbers that a measurement of a row gives, in nanoseconds.
 pub(crate) struct Figure {
     /// Empty if the row has just one.
     pub(crate) name: &'static str,
     pub(crate) goals: &'static [Goal],
 }
 
-/// What navlock's median of a figure is to stay within.
+/// A limit for navlock's median of a figure.
 pub(crate) struct Goal {
     pub(crate) at_most: f64,
     pub(crate) of: Measure,
@@ -37,7 +36,7 @@ pub(crate) enum Measure {
     BestKept,
     BestEvicting,
     BestPeer,
-    /// Navlock's own figure with this index, which is called so.
+    /// Navlock's own figure with this index and name.
     OwnFigure(usize, &'static str),
 }
 
@@ -78,7 +77,7 @@ impl Entry {
 }
 
 impl Scale {
-    /// This many, or a few.
+    /// This many in a full run, a few in a quick one.
     pub(crate) fn count(self, full: usize) -> usize {
         match self {
             Self::Full => full,
@@ -105,7 +104,7 @@ impl Results {
         Summary::of(self.samples[entry].iter().map(|figures| figures[figure]).collect())
     }
 
-    /// The entry of least median among those that `admit` lets in.
+    /// The entry with the least median among those that `admit` accepts.
     pub(crate) fn best(
         &self,
         figure: usize,
@@ -125,8 +124,7 @@ impl Results {
         self.best_of(figure, Class::Ours).map_or(f64::NAN, |(_, median)| median)
     }
 
-    /// Navlock's figure as a multiple of what the goal is measured by, and whether that is within
-    /// the goal.
+    /// Navlock's figure as a multiple of the goal's measure, and whether the multiple is within the goal.
     pub(crate) fn reach(&self, figure: usize, goal: &Goal) -> (f64, bool) {
         let ratio = self.own(figure) / self.unit(figure, goal.of);
         (ratio, ratio <= goal.at_most)

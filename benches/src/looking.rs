@@ -1,10 +1,10 @@
-//! `navlock-benches looking`: what it costs others that somebody looks.
+//! `navlock-benches looking`: what lookers cost other clients.
 //!
-//! A broker has 10,000 names that are held, one client takes and releases others 5,000 times a second
-//! (10,000 events), and another one measures how long it takes to be granted a lock. In every round this
-//! is measured four times: with nobody who looks, with ten who do, in a process of their own, with ten
-//! who are told the same by somebody else (see [`control`]), which is what they cost by being there, and with a
-//! newcomer ten times a second who asks what there is and goes.
+//! A broker has 10,000 names that are held. One client takes and releases others 5,000 times a second (10,000
+//! events), and another one measures how long it takes to be granted a lock. In every round this is measured
+//! four times: without lookers; with ten lookers, in a process of their own; with ten lookers that get the
+//! same from another process (see [`control`]), which shows what they cost by being there; and with a
+//! newcomer ten times a second, which asks what there is and goes.
 
 mod control;
 mod load;
@@ -34,19 +34,19 @@ use self::load::{HELD, MANY, NAMES, PAIRS};
 
 pub(crate) const ROWS: [&str; 1] = ["looking"];
 
-/// The first word of the process that looks.
+/// The first argument of the process of lookers.
 pub(crate) const LOOKERS: &str = "lookers";
 
-/// The first word of the process of newcomers.
+/// The first argument of the process of newcomers.
 pub(crate) const NEWCOMERS: &str = "newcomers";
 
-/// How often somebody comes who asks what there is.
+/// How often a newcomer asks what there is.
 const COMES: Duration = Duration::from_millis(100);
 
-/// The goal: how much longer the slowest hundredth may wait because of those who look.
+/// The goal: how many times as long the slowest hundredth may wait because of lookers.
 const MOST: f64 = 1.2;
 
-/// Of one round, in nanoseconds: the median and the 99th percentile.
+/// The median and the 99th percentile of one round, in nanoseconds.
 type Quantiles = [f64; 2];
 
 /// The report, for people and for docs/figures.md.
@@ -73,7 +73,7 @@ pub(crate) fn run(args: &Args) -> Result<(String, String), String> {
         let control = ready(this_program(CONTROL, &told)?, "the control")?;
         let looking = lookers(&told)?;
         all[2].push(measure(&socket, args.scale)?);
-        // Those to whom it tells last.
+        // End the control before the lookers of this round end.
         drop((control, looking));
         let newcomers = ready(this_program(NEWCOMERS, &socket)?, "who comes")?;
         all[3].push(measure(&socket, args.scale)?);
@@ -83,7 +83,7 @@ pub(crate) fn run(args: &Args) -> Result<(String, String), String> {
     environment.look_again();
     let rows = [("median", 0), ("99th percentile", 1)].map(|(what, which)| {
         let of = |all: &Vec<Quantiles>| Summary::of(all.iter().map(|one| one[which]).collect());
-        // FAIR: the machine is not as fast in each round.
+        // FAIR: ratios are taken within a round, because the machine is not as fast in each.
         let ratio = |others: &Vec<Quantiles>| {
             let pairs = others.iter().zip(&all[0]);
             Summary::of(pairs.map(|(one, alone)| one[which] / alone[which]).collect()).median
@@ -148,7 +148,8 @@ fn measure(socket: &Path, scale: Scale) -> Result<Quantiles, String> {
             let (began, mut pairs) = (Instant::now(), 0_u32);
             let due = || (began.elapsed() * PAIRS).as_secs().try_into().unwrap_or(u32::MAX);
             while !is_over.load(Relaxed) {
-                // At this rate, however long a pair takes. A machine that has other things to do may never keep up.
+                // Keep to this rate, however long a pair takes. A machine that has other things to do may
+                // never keep up.
                 while pairs < due() && !is_over.load(Relaxed) {
                     drop(busy.lock(format!("busy {}", pairs % NAMES)).blocking());
                     pairs += 1;
@@ -186,12 +187,12 @@ fn broker(socket: &Path) -> Result<Ended, String> {
     ready(command, "the broker")
 }
 
-/// This program as those who look.
+/// Starts this program as the lookers.
 fn lookers(socket: &Path) -> Result<Ended, String> {
     ready(this_program(LOOKERS, socket)?, "who looks")
 }
 
-/// This program as something else, at this socket.
+/// This program in another role, at this socket.
 fn this_program(word: &str, socket: &Path) -> Result<Command, String> {
     let mut command = Command::new(env::current_exe().map_err(|error| error.to_string())?);
     command.arg(word).arg(socket);
@@ -214,7 +215,7 @@ pub(crate) fn look(mut args: impl Iterator<Item = String>) -> Result<(), String>
     println!("ready");
     let threads = looks?.into_iter().map(|mut look| {
         thread::spawn(move || {
-            // As the command's own do, and the npm package's.
+            // The lookers of the command and of the npm package do this too.
             stand_back();
             while look.next(None).is_ok() && !look.overview().clients.is_empty() {}
         })

@@ -1,5 +1,5 @@
-//! Machines: each has a broker of its own, which is a process of the command that stands beside this program,
-//! and clients at its socket.
+//! Machines: each has a broker of its own and clients at its socket. The broker is a process of the command
+//! that stands beside this program.
 
 use std::{
     env, fs,
@@ -32,13 +32,13 @@ pub(crate) struct Machine {
 
 impl Drop for Machine {
     fn drop(&mut self) {
-        // Else its lease would stand for a while, with the keys below it.
+        // Otherwise its lease would last for a while, with the keys that it has.
         let _ = self.navlock(&["daemon", "stop"]).stdout(Stdio::null()).status();
     }
 }
 
 impl Machine {
-    /// One that shares its locks with nobody.
+    /// A machine that shares its locks with nobody.
     ///
     /// # Errors
     ///
@@ -47,8 +47,8 @@ impl Machine {
         Self::start("")
     }
 
-    /// One that shares its locks by the etcd at this endpoint, and keeps names that it has taken so often, or as
-    /// often as where nothing is set.
+    /// A machine that shares its locks by the etcd at this endpoint. It keeps names that it has taken so
+    /// often; `None` is the default.
     ///
     /// # Errors
     ///
@@ -72,7 +72,7 @@ impl Machine {
         let settings = format!("log = \"warn\"\n{settings}");
         fs::write(directory.path().join("config.toml"), settings).map_err(failed)?;
         let mut command = navlock(&program, directory.path());
-        // It ends by itself where this process was killed.
+        // It ends by itself if this process is killed.
         command.args(["daemon", "run", "--idle-seconds", "60"]);
         let broker = ready(command, "the broker")?;
         Ok(Self { program, broker, directory })
@@ -107,7 +107,7 @@ fn socket(directory: &Path) -> PathBuf {
 /// The command, for a machine whose files are in this folder.
 fn navlock(program: &Path, directory: &Path) -> Command {
     let mut command = Command::new(program);
-    // Nothing of whoever measures.
+    // It gets no settings from the surroundings of this program.
     for (name, _) in env::vars_os()
         .filter(|(name, _)| name.to_str().is_some_and(|name| name.starts_with("NAVLOCK_")))
     {
@@ -122,14 +122,14 @@ fn navlock(program: &Path, directory: &Path) -> Command {
 ///
 /// # Errors
 ///
-/// If there is none.
+/// If there is no broker.
 pub(crate) fn client(socket: &Path, may_own: bool) -> Result<UserAgent, String> {
     let options = ConnectOptions::default().place(Place::at(socket)).only_running();
     let reach = block_on(BrokerReach::connect(options.delegate(may_own)));
     Ok(UserAgent::with_reach(reach.map_err(|error| error.to_string())?))
 }
 
-/// Starts something that says `ready` in a line of its own once it is there.
+/// Starts a program, and waits until it prints a line with `ready`.
 ///
 /// # Errors
 ///
@@ -140,7 +140,7 @@ pub(crate) fn ready(mut command: Command, what: &str) -> Result<Ended, String> {
     let mut child = Ended(child);
     let Some(out) = child.0.stdout.take() else { return Err(format!("{what} says nothing")) };
     for line in BufReader::new(out).lines() {
-        // A broker says before what it waits for.
+        // A broker first prints what it waits for.
         if line.map_err(failed)? == "ready" {
             return Ok(child);
         }

@@ -1,4 +1,4 @@
-//! What navlock costs beside its peers, and beside what it cannot do without.
+//! What navlock costs beside its peers, and beside the work that no such lock can do without.
 //!
 //! `cargo xtask bench in-process` measures locks between threads and tasks, `cargo xtask bench
 //! broker` between processes, `cargo xtask bench looking` what it costs that somebody looks, `cargo

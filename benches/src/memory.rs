@@ -21,7 +21,7 @@ pub(crate) struct Memory {
     pub(crate) per_waiter: (f64, f64),
     pub(crate) held: usize,
     pub(crate) waiters: usize,
-    /// Left by this many names that were locked and released.
+    /// How many names were locked and released to measure what they leave.
     pub(crate) dead_names: usize,
     pub(crate) growth: isize,
     pub(crate) per_dead_name: f64,
@@ -55,7 +55,7 @@ fn lock_manager() -> LockManager {
     UserAgent::new().lock_manager("bench")
 }
 
-/// Bytes and nanoseconds per held lock, of so many names.
+/// Bytes and nanoseconds per held lock, with so many names.
 fn hold(count: usize) -> (f64, f64) {
     let locks = lock_manager();
     let mut guards = Vec::with_capacity(count);
@@ -85,7 +85,7 @@ fn wait(count: usize) -> (f64, f64) {
         }
     });
     let each = (per(bytes, count), nanoseconds(start, count));
-    // The holder leaves last, so that nobody is granted anything on the way out.
+    // The holder is dropped last, so that nothing is granted while the waiters are dropped.
     drop(futures);
     drop(holder);
     each
@@ -101,7 +101,7 @@ fn forget(count: usize) -> (isize, f64) {
             drop(locks.lock(&name).blocking().expect("the name is free"));
         }
     };
-    // The first names bring tables into being that later ones use again.
+    // The first names make tables that later ones use again.
     touch(0..1000);
     let start = Instant::now();
     let bytes = allocated_by(|| touch(1000..1000 + count));
@@ -132,7 +132,8 @@ fn allocated_by(work: impl FnOnce()) -> isize {
     BYTES.load(Ordering::Relaxed)
 }
 
-/// The system's allocator, which counts while it is asked to: no figure of time pays for it.
+/// The system's allocator, which counts only while it is asked to, so that figures of time do not pay for the
+/// counting.
 struct Counting;
 
 #[global_allocator]

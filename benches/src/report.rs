@@ -9,10 +9,10 @@ use crate::{
     memory::Memory,
 };
 
-/// The command that makes the section.
+/// The command that writes the section.
 const COMMAND: &str = "cargo xtask bench in-process";
 
-/// Whose versions the figures depend on.
+/// The crates on whose versions the figures depend.
 const CRATES: &[&str] = &[
     "navlock-core",
     "dashmap",
@@ -24,7 +24,7 @@ const CRATES: &[&str] = &[
     "lockable",
 ];
 
-/// Everything, for a terminal.
+/// The whole report, for a terminal.
 pub(crate) fn text(
     results: &[Results],
     memory: Option<&Memory>,

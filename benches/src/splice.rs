@@ -1,4 +1,4 @@
-//! Putting a section where it belongs in a file.
+//! Puts a section into a file, between its markers.
 
 use std::fs;
 

@@ -1,9 +1,9 @@
-//! The samples of a row, by everyone who took part in it.
+//! The samples of a row, for each peer that took part in it.
 
 use super::{layout::Layout, peer::Peer, row::Row};
 use crate::harness::Summary;
 
-/// A row by all who took part in it.
+/// A row with all peers that took part in it.
 pub(super) struct Case {
     pub(super) row: Row,
     pub(super) layout: Layout,
@@ -13,7 +13,7 @@ pub(super) struct Case {
 /// One peer in a row.
 pub(super) struct Entry {
     pub(super) peer: Peer,
-    /// In nanoseconds, by round; several where each occurrence is timed.
+    /// Nanoseconds, by round. A round has several if each occurrence is timed.
     pub(super) rounds: Vec<Vec<f64>>,
 }
 
@@ -23,7 +23,7 @@ impl Entry {
         Summary::of(self.rounds.iter().map(|round| quantile(round.clone(), 0.5)).collect())
     }
 
-    /// Of all that was timed in all rounds.
+    /// A quantile of everything that was timed in all rounds.
     pub(super) fn quantile(&self, share: f64) -> f64 {
         quantile(self.rounds.concat(), share)
     }
@@ -39,7 +39,7 @@ impl Case {
     }
 }
 
-/// The least of the samples that this share of them does not exceed.
+/// The least sample that is at least as large as this share of the samples.
 fn quantile(mut samples: Vec<f64>, share: f64) -> f64 {
     samples.sort_by(f64::total_cmp);
     #[expect(

@@ -1,4 +1,4 @@
-//! Who runs on which CPU.
+//! Which process runs on which CPU.
 
 use std::io;
 
@@ -8,8 +8,8 @@ use rustix::thread::{CpuSet, sched_getaffinity, sched_setaffinity};
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum Layout {
     OneCpu,
-    /// The server on one, the first client on the other; a second client is beside the server, so
-    /// that of two clients each has its own.
+    /// The server on one CPU, the first client on the other. A second client runs beside the server, so that
+    /// each of two clients has its own CPU.
     TwoCpus,
 }
 
@@ -38,7 +38,7 @@ impl Layout {
         }
     }
 
-    /// The CPU of a process. The last ones are taken: interrupts mostly go to the first.
+    /// The CPU of a process. The last CPUs are used, because interrupts mostly go to the first.
     pub(super) fn cpu(self, seat: Seat) -> io::Result<usize> {
         let cpus = available()?;
         let from_last = match (self, seat) {

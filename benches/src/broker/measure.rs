@@ -1,4 +1,4 @@
-//! The rows, as the process that starts those who take part has them measured.
+//! Measures the rows, in the process that starts the participants.
 
 use std::{ffi::OsStr, io};
 
@@ -22,7 +22,7 @@ pub(super) fn round(
         Row::Query | Row::QueryIdle => beside_many(row, peer, servers, count).map_err(failed),
         Row::Recall => alternately(row, peer, servers, count).map_err(failed),
         Row::Handover => {
-            // Where the machine had other things to do, one may be done before the other began.
+            // If the machine had other things to do, one process may be done before the other began.
             let attempts = (0..ATTEMPTS).map(|_| in_turn(row, peer, servers, count).transpose());
             let round = attempts.flatten().next();
             let never = || Err(io::Error::other("it never changed hands"));
@@ -47,7 +47,7 @@ fn beside_many(row: Row, peer: Peer, servers: &Servers, count: usize) -> io::Res
     alone(row, peer, servers, count)
 }
 
-/// One round of two who take turns, of which each is told when it is its turn.
+/// One round of two processes that take turns; each is told when it is its turn.
 fn alternately(row: Row, peer: Peer, servers: &Servers, count: usize) -> io::Result<Vec<f64>> {
     let (place, count_) = (servers.place(peer), count.to_string());
     let words = [row.id().as_ref(), peer.id().as_ref(), place.as_os_str(), count_.as_ref()];
@@ -70,7 +70,7 @@ fn alternately(row: Row, peer: Peer, servers: &Servers, count: usize) -> io::Res
     Ok(samples)
 }
 
-/// One round of a handover, unless it never changed hands.
+/// One round of a handover, or none if the lock never changed hands.
 fn in_turn(row: Row, peer: Peer, servers: &Servers, count: usize) -> io::Result<Option<Vec<f64>>> {
     let (place, count) = (servers.place(peer), count.to_string());
     let start = |seat, turn: &str| {
@@ -87,8 +87,9 @@ fn in_turn(row: Row, peer: Peer, servers: &Servers, count: usize) -> io::Result<
     };
     let mut participants = vec![start(Seat::First, "0")?, start(Seat::Second, "1")?];
     if peer.has_queue() {
-        // Of three, one waits whenever the lock is released, so that it is handed over; of two, who
-        // releases it may own it, and take it many times before the other gets to ask.
+        // With three processes, one waits whenever the lock is released, so that the lock is handed over.
+        // With two, the process that releases it may own the name, and take it many times before the other
+        // gets to ask.
         participants.push(start(Seat::First, "2")?);
     }
     for participant in &mut participants {
@@ -102,11 +103,11 @@ fn in_turn(row: Row, peer: Peer, servers: &Servers, count: usize) -> io::Result<
 /// The time from one change of hands to the next, from the times at which each was granted the lock, in
 /// order.
 ///
-/// Whoever releases the lock and asks again comes after the others, who wait: so they take turns,
-/// mostly. On two CPUs one may have it twice before another has asked again, which is no
-/// handover, but takes its time.
+/// A process that releases the lock and asks again comes after the waiting ones, so they mostly take turns.
+/// On two CPUs one process may have the lock twice before another has asked again: that is no handover, but
+/// it takes time.
 fn handover_time(all: &[Vec<f64>]) -> Option<f64> {
-    // All are there, and warm.
+    // From here on all processes take part, and are warm.
     let begin = all.iter().map(|one| one[one.len() / 10]).max_by(f64::total_cmp)?;
     let until = all.iter().filter_map(|one| one.last().copied()).min_by(f64::total_cmp)?;
     let tagged = |(who, one): (usize, &Vec<f64>)| {
@@ -132,7 +133,7 @@ mod tests {
     #[test]
     fn only_changes_of_hands_are_handovers() {
         assert_eq!(each(&[1.0, 3.0, 5.0], &[2.0, 4.0, 6.0]).as_deref(), Some("1"));
-        // The first has it twice.
+        // The first process has the lock twice.
         assert_eq!(
             each(&[1.0, 3.0, 4.0, 6.0], &[2.0, 5.0, 7.0]).as_deref(),
             Some("1.3333333333333333")

@@ -1,4 +1,4 @@
-//! What the daemon keeps for the locks that are held.
+//! The memory that the daemon keeps for the locks that are held.
 
 use std::{ffi::OsStr, fs, io, path::Path};
 
@@ -9,17 +9,17 @@ use super::{
 };
 use crate::harness::Scale;
 
-/// How many clients hold them.
+/// How many clients hold the locks.
 const CLIENTS: usize = 4;
 
-/// In bytes, of memory that is resident.
+/// Resident memory in bytes.
 pub(super) struct Memory {
     pub(super) held: usize,
     pub(super) empty: f64,
     pub(super) per_lock: f64,
-    /// In the clients.
+    /// What each guard takes in its client.
     pub(super) per_guard: f64,
-    /// What is left, of all, when the clients are gone.
+    /// What the daemon keeps in all, when the clients are gone.
     pub(super) left: f64,
 }
 
@@ -52,7 +52,7 @@ fn measure_held(each: usize) -> io::Result<Memory> {
     }
     let full = resident(daemon.pid())?;
     drop(clients);
-    // Each client's locks are freed at once, so when we get one of each, all are.
+    // A client's locks are freed together. So when this process gets one lock of each client, all are free.
     let locks = navlock_manager(&place, Asks::IfItMust)?;
     for client in 0..CLIENTS {
         drop(locks.lock(name(client * each)).blocking().map_err(io::Error::other)?);
@@ -69,7 +69,7 @@ fn measure_held(each: usize) -> io::Result<Memory> {
     })
 }
 
-/// The role of a client: it says by how much it has grown.
+/// The role of a client, which says by how much its memory has grown.
 pub(super) fn keep(place: &Path, from: usize, count: usize) -> io::Result<()> {
     let locks = navlock_manager(place, Asks::IfItMust)?;
     let mut guards = Vec::with_capacity(count);

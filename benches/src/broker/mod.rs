@@ -1,11 +1,11 @@
 //! Locks between the processes of one machine.
 //!
-//! All who take part are processes of their own, started and ended by this one, which only waits
-//! meanwhile: see [`participant`]. Each is pinned to a CPU ([`layout`]), because whether a wake-up crosses
-//! CPUs costs more than anything that is measured here, and would be left to chance.
+//! All participants are processes of their own, started and ended by this one, which only waits meanwhile:
+//! see [`participant`]. Each is pinned to a CPU ([`layout`]), because a wake-up that crosses CPUs costs more
+//! than anything that is measured here, and without pinning chance would decide about it.
 //!
-//! In every round each contender is measured once, in an order that is rotated from round to
-//! round; the servers run all the time, and the clients are new in each round.
+//! In every round each peer is measured once, in an order that is rotated from round to round. The servers
+//! run all the time; the clients are new in each round.
 
 mod case;
 mod layout;
@@ -43,10 +43,10 @@ pub(crate) const ROWS: &[&str] = &[
     "memory",
 ];
 
-/// The first word of a process that takes part.
+/// The first argument of a process that takes part.
 pub(crate) use self::participant::PARTICIPANT;
 
-/// Measures what is asked for: the report, for people and for docs/figures.md.
+/// Measures what is asked for. Returns the report, for people and for docs/figures.md.
 ///
 /// # Errors
 ///
@@ -110,24 +110,24 @@ pub(crate) fn take_part(args: impl Iterator<Item = String>) -> Result<(), String
     })
 }
 
-/// How often a client does it in one round: about a tenth of a second. The rounds are short and
-/// many, because a machine that others use as well is busy for seconds at a time.
+/// How often a client repeats the row's work in one round, which then takes about a tenth of a second. The
+/// rounds are short and many, because a machine that others use as well is busy for seconds at a time.
 fn count(row: Row, peer: Peer, layout: Layout, scale: Scale) -> usize {
     let count = match (row, layout) {
         (Row::Acquire | Row::Shared, _) if peer.asks_nobody() => 200_000,
         (Row::Acquire | Row::Shared, Layout::OneCpu) => 6_000,
         (Row::Acquire | Row::Shared, Layout::TwoCpus) => 1_500,
-        // No more than can be owned at once.
+        // These are no more names than can be owned at once.
         (Row::First, _) => 800,
         (Row::Recall, _) => 400,
         (Row::Query | Row::QueryIdle, _) => 100,
         (Row::Handover, Layout::OneCpu) => 3_000,
         (Row::Handover, Layout::TwoCpus) => 1_000,
-        // Scaled down to 16 as the others are, and no less: each starts a process.
+        // These counts are small, because each of them starts a process.
         (Row::Kill, _) => 20,
         (Row::Command, _) => 50,
     };
-    // Fewer handovers are over before the second process has heard that it may begin.
+    // Fewer handovers would be over before the second process has heard that it may begin.
     let least = if row == Row::Handover { 500 } else { 0 };
     scale.count(count).max(least)
 }

@@ -1,9 +1,8 @@
 //! The processes that take part: this program, started again with other arguments, or a server
 //! that is installed here.
 //!
-//! Whoever takes part is killed when the [`Participant`] that stands for it is dropped, and by the kernel
-//! when whoever started it is gone. It is waited for with a deadline whenever it is to say
-//! something.
+//! A participant is killed when its [`Participant`] is dropped, and by the kernel when the process that
+//! started it is gone. Waiting for a participant's words has a deadline.
 
 use std::{
     env,
@@ -24,7 +23,7 @@ use std::{
 
 use rustix::process::{Pid, Signal, kill_process};
 
-/// The word that makes this program take part.
+/// The first argument that makes this program take part.
 pub(crate) const PARTICIPANT: &str = "participant";
 
 /// How long a process may take to say something.
@@ -33,32 +32,32 @@ const PATIENCE: Duration = Duration::from_secs(30);
 /// How long a server may take to end when it is asked to.
 const END_TIMEOUT: Duration = Duration::from_secs(5);
 
-/// The user that a server is to be.
+/// The user that a server runs as.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct User {
     pub(super) uid: u32,
     pub(super) gid: u32,
 }
 
-/// A process that takes part, seen from the one that started it. It ends when this is dropped.
+/// A process that takes part, for the process that started it. The participant ends when this is dropped.
 pub(super) struct Participant {
     what: String,
     child: Child,
     lines: BufReader<UnixStream>,
-    /// Whether it has something to put in order before it ends.
+    /// Whether it is asked to end first, because it has to put something in order.
     asked_first: bool,
 }
 
 impl Participant {
-    /// This program in the role that the words say, on this CPU.
+    /// Starts this program on this CPU, in the role that the words name.
     pub(super) fn ours(cpu: usize, words: &[&OsStr]) -> io::Result<Self> {
         let mut command = ourselves(cpu)?;
         command.args(words);
         Self::start(command, words.join(OsStr::new(" ")).to_string_lossy().into_owned(), false)
     }
 
-    /// A server that is installed here, on this CPU. What it says is heard as well as what it
-    /// complains of. If we are root and it will not be, it is this user.
+    /// Starts an installed server on this CPU. Its standard error is read like its standard output. If this
+    /// process is root and the server refuses to be root, it runs as this user.
     pub(super) fn server(
         cpu: usize,
         program: &Path,
@@ -67,8 +66,8 @@ impl Participant {
     ) -> io::Result<Self> {
         let mut command = ourselves(cpu)?;
         command.arg("exec").arg(program).args(arguments);
-        // Also for those who end by themselves, such as the program that makes a new database: they
-        // would take this directory for theirs.
+        // This is also for programs that end by themselves, such as the one that makes a new database: they
+        // would work in the current directory.
         command.current_dir("/");
         if let Some(User { uid, gid }) = user {
             command.uid(uid).gid(gid);
@@ -106,7 +105,7 @@ impl Participant {
         }
     }
 
-    /// Hears lines until one has this in it.
+    /// Reads lines until one contains this.
     pub(super) fn hear_of(&mut self, what: &str) -> io::Result<()> {
         let mut before = String::new();
         loop {
@@ -147,7 +146,7 @@ impl Participant {
         }
     }
 
-    /// Its exit code, or of a signal that ended it 128 and more, if it ends in time.
+    /// Its exit code, or 128 plus the number of the signal that ended it, if it ends in time.
     fn wait(&mut self, patience: Duration) -> Option<i32> {
         let deadline = Instant::now() + patience;
         loop {
@@ -180,20 +179,20 @@ impl Drop for Participant {
     }
 }
 
-/// This program, to be started as one that takes part.
+/// The command that starts this program as a participant.
 fn ourselves(cpu: usize) -> io::Result<Command> {
     let mut command = Command::new(env::current_exe()?);
     command.arg(PARTICIPANT).arg(cpu.to_string());
     Ok(command)
 }
 
-/// Tells whoever started us. If nobody is there any more, we end soon.
+/// Writes a line to the process that started this one. If that process is gone, this one soon ends.
 pub(super) fn say(line: &str) {
     let mut out = io::stdout();
     let _ = writeln!(out, "{line}").and_then(|()| out.flush());
 }
 
-/// Waits until whoever started us says something; that it is gone is as good.
+/// Waits until the process that started this one writes a line, or is gone.
 pub(super) fn wait_for_word() -> io::Result<()> {
     io::stdin().read_line(&mut String::new()).map(drop)
 }

@@ -5,16 +5,16 @@ use std::fmt::{self, Write as _};
 use super::{case::Case, layout::Layout, memory::Memory, peer::Peer, row::Row};
 use crate::report::{collect, thousands};
 
-/// The command that makes the section.
+/// The command that writes the section.
 const COMMAND: &str = "cargo xtask bench broker";
 
-/// What is said of the whole run.
+/// What the report says of the whole run.
 pub(super) struct About {
     pub(super) environment: String,
     pub(super) rounds: usize,
 }
 
-/// What a median of navlock's is to stay within.
+/// A limit for one of navlock's medians.
 struct Goal {
     row: Row,
     layout: Layout,
@@ -75,7 +75,7 @@ const OWNED: [(Peer, &str); 6] = [
 
 const ASKING: &str = "`NAVLOCK_DELEGATE=0`";
 
-/// Of the other one.
+/// The columns of the other table.
 const COLUMNS: [(Peer, &str); 7] = [
     (Peer::Navlock, "navlock"),
     (Peer::NavlockAsking, ASKING),
@@ -140,7 +140,7 @@ impl Case {
         matches!(self.row, Row::Acquire | Row::Shared)
     }
 
-    /// And not only by the mean of a round.
+    /// Whether each occurrence is timed, and not only the mean of a round.
     fn is_timed_one_by_one(&self) -> bool {
         matches!(self.row, Row::Kill | Row::Command)
     }
@@ -150,7 +150,7 @@ impl Case {
     }
 }
 
-/// Everything, for a terminal.
+/// The whole report, for a terminal.
 pub(super) fn text(cases: &[Case], memory: Option<&Memory>, about: &About) -> String {
     collect(|out| {
         for case in cases {

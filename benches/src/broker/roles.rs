@@ -1,4 +1,4 @@
-//! The roles: what the processes that take part do, each of which the one who started them knows by a word.
+//! The roles of the participants. The process that starts a participant names its role by a word.
 
 use std::{
     ffi::OsStr,
@@ -24,14 +24,14 @@ use super::{
     row::Row,
 };
 
-/// How long processes take a lock in turn at least: as long as only one of them is there, it may own
-/// the name, and has had its share in no time.
+/// How long processes take a lock in turn at least. As long as only one of them is there, it may own the
+/// name, and would be done with its share in no time.
 const TOGETHER: Duration = Duration::from_millis(50);
 
-/// How many locks there are when it is asked who has what.
+/// How many locks there are when a process asks who has what.
 const MANY: usize = 1000;
 
-/// What a process that takes part does: it runs on one CPU, and ends with who started it.
+/// Runs a participant: on one CPU, until the process that started it ends.
 pub(super) fn take_part(args: &[String]) -> io::Result<()> {
     let wrong = || io::Error::other("these words make no sense");
     let [cpu, role, args @ ..] = args else {
@@ -42,7 +42,7 @@ pub(super) fn take_part(args: &[String]) -> io::Result<()> {
     let peer = |id: &str| Peer::parse(id).ok_or_else(wrong);
     match (role.as_str(), args) {
         ("exec", [program, arguments @ ..]) => {
-            // It puts its files and its children in order first.
+            // The program puts its files and its children in order first.
             set_parent_process_death_signal(Some(Signal::INT))?;
             Err(Command::new(program).args(arguments).exec())
         }
@@ -93,7 +93,7 @@ fn acquire(peer: Peer, place: &Path, count: usize) -> io::Result<()> {
     again_and_again(&mut *client, count)
 }
 
-/// The same with shared locks.
+/// The role of a process that takes and releases a shared lock again and again.
 fn shared(peer: Peer, place: &Path, count: usize) -> io::Result<()> {
     let mut client = peer.connect(Row::Shared, place, Turn::First)?;
     again_and_again(&mut *client, count)
@@ -121,8 +121,8 @@ fn first(peer: Peer, place: &Path, count: usize) -> io::Result<()> {
     Ok(())
 }
 
-/// The role of a process that takes and releases a lock whenever it is told to, as another does in
-/// between: how long each took to be had.
+/// The role of a process that takes and releases a lock whenever it is told to. In between, another process
+/// does so. Prints how long it took to get each lock.
 fn recall(peer: Peer, place: &Path, count: usize) -> io::Result<()> {
     let mut client = peer.connect(Row::Recall, place, Turn::First)?;
     let mut samples = Vec::with_capacity(count);
@@ -154,7 +154,7 @@ fn have(peer: Peer, place: &Path, is_held: bool) -> io::Result<()> {
     wait_for_word()
 }
 
-/// The role of a process that asks who has what, which it is told after all that was released.
+/// The role of a process that asks again and again who has what.
 fn query(peer: Peer, place: &Path, count: usize) -> io::Result<()> {
     let locks = peer.lock_manager(place)?;
     let query = || block_on(locks.query()).map(|state| state.held.len()).map_err(io::Error::other);
@@ -179,11 +179,11 @@ fn handover(peer: Peer, place: &Path, count: usize, turn: usize) -> io::Result<(
     let start = Instant::now();
     while grants.len() < count || start.elapsed() < TOGETHER {
         client.acquire()?;
-        // The same clock in all processes, which that of the standard library does not promise.
+        // This clock is the same in all processes, which the standard library's does not promise.
         grants.push(clock_gettime(ClockId::Monotonic));
         client.release()?;
     }
-    // The other may need it once more: with us it would be free only when we are gone.
+    // The other process may need the lock once more, and would get it only when this process is gone.
     drop(client);
     let grants: Vec<_> =
         grants.iter().map(|time| format!("{}{:09}", time.tv_sec, time.tv_nsec)).collect();
@@ -191,8 +191,8 @@ fn handover(peer: Peer, place: &Path, count: usize, turn: usize) -> io::Result<(
     Ok(())
 }
 
-/// The role of a process that starts holders, waits for the lock, kills them and gets it: how long
-/// each kill took to become a grant.
+/// The role of a process that starts holders, waits for the lock, and kills the holder. Prints how long each
+/// kill took to become a grant.
 fn kill(
     peer: Peer,
     place: &Path,
@@ -224,8 +224,8 @@ fn hold(peer: Peer, place: &Path) -> io::Result<()> {
     wait_for_word()
 }
 
-/// The role of a process that runs a program again and again, which runs a command that does nothing:
-/// how long each took.
+/// The role of a process that runs a locking program again and again, with a command that does nothing.
+/// Prints how long each run took.
 fn command(peer: Peer, place: &Path, count: usize) -> io::Result<()> {
     let mut command = peer.command(place)?;
     command.stdin(Stdio::null()).stdout(Stdio::null());
@@ -236,7 +236,7 @@ fn command(peer: Peer, place: &Path, count: usize) -> io::Result<()> {
         if !status.success() {
             return Err(io::Error::other(format!("{:?}: {status}", command.get_program())));
         }
-        // The first has files to be read from the disk.
+        // The first run reads files from the disk.
         if round > 0 {
             samples.push((start.elapsed().as_secs_f64() * 1e9).to_string());
         }

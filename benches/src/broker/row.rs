@@ -1,6 +1,6 @@
 //! What can be measured of a peer, and the name of the lock with which it is measured.
 
-/// The name of the lock that everybody takes; as long as names usually are.
+/// The name of the lock that every peer takes; it is as long as names usually are.
 pub(super) const NAME: &str = "documents/42/body";
 
 /// What is measured of every peer that can do it.
@@ -8,17 +8,17 @@ pub(super) const NAME: &str = "documents/42/body";
 pub(super) enum Row {
     /// One process takes and releases a lock again and again that nobody else wants.
     Acquire,
-    /// The same, shared.
+    /// One process takes and releases a shared lock again and again.
     Shared,
     /// One process takes and releases locks of names that were never taken before.
     First,
-    /// Two processes take a lock alternately, and the other does not want it meanwhile.
+    /// Two processes take a lock alternately, and neither wants it while the other has it.
     Recall,
     /// Two processes take the same lock in turn.
     Handover,
     /// One process asks who has what while another holds many locks.
     Query,
-    /// The same when the other has released them, and may take them again.
+    /// One process asks who has what while another has released many locks, and may take them again.
     QueryIdle,
     /// A holder is killed while another process waits.
     Kill,

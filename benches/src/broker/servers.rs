@@ -10,7 +10,7 @@ use super::{
     peer::Peer,
 };
 
-/// Those that run, each with a directory of its own. They end when this is dropped.
+/// The running servers, each with a directory of its own. They end when this is dropped.
 pub(super) struct Servers {
     layout: Layout,
     running: Vec<Running>,
@@ -19,14 +19,14 @@ pub(super) struct Servers {
 struct Running {
     peer: Peer,
     place: PathBuf,
-    // Ended before its files are removed: the order of these two counts.
+    // The process ends before its files are removed: the order of these two fields counts.
     _process: Option<Participant>,
     _directory: TempDir,
 }
 
 impl Servers {
-    /// Starts the servers of these peers, on the CPU that is theirs. A program that is installed
-    /// and does not start is left out from then on, and it is said why.
+    /// Starts the servers of these peers on their CPU. If an installed server does not start, its peer is
+    /// left out from then on, and the reason is printed.
     pub(super) fn start(layout: Layout, peers: &mut Vec<Peer>) -> Result<Self, String> {
         let mut running = Vec::new();
         let mut able = Vec::new();

@@ -6,15 +6,15 @@ use dashmap::DashMap;
 
 use super::{Class, Contender, get_or_insert};
 
-/// A concurrent map of tokio's mutexes with eviction, as one writes it by hand.
+/// A concurrent map of tokio's mutexes that evicts names, as one writes it by hand.
 #[derive(Default)]
 pub(crate) struct EvictingDashMap(DashMap<String, Arc<tokio::sync::Mutex<()>>>);
 
-/// The same of reader-writer locks.
+/// A concurrent map of tokio's reader-writer locks that evicts names.
 #[derive(Default)]
 pub(crate) struct EvictingDashMapShared(DashMap<String, Arc<tokio::sync::RwLock<()>>>);
 
-/// key-rwlock, exclusive. Looks for idle names with every thousandth request.
+/// key-rwlock, exclusive. It looks for idle names with every thousandth request.
 #[derive(Default)]
 pub(crate) struct KeyRwLock(key_rwlock::KeyRwLock<String>);
 
@@ -39,14 +39,14 @@ pub(crate) struct Lockable(lockable::LockPool<String>);
 
 /// One use of a name in a map, from the request until the release.
 ///
-/// Held beside a waiting future too, so that a waiter that is cancelled evicts as well.
+/// A waiting future holds one too, so that a cancelled waiter also evicts.
 struct Use<'a, T> {
     map: &'a DashMap<String, Arc<T>>,
     name: &'a str,
 }
 
-/// A guard with its use of the name. The fields are dropped in this order, so that of two who
-/// leave at once the later finds no other owner than the map.
+/// A guard with its use of the name. The fields are dropped in this order, so that of two that leave at once
+/// the later finds no other owner than the map.
 pub(crate) struct Evicting<'a, G, T> {
     _guard: G,
     _use: Use<'a, T>,

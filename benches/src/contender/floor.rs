@@ -1,5 +1,5 @@
-//! Floors: what a case cannot do without, as one would write it with `std`. None of them is a lock
-//! by name, and none is the least possible: another hash, say, would make the map's cheaper.
+//! Floors: the work that a case cannot do without, as one would write it with `std`. No floor is a lock by
+//! name, and none is the least possible: another hash, for example, would make the map's floor cheaper.
 
 use std::{
     collections::HashSet,
@@ -13,12 +13,12 @@ use slab::Slab;
 
 use super::{Class, Contender};
 
-/// A mutex around a count of holders: what whoever knew its one name beforehand would do. Never
+/// A mutex around a count of holders: what a program would use that knew its one name beforehand. It never
 /// waits.
 #[derive(Default)]
 pub(crate) struct Slot(Mutex<usize>);
 
-/// A mutex around a standard hash set: a name comes and goes. Never waits.
+/// A mutex around a standard hash set, in which a name comes and goes. It never waits.
 #[derive(Default)]
 pub(crate) struct InsertRemove(Mutex<HashSet<String>>);
 
@@ -124,7 +124,7 @@ impl Queue {
         }
     }
 
-    /// Gives the lock to the first waiter, whom the caller is to wake.
+    /// Gives the lock to the first waiter. The caller has to wake it.
     fn release(&mut self) -> Option<Waker> {
         let first = self.first;
         if first == NONE {

@@ -14,8 +14,8 @@ pub(crate) struct Tokio(DashMap<String, Arc<tokio::sync::Mutex<()>>>);
 #[derive(Default)]
 pub(crate) struct TokioShared(DashMap<String, Arc<tokio::sync::RwLock<()>>>);
 
-/// A mutex per name, of async-lock. Whoever comes may pass those who wait until they have waited
-/// for half a millisecond, so tasks seldom hand the lock over and mostly run one after the other.
+/// A mutex per name, of async-lock. A new request may pass the waiting ones until they have waited for half a
+/// millisecond. So tasks seldom hand the lock over, and mostly run one after the other.
 #[derive(Default)]
 pub(crate) struct AsyncLock(DashMap<String, Arc<async_lock::Mutex<()>>>);
 

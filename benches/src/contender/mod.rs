@@ -1,7 +1,7 @@
-//! Who takes part: navlock, its peers, and the floors.
+//! The contenders: navlock, its peers, and the floors.
 //!
-//! All get the name as a `&str` with every request, as a program has it, and are awaited by the
-//! same executor. Those whose keys are owned pay for owning them, as their users do.
+//! All get the name as a `&str` with every request, as a program has it, and are awaited by the same
+//! executor. Contenders whose keys are owned pay for owning them, as their users do.
 
 mod evicting;
 mod floor;
@@ -37,14 +37,14 @@ pub(crate) trait Contender: Default + Send + Sync + 'static {
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Class {
     Ours,
-    /// No lock by name, but what one cannot do without, as one would write it with `std`.
+    /// No lock by name, but the work that such a lock cannot do without, written with `std`.
     Floor,
     /// Never forgets a name.
     Kept,
     /// Forgets names that nobody uses, as navlock does.
     Evicting,
-    /// Never forgets a name, and does not keep the order of requests, which a lock request queue
-    /// must: shown, but no goal is measured by it.
+    /// Never forgets a name, and does not keep the order of requests, as a lock request queue must. It is
+    /// shown, but no goal is measured by it.
     Unfair,
 }
 

@@ -15,7 +15,7 @@ use navlock_boa::{Locks, LocksExtension};
 
 use super::cases::{SCRIPT, Vm};
 
-/// A callback of `task`, and what settles its promise.
+/// A callback of `task`, and the functions that settle its promise.
 type Task = (Option<JsObject>, ResolvingFunctions);
 
 pub(super) struct Boa {

@@ -1,13 +1,13 @@
-//! What is measured, and what an engine has to do for that.
+//! The cases, and what an engine has to do for them.
 
 use std::collections::BTreeMap;
 
 use navlock::LockManager;
 
-/// What is measured.
+/// The cases that are measured.
 pub(crate) const ROWS: [&str; 4] = ["sequential", "names", "waiters", "many-waiters"];
 
-/// What the scripts of all engines define: each function does something so many times.
+/// The script of all engines. Each of its functions does something `n` times.
 pub(super) const SCRIPT: &str = "
     const nothing = async () => {};
     const each = (count, call) => Promise.all(Array.from({ length: count }, (_, index) => call(index)));
@@ -57,14 +57,14 @@ pub(super) trait Vm: Sized {
 
     fn eval(&mut self, source: &str) -> Result<(), String>;
 
-    /// One task and the microtasks after it. Whether there was one.
+    /// Runs one task and the microtasks after it. Returns whether there was a task.
     fn turn(&mut self) -> Result<bool, String>;
 
-    /// Whether `done()` was called since this was asked.
+    /// Whether `done()` was called since the last call of this method.
     fn is_done(&mut self) -> bool;
 }
 
-/// What a case does many of.
+/// What a case repeats.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Kind {
     /// A request.
@@ -88,5 +88,5 @@ impl Kind {
     }
 }
 
-/// Nanoseconds for one of what a case does many of, of each round.
+/// Nanoseconds for each repetition of a case, by round.
 pub(super) type Figures = BTreeMap<(&'static str, &'static str, Kind), Vec<f64>>;

@@ -1,13 +1,12 @@
 //! `navlock-benches embedded`: `navigator.locks` in JavaScript engines within Rust programs, beside what
 //! a host's own tasks cost in the same engine.
 //!
-//! Each engine runs the same script. Its host has tasks of locks, and those of a function of its own:
-//! `task(callback)` gives a promise, and queues a task that calls the callback and resolves the promise
-//! with what it returns. That is the floor: a request calls its callback in a task of the host and
-//! resolves a promise with the result as well, so it cannot do without. What it does besides is the lock.
+//! Each engine runs the same script. Its host has tasks of locks, and tasks of a function of its own:
+//! `task(callback)` returns a promise, and queues a task that calls the callback and resolves the promise
+//! with the result. That is the floor: a request also calls its callback in a task of the host, and resolves
+//! a promise with the result. Whatever a request costs besides is the lock.
 //!
-//! `task()`, with no callback, only resolves its promise. It is shown too, as what an `await` costs that
-//! runs nothing.
+//! `task()` without a callback only resolves its promise. It shows what an `await` costs that runs nothing.
 
 mod boa;
 mod cases;
@@ -22,14 +21,14 @@ pub(crate) use self::cases::ROWS;
 use self::cases::{Figures, Kind, Vm};
 use crate::{args::Args, environment::Environment, harness::Scale};
 
-/// So many times as many rounds as elsewhere: each is short.
+/// There are so many times more rounds than elsewhere, because each is short.
 const TIMES: usize = 3;
 
-/// The report, for people and for docs/figures.md.
+/// Measures, and returns the report, for people and for docs/figures.md.
 ///
 /// # Errors
 ///
-/// What an engine says.
+/// The error of an engine.
 pub(crate) fn run(args: &Args) -> Result<(String, String), String> {
     let mut environment = Environment::look();
     let mut figures = Figures::new();
@@ -51,7 +50,8 @@ fn measure<V: Vm>(args: &Args, figures: &mut Figures) -> Result<(), String> {
         };
         let count = if args.scale == Scale::Quick { count / 10 } else { count };
         for kind in Kind::ALL {
-            // On a thread of its own, so that none has the garbage of another: Boa's heap is a thread's.
+            // Each measurement has a thread of its own, so that none has the garbage of another: Boa's heap
+            // belongs to its thread.
             let each = thread::scope(|threads| {
                 threads.spawn(|| measure_one::<V>(&kind.of_case(case), count)).join()
             });
@@ -62,7 +62,7 @@ fn measure<V: Vm>(args: &Args, figures: &mut Figures) -> Result<(), String> {
     Ok(())
 }
 
-/// Nanoseconds for one of so many, when the engine has done a tenth of them before.
+/// Nanoseconds for each of `count` repetitions, after a tenth of them to warm up.
 fn measure_one<V: Vm>(name: &str, count: u32) -> Result<f64, String> {
     let mut vm = V::new(UserAgent::new().lock_manager("bench"))?;
     time(&mut vm, name, count / 10)?;

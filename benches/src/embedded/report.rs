@@ -9,15 +9,15 @@ use crate::{
     report::{collect, number},
 };
 
-/// The command that makes the section.
+/// The command that writes the section.
 const COMMAND: &str = "cargo xtask bench embedded";
 
-/// Whose versions the figures depend on.
+/// The crates on whose versions the figures depend.
 const CRATES: &[&str] = &["navlock-js", "boa_engine", "rquickjs"];
 
 const ENGINES: [&str; 2] = ["Boa", "QuickJS"];
 
-/// What a request may be beside the floor.
+/// How many times the floor a request may take.
 const MOST: f64 = 1.5;
 
 /// What a row is about.
@@ -30,7 +30,7 @@ fn title(row: &str) -> &str {
     }
 }
 
-/// Everything, for a terminal.
+/// The whole report, for a terminal.
 pub(super) fn text(figures: &Figures) -> String {
     collect(|out| {
         each(figures, |row, engine, [own, floor, empty], ratio| {
@@ -93,7 +93,7 @@ fn each(
         for engine in ENGINES {
             let of = |kind| figures.get(&(row, engine, kind));
             if let [Some(own), Some(floor), Some(empty)] = Kind::ALL.map(of) {
-                // FAIR: the machine is not as fast in each round.
+                // FAIR: ratios are taken within a round, because the machine is not as fast in each.
                 let ratios = own.iter().zip(floor).map(|(own, floor)| own / floor).collect();
                 let all = [own, floor, empty].map(|all| Summary::of(all.clone()));
                 show(row, engine, all.each_ref(), &Summary::of(ratios))?;

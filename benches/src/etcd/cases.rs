@@ -1,4 +1,4 @@
-//! What is measured of whom, and what all of them are measured by.
+//! What is measured of which peer, and what the peers' measurements have in common.
 
 use std::time::Duration;
 
@@ -18,15 +18,16 @@ pub(crate) const ROWS: &[&str] = &[
     "readers",
 ];
 
-/// For how long leases last that are not kept: longer than any measurement.
+/// How long leases last that nobody renews: longer than any measurement.
 pub(super) const TIME_TO_LIVE: Duration = Duration::from_secs(60);
 
-/// What is measured of everybody who can do it.
+/// What is measured of every peer that can do it.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum Row {
-    /// A lock that is free is taken and released, and only then the next.
+    /// A free lock is taken and released, and only then the next.
     Acquire,
-    /// The same by a machine that keeps names, but the next is asked for while the one before is released.
+    /// The same by a machine that keeps names, but the next lock is requested while the one before is
+    /// released.
     Loop,
     /// A client of a broker takes and releases a lock of a name that the broker keeps.
     Kept,
@@ -38,27 +39,27 @@ pub(super) enum Row {
     HandoverLate,
     /// A lock goes through the hands of 100 who wait, at four brokers.
     Crowd,
-    /// Of 1,000.
+    /// A lock goes through the hands of 1,000 who wait.
     LargeCrowd,
     /// 100 at four brokers are admitted at once.
     Readers,
 }
 
-/// Who takes part.
+/// What is measured.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum Peer {
     Navlock,
-    /// What a row cannot do without, by calls of etcd's own.
+    /// The work that a row cannot do without, by calls of etcd's own.
     Floor,
     LockService,
     Etcdctl,
-    /// The floor where a thread of its own speaks to etcd, as navlock's does.
+    /// The floor if a thread of its own speaks to etcd, as navlock's does.
     Apart,
-    /// Navlock, where no machine keeps names.
+    /// Navlock, if no machine keeps names.
     Unkept,
-    /// A broker that shares its locks with nobody, which is asked for each of them.
+    /// A broker that shares its locks with nobody, and is asked for each of them.
     Alone,
-    /// The same where the client may own names.
+    /// The same, if the client may own names.
     AloneOwned,
 }
 
@@ -94,16 +95,16 @@ impl Row {
         }
     }
 
-    /// On what etcd has its data.
+    /// The kinds of storage for etcd's data.
     pub(super) const fn stores(self) -> &'static [Store] {
         match self {
-            // Etcd has no part in it.
+            // Etcd takes no part in this row.
             Self::Kept => &[Store::Memory],
             _ => &Store::ALL,
         }
     }
 
-    /// How long who is next has waited when it is its turn, or how long a name was not used.
+    /// How long the next one has waited when its turn comes, or how long a name was not used.
     pub(super) const fn wait(self) -> Duration {
         match self {
             Self::HandoverLate => Duration::from_millis(150),
@@ -111,8 +112,8 @@ impl Row {
         }
     }
 
-    /// How often it is done in a round, or by how many: a second for each at most, but for those
-    /// who cannot do better.
+    /// How often the row is done in a round, or by how many. Each round takes a second at most, unless the
+    /// peer cannot do better.
     pub(super) const fn count(self, peer: Peer, scale: Scale) -> usize {
         let (full, quick) = match (self, peer) {
             (Self::Acquire, Peer::Etcdctl) => (5, 1),
@@ -143,7 +144,7 @@ impl Peer {
         Self::AloneOwned,
     ];
 
-    /// How many of them have a column; the others share one.
+    /// How many peers have a column; the others share one.
     pub(super) const COLUMNS: usize = 4;
 
     pub(super) const fn as_str(self) -> &'static str {
@@ -163,13 +164,13 @@ impl Peer {
 /// Where a measurement is made.
 pub(super) struct Place<'a> {
     pub(super) endpoint: &'a str,
-    /// That nobody has used before.
+    /// A name that nobody has used before.
     pub(super) name: String,
     pub(super) wait: Duration,
     pub(super) count: usize,
 }
 
-/// One row on one store, by all who took part in it.
+/// One row on one store, with all peers that took part in it.
 pub(super) struct Case {
     pub(super) row: Row,
     pub(super) store: Store,
@@ -178,7 +179,7 @@ pub(super) struct Case {
 
 pub(super) struct Entry {
     pub(super) peer: Peer,
-    /// Microseconds for each time, by round.
+    /// Microseconds for each repetition, by round.
     pub(super) rounds: Vec<f64>,
 }
 
@@ -188,8 +189,8 @@ impl Case {
         Some(Summary::of(entry.rounds.clone()))
     }
 
-    /// The median of what navlock takes, as a multiple of what another does in the same round: the machine is not as
-    /// fast in each.
+    /// The median of navlock's time as a multiple of another peer's time in the same round: the machine is
+    /// not as fast in each round.
     pub(super) fn ratio(&self, peer: Peer) -> Option<f64> {
         let of = |peer| self.entries.iter().find(|entry| entry.peer == peer);
         let pairs = of(Peer::Navlock)?.rounds.iter().zip(&of(peer)?.rounds);
@@ -197,7 +198,7 @@ impl Case {
     }
 }
 
-/// What those who speak to etcd by themselves have in common: an executor for each.
+/// Runs calls of etcd in an executor of their own.
 pub(crate) fn on_a_runtime<T>(
     work: impl Future<Output = Result<T, navlock_etcd_client::Error>>,
 ) -> Result<T, String> {
@@ -210,7 +211,7 @@ pub(super) fn micros(time: Duration) -> f64 {
     time.as_secs_f64() * 1e6
 }
 
-/// Microseconds for each of so many.
+/// Microseconds for each of `count` repetitions.
 pub(super) fn each(time: Duration, count: usize) -> f64 {
     #[expect(clippy::cast_precision_loss, reason = "there are some thousands at most")]
     let count = count.max(1) as f64;

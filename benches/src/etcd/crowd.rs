@@ -1,5 +1,6 @@
-//! Many who wait for one lock: of navlock, each is an agent of its own, a quarter of them at each of four brokers,
-//! which are processes; of the lock service, a quarter on each of four connections, each with a lease of its own.
+//! Many who wait for one lock. With navlock each is an agent of its own, and a quarter of them is at each of
+//! four brokers, which are processes. With the lock service a quarter is on each of four connections, each
+//! with a lease of its own.
 
 use std::{
     sync::{
@@ -25,18 +26,18 @@ use crate::machine::Machine;
 /// How many brokers there are, or connections.
 const MACHINES: usize = 4;
 
-/// How long the lock may be on its way through a crowd: who is slower is measured by how far it
+/// How long the lock may be on its way through a crowd. A peer that is slower is measured by how far the lock
 /// came.
 const PATIENCE: Duration = Duration::from_secs(20);
 
 /// How long it may take until all wait.
 const SETTLING: Duration = Duration::from_secs(40);
 
-/// How long it takes at most until the watches of all are there who wait.
+/// How long it takes at most until all waiters have their watches.
 const WATCHES: Duration = Duration::from_millis(200);
 
-/// From the release of a lock that all wait for until the last was granted: one after the other, or
-/// at once, each of so many. Names are kept as where nothing is set, or never.
+/// The time from the release of a lock that all wait for until the last grant, one after the other or all at
+/// once, for each waiter. Names are kept by the default, or never.
 pub(super) fn navlock(place: &Place<'_>, is_shared: bool, keeps: bool) -> Result<f64, String> {
     let keep_names = (!keeps).then_some(0);
     let brokers: Result<Vec<_>, _> =
@@ -97,7 +98,7 @@ fn nobody() -> String {
     format!("nobody was granted within {PATIENCE:?}")
 }
 
-/// The same of the lock service, which has exclusive locks only.
+/// The same with the lock service, which has exclusive locks only.
 pub(super) fn lock_service(place: &Place<'_>) -> Result<f64, String> {
     let measured = on_a_runtime(async {
         let mut clients = Vec::new();
@@ -137,7 +138,7 @@ pub(super) fn lock_service(place: &Place<'_>) -> Result<f64, String> {
             }
             sleep(Duration::from_millis(5)).await;
         }
-        // Their watches on who is before them, too.
+        // Their watches on the waiters before them must be there too.
         sleep(WATCHES).await;
         let since = Instant::now();
         own.unlock(lock.key()).await?;

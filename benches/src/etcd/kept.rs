@@ -1,4 +1,4 @@
-//! Names that a machine keeps: what they cost its own clients, and others.
+//! The cost of names that a machine keeps, for its own clients and for others.
 
 use std::{
     pin::pin,
@@ -16,7 +16,7 @@ use super::{
 };
 use crate::machine::Machine;
 
-/// How often a name is taken before it is kept: as docs/etcd.md has it.
+/// How often a name is taken before it is kept, as docs/etcd.md says.
 pub(super) const TAKEN: u32 = 3;
 
 #[expect(clippy::needless_pass_by_value, reason = "it is what `map_err` passes on")]
@@ -46,7 +46,7 @@ pub(super) fn here(place: &Place<'_>) -> Result<f64, String> {
     }
 }
 
-/// The same by a broker that shares its locks with nobody, where the client may own the name or asks the broker
+/// The same by a broker that shares its locks with nobody. The client may own the name, or asks the broker
 /// each time.
 pub(super) fn alone(place: &Place<'_>, may_own: bool) -> Result<f64, String> {
     let machine = Machine::alone()?;
@@ -63,8 +63,8 @@ fn again_and_again(locks: &LockManager, place: &Place<'_>, count: usize) -> Resu
     Ok(each(since.elapsed(), count))
 }
 
-/// Takes and releases a lock that another machine has had last, and keeps or not: until another client has
-/// heard of the release. Each time it is a name of its own, as one that wanders is not kept any more.
+/// Takes and releases a lock that another machine had last, and keeps or not, until another client has heard
+/// of the release. Each lock has a new name, because a name that wanders is no longer kept.
 pub(super) fn elsewhere(place: &Place<'_>, keeps: bool) -> Result<f64, String> {
     let taken = if keeps { TAKEN } else { 0 };
     let [one, other] = [machine(place.endpoint, taken)?, machine(place.endpoint, taken)?]
@@ -82,7 +82,7 @@ pub(super) fn elsewhere(place: &Place<'_>, keeps: bool) -> Result<f64, String> {
         let since = Instant::now();
         drop(other.lock(&*name).blocking().map_err(failed)?);
         let gone = releases.next()?;
-        // The first has asked for a lease.
+        // The first one has asked for a lease too, so it does not count.
         if nth > 0 {
             samples.push(micros(gone - since));
         }
@@ -90,7 +90,7 @@ pub(super) fn elsewhere(place: &Place<'_>, keeps: bool) -> Result<f64, String> {
     Ok(median(samples))
 }
 
-/// Has a machine take a name until it keeps it: then it has it at once.
+/// Has a machine take a name until it keeps it: then it gets the name at once.
 fn until_kept(locks: &LockManager, name: &str) -> Result<(), String> {
     let since = Instant::now();
     while since.elapsed() < TIME_TO_LIVE {

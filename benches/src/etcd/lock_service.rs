@@ -55,7 +55,7 @@ pub(super) fn command(place: &Place<'_>) -> Result<f64, String> {
     Ok(each(since.elapsed(), place.count))
 }
 
-/// From the call that releases the lock to its grant to another, who has waited.
+/// The time from the call that releases the lock to the grant to another client, which has waited.
 pub(super) fn handover(place: &Place<'_>) -> Result<f64, String> {
     let (ask, asked) = mpsc::channel::<()>();
     let (tell, told) = mpsc::channel();

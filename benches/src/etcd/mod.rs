@@ -1,11 +1,11 @@
 //! Locks between machines, on one node of etcd: once with its data on a disk, where each change
 //! waits for the disk, and once in memory.
 //!
-//! Where two machines are enough, they are connections: each contender has clients of its own, made anew for
-//! each measurement, on threads of this process. A crowd, and who keeps a name, have brokers of their own,
-//! which are processes of the command. In every round each is measured once, in an order that
-//! is rotated from round to round. Each measurement has a name of its own, so that nobody steps
-//! over what another has left until etcd is compacted.
+//! Where two machines are enough, they are connections: each peer has clients of its own, made anew for each
+//! measurement, on threads of this process. A crowd, and machines that keep names, have brokers of their own,
+//! which are processes of the command. In every round each peer is measured once, in an order that is rotated
+//! from round to round. Each measurement has a name of its own: until etcd is compacted, nobody steps over
+//! what another one has left.
 
 mod cases;
 mod crowd;
@@ -29,11 +29,11 @@ use crate::{
     harness::Scale,
 };
 
-/// Measures what is asked for: the report, for people and for docs/figures.md.
+/// Measures what is asked for. Returns the report, for people and for docs/figures.md.
 ///
 /// # Errors
 ///
-/// If there is no etcd here, or somebody could not do its part.
+/// If there is no etcd here, or a peer could not do its part.
 pub(crate) fn run(args: &Args) -> Result<(String, String), String> {
     let mut environment = Environment::look();
     let mut versions = environment::versions(&["navlock-etcd", "navlock-etcd-client"]);
@@ -81,7 +81,7 @@ fn measure(row: Row, peer: Peer, server: &Server, scale: Scale) -> Result<f64, S
     static NEXT: AtomicU32 = AtomicU32::new(0);
     let place = Place {
         endpoint: server.endpoint(),
-        // As long as names usually are.
+        // The name is as long as names usually are.
         name: format!("documents/{}/body", NEXT.fetch_add(1, Ordering::Relaxed)),
         wait: row.wait(),
         count: row.count(peer, scale),

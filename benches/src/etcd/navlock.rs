@@ -9,7 +9,7 @@ use super::{
     raw::Releases,
 };
 
-/// A machine: a connection of its own, which keeps names that it has taken so often.
+/// A machine: a connection of its own, which keeps a name once it has taken it so often.
 pub(super) fn machine(endpoint: &str, keep_names: u32) -> Result<UserAgent, String> {
     let options = EtcdOptions::new([endpoint]).time_to_live(TIME_TO_LIVE).keep_names(keep_names);
     block_on(navlock::etcd(options)).map_err(|error| error.to_string())
@@ -19,7 +19,8 @@ fn lock_manager(endpoint: &str) -> Result<LockManager, String> {
     Ok(machine(endpoint, 0)?.lock_manager("bench"))
 }
 
-/// Takes and releases a free lock, each time when the release before was heard of by another client.
+/// Takes and releases a free lock. Each repetition begins when another client has heard of the release
+/// before.
 pub(super) fn acquire(place: &Place<'_>) -> Result<f64, String> {
     let locks = lock_manager(place.endpoint)?;
     let releases = Releases::of_locks(place.endpoint)?;
@@ -27,7 +28,7 @@ pub(super) fn acquire(place: &Place<'_>) -> Result<f64, String> {
         drop(locks.lock(&*place.name).blocking().map_err(|error| error.to_string())?);
         releases.next()
     };
-    // The first has asked for a lease, and begun to watch.
+    // The first one asks for a lease too, and begins to watch.
     pair()?;
     let since = Instant::now();
     for _ in 0..place.count {
@@ -36,23 +37,23 @@ pub(super) fn acquire(place: &Place<'_>) -> Result<f64, String> {
     Ok(each(since.elapsed(), place.count))
 }
 
-/// Takes and releases a lock, by a machine that keeps a name once it has taken it so often. The release is not waited
-/// for, but the next request is sent after it.
+/// Takes and releases a lock, by a machine that keeps a name once it has taken it so often. Nobody waits for
+/// the release, but the next request is sent after it.
 pub(super) fn acquire_in_a_loop(place: &Place<'_>, keep_names: u32) -> Result<f64, String> {
     let locks = machine(place.endpoint, keep_names)?.lock_manager("bench");
     let lock = || locks.lock(&*place.name).blocking().map_err(|error| error.to_string());
-    // The first has asked for a lease, and begun to watch.
+    // The first one asks for a lease too, and begins to watch.
     drop(lock()?);
     let since = Instant::now();
     for _ in 0..place.count {
         drop(lock()?);
     }
-    // The release of the last counts as well.
+    // The last release counts as well.
     block_on(locks.query()).map_err(|error| error.to_string())?;
     Ok(each(since.elapsed(), place.count))
 }
 
-/// From the release of a lock to its grant on another machine.
+/// The time from the release of a lock to its grant on another machine.
 pub(super) fn handover(place: &Place<'_>) -> Result<f64, String> {
     let (ask, asked) = mpsc::channel::<()>();
     let (tell, told) = mpsc::channel();

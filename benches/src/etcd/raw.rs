@@ -1,4 +1,4 @@
-//! The floors: the calls of etcd that nobody who locks with it can do without.
+//! The floors: the calls of etcd that no lock on etcd can do without.
 
 use std::{sync::mpsc, thread, time::Instant};
 
@@ -23,24 +23,24 @@ pub(super) fn revision(endpoint: &str) -> Result<i64, String> {
     })
 }
 
-/// When keys are deleted, as another client hears of it that watches them.
+/// The moments at which another client, which watches keys, hears that they are deleted.
 pub(super) struct Releases {
     heard: mpsc::Receiver<Instant>,
-    // The watch ends with it.
+    // The watch ends with the runtime.
     _runtime: Runtime,
 }
 
 impl Releases {
-    /// Those of all exclusive locks of navlock's.
+    /// The releases of all exclusive locks of navlock.
     pub(super) fn of_locks(endpoint: &str) -> Result<Self, String> {
         Self::of(endpoint, "navlock/", |key| {
             let at = key.windows(5).position(|part| part == b"/h/x/");
-            // Not that of a machine that keeps a name.
+            // The key by which a machine keeps a name does not count.
             at.is_some_and(|at| !key[at + 5..].starts_with(b"o-"))
         })
     }
 
-    /// Those of keys that begin so, and are meant.
+    /// The releases of keys that begin with `prefix`, and that `is_meant` accepts.
     fn of(endpoint: &str, prefix: &str, is_meant: fn(&[u8]) -> bool) -> Result<Self, String> {
         let (endpoint, prefix) = (endpoint.to_owned(), prefix.to_owned());
         let mut runtime = tokio::runtime::Builder::new_multi_thread();
@@ -51,7 +51,7 @@ impl Releases {
             let mut client = Client::connect([endpoint], None).await?;
             let options = WatchOptions::new().with_prefix();
             let mut stream = client.watch(prefix, Some(options)).await?;
-            // That it watches.
+            // Says that the watch is there.
             let _ = tell.send(Instant::now());
             while let Some(answer) = stream.message().await? {
                 for event in answer.events() {
@@ -68,24 +68,24 @@ impl Releases {
         Ok(releases)
     }
 
-    /// The next.
+    /// The next release.
     ///
     /// # Errors
     ///
-    /// If there is none in time.
+    /// If there is no release in time.
     pub(super) fn next(&self) -> Result<Instant, String> {
         let heard = self.heard.recv_timeout(TIME_TO_LIVE);
         heard.map_err(|_| "nobody heard of a release".to_owned())
     }
 
-    /// Has heard of all that there were until now.
+    /// Forgets the releases until now.
     pub(super) fn forget(&self) {
         while self.heard.try_recv().is_ok() {}
     }
 }
 
-/// A transaction that puts a key if it is not there, and its deletion; if so, until another client has
-/// heard of that as well.
+/// A transaction that puts a key if it is not there, and the key's deletion. With `is_heard`, each repetition
+/// ends when another client has heard of the deletion.
 pub(super) fn acquire(place: &Place<'_>, is_heard: bool) -> Result<f64, String> {
     let releases = is_heard.then(|| Releases::of(place.endpoint, &place.name, |_| true));
     let releases = releases.transpose()?;
@@ -96,7 +96,7 @@ pub(super) fn acquire(place: &Place<'_>, is_heard: bool) -> Result<f64, String> 
         let mut since = Instant::now();
         for nth in 0..=place.count {
             if nth == 1 {
-                // The first has opened the connection.
+                // The first one has opened the connection, so it does not count.
                 since = Instant::now();
             }
             let name = &*place.name;
@@ -116,8 +116,8 @@ pub(super) fn acquire(place: &Place<'_>, is_heard: bool) -> Result<f64, String> 
     failed.map_or(Ok(measured), Err)
 }
 
-/// The same by a thread of its own, which another one asks: that is woken when it has the key, and the deletion it
-/// only asks for.
+/// The same by a thread of its own, for another thread. The other thread is woken when the key is there, and
+/// does not wait for the deletion.
 pub(super) fn acquire_apart(place: &Place<'_>) -> Result<f64, String> {
     let releases = Releases::of(place.endpoint, &place.name, |_| true)?;
     let (ask, mut asked) = unbounded_channel::<Option<mpsc::Sender<()>>>();
@@ -157,7 +157,7 @@ pub(super) fn acquire_apart(place: &Place<'_>) -> Result<f64, String> {
     measured
 }
 
-/// From the call that deletes a key to its event at another client, whose watch is open.
+/// The time from the call that deletes a key to the event at another client, whose watch is open.
 pub(super) fn handover(place: &Place<'_>) -> Result<f64, String> {
     let (tell, told) = mpsc::channel();
     let (endpoint, name, count) = (place.endpoint.to_owned(), place.name.clone(), place.count);
@@ -183,7 +183,7 @@ pub(super) fn handover(place: &Place<'_>) -> Result<f64, String> {
         let mut client = Client::connect([place.endpoint], None).await?;
         let mut samples = Vec::new();
         let hear = || told.recv_timeout(TIME_TO_LIVE).ok();
-        // That it watches.
+        // Says that the watch is there.
         let mut all_heard = hear().is_some();
         for nth in 0..=count {
             client.put(&*place.name, "", None).await?;

@@ -11,23 +11,23 @@ use crate::{
     report::{collect, number, thousands},
 };
 
-/// The command that makes the section.
+/// The command that writes the section.
 const COMMAND: &str = "cargo xtask bench etcd";
 
-/// What is said of the whole run.
+/// What the report says of the whole run.
 pub(super) struct About {
     pub(super) environment: String,
-    /// What the data of each etcd was on.
+    /// The storage of each etcd's data.
     pub(super) stores: Vec<String>,
     pub(super) rounds: usize,
     pub(super) scale: Scale,
 }
 
-/// What navlock is to take beside another: the median of the ratios of all rounds.
+/// A limit for navlock's time beside another peer's: the median of the ratios of all rounds.
 enum Goal {
-    /// So many times that at most.
+    /// At most so many times the other's time.
     AtMost(f64, Peer),
-    /// So many times as many a second at least.
+    /// At least so many times as many a second.
     AtLeast(f64, Peer),
 }
 
@@ -45,16 +45,16 @@ impl Row {
         }
     }
 
-    /// Whether it is told how many in a second, and not how long each.
+    /// Whether the report says how many a second, and not how long each takes.
     const fn is_rate(self) -> bool {
         matches!(self, Self::Crowd | Self::LargeCrowd)
     }
 
-    /// Microseconds for each, as they are told.
+    /// Microseconds for each, as the report shows them.
     fn tell(self, micros: f64) -> String {
         match self {
             Self::Crowd | Self::LargeCrowd => format!("{}/s", whole(1e6 / micros)),
-            // Some take a fraction of one.
+            // Some take less than a microsecond.
             Self::Loop | Self::Kept if micros < 100.0 => number(micros),
             _ => whole(micros),
         }
@@ -72,7 +72,7 @@ impl Goal {
     fn outcome(&self, case: &Case) -> String {
         let (Self::AtMost(_, peer) | Self::AtLeast(_, peer)) = *self;
         let Some(ratio) = case.ratio(peer) else { return "not measured".to_owned() };
-        // By how much it is missed, if that is more than 1.
+        // By how much the goal is missed, if `missed` is more than 1.
         let (ratio, missed) = match *self {
             Self::AtMost(most, _) => (ratio, ratio / most),
             Self::AtLeast(least, _) => (ratio.recip(), least * ratio),
@@ -110,7 +110,7 @@ impl Case {
     }
 }
 
-/// Everything, for a terminal.
+/// The whole report, for a terminal.
 pub(super) fn text(cases: &[Case], about: &About) -> String {
     collect(|out| {
         for case in cases {
@@ -211,7 +211,7 @@ fn write_case(out: &mut String, case: &Case, scale: Scale) -> fmt::Result {
     )
 }
 
-/// No digits after the point: a microsecond is less than what two rounds differ by.
+/// A number without digits after the point: two rounds differ by more than a microsecond.
 fn whole(number: f64) -> String {
     #[expect(
         clippy::cast_possible_truncation,
@@ -227,7 +227,7 @@ mod tests {
     use super::*;
     use crate::etcd::{Entry, Store};
 
-    /// Where each takes so many microseconds.
+    /// A case in which each peer takes so many microseconds.
     fn case(row: Row, times: &[(Peer, f64)]) -> Case {
         let entries = times.iter().map(|&(peer, time)| Entry { peer, rounds: vec![time] });
         Case { row, store: Store::Memory, entries: entries.collect() }

@@ -1,4 +1,4 @@
-//! An etcd of our own.
+//! An etcd that the benchmarks start.
 
 use std::{
     fs,
@@ -10,7 +10,7 @@ use std::{
 use navlock_testkit::{Port, Start};
 use tempfile::TempDir;
 
-/// How long it may take to start.
+/// How long etcd may take to start.
 const PATIENCE: Duration = Duration::from_secs(30);
 
 /// What etcd writes to.
@@ -30,7 +30,7 @@ impl Store {
         }
     }
 
-    /// Where it is. Temporary files may be in memory; what is built is not.
+    /// The folder of the data. Temporary files may be in memory; what is built is not.
     fn folder(self) -> PathBuf {
         match self {
             Self::Memory => PathBuf::from("/dev/shm"),
@@ -43,12 +43,12 @@ impl Store {
     }
 }
 
-/// One node. It ends when this is dropped, or with this process.
+/// One node of etcd. It ends when this is dropped, or with this process.
 pub(crate) struct Server {
     store: Store,
     endpoint: String,
     file_system: String,
-    // Before what it writes to is removed, and its ports are another's.
+    // It ends before its folder is removed, and before its ports are free for others.
     running: navlock_testkit::Server,
     _ports: [Port; 2],
     _directory: TempDir,
@@ -89,7 +89,7 @@ impl Server {
         Ok(Self { store, endpoint, file_system, running, _ports: ports, _directory: directory })
     }
 
-    /// Its process.
+    /// The id of its process.
     pub(crate) fn pid(&self) -> i32 {
         self.running.pid()
     }
@@ -102,17 +102,17 @@ impl Server {
         &self.endpoint
     }
 
-    /// What its data is on.
+    /// The storage that its data is on.
     pub(super) fn describe(&self) -> String {
         format!("{}: {}", self.store.as_str(), self.file_system)
     }
 }
 
-/// Which etcd it is.
+/// The version of the installed etcd.
 ///
 /// # Errors
 ///
-/// If there is none.
+/// If etcd is not installed.
 pub(crate) fn version() -> Result<String, String> {
     let output = Command::new("etcd").arg("--version").output();
     let missing = "this needs `etcd` 3.4 or newer on PATH; install it (Debian: etcd-server)";

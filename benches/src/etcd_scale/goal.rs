@@ -1,10 +1,10 @@
-//! What was to be reached, and whether it is.
+//! The goals, and whether they are reached.
 
 use std::fmt::Write as _;
 
 use crate::report::{collect, number};
 
-/// A figure that is to be no more than this.
+/// A limit for a figure, and the figure.
 pub(super) struct Goal {
     /// With its unit.
     pub(super) what: &'static str,

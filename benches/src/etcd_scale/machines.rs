@@ -1,5 +1,5 @@
-//! What many machines cost one etcd while they hold something and nothing happens: each is a connection as a
-//! broker has it, with a lease, a lock and a watch, all of them in this process.
+//! What many machines cost one etcd while they hold something and nothing happens. Each machine is a
+//! connection as a broker has it, with a lease, a lock and a watch. All of them are in this process.
 
 use std::{
     fmt::Write as _,
@@ -17,21 +17,21 @@ use crate::{
     report::{collect, number, thousands},
 };
 
-/// How many.
+/// The numbers of machines.
 const MACHINES: [usize; 4] = [10, 100, 300, 1000];
 
-/// For how long: several times what is between two of anything that a machine does by itself.
+/// How long is measured: several times the longest pause between two things that a machine does by itself.
 const WHILE: Duration = Duration::from_secs(60);
 
-/// How many keepalives a second there are to be at most, of a thousand machines.
+/// The most keepalives a second that a thousand machines may send.
 const KEEPALIVES: f64 = 350.0;
 
 struct Figures {
     machines: usize,
-    /// Each second.
+    /// Per second.
     keepalives: f64,
     calls: f64,
-    /// Of each CPU second, of etcd.
+    /// Etcd's share of a CPU.
     cpu: f64,
     bytes: u64,
     watches: f64,

@@ -1,11 +1,11 @@
-//! What etcd counts of itself.
+//! The metrics of etcd.
 
 use std::{
     io::{Read, Write},
     net::TcpStream,
 };
 
-/// What there was at one moment.
+/// The metrics at one moment.
 pub(super) struct Metrics(String);
 
 impl Metrics {
@@ -21,7 +21,7 @@ impl Metrics {
         Ok(Self(text))
     }
 
-    /// The sum of all that are called so and have all of these labels.
+    /// The sum of all metrics of this name that have all of these labels.
     pub(super) fn sum(&self, name: &str, labels: &[&str]) -> f64 {
         let of = |line: &str| {
             let rest = line.strip_prefix(name)?;
@@ -33,7 +33,7 @@ impl Metrics {
         self.0.lines().filter_map(of).sum()
     }
 
-    /// What has gone through the log of changes.
+    /// How many proposals were committed to the log.
     pub(super) fn proposals(&self) -> f64 {
         self.sum("etcd_server_proposals_committed_total", &[])
     }

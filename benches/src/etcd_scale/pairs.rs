@@ -1,9 +1,9 @@
-//! How many locks a second one etcd can have taken and released, by how many machines, among how many names,
-//! and how unequally these are used.
+//! How many locks a second can be taken and released by one etcd, with how many machines and names, and how
+//! unequally the names are used.
 //!
-//! Each machine is a connection as a broker has it, with some agents that are always at it. All of them are
-//! in this process, beside etcd: the share of a CPU that each of both takes is told, so that it can be seen
-//! what the limit is. They keep no names.
+//! Each machine is a connection as a broker has it, with some agents that take and release all the time. All
+//! of them are in this process, beside etcd. The report shows the CPU share of both, so that one sees what
+//! the limit is. The machines keep no names.
 
 use std::{
     fmt::Write as _,
@@ -28,21 +28,21 @@ use crate::{
     report::{collect, thousands},
 };
 
-/// How many agents of each machine are at it.
+/// How many agents each machine has.
 const AGENTS: usize = 8;
 
 const MACHINES: [usize; 7] = [1, 2, 4, 8, 16, 32, 64];
 
 const NAMES: [usize; 6] = [10, 100, 1000, 10_000, 100_000, 1_000_000];
 
-/// With which the other varies.
+/// The number of machines while the names vary, and of names while the machines vary.
 const SOME_MACHINES: usize = 16;
 const SOME_NAMES: usize = 10_000;
 
-/// How often the nth name is used is as `n` to the power of this, where they are not used alike.
+/// With unequal use, the frequency of the nth name is proportional to `n` to the power of minus this.
 const ZIPF: f64 = 1.1;
 
-/// Until it is as it stays, and then for how long it is counted.
+/// How long to wait for a steady state, and then how long to count.
 const BEFORE: Duration = Duration::from_secs(1);
 const DURING: Duration = Duration::from_secs(5);
 
@@ -53,7 +53,7 @@ enum Skew {
     Zipf,
 }
 
-/// One of them.
+/// One measurement.
 struct Figures {
     machines: usize,
     names: usize,
@@ -61,10 +61,10 @@ struct Figures {
     store: Store,
     /// Pairs a second.
     pairs: f64,
-    /// Of each CPU second.
+    /// Shares of a CPU.
     etcd: f64,
     ours: f64,
-    /// What etcd has stored more, for each pair.
+    /// How many bytes more etcd has stored, for each pair.
     bytes: f64,
 }
 
@@ -157,7 +157,7 @@ impl Skew {
         }
     }
 
-    /// Up to where the first of these names go, of all numbers between 0 and 1.
+    /// The upper bound of each name's share of the numbers between 0 and 1.
     fn bounds(self, names: usize) -> Arc<[f64]> {
         let weight = |nth: usize| match self {
             Self::Uniform => 1.0,
@@ -195,7 +195,7 @@ impl Figures {
             self.store.as_str()
         );
         let bounds = self.skew.bounds(self.names);
-        // Etcd is to be asked for each of them: few machines that use few names would keep them.
+        // Etcd has to be asked for each lock: few machines that use few names would keep the names.
         let options = EtcdOptions::new([server.endpoint()]).keep_names(0);
         let connect = || block_on(navlock::etcd(options.clone()));
         let machines: Vec<UserAgent> =
@@ -206,7 +206,7 @@ impl Figures {
         runtime.block_on(async {
             let mut agents = JoinSet::new();
             for (nth, machine) in machines.iter().cycle().take(AGENTS * self.machines).enumerate() {
-                // As one bucket of many is used.
+                // All machines use one bucket.
                 let locks = machine.lock_manager("bench");
                 let (bounds, pairs, is_over) =
                     (Arc::clone(&bounds), Arc::clone(&pairs), Arc::clone(&is_over));
@@ -241,7 +241,7 @@ impl Figures {
     }
 }
 
-/// A rate, without what two runs differ by.
+/// A rate without the digits in which two runs differ.
 fn whole(number: f64) -> String {
     #[expect(
         clippy::cast_possible_truncation,

@@ -1,4 +1,4 @@
-//! What the parts of the report have in common.
+//! Small functions that the parts of the report share.
 
 use std::fs;
 
@@ -22,12 +22,12 @@ pub(super) fn machine_here(endpoint: &str) -> Result<LockManager, String> {
     Ok(reach.lock_manager("bench"))
 }
 
-/// Seconds of CPU that a process has had.
+/// The CPU seconds that a process has used.
 pub(super) fn cpu(pid: u32) -> Result<f64, String> {
     let mut all = 0.0;
     for thread in fs::read_dir(format!("/proc/{pid}/task")).map_err(failed)? {
         let path = thread.map_err(failed)?.path().join("schedstat");
-        // A thread may end meanwhile.
+        // A thread may have ended meanwhile.
         let Ok(text) = fs::read_to_string(path) else { continue };
         let nanoseconds = text.split(' ').next().and_then(|word| word.parse::<f64>().ok());
         all += nanoseconds.unwrap_or_default() / 1e9;
@@ -35,7 +35,7 @@ pub(super) fn cpu(pid: u32) -> Result<f64, String> {
     Ok(all)
 }
 
-/// Bytes of memory that a process has, with what it has of its program.
+/// Bytes of memory that a process has, including pages of its program.
 pub(super) fn memory(pid: u32) -> Result<u64, String> {
     let status = fs::read_to_string(format!("/proc/{pid}/status")).map_err(failed)?;
     let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:"));

@@ -1,5 +1,5 @@
-//! What a `navlock run NAME true` costs etcd, where the broker is there already: proposals, and of these how
-//! many there have been when the command is at work.
+//! What a `navlock run NAME true` costs etcd if the broker runs already: proposals, and how many of them have
+//! been made when the command starts.
 
 use std::{
     env,
@@ -18,7 +18,7 @@ use crate::{
     report::number,
 };
 
-/// The first word of the process that counts proposals: the command that is run.
+/// The first argument of the process that counts proposals: the command that is run.
 pub(crate) const COUNT: &str = "etcd-count";
 
 /// How often the command is run.
@@ -32,12 +32,13 @@ pub(super) fn measure(scale: Scale) -> Result<Part, String> {
     eprintln!("etcd-scale: {times} runs");
     let server = Server::start(Store::Memory)?;
     let machine = Machine::on_etcd(server.endpoint(), Some(0))?;
-    // A client that stays, by which the broker has a lease; where the command takes its names.
+    // A client that stays, so that the broker has a lease. It is in the bucket in which the command takes its
+    // names.
     let client = machine.client(false)?.lock_manager("default");
     let held = client.lock("held").blocking().map_err(failed)?;
     let proposals = || Ok::<_, String>(Metrics::of(server.endpoint())?.proposals());
     let (mut short, mut long, mut before_it, mut took) = (0.0, 0.0, Vec::new(), Vec::new());
-    // The first of its name is like any other: each has a name of its own.
+    // Each run has a name of its own, so no run differs from the first.
     for nth in 0..times {
         let before = proposals()?;
         let since = Instant::now();
@@ -90,7 +91,7 @@ pub(super) fn measure(scale: Scale) -> Result<Part, String> {
     Ok((text, markdown))
 }
 
-/// Waits until etcd knows what has ended: a query comes after it.
+/// Waits until etcd knows what has ended, by a query that comes after it.
 fn settle(machine: &Machine) -> Result<(), String> {
     let since = Instant::now();
     loop {
@@ -108,7 +109,7 @@ fn settle(machine: &Machine) -> Result<(), String> {
     }
 }
 
-/// The command that is run: says how many proposals there were.
+/// The command that is run: prints how many proposals there were.
 ///
 /// # Errors
 ///

@@ -1,5 +1,5 @@
-//! What ten who look cost others by what they do themselves: they are told the same by a process that is no
-//! broker. It has put together all that it says before anybody comes, and says it by one call of the system.
+//! What ten lookers cost others by their own work alone: they get the same from a process that is no broker.
+//! That process has prepared all that it sends before anybody comes, and sends it by one system call.
 
 use std::{
     io::{Read, Write},
@@ -19,17 +19,17 @@ use tokio_util::codec::Encoder;
 
 use super::load::{HELD, MANY, NAMES, PAIRS};
 
-/// The first word of that process.
+/// The first argument of that process.
 pub(crate) const CONTROL: &str = "control";
 
-/// How often each is told, as by the broker.
+/// How often each looker is sent something, as by the broker.
 const TURN: Duration = Duration::from_millis(10);
 
-/// Tells those who look at this socket what a broker would tell, until it is killed.
+/// Sends lookers at this socket what a broker would send, until it is killed.
 ///
 /// # Errors
 ///
-/// What fails of its sockets.
+/// What fails with its sockets.
 pub(crate) fn tell(mut args: impl Iterator<Item = String>) -> Result<(), String> {
     let socket = args.next().ok_or("the path of a socket is missing")?;
     tell_at(Path::new(&socket)).map_err(|error| error.to_string())
@@ -48,7 +48,7 @@ fn tell_at(socket: &Path) -> std::io::Result<()> {
         stream.write_all(&there_is)?;
         lookers.push(stream);
     }
-    // One after the other, as far apart from each other as can be.
+    // Serve one looker after the other, as far apart in time as possible.
     let apart = TURN / u32::try_from(MANY).unwrap_or(1);
     let mut next = Instant::now();
     loop {
@@ -60,7 +60,7 @@ fn tell_at(socket: &Path) -> std::io::Result<()> {
     }
 }
 
-/// Hears something, whatever it is.
+/// Reads something, whatever it is.
 fn hear(stream: &mut UnixStream) -> std::io::Result<()> {
     stream.read(&mut [0; 1024]).map(drop)
 }
@@ -75,7 +75,7 @@ fn frame(message: &FromDaemon) -> BytesMut {
     bytes
 }
 
-/// What there is: a client with all that is held.
+/// The first picture: a client with all that is held.
 fn there_is() -> BytesMut {
     let mut bytes = frame(&FromDaemon::LookBegins { missed: 0, pids: None });
     let came = LookChange::ClientCame { client: 1, pid: 1, state: ClientState::Connected };
@@ -88,7 +88,7 @@ fn there_is() -> BytesMut {
     bytes
 }
 
-/// What happens in one turn: each name is taken and released.
+/// The events of one turn: each name is taken and released.
 fn happens() -> BytesMut {
     let mut bytes = BytesMut::new();
     let pairs = u128::from(PAIRS) * TURN.as_millis() / 1000;

@@ -1,6 +1,6 @@
-//! What there is to look at, and how many look.
+//! What there is to look at, and how many lookers there are.
 
-/// How many look.
+/// How many lookers there are.
 pub(super) const MANY: usize = 10;
 
 /// How many names are held all the time.

@@ -1,5 +1,5 @@
-//! Of 100,000 who wait for one name, one in the middle of the queue gives up, and then another,
-//! in no order: whoever gives up finds nothing of it in a cache.
+//! Of 100,000 tasks that wait for one name, one in the middle of the queue gives up, and then another, in
+//! random order. So no cache has anything of the one that gives up.
 
 use std::{
     future::Future,
@@ -45,7 +45,7 @@ fn measure<L: Contender>(scale: Scale) -> Vec<f64> {
         waiters[waiter] = None;
     }
     let each = nanoseconds_each(start, chosen.len());
-    // The holder leaves last, so that nobody is granted anything on the way out.
+    // The holder is dropped last, so that nothing is granted while the waiters are dropped.
     drop(waiters);
     drop(holder);
     vec![each]

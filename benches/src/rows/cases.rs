@@ -24,7 +24,7 @@ macro_rules! exclusive {
     }};
 }
 
-/// As long as names usually are.
+/// A name that is as long as names usually are.
 pub(super) const NAME: &str = "documents/42/body";
 
 pub(super) fn names(prefix: &str, count: usize) -> Vec<String> {
@@ -45,7 +45,7 @@ pub(super) async fn take_each<'a, L: Contender>(
     nanoseconds_each(start, count)
 }
 
-/// Takes and releases the lock of one name so often: nanoseconds for each.
+/// Takes and releases the lock of one name `count` times: nanoseconds for each.
 pub(super) async fn take_repeatedly<L: Contender>(locks: &L, name: &str, count: usize) -> f64 {
     take_each(locks, (0..count).map(|_| name)).await
 }

@@ -1,4 +1,5 @@
-//! A handle of a new agent in a bucket that is in use: made and dropped, and with one lock between.
+//! A handle of a new agent in a bucket that is in use: made and dropped, without a lock and with one in
+//! between.
 
 use std::{hint::black_box, time::Instant};
 

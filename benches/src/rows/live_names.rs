@@ -21,14 +21,14 @@ fn measure<L: Contender>(scale: Scale) -> Vec<f64> {
     let live = names("live", count);
     let mut taken = names("taken", count);
     shuffle(&mut taken);
-    // As they come in a program, the names themselves are at hand and only the locks are not.
+    // As in a program, the names themselves are in the cache and only the locks are not.
     let taken: Vec<String> = taken.iter().map(|name| name.as_str().to_owned()).collect();
     vec![pollster::block_on(async {
         let mut held = Vec::with_capacity(count);
         for name in &live {
             held.push(locks.acquire(name).await);
         }
-        // The first time those that keep names get to know them.
+        // In the first pass, contenders that keep names get to know these.
         take_each(&locks, taken.iter().map(String::as_str)).await;
         take_each(&locks, taken.iter().map(String::as_str)).await
     })]

@@ -1,7 +1,7 @@
 //! Eight tasks on two workers take and release one name.
 //!
-//! The lock is held until all of them wait, and from then on whoever releases it queues behind
-//! seven others: every turn is a handover. Otherwise it would be chance whether the tasks ever met.
+//! The lock is held until all of them wait. From then on, a task that releases it queues behind seven others,
+//! so every turn is a handover. Otherwise it would be chance whether the tasks ever met.
 
 use std::{
     hint::black_box,

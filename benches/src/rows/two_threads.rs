@@ -45,7 +45,7 @@ fn measure<L: Contender>(scale: Scale) -> Vec<f64> {
     vec![both.iter().sum::<f64>() / 2.0, alone]
 }
 
-/// The floor of this case: to each name a slot of its own, on a cache line of its own.
+/// The floor of this case: each name has a slot of its own, on a cache line of its own.
 #[derive(Default)]
 struct TwoSlots([Aligned; 2]);
 

@@ -1,8 +1,8 @@
 //! 100,000 tasks wait for one name, then get it one after the other.
 //!
-//! On one thread: what counts is the queue, and a wake-up across threads would hide it. The tasks
-//! are spawned beforehand, so "enqueue" is the first poll of each and "drain" is grant, wake-up,
-//! second poll, release and end of each.
+//! All run on one thread: the queue is what counts, and a wake-up across threads would hide it. The tasks are
+//! spawned beforehand, so "enqueue" is the first poll of each, and "drain" is grant, wake-up, second poll,
+//! release and end of each.
 
 use std::{
     sync::{
@@ -40,7 +40,7 @@ struct Queue<L> {
     drained: Countdown,
 }
 
-/// Tells when the last of many has come.
+/// Says when the last of many has come.
 struct Countdown {
     left: AtomicUsize,
     over: Notify,

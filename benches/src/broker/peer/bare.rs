@@ -1,9 +1,8 @@
-//! A floor: the least broker on tokio that grants locks by name in the order of the requests and
-//! frees what a dead client had. Exclusive locks only, no versions, no limits, no queries.
+//! A floor: a minimal broker on tokio that grants locks by name in the order of the requests, and frees what
+//! a dead client had. It has exclusive locks only, no versions, no limits, no queries.
 //!
-//! What a client says is a frame: its length in four bytes, what it wants in one, the number of the
-//! request in eight, the lock's name. What it is told is the length and the number of the request
-//! that was granted.
+//! A client sends frames: the length in four bytes, the kind of message in one, the number of the request in
+//! eight, then the lock's name. The answer is the length and the number of the request that was granted.
 
 use std::{
     collections::{HashMap, HashSet, VecDeque, hash_map},
@@ -26,7 +25,7 @@ use super::{super::row::NAME, client};
 const ACQUIRE: u8 = 1;
 const RELEASE: u8 = 2;
 
-/// What is before the name in a frame, without the length.
+/// The length of what stands before the name in a frame, without the frame's length.
 const HEAD: usize = 9;
 
 /// Serves until it is killed.
@@ -44,7 +43,7 @@ pub(super) fn serve(place: &Path, ready: impl FnOnce()) -> io::Result<()> {
     })
 }
 
-/// By name who holds, which is the first, and who waits.
+/// For each name the request that holds, which is the first, and those that wait.
 #[derive(Default)]
 struct Locks(Mutex<HashMap<Vec<u8>, VecDeque<Request>>>);
 
@@ -55,7 +54,7 @@ struct Request {
 
 async fn session(mut from: OwnedReadHalf, to: Arc<OwnedWriteHalf>, locks: Arc<Locks>) {
     let mut heard = Vec::with_capacity(4096);
-    // Whatever it had is freed by name; in a bare broker a client has few.
+    // What the client had is freed by name; a client of the bare broker has few names.
     let mut names = HashSet::new();
     while from.read_buf(&mut heard).await.is_ok_and(|length| length > 0) {
         let mut used = 0;
@@ -109,7 +108,7 @@ impl Locks {
         }
     }
 
-    /// Takes out some requests, and grants the first of the rest if it was not the first before.
+    /// Removes some requests. If another request is then the first, grants it.
     fn end(&self, name: &[u8], is_over: impl Fn(&Request) -> bool) {
         let mut queues = self.queues();
         let hash_map::Entry::Occupied(mut entry) = queues.entry(name.to_vec()) else {
@@ -129,7 +128,7 @@ impl Locks {
 }
 
 impl Request {
-    /// Tells the client. One that is gone, or does not listen, is no business of a bare broker.
+    /// Tells the client. A client that is gone, or that does not read, is of no concern to a bare broker.
     fn grant(&self) {
         let mut frame = [0; 12];
         frame[..4].copy_from_slice(&8_u32.to_le_bytes());
@@ -194,7 +193,7 @@ impl client::Client for Client {
         self.number += 1;
         self.say(ACQUIRE, NAME)?;
         let waiting = self.number;
-        // Who is answered this one has been heard before.
+        // The answer to this request shows that the earlier request has been read.
         self.take("nobody else's")?;
         self.say(RELEASE, "nobody else's")?;
         event()?;

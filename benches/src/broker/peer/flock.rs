@@ -1,4 +1,4 @@
-//! Lock files: what the kernel does by itself.
+//! Lock files: locking by the kernel alone.
 
 use std::{fs::File, io, path::Path};
 
@@ -31,12 +31,12 @@ impl client::Client for Client {
     }
 }
 
-/// A relay: takes the next of three files in turn, then lets go of the one before.
+/// A relay: takes the next of three files in turn, then releases the one before.
 ///
-/// With one file there is no handover to be measured: whoever releases it and asks again has it
-/// again before the one that was woken gets to run. With three, two processes cannot overtake each
-/// other: the file that one wants next is the one that the other has not let go of yet. So each
-/// round of each is one handover.
+/// With one file there is no handover to measure: a process that releases the file and asks again has it
+/// again before the woken process gets to run. With three files, two processes cannot overtake each other:
+/// the file that one wants next is the one that the other has not released yet. So each turn of each process
+/// is one handover.
 pub(super) struct Relay {
     files: [File; 3],
     has: usize,

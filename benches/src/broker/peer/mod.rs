@@ -1,4 +1,4 @@
-//! Who takes part: navlock, what other programs lock with, and the floors.
+//! The peers: navlock, what other programs lock with, and the floors.
 
 mod bare;
 mod client;
@@ -29,20 +29,20 @@ use super::{
     row::{NAME, Row},
 };
 
-/// A way to lock between processes, or what one cannot do without.
+/// A way to lock between processes, or a floor that no such way can go below.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Peer {
     Navlock,
-    /// The same in tasks, where `Navlock` blocks its thread.
+    /// Navlock in tasks; `Navlock` blocks its thread.
     NavlockAsync,
-    /// The same with `NAVLOCK_DELEGATE=0`, so that it owns no names.
+    /// Navlock with `NAVLOCK_DELEGATE=0`, so that it owns no names.
     NavlockAsking,
-    /// Its locks within one process, blocking and in a task.
+    /// Navlock's locks within one process, blocking and in a task.
     InProcess,
     InProcessAsync,
-    /// Not a lock: what it costs to ask another process and be answered.
+    /// No lock: what it costs to ask another process and to get an answer.
     PingPong,
-    /// The least that grants locks in order.
+    /// A minimal broker that grants locks in order.
     Bare,
     Flock,
     Redis,
@@ -63,7 +63,7 @@ impl Peer {
         Self::Postgres,
     ];
 
-    /// All that can take part on this machine. Says who is not there.
+    /// All peers that can take part on this machine. Prints which are missing.
     pub(super) fn all_here() -> Vec<Self> {
         let mut peers = Self::ALL.to_vec();
         peers.retain(|peer| {
@@ -95,7 +95,7 @@ impl Peer {
         }
     }
 
-    /// What it does in this row.
+    /// The name of what it does in this row.
     pub(super) const fn name(self, row: Row) -> &'static str {
         match (self, row) {
             (Self::Navlock, Row::Command) => "navlock run NAME true",
@@ -129,10 +129,10 @@ impl Peer {
                 !matches!(self, Self::PingPong | Self::NavlockAsync) && !self.is_in_process()
             }
             Row::Query => matches!(self, Self::Navlock | Self::NavlockAsking),
-            // What is not owned is gone.
+            // Only an owned name is still known after its release.
             Row::QueryIdle => self == Self::Navlock,
-            // A lock in Redis has a time to live instead. Of PostgreSQL there is no knowing on the
-            // waiter's connection whether it waits already.
+            // A lock in Redis has a time to live instead. With PostgreSQL, the waiter's connection does not
+            // show whether the waiter waits already.
             Row::Kill => {
                 matches!(self, Self::Navlock | Self::NavlockAsking | Self::Bare | Self::Flock)
             }
@@ -140,7 +140,7 @@ impl Peer {
         }
     }
 
-    /// The program that runs `true` under its lock, if it comes with one.
+    /// The command that runs `true` under its lock, if it comes with one.
     pub(super) fn command(self, place: &Path) -> io::Result<Command> {
         let missing = |what: &str| Err(io::Error::other(format!("{what} is not there")));
         match self {
@@ -164,7 +164,7 @@ impl Peer {
         }
     }
 
-    /// Whether who waits is in a queue, so that any number can take the lock in turn.
+    /// Whether waiting processes stand in a queue, so that any number of them can take the lock in turn.
     pub(super) const fn has_queue(self) -> bool {
         matches!(self, Self::Navlock | Self::NavlockAsking | Self::Bare | Self::Postgres)
     }
@@ -186,7 +186,7 @@ impl Peer {
         matches!(self, Self::Redis | Self::Postgres)
     }
 
-    /// The server, if it is installed apart from us.
+    /// The server's program, if it is not part of this one.
     fn program(self) -> Option<PathBuf> {
         match self {
             Self::Redis => redis::program(),
@@ -195,7 +195,7 @@ impl Peer {
         }
     }
 
-    /// Name and version, if it is installed apart from us.
+    /// Name and version, if it is a program of its own.
     pub(super) fn version(self) -> Option<String> {
         let output = Command::new(self.program()?).arg("--version").output().ok()?;
         let said = String::from_utf8(output.stdout).ok()?;
@@ -204,7 +204,8 @@ impl Peer {
         Some(format!("{name} {}", version.trim()))
     }
 
-    /// Starts what serves it, with its files in this directory: where its clients find it.
+    /// Starts its server, with the server's files in this directory. Returns where its clients find the
+    /// server.
     pub(super) fn start(
         self,
         cpu: usize,
@@ -235,7 +236,7 @@ impl Peer {
         Ok(participant)
     }
 
-    /// The role of its server, if that is of this program.
+    /// The role of its server, if the server is part of this program.
     pub(super) fn serve(self, place: &Path, ready: impl FnOnce()) -> io::Result<()> {
         match self {
             Self::Navlock | Self::NavlockAsync => navlock::serve(place, Asks::IfItMust, ready),

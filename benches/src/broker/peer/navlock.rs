@@ -38,7 +38,7 @@ pub(super) fn serve(place: &Path, asks: Asks, ready: impl FnOnce()) -> io::Resul
     daemon::run(&Place::at(place), user_agent, &options, ready).map_err(io::Error::other)
 }
 
-/// A lock manager of the daemon there. None is started.
+/// A lock manager of the daemon at this place. The daemon is not started.
 pub(in crate::broker) fn lock_manager(place: &Path, asks: Asks) -> io::Result<LockManager> {
     let options = ConnectOptions::default().place(Place::at(place)).program("/nonexistent");
     let options = options.delegate(asks == Asks::IfItMust);
@@ -46,12 +46,12 @@ pub(in crate::broker) fn lock_manager(place: &Path, asks: Asks) -> io::Result<Lo
     Ok(UserAgent::with_reach(reach).lock_manager("bench"))
 }
 
-/// One of this process alone.
+/// A lock manager of this process alone.
 pub(super) fn in_process() -> LockManager {
     UserAgent::new().lock_manager("bench")
 }
 
-/// What blocks its thread until it has the lock.
+/// A client that blocks its thread until it has the lock.
 pub(super) struct Client {
     locks: LockManager,
     is_shared: bool,
@@ -99,7 +99,7 @@ impl client::Client for Client {
         if request.as_mut().poll(&mut Context::from_waker(Waker::noop())).is_ready() {
             return Err(io::Error::other("it did not have to wait"));
         }
-        // What the daemon answers this it has seen the request before.
+        // The daemon has read the request before it answers this.
         let state = block_on(self.locks.query()).map_err(io::Error::other)?;
         if state.pending.is_empty() {
             return Err(io::Error::other("the request is not in the queue"));

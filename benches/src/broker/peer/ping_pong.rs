@@ -1,4 +1,4 @@
-//! A floor: one process says something to another, and is answered.
+//! A floor: one process sends something to another, and gets an answer.
 
 use std::{
     io::{self, Read, Write},
@@ -8,7 +8,7 @@ use std::{
 
 use super::client;
 
-/// About what a request for a lock takes.
+/// About the size of a request for a lock.
 const BYTES: usize = 64;
 
 /// Answers one client after the other.

@@ -16,12 +16,12 @@ use super::{
 
 const USER: &str = "bench";
 
-/// Starts a server with a database of its own that listens nowhere else: its socket.
+/// Starts a server with a database of its own. It listens at its socket alone, which is returned.
 pub(super) fn start(cpu: usize, directory: &Path) -> io::Result<(PathBuf, Participant)> {
     let missing = || io::Error::from(io::ErrorKind::NotFound);
     let server = program("postgres").ok_or_else(missing)?;
     let maker = program("initdb").ok_or_else(missing)?;
-    // It refuses to be root.
+    // PostgreSQL refuses to run as root.
     let user = if rustix::process::geteuid().is_root() { other_than_root() } else { None };
     if let Some(User { uid, gid }) = user {
         chown(directory, Some(uid), Some(gid))?;
@@ -53,7 +53,7 @@ pub(super) fn start(cpu: usize, directory: &Path) -> io::Result<(PathBuf, Partic
     Ok((directory.join(".s.PGSQL.5432"), participant))
 }
 
-/// One of its programs: the newest, where Debian has several versions beside each other.
+/// One of PostgreSQL's programs: the newest, if Debian has several versions side by side.
 pub(super) fn program(name: &str) -> Option<PathBuf> {
     let versions = fs::read_dir("/usr/lib/postgresql").into_iter().flatten().flatten();
     let mut versions: Vec<_> = versions.map(|version| version.path().join("bin")).collect();
@@ -150,7 +150,7 @@ fn message(kind: u8, body: &[u8]) -> Vec<u8> {
     [vec![kind], with_length(body)].concat()
 }
 
-/// The length counts itself.
+/// A message's body after its length, which counts its own four bytes.
 fn with_length(body: &[u8]) -> Vec<u8> {
     let length = u32::try_from(4 + body.len()).unwrap_or(u32::MAX);
     [&length.to_be_bytes(), body].concat()

@@ -1,5 +1,5 @@
-//! Redis over a Unix socket, as its users lock with it: `SET NX PX` and a script that deletes the
-//! key only if it is still theirs. It has no queue, so a handover is that of a token in a list.
+//! Redis over a Unix socket, as its users lock with it: `SET NX PX`, and a script that deletes the key only
+//! if it is still theirs. Redis has no queue, so a handover is that of a token in a list.
 
 use std::{
     ffi::OsStr,
@@ -77,7 +77,7 @@ impl client::Client for Client {
     }
 }
 
-/// A token in a list, that whoever has it puts back.
+/// A token in a list. The process that has the token puts it back.
 pub(super) struct Baton {
     connection: Connection,
     take: Vec<u8>,
