@@ -1,5 +1,5 @@
-//! The examples for shells in the README and the book: each runs as it stands there, with programs in place of those
-//! that a reader has, and these say under which lock they were run.
+//! The examples for shells in the README and the book. Each runs as it stands there. The programs that a
+//! reader has are replaced by programs that say under which lock they were run.
 
 use std::{
     fs,
@@ -13,14 +13,14 @@ use crate::sandbox::{NAVLOCK, Sandbox, finish};
 /// What the examples run.
 const PROGRAMS: [&str; 5] = ["make", "publish", "serve", "sync-mail", "transfer"];
 
-/// Says what was run, under which names and in which mode.
+/// A program that says what was run, under which names and in which mode.
 const SAY: &str = "\
 names=$(printf %s \"$NAVLOCK_NAME\" | tr '\\n' ,)
 printf '%s\\n' \"$(basename \"$0\") $* [$names $NAVLOCK_MODE]\" >>\"$RAN\"
 ";
 
-/// Makes a program. Not written by this process, where another test could be starting one at that moment, which then
-/// would have it open for writing.
+/// Makes a program. Another process writes it: if this process wrote it, a program that another test starts
+/// at that moment would have it open for writing.
 pub(crate) fn script(sandbox: &Sandbox, name: &str, text: &str) {
     let text = format!("#!/bin/sh\n{text}");
     let mut make = sandbox.program("sh");
@@ -54,7 +54,7 @@ fn recipe(heading: &str) -> String {
     all
 }
 
-/// A place with the programs of the examples in the `PATH`.
+/// A sandbox with the programs of the examples in its `PATH`.
 fn kitchen() -> Sandbox {
     let sandbox = Sandbox::new();
     symlink(NAVLOCK, sandbox.path("navlock")).unwrap();

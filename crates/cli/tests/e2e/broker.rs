@@ -1,4 +1,4 @@
-//! The broker: that there is one, when it ends, and whom it does not serve.
+//! The broker: that there is exactly one, when it ends, and whom it does not serve.
 
 use std::{
     fs,
@@ -39,11 +39,11 @@ fn a_hundred_who_start_at_once_or_find_it_dead_at_once_start_one_broker() {
     let sandbox = Sandbox::new();
     let gate = sandbox.pipe("gate");
     let mut holders: Vec<_> = (0..100).map(|_| sandbox.wait_behind(&gate, &["-s", "db"])).collect();
-    // Whoever opens a pipe waits for its other end: all go on at once.
+    // A process that opens a pipe waits for its other end, so all holders go on at once.
     let opened = fs::File::options().write(true).open(&gate).unwrap();
     holders.iter_mut().for_each(super::sandbox::Holder::begun);
     drop(opened);
-    // All of them hold one lock: they have one broker. And when it is killed, one other.
+    // All of them hold one lock, so they have one broker; and when it is killed, again one.
     for killed in [false, true] {
         if killed {
             sandbox.replace_broker();
@@ -97,7 +97,7 @@ fn a_broker_that_always_ends_is_in_nobodys_way() {
 fn a_broker_that_is_killed_while_it_starts_is_started_again() {
     let sandbox = Sandbox::new();
     let program = sandbox.path("program");
-    // Written by another process: none that is being started here may have it open for writing.
+    // Another process writes it, so that no program that is being started here has it open for writing.
     let script = r#"printf '%s\n' '#!/bin/sh' 'echo >> "$0.starts"' \
         'test $(wc -l < "$0.starts") = 3 || kill -KILL $$' 'exec "$NAVLOCK" "$@"' > program
         chmod +x program"#;
@@ -111,7 +111,7 @@ fn a_broker_that_is_killed_while_it_starts_is_started_again() {
 #[test]
 fn who_starts_a_broker_while_another_is_still_starting_finds_that_one() {
     let sandbox = Sandbox::new();
-    // We are a broker that is starting; whoever started us was killed.
+    // This test acts as a broker that is starting; the process that started it was killed.
     let sole = fs::File::create(sandbox.path("sock.broker.lock")).unwrap();
     flock(&sole, FlockOperation::LockExclusive).unwrap();
     let child = sandbox.start(&["run", "db", "true"]);
@@ -137,7 +137,7 @@ fn a_broker_may_have_as_many_clients_as_there_may_be_descriptors() {
     holders.into_iter().for_each(super::sandbox::Holder::release);
 }
 
-/// Removes all that the broker and its clients have in their directory.
+/// Removes the files of the broker and of its clients from their directory.
 fn remove_all(sandbox: &Sandbox) {
     for file in ["sock", "sock.broker.lock", "sock.spawn.lock", "sock.tokens"] {
         let _ = fs::remove_file(sandbox.path(file));
@@ -155,10 +155,10 @@ fn a_broker_whose_files_are_all_removed_makes_them_anew_and_nothing_is_lost() {
     let mut next = sandbox.queue(&["db"]);
     assert_eq!(sandbox.query(), ["held db exclusive", "pending db exclusive"]);
     assert_eq!(sandbox.broker(), Some(broker));
-    // The clients have made their files anew too: the next broker waits for them.
+    // The clients have made their files anew as well, so the next broker waits for them.
     let clients = || {
         let files = fs::read_dir(sandbox.path("sock.clients")).into_iter().flatten().flatten();
-        // But for those that are being written.
+        // Files that are still being written do not count.
         files.filter(|file| file.path().extension().is_none()).count()
     };
     eventually("both are known", || clients() == 2);
@@ -174,7 +174,8 @@ fn a_broker_whose_files_are_all_removed_makes_them_anew_and_nothing_is_lost() {
 fn a_command_whose_navlock_is_killed_after_its_files_were_removed_keeps_its_lock() {
     let sandbox = Sandbox::new();
     let mut holder = sandbox.hold(&["db"]);
-    // Asked over another connection, so that by then what a command has left is known of this one.
+    // The query goes over another connection. When it is answered, the broker knows what a command has left
+    // of this one.
     assert_eq!(sandbox.query(), ["held db exclusive"]);
     sandbox.remove_clients();
     holder.kill_wrapper();
@@ -201,7 +202,7 @@ fn who_waits_while_all_files_are_removed_runs_its_command() {
 fn a_broker_of_another_pid_namespace_serves_and_nothing_is_granted_twice() {
     let sandbox = Sandbox::new();
     let holder = sandbox.hold(&["db"]);
-    // Whose broker has no number there, nor its holder.
+    // Neither the broker nor the holder has a number there.
     let script = r#""$NAVLOCK" run -n db true; echo "$?"; "$NAVLOCK" run -n other true; echo "$?""#;
     let Some(shown) = in_namespaces(&sandbox, &["-rpf"], script) else { return };
     assert_eq!(shown, "1\n0\n");
@@ -214,7 +215,7 @@ fn where_something_else_is_mounted_at_the_place_there_is_another_broker() {
     let sandbox = Sandbox::new();
     let place = sandbox.path("place");
     fs::create_dir(&place).unwrap();
-    // Two containers with one home, one `/run` and an own directory in it each.
+    // Two containers that share a home and `/run`, each with its own directory in `/run`.
     let script = r#"mkdir other && chmod 700 place other && export NAVLOCK_SOCKET="$PWD/place/sock"
         "$NAVLOCK" run -n db unshare -m sh -c '
             mount --bind other place && "$NAVLOCK" run -n db true; echo "$?"; "$NAVLOCK" daemon stop >&2'
@@ -223,7 +224,7 @@ fn where_something_else_is_mounted_at_the_place_there_is_another_broker() {
     assert_eq!(shown, "0\n");
 }
 
-/// What this script writes in namespaces of its own, if they are to be had.
+/// What this script writes in namespaces of its own, if such can be made here.
 #[cfg(target_os = "linux")]
 pub(crate) fn in_namespaces(sandbox: &Sandbox, which: &[&str], script: &str) -> Option<String> {
     let mut command = sandbox.program("unshare");
@@ -242,7 +243,7 @@ pub(crate) fn in_namespaces(sandbox: &Sandbox, which: &[&str], script: &str) -> 
 fn who_removes_all_files_again_and_again_never_lets_two_in_at_once() {
     let sandbox = Sandbox::new();
     fs::write(sandbox.path("witness"), "").unwrap();
-    // The kernel's own lock, taken by the commands, is the witness.
+    // The witness is the kernel's own lock, which the commands take.
     let script = "i=0; while [ $i -lt 30 ] || [ ! -e enough ]; do i=$((i+1))
         \"$NAVLOCK\" run db flock -n -E 99 witness true
         code=$?; [ $code != 99 ] || { echo two at once; exit 99; }
@@ -302,7 +303,7 @@ fn a_directory_of_somebody_else_and_a_link_are_refused() {
         String::from_utf8(output.stderr).unwrap()
     };
     assert!(refusal(&link).contains("link is not a directory"));
-    // Only root can give a directory away; what others see is tested beside the check.
+    // Only root can give a directory away; what other users see is tested beside the check.
     if geteuid().is_root() {
         std::os::unix::fs::chown(&theirs, Some(65534), None).unwrap();
         assert!(refusal(&theirs).contains("theirs is owned by uid 65534"));

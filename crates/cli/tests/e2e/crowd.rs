@@ -1,4 +1,4 @@
-//! Ten thousand who wait, and those who are away for too long.
+//! Ten thousand waiters, and clients that are away for too long.
 
 use std::{
     future::IntoFuture,
@@ -19,7 +19,7 @@ use crate::{
 
 const CROWD: usize = 10_000;
 
-/// So many requests of one client, each in its queue.
+/// The requests of one client, each of them in the queue.
 fn crowd(locks: &LockManager) -> Vec<Pin<Box<LockFuture<'_, LockGuard, &'static str>>>> {
     let mut crowd: Vec<_> = (0..CROWD).map(|_| Box::pin(locks.lock("db").into_future())).collect();
     let mut context = Context::from_waker(Waker::noop());
@@ -80,7 +80,7 @@ pub(crate) fn late(_: &[&str]) {
     worker::say(&format!("{:?}", block_on(guard.lost())));
     assert!(guard.is_lost());
     drop(guard);
-    // What was lost is not lost to all eternity.
+    // The client can get the lost lock again.
     drop(locks.lock("db").blocking_timeout(PATIENCE).unwrap());
     worker::say("again");
 }
@@ -92,7 +92,7 @@ fn a_client_that_does_not_come_back_in_ten_seconds_has_lost_and_is_told() {
     assert_eq!(late.hear(), "held");
     late.stop();
     sandbox.kill_broker();
-    // Who asks now waits for it, as long as it may come back.
+    // A request that comes now waits for the late client, as long as this may come back.
     let next = sandbox.hold(&["db"]);
     late.signal(Signal::CONT);
     assert_eq!(late.hear(), "Disconnected");

@@ -90,7 +90,7 @@ fn a_service_manager_can_run_it() {
     let output = finish(child);
     assert!(output.status.success(), "{output:?}");
     assert_eq!(String::from_utf8(output.stdout).unwrap().trim_end(), "ready");
-    // And one that is in its way is named.
+    // A broker that is in the way is named.
     sandbox.written(&["daemon", "start"]);
     let output = sandbox.output(&["daemon", "run"]);
     assert_eq!(output.status.code(), Some(69));
@@ -110,7 +110,7 @@ fn a_number_in_a_file_is_nobodys_end() {
         assert!(sandbox.written(&["daemon", "stop"]).starts_with("no broker is running"));
         assert_eq!(sandbox.code(&["daemon", "status"]), 69);
     }
-    // Nor is one in a place that another user has made, whoever listens there.
+    // Nor is a broker in a place that another user has made, whoever listens there.
     if geteuid().is_root() {
         let _listener = UnixListener::bind(sandbox.socket()).unwrap();
         std::os::unix::fs::chown(sandbox.path(""), Some(65534), None).unwrap();
@@ -160,7 +160,7 @@ fn a_broker_that_does_not_answer_is_ended_by_a_signal_and_its_clients_keep_their
 #[cfg(unix)]
 fn whoever_listens_and_is_no_broker_is_not_signalled() {
     let sandbox = Sandbox::new();
-    // We are the process at the other end.
+    // This test is the process at the other end.
     let _listener = UnixListener::bind(sandbox.socket()).unwrap();
     let output = sandbox.output(&["daemon", "stop"]);
     assert_eq!(output.status.code(), Some(1), "{output:?}");

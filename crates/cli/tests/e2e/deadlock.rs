@@ -12,11 +12,11 @@ use crate::sandbox::{Lines, Sandbox, eventually, finish, write};
 /// A command under locks that begins once it is told to.
 pub(crate) struct Participant(Child);
 
-/// Says that it has its locks, and goes on once there is a line to be read.
+/// Says that the command has its locks, and goes on once there is a line to read.
 const BEGIN: &str = "echo held; read line; ";
 
 impl Participant {
-    /// One that has its locks when this returns.
+    /// Starts a participant, which has its locks when this returns.
     pub(crate) fn new(sandbox: &Sandbox, arguments: &[&str], script: &str) -> Self {
         let mut command = sandbox.navlock(&["run"]);
         command.args(arguments).args(["sh", "-c", &format!("{BEGIN}{script}")]);
@@ -27,19 +27,19 @@ impl Participant {
         Self(child)
     }
 
-    /// Has it go on.
+    /// Lets it go on.
     pub(crate) fn go(&mut self) {
         self.0.stdin.take().unwrap().write_all(b"\n").unwrap();
     }
 
-    /// Has it go on until it waits for something.
+    /// Lets it go on until it waits for something.
     pub(crate) fn go_and_wait(&mut self, sandbox: &Sandbox) {
         let before = sandbox.pending();
         self.go();
         eventually("it waits", || sandbox.pending() > before);
     }
 
-    /// Waits until it has said this.
+    /// Waits until it has said this, and returns all that it has said.
     pub(crate) fn says(&mut self, what: &str) -> String {
         let mut said = String::new();
         for line in Lines::of(self.0.stderr.as_mut().unwrap()) {
@@ -67,8 +67,8 @@ impl Participant {
 }
 
 impl Sandbox {
-    /// Waits until a deadlock has been told that has nothing to do with what there is besides, but came
-    /// after it.
+    /// Makes another deadlock, which has nothing to do with the rest and comes after it, and waits until it
+    /// is reported.
     fn see_another_deadlock(&self) {
         let itself = ["run", "another", "--", env!("CARGO_BIN_EXE_navlock"), "run"];
         let itself = [&itself[..], &["--deadlock-exit-code", "9", "another", "true"]].concat();
@@ -84,7 +84,7 @@ pub(crate) const DEADLOCK: &str =
 fn two_commands_that_wait_for_each_other_are_told_and_the_last_one_ends_if_it_is_to() {
     let sandbox = Sandbox::new();
     let mut first = Participant::new(&sandbox, &["a"], "$NAVLOCK run --why first b true");
-    // It keeps its lock until the other one has said it as well.
+    // The last one keeps its lock until the other one has reported the deadlock too.
     sandbox.pipe("gate");
     let last = "$NAVLOCK run --deadlock-exit-code 7 a true; code=$?; read line <gate; exit $code";
     let mut last = Participant::new(&sandbox, &["--why", "to see", "b"], last);
@@ -95,7 +95,7 @@ fn two_commands_that_wait_for_each_other_are_told_and_the_last_one_ends_if_it_is
     let (code, said) = last.end();
     assert_eq!(code, Some(7), "{said}");
     assert!(said.contains(&format!("navlock: \"a\": {DEADLOCK}\n")), "{said}");
-    // Who has what since when and why, and who waits for it.
+    // The report says who has what since when and why, and who waits for it.
     let is_told = |who: &str, holds: &str, waits: &str| {
         said.lines().any(|line| {
             line.starts_with("  ")
@@ -104,7 +104,7 @@ fn two_commands_that_wait_for_each_other_are_told_and_the_last_one_ends_if_it_is
         })
     };
     assert!(is_told("(to see)", "b", "a") && said.contains("(first) waits"), "{said}");
-    // And the other one has what it has waited for.
+    // The other one gets what it has waited for.
     let (code, said) = first.end();
     let said = told + &said;
     assert_eq!(code, Some(0), "{said}");
@@ -115,7 +115,7 @@ fn two_commands_that_wait_for_each_other_are_told_and_the_last_one_ends_if_it_is
 fn three_commands_in_a_cycle_are_told_unless_they_are_to_be_quiet() {
     let sandbox = Sandbox::new();
     let mut quiet = Participant::new(&sandbox, &["a"], "$NAVLOCK run -q b true");
-    // Which has several names, and those before the one that it waits for.
+    // This one has several names, among them names before the one that it waits for.
     let mut several = Participant::new(&sandbox, &["b"], "$NAVLOCK run -l aa -l c true");
     sandbox.pipe("gate");
     let last = "$NAVLOCK run d $NAVLOCK run --deadlock-exit-code 7 a true; code=$?; read line <gate; exit $code";
@@ -167,11 +167,11 @@ fn what_ends_by_itself_and_what_nobody_has_said_is_no_deadlock() {
     // One of them gives up by itself.
     let mut gives_up = Participant::new(&sandbox, &["a"], "$NAVLOCK run -w 60 b true");
     let mut waits = Participant::new(&sandbox, &["b"], "$NAVLOCK run a true");
-    // Nobody waits for this one.
+    // No command waits for this one.
     let background = "env -u NAVLOCK_INSIDE $NAVLOCK run d true";
     let mut background = Participant::new(&sandbox, &["c"], background);
     let mut waits_too = Participant::new(&sandbox, &["d"], "$NAVLOCK run c true");
-    // Long, but in no cycle; and who does not wait at all.
+    // A long chain, but no cycle; and a command that does not wait at all.
     let mut chain =
         Participant::new(&sandbox, &["e"], "$NAVLOCK run -n b true; $NAVLOCK run a true");
     let end = sandbox.start(&["run", "e", "true"]);
@@ -179,7 +179,7 @@ fn what_ends_by_itself_and_what_nobody_has_said_is_no_deadlock() {
         participant.go_and_wait(&sandbox);
     }
     sandbox.see_another_deadlock();
-    // Which breaks these cycles.
+    // A theft breaks each of these cycles.
     assert_eq!(sandbox.code(&["run", "-q", "--steal", "b", "true"]), 0);
     assert_eq!(sandbox.code(&["run", "-q", "--steal", "d", "true"]), 0);
     let (code, said) = gives_up.end();

@@ -1,4 +1,4 @@
-//! Who dies, and what becomes of the lock.
+//! What becomes of a lock when a process of its holder dies.
 
 use crate::{sandbox::Sandbox, system::lives};
 
@@ -19,7 +19,7 @@ fn when_only_the_wrapper_is_killed_the_command_keeps_the_lock_until_it_ends() {
     let mut holder = sandbox.hold(&["db"]);
     let mut waiter = sandbox.queue(&["db"]);
     holder.kill_wrapper();
-    // Two more round trips through the broker: it has had time to notice, were there anything.
+    // After two more round trips, the broker has had time to notice an end, if there were any.
     assert_eq!(sandbox.code(&["run", "-n", "db", "true"]), 1);
     assert_eq!(sandbox.query(), ["held db exclusive", "pending db exclusive"]);
     holder.let_go();
@@ -32,7 +32,7 @@ fn when_only_the_wrapper_is_killed_the_command_keeps_the_lock_until_it_ends() {
 fn a_command_s_children_in_the_background_do_not_keep_its_lock() {
     let sandbox = Sandbox::new();
     let mut script = sandbox.program("sh");
-    // The child reads what nobody writes, until this test lets go of it.
+    // The child reads from a pipe to which nobody writes, until this test closes it.
     let mut wrapper = script
         .args(["-c", "\"$NAVLOCK\" run db sh -c 'cat <&3 & exit 0' 3<&0 </dev/null"])
         .stdin(std::process::Stdio::piped())
@@ -49,7 +49,7 @@ fn a_waiter_that_is_killed_is_gone_from_the_queue() {
     let mut writer = sandbox.queue(&["db"]);
     let mut reader = sandbox.queue(&["-s", "db"]);
     writer.kill_wrapper();
-    // Who only waited behind it does not any more.
+    // The one that only waited behind it waits no longer.
     reader.begun();
     assert_eq!(sandbox.query(), ["held db shared", "held db shared"]);
     reader.release();
@@ -98,7 +98,7 @@ fn a_command_that_is_not_to_hold_the_lock_by_itself_does_not() {
         let mut holder = sandbox.hold(&[flag, "db"]);
         let mut waiter = sandbox.queue(&["db"]);
         holder.kill_wrapper();
-        // The command is still there.
+        // The command still runs.
         waiter.begun();
         assert!(lives(holder.command()));
         waiter.release();

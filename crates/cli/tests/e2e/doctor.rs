@@ -13,7 +13,7 @@ use crate::{
     system::absolute,
 };
 
-/// The level of each thing that was looked at.
+/// The level of each check, and the exit code.
 fn levels(sandbox: &Sandbox, variables: &[(&str, &str)]) -> (Vec<(String, String)>, i32) {
     let mut command = sandbox.navlock(&["doctor", "--json"]);
     let output = command.envs(variables.iter().copied()).output().unwrap();
@@ -40,7 +40,7 @@ fn a_good_set_up_is_good_with_and_without_a_broker() {
     assert!(before.0.iter().all(|(_, level)| level == "ok"), "{before:?}");
     let holder = sandbox.hold(&["db"]);
     let with = levels(&sandbox, &path);
-    // It is warned of one that is slow, as it is on a busy machine.
+    // A slow broker gets a warning, as there may be on a busy machine.
     let answers = level("answers", &with);
     assert!(with.1 == 0 && matches!(answers.as_deref(), Some("ok" | "warn")), "{with:?}");
     assert_ne!(level("broker", &with).as_deref(), Some("fail"));
@@ -99,7 +99,7 @@ fn who_has_a_tmp_of_its_own_is_told_so() {
     }
     assert!(shown.contains("warn  private /tmp: this process has a /tmp of its own"), "{shown}");
     assert_eq!(said.matches("has a /tmp of its own").count(), 1, "{said}");
-    // And nobody else is.
+    // Nobody else is warned of this.
     assert!(!sandbox.written(&["doctor"]).contains("private /tmp"));
 }
 

@@ -1,4 +1,4 @@
-//! What processes do to a file under a lock, and in which order they come to it.
+//! What processes do to a file under a lock, and in which order they get the lock.
 
 use std::{
     fs::{self, File},
@@ -39,7 +39,7 @@ pub(crate) fn writer(words: &[&str]) {
     }
 }
 
-/// The role of a process that reads what those write.
+/// The role of a process that reads what the writers write.
 pub(crate) fn reader(words: &[&str]) {
     let locks = worker::locks();
     for _ in 0..words[0].parse().unwrap() {

@@ -1,5 +1,5 @@
-//! The library in programs of all kinds: with executors and without, and many threads on one
-//! connection. Whoever hears for the others forgets nobody.
+//! The library in programs of all kinds: with executors and without, and with many threads on one connection.
+//! The thread that reads the connection for others forgets none of them.
 
 use std::{
     future::Future,
@@ -17,10 +17,10 @@ use crate::{
     worker::{self, PATIENCE},
 };
 
-/// How often each user asks for a lock. By Wine a message takes many times as long.
+/// How often each user asks for a lock. By Wine a message takes many times longer.
 const ROUNDS: usize = if cfg!(windows) { 250 } else { 1000 };
 
-/// What runs a future.
+/// The executors that run futures.
 #[derive(Clone, Copy, Debug)]
 enum Executor {
     Blocking,
@@ -46,7 +46,7 @@ impl Executor {
     }
 }
 
-/// Does this on threads of its own, and fails if they are not done in good time.
+/// Does each piece of work on a thread of its own, and fails if they are not done in good time.
 fn soon(work: impl IntoIterator<Item = Box<dyn FnOnce() + Send>>) {
     let (done, is_done) = mpsc::channel();
     let threads: Vec<_> = work
@@ -61,12 +61,12 @@ fn soon(work: impl IntoIterator<Item = Box<dyn FnOnce() + Send>>) {
         .collect();
     drop(done);
     for _ in &threads {
-        // Also the end of one that has failed is the end of this.
+        // If one has failed, this ends too.
         is_done.recv_timeout(2 * PATIENCE).expect("nobody waits for what is there");
     }
 }
 
-/// Takes one of a few locks after the other, by one executor.
+/// Takes a few locks, one after the other, in one executor.
 async fn use_locks(locks: LockManager, user: usize) {
     for round in 0..ROUNDS {
         let name = ["a", "b", "c"][(user + round * (user + 1)) % 3];
@@ -79,7 +79,7 @@ async fn use_locks(locks: LockManager, user: usize) {
 /// The role of a program that uses one connection in all ways at once.
 pub(crate) fn mix(_: &[&str]) {
     let connect = |executor: Executor| -> UserAgent { executor.run(navlock::local()).unwrap() };
-    // One of each executor, with connections that are of one of them.
+    // A user on each executor, for a connection that Tokio made and for one that Smol made.
     let users = [Executor::Tokio, Executor::Smol].into_iter().flat_map(|executor| {
         let locks = connect(executor).lock_manager("default");
         EXECUTORS.into_iter().enumerate().map(move |(user, executor)| {
@@ -87,7 +87,7 @@ pub(crate) fn mix(_: &[&str]) {
             Box::new(move || executor.run(use_locks(locks, user))) as Box<dyn FnOnce() + Send>
         })
     });
-    // And many tasks on threads that are not theirs.
+    // Besides, many tasks on threads that are not their own.
     let locks = connect(Executor::Pollster).lock_manager("default");
     let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).build().unwrap();
     let tasks = Box::new(move || {
@@ -151,7 +151,7 @@ fn a_loss_is_told_at_once_also_while_another_thread_blocks_for_a_lock() {
                 let busy = theirs.lock("busy").blocking().unwrap();
                 begin.wait();
                 let victim = ours.lock("db").blocking().unwrap();
-                // Asked for before it is there, or after.
+                // The loss may be asked for before or after it happens.
                 let lost = victim.lost();
                 let steal = || theirs.lock("db").steal().blocking().unwrap();
                 let executor = EXECUTORS[round / 2 % EXECUTORS.len()];
@@ -164,7 +164,8 @@ fn a_loss_is_told_at_once_also_while_another_thread_blocks_for_a_lock() {
                 };
                 assert_eq!(lost, Lost::Stolen);
                 drop((thief, victim, busy));
-                // Or its request of this round came after ours of the next one.
+                // Otherwise the other thread's request of this round could come after this thread's of the
+                // next one.
                 end.wait();
             }
         });

@@ -1,4 +1,4 @@
-//! What breaks inside a broker that a client has started, whose error stream nobody reads.
+//! A fault inside a broker that a client has started. Nobody reads this broker's error stream.
 
 use std::{
     fs,
@@ -8,8 +8,8 @@ use std::{
 
 use crate::sandbox::{Sandbox, eventually, finish, write};
 
-/// Where this file is there, waiting for events fails as it does on a descriptor that is none: the broker's
-/// runtime panics then.
+/// A library: while this file exists, waiting for events fails as on an invalid descriptor, and the broker's
+/// runtime panics.
 const BREAK: &str = "
 #define _GNU_SOURCE
 #include <dlfcn.h>
@@ -28,7 +28,7 @@ int epoll_wait(int epoll, struct epoll_event *events, int most, int timeout) {
 }
 ";
 
-/// What is told of a broker after it has broken.
+/// What users are told of a broker after it has panicked.
 struct Told {
     doctor: String,
     logs: Output,
@@ -54,7 +54,7 @@ fn broken(log: &str, prepare: impl FnOnce(&Sandbox)) -> Told {
     start.env("NAVLOCK_LOG", log).env("RUST_BACKTRACE", "0");
     assert!(start.status().unwrap().success());
     write(&sandbox.path("break"), "");
-    // It sees that somebody has come, and cannot wait for what is said.
+    // The broker sees that a client has come, and cannot wait for what the client says.
     let _ = finish(sandbox.start(&["daemon", "status"]));
     eventually("the broker has ended", || sandbox.broker().is_none());
     let doctor = sandbox.written(&["doctor"]);
@@ -63,7 +63,7 @@ fn broken(log: &str, prepare: impl FnOnce(&Sandbox)) -> Told {
     Told { doctor, logs, beside: sandbox.path("sock.faults.log"), sandbox }
 }
 
-/// What the runtime says then.
+/// The message of the panic.
 const SAID: &str = "unexpected error when polling the I/O driver";
 
 impl Told {
@@ -71,7 +71,7 @@ impl Told {
         String::from_utf8_lossy(&self.logs.stdout).into_owned()
     }
 
-    /// Both who ask what is wrong and who read the logs are told where it is written down.
+    /// Checks that doctor and the logs both say in which file the fault is written down.
     fn is_told(&self, file: &PathBuf) {
         let is_it = |line: &str| line.contains(SAID) && line.contains(file.to_str().unwrap());
         let doctor =

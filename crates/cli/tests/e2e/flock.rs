@@ -1,4 +1,4 @@
-//! What is as for flock(1), and what is said of what is not.
+//! What works as with flock(1), and what users are told of the differences.
 
 use crate::sandbox::{Holder, Sandbox};
 
@@ -17,11 +17,11 @@ fn without_a_fork_it_becomes_the_command_which_holds_by_itself() {
     assert!(holder.is_its_own_command());
     assert!(holder.line().trim_start_matches("db-").parse::<u64>().is_ok());
     assert_eq!(sandbox.answered(&["run", "-n", "db", "true"]), 1);
-    // It is known by its number and name.
+    // The broker knows it by its number and name.
     let shown = sandbox.written(&["query", "--json"]);
     let pid = format!("\"pid\":{},\"command\":\"sh\"", holder.command().as_raw_nonzero());
     assert!(shown.contains(&pid), "{shown}");
-    // And goes on after the broker.
+    // It keeps its lock when the broker is killed.
     sandbox.kill_broker();
     assert_eq!(sandbox.answered(&["run", "-n", "db", "true"]), 1);
     holder.let_go();
@@ -46,7 +46,7 @@ fn without_a_fork_a_command_that_is_not_there_leaves_nothing_held() {
         assert_eq!(sandbox.code(&["run", "-F", "db", program]), code);
         assert_eq!(sandbox.code(&["run", "-n", "db", "true"]), 0, "{program}");
     }
-    // What would be promised twice, or by nobody.
+    // These options promise what is so anyway, or what no process could keep.
     for option in ["-o", "--on-lost=term"] {
         assert_eq!(sandbox.code(&["run", "-F", option, "db", "true"]), 64);
     }

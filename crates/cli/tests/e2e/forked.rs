@@ -14,9 +14,10 @@ use crate::{
 /// The role of a process that holds, waits, and forks: parent and child both say what they see.
 #[allow(unsafe_code, reason = "to fork is that")]
 pub(crate) fn parent(words: &[&str]) {
-    // By the child as well: if it opened the gate when the test is over, it would wait for ever.
+    // The child shares this open gate: if the child opened it itself after the test is over, it would wait
+    // for ever.
     let mut gate = File::open(words[0]).unwrap();
-    // Held by a word in memory, which the child must not find.
+    // The lock is held by a word in memory, which the child must not find.
     let (reach, locks) = worker::connected();
     while reach.owned() == 0 {
         drop(block_on(locks.lock("db")).unwrap());
@@ -40,11 +41,11 @@ pub(crate) fn parent(words: &[&str]) {
             assert_eq!(reach.owned(), 0);
             let why = asked.unwrap_err().to_string();
             worker::say(&format!("child lost={lost} {told:?} {} {why}", seen.is_err()));
-            // Its copies are not the parent's to be released.
+            // The child's copies must not release the parent's locks.
             drop(held);
             drop(locks);
             worker::say("child has dropped all");
-            // A connection of its own is as good as any.
+            // A connection of the child's own works as usual.
             let own = worker::locks();
             assert!(block_on(own.lock("db").if_available()).unwrap().is_none());
             drop(block_on(own.lock("other")).unwrap());
@@ -69,7 +70,7 @@ fn a_forked_process_holds_nothing_and_keeps_nothing_of_its_parent_s() {
     let child = "child lost=true Disconnected true ";
     assert!(said[2].starts_with(child) && said[2].contains("forked from"), "{said:?}");
     assert_eq!(said[3], "parent lost=false");
-    // Whatever the child did, the parent holds.
+    // Whatever the child did, the parent still holds.
     assert_eq!(sandbox.query(), ["held db exclusive"]);
     parent.signal(Signal::KILL);
     parent.ended();

@@ -1,4 +1,5 @@
-//! Who is given up: that it is told, by whatever broker it comes back to, and that nobody else is.
+//! A client that is given up is told so by every broker that it comes back to, and no other client is told
+//! so.
 
 use std::{
     fs::{self, File},
@@ -14,7 +15,7 @@ use rustix::{
 
 use crate::sandbox::{Holder, Sandbox, eventually};
 
-/// Waits until so much time has passed: what is tried is that nothing happens in it.
+/// Waits until so much time has passed: the test is that nothing happens meanwhile.
 fn pass(time: Duration) {
     let since = Instant::now();
     eventually("time passes", || since.elapsed() >= time);
@@ -23,21 +24,21 @@ fn pass(time: Duration) {
 #[test]
 fn who_was_given_up_has_lost_its_lock_whichever_broker_it_comes_back_to() {
     let sandbox = Sandbox::new();
-    // Its command does not hold by itself.
+    // The command does not hold without its wrapper.
     let mut stopped = sandbox.hold(&["-o", "db"]);
     stopped.stop();
     sandbox.kill_broker();
-    // Somebody has the lock in its place, and is done with it.
+    // Another command gets the lock in its place, and ends.
     assert_eq!(sandbox.code(&["run", "-w", "25", "db", "true"]), 0);
     sandbox.kill_broker();
-    // The next one finds nobody to wait for.
+    // The next broker finds no client to wait for.
     sandbox.written(&["daemon", "start"]);
     stopped.signal(Signal::CONT);
     assert_eq!(stopped.ended().code(), Some(75));
     assert!(sandbox.query().is_empty());
 }
 
-// Linux alone sets the limits of another process.
+// Only Linux can set the limits of another process.
 #[cfg(target_os = "linux")]
 #[test]
 fn who_runs_and_cannot_come_back_is_told_before_anybody_else_has_its_lock() {
@@ -54,7 +55,7 @@ fn who_runs_and_cannot_come_back_is_told_before_anybody_else_has_its_lock() {
         assert!(next.ended().success());
         has_ended
     };
-    // It has a second for it, and may once not be let run in that on a busy machine.
+    // It has a second to end. On a busy machine it may once not run in that time.
     let in_time = (0..3).filter(|_| has_ended_in_time()).count();
     assert!(in_time >= 2, "both have the lock");
 }
@@ -63,7 +64,7 @@ fn who_runs_and_cannot_come_back_is_told_before_anybody_else_has_its_lock() {
 fn a_starter_that_is_stopped_is_in_nobodys_way_and_costs_nobody_a_lock() {
     let sandbox = Sandbox::new();
     let holder = sandbox.hold(&["-o", "db"]);
-    // We are a process that was stopped while it was starting a broker.
+    // This test acts as a process that was stopped while it was starting a broker.
     let starting = File::create(sandbox.path("sock.spawn.lock")).unwrap();
     flock(&starting, FlockOperation::LockExclusive).unwrap();
     for _ in 0..2 {
@@ -77,13 +78,14 @@ fn a_starter_that_is_stopped_is_in_nobodys_way_and_costs_nobody_a_lock() {
 #[test]
 fn brokers_that_are_killed_one_after_the_other_cost_nobody_a_lock() {
     let sandbox = Sandbox::new();
-    // Each of them waits for this one.
+    // Each broker waits for this client.
     let stopped = sandbox.hold(&["-o", "other"]);
     stopped.stop();
     let holder = sandbox.hold(&["-o", "db"]);
     for _ in 0..6 {
         sandbox.replace_broker();
-        // Less than it waits, and all together more than a client has before it gives up waiting.
+        // This is less than a broker waits. Together the pauses are more than a client waits before it gives
+        // up.
         pass(Duration::from_secs(2));
     }
     stopped.signal(Signal::CONT);
@@ -98,7 +100,7 @@ fn a_command_holds_on_whose_wrapper_is_killed_after_it_came_back_and_before_othe
     let mut holder = sandbox.hold(&["db"]);
     stopped.stop();
     sandbox.replace_broker();
-    // It has said what it holds, which is not settled yet. Nothing shows that.
+    // The holder has claimed what it holds, and the claim is not settled yet. Nothing shows that moment.
     pass(Duration::from_secs(1));
     holder.kill_wrapper();
     stopped.signal(Signal::CONT);

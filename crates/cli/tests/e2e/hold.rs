@@ -15,16 +15,16 @@ use crate::{
 #[cfg(unix)]
 mod unix;
 
-/// Longer than any test takes; should one fail, its holds end with this.
+/// Longer than any test takes. If a test fails, its holds end by this.
 const LONG: &str = "100";
 
 impl Sandbox {
-    /// Takes locks for a long time. What was written.
+    /// Takes locks for a long time, and returns what was written.
     fn hold_long(&self, arguments: &[&str]) -> String {
         self.written(&[&["hold", "--ttl", LONG], arguments].concat())
     }
 
-    /// The process that the only holder has said to be.
+    /// The process of the only holder, as the holder has named it.
     fn holder(&self) -> Pid {
         let shown = self.written(&["query", "--json"]);
         assert_eq!(shown.lines().count(), 1, "{shown}");
@@ -41,7 +41,7 @@ impl Sandbox {
         fs::read_dir(self.path("sock.holds")).map_or(0, Iterator::count)
     }
 
-    /// The code of `navlock release`, and what it says.
+    /// The exit code of `navlock release`, and what it says.
     fn released(&self, hold: &str) -> (Option<i32>, String) {
         let output = self.output(&["release", hold]);
         (output.status.code(), String::from_utf8(output.stderr).unwrap())
@@ -226,7 +226,7 @@ fn what_is_asked_for_is_as_with_run() {
     for hold in [thief, elsewhere] {
         assert_eq!(sandbox.released(&hold).0, Some(0));
     }
-    // What it waits for is told to people.
+    // People are told what it waits for.
     let holder = sandbox.hold(&["db"]);
     eventually("it is told for whom", || {
         let waiter = sandbox.output(&["hold", "--ttl", LONG, "-w", "2.5", "db"]);

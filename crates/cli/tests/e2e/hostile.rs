@@ -1,4 +1,4 @@
-//! What is in the broker's way, and who behaves badly.
+//! Obstacles to the broker, and clients that behave badly.
 
 use std::{
     fs,
@@ -21,7 +21,7 @@ use tokio_util::codec::{Decoder, Encoder};
 
 use crate::{sandbox::Sandbox, worker::PATIENCE};
 
-/// A client that speaks by hand.
+/// A client whose messages are written by hand.
 struct Raw {
     stream: UnixStream,
     heard: BytesMut,
@@ -50,7 +50,7 @@ impl Raw {
         }
     }
 
-    /// Says who it is and is let in.
+    /// Sends the greeting, and is accepted.
     fn greet(&mut self) {
         self.say(&greeting());
         assert_eq!(self.hear(), FromDaemon::Welcome { version: VERSION });
@@ -61,7 +61,7 @@ impl Raw {
     fn until_left(mut self) {
         match self.stream.read(&mut [0; 64]) {
             Ok(length) => assert_eq!(length, 0, "it said something"),
-            // It did not hear all that was said.
+            // The broker had not read everything.
             Err(error) => assert_eq!(error.kind(), ErrorKind::ConnectionReset),
         }
     }
@@ -183,7 +183,7 @@ fn a_client_of_the_first_version_is_not_waited_for_after_a_restart_and_its_lock_
     assert!(matches!(old.hear(), FromDaemon::Granted { .. }));
     assert_eq!(sandbox.code(&["run", "-n", "db", "true"]), 1);
     sandbox.replace_broker();
-    // Who is waited for is so for ten seconds.
+    // A client that is waited for would be waited for ten seconds.
     assert_eq!(sandbox.code(&["run", "-w", "8", "db", "true"]), 0);
     assert_eq!(sandbox.query(), ["held kept exclusive"]);
     old.until_left();
@@ -229,7 +229,7 @@ fn who_claims_a_lock_that_was_granted_anew_has_lost_it() {
     drop(living);
 }
 
-/// What a client says that comes back to claim `db`.
+/// The messages of a client that comes back and claims `db`.
 fn claim(client: u8) -> [ToDaemon; 5] {
     [
         ToDaemon::Hello { oldest: VERSION, newest: VERSION },
@@ -247,7 +247,7 @@ fn claim(client: u8) -> [ToDaemon; 5] {
     ]
 }
 
-/// Is told that it does not hold what it claims.
+/// Checks that a client is told that it does not hold what it claims.
 fn is_not_believed(sandbox: &Sandbox, client: u8) {
     let mut raw = Raw::connect(sandbox);
     raw.say(&claim(client));
@@ -264,7 +264,7 @@ fn who_was_not_found_is_not_believed_while_others_are_waited_for() {
     stopped.stop();
     sandbox.kill_broker();
     sandbox.written(&["daemon", "start"]);
-    // It was given up by the broker before this one, and is as alive as can be.
+    // The client was given up by the broker before this one, and is alive.
     let file = fs::File::create(sandbox.path(&format!("sock.clients/{:032x}", 9))).unwrap();
     flock(&file, FlockOperation::LockExclusive).unwrap();
     let claims = std::thread::scope(|scope| {
@@ -289,12 +289,12 @@ fn who_was_hung_up_on_is_not_believed_by_the_next_broker_either() {
     assert_eq!(raw.hear(), FromDaemon::Welcome { version: VERSION });
     assert_eq!(raw.hear(), FromDaemon::Settled);
     assert_eq!(sandbox.query(), ["held db exclusive"]);
-    // What no client says.
+    // A message that no client sends.
     raw.say(&[ToDaemon::Terminate { agent: 7 }]);
     raw.until_left();
     assert_eq!(sandbox.code(&["run", "-w", "20", "db", "true"]), 0);
     assert!(!path.exists());
-    // It was stopped meanwhile, say, and has not heard of it.
+    // The client was stopped meanwhile, for example, and has not heard of it.
     sandbox.kill_broker();
     sandbox.written(&["daemon", "start"]);
     is_not_believed(&sandbox, 9);
@@ -308,7 +308,7 @@ fn who_talks_nonsense_is_hung_up_on_and_disturbs_nobody() {
     let session = |messages: &[ToDaemon]| bytes(messages).to_vec();
     let hello = ToDaemon::Hello { oldest: VERSION, newest: VERSION };
     let introduce = |returning| ToDaemon::Introduce { client: [7; 16], returning };
-    // For an agent that it had not opened.
+    // A claim for an agent that the client had not opened.
     let claim = ToDaemon::ClaimRequest {
         agent: 7,
         request: RequestId::from_parts(0, 0),
@@ -330,7 +330,7 @@ fn who_talks_nonsense_is_hung_up_on_and_disturbs_nobody() {
         session(&[ToDaemon::Hello { oldest: 1000, newest: 2000 }]),
     ] {
         let mut raw = Raw::connect(&sandbox);
-        // The broker may hang up before it has heard all of it.
+        // The broker may hang up before it has read everything.
         let _ = raw.stream.write_all(&nonsense);
         match raw.stream.read_to_end(&mut Vec::new()) {
             Ok(_) => {}
@@ -357,7 +357,7 @@ fn who_does_not_listen_delays_nobody_and_is_noticed_when_it_dies() {
             kind: RequestKind::Steal,
         },
     ]);
-    // Asks and asks, and never hears an answer, until the broker does not listen any more either.
+    // The client sends queries and never reads an answer, until the broker no longer reads either.
     raw.stream.set_write_timeout(Some(Duration::from_millis(500))).unwrap();
     let ask = ToDaemon::Query { query: 1, bucket: "default".to_owned() };
     let asked = bytes(&vec![ask; 1000]);

@@ -1,4 +1,4 @@
-//! Who does not want to wait, and a broker that does not answer.
+//! Commands that do not want to wait, and a broker that does not answer.
 
 use std::{
     fs::File,
@@ -13,11 +13,11 @@ use rustix::{
 
 use crate::sandbox::Sandbox;
 
-/// Less than a client without bounds waits for a broker, and much more than it may take with them.
+/// Less than a client without a limit waits for a broker, and much more than a client with a limit may take.
 const BOUND: Duration = Duration::from_secs(8);
 
 impl Sandbox {
-    /// The code with which all commands end that do not want to wait, or not for long.
+    /// The exit codes of the commands that do not want to wait, or not for long.
     fn bounded_codes(&self) -> Vec<i32> {
         let commands: [&[&str]; 4] = [
             &["run", "-n", "db", "true"],
@@ -25,7 +25,7 @@ impl Sandbox {
             &["run", "-w", "1", "db", "true"],
             &["wait", "-n", "db"],
         ];
-        // All at once: what they must not wait for may come to an end.
+        // All run at once, because what they must not wait for may end.
         let code = |command: &[&str]| {
             let began = Instant::now();
             let code = self.code(command);
@@ -55,7 +55,7 @@ fn who_does_not_want_to_wait_does_not_wait_for_a_broker_that_is_stopped() {
 #[test]
 fn who_does_not_want_to_wait_does_not_wait_for_a_broker_that_does_not_come_to_listen() {
     let sandbox = Sandbox::new();
-    // We are a broker that was stopped while it was starting.
+    // This test acts as a broker that was stopped while it was starting.
     let starting = File::create(sandbox.path("sock.broker.lock")).unwrap();
     flock(&starting, FlockOperation::LockExclusive).unwrap();
     assert_eq!(sandbox.bounded_codes(), [69; 4]);
@@ -69,7 +69,7 @@ fn who_does_not_want_to_wait_is_told_when_a_broker_grants_nothing_yet() {
     let stopped = sandbox.hold(&["-o", "other"]);
     stopped.stop();
     sandbox.kill_broker();
-    // It waits for who was stopped, and cannot know what that holds.
+    // The broker waits for the stopped client, and cannot know what that holds.
     assert_eq!(sandbox.bounded_codes(), [1; 4]);
     let said = sandbox.output(&["run", "-n", "-E", "7", "db", "true"]);
     assert_eq!(said.status.code(), Some(7));

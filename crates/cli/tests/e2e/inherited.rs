@@ -4,7 +4,7 @@ use std::process::Stdio;
 
 use crate::sandbox::{Sandbox, finish};
 
-/// Runs it in a shell, and gives what it printed once nobody can print any more.
+/// Runs a script in a shell. Returns what it printed, once no process can print any more.
 fn shell(sandbox: &Sandbox, script: &str) -> String {
     let mut command = sandbox.program("sh");
     command.args(["-c", script]).stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
@@ -26,7 +26,7 @@ fn a_broker_keeps_no_descriptor_of_whoever_started_it() {
 fn a_broker_started_under_a_lock_does_not_keep_that_lock() {
     let (outer, inner) = (Sandbox::new(), Sandbox::new());
     let mut command = outer.navlock(&["run", "a", "--", "sh", "-c"]);
-    // The wrapper is killed: from then on the lock is its command's, and ends with that.
+    // The wrapper is killed. From then on the lock is its command's, and ends with the command.
     let script = "\"$NAVLOCK\" run --socket \"$0\" b true; kill -KILL $PPID";
     let killed = command.arg(script).arg(inner.socket()).status().unwrap();
     assert_eq!(std::os::unix::process::ExitStatusExt::signal(&killed), Some(9));

@@ -53,7 +53,7 @@ fn machines_share_names_on_two_clusters_and_say_which_one_a_name_is_on() {
     on.dedup();
     assert_eq!(on, ["cluster east", "cluster west"]);
 
-    // Who knows of one of them only is refused, with a reason.
+    // A machine that knows only one of them is refused, with a reason.
     let alone = Sandbox::with_settings(&settings(&namespace, &[("east", &east)]));
     let said = alone.output(&["run", "db", "true"]);
     let said = String::from_utf8(said.stderr).unwrap();
@@ -80,7 +80,7 @@ fn doctor_tells_of_a_list_of_clusters_what_who_wants_a_lock_is_told() {
         said.trim().strip_prefix("navlock: ").is_some() && said.contains("'navlock doctor' says")
     };
 
-    // Somebody has it alone, with settings from before there were several.
+    // One machine uses a cluster alone, with settings from before there were several.
     let held = alone.hold(&["db"]);
     assert!(refused(&ours));
     let (said, code) = list(&ours);
@@ -93,7 +93,7 @@ fn doctor_tells_of_a_list_of_clusters_what_who_wants_a_lock_is_told() {
     assert!(said.starts_with("ok") && said.contains("2 of 2 have no list yet"), "{said}");
     assert_eq!(code, Some(0));
 
-    // Somebody was killed who was about to begin with the same list: it is no other.
+    // A machine was killed that was about to begin with the same list, which makes no difference.
     let key = format!("{namespace}/clusters");
     both()[0].etcdctl(&["put", &key, "changing east east,west 0"]).unwrap();
     let (said, code) = list(&ours);
@@ -101,7 +101,7 @@ fn doctor_tells_of_a_list_of_clusters_what_who_wants_a_lock_is_told() {
     assert!(!said.contains("another"), "{said}");
     assert_eq!(code, Some(0));
 
-    // The list is there: who knows of one endpoint only is refused from now on.
+    // The list is there: a machine that knows only one endpoint is refused from now on.
     let held = ours.hold(&["db"]);
     assert!(refused(&alone));
     let (said, code) = list(&alone);
@@ -109,7 +109,7 @@ fn doctor_tells_of_a_list_of_clusters_what_who_wants_a_lock_is_told() {
     assert!(said.contains("[[etcd.clusters]]"), "{said}");
     assert_eq!(code, Some(1));
 
-    // And who has another list, for as long as one uses this one.
+    // A machine with another list is refused too, as long as one uses this list.
     let more = settings(&namespace, &[("east", &east), ("west", &west)]);
     let more = more.replacen("name = \"west\"", "retired = true\nname = \"west\"", 1);
     let theirs = Sandbox::with_settings(&more);

@@ -17,10 +17,10 @@ use crate::{
     sandbox::{Sandbox, eventually},
 };
 
-/// More than is shown of a bucket, and less than is shown of a name.
+/// More requests than are shown of a bucket, and fewer than are shown of a name.
 const MANY: usize = 15_000;
 
-/// Those who wait for a name that begins the bucket, on a machine of their own.
+/// Requests for the first name of the bucket, from a machine of their own.
 struct Crowd {
     _waiting: Vec<Pin<Box<LockFuture<'static, LockGuard>>>>,
     _held: LockGuard,
@@ -28,7 +28,7 @@ struct Crowd {
 }
 
 impl Crowd {
-    /// All of them wait when this returns.
+    /// Makes the requests. All of them wait when this returns.
     fn gather(namespace: &str, name: &str) -> Self {
         let machine = shared().machine(|options| options.namespace(namespace));
         let locks: LockManager = machine.lock_manager("default");
@@ -42,16 +42,16 @@ impl Crowd {
         eventually("they wait", || {
             let inspection =
                 block_on_timeout(locks.inspect(Some(name.try_into().unwrap())), DEADLINE);
-            // Where the machine is busy, it may take longer than an answer may.
+            // On a busy machine an answer may take longer than its limit.
             inspection.unwrap().is_ok_and(|inspection| inspection.pending.len() == MANY)
         });
         Self { _waiting: waiting, _held: held, _machine: machine }
     }
 }
 
-/// What it writes, and what it says.
+/// What `query` writes, and what it says on its error stream.
 fn asked(machine: &Sandbox, arguments: &[&str]) -> (Vec<Value>, String) {
-    // It is read as it is written, of which there may be much.
+    // The output is read while it is written, because there may be much of it.
     let output = machine.navlock(&[&["query", "--json"], arguments].concat()).output().unwrap();
     assert!(output.status.success(), "{output:?}");
     let text = String::from_utf8(output.stdout).unwrap();
@@ -70,7 +70,7 @@ fn who_asks_is_told_how_much_is_not_shown_and_shown_all_of_one_name() {
         let count = said.strip_prefix("navlock: ").and_then(|said| said.split_once(' ')).unwrap();
         let left_out: usize = count.0.parse().unwrap();
         assert_eq!(count.1, "more locks and requests are not shown; ask for one NAME\n");
-        // Who looks at all buckets is shown what this machine has as well, which counts as left out all the same.
+        // A query of all buckets shows what this machine has too, which counts as left out all the same.
         let (ours, theirs): (Vec<&Value>, Vec<_>) =
             rows.iter().partition(|row| row["name"] == "ours");
         assert_eq!((ours.len(), theirs.len() + left_out), (all.len(), MANY + 2));

@@ -22,7 +22,7 @@ fn trees(machine: &Sandbox) -> Vec<Value> {
     text.lines().map(|line| serde_json::from_str(line).unwrap()).collect()
 }
 
-/// Whether somebody waits in this bucket.
+/// Whether a request waits in this bucket.
 fn somebody_waits(machine: &Sandbox, bucket: &str) -> bool {
     machine.written(&["query", "--bucket", bucket]).contains("pending")
 }
@@ -33,7 +33,7 @@ fn a_cycle_of_two_machines_is_told_on_both_and_nowhere_once_it_is_broken() {
     let mut first = Participant::new(&ours, &["--why", "first", "a"], "$NAVLOCK run b true");
     let mut second = Participant::new(&theirs, &["--why", "second", "b"], "$NAVLOCK run a true");
     first.go_and_wait(&ours);
-    // A long wait is none.
+    // A long wait is no deadlock.
     assert!(trees(&ours).iter().all(|tree| tree["deadlock"].is_null()));
     second.go();
     let told = [&mut first, &mut second].map(|participant| participant.says("waits for \"a\""));
@@ -69,7 +69,7 @@ fn a_cycle_of_two_machines_is_told_on_both_and_nowhere_once_it_is_broken() {
 fn what_a_command_has_run_on_another_machine_is_shown_perhaps_inside_its_lock() {
     let [ours, theirs] = machines();
     let mut holder = Participant::new(&theirs, &["--why", "holder", "inner"], "true");
-    // As it would be by ssh, if that passes the variable on.
+    // As with ssh, if ssh passes the variable on.
     let socket = theirs.socket();
     let script = format!("NAVLOCK_SOCKET='{}' $NAVLOCK run inner true", socket.display());
     let mut outer = Participant::new(&ours, &["--why", "outer", "outer"], &script);
@@ -92,7 +92,7 @@ fn what_a_command_has_run_on_another_machine_is_shown_perhaps_inside_its_lock() 
 fn the_one_that_came_last_ends_if_it_is_to_whichever_machine_it_is_on() {
     let all: [Sandbox; 2] = machines();
     for [early, late] in [[0, 1], [1, 0]] {
-        // If their own broker thought so, each of both would be the last one.
+        // If each command's own broker decided, each of the two would be the last one.
         let command = |name| format!("$NAVLOCK run --deadlock-exit-code 7 {name} true");
         let mut first = Participant::new(&all[early], &["a"], &command("b"));
         let mut last = Participant::new(&all[late], &["b"], &command("a"));

@@ -6,7 +6,7 @@ use super::{
 };
 use crate::sandbox::Sandbox;
 
-/// What it says of each thing: the level and the rest. And its exit code.
+/// What doctor says of each thing, as level and rest, and its exit code.
 fn checks(sandbox: &Sandbox) -> (Vec<(String, String)>, i32) {
     let output = sandbox.output(&["doctor"]);
     let said = String::from_utf8(output.stdout).unwrap();
@@ -30,7 +30,7 @@ fn an_etcd_that_answers_is_shown_with_its_release_and_its_speed() {
     assert_eq!(code, 0, "{checks:?}");
     assert!(of("settings: those in", &checks).1.ends_with("config.toml"));
     let (level, said) = of(&format!("etcd {}", shared().endpoint()), &checks);
-    // By the release that is installed here.
+    // The level depends on the release that is installed here.
     assert!(["ok", "warn"].contains(&level), "{said}");
     assert!(said.contains("of release 3."), "{said}");
     let (_, said) = of("etcd writes", &checks);
@@ -53,7 +53,7 @@ fn an_endpoint_without_an_etcd_fails_or_is_warned_of_if_there_are_others() {
     }
 }
 
-/// How far its broker says, for people, that locks are seen.
+/// The reach of the locks, as the broker names it for people.
 fn shown_reach(machine: &Sandbox) -> String {
     let said = machine.written(&["daemon", "status"]);
     let reach = said.lines().find_map(|line| line.strip_prefix("reach "));
@@ -102,7 +102,8 @@ fn nobody_is_told_to_end_a_broker_whose_etcd_is_away() {
     assert!(said.contains("leave the broker alone") && !said.contains("end the broker"), "{said}");
 }
 
-/// It fails in one thing of etcd, of which it says this, as a command that wants a lock is told.
+/// Doctor fails in one check of etcd, and says this of it, as `navlock run` says it to a command that wants a
+/// lock.
 fn fails(machine: &Sandbox, what: &str, why: &str) {
     let run = machine.output(&["run", "db", "true"]);
     assert_eq!(run.status.code(), Some(69), "{run:?}");

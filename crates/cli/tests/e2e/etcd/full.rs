@@ -3,13 +3,13 @@
 use super::{machines_of, own, server::Server};
 use crate::sandbox::{Sandbox, eventually, finish, wait};
 
-/// How much there is room for.
+/// How much room etcd has.
 const QUOTA: usize = 4 << 20;
 
 /// What is written at a time: as much as one argument of a program can have.
 const PIECE: usize = 100 << 10;
 
-/// Writes to it until it takes no more, and does this besides.
+/// Writes to etcd until it takes no more, and calls `meanwhile` besides.
 fn fill(server: &Server, meanwhile: impl Fn()) {
     let piece = "x".repeat(PIECE);
     for nth in 0..2 * QUOTA / PIECE {
@@ -22,7 +22,7 @@ fn fill(server: &Server, meanwhile: impl Fn()) {
     panic!("it takes more than it has room for");
 }
 
-/// As docs/etcd.md has it.
+/// Makes room, as docs/etcd.md says.
 fn make_room(server: &Server) {
     server.etcdctl(&["del", "--prefix", "junk/"]).unwrap();
     let status = server.etcdctl(&["endpoint", "status", "-w", "json"]).unwrap();
@@ -33,7 +33,7 @@ fn make_room(server: &Server) {
     server.etcdctl(&["alarm", "disarm"]).unwrap();
 }
 
-/// What a command is told that gets no lock.
+/// What `navlock run` says if it gets no lock.
 fn refusal(machine: &Sandbox) -> String {
     let output = machine.output(&["run", "other", "true"]);
     assert_eq!(output.status.code(), Some(69), "{output:?}");
@@ -78,7 +78,7 @@ fn while_etcd_is_full_locks_are_kept_and_released_and_none_is_granted_until_it_h
     assert!(!holder.has_ended());
     assert_eq!(theirs.query(), ["held db exclusive", "pending db exclusive"]);
     holder.release();
-    // To grant is to write.
+    // A grant writes to etcd.
     assert_eq!(wait(&mut waiter).code(), Some(69));
     is_told(&String::from_utf8(finish(waiter).stderr).unwrap());
     eventually("nothing of it is left", || theirs.query().is_empty());

@@ -1,4 +1,4 @@
-//! What holds others up from another machine.
+//! What users are told of a holder on another machine, and how they end it.
 
 use std::process::Command;
 
@@ -15,7 +15,7 @@ use crate::{
 /// Far longer than anything here may take, in seconds: no lease ends by itself.
 const LONG: &str = "300";
 
-/// A holder on a machine of this name, as far as programs can tell; at work when this returns.
+/// A holder on a machine that has this name, as far as programs can tell. It is at work when this returns.
 fn hold_on(machine: &Sandbox, host: &str, arguments: &[&str]) -> Holder {
     let mut command = machine.program("unshare");
     // All names of machines are in a namespace of the kernel, which the broker inherits.
@@ -50,8 +50,8 @@ fn all_of(machine: &Sandbox, holder: &Holder) -> [Pid; 3] {
     [holder.wrapper(), holder.command(), machine.broker().unwrap()]
 }
 
-/// Does this to all of a machine at once: nobody is left there who would give anything back. Who is only
-/// killed one after the other has time to start another broker.
+/// Sends a signal to all processes of a machine at once, so that none is left to give anything back. If they
+/// were killed one after the other, one would have time to start another broker.
 fn strike(all: [Pid; 3], sign: Signal) {
     all.into_iter().for_each(stop);
     for process in all {
@@ -76,7 +76,7 @@ fn how_long_a_machine_has_left_that_is_not_heard_of_is_told() {
     let mut seat = Seat::take(&ours, (110, 24), &[]);
     seat.sees("elsewhere");
     assert_eq!(silent(&ours), None);
-    // It comes back in time: nothing has happened.
+    // The machine comes back in time, and nothing has happened.
     strike(all, Signal::STOP);
     eventually("it is silent", || silent(&ours).is_some());
     for process in all {
@@ -91,7 +91,7 @@ fn how_long_a_machine_has_left_that_is_not_heard_of_is_told() {
         told.is_some()
     });
     let (silence, left) = told.unwrap();
-    // To a second, and the time until it was asked.
+    // The figures are exact to a second, apart from the time until the query.
     assert!((9_000..20_500).contains(&silence) && left <= 11_000, "{silence} {left}");
     assert!((19_900..21_500).contains(&(silence + left)), "{silence} {left}");
     let text = ours.written(&["query", "--tree"]);
@@ -104,7 +104,7 @@ fn how_long_a_machine_has_left_that_is_not_heard_of_is_told() {
     seat.terminal.press("t");
     seat.sees(", not heard of for ");
     drop(seat);
-    // As was said.
+    // The waiter is granted the lock, as the tree has said.
     waiter.begun();
     waiter.release();
     dead.kill_wrapper();
@@ -131,7 +131,7 @@ fn who_waits_for_a_machine_that_died_is_told_of_it_and_goes_on_by_what_is_pasted
         let first = text.lines().next().unwrap();
         assert!(first.contains("@elsewhere holds db (exclusive) for "), "{text}");
         assert!(first.contains(" (nightly); 2 wait, for up to "), "{text}");
-        // What is known of a process of another machine is not said of one of ours that has its number.
+        // What is known of a process of another machine is not said of a process here that has its number.
         assert!(!first.contains("stopped"), "{text}");
         let evict =
             text.lines().find_map(|line| line.trim_start().strip_prefix("or navlock evict "));

@@ -10,10 +10,11 @@ use rustix::process::Signal;
 use super::{machines_with, own};
 use crate::sandbox::{Holder, Sandbox, eventually, kill_at_once, write};
 
-/// Far longer than anything here may take, in seconds: what ends before ended by itself in no case.
+/// A time to live far longer than anything here may take, in seconds: a lease that ends earlier has not just
+/// run out.
 const LONG: &str = "300";
 
-/// Machines where nobody would live to see the end of a lease.
+/// Machines whose leases do not run out during a test.
 fn machines<const N: usize>() -> [Sandbox; N] {
     machines_with(LONG)
 }
@@ -44,14 +45,14 @@ fn keeping(name: &str, time_to_live: &str) -> [Sandbox; 2] {
     machines
 }
 
-/// Somebody who holds such a name. Nobody has looked since: then it would be written down.
+/// A holder of such a name. Nobody has looked since: otherwise the holder would be written to etcd.
 fn hold_own(machine: &Sandbox, arguments: &[&str]) -> Holder {
     let mut holder = machine.wait_for(arguments);
     holder.begun();
     holder
 }
 
-/// Kills the wrapper and its command, and their broker with them.
+/// Kills the wrapper, its command and their broker together.
 fn kill_with_broker(machine: &Sandbox, holder: &mut Holder) {
     let mut all = vec![holder.wrapper()];
     all.extend(holder.command_if_any());
@@ -60,7 +61,7 @@ fn kill_with_broker(machine: &Sandbox, holder: &mut Holder) {
     holder.kill_wrapper();
 }
 
-/// Has this machine have a broker again.
+/// Starts a broker on this machine again.
 fn restart(machine: &Sandbox) {
     assert_eq!(machine.code(&["run", "other", "true"]), 0);
 }
@@ -74,7 +75,7 @@ fn what_was_held_is_free_when_the_machine_has_a_broker_again() {
     restart(&ours);
     waiter.begun();
     waiter.release();
-    // Of what was ended nothing is left.
+    // Nothing is left of the leases that were ended.
     eventually("the notes are gone", || notes(&ours) == 0);
 }
 
@@ -111,7 +112,7 @@ fn who_lives_keeps_what_it_has() {
     let queued = |name| theirs.queue(&[name]);
     let [waiter, behind, mut next] = ["db", "orphaned", "dead"].map(queued);
     are_noted(&ours, 3);
-    // Of this one the command lives.
+    // The command of this one lives.
     orphaned.kill_wrapper();
     kill_with_broker(&ours, &mut dead);
     restart(&ours);
@@ -187,7 +188,7 @@ fn a_name_that_stayed_the_machines_and_that_nobody_held_is_free_when_that_has_a_
     let holder = ours.hold(&["held"]);
     ours.replace_broker();
     theirs.hold(&["db"]).release();
-    // Who lives has gone on with its own meanwhile.
+    // The living holder has gone on meanwhile.
     assert_eq!(theirs.query(), ["held held exclusive"]);
     holder.release();
 }
@@ -196,12 +197,12 @@ fn a_name_that_stayed_the_machines_and_that_nobody_held_is_free_when_that_has_a_
 fn a_name_that_stayed_the_machines_is_not_free_while_somebody_may_come_back_who_holds_it() {
     // With this margin names are free a second and a half after nobody is waited for any more.
     let [ours, theirs] = keeping("db", &format!("{LONG}\nmargin = 0.5"));
-    // Nobody but itself says what it holds.
+    // Only the holder itself says what it holds.
     let holder = hold_own(&ours, &["--close", "db"]);
     holder.stop();
     ours.kill_broker();
     restart(&ours);
-    // For longer than that, and than the broker takes to look again.
+    // Wait longer than that, and longer than the broker takes to look again.
     let since = Instant::now();
     while since.elapsed() < Duration::from_secs(4) {
         assert_eq!(theirs.query(), ["held db exclusive"]);

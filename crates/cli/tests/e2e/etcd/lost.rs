@@ -9,7 +9,7 @@ use std::{
 use super::server::{Server, namespace, shared};
 use crate::sandbox::{Sandbox, eventually, finish, wait, write};
 
-/// Has the kernel's lock of a file, which it is told, and does not end by itself.
+/// A script that takes the kernel's lock of the file in its first argument, and does not end by itself.
 const WORKER: &str = "trap '' TERM; exec 9>\"$1\"; flock -n 9 || exit 1; echo $$; exec sleep 600";
 
 /// Settings with this time to live, and more.
@@ -30,18 +30,18 @@ fn has_all_ended_before_another_begins(seconds: u32, how_it_is_started: &str) {
     write(&ours.path("worker"), WORKER);
     let worker = format!("sh worker '{}'", oracle.display());
     let mut holder = ours.hold_by(&["db"], &how_it_is_started.replace("WORKER", &worker));
-    // It asks again when etcd is back.
+    // The waiter asks again when etcd is back.
     let oracle = oracle.to_str().unwrap();
     let mut next = theirs.start(&["run", "-w", "60", "db", "flock", "-n", oracle, "true"]);
     eventually("it waits", || theirs.query().len() == 2);
     server.stop();
-    // The lease was renewed before that for the last time.
+    // The last renewal of the lease was before this moment.
     let stopped = Instant::now();
     let until_free = Command::new("flock").args(["-w", "60", oracle, "true"]).status();
     assert!(until_free.unwrap().success(), "it works on");
     let given = stopped + Duration::from_secs(seconds.into());
     assert!(Instant::now() < given, "it works on while others may have the lock");
-    // The time is the fault: after it etcd gives the lock to others.
+    // The passing time is the fault that is tested: after it, etcd gives the lock to others.
     let long_after = given + Duration::from_millis(1500);
     thread::sleep(long_after.saturating_duration_since(Instant::now()));
     server.go_on();
@@ -94,7 +94,7 @@ fn who_waits_fails_with_an_outage_if_the_settings_say_so() {
 fn what_is_lost_by_an_outage_is_counted_whoever_notices_it_first() {
     let server = Server::start();
     let sandbox = Sandbox::with_settings(&settings(&server, 5, ""));
-    // Three agents, each with a clock of its own.
+    // Three agents, each with a term of its own.
     let mut holders = ["a", "b", "c"].map(|name| sandbox.hold(&[name]));
     server.stop();
     for holder in &mut holders {

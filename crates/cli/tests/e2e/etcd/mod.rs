@@ -27,12 +27,12 @@ fn machines<const N: usize>() -> [Sandbox; N] {
     machines_with("15")
 }
 
-/// The same, whose leases last for so many seconds.
+/// Such machines, whose leases last for so many seconds.
 fn machines_with<const N: usize>(time_to_live: &str) -> [Sandbox; N] {
     machines_of(&shared().endpoint(), &namespace(), time_to_live)
 }
 
-/// The same, of this etcd and namespace.
+/// Such machines, on this etcd and in this namespace.
 fn machines_of<const N: usize>(
     endpoint: &str,
     namespace: &str,
@@ -45,9 +45,9 @@ fn machines_of<const N: usize>(
     [(); N].map(|()| Sandbox::with_settings(&settings))
 }
 
-/// Has a name stay this machine's: nobody else takes it.
+/// Takes a name until the machine keeps it, while nobody else takes it.
 fn own(machine: &Sandbox, name: &str) {
-    // It is the machine's once what is granted is counted by it.
+    // The machine keeps the name once it counts the tokens of the grants itself.
     eventually("it stays the machine's", || {
         let token = machine.written(&["run", name, "sh", "-c", "echo $NAVLOCK_FENCE"]);
         token.trim().parse::<u64>().unwrap() & 0xf_ffff > 0

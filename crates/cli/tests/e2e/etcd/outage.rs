@@ -34,7 +34,7 @@ fn who_holds_is_warned_while_etcd_does_not_answer() {
     assert_eq!(lines[1..], ["navlock: etcd answers again"]);
     holder.release();
     assert!(!machine.written(&["daemon", "status"]).contains("no answer for"));
-    // It can be read later on.
+    // The report can still be read later.
     let logs = || machine.written(&["daemon", "logs"]);
     eventually("it is in the log", || logs().contains("etcd answers again"));
     let logs = logs();
@@ -45,7 +45,7 @@ fn who_holds_is_warned_while_etcd_does_not_answer() {
     assert!(!logs.contains("db"), "there is a name in it: {logs}");
 }
 
-/// What is said by a command that does not get its lock, and with which code it ends.
+/// What a command says that does not get its lock, and its exit code.
 fn refused(machine: &Sandbox, arguments: &[&str]) -> (String, Option<i32>) {
     let output = machine.output(&[&["run"], arguments, &["true"]].concat());
     (String::from_utf8(output.stderr).unwrap(), output.status.code())
@@ -82,7 +82,7 @@ fn an_outage_is_told_for_as_long_as_it_lasts_to_whoever_asks_or_waits() {
     let endpoint = server.endpoint();
     let because =
         format!("cannot reach etcd: no answer from {endpoint}; etcd has not answered for ");
-    // It is not waited for long what the broker says to it.
+    // A command does not wait long for what the broker says of this.
     let is_said = |arguments: &[&str], what: &str| {
         let (said, code) = refused(&ours, arguments);
         assert_eq!(code, Some(1), "{said}");

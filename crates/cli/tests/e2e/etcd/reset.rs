@@ -5,7 +5,7 @@ use std::fs::{self, File};
 use super::server::{Server, namespace};
 use crate::sandbox::{Holder, Sandbox, eventually};
 
-/// Has a command hold, which says its loss into this file.
+/// Starts a holder, which writes into this file that it has lost.
 fn hold(machine: &Sandbox, name: &str, said: &str) -> Holder {
     let mut command = machine.navlock(&["run", name, "sh", "-c", "echo $$; exec cat"]);
     command.stderr(File::create(machine.path(said)).unwrap());
@@ -14,7 +14,8 @@ fn hold(machine: &Sandbox, name: &str, said: &str) -> Holder {
     holder
 }
 
-/// Each holder loses once and is told why; whoever waits is granted; brokers need no restart.
+/// Checks that each holder loses once and is told why, that waiters are granted, and that brokers need no
+/// restart.
 fn all_go_on(server: &mut Server, begin_anew: impl FnOnce(&mut Server)) {
     // Longer than it takes to start etcd: no lease ends by the clock.
     let settings = format!(

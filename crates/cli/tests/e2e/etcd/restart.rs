@@ -24,7 +24,7 @@ fn token_of_holder(machine: &Sandbox) -> String {
     row["fencingToken"].as_str().expect("a holder has a token").to_owned()
 }
 
-/// Sees that it stays as it is until what a killed broker has left is over.
+/// Checks that nothing changes until what a killed broker has left is over.
 fn stays(machine: &Sandbox) {
     let killed = Instant::now();
     eventually("the leases of the killed broker are over", || {
@@ -54,7 +54,7 @@ fn a_command_whose_navlock_and_broker_were_killed_still_holds() {
     let mut waiter = theirs.queue(&["db"]);
     holder.kill_wrapper();
     ours.kill_broker();
-    // Whoever comes next on that machine starts another.
+    // The next command on that machine starts another broker.
     assert_eq!(ours.code(&["run", "-n", "db", "true"]), 1);
     stays(&theirs);
     holder.kill_command();
@@ -81,7 +81,7 @@ fn who_waits_keeps_its_place_when_its_broker_is_killed() {
 #[test]
 fn a_command_still_holds_whose_navlock_is_killed_while_the_next_broker_asks_for_its_lock() {
     let server = Server::start();
-    // Longer than all this takes.
+    // The time to live is longer than all this takes.
     let settings = format!(
         "[etcd]\nendpoints = [\"{}\"]\nnamespace = \"{}\"\ntime-to-live = 60\n",
         server.endpoint(),
@@ -105,7 +105,7 @@ fn a_command_still_holds_whose_navlock_is_killed_while_the_next_broker_asks_for_
     eventually("it has come back", || clients() == 1);
     holder.kill_wrapper();
     let since = Instant::now();
-    // So long that the broker has seen that, and is not tired of waiting for etcd.
+    // Wait until the broker has seen the end, and not so long that it gives up on etcd.
     eventually("the broker has seen its end", || since.elapsed() > Duration::from_secs(2));
     server.go_on();
     let since = Instant::now();

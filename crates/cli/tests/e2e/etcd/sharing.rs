@@ -1,11 +1,11 @@
-//! What one machine has is seen, waited for and taken by another.
+//! What one machine has can be seen, waited for and taken by another.
 
 use serde_json::Value;
 
 use super::machines;
 use crate::sandbox::{Sandbox, eventually};
 
-/// What `query --json` says there.
+/// What `query --json` says on a machine.
 fn rows(machine: &Sandbox) -> Vec<Value> {
     let json = machine.written(&["query", "--json"]);
     json.lines().map(|line| serde_json::from_str(line).unwrap()).collect()
@@ -43,7 +43,7 @@ fn who_holds_on_another_machine_is_seen_with_process_host_and_reason() {
     let [ours, theirs] = machines();
     let holder = ours.hold(&["--why", "nightly", "db"]);
     let _waiter = ours.queue(&["db"]);
-    // Of which process its command is, a holder knows only once it holds.
+    // A holder knows only once it holds which process its command is.
     let pid = holder.command().as_raw_nonzero().get();
     eventually("the command is seen", || rows(&theirs)[0]["pid"] == pid);
     let seen = rows(&theirs);

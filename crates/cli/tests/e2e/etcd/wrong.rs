@@ -9,7 +9,7 @@ use std::{
 use super::machines_of;
 use crate::sandbox::{Sandbox, eventually};
 
-/// The beginning of HTTP/2, as a client says it.
+/// The first bytes of an HTTP/2 client.
 const PREFACE: &[u8] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
 
 /// Types of frames and flags of HTTP/2.
@@ -17,11 +17,11 @@ const HEADERS: u8 = 1;
 const SETTINGS: u8 = 4;
 const WHOLE: u8 = 5;
 
-/// Something that listens, and does this with each connection.
+/// A server that listens, and calls `serve` with each connection. Returns its address.
 fn listen(serve: fn(TcpStream) -> Option<()>) -> String {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let endpoint = listener.local_addr().unwrap().to_string();
-    // It ends with the process.
+    // The thread ends with the process.
     thread::spawn(move || {
         for stream in listener.incoming() {
             let stream = stream.unwrap();
@@ -37,7 +37,7 @@ fn old(mut stream: TcpStream) -> Option<()> {
     stream.read_exact(&mut said).ok()?;
     assert_eq!(said, *PREFACE, "it is no HTTP/2");
     stream.write_all(b"HTTP/1.1 400 Bad Request\r\nContent-Length: 0\r\n\r\n").ok()?;
-    // All that it says, or it would be told that the connection was reset.
+    // Read all that the client sends: otherwise it would be told that the connection was reset.
     while stream.read(&mut said).is_ok_and(|length| length > 0) {}
     Some(())
 }
@@ -46,7 +46,7 @@ fn old(mut stream: TcpStream) -> Option<()> {
 const NOTHING_THERE: &[u8] = &[0x8d];
 const AWAY: &[u8] = &[0x08, 3, b'5', b'0', b'3'];
 
-/// One that knows it, and has nothing at the path that it is asked for.
+/// A server that knows HTTP/2, and has nothing at the path that it is asked for.
 fn elsewhere(stream: TcpStream) -> Option<()> {
     answer(stream, NOTHING_THERE)
 }
@@ -74,7 +74,7 @@ fn answer(mut stream: TcpStream, status: &[u8]) -> Option<()> {
     }
 }
 
-/// What a command is told that wants a lock, and what doctor says.
+/// What a command says that wants a lock, and what doctor says.
 fn told(machine: &Sandbox) -> [String; 2] {
     let run = machine.output(&["run", "db", "true"]);
     assert_eq!(run.status.code(), Some(69), "{run:?}");
@@ -112,7 +112,7 @@ fn a_proxy_whose_etcd_is_away_is_not_said_to_be_none() {
 
 #[test]
 fn an_etcd_that_takes_connections_and_says_nothing_is_waited_for_once() {
-    // The system takes them.
+    // The system accepts the connections; nobody reads them.
     let mute = TcpListener::bind("127.0.0.1:0").unwrap();
     let endpoint = mute.local_addr().unwrap().to_string();
     let [machine] = machines_of(&endpoint, "navlock", "5");
@@ -131,11 +131,11 @@ fn an_etcd_that_takes_connections_and_says_nothing_is_waited_for_once() {
     let error = mute.accept().expect_err("a second broker was started for the same");
     assert_eq!(error.kind(), ErrorKind::WouldBlock);
 
-    // Who has no time for that is not told that the machine is overloaded.
+    // A command that has no time for this is not told that the machine is overloaded.
     let mut said = String::new();
     eventually("it is said what the broker waits for", || {
         said = run(&["-w", "1"]);
-        // It may have taken longer to begin than there was time.
+        // The command may have taken longer to begin than it had time.
         said.contains(&format!("waits for etcd at {endpoint}, which did not answer within"))
     });
     assert!(said.contains("'navlock doctor' says what is wrong"), "{said}");

@@ -21,7 +21,7 @@ use crate::{
 };
 
 impl Sandbox {
-    /// Runs this script to its end, and gives its code and what it has written to both streams.
+    /// Runs this script to its end. Returns its code, and what it has written to both streams.
     fn script(&self, script: &str) -> (Option<i32>, String) {
         let mut command = self.program("sh");
         command.args(["-c", script]).stdout(Stdio::piped()).stderr(Stdio::piped());
@@ -47,7 +47,7 @@ fn a_script_has_its_lock_over_many_commands_and_until_it_ends() {
         let lines: Vec<_> = said.lines().collect();
         let [shown, script] = lines[..] else { panic!("{said}") };
         assert_eq!(ended, code, "{said}");
-        // It is the script that holds, to whoever looks.
+        // Looking shows the script as the holder.
         let shown: serde_json::Value = serde_json::from_str(shown).unwrap();
         assert_eq!(shown["pid"].to_string(), script, "{said}");
         assert_eq!((&shown["command"], &shown["why"]), (&"sh".into(), &"nightly".into()));
@@ -56,7 +56,7 @@ fn a_script_has_its_lock_over_many_commands_and_until_it_ends() {
     }
 }
 
-/// Whoever reads what a command writes reads until nobody has that open any more.
+/// A process that reads a command's output reads until no process has it open any more.
 #[test]
 fn who_keeps_the_locks_has_nothing_of_the_script_open() {
     let sandbox = Sandbox::new();
@@ -72,7 +72,8 @@ fn who_keeps_the_locks_has_nothing_of_the_script_open() {
         let open = fs::read_dir(format!("{process}/fd")).unwrap();
         let open = open.map(|entry| fs::read_link(entry.unwrap().path()).unwrap());
         let open: Vec<_> = open.map(|path| path.to_string_lossy().into_owned()).collect();
-        // What else it has is its own: sockets, what the kernel makes, and its file of a client.
+        // Everything else that is open is the keeper's own: sockets, descriptors of the kernel, and its
+        // client's file.
         let is_ours = |path: &String| path.contains(':') || path.contains("/sock.clients/");
         let rest: Vec<_> = open.iter().filter(|path| !is_ours(path)).collect();
         assert_eq!(rest, ["/dev/null"; 3], "{open:?}");
@@ -93,7 +94,7 @@ fn who_ends_the_process_group_of_a_job_leaves_what_was_taken_for_a_time() {
     assert_eq!(sandbox.code(&["release", &hold]), 0);
 }
 
-/// By any other clock it would be held for as long again as the machine was suspended.
+/// By another clock, the lock would be held longer by the time for which the machine was suspended.
 #[test]
 #[cfg(target_os = "linux")]
 fn its_time_goes_on_while_the_machine_is_suspended() {
@@ -102,7 +103,7 @@ fn its_time_goes_on_while_the_machine_is_suspended() {
     let descriptors = format!("/proc/{}/fdinfo", sandbox.holder().as_raw_nonzero());
     let read = |entry: std::io::Result<fs::DirEntry>| fs::read_to_string(entry.unwrap().path());
     let told: Vec<_> = fs::read_dir(descriptors).unwrap().filter_map(|fd| read(fd).ok()).collect();
-    // First: it has so much time that it would be left behind.
+    // Release it first: it has so much time that it would be left behind.
     assert_eq!(sandbox.released(&hold).0, Some(0));
     let boottime = format!("clockid: {}\n", rustix::time::TimerfdClockId::Boottime as u32);
     assert_eq!(told.iter().filter(|told| told.contains(&boottime)).count(), 1, "{told:?}");
@@ -144,7 +145,7 @@ fn what_cannot_end_or_has_ended_already_is_refused_and_nothing_held() {
     assert!(sandbox.query().is_empty());
 }
 
-/// A process has the numbers of its own threads in the same space as processes have theirs.
+/// The numbers of a process's threads are taken from the same space as those of processes.
 #[test]
 #[cfg(target_os = "linux")]
 fn a_thread_is_no_process_that_could_be_waited_for() {
@@ -232,7 +233,7 @@ fn an_id_that_cannot_be_written_is_not_held() {
     eventually("it is free", || sandbox.query().is_empty());
 }
 
-/// Though the process that is shown as the holder lives.
+/// The process that is shown as the holder lives all the same.
 #[test]
 #[cfg(target_os = "linux")]
 fn who_is_killed_that_keeps_a_lock_for_another_process_has_freed_it() {
@@ -264,7 +265,7 @@ fn who_was_stopped_that_keeps_a_lock_is_not_waited_for_for_ever() {
     assert_eq!(code, Some(69));
     assert!(said.contains(&format!("({number}) does not answer for 5 seconds")), "{said}");
     assert!(said.contains(&format!("'kill -CONT {number}'")), "{said}");
-    // It has been asked.
+    // The keeper has been asked.
     kill_process(keeper, Signal::CONT).unwrap();
     eventually("it is free", || sandbox.query().is_empty());
 }
@@ -333,7 +334,7 @@ fn a_directory_that_cannot_be_used_is_told_and_nothing_held() {
     assert_eq!(sandbox.released(&hold).0, Some(0));
 }
 
-/// Its number means another process there, or none.
+/// The number means another process there, or none.
 #[test]
 #[cfg(target_os = "linux")]
 fn a_process_of_another_container_is_not_taken_for_one_of_this() {
