@@ -24,9 +24,9 @@ fn remedies(tree: &Value) -> Vec<(&str, &str)> {
     all.map(|one| (one["kind"].as_str().unwrap(), one["line"].as_str().unwrap())).collect()
 }
 
-/// Has a shell do what was to be pasted.
+/// Has a shell run a line that users are to paste.
 fn paste(sandbox: &Sandbox, line: &str) {
-    // As it is called by who has installed it.
+    // The line names the program as users call it who have installed it.
     let line = line.replacen("navlock ", "\"$NAVLOCK\" ", 1);
     let status = sandbox.program("sh").args(["-c", &line]).status().unwrap();
     assert!(status.success(), "{line}: {status}");
@@ -134,8 +134,8 @@ fn who_waits_behind_somebody_in_the_queue_is_told_from_who_waits_for_a_holder() 
     ends(reader);
 }
 
-/// The role of a program of which two agents hold what the other one waits for, and say that they are the
-/// process of this number, if one is given.
+/// The role of a program of which two agents each hold what the other one waits for. If a number is given,
+/// they say that they are the process of this number.
 pub(crate) fn crossed(words: &[&str]) {
     let user = worker::connect(&Place::from_env().unwrap());
     let (one, two) = (user.lock_manager("default"), user.lock_manager("default"));
@@ -159,12 +159,12 @@ fn two_that_wait_for_each_other_are_said_to_and_parted_by_what_is_pasted() {
     eventually("both wait", || pending() == 2);
     let found = trees(&sandbox, &[]);
     let [tree] = &found[..] else { panic!("{found:?}") };
-    // Nobody has said that the one is asked for under the other.
+    // Nobody has said that one lock is asked for under the other.
     assert_eq!((&tree["cycle"], &tree["deadlock"]), (&true.into(), &"possible".into()));
     assert_eq!(tree["rows"].as_array().unwrap().len(), 4, "{tree}");
     let text = sandbox.written(&["query", "--tree"]);
     assert!(text.starts_with("possible deadlock: these wait for each other"), "{text}");
-    // They are one process, and end together.
+    // The agents are one process, and end together.
     let end = format!("kill {}", program.id());
     assert_eq!(remedies(tree), [("end", &*end)]);
     assert!(text.contains(&format!("\n  {end}    # ends ")), "{text}");
@@ -173,7 +173,7 @@ fn two_that_wait_for_each_other_are_said_to_and_parted_by_what_is_pasted() {
     assert!(trees(&sandbox, &[]).is_empty());
 }
 
-/// A command under a lock that asks for another one within it. It is killed with this.
+/// A command under a lock that asks for another one within it. The command is killed when this is dropped.
 struct Crossed(Holder);
 
 impl Crossed {
@@ -187,7 +187,7 @@ impl Crossed {
 
 impl Drop for Crossed {
     fn drop(&mut self) {
-        // It would wait for ever, and what started it has no power over it by now.
+        // The command would wait for ever, and its starter has no power over it any more.
         let _ = kill_process(self.0.command(), Signal::KILL);
     }
 }
@@ -201,7 +201,7 @@ fn commands_that_wait_for_each_other_are_a_deadlock_until_one_is_ended_as_it_is_
             one.0.tell(next);
         }
         let mut found = Vec::new();
-        // What each asks for is told before inside what it does so.
+        // Each has told inside which lock it asks before it asks.
         eventually("all wait for each other", || {
             found = trees(&sandbox, &[]);
             matches!(&found[..], [tree] if tree["deadlock"] == "certain")

@@ -32,7 +32,7 @@ fn readers_overlap_and_keep_a_writer_out() {
     assert_eq!(sandbox.code(&["run", "-n", "db", "true"]), 1);
     let mut writer = sandbox.wait_for(&["db"]);
     eventually("the writer waits", || sandbox.query().len() == 3);
-    // Behind the writer: nobody overtakes.
+    // It comes behind the writer: no request overtakes another.
     assert_eq!(sandbox.code(&["run", "-n", "-s", "db", "true"]), 1);
     readers.into_iter().for_each(super::sandbox::Holder::release);
     writer.begun();
@@ -50,7 +50,7 @@ fn who_does_not_want_to_wait_does_not_and_runs_nothing() {
         let output = sandbox.output(&["run", option, "db", "--", "touch", "ran"]);
         assert_eq!(output.status.code(), Some(1));
         assert!(!sandbox.path("ran").exists());
-        // It is told who is in the way.
+        // The command says who is in the way.
         let said = String::from_utf8(output.stderr).unwrap();
         let holder = format!("{SHELL}[{}] ", holder.command().as_raw_nonzero());
         assert!(said.starts_with(&format!("navlock: \"db\" is held by {holder}")), "{said}");
@@ -83,7 +83,7 @@ fn who_waits_for_a_second_is_told_for_what() {
     let holder = sandbox.hold(&["--why", "to see", "db"]);
     let first = sandbox.queue(&["-q", "db"]);
     let command = format!("held by {SHELL}[{}] ", holder.command().as_raw_nonzero());
-    // Once it is known within the time that a line is not kept back for.
+    // The waiter says this line only if it learns it before the line is due.
     eventually("it is told for what", || {
         let waiter = sandbox.output(&["run", "-w", "2.5", "db", "true"]);
         let said = String::from_utf8(waiter.stderr).unwrap();
@@ -93,7 +93,7 @@ fn who_waits_for_a_second_is_told_for_what() {
     });
     drop(first);
     eventually("it has left", || sandbox.query().len() == 1);
-    // Nothing at all, to who wants to hear nothing.
+    // A quiet command says nothing at all.
     let quiet = sandbox.output(&["run", "-q", "-w", "1.2", "db", "true"]);
     assert_eq!((quiet.status.code(), &*quiet.stderr), (Some(1), &b""[..]));
     holder.release();

@@ -17,10 +17,10 @@ use crate::sandbox::{Lines, Sandbox, eventually, finish, wait};
 #[cfg(target_os = "linux")]
 use crate::shortage::{BYTES, on_a_small_disk_with};
 
-/// As many bytes as one file of a log has at most.
+/// The most bytes that one file of a log has.
 const LIMIT: u64 = 512 << 10;
 
-/// One who connects and makes no sense, and has been hung up on.
+/// A client that connects and sends nonsense, until the broker has hung up.
 fn talk_nonsense(sandbox: &Sandbox) {
     let mut stream = UnixStream::connect(sandbox.socket()).unwrap();
     stream.set_read_timeout(Some(Duration::from_secs(30))).unwrap();
@@ -29,7 +29,7 @@ fn talk_nonsense(sandbox: &Sandbox) {
     assert_eq!(stream.read(&mut [0]).unwrap(), 0);
 }
 
-/// All that is kept, which may be more than fits into a pipe.
+/// The whole log, which may be more than fits into a pipe.
 fn logs(sandbox: &Sandbox) -> String {
     let output = sandbox.navlock(&["daemon", "logs"]).output().unwrap();
     assert!(output.status.success(), "{output:?}");
@@ -103,7 +103,7 @@ fn what_is_logged_can_be_changed_while_a_broker_runs() {
     let before = counts();
     asks();
     talk_nonsense(&sandbox);
-    // It is, once it is in the status.
+    // The session has ended once the status says so.
     eventually("it has ended", || status(&sandbox)["numbers"]["sessionsEndedBadly"] == 1);
     assert_eq!(counts(), before);
     let output = sandbox.output(&["daemon", "log-level", "loud"]);
@@ -163,7 +163,7 @@ fn what_has_happened_is_counted_and_shown_to_programs() {
     }
     waiter.release();
     eventually("nothing is held", || status(&sandbox)["numbers"]["held"] == 0);
-    // What is asked for has come to something, and what was held has ended.
+    // Every request has an outcome, and every lock has ended.
     let numbers = status(&sandbox)["numbers"].clone();
     let number = |name: &str| numbers[name].as_u64().unwrap();
     let answered = ["grants", "unavailable", "failures", "aborts"].map(number);
@@ -199,12 +199,12 @@ fn a_log_does_not_grow_for_ever_and_its_last_lines_are_kept() {
         rotations += usize::from(found.is_some() && found != known);
         known = found;
     }
-    // There is none for a moment after the full one has got its new name.
+    // For a moment after the full file has been renamed, there is no file.
     eventually("a new file is there", || file.exists());
     let files = fs::read_dir(sandbox.path("")).unwrap();
     let names = files.map(|file| file.unwrap().file_name().into_string().unwrap());
     assert_eq!(names.filter(|name| name.starts_with("sock.log")).count(), 2);
-    // Who asks for the last lines gets those.
+    // The oldest lines are gone, and `-n` shows the last lines.
     assert!(!logs(&sandbox).contains("a broker listens"));
     sandbox.written(&["daemon", "stop"]);
     assert!(sandbox.written(&["daemon", "logs", "-n", "1"]).contains("the broker ends"));
@@ -325,7 +325,7 @@ fn a_service_manager_is_told_when_a_broker_is_ready_and_when_it_ends() {
     let broker = manager.start().stderr(Stdio::null()).spawn().unwrap();
     let ready = manager.hears();
     assert!(ready.starts_with("READY=1\nSTATUS=Serves locks at /"), "{ready}");
-    // It is, by then.
+    // By then it listens.
     assert_eq!(sandbox.code(&["daemon", "status"]), 0);
     sandbox.written(&["daemon", "stop"]);
     assert_eq!(manager.hears(), "STOPPING=1");
@@ -342,7 +342,7 @@ fn a_signal_ends_a_broker_in_order_and_its_clients_go_on_with_the_next_one() {
         assert!(manager.hears().starts_with("READY=1\n"));
         let holder = sandbox.hold(&["db"]);
         let mut waiter = sandbox.queue(&["db"]);
-        // Who has asked whether it waits is one as well, for a moment.
+        // The command that asked whether it waits is a client too, for a moment.
         eventually("there are these two", || status(&sandbox)["clients"] == 2);
         kill_process(Pid::from_child(&broker), signal).unwrap();
         assert_eq!(manager.hears(), "STOPPING=1");
@@ -357,7 +357,7 @@ fn a_signal_ends_a_broker_in_order_and_its_clients_go_on_with_the_next_one() {
         let places = places.map(|line| said.find(line).unwrap_or_else(|| panic!("{line}: {said}")));
         assert!(places.is_sorted(), "{said}");
         assert!(!said.contains("WARN") && !said.contains("ERROR"), "{said}");
-        // Nothing is lost, and nobody is overtaken.
+        // No lock is lost, and no request is overtaken.
         let is_so = || sandbox.query() == ["held db exclusive", "pending db exclusive"];
         eventually("another one has all that there was", is_so);
         holder.release();

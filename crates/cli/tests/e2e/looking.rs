@@ -62,7 +62,7 @@ fn a_watch_tells_what_there_is_and_then_what_happens() {
     waiter.release();
     watch.next("released");
     other.release();
-    // It ends when nobody reads it.
+    // `navlock watch` ends when nobody reads it.
     drop(watch.lines);
     assert!(wait(&mut watch.child).success());
 }
@@ -96,7 +96,8 @@ fn a_watch_goes_on_when_the_broker_is_another_one() {
     let mut watch = Watch::start(&sandbox, &[]);
     let before = watch.next("held");
     sandbox.kill_broker();
-    // The next broker hears of it from who holds it, perhaps only after it has been looked at.
+    // The next broker hears of the lock from its holder, perhaps only after the watch has begun to look at
+    // this broker.
     let after = watch.next_of(&["held", "granted"]);
     assert_eq!((&after["serial"], &after["clientId"]), (&before["serial"], &before["clientId"]));
     assert_eq!(after["fencingToken"], before["fencingToken"]);

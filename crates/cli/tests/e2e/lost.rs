@@ -8,13 +8,13 @@ use std::{
 
 use crate::sandbox::{Sandbox, eventually, finish, wait};
 
-/// What it has started, however it was started.
+/// The processes that the command has started, in whatever way.
 #[cfg(target_os = "linux")]
 mod family;
 
 const STUBBORN: &str = "trap 'echo told' TERM; echo $$; while read line; do :; done; exit 3";
 
-/// Whether the process has ended, be it that nobody has waited for it.
+/// Whether the process has ended, even if nobody has waited for it yet.
 #[cfg(target_os = "linux")]
 fn has_ended(process: rustix::process::Pid) -> bool {
     let status = std::fs::read_to_string(format!("/proc/{}/status", process.as_raw_nonzero()));
@@ -28,7 +28,7 @@ fn steal(sandbox: &Sandbox) {
 #[test]
 fn it_is_told_to_end_and_the_code_says_why() {
     let sandbox = Sandbox::new();
-    // Even if it ends in good order.
+    // The code is the same even if the command ends in good order.
     let mut victim = sandbox
         .hold_by(&["db"], "trap 'echo told; exit 0' TERM; echo $$; exec 3<&0; cat <&3 & wait");
     steal(&sandbox);
@@ -39,7 +39,7 @@ fn it_is_told_to_end_and_the_code_says_why() {
 #[test]
 fn who_does_not_end_is_killed_five_seconds_later() {
     let sandbox = Sandbox::new();
-    // The shell does not end by SIGTERM, nor does what it waits for.
+    // Neither the shell nor the program that it becomes ends by SIGTERM.
     let mut victim =
         sandbox.hold_by(&["--on-lost", "term", "db"], "trap '' TERM; echo $$; exec cat");
     let robbed = std::time::Instant::now();
@@ -62,7 +62,7 @@ fn it_goes_on_if_that_was_asked_and_its_own_code_counts() {
     let sandbox = Sandbox::new();
     let mut victim = sandbox.hold_by(&["--on-lost", "ignore", "db"], STUBBORN);
     steal(&sandbox);
-    // It has lost the lock and nothing else.
+    // The command has lost the lock and nothing else.
     assert_eq!(sandbox.code(&["run", "-n", "db", "true"]), 0);
     victim.let_go();
     assert_eq!(victim.ended().code(), Some(3));
@@ -116,7 +116,7 @@ fn who_says_what_nobody_reads_is_not_held_up_by_it() {
     full.set_nonblocking(false).unwrap();
     let mut waiter = sandbox.navlock(&["run", "db", "true"]);
     let mut waiter = waiter.stderr(OwnedFd::from(full)).spawn().unwrap();
-    // Until it has had something to say.
+    // Wait until the command has something to say.
     let since = Instant::now();
     eventually("it has waited", || since.elapsed() > Duration::from_millis(1600));
     holder.release();

@@ -1,4 +1,4 @@
-//! What is made from the definition of the command line.
+//! The files that are made from the definition of the command line.
 
 use std::fs;
 

@@ -1,4 +1,4 @@
-//! Several names, and how they and the command are told apart.
+//! Several names, and how names are told from the command.
 
 #[cfg(unix)]
 use std::fs;
@@ -17,7 +17,7 @@ fn a_command_is_told_all_names_in_the_order_in_which_they_were_given() {
     let lines: Vec<_> = said.lines().collect();
     let [b, a, fence_b, fence_a, mode, rest] = *lines else { panic!("{said}") };
     assert_eq!([b, a, mode, rest], ["b", "a", "exclusive", "-- y"]);
-    // Taken in the order of the names, not in that in which they were given.
+    // They are taken in the order of the names, not in the given order.
     let (fence_a, fence_b): (u64, u64) = (fence_a.parse().unwrap(), fence_b.parse().unwrap());
     assert_ne!(fence_a, fence_b);
     let holder = sandbox.hold(&["-l", "b", "-l", "a"]);
@@ -64,7 +64,7 @@ fn without_waiting_all_are_had_or_none() {
 fn the_time_given_is_for_all_of_them() {
     let sandbox = Sandbox::new();
     let holder = sandbox.hold(&["b"]);
-    // Longer each time: on a busy machine the first name takes as long as that.
+    // Try longer each time: on a busy machine the first name alone may take as long.
     let says = |time: &&str| {
         let arguments = ["run", "-w", time, "-E", "7", "-l", "a", "-l", "b", "true"];
         let output = sandbox.output(&arguments);
@@ -119,7 +119,7 @@ fn a_line_for_the_shell_runs_under_all_names() {
         assert_eq!(run("/bin/sh"), "a-/bin/sh\n", "{arguments:?}");
         assert_eq!(run(""), "a-/bin/sh\n", "{arguments:?}");
     }
-    // Whose shell it is, and that it is asked with -c.
+    // The script shows whose shell is called, and that it is called with -c.
     let shell = sandbox.path("shell");
     crate::sandbox::write(&shell, "#!/bin/sh\necho \"mine: $*\"\n");
     let executable = std::os::unix::fs::PermissionsExt::from_mode(0o755);
@@ -134,7 +134,7 @@ fn a_line_for_the_shell_runs_under_all_names() {
 #[cfg(unix)]
 fn a_command_with_two_hyphens_of_its_own_is_run_or_refused_and_never_cut() {
     let sandbox = Sandbox::new();
-    // As flock(1) would have it: three words, of which the last are of the first.
+    // flock(1) would take these as three words, of which the last ones are arguments of the first.
     for command in [&["cat", "--", "./ran"][..], &["cat", "-u", "--", "./ran"]] {
         crate::sandbox::write(&sandbox.path("ran"), "#!/bin/sh\necho it ran\n");
         let executable = std::os::unix::fs::PermissionsExt::from_mode(0o755);
@@ -172,14 +172,14 @@ fn of_so_many_names_that_no_variable_could_hold_them_all_are_had() {
     for name in &names {
         command.args(["-l", name]);
     }
-    // Nor those of a lock around it.
+    // The command does not get the variables of a lock around it either.
     command.env("NAVLOCK_FENCE", "7").env("NAVLOCK_NAME", "outer");
     let script =
         "echo ${NAVLOCK_FENCE-none} ${NAVLOCK_NAME-none}; \"$NAVLOCK\" query --json | wc -l";
     let output = command.args(["sh", "-c", script]).output().unwrap();
     assert!(output.status.success(), "{output:?}");
     assert_eq!(String::from_utf8(output.stdout).unwrap(), "none none\n20000\n");
-    // And none of them is kept.
+    // All locks are free again.
     assert_eq!(sandbox.code(&["run", "-w", "20", "-l", "name-0", "-l", "name-19999", "true"]), 0);
 }
 

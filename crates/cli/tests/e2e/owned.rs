@@ -24,7 +24,7 @@ use crate::{
     worker::{self, PATIENCE, Worker},
 };
 
-/// The role of a process that does what it is told, line by line, and says what came of it.
+/// The role of a process that carries out the lines that it reads, and says the outcome of each.
 pub(crate) fn client(_: &[&str]) {
     let (reach, locks) = worker::connected();
     let mut held = None;
@@ -97,20 +97,20 @@ fn lock(locks: &LockManager, name: &str, mode: &str) -> LockGuard {
     soon(request.into_future()).unwrap()
 }
 
-/// How often whoever [spins](spin) has taken the lock.
+/// How often the process that [spins](spin) has taken the lock.
 fn turns(path: impl AsRef<Path>) -> u64 {
     u64::from_ne_bytes(fs::read(path).unwrap().try_into().unwrap())
 }
 
-/// Takes the lock while another process spins. How often that has taken it since the request was seen
-/// in the queue; `None` if it was never there.
+/// Takes the lock while another process spins. Returns how often that process has taken the lock since the
+/// request was seen in the queue; `None` if the request never was in the queue.
 fn contend(locks: &LockManager, name: &str, path: &str) -> (LockGuard, Option<u64>) {
     let mut request = pin!(locks.lock(name).into_future());
     let mut context = Context::from_waker(Waker::noop());
     if let Poll::Ready(granted) = request.as_mut().poll(&mut context) {
         return (granted.unwrap(), None);
     }
-    // Said after the request, and so answered when that was seen.
+    // The query is sent after the request, so the request was seen before this is answered.
     let is_seen = !soon(locks.query()).unwrap().pending.is_empty();
     let before = turns(path);
     let guard = soon(request).unwrap();
@@ -126,7 +126,7 @@ fn spin(locks: LockManager, name: String, path: &str, stops: Arc<AtomicBool>) {
             let guard = lock(&locks, &name, "exclusive");
             turns += 1;
             file.write_all_at(&turns.to_ne_bytes(), 0).unwrap();
-            // At work, so that whoever asks finds it held, mostly.
+            // Work a little, so that other processes mostly find the lock held.
             thread::sleep(Duration::from_millis(1));
             drop(guard);
         }
@@ -151,7 +151,7 @@ impl Client {
         writeln!(self.tells, "{what}").unwrap();
     }
 
-    /// Has it do this. What it says then.
+    /// Has the process do this, and returns what it says then.
     fn tell(&mut self, what: &str) -> String {
         self.begin(what);
         self.worker.hear()
@@ -220,7 +220,7 @@ fn who_takes_a_name_in_a_tight_loop_lets_another_in_after_one_turn_more_at_most(
         eventually("it spins", || turns(&count) > before + 10);
         match &*other.tell(&format!("contend db {}", count.display())) {
             "None" => {}
-            // It may have been read while the lock was released, or before it was counted.
+            // The count may have been read while the lock was released, or before a turn was counted.
             "Some(0)" | "Some(1)" => queued += 1,
             more => panic!("{more} turns after the request was seen"),
         }
@@ -259,7 +259,7 @@ fn an_owner_is_robbed_as_any_holder_is() {
     owner.tell("release");
     assert_eq!(thief.tell("lost"), "lost false");
     assert_eq!(sandbox.query(), ["held db exclusive"]);
-    // And a name that nobody holds.
+    // The same with a name that nobody holds.
     thief.tell("release");
     owner.tell("own other exclusive");
     assert_eq!(thief.tell("steal other"), "stolen");
@@ -300,7 +300,8 @@ fn an_owner_goes_on_taking_its_names_while_brokers_are_killed() {
         client.begin("turns db exclusive 2000");
         if turn % 2 == 0 {
             if let Some(broker) = sandbox.broker() {
-                // It may be the one that was killed before, if the next one has not noted itself.
+                // This may be the broker that was killed before, if the next one has not written its number
+                // yet.
                 let _ = kill_process(broker, Signal::KILL);
             }
         }

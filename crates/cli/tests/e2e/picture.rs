@@ -10,7 +10,7 @@ use crate::{
 
 const SIZE: (u16, u16) = (96, 20);
 
-/// What a character takes, in the units of the picture.
+/// The size of a character, in the units of the picture.
 const WIDE: f32 = 8.4;
 const HIGH: f32 = 18.0;
 
@@ -31,13 +31,13 @@ fn draws_docs_top_svg() {
         let row = screen.lines().find(|line| line.starts_with("target-dir"));
         row.is_some_and(|row| row.split_whitespace().any(|word| word == "12s"))
     });
-    // Something to be counted.
+    // Runs that `top` can count.
     for _ in 0..30 {
         assert_eq!(sandbox.code(&["run", "deploy", "true"]), 0);
     }
     seat.sees("/s ");
     seat.look();
-    // The place of a test is nobody's.
+    // Show the usual place, because no user has the place of a test.
     let here = sandbox.socket().display().to_string();
     let usual = format!("{:1$}", "/tmp/navlock-42/sock", here.len());
     let picture = svg(seat.screen.screen()).replace(&here, &usual);
@@ -63,7 +63,7 @@ fn draws_docs_two_terminals_svg() {
     let sandbox = Sandbox::new();
     symlink(NAVLOCK, sandbox.path("navlock")).unwrap();
     script(&sandbox, "count", "for i in 1 2 3 4 5; do echo $i; sleep 1; done");
-    // The first grant of a broker that is just started, so that no picture shows how long that took.
+    // Start the broker first, so that no picture shows how long its first grant took.
     assert_eq!(sandbox.code(&["run", "db", "true"]), 0);
     let path = format!("PATH={}:/usr/bin:/bin", sandbox.path("").display());
     let sit = || {
@@ -80,7 +80,7 @@ fn draws_docs_two_terminals_svg() {
     first.sees("\n3");
     let waiting = second.look();
     let mut shown = vec![("terminal 1", first.look()), ("terminal 2", waiting)];
-    // As somebody would press it: ^C.
+    // ^C, as a user presses it.
     first.terminal.press("\u{3}");
     first.sees_that("the prompt is back", |screen| screen.trim_end().ends_with('$'));
     second.sees("\n2");
@@ -92,7 +92,7 @@ fn draws_docs_two_terminals_svg() {
     second.sees_that("the prompt", |screen| screen.trim_end().ends_with('$'));
 }
 
-/// Terminals, one below the other, each with what stands above it.
+/// Draws terminals, one below the other, each with its title above it.
 fn terminals((columns, rows): (u16, u16), shown: &[(&str, String)]) -> String {
     const INK: &str = "#d7dae0";
     let wide = f32::from(columns) * WIDE + 16.0;
@@ -125,7 +125,7 @@ fn terminals((columns, rows): (u16, u16), shown: &[(&str, String)]) -> String {
     svg + "</svg>\n"
 }
 
-/// The line without the number of the process, the user and the machine, which are those of a test.
+/// The line without the process number, the user and the machine of a test.
 fn anybodys(line: &str) -> String {
     let after = |(before, rest): (&str, &str)| {
         let (_, age) = rest.split_once(" for ")?;
@@ -143,7 +143,7 @@ fn colour(colour: vt100::Color, usual: &'static str) -> &'static str {
     }
 }
 
-/// What is on the screen, as a picture.
+/// Draws what is on the screen.
 fn svg(screen: &vt100::Screen) -> String {
     const PAPER: &str = "#1b1e24";
     const INK: &str = "#d7dae0";

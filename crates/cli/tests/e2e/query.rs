@@ -21,16 +21,16 @@ fn json_tells_all_that_is_known_of_who_holds_and_who_waits() {
     assert_eq!(of("state"), ["held", "pending", "pending"]);
     assert_eq!(of("position"), [Null, 1.into(), 2.into()]);
     assert_eq!(of("why"), ["nightly \u{1b}[2J".into(), Null, Null]);
-    // The command where there is one, else who will run it.
+    // The command if there is one, otherwise the process that will run it.
     assert_eq!(rows[0]["pid"], holder.command().as_raw_nonzero().get());
     assert_eq!(rows[0]["command"], SHELL);
     assert_eq!(rows[1]["command"], format!("navlock run {SHELL}"));
     assert!(rows.iter().all(|row| row["ageMs"].is_u64() && row["user"].is_string()));
-    // Too large for the numbers of JavaScript.
+    // The token is too large for the numbers of JavaScript.
     let fence: u64 = rows[0]["fencingToken"].as_str().unwrap().parse().unwrap();
     assert!(fence > 1 << 53);
     assert_eq!(of("fencingToken")[1..], [Null, Null]);
-    // Whatever is in it, nobody's text is more than a text.
+    // Whatever a client's text contains, it is shown as text alone.
     assert!(!sandbox.written(&["query"]).contains('\u{1b}'));
     holder.release();
     for mut waiter in waiters {
@@ -64,16 +64,16 @@ fn a_watch_writes_what_there_is_whenever_that_has_changed() {
     let mut set = || lines.by_ref().take_while(|line| !line.is_empty()).count();
     assert_eq!(set(), 1);
     let mut waiter = sandbox.wait_for(&["db"]);
-    // The age alone is no change: this is the next that it writes.
+    // A new age alone is no change: this is the next picture that it writes.
     assert_eq!(set(), 2);
     holder.release();
     waiter.begun();
     assert_eq!(set(), 1);
     waiter.release();
-    // Which command it is may have been told after the grant, and written.
+    // The name of the command may have become known after the grant, which writes once more.
     let last = (0..2).map(|_| set()).find(|count| *count != 1);
     assert_eq!(last, Some(0));
-    // It ends when nobody reads it.
+    // The command ends when nobody reads it.
     drop(lines);
     assert!(wait(&mut watch).success());
 }
@@ -104,13 +104,13 @@ fn arguments_are_shown_to_nobody_unless_that_was_asked() {
         let shown = sandbox.written(arguments);
         assert!(!shown.contains(secret), "{shown}");
     }
-    // Nor is it in what is left for another broker.
+    // The text is not in the files for the next broker either.
     let files = std::fs::read_dir(sandbox.path("sock.clients")).unwrap();
     for file in files {
         let written = std::fs::read(file.unwrap().path()).unwrap();
         assert!(!String::from_utf8_lossy(&written).contains(secret));
     }
-    // Nor seen by those who wait.
+    // Waiters do not see the text either.
     eventually("who waits is told for whom", || {
         let said = sandbox.output(&["run", "-w", "1.5", "db", "true"]).stderr;
         let said = String::from_utf8(said).unwrap();

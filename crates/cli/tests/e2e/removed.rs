@@ -1,5 +1,5 @@
-//! Who removes the files by which commands hold their locks, at any moment, and kills what then is all
-//! that is left.
+//! Removing the files by which commands hold their locks, at any moment, and killing the processes that then
+//! are all that is left.
 
 use std::{
     fs::{self, File},
@@ -93,14 +93,14 @@ fn clients_of_whom_only_the_files_are_removed_make_them_anew_and_lose_nothing() 
     waiter.release();
 }
 
-/// Somebody whose command has started a process that ends with the file.
+/// A holder whose command has started a process that ends with the file.
 fn hold_with_child(sandbox: &Sandbox) -> (File, Holder) {
     let gate = File::options().read(true).write(true).open(sandbox.pipe("gate")).unwrap();
     let script = "cat gate >/dev/null 2>&1 & echo $$; exec cat";
     (gate, sandbox.hold_by(&["db"], script))
 }
 
-/// Has somebody be granted whom the broker does not hear until its files are removed.
+/// Has a holder be granted that the broker does not hear until the holder's files are removed.
 #[cfg(target_os = "linux")]
 fn who_is_not_heard_yet(sandbox: &Sandbox, request: &[&str]) -> Holder {
     let mut first = sandbox.hold(&["db"]);
@@ -124,7 +124,7 @@ fn a_command_keeps_its_lock_when_its_navlock_is_killed_before_the_broker_has_hea
         let sandbox = Sandbox::new();
         let mut next = who_is_not_heard_yet(&sandbox, how);
         if !next.is_its_own_command() {
-            // It has said of which process its command is, though nobody has heard it.
+            // The holder has said which process its command is, though the broker has not heard it.
             next.rests();
             next.kill_wrapper();
         }
@@ -135,8 +135,8 @@ fn a_command_keeps_its_lock_when_its_navlock_is_killed_before_the_broker_has_hea
     }
 }
 
-/// The role of a process that works under a lock by another one, and says so last of much else, in a
-/// moment in which nobody hears it.
+/// The role of a process that works under a lock by another one. It says so last, after much else, at a
+/// moment when the broker does not hear it.
 #[cfg(target_os = "linux")]
 pub(crate) fn unheard(words: &[&str]) {
     let [gate, go, how] = words else { panic!("{words:?}") };
@@ -214,7 +214,7 @@ fn what_a_command_leaves_running_holds_nothing_when_files_are_removed_while_a_br
     other.release();
 }
 
-/// So many clients of a broker that may have 128 descriptors, and has some dozens in reserve.
+/// The number of clients of a broker that may have 128 descriptors, and keeps some dozens of them in reserve.
 const HOLDERS: usize = 52;
 
 #[test]

@@ -35,7 +35,7 @@ fn what_was_held_is_held_and_who_waited_is_served_in_order() {
     let waiters: Vec<_> = (0..4).map(|_| sandbox.queue(&["db"])).collect();
     for _ in 0..3 {
         sandbox.kill_broker();
-        // Whoever comes now starts the next one, or finds it.
+        // The next command starts another broker, or finds it.
         assert_eq!(sandbox.answered(&["run", "-n", "db", "true"]), 1);
         assert_eq!(sandbox.query()[0], "held db exclusive");
         assert_eq!(sandbox.query().len(), 5);
@@ -121,7 +121,7 @@ fn fencing_tokens_grow_over_restarts() {
 #[test]
 fn many_who_find_the_broker_dead_start_one() {
     let sandbox = Sandbox::new();
-    // By Wine forty of them leave the next broker no time to start.
+    // By Wine, forty holders leave the next broker no time to start.
     let count = if cfg!(windows) { 10 } else { 40 };
     let holders: Vec<_> = (0..count).map(|_| sandbox.hold(&["-s", "db"])).collect();
     sandbox.kill_broker();
@@ -143,7 +143,7 @@ fn a_command_that_was_stolen_from_does_not_get_its_lock_back_by_a_restart() {
     }
     assert_eq!(sandbox.query(), ["held b exclusive"]);
     sandbox.kill_broker();
-    // Once the next broker has taken over.
+    // The query is answered once the next broker has taken over.
     assert_eq!(sandbox.query(), ["held b exclusive"]);
     for free in ["db", "a"] {
         assert_eq!(sandbox.answered(&["run", "-n", free, "true"]), 0);
@@ -161,7 +161,7 @@ fn who_is_busy_under_its_lock_comes_back_all_the_same() {
     let (end, is_to_end) = mpsc::channel();
     thread::scope(|scope| {
         scope.spawn(move || {
-            // Has the thread hear for itself.
+            // After these, the thread reads the connection itself.
             for _ in 0..100 {
                 drop(block_on(mine.lock("warm")).unwrap());
             }
@@ -173,7 +173,7 @@ fn who_is_busy_under_its_lock_comes_back_all_the_same() {
             .unwrap();
         });
         eventually("it waits", || sandbox.query().len() == 2);
-        // Long enough for it to be left alone with its wait.
+        // Wait long enough that the connection is left to the waiting thread.
         eventually("it is alone", {
             let since = Instant::now();
             move || since.elapsed() > Duration::from_millis(100)
@@ -192,19 +192,19 @@ fn who_is_busy_under_its_lock_comes_back_all_the_same() {
 fn who_cannot_start_a_broker_holds_on_and_is_told_of_nothing_while_there_is_none() {
     let sandbox = Sandbox::new();
     drop(sandbox.client(absolute(NAVLOCK)));
-    // It cannot start a broker itself.
+    // This client cannot start a broker itself.
     let locks = sandbox.client("/nonexistent");
     let held = block_on(locks.lock("db")).unwrap();
     sandbox.kill_broker();
     let error = block_on(locks.lock("other")).unwrap_err();
     assert!(error.to_string().contains("nonexistent"), "{error}");
     assert!(!held.is_lost());
-    // Whoever starts one finds it at its lock.
+    // The next command starts a broker, and finds that the client holds its lock.
     assert_eq!(sandbox.answered(&["run", "-n", "db", "true"]), 1);
     assert_eq!(sandbox.query(), ["held db exclusive"]);
     drop(held);
     drop(block_on(locks.lock("db")).unwrap());
-    // And who has nothing delays nobody later.
+    // A client that has nothing delays nobody later.
     sandbox.kill_broker();
     assert_eq!(sandbox.code(&["run", "-w", "8", "db", "true"]), 0);
 }

@@ -24,11 +24,11 @@ use crate::system::{
     ECHO_FENCE, HELD, NOTHING, Pid, Signal, absolute, add_programs, heed_signals, kill_process,
 };
 
-/// A directory with a broker's socket in it. The broker ends with this.
+/// A directory with a broker's socket in it. The broker ends when this is dropped.
 pub(crate) struct Sandbox {
     directory: tempfile::TempDir,
     idle: &'static str,
-    /// The settings of its broker: none, whatever this machine has.
+    /// The settings of its broker: none, whatever settings this machine has.
     config: PathBuf,
 }
 
@@ -37,13 +37,13 @@ impl Sandbox {
         Self::with_idle("30")
     }
 
-    /// One whose broker ends after so many seconds without clients.
+    /// A sandbox whose broker ends after so many seconds without clients.
     pub(crate) fn with_idle(idle: &'static str) -> Self {
         heed_signals();
         Self { directory: tempfile::tempdir().unwrap(), idle, config: NOTHING.into() }
     }
 
-    /// One whose broker has these settings.
+    /// A sandbox whose broker has these settings.
     #[cfg_attr(not(feature = "etcd"), expect(dead_code, reason = "they are all of etcd"))]
     pub(crate) fn with_settings(settings: &str) -> Self {
         let mut sandbox = Self::new();
@@ -52,7 +52,7 @@ impl Sandbox {
         sandbox
     }
 
-    /// Has its next broker have these settings.
+    /// Gives these settings to its next broker.
     pub(crate) fn settle(&self, settings: &str) {
         write(&self.config, settings);
     }
@@ -68,7 +68,7 @@ impl Sandbox {
     /// Makes a named pipe.
     #[cfg(unix)]
     pub(crate) fn pipe(&self, name: &str) -> PathBuf {
-        // By the program, since the call is not to be had of every system.
+        // By the program mkfifo, because not every system has the call.
         let path = self.path(name);
         let made = Command::new("mkfifo").args(["-m", "600"]).arg(&path).status().unwrap();
         assert!(made.success());
@@ -102,7 +102,7 @@ impl Sandbox {
         command
     }
 
-    /// Runs it to its end.
+    /// Runs `navlock` with these arguments to its end.
     pub(crate) fn output(&self, arguments: &[&str]) -> Output {
         finish(self.start(arguments))
     }
@@ -122,7 +122,7 @@ impl Sandbox {
         code
     }
 
-    /// What it writes, if it ends well.
+    /// What `navlock` writes with these arguments. It must end well.
     pub(crate) fn written(&self, arguments: &[&str]) -> String {
         let output = self.output(arguments);
         assert!(output.status.success(), "{arguments:?}: {output:?}");
@@ -135,7 +135,7 @@ impl Sandbox {
         command.spawn().unwrap()
     }
 
-    /// A holder that is at work when this returns, and known by its command.
+    /// A holder whose command is at work when this returns, and is known to the broker.
     pub(crate) fn hold(&self, arguments: &[&str]) -> Holder {
         let mut holder = self.wait_for(arguments);
         holder.begun();
@@ -143,8 +143,8 @@ impl Sandbox {
         holder
     }
 
-    /// Waits until the broker knows which process the holder's command is: a `navlock run` says so
-    /// once it has started it, and by then that may have written what it has to say.
+    /// Waits until the broker knows which process the holder's command is. A `navlock run` says so once it
+    /// has started the command, which may have written something by then.
     pub(crate) fn know(&self, holder: &mut Holder) {
         let number = |pid: Pid| pid.as_raw_nonzero().get().unsigned_abs();
         let (wrapper, command) = (number(holder.wrapper()), holder.command.map(number));
@@ -179,8 +179,8 @@ impl Sandbox {
         waiter
     }
 
-    /// A holder whose command is this script, at work when this returns. The script begins by
-    /// saying who it is: `echo $$`.
+    /// A holder whose command is this script, and is at work when this returns. The script begins by printing
+    /// its number: `echo $$`.
     #[cfg(unix)]
     pub(crate) fn hold_by(&self, arguments: &[&str], script: &str) -> Holder {
         let mut command = self.navlock(&["run"]);
@@ -221,7 +221,7 @@ impl Sandbox {
     /// Removes the directory of clients with all that is in it, as `rm -r` does.
     #[cfg(unix)]
     pub(crate) fn remove_clients(&self) {
-        // Clients may make their files anew while others are still to be removed.
+        // Clients may make their files anew while the others are still being removed.
         eventually("the files of clients are removed", || {
             let removed = fs::remove_dir_all(self.path("sock.clients"));
             let Err(error) = removed else { return true };
@@ -240,7 +240,7 @@ impl Sandbox {
         self.directory.path().with_extension("hidden")
     }
 
-    /// Kills the broker. Its process.
+    /// Kills the broker. Returns its process.
     pub(crate) fn kill_broker(&self) -> Pid {
         let broker = self.broker().unwrap();
         kill_process(broker, Signal::KILL).unwrap();
@@ -267,13 +267,13 @@ impl Sandbox {
 impl Drop for Sandbox {
     fn drop(&mut self) {
         let _ = fs::remove_dir_all(self.hidden());
-        // Another one may have been waiting for its end.
+        // Another broker may have waited for the end of this one.
         eventually("the broker ends", || {
             let broker = self.broker();
             let _ = broker.map(|broker| kill_process(broker, Signal::TERM));
             broker.is_none()
         });
-        // What broke inside a broker may have been made good by something else.
+        // A fault inside a broker may have had no other effect.
         let faults = fs::read_to_string(self.path("state/faults.log")).unwrap_or_default();
         assert!(faults.is_empty() || thread::panicking(), "a broker panicked: {faults}");
     }

@@ -1,4 +1,4 @@
-//! Where a broker has its etcd from, and what is said where it cannot be used.
+//! From where a broker learns of its etcd, and what is said if etcd cannot be used.
 
 #[cfg(feature = "etcd")]
 use std::net::TcpListener;
@@ -12,7 +12,7 @@ use navlock_testkit::Port;
 
 use crate::sandbox::{Sandbox, finish, write};
 
-/// What a broker says that cannot start.
+/// The words of a broker that cannot start.
 fn refusal(command: &mut Command) -> String {
     let child = command.stderr(std::process::Stdio::piped()).spawn().unwrap();
     let output = finish(child);
@@ -98,14 +98,14 @@ fn settings_that_cannot_be_used_are_told_to_whoever_needs_the_broker() {
 #[cfg(feature = "etcd")]
 fn an_etcd_that_is_not_there_is_told_within_seconds() {
     let sandbox = Sandbox::new();
-    // One where nobody listens, and one that takes connections and never says a word.
+    // One endpoint at which nobody listens, and one that accepts connections and never sends anything.
     let silent = TcpListener::bind("127.0.0.1:0").unwrap();
     let nobody = nobody();
     for endpoint in [nobody.to_string(), silent.local_addr().unwrap().to_string()] {
         let began = Instant::now();
         let mut command = sandbox.navlock(&["run", "db", "true"]);
         let said = refusal(command.env("NAVLOCK_ETCD", &endpoint));
-        // A broker has five seconds for it, and is started twice.
+        // A broker has five seconds to reach etcd, and is started twice.
         assert!(began.elapsed().as_secs() < 25, "{said}");
         assert!(said.contains(&format!("cannot reach etcd at {endpoint}: ")), "{said}");
         assert!(said.contains("'navlock doctor'"), "{said}");

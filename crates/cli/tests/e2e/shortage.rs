@@ -1,4 +1,4 @@
-//! When there is too little of something: threads, room on disks.
+//! What happens if something is short: threads, room on disks.
 
 use std::{
     fs,
@@ -10,13 +10,13 @@ use std::{
 
 use crate::sandbox::{NAVLOCK, Sandbox, eventually, finish};
 
-/// Users that nobody is, one for each test that counts what one has.
+/// Users that no other process has, one for each test that counts a user's threads.
 const NOBODY: u32 = 54_713;
 const NOBODY_ELSE: u32 = 54_714;
 const NOBODY_ALONE: u32 = 54_715;
 const NOBODY_WAITING: u32 = 54_716;
 
-/// A test that only root can do says so where it cannot.
+/// Whether this is root. Otherwise prints that the test is skipped.
 fn is_root(test: &str) -> bool {
     let is_root = rustix::process::geteuid().is_root();
     if !is_root {
@@ -30,7 +30,8 @@ fn sandbox_of(uid: u32) -> (Sandbox, PathBuf) {
     let sandbox = Sandbox::new();
     std::os::unix::fs::chown(sandbox.path(""), Some(uid), Some(uid)).unwrap();
     let program = sandbox.path("navlock");
-    // By another process: what one of ours has open to write, whoever another test starts has too.
+    // Another process copies: what this process has open for writing, a program that another test starts
+    // would have open too.
     let copied = Command::new("cp").arg(NAVLOCK).arg(&program).status().unwrap();
     assert!(copied.success());
     (sandbox, program)
@@ -51,7 +52,7 @@ fn threads_of(uid: u32) -> usize {
 #[test]
 #[cfg(target_os = "linux")]
 fn a_command_that_runs_is_not_killed_for_want_of_threads() {
-    // Root may have as many as it wants.
+    // Root may have as many threads as it wants.
     if !is_root("threads") {
         return;
     }
@@ -71,7 +72,7 @@ fn a_command_that_runs_is_not_killed_for_want_of_threads() {
     scarce.args(["run", "db", "sh", "-c", "exit 5"]);
     let output = as_nobody(scarce);
     assert_eq!(output.status.code(), Some(5), "{output:?}");
-    // And with one less there is no command to begin with.
+    // With one thread less, there is no command to begin with.
     let mut too_scarce = sandbox.program("prlimit");
     too_scarce.arg(format!("--nproc={}", most - 1)).arg(&program);
     too_scarce.args(["run", "db", "sh", "-c", "exit 5"]);
@@ -121,12 +122,12 @@ fn a_command_is_told_that_a_broker_gave_it_up_also_for_want_of_threads() {
         command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
         command.spawn().unwrap()
     };
-    // Its command does not hold by itself.
+    // The command does not hold without its wrapper.
     let script = "echo runs; while read x; do :; done";
     let mut holder = as_nobody(&["run", "-o", "db", "sh", "-c", script]);
     holder.stdout.take().unwrap().read_exact(&mut [0; 5]).unwrap();
     let command = holder.stdin.take();
-    // By its user: it takes more than root has in a container to limit others.
+    // Its user sets the limit: in a container, root may not limit others.
     let mut limit = sandbox.program("prlimit");
     limit.args(["--pid", &holder.id().to_string(), "--nproc=1"]);
     assert!(limit.uid(NOBODY_ALONE).gid(NOBODY_ALONE).status().unwrap().success());
@@ -184,7 +185,7 @@ fn who_waits_when_the_broker_dies_goes_on_with_a_thread_or_is_told_that_there_is
 fn who_has_too_few_descriptors_is_not_told_of_a_full_disk() {
     let sandbox = Sandbox::new();
     assert_eq!(sandbox.code(&["run", "db", "true"]), 0);
-    // From where nothing can be loaded to where nothing is missing.
+    // Try limits from where not even a library can be loaded to where nothing is missing.
     let script = "ulimit -n $0; exec \"$NAVLOCK\" run db true";
     let said: Vec<_> = (3..40)
         .map(|limit: u32| {
@@ -212,7 +213,7 @@ fn on_a_small_disk(disk: [&str; 2], script: &str) {
     on_a_small_disk_with(&[], disk, script);
 }
 
-/// The same, with these variables besides.
+/// As [`on_a_small_disk`], with these variables besides.
 pub(crate) fn on_a_small_disk_with(
     variables: &[(&str, &str)],
     [options, fill]: [&str; 2],

@@ -1,4 +1,4 @@
-//! Signals: those that were ignored when `navlock` was started, and those that it watches with.
+//! Signals: those that were ignored when `navlock` was started, and those that `navlock` watches for.
 
 use std::{env, process::Stdio};
 
@@ -72,12 +72,12 @@ fn these_tests_pass_where_they_are_started_with_signals_ignored() {
 #[cfg(target_os = "linux")]
 fn a_wrapper_starts_no_thread_for_a_command_that_runs() {
     let sandbox = Sandbox::new();
-    // Who starts the broker waits for its end as well.
+    // Another process starts the broker, because the process that starts it also waits for the broker's end.
     sandbox.query();
-    // It counts when it is told to, by a signal that the wrapper watches for and passes on.
+    // The command counts threads when it gets a signal, which the wrapper watches for and passes on.
     let script =
         "trap 'ls /proc/$PPID/task | wc -l; exit 0' INT; echo $$; while read x; do :; done";
-    // Not to be told for what it waits: that is done by another thread, after a second.
+    // With -q it does not say what it waits for: another thread would do that, after a second.
     let mut holder = sandbox.hold_by(&["-q", "db"], script);
     holder.signal(Signal::INT);
     assert_eq!(holder.line().trim(), "1");

@@ -18,7 +18,7 @@ use crate::{
     worker,
 };
 
-/// How many files a command has open that takes long to end.
+/// How many files the slow command has open.
 const MANY: u64 = 20_000;
 
 /// The role of a command that has a file locked, and so many others open that it takes a while to

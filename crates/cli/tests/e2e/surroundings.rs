@@ -1,4 +1,4 @@
-//! What a broker has from whoever happened to start it.
+//! What a broker inherits from the process that happened to start it.
 
 use std::{fs, process::Stdio};
 
@@ -46,7 +46,7 @@ fn a_broker_is_not_bound_by_what_its_starter_was() {
     let json: serde_json::Value = serde_json::from_str(&json).unwrap();
     let details = &json["details"];
     assert_eq!(details["scheduling"], serde_json::Value::Null, "{details}");
-    // What takes a privilege to put away is told.
+    // What the broker can change only with a privilege is reported.
     let nice = if geteuid().is_root() { "0" } else { "3" };
     assert_eq!(details["nice"], nice, "{details}");
     assert_eq!(details["user"], format!("uid {}", geteuid().as_raw()));
@@ -88,18 +88,18 @@ fn a_broker_with_all_the_clients_it_can_have_says_so_and_can_still_be_asked_and_
     assert!(refused.contains("as many as its limit of 64 open files allows"), "{refused}");
     let output = sandbox.output(&["run", "db", "true"]);
     assert_eq!(output.status.code(), Some(69), "{output:?}");
-    // Whatever waits to be turned away.
+    // These connections wait to be turned away.
     let _silent: Vec<_> = (0..7)
         .map(|_| std::os::unix::net::UnixStream::connect(sandbox.socket()).unwrap())
         .collect();
     assert!(sandbox.written(&["daemon", "status"]).contains(&format!(" {}\n", clients.len())));
-    // What there is, is shown to anybody; what happens, where there is room.
+    // Everybody is shown the clients; events are shown only if there is room.
     assert!(sandbox.written(&["clients"]).lines().count() >= 20);
     let output = sandbox.output(&["watch"]);
     let said = String::from_utf8(output.stderr).unwrap();
     assert!(said.contains("as many as its limit of 64 open files allows"), "{said}");
     assert_eq!(output.status.code(), Some(69), "{said}");
-    // Who is in goes on, and makes room.
+    // A client that is connected goes on, and makes room.
     drop(block_on(clients[0].lock("db").into_future()).unwrap());
     clients.truncate(10);
     eventually("there is room again", || sandbox.code(&["run", "db", "true"]) == 0);
@@ -132,7 +132,7 @@ fn a_socket_that_was_passed_is_served_and_left_to_who_passed_it() {
     assert!(sandbox.written(&["daemon", "stop"]).contains("has ended"));
     assert!(wait(&mut broker).success());
     assert!(socket.exists());
-    // One that is elsewhere is not what clients look for.
+    // A broker that is elsewhere is not the one that clients look for.
     fs::remove_file(&socket).unwrap();
     let other = sandbox.path("other");
     let broker = start(other.to_str().unwrap()).unwrap();
@@ -150,7 +150,7 @@ fn the_units_for_systemd_are_what_it_takes() {
     let sandbox = Sandbox::new();
     for unit in ["navlock.socket", "navlock.service"] {
         let text = fs::read_to_string(format!("{units}/{unit}")).unwrap();
-        // The program is where it was installed, which is not here.
+        // No program is installed where the unit expects it.
         let text = text.replace("%h/.cargo/bin/navlock", "/bin/true");
         assert!(!text.contains("/navlock daemon"), "{text}");
         fs::write(sandbox.path(unit), text).unwrap();

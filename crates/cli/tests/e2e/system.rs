@@ -1,4 +1,4 @@
-//! What tests need of the system that they run on: one function, one word for each.
+//! What tests need of the system that they run on, with one name for all systems.
 //!
 //! On Windows there are no signals, no `sh`, and no `true`. There a test's `true` is a file of commands that a sandbox
 //! has in its `PATH`, and the only signals are those that end a process.
@@ -20,16 +20,16 @@ mod unix {
     pub(crate) use rustix::process::{Pid, Signal, kill_process};
     use signal_hook::consts::{SIGCHLD, SIGHUP, SIGINT, SIGQUIT, SIGTERM};
 
-    /// A command that says who it is, then waits until nobody writes to it any more.
+    /// A command that prints its number, then waits until nobody has its input open any more.
     pub(crate) const HELD: [&str; 3] = ["sh", "-c", "echo $$; exec cat"];
 
-    /// What that command is called.
+    /// The name of that command.
     pub(crate) const SHELL: &str = "sh";
 
     /// The line for a shell that writes the token of the lock that it runs under.
     pub(crate) const ECHO_FENCE: &str = "echo $NAVLOCK_FENCE";
 
-    /// A file in which nothing is.
+    /// An empty file.
     pub(crate) const NOTHING: &str = "/dev/null";
 
     /// The program, as it is called from anywhere.
@@ -37,14 +37,14 @@ mod unix {
         program
     }
 
-    /// Which process the command of [`HELD`] is, by what it has said.
+    /// The process of the command of [`HELD`], from what it has printed.
     pub(crate) fn said_by(line: &str) -> Option<Pid> {
         let pid = Pid::from_raw(line.parse().unwrap_or(0));
         assert!(pid.is_some(), "the command did not begin");
         pid
     }
 
-    /// Has a command find programs that the system does not have. Here it has all.
+    /// Lets a command find programs that the system does not have. This system has all.
     pub(crate) fn add_programs(_: &mut Command, _: &Path) {}
 
     /// Whether a process that is not our child lives.
@@ -52,11 +52,11 @@ mod unix {
         rustix::process::test_kill_process(pid).is_ok()
     }
 
-    /// Has what is started from here on begin with the usual dispositions of signals, whatever this
-    /// process was started with: a script that ends with `&`, and `nohup`, have it ignore some.
+    /// Gives programs that are started from here on the usual dispositions of signals, whatever this process
+    /// was started with: a script that ends with `&`, and `nohup`, have it ignore some.
     ///
-    /// What is ignored stays so in a new program, what is caught does not. So the ignored ones are
-    /// caught here, which does as little with them.
+    /// A new program still ignores an ignored signal, but does not catch a caught one. So the ignored signals
+    /// are caught here, by a handler that does as little with them.
     pub(crate) fn heed_signals() {
         static HEEDED: Once = Once::new();
         HEEDED.call_once(|| {

@@ -18,7 +18,7 @@ use crate::sandbox::{NAVLOCK, Sandbox, eventually, wait};
 
 /// A terminal, and the process that leads its session.
 pub(crate) struct Terminal {
-    /// Our end. The terminal hangs up when it is closed.
+    /// This test's end. The terminal hangs up when it is closed.
     pub(crate) keys: Option<File>,
     pub(crate) leader: Child,
     pub(crate) seen: Vec<u8>,
@@ -65,7 +65,7 @@ impl Terminal {
                 Ok(0) => break,
                 Ok(length) => self.seen.extend_from_slice(&bytes[..length]),
                 Err(error) if error.kind() == ErrorKind::Interrupted => {}
-                // It has nothing to show, or everybody has left it.
+                // The terminal has nothing to show, or no process has it open any more.
                 Err(_) => break,
             }
         }
@@ -77,7 +77,7 @@ impl Terminal {
     }
 }
 
-/// Has a terminal be of another size, and tells whoever is in front of it.
+/// Gives a terminal another size, and tells the process in front of it.
 pub(crate) fn resize(terminal: impl AsFd, (columns, rows): (u16, u16)) {
     let size = Winsize { ws_row: rows, ws_col: columns, ws_xpixel: 0, ws_ypixel: 0 };
     tcsetwinsize(terminal, size).unwrap();
@@ -139,7 +139,7 @@ fn a_watch_is_drawn_over_itself_until_it_is_interrupted() {
     holder.release();
 }
 
-/// Counts what it gets; says it when it is told to end.
+/// A script that counts the signals that it gets, and prints the count when it is told to end.
 const COUNTS: &str = "trap 'n=x$n; echo got' INT; trap 'echo counted $n.; exit 7' TERM; \
                       echo ready; while :; do read line <fifo; done";
 
@@ -151,7 +151,7 @@ fn an_interrupt_from_the_keyboard_reaches_the_command_once() {
     terminal.sees("ready");
     terminal.press("\u{3}");
     terminal.sees("got");
-    // Passed on after whatever else would be.
+    // This signal is passed on after any other that would be.
     kill_process(Pid::from_child(&terminal.leader), Signal::TERM).unwrap();
     terminal.sees("counted x.");
     assert_eq!(wait(&mut terminal.leader).code(), Some(7));

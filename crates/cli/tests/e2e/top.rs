@@ -12,11 +12,11 @@ use crate::{
     terminal::{Terminal, resize},
 };
 
-/// What somebody sees who sits in front of it.
+/// What a user in front of `top` sees.
 pub(crate) struct Seat {
     pub(crate) terminal: Terminal,
     pub(crate) screen: vt100::Parser,
-    /// How much of what was written is on the screen.
+    /// How much of the output is on the screen.
     read: usize,
 }
 
@@ -42,7 +42,7 @@ impl Seat {
         self.sees_that(what, |screen| screen.contains(what))
     }
 
-    /// Sees all of this at once: what is drawn in one go may come in pieces.
+    /// Waits until all of this is on the screen at once: one drawing may come in pieces.
     fn sees_all(&mut self, what: &str, all: &[&str]) -> String {
         self.sees_that(what, |screen| all.iter().all(|one| screen.contains(one)))
     }
@@ -68,7 +68,7 @@ impl Seat {
         !modes.intersects(LocalModes::ICANON | LocalModes::ECHO | LocalModes::ISIG)
     }
 
-    /// Sees that all is as it was before.
+    /// Checks that the terminal is as it was before.
     fn is_given_back(&mut self) {
         let modes = tcgetattr(self.terminal.keys.as_ref().unwrap()).unwrap().local_modes;
         assert!(modes.contains(LocalModes::ICANON | LocalModes::ECHO | LocalModes::ISIG));
@@ -223,7 +223,7 @@ fn hostile_names_do_nothing_to_the_terminal() {
     let screen = seat.sees_all("all names", &[&["names 5  held 5", "q quit"], &names[..]].concat());
     let lines: Vec<_> = screen.lines().collect();
     assert!(lines[0].starts_with("navlock top") && lines.len() == 24, "{screen}");
-    // No title, nor what else is told to terminals so.
+    // There is no title, nor another sequence of this kind.
     assert!(!seat.terminal.look().contains("\u{1b}]"));
     for key in ["\r", "\u{1b}", "t", "c", "d"] {
         seat.terminal.press(key);
@@ -263,7 +263,7 @@ fn no_color_has_no_colours() {
         [("exec \"$NAVLOCK\" top", true), ("NO_COLOR=1 exec \"$NAVLOCK\" top", false)]
     {
         let mut seat = Seat::take_with(&sandbox, (80, 24), &["sh", "-c", script]);
-        // To its last row.
+        // The screen is drawn up to its last row.
         seat.sees_all("a screen", &["names 1", "db ", "q quit"]);
         let screen = seat.screen.screen();
         let cells =

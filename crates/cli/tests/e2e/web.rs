@@ -118,17 +118,17 @@ fn a_socket_is_its_user_s_alone_and_goes_when_the_page_ends() {
             connection
         };
         let entry = format!("GET /api/state?token={}", web.token);
-        // By a port that is forwarded there.
+        // A request through a port that is forwarded there.
         assert_eq!(ask(connect(), &entry, &[("host", "localhost:8080")], "").status, 200);
         assert_eq!(ask(connect(), &entry, &[("host", "evil.example")], "").status, 403);
-        // Somebody is there already.
+        // Another server listens there already.
         assert_eq!(sandbox.code(&["web", "--unix", "web.sock"]), 69);
         assert_eq!(ask(connect(), &entry, &[("host", "localhost")], "").status, 200);
         kill_process(Pid::from_child(&web.child), Signal::INT).unwrap();
         assert_eq!(wait(&mut web.child).code(), None);
         assert!(!path.exists());
     }
-    // One that was killed leaves it behind.
+    // A killed server leaves its socket behind.
     drop(Web::start(&sandbox, &["--unix", "web.sock"]));
     assert!(path.exists());
     drop(Web::start(&sandbox, &["--unix", "web.sock"]));
@@ -188,10 +188,10 @@ fn who_only_connects_keeps_nobody_out() {
     let sandbox = Sandbox::new();
     let web = Web::start(&sandbox, &[]);
     let connect = || TcpStream::connect(&web.host).unwrap();
-    // More than are served at a time, and more than are told that there is no room for them.
+    // These are more than are served at a time, and more than are told that there is no room for them.
     let mut idle: Vec<_> = (0..300).map(|_| connect()).collect();
     assert_eq!(web.get("/api/state").status, 200);
-    // They are hung up on, also those who go on asking for what they are not given.
+    // The server hangs up on them, also if they go on asking for what they do not get.
     let mut asks = connect();
     let end = Instant::now() + PATIENCE;
     while asks.write_all(b"GET / HTTP/1.1\r\nhost: 127.0.0.1\r\n\r\n").is_ok() {
@@ -210,7 +210,7 @@ fn nothing_is_stolen_but_what_was_seen_and_where_that_is_allowed() {
     steals_what_was_seen(&sandbox, &sandbox);
 }
 
-/// Takes by the page that is served on the one machine what is held on the other.
+/// By the page that is served on one machine, steals what is held on the other.
 pub(crate) fn steals_what_was_seen(here: &Sandbox, there: &Sandbox) {
     let [read_only, web] = [&[][..], &["--allow-steal"]].map(|all| Web::start(here, all));
     let mut holder = there.hold(&["db"]);
@@ -246,14 +246,14 @@ pub(crate) fn steals_what_was_seen(here: &Sandbox, there: &Sandbox) {
     next.release();
 }
 
-/// A browser: says with what it was started, and waits for us to see how all is while it runs.
+/// A browser: writes down how it was started, and waits while the test looks around.
 const BROWSER: &str = "#!/bin/sh
 tr '\\0' ' ' </proc/$$/cmdline >\"$SEEN\"
 mv \"$SEEN\" \"$SEEN.whole\"
 read line <\"$GATE\"
 ";
 
-/// Whether some process was started with this.
+/// Whether a process has this text in its command line.
 fn is_in_a_process_list(text: &str) -> bool {
     let all = fs::read_dir("/proc").unwrap();
     let started = all.filter_map(|entry| fs::read(entry.ok()?.path().join("cmdline")).ok());
@@ -290,7 +290,7 @@ fn a_browser_is_opened_and_nobody_sees_the_token_in_what_it_is_started_with() {
         let (_, file) = line.trim().split_once("file://").expect("it is given a file");
         assert!(!line.contains(&web.token) && !is_in_a_process_list(&web.token), "{line}");
         assert_eq!(line.contains("--url=file://"), !by_name, "{line}");
-        // Which nobody else can read.
+        // Nobody else can read the file.
         assert_eq!(fs::metadata(file).unwrap().permissions().mode() & 0o777, 0o600);
         let page = fs::read_to_string(file).unwrap();
         let (_, address) = page.split_once("content=\"0;url=http://").unwrap();
@@ -299,7 +299,7 @@ fn a_browser_is_opened_and_nobody_sees_the_token_in_what_it_is_started_with() {
         assert_eq!(host, web.host);
         assert_eq!(web.ask("GET /", &[("host", host)], "").status, 401);
         assert!(fs::exists(file).unwrap());
-        // As a browser does that is sent there by a file.
+        // The headers of a browser that a file sends there.
         let headers = [
             ("host", host),
             ("sec-fetch-site", "cross-site"),

@@ -1,5 +1,5 @@
-//! Processes that use the library, for tests that need many of them: this very program, started
-//! again with a role to play.
+//! Processes that use the library, for tests that need many of them: this very program, started again in a
+//! role.
 
 use std::{
     env,
@@ -31,7 +31,7 @@ pub(crate) const PATIENCE: Duration = Duration::from_secs(90);
 const ROLE: &str = "NAVLOCK_TEST_ROLE";
 const WORDS: &str = "NAVLOCK_TEST_WORDS";
 
-/// What a test has other processes do.
+/// The work of a process that a test starts.
 pub(crate) type Role = fn(words: &[&str]);
 
 #[test]
@@ -75,19 +75,19 @@ const ROLES: &[(&str, Role)] = &[
 /// The arguments of this program with which it plays a role.
 pub(crate) const PLAY: [&str; 4] = ["--exact", "worker::play", "--ignored", "--nocapture"];
 
-/// This program, to be started in that role.
+/// The command that starts this program in a role.
 pub(crate) fn program(sandbox: &Sandbox, role: &str, words: &str) -> Command {
     let mut command = sandbox.program(env::current_exe().unwrap());
     cast(command.args(PLAY), role, words);
     command
 }
 
-/// Gives the role to this program, if it is what this command comes to start.
+/// Gives the role to this program, if it is the program that the command finally starts.
 pub(crate) fn cast<'a>(command: &'a mut Command, role: &str, words: &str) -> &'a mut Command {
     command.env(ROLE, role).env(WORDS, words)
 }
 
-/// In a worker: says this to whoever started it.
+/// In a worker: prints this for the test that started it.
 pub(crate) fn say(what: &str) {
     // What the test harness prints has no end of line of its own.
     let line = format!("\n@{what}\n");
@@ -99,7 +99,7 @@ pub(crate) fn locks() -> LockManager {
     connect(&Place::from_env().unwrap()).lock_manager("default")
 }
 
-/// The same with the connection itself.
+/// In a worker: its connection, and the locks of its sandbox by that connection.
 pub(crate) fn connected() -> (BrokerReach, LockManager) {
     let reach = reach(&Place::from_env().unwrap());
     (reach.clone(), UserAgent::with_reach(reach).lock_manager("default"))
@@ -110,7 +110,7 @@ pub(crate) fn connect(place: &Place) -> UserAgent {
     UserAgent::with_reach(reach(place))
 }
 
-/// The same, before it is a user agent's.
+/// A connection of its own to this broker, before a user agent has it.
 pub(crate) fn reach(place: &Place) -> BrokerReach {
     let options = ConnectOptions::default().place(place.clone()).program(absolute(NAVLOCK));
     let connected = block_on_timeout(BrokerReach::connect(options), PATIENCE);
@@ -120,7 +120,7 @@ pub(crate) fn reach(place: &Place) -> BrokerReach {
 /// Adds a line to a file to which others add theirs.
 pub(crate) fn note(path: impl AsRef<Path>, line: &str) {
     let mut file = OpenOptions::new().create(true).append(true).open(path).unwrap();
-    // In one piece, so that it is whole whoever is killed.
+    // One write, so that the line is whole whoever is killed.
     file.write_all(format!("{line}\n").as_bytes()).unwrap();
 }
 
@@ -136,7 +136,7 @@ impl Worker {
         Self::of(command.stdin(Stdio::null()).stdout(Stdio::piped()).spawn().unwrap())
     }
 
-    /// That of a process which was started with a pipe to write to.
+    /// The worker of a process that was started with a pipe to write to.
     pub(crate) fn of(mut child: Child) -> Self {
         let says = Lines::of(child.stdout.take().unwrap());
         Self { child, says }

@@ -57,7 +57,7 @@ fn who_holds_on_another_machine_is_seen_with_process_host_and_reason() {
     assert!(of("user").iter().chain(&of("clientId")).all(Value::is_string), "{seen:?}");
     assert!(seen[0]["fencingToken"].is_string());
     let holds = format!("held by sh[{}]", holder.command().as_raw_nonzero());
-    // Once it is known within the time that a line is not kept back for.
+    // The waiter says this line only if it learns it before the line is due.
     eventually("who waits is told for whom", || {
         let waits = theirs.output(&["run", "-w", "1.5", "db", "true"]);
         let said = String::from_utf8(waits.stderr).unwrap();

@@ -1,4 +1,4 @@
-//! Chance.
+//! Numbers by chance.
 
 use std::{thread, time::Duration};
 
@@ -24,9 +24,9 @@ impl Dice {
         self.below(of) == 0
     }
 
-    /// Time that passes, at most so many milliseconds.
+    /// Lets time pass, at most so many milliseconds.
     pub(super) fn pass(&mut self, most: usize) {
-        // Nothing is waited for: at which moments somebody is killed is what is tried.
+        // Nothing is waited for: processes are killed at random moments.
         thread::sleep(Duration::from_micros(self.next() % (most as u64 * 1000)));
     }
 }

@@ -1,8 +1,8 @@
-//! Processes are killed at random, of all kinds and in all phases. What the others have stays
-//! theirs, and nobody waits for the dead.
+//! Processes of all kinds are killed at random, in all phases. The others keep what they have, and no process
+//! waits for a dead one.
 //!
-//! What is seen here is seen by locks of files that the kernel keeps, and of which navlock knows
-//! nothing: whoever has a lock takes that of the name's witness, and must get it at once.
+//! The witnesses are locks of files, which the kernel keeps and of which navlock knows nothing. A process
+//! that has the lock of a name also takes the lock of the name's witness, and must get it at once.
 
 mod dice;
 mod processes;
@@ -26,16 +26,16 @@ use crate::{
 
 const NAMES: [&str; 3] = ["a", "b", "c"];
 
-/// Where workers write what must not be.
+/// The file into which workers write what must not be.
 const VIOLATIONS: &str = "violations";
 
-/// Where it is written who was killed.
+/// The file that says who was killed.
 const KILLED: &str = "killed";
 
-/// When this is there, nobody begins anything new.
+/// While this file exists, no worker begins anything new.
 const STOP: &str = "stop";
 
-/// Fails with what has happened so far, if somebody has seen what must not be.
+/// Fails with what has happened so far, if a worker has seen what must not be.
 fn check_violations(sandbox: &Sandbox) {
     let read = |file: &str| fs::read_to_string(sandbox.path(file)).unwrap_or_default();
     let violations = read(VIOLATIONS);
@@ -45,8 +45,8 @@ fn check_violations(sandbox: &Sandbox) {
     }
 }
 
-/// Checks that every holder's token is larger than those of all before it from which the lock
-/// came. How many holders there were.
+/// Checks that every holder's token is larger than those of all earlier holders whose locks exclude its own.
+/// Returns how many holders there were.
 fn check_tokens(log: &str) -> usize {
     let (mut exclusive, mut any) = (0, 0);
     let begins = || log.lines().filter_map(|line| line.strip_prefix("begins "));
@@ -79,7 +79,7 @@ fn whoever_is_killed_the_others_keep_what_they_have_and_nobody_waits_for_the_dea
     while processes.killed.values().sum::<usize>() < kills {
         processes.replace_ended();
         check_violations(&sandbox);
-        // Not all are killed as often as they can be, or nobody would ever get anything done.
+        // Processes are not killed as often as possible: otherwise none would ever get anything done.
         let victim = VICTIMS[processes.dice.below(VICTIMS.len())];
         if processes.kill(victim).is_some() {
             let until = Instant::now() + Duration::from_millis(processes.dice.next() % 200);
@@ -91,7 +91,7 @@ fn whoever_is_killed_the_others_keep_what_they_have_and_nobody_waits_for_the_dea
     }
     println!("{:?} in {:?}", processes.killed, began.elapsed());
 
-    // Everybody who was left alive gets what it waits for, and ends.
+    // Every living process gets what it waits for, and ends.
     processes.end();
     for name in NAMES {
         let witness = File::open(sandbox.path(&format!("{name}.witness"))).unwrap();
@@ -107,7 +107,7 @@ fn whoever_is_killed_the_others_keep_what_they_have_and_nobody_waits_for_the_dea
         fs::read_dir(sandbox.path("sock.clients")).unwrap().count() == 0
     });
     let broker = sandbox.broker().unwrap().as_raw_nonzero().to_string();
-    // One whose starter was killed lives until it has seen that there is another.
+    // A broker whose starter was killed lives until it has seen that there is another one.
     eventually("there is one broker", || *brokers(&sandbox) == [broker.clone()]);
     check_violations(&sandbox);
     let logs = NAMES.map(|name| fs::read_to_string(sandbox.path(&format!("{name}.log"))).unwrap());

@@ -39,7 +39,7 @@ impl Process {
         fs::read_to_string(&self.state).unwrap_or_default()
     }
 
-    /// Fails with what it had to say, unless it has ended by itself and well.
+    /// Fails with the process's error stream, unless the process has ended by itself and well.
     fn check_end(&self, status: ExitStatus) {
         assert!(
             status.success() || self.command_was_killed && status.code() == Some(128 + 9),
@@ -71,7 +71,7 @@ pub(super) enum Victim {
     Brokers,
     /// A client of the library that holds.
     Holder,
-    /// One that waits, or a `navlock run` that does.
+    /// A client of the library that waits, or a `navlock run` that waits.
     Waiter,
     /// A process that has just been started.
     JustStarted,
@@ -79,7 +79,7 @@ pub(super) enum Victim {
     Wrapper,
     /// A command whose `navlock run` goes on.
     Command,
-    /// One and then the other.
+    /// A `navlock run` and then its command, or the other way round.
     WrapperAndCommand,
     CommandAndWrapper,
     /// A command whose `navlock run` was killed before, and perhaps the broker after that.
@@ -231,7 +231,7 @@ impl<'a> Processes<'a> {
     fn kill_broker(&self) -> Option<Pid> {
         let broker = self.sandbox.broker()?;
         note_kill(self.sandbox, "broker", broker.as_raw_nonzero().get().unsigned_abs(), "");
-        // It has ended, if not.
+        // If this fails, the broker has ended.
         kill_process(broker, Signal::KILL).ok()?;
         Some(broker)
     }
@@ -256,7 +256,7 @@ impl<'a> Processes<'a> {
 
 impl Drop for Processes<'_> {
     fn drop(&mut self) {
-        // Also when the test has failed.
+        // This is also done when the test has failed.
         let _ = File::create(self.sandbox.path(STOP));
         for process in &mut self.running {
             let _ = process.child.kill();

@@ -1,4 +1,4 @@
-//! What the processes do that are killed.
+//! What the killed processes do.
 
 use std::{
     env,
@@ -13,8 +13,8 @@ use navlock::{Error, LockGuard, LockManager, Mode};
 use super::{NAMES, STOP, VIOLATIONS, dice::Dice, witness::Witness};
 use crate::worker::{self, PATIENCE, note};
 
-/// A file in which a process says what it is at: in the first byte whether it waits or holds, in
-/// the next ones its number or what its other thread is at.
+/// Writes the state of a process into its file: the first byte says whether it waits or holds, the next ones
+/// have its number or the state of its other thread.
 fn say_state(file: &File, at: u64, state: &str) {
     file.write_all_at(state.as_bytes(), at).unwrap();
 }
@@ -63,7 +63,7 @@ fn lock_one_after_the_other(
     }
 }
 
-/// Asks for a lock in one of the ways in which that can be done.
+/// Asks for a lock in one of the possible ways.
 fn lock(locks: &LockManager, name: &str, dice: &mut Dice) -> Option<LockGuard> {
     let request = locks.lock(name);
     let request = if dice.chance(2) { request.shared() } else { request };
@@ -96,7 +96,7 @@ pub(crate) fn command(words: &[&str]) {
     let state = File::create(state).unwrap();
     say_state(&state, 0, &format!("h{:010}", process::id()));
     let work = Duration::from_millis(milliseconds.parse().unwrap());
-    // Nothing is waited for: this is the work, during which somebody is killed.
+    // Nothing is waited for: this is the work, during which processes are killed.
     witness.see(mode, &token, || thread::sleep(work));
     say_state(&state, 0, "e");
 }

@@ -1,4 +1,4 @@
-//! What a holder is seen by.
+//! The witness of a name, which shows who holds.
 
 use std::{
     fs::{File, OpenOptions},
@@ -14,7 +14,7 @@ use rustix::fs::{FlockOperation, flock};
 use super::{NAMES, VIOLATIONS};
 use crate::worker::{PATIENCE, note};
 
-/// What a holder is seen by: a file of the name that it locks, and one that it writes to.
+/// The witness of a name: a file that the holder locks, and a file that it writes to.
 pub(super) struct Witness {
     pub(super) name: &'static str,
     file: File,
@@ -40,8 +40,8 @@ impl Witness {
         };
         let deadline = Instant::now() + PATIENCE;
         while let Err(error) = flock(&self.file, lock) {
-            // A process that was killed has stopped, but the kernel closes its files in an order of
-            // its own. It is told from one that lives in that it says no more.
+            // A killed process has stopped, but the kernel closes its files in an order of its own. A killed
+            // process writes nothing more, which tells it from a living one.
             let mut since = vec![0; 1 << 16];
             let length = self.log.read_at(&mut since, before).unwrap();
             let since = String::from_utf8_lossy(&since[..length]);
@@ -58,13 +58,14 @@ impl Witness {
         self.say("begins", mode, token);
         work();
         self.say("ends", mode, token);
-        // Not by closing it: a process that is being started may have a copy for a moment.
+        // Do not unlock by closing the file: a process that is being started may have a copy of it for a
+        // moment.
         flock(&self.file, FlockOperation::Unlock).unwrap();
     }
 
     fn say(&mut self, what: &str, mode: Mode, token: &str) {
         let line = format!("{what} {mode} {token} {}\n", process::id());
-        // In one piece, so that it is whole whoever is killed.
+        // One write, so that the line is whole whoever is killed.
         self.log.write_all(line.as_bytes()).unwrap();
     }
 }

@@ -1,4 +1,4 @@
-//! A manager of services, as a broker sees it.
+//! A service manager, as a broker sees it.
 
 use std::{
     os::unix::net::UnixDatagram,
@@ -21,7 +21,7 @@ impl<'a> ServiceManager<'a> {
         Self { sandbox, socket }
     }
 
-    /// A broker that is not started yet, whose error stream is still to be said.
+    /// A broker that is not started yet. The caller sets its error stream.
     pub(super) fn start(&self) -> Command {
         let mut command = self.sandbox.navlock(&["daemon", "run"]);
         command.env("NOTIFY_SOCKET", self.sandbox.path("notify")).stdout(Stdio::null());

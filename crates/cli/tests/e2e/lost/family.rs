@@ -9,17 +9,16 @@ use rustix::process::test_kill_process;
 use super::steal;
 use crate::sandbox::{Sandbox, eventually, wait, write};
 
-/// A daemon: its own session, its parent ended. It does not end by SIGTERM, and has the kernel's lock of
-/// the file `oracle`.
+/// A daemon of the command. It does not end by SIGTERM, and has the kernel's lock of the file `oracle`.
 const DAEMON: &str =
     "trap '' TERM; exec 9>oracle; flock -n 9 || exit 1; echo ready; exec sleep 600";
 
-/// Whether nobody has the file `oracle` open who has locked it.
+/// Whether no process has the lock of the file `oracle`.
 fn is_free(sandbox: &Sandbox) -> bool {
     sandbox.program("flock").args(["-n", "oracle", "true"]).status().unwrap().success()
 }
 
-/// Writes to a named pipe, whether somebody reads it or not.
+/// Writes to a named pipe, whether a process reads it or not.
 fn send(pipe: &Path, text: &str) -> File {
     let mut file = File::options().read(true).write(true).open(pipe).unwrap();
     file.write_all(text.as_bytes()).unwrap();
@@ -31,11 +30,11 @@ fn all_that_it_has_started_is_ended_with_it_and_daemons_too() {
     let sandbox = Sandbox::new();
     write(&sandbox.path("daemon"), DAEMON);
     for (how, rest) in [
-        // What it waits for, which it leaves behind when it is told to end.
+        // A child that the command waits for, and leaves behind when it is told to end.
         ("--on-lost=term", "sh daemon; true"),
         ("--on-lost=term", "(setsid sh daemon &); exec cat"),
         ("--on-lost=kill", "(setsid sh daemon &); trap '' TERM; while read line; do :; done"),
-        // In a group of its own, as jobs of a shell are.
+        // A child in a process group of its own, as jobs of a shell are.
         ("--on-lost=term", "set -m; sh daemon & wait"),
     ] {
         let script = format!("echo $$; {rest}");
@@ -80,7 +79,7 @@ fn what_it_leaves_running_goes_on_when_it_ends_by_itself() {
     let sandbox = Sandbox::new();
     let fifo = sandbox.pipe("fifo");
     for script in ["cat <fifo >out & exit 3", "(setsid cat <fifo >out &); exit 3"] {
-        // Nothing of it is read to its end, which what is left running would hold open.
+        // Its output is not read to the end: what is left running would keep it open.
         let status = sandbox.navlock(&["run", "db", "sh", "-c", script]).status().unwrap();
         assert_eq!(status.code(), Some(3));
         let pipe = send(&fifo, "still there\n");
@@ -135,7 +134,7 @@ fn brokers_are_everybodys_and_outlive_who_has_started_them() {
         "NAVLOCK_SOCKET='{}' \"$NAVLOCK\" run x true; echo $$; exec sleep 600",
         socket.display()
     );
-    // Its wrapper starts the one, and its command the other.
+    // The wrapper starts the one broker, and the command the other.
     let mut victim = ours.hold_by(&["--on-lost=kill", "db"], &script);
     let brokers = [ours.broker(), other.broker()];
     assert!(brokers.iter().all(Option::is_some));

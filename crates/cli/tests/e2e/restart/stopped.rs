@@ -13,8 +13,8 @@ fn a_command_whose_wrapper_is_stopped_for_too_long_holds_on() {
     let mut waiter = sandbox.queue(&["db"]);
     holder.stop();
     sandbox.kill_broker();
-    // The command may still be at work: it has the lock for as long as its wrapper may come back,
-    // and since it inherited it, for as long as it runs itself.
+    // The command may still be at work. It has the lock as long as its wrapper may come back. Since it
+    // inherited the lock, it has it as long as it runs itself.
     assert_eq!(sandbox.answered(&["run", "-n", "db", "true"]), 1);
     assert_eq!(sandbox.query(), ["held db exclusive", "pending db exclusive"]);
     holder.signal(Signal::CONT);

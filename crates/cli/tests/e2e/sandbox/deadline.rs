@@ -1,4 +1,4 @@
-//! Waiting for what has to come: for lines, for the end of a process, for anything else, all with a deadline.
+//! Waiting with a deadline: for lines, for the end of a process, for anything else.
 
 use std::{
     io::Read,
@@ -50,7 +50,7 @@ impl<R: Read + Source> Iterator for Lines<R> {
     }
 }
 
-/// Waits until something is true, which nobody announces.
+/// Waits until something is true that nothing announces.
 pub(crate) fn eventually(what: &str, mut is: impl FnMut() -> bool) {
     let deadline = Instant::now() + PATIENCE;
     while !is() {
@@ -59,7 +59,7 @@ pub(crate) fn eventually(what: &str, mut is: impl FnMut() -> bool) {
     }
 }
 
-/// Waits for the end of a process, which it must come to.
+/// Waits for the end of a process, which must come.
 pub(crate) fn wait(child: &mut Child) -> ExitStatus {
     let mut status = None;
     eventually("the process ends", || {
@@ -69,7 +69,7 @@ pub(crate) fn wait(child: &mut Child) -> ExitStatus {
     status.unwrap()
 }
 
-/// Waits for its end, and for what it had to say, which must be short.
+/// Waits for the end of a process, and for its output, which must be short.
 pub(crate) fn finish(mut child: Child) -> Output {
     let status = wait(&mut child);
     let read = |from: Option<&mut dyn Read>| {

@@ -14,7 +14,7 @@ use crate::system::{stop, threads_are};
 /// A `navlock run` whose command holds the lock until it is told to end.
 pub(crate) struct Holder {
     wrapper: Child,
-    /// The command ends when this does. Not left in `wrapper`, which lets go of it in `wait`.
+    /// The command ends when this is closed. It is not left in `wrapper`, whose `wait` would close it.
     hold: Option<ChildStdin>,
     says: Lines<ChildStdout>,
     pub(super) command: Option<Pid>,
@@ -60,7 +60,7 @@ impl Holder {
         self.command.unwrap()
     }
 
-    /// The same, if it has begun.
+    /// The command's process, if it has begun.
     #[cfg_attr(not(feature = "etcd"), expect(dead_code, reason = "they are all of etcd"))]
     pub(crate) fn command_if_any(&self) -> Option<Pid> {
         self.command
@@ -82,8 +82,8 @@ impl Holder {
         stop(self.wrapper());
     }
 
-    /// Waits until the wrapper has nothing left to do: who sleeps whenever it is looked at is not
-    /// waiting for a CPU.
+    /// Waits until the wrapper has nothing left to do: a process that sleeps whenever one looks does not wait
+    /// for a CPU.
     #[cfg(unix)]
     pub(crate) fn rests(&self) {
         let mut looks = 0;
@@ -124,8 +124,8 @@ impl Drop for Holder {
     }
 }
 
-/// Kills all of these at one moment, as far as they can tell: each is stopped before any is killed, so that none
-/// sees another one end.
+/// Kills all of these processes at one moment, as far as they can tell: each is stopped before any is killed,
+/// so that none sees another one end.
 #[cfg(all(unix, feature = "etcd"))]
 pub(crate) fn kill_at_once(all: &[Pid]) {
     for process in all {

@@ -39,8 +39,8 @@ impl Web {
         Self::of(command.stdout(Stdio::piped()).spawn().unwrap()).expect("it prints its address")
     }
 
-    /// The one that runs as this process, whose standard output is a pipe; `None` if the process ends and prints
-    /// nothing.
+    /// The `navlock web` of this process, whose standard output is a pipe; `None` if the process ends and
+    /// prints nothing.
     pub(super) fn of(mut child: Child) -> Option<Self> {
         let Some(line) = Lines::of(child.stdout.take().unwrap()).next() else {
             wait(&mut child);
@@ -57,14 +57,14 @@ impl Web {
         ask(connection, line, headers, body)
     }
 
-    /// Asks as a program that has the token.
+    /// Asks for a path as a program that has the token.
     pub(super) fn get(&self, path: &str) -> Answer {
         let bearer = format!("Bearer {}", self.token);
         let headers = [("host", self.host.as_str()), ("authorization", &bearer)];
         self.ask(&format!("GET {path}"), &headers, "")
     }
 
-    /// The same, at a Unix socket.
+    /// Asks at a Unix socket as a program that has the token.
     pub(super) fn get_at(&self, path: &Path, asked: &str) -> Answer {
         let connection = UnixStream::connect(path).unwrap();
         connection.set_read_timeout(Some(PATIENCE)).unwrap();
