@@ -57,7 +57,7 @@ pub(crate) enum Scale {
 /// The samples of a row.
 pub(crate) struct Results {
     pub(crate) row: Row,
-    /// By entry, then round, then figure.
+    /// The samples by entry, then round, then figure.
     samples: Vec<Vec<Vec<f64>>>,
 }
 

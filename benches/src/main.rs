@@ -1,13 +1,11 @@
 //! What navlock costs beside its peers, and beside the work that no such lock can do without.
 //!
-//! `cargo xtask bench in-process` measures locks between threads and tasks, `cargo xtask bench
-//! broker` between processes, `cargo xtask bench looking` what it costs that somebody looks, `cargo
-//! xtask bench etcd` between machines, `cargo xtask bench etcd-scale` what many names and many machines
-//! cost, `cargo xtask bench embedded`
-//! `navigator.locks` in engines within Rust programs; `--quick` only shows that
-//! they run. The figures are wall-clock times, so what counts are ratios of figures of one run: see
-//! [`harness`] for how a run is made comparable, [`contender`] for who takes part, [`rows`] for what
-//! is measured, and [`broker`] and [`etcd`] for all of that beyond one process.
+//! `cargo xtask bench in-process` measures locks between threads and tasks, `bench broker` between processes,
+//! `bench looking` what lookers cost, `bench etcd` locks between machines, `bench etcd-scale` what many names
+//! and many machines cost, and `bench embedded` measures `navigator.locks` in engines within Rust programs.
+//! `--quick` only shows that they run. The figures are wall-clock times, so what counts are ratios of figures
+//! of one run. See [`harness`] for how a run is made comparable, [`contender`] for who takes part, [`rows`]
+//! for what is measured, and [`broker`] and [`etcd`] for all of that beyond one process.
 
 mod args;
 #[cfg_attr(not(target_os = "linux"), path = "broker_elsewhere.rs")]

@@ -213,7 +213,7 @@ fn describe(memory: &Memory) -> Vec<(String, String)> {
     ]
 }
 
-/// As many digits as mean something.
+/// A time with as many digits as mean something.
 pub(crate) fn number(nanoseconds: f64) -> String {
     if nanoseconds < 10.0 { format!("{nanoseconds:.1}") } else { format!("{nanoseconds:.0}") }
 }

@@ -119,7 +119,8 @@ impl Etcd {
         let cluster = self.members.iter();
         let cluster = cluster.map(|member| format!("{}={}", member.name, url(member.peer)));
         let cluster = cluster.collect::<Vec<_>>().join(",");
-        // A member that was killed keeps its ports until its process has ended, which takes a while on a busy host.
+        // A member that was killed keeps its ports until its process has ended, which takes a while on a busy
+        // host.
         let since = Instant::now();
         let Member { client: own, peer, .. } = self.members[nth];
         while [own, peer].iter().any(|&port| TcpListener::bind(("127.0.0.1", port)).is_err()) {

@@ -6,8 +6,8 @@
 //! few names so often that they own them (`owner`). After each minute the disturbances pause, and everything
 //! has to come to its end.
 //!
-//! It needs Linux, root (for its own disk, which can be full, and for its own PID namespace, which has no
-//! other processes), `unshare` of util-linux, and a C compiler. No process of it outlives it.
+//! A run needs Linux, root (for its own disk, which can be full, and for its own PID namespace, which has no
+//! other processes), `unshare` of util-linux, and a C compiler. No process of a run outlives it.
 
 #![forbid(unsafe_code)]
 

@@ -257,8 +257,8 @@ impl Owner<'_> {
         }
     }
 
-    /// Takes many names that nobody else knows: more than can be owned at once, so that those that are
-    /// owned lose their places in the map to others.
+    /// Takes many names that no other process knows. They are more than can be owned at once, so that owned
+    /// names lose their places in the map to others.
     fn rotate(&mut self) -> Result<(), Error> {
         let began = Instant::now();
         while began.elapsed() < 2 * BURST {

@@ -117,7 +117,7 @@ impl Judge<'_> {
         if was_away(it, at, 5) {
             return Some("it was stopped for a while");
         }
-        // It may lose a lock before it hears of the grant, or while it has only one of two.
+        // The worker may lose a lock before it hears of the grant, or while it has only one of two.
         self.may_lose(instance, None, at)
     }
 

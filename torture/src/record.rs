@@ -1,11 +1,11 @@
-//! What etcd has recorded, read change by change, and judged without what holders say: no two hold a name that
-//! must not hold it together, waiting requests are granted in their order, and only a request that steals passes
-//! those that wait. Then each token that a holder had is looked for in the record.
+//! What etcd has recorded, read change by change, and judged without what holders say. No two hold a name
+//! that they must not hold together. Waiting requests are granted in their order, and only a request that
+//! steals passes them. Then each token that a holder had is looked for in the record.
 //!
-//! A key of a lock is `navlock/3/BUCKET/l/NAME/{h|q}/{x|s}/REQUEST`. Its create revision is the token's, except for a
-//! lock that a machine has granted by itself, whose value has the token. The key
-//! `navlock/3/BUCKET/l/NAME/h/x/o-MACHINE` says that a machine owns the name: the machine then grants by itself, with
-//! tokens of that key's revision. Other keys are not read.
+//! A key of a lock is `navlock/3/BUCKET/l/NAME/{h|q}/{x|s}/REQUEST`. Its create revision is the token's,
+//! except for a lock that a machine has granted by itself, whose value has the token. The key
+//! `navlock/3/BUCKET/l/NAME/h/x/o-MACHINE` says that a machine owns the name: the machine then grants by
+//! itself, with tokens of that key's revision. Other keys are not read.
 
 mod keys;
 
@@ -53,7 +53,8 @@ struct Known {
     /// How often a machine came to own a name, and how many locks machines have said that they granted.
     became: u64,
     told: u64,
-    /// How often a machine came to own a name for one run of requests only, and how many requests those runs had.
+    /// How often a machine came to own a name for one run of requests only, and how many requests those runs
+    /// had.
     runs: u64,
     in_runs: u64,
     wrong: Vec<String>,
@@ -330,7 +331,8 @@ impl Known {
                     ));
                 }
             } else if after.queue.values().any(|other| other.asked < at) {
-                // Those who were asked for in the same change came after it. A thief takes a name from who holds it, or would.
+                // Requests of the same change come after this one. A thief takes a name from its holder, or
+                // would.
                 self.thefts += 1;
                 if !one.is_exclusive {
                     self.wrong.push(format!(

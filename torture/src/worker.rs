@@ -60,7 +60,7 @@ pub(crate) fn command(words: &[&str]) -> ExitCode {
     let work = Duration::from_millis(milliseconds.parse().expect("a number of milliseconds"));
     let began = Instant::now();
     while began.elapsed() < work {
-        // Nothing is waited for: this is the work, during which somebody is disturbed.
+        // Nothing is waited for: this is the work, during which processes are disturbed.
         thread::sleep(PIECE.min(work));
         holders.iter_mut().for_each(Witness::look);
         // With `--close`, a command does not hold without its `navlock run`.

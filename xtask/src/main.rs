@@ -12,7 +12,7 @@
 //! - `cargo xtask torture`: kills, stops and starves workers at random, and sees that their locks hold.
 //! - `cargo xtask model`: explores the model of the keeper of etcd further than its tests do.
 //! - `cargo xtask msrv`: builds and tests the library with the oldest Rust that is promised.
-//! - `cargo xtask release --dry-run`: makes all that a release is made of, installs it, and publishes nothing.
+//! - `cargo xtask release --dry-run`: makes all parts of a release, installs them, and publishes nothing.
 //! - `cargo xtask wpt`: the web-platform-tests of Web Locks on the engines embedded in Rust.
 //! - `cargo xtask windows`: builds navlock for Windows, and runs its tests by Wine.
 //! - `cargo xtask fuzz`: searches for bytes that break the codec of the broker's protocol.

@@ -312,7 +312,7 @@ fn describe(memory: &Memory) -> Vec<(String, String)> {
     ]
 }
 
-/// As many digits as mean something.
+/// A time with as many digits as mean something.
 fn micros(nanoseconds: f64) -> String {
     let micros = nanoseconds / 1000.0;
     if micros < 0.1 {

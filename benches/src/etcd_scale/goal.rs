@@ -6,7 +6,7 @@ use crate::report::{collect, number};
 
 /// A limit for a figure, and the figure.
 pub(super) struct Goal {
-    /// With its unit.
+    /// What the figure is, with its unit.
     pub(super) what: &'static str,
     pub(super) most: f64,
     pub(super) measured: f64,
@@ -26,7 +26,7 @@ impl Goal {
     }
 }
 
-/// For a terminal.
+/// The goals for a terminal.
 pub(super) fn text(goals: &[Goal]) -> String {
     collect(|out| {
         goals.iter().try_for_each(|goal| {
@@ -35,7 +35,7 @@ pub(super) fn text(goals: &[Goal]) -> String {
     })
 }
 
-/// For docs/figures.md.
+/// The goals for docs/figures.md.
 pub(super) fn markdown(goals: &[Goal]) -> String {
     collect(|out| {
         writeln!(out, "| | goal | reached |\n|---|---|---|")?;
@@ -45,7 +45,7 @@ pub(super) fn markdown(goals: &[Goal]) -> String {
     })
 }
 
-/// With as many digits as goals have.
+/// A figure with as many digits as goals have.
 fn tell(figure: f64) -> String {
     if figure < 1.0 { format!("{figure:.2}") } else { number(figure) }
 }

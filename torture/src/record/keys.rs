@@ -4,8 +4,8 @@ use std::{collections::BTreeMap, ops::Range};
 
 use navlock_etcd_client::KeyValue;
 
-/// The keys of one name: its locks, its waiting requests, and the machine that owns it, each by the last part of
-/// its key.
+/// The keys of one name: its locks, its waiting requests, and the machine that owns it, each by the last part
+/// of its key.
 #[derive(Clone, Default)]
 pub(super) struct Name {
     pub(super) held: BTreeMap<String, One>,
@@ -84,8 +84,8 @@ impl Name {
         }
     }
 
-    /// Whether two hold the name that must not hold it at one time. A lock that the owning machine has granted may
-    /// stand beside the key by which that machine owns the name.
+    /// Whether two hold the name that must not hold it at the same time. A lock that the owning machine has
+    /// granted may stand beside the key by which that machine owns the name.
     pub(super) fn is_shared_wrongly(&self) -> bool {
         let exclusive = self.held.values().any(|one| one.is_exclusive);
         let is_its = |request: &String, machine: &String| {

@@ -24,7 +24,8 @@ impl Run<'_> {
         let has_owners = self.options.reach == Reach::Broker && self.options.has("owners");
         for slot in 0..if has_owners { WORKERS + OWNERS } else { WORKERS } {
             let current = self.history.instances.get(&self.workers[slot]);
-            // A worker that fails at once does not keep the others from working by being started again and again.
+            // A worker that fails at once does not keep the others from working by being started again and
+            // again.
             let may_follow = |instance: &Instance| {
                 instance.ended.is_some_and(|ended| {
                     let briefly = ended - instance.born < BRIEFLY && instance.command.is_none();

@@ -62,7 +62,7 @@ pub(super) struct Machine {
 }
 
 impl Machine {
-    /// Checks that each program that is needed is installed. A folder that an earlier run has left is removed.
+    /// Checks that each program that is needed is installed. Removes the folder that an earlier run has left.
     pub(super) fn prepare(folder: Option<&str>) -> Result<Self> {
         if said(Command::new("id").arg("-u"))? != "0" {
             return Err("this needs root, for mounts and a root directory of its own: \
@@ -185,7 +185,7 @@ impl Machine {
         self.enter(apt.into_iter().chain(packages.iter().map(String::as_str)))
     }
 
-    /// Runs a line in the checkout, as somebody who is not root.
+    /// Runs a line in the checkout, as a user who is not root.
     pub(super) fn run(&self, line: &str) -> Result {
         let script = format!("cd {HOME}/navlock 2>/dev/null || cd; {line}");
         self.enter(["setpriv", "--reuid=ada", "--regid=ada", "--init-groups", "sh", "-c", &script])

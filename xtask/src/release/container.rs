@@ -27,8 +27,8 @@ mount=$(buildah $store mount "$broker")
 cp -a "$mount" "$3/image"
 "#;
 
-/// Containers of the image $1 that share the folder $2 and nothing else: each has processes of its own. One is
-/// the broker.
+/// Containers of the image $1 that share the folder $2 and nothing else: each has processes of its own. One
+/// of them is the broker.
 const APART: &str = r#"
 image=$1 locks=$2
 mkdir -m 700 "$locks"

@@ -212,9 +212,9 @@ const MINUTES_ALONE: u32 = 5;
 struct Heard {
     /// How many of its tests have passed.
     passed: usize,
-    /// Which have come to their end.
+    /// The tests that have come to their end.
     ended: BTreeSet<String>,
-    /// Which of these have failed.
+    /// The tests that have failed.
     failed: Vec<String>,
 }
 

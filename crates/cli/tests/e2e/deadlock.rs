@@ -164,7 +164,7 @@ fn a_broker_that_takes_over_knows_who_waits_for_whom() {
 #[test]
 fn what_ends_by_itself_and_what_nobody_has_said_is_no_deadlock() {
     let sandbox = Sandbox::new();
-    // One of them gives up by itself.
+    // One of these two gives up by itself.
     let mut gives_up = Participant::new(&sandbox, &["a"], "$NAVLOCK run -w 60 b true");
     let mut waits = Participant::new(&sandbox, &["b"], "$NAVLOCK run a true");
     // No command waits for this one.

@@ -47,7 +47,7 @@ fn a_good_set_up_is_good_with_and_without_a_broker() {
     holder.release();
     let people = sandbox.written(&["doctor"]);
     assert!(people.lines().all(|line| ["ok  ", "warn"].contains(&&line[..4])), "{people}");
-    // Nothing is left behind.
+    // Doctor leaves no file behind.
     let files = fs::read_dir(sandbox.path("")).unwrap();
     let names = files.map(|file| file.unwrap().file_name().into_string().unwrap());
     assert!(names.into_iter().all(|name| !name.contains("doctor")));
@@ -115,7 +115,7 @@ fn a_place_that_is_not_ours_is_not_written_to() {
     assert_eq!(output.status.code(), Some(1), "{output:?}");
     let shown = String::from_utf8(output.stdout).unwrap();
     assert!(shown.contains("fail  place: ") && !shown.contains("file system:"), "{shown}");
-    // Not even for a moment.
+    // Doctor has not written there even for a moment.
     assert_eq!(fs::metadata(&theirs).unwrap().modified().unwrap(), before);
 }
 

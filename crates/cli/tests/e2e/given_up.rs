@@ -55,7 +55,7 @@ fn who_runs_and_cannot_come_back_is_told_before_anybody_else_has_its_lock() {
         assert!(next.ended().success());
         has_ended
     };
-    // It has a second to end. On a busy machine it may once not run in that time.
+    // The holder has a second to end. On a busy machine it may once not run in that time.
     let in_time = (0..3).filter(|_| has_ended_in_time()).count();
     assert!(in_time >= 2, "both have the lock");
 }

@@ -32,7 +32,7 @@ fn readers_overlap_and_keep_a_writer_out() {
     assert_eq!(sandbox.code(&["run", "-n", "db", "true"]), 1);
     let mut writer = sandbox.wait_for(&["db"]);
     eventually("the writer waits", || sandbox.query().len() == 3);
-    // It comes behind the writer: no request overtakes another.
+    // The request comes behind the writer: no request overtakes another.
     assert_eq!(sandbox.code(&["run", "-n", "-s", "db", "true"]), 1);
     readers.into_iter().for_each(super::sandbox::Holder::release);
     writer.begun();

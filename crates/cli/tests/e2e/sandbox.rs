@@ -111,8 +111,8 @@ impl Sandbox {
         self.output(arguments).status.code().unwrap()
     }
 
-    /// The code of a command that does not wait for its lock, once a broker has answered it: on a busy machine
-    /// the command gives up on a broker that is slow to start.
+    /// The code of a command that does not wait for its lock, once a broker has answered it. On a busy
+    /// machine the command gives up on a broker that is slow to start.
     pub(crate) fn answered(&self, arguments: &[&str]) -> i32 {
         let mut code = 69;
         eventually("it has an answer", || {

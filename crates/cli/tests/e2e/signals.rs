@@ -77,7 +77,7 @@ fn a_wrapper_starts_no_thread_for_a_command_that_runs() {
     // The command counts threads when it gets a signal, which the wrapper watches for and passes on.
     let script =
         "trap 'ls /proc/$PPID/task | wc -l; exit 0' INT; echo $$; while read x; do :; done";
-    // With -q it does not say what it waits for: another thread would do that, after a second.
+    // With `-q` the wrapper does not say what it waits for: another thread would do that, after a second.
     let mut holder = sandbox.hold_by(&["-q", "db"], script);
     holder.signal(Signal::INT);
     assert_eq!(holder.line().trim(), "1");

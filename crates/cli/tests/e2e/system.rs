@@ -1,7 +1,7 @@
 //! What tests need of the system that they run on, with one name for all systems.
 //!
-//! On Windows there are no signals, no `sh`, and no `true`. There a test's `true` is a file of commands that a sandbox
-//! has in its `PATH`, and the only signals are those that end a process.
+//! On Windows there are no signals, no `sh`, and no `true`. There a test's `true` is a file of commands that
+//! a sandbox has in its `PATH`, and the only signals are those that end a process.
 
 #[cfg(unix)]
 pub(crate) use self::unix::*;
@@ -99,7 +99,7 @@ mod windows {
 
     use navlock_platform::process::{self, Handle};
 
-    /// As on Unix; the command is known by what the broker says of it.
+    /// The same as on Unix; the command is known by what the broker says of it.
     pub(crate) const HELD: [&str; 4] = ["cmd", "/d", "/c", "echo begun& set /p x=& exit 0"];
 
     pub(crate) const SHELL: &str = "cmd";
@@ -108,7 +108,7 @@ mod windows {
 
     pub(crate) const NOTHING: &str = r"\\.\NUL";
 
-    /// With its drive: a path that was written down where this was built need not have one.
+    /// The path with its drive: a path from the build may have none.
     pub(crate) fn absolute(program: &str) -> &str {
         static ABSOLUTE: OnceLock<String> = OnceLock::new();
         ABSOLUTE.get_or_init(|| {

@@ -58,7 +58,7 @@ impl Seat {
 
     fn resize(&mut self, size: (u16, u16)) {
         self.look();
-        // As terminals do; what was there is drawn over.
+        // Terminals do this as well; what was on the screen is drawn over.
         self.screen.screen_mut().set_size(size.1, size.0);
         resize(self.terminal.keys.as_ref().unwrap(), size);
     }
@@ -101,7 +101,7 @@ fn what_happens_is_shown_as_it_happens_and_the_terminal_is_as_before_in_the_end(
     seat.sees_that("the end of the first", |screen| screen.contains("released"));
     waiter.release();
     seat.terminal.press("\u{1b}");
-    // That stands above the name as well.
+    // The counts stand above the view of a name as well, so look for a column of the table too.
     seat.sees_all("the table", &["P99", "names 1  held 0  waiting 0"]);
     seat.terminal.press("q");
     assert!(wait(&mut seat.terminal.leader).success());

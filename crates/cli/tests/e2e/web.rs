@@ -241,7 +241,7 @@ pub(crate) fn steals_what_was_seen(here: &Sandbox, there: &Sandbox) {
     let stolen = steal(&web, seen, "steal");
     assert_eq!(stolen.status, 200, "{}", stolen.body);
     assert_eq!(holder.ended().code(), Some(75));
-    // It was released at once.
+    // The stolen lock was released at once.
     next.begun();
     next.release();
 }

@@ -34,7 +34,7 @@ fn a_message_that_cannot_be_written_changes_nothing() {
     let sandbox = Sandbox::new();
     let holder = sandbox.hold(&["db"]);
     let full = || Stdio::from(File::options().write(true).open("/dev/full").unwrap());
-    // It waits long enough to say what it waits for.
+    // The waiter waits long enough to say for what.
     let mut waiter = sandbox.navlock(&["run", "-w", "1.2", "db", "true"]);
     let status = finish(waiter.stderr(full()).spawn().unwrap()).status;
     assert_eq!(status.code(), Some(1));

@@ -156,7 +156,8 @@ fn who_waits_behind_what_gives_up_on_another_machine_is_in_no_deadlock() {
     thread::scope(|scope| {
         let gives_up = scope.spawn(|| theirs.output(&["run", "-w", "7", "b", "true"]));
         eventually("it waits", || theirs.pending() > before);
-        // It would share what is held. So it waits only for who is there before, and not for ever.
+        // The request would share the held lock. So the first participant waits only for the exclusive
+        // request before it, and not for ever.
         first.go();
         assert_eq!(gives_up.join().unwrap().status.code(), Some(1));
     });
@@ -173,7 +174,7 @@ fn a_cycle_by_way_of_a_machine_that_is_not_heard_of_is_not_told() {
     let mut first = Participant::new(&ours, &["a"], "$NAVLOCK run b true");
     let mut second = Participant::new(&theirs, &["b"], "$NAVLOCK run a true");
     second.go_and_wait(&theirs);
-    // Until it is known here inside what that waits.
+    // Wait until this machine knows inside which lock the other one waits.
     let mut watch = ours.start(&["watch", "--json"]);
     let inside = |line: &String| line.contains("\"inside\":[\"");
     assert!(Lines::of(watch.stdout.as_mut().unwrap()).any(|line| inside(&line)));
@@ -184,7 +185,7 @@ fn a_cycle_by_way_of_a_machine_that_is_not_heard_of_is_not_told() {
     let is_silent = || trees(&ours).iter().any(|tree| !tree["rows"][1]["silentMs"].is_null());
     eventually("it is silent", is_silent);
     first.go();
-    // What the other one has ends with its lease.
+    // The lock of the silent machine ends with its lease.
     let (code, said) = first.end();
     assert_eq!((code, said.contains("deadlock")), (Some(0), false), "{said}");
     kill_process(broker, Signal::CONT).unwrap();
@@ -195,7 +196,7 @@ fn a_cycle_by_way_of_a_machine_that_is_not_heard_of_is_not_told() {
 #[test]
 fn machines_that_wait_much_and_never_for_each_other_are_told_nothing() {
     let all: [Sandbox; 2] = machines();
-    // One of these gives up by itself.
+    // One of these commands gives up by itself.
     let mut gives_up = Participant::new(
         &all[0],
         &["--bucket", "cycle", "a"],
@@ -210,7 +211,7 @@ fn machines_that_wait_much_and_never_for_each_other_are_told_nothing() {
         participant.go();
         eventually("it waits", || somebody_waits(machine, "cycle"));
     }
-    // And these take what they need in one order, for a while.
+    // These take what they need in one order, for a while.
     let (is_over, end) = (AtomicBool::new(false), Instant::now() + Duration::from_secs(6));
     thread::scope(|scope| {
         for machine in [&all[0], &all[0], &all[1], &all[1]] {

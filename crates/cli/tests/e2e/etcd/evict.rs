@@ -28,7 +28,7 @@ fn what_stands_in_the_way_is_shown_named_and_evicted() {
 #[test]
 fn the_page_takes_a_lock_of_another_machine_from_those_alone_whom_it_has_shown() {
     let [here, there] = machines();
-    // Of buckets that nobody uses on its machine a broker is not asked.
+    // A broker is not asked for buckets that nobody uses on its machine.
     let ours = here.hold(&["ours"]);
     crate::web::steals_what_was_seen(&here, &there);
     ours.release();

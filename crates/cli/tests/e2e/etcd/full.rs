@@ -71,7 +71,7 @@ fn while_etcd_is_full_locks_are_kept_and_released_and_none_is_granted_until_it_h
         assert!(line.contains("etcd is full") && line.contains("etcdctl alarm disarm"), "{line}");
     }
 
-    // For longer than the lease lasts without being renewed: each three times in that.
+    // Wait longer than a lease lasts without renewal: each one is renewed three times in that.
     let renewed = || server.metric("etcd_debugging_lease_renewed_total");
     let before = renewed();
     eventually("the leases are kept", || renewed() >= before + 12);

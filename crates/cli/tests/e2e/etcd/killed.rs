@@ -147,7 +147,7 @@ fn a_command_that_outlives_its_navlock_leaves_no_notes() {
     are_noted(&ours, 1);
     let broker = ours.broker();
     orphaned.kill_wrapper();
-    // It is the broker's to notice the end of the command, not that there is none any more.
+    // The broker must notice the end of a command that it knows, and not find that there is none.
     eventually("the command is known to hold", || {
         ours.written(&["daemon", "status", "--json"]).contains("\"orphans\":1")
     });
@@ -159,10 +159,11 @@ fn a_command_that_outlives_its_navlock_leaves_no_notes() {
 #[test]
 fn what_the_dead_have_left_is_found_by_a_broker_that_goes_on() {
     let [ours] = machines();
-    // It has looked for notes by now.
+    // The broker has looked for notes by now.
     let holder = ours.hold(&["db"]);
     are_noted(&ours, 1);
-    // As of a client that was stopped when the broker before was killed, and then killed itself.
+    // This is as left by a client that was stopped when the broker before was killed, and then was killed
+    // itself.
     let of_the_dead = format!("sock.clients/{}.leases", "07".repeat(16));
     write(&ours.path(&of_the_dead), "");
     restart(&ours);
@@ -178,7 +179,7 @@ fn a_name_that_stayed_the_machines_is_free_when_that_has_a_broker_again() {
     kill_with_broker(&ours, &mut holder);
     restart(&ours);
     theirs.hold(&["db"]).release();
-    // Of what was ended nothing is left, but for what the broker that is there has noted.
+    // Nothing is left of the leases that were ended; the running broker has noted its own.
     eventually("the notes are gone", || (notes(&ours), own_notes(&ours)) == (0, 1));
 }
 
@@ -195,7 +196,7 @@ fn a_name_that_stayed_the_machines_and_that_nobody_held_is_free_when_that_has_a_
 
 #[test]
 fn a_name_that_stayed_the_machines_is_not_free_while_somebody_may_come_back_who_holds_it() {
-    // With this margin names are free a second and a half after nobody is waited for any more.
+    // With this margin, names are free a second and a half after the last client is given up.
     let [ours, theirs] = keeping("db", &format!("{LONG}\nmargin = 0.5"));
     // Only the holder itself says what it holds.
     let holder = hold_own(&ours, &["--close", "db"]);

@@ -63,7 +63,7 @@ fn an_outage_is_told_for_as_long_as_it_lasts_to_whoever_asks_or_waits() {
     let mut waiter = Holder::start(command);
     eventually("it waits", || ours.query().len() == 2);
     server.stop();
-    // From here on no lease is good any more, and nothing is held of which there would be a term.
+    // When the holder has ended, no lease is valid any more, and no lock is held that would have a term.
     assert_eq!(holder.ended().code(), Some(75));
     let outage = |machine: &Sandbox| {
         let status = machine.written(&["daemon", "status"]);
@@ -108,7 +108,7 @@ fn who_asks_while_etcd_is_away_is_told_so_whether_there_is_a_lease_or_a_broker_o
     let settings = format!("[etcd]\nendpoints = [\"{}\"]\ntime-to-live = 5\n", server.endpoint());
     let [ours, theirs, begins] = [(); 3].map(|()| Sandbox::with_settings(&settings));
     let holder = ours.hold(&["db"]);
-    // A broker that has no lease yet.
+    // The broker of this machine has no lease yet.
     assert_eq!(theirs.query().len(), 1);
     server.stop();
     let failed = |machine: &Sandbox| {
@@ -117,7 +117,7 @@ fn who_asks_while_etcd_is_away_is_told_so_whether_there_is_a_lease_or_a_broker_o
         assert!(!said.contains("the queue"), "it had no place there: {said}");
         said
     };
-    // Of the first the lease is not over yet, if it comes in time.
+    // The lease of the first machine may not be over yet.
     for machine in [&ours, &theirs] {
         let said = failed(machine);
         assert!(said.contains("cannot reach etcd: "), "{said}");

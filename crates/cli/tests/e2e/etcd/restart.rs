@@ -94,7 +94,7 @@ fn a_command_still_holds_whose_navlock_is_killed_while_the_next_broker_asks_for_
     let killed = ours.kill_broker();
     eventually("the broker ends", || ours.broker() != Some(killed));
     ours.written(&["daemon", "start"]);
-    // It comes back to a broker to which etcd does not answer, and is killed then.
+    // The holder comes back to a broker to which etcd does not answer, and is killed then.
     let clients = || -> serde_json::Value {
         let status = ours.written(&["daemon", "status", "--json"]);
         serde_json::from_str::<serde_json::Value>(&status).unwrap()["clients"].take()

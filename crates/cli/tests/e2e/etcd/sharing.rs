@@ -68,7 +68,7 @@ fn who_holds_on_another_machine_is_seen_with_process_host_and_reason() {
 #[test]
 fn a_killed_holder_is_followed_by_whoever_waits_on_another_machine() {
     let [ours, theirs] = machines();
-    // One whose command holds with it, and one whose command is left alone with the lock.
+    // One holder whose command holds only with it, and one whose command is left alone with the lock.
     let mut closed = ours.hold(&["--close", "db"]);
     let mut next = theirs.queue(&["db"]);
     closed.kill_wrapper();

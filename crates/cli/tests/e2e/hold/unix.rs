@@ -177,7 +177,7 @@ fn who_is_ended_while_it_waits_gets_nothing() {
     }
 }
 
-/// It has the lock by then, and a pidfd of whoever had that number.
+/// The keeper has the lock by then, and a pidfd of the process that had that number.
 #[test]
 fn who_is_stopped_while_its_process_ends_gets_nothing() {
     let sandbox = Sandbox::new();
