@@ -22,7 +22,7 @@ pub(crate) fn now() -> u64 {
         + u64::try_from(time.tv_nsec).unwrap_or(0) / 1000
 }
 
-/// Where the logs of this run are, as its workers are told.
+/// The folder with the logs of this run, as its workers are told.
 pub(crate) fn directory() -> PathBuf {
     env::var_os(DIRECTORY).expect("who starts a worker says where the logs are").into()
 }

@@ -28,7 +28,7 @@ impl Interval {
     }
 }
 
-/// What a worker is.
+/// The kinds of workers.
 #[derive(Clone, Debug)]
 pub(crate) enum Kind {
     /// A `navlock run`.
@@ -51,7 +51,7 @@ pub(crate) struct Instance {
     pub(crate) born: u64,
     pub(crate) killed: Option<u64>,
     pub(crate) stops: Vec<Interval>,
-    /// What the `navlock run` runs.
+    /// The command's process, for a `navlock run`.
     pub(crate) command: Option<i32>,
     pub(crate) command_killed: Option<u64>,
     pub(crate) command_stops: Vec<Interval>,
@@ -144,7 +144,7 @@ pub(crate) struct History {
     /// instance.
     largest: BTreeMap<String, [(u64, u64); 2]>,
     pub(crate) grants: u64,
-    /// When which instance has said that it steals which name.
+    /// The thefts: when, by which instance, of which name.
     pub(crate) steals: Vec<(u64, u64, String)>,
     /// How often an owner has asked for a name that others took in a loop, by the most grants that one of
     /// them got meanwhile.

@@ -42,7 +42,7 @@ pub(crate) const TICK: Duration = Duration::from_millis(5);
 pub(crate) struct Stopped {
     pub(crate) pid: i32,
     pub(crate) until: u64,
-    /// What the process is.
+    /// The kind of process.
     pub(crate) whose: Whose,
 }
 

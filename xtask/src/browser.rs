@@ -10,7 +10,7 @@ use crate::run::{Result, cargo, root, run, said};
 
 const TARGET: &str = "wasm32-unknown-unknown";
 
-/// What is taken from Debian where it is not there: a program, its package, and what it is for.
+/// The programs that are taken from Debian if they are missing: a program, its package, and what it is for.
 const PROGRAMS: [(&str, &str, &str); 2] = [
     ("node", "nodejs", "it serves the page of the tests"),
     ("chromium", "chromium", "its locks are what is tested"),

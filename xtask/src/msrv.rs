@@ -119,7 +119,7 @@ impl Toolchain {
     }
 }
 
-/// Where packages put libraries: each architecture has a folder of its own.
+/// The folders in which packages put libraries: each architecture has one of its own.
 fn libraries(unpacked: &Path) -> Vec<PathBuf> {
     let mut folders = Vec::new();
     for folder in ["usr/lib", "lib"] {

@@ -66,8 +66,8 @@ fn defines(text: &str, name: &str) -> bool {
     text.contains(of) && text.lines().any(defines)
 }
 
-/// What is wrong in the last column of the tables: paths where nothing is, and names that the file before
-/// them does not define.
+/// The errors in the last column of the tables: paths at which there is nothing, and names that the file
+/// before them does not define.
 fn complaints(text: &str) -> Vec<String> {
     let mut complaints = Vec::new();
     for row in text.lines().filter(|line| line.starts_with("| ")) {

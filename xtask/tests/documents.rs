@@ -41,7 +41,7 @@ fn links(text: &str) -> Vec<&str> {
     prose(text).flat_map(of_line).collect()
 }
 
-/// What a heading is called in a link, by the rule of the hosts that show Markdown.
+/// The name of a heading in a link, by the rule of the hosts that show Markdown.
 fn anchor(heading: &str) -> String {
     let kept = |c: &char| c.is_alphanumeric() || matches!(c, ' ' | '-' | '_');
     let text = heading.trim_start_matches('#').trim();

@@ -98,7 +98,7 @@ fn measure_row(row: Row, servers: &Servers, args: &Args) -> Result<Case, String>
     Ok(Case { row, layout, entries })
 }
 
-/// What a process that takes part does.
+/// Does the work of a process that takes part.
 ///
 /// # Errors
 ///

@@ -33,7 +33,7 @@ pub(crate) trait Contender: Default + Send + Sync + 'static {
     fn acquire<'a>(&'a self, name: &'a str) -> impl Future<Output = Self::Guard<'a>> + Send;
 }
 
-/// What kind of thing a contender is.
+/// The kind of a contender.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Class {
     Ours,

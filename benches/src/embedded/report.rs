@@ -20,7 +20,7 @@ const ENGINES: [&str; 2] = ["Boa", "QuickJS"];
 /// How many times the floor a request may take.
 const MOST: f64 = 1.5;
 
-/// What a row is about.
+/// The title of a row.
 fn title(row: &str) -> &str {
     match row {
         "sequential" => "one after the other, one name",

@@ -183,7 +183,7 @@ pub(super) fn handover(place: &Place<'_>) -> Result<f64, String> {
         let mut client = Client::connect([place.endpoint], None).await?;
         let mut samples = Vec::new();
         let hear = || told.recv_timeout(TIME_TO_LIVE).ok();
-        // Says that the watch is there.
+        // Wait until the watch is there.
         let mut all_heard = hear().is_some();
         for nth in 0..=count {
             client.put(&*place.name, "", None).await?;

@@ -13,7 +13,7 @@ use tempfile::TempDir;
 /// How long etcd may take to start.
 const PATIENCE: Duration = Duration::from_secs(30);
 
-/// What etcd writes to.
+/// The kind of storage that etcd writes to.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Store {
     Disk,

@@ -27,7 +27,7 @@ pub(super) struct Rule {
     pub(super) file: PathBuf,
     /// The code, which must stand in the file once.
     pub(super) find: String,
-    /// What takes its place.
+    /// The code that takes its place.
     pub(super) replace: String,
     /// The arguments of `cargo test` for the tests that must fail, or `browser` and their names for
     /// `cargo xtask browser`.

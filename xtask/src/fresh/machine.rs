@@ -264,7 +264,7 @@ impl Drop for Machine {
         if let Err(error) = remove(&self.root) {
             eprintln!("cannot remove {}: {error}", self.root.display());
         }
-        // Unless somebody else has something there.
+        // This fails, as it should, if another machine stands there.
         let _ = fs::remove_dir(&self.folder);
     }
 }
@@ -280,7 +280,7 @@ fn remove(root: &Path) -> Result {
     }
 }
 
-/// What runs have left that were killed: machines whose process is no more.
+/// Removes the folders that killed runs have left: machines whose process is no more.
 fn remove_leftovers(folder: &Path) -> Result {
     let failed = |error: io::Error| format!("{}: {error}", folder.display());
     for entry in fs::read_dir(folder).map_err(failed)? {

@@ -35,7 +35,7 @@ pub(super) fn steps(readme: &str) -> Result<Vec<Step>> {
     Ok(steps)
 }
 
-/// What stands after each `apt-get install` in a text, up to the end of its code.
+/// The packages after each `apt-get install` in a text, up to the end of its code.
 fn packages(text: &str) -> Vec<String> {
     let lists = text.split("apt-get install ").skip(1);
     let lists = lists.filter_map(|rest| rest.split('`').next());

@@ -4,7 +4,7 @@ use std::{path::PathBuf, process::Command};
 
 use crate::run::{Result, cargo, root, run, within};
 
-/// Where these programs are.
+/// The folder of these programs.
 pub(super) fn programs() -> PathBuf {
     root().join("target/cross/tools/bin")
 }

@@ -16,7 +16,7 @@ use crate::run::{Result, root, run, said, show, within};
 /// A suite of tests.
 pub(super) struct Suite {
     pub(super) name: &'static str,
-    /// What Cargo calls it.
+    /// The name of the package that Cargo tests.
     package: &'static str,
     targets: &'static [&'static str],
     /// How long it may run once it is built. A suite that hangs is ended then, which is an error.
@@ -26,10 +26,10 @@ pub(super) struct Suite {
     has_models: bool,
 }
 
-/// What the suite of the broker is called.
+/// The name of the broker's suite.
 const BROKER: &str = "broker";
 
-/// What the suite of the program `navlock` is called.
+/// The name of the suite of the program `navlock`.
 pub(super) const COMMAND: &str = "command";
 
 /// All suites that are run. Each may take several times as long as it did on a machine with two cores.
@@ -145,7 +145,7 @@ pub(super) fn for_unix_alone() -> Result<Vec<(String, String)>> {
     of_unix.collect()
 }
 
-/// What has passed of a suite.
+/// The tests of a suite that have passed.
 pub(super) struct Passed {
     pub(super) count: usize,
     /// The tests that failed beside others, and passed alone.

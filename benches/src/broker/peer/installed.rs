@@ -1,4 +1,4 @@
-//! What is installed on this machine.
+//! Looks for programs and users on this machine.
 
 use std::{env, fs, path::PathBuf};
 

@@ -41,7 +41,7 @@ pub(super) fn start(cpu: usize, directory: &Path) -> io::Result<(PathBuf, Partic
     let arguments: [&OsStr; 7] = [
         "-D".as_ref(),
         data.as_ref(),
-        // Nothing here is to survive.
+        // Nothing has to survive a crash, so nothing is forced to the disk.
         "-F".as_ref(),
         "-c".as_ref(),
         "listen_addresses=".as_ref(),

@@ -43,7 +43,7 @@ pub(super) fn start(cpu: usize, directory: &Path, socket: &Path) -> io::Result<P
     Ok(participant)
 }
 
-/// Its server.
+/// The path of Redis's server.
 pub(super) fn program() -> Option<PathBuf> {
     find("redis-server", &[])
 }

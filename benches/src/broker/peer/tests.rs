@@ -12,7 +12,7 @@ use super::*;
 
 const LONG: Duration = Duration::from_secs(20);
 
-/// Its server, on a thread that lives as long as the tests.
+/// Starts a peer's server, on a thread that lives as long as the tests.
 fn serve(peer: Peer) -> (tempfile::TempDir, PathBuf) {
     let directory = tempfile::tempdir().unwrap();
     if peer == Peer::Flock {

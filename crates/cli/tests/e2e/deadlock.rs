@@ -51,7 +51,7 @@ impl Participant {
         panic!("it has ended, and not said {what:?}: {said}");
     }
 
-    /// Its `navlock run`.
+    /// The process of its `navlock run`.
     #[cfg_attr(
         not(feature = "etcd"),
         expect(dead_code, reason = "those on one machine end by themselves")

@@ -16,7 +16,7 @@ fn every_way_to_end_has_its_code() {
         (128 + 15, &["run", "db", "--", "sh", "-c", "kill -TERM $$"]),
         #[cfg(unix)]
         (128 + 9, &["run", "db", "--", "sh", "-c", "kill -KILL $$"]),
-        // They are longer there.
+        // Exit codes are longer on Windows.
         #[cfg(windows)]
         (0x1234, &["run", "db", "-c", "exit 4660"]),
         (1, &["run", "-n", "held", "true"]),

@@ -37,7 +37,8 @@ struct Told {
     sandbox: Sandbox,
 }
 
-/// Has a broker break that a client has started, which logs this, in a sandbox that was prepared so.
+/// Makes a broker panic that a client has started, with this setting of the log, in a sandbox that `prepare`
+/// has prepared.
 fn broken(log: &str, prepare: impl FnOnce(&Sandbox)) -> Told {
     let sandbox = Sandbox::new();
     prepare(&sandbox);

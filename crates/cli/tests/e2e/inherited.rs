@@ -49,7 +49,7 @@ fn the_command_s_end_is_noticed_whatever_becomes_of_sigchld() {
 #[cfg(target_os = "linux")]
 fn a_command_holds_its_lock_whatever_descriptors_its_script_takes() {
     let sandbox = Sandbox::new();
-    // What scripts take by hand, and then all below those of shells.
+    // First the descriptors that scripts take by hand, then all below those of shells.
     let takes = "exec 3>&1 13>/dev/null 200>/dev/null; \
                  for fd in {10..250}; do eval \"exec $fd>/dev/null\"; done 2>&-; \
                  echo $$; exec 1>&3; exec cat";

@@ -370,7 +370,7 @@ fn a_signal_ends_a_broker_in_order_and_its_clients_go_on_with_the_next_one() {
 fn a_log_that_is_followed_by_nobody_any_more_is_not_read_on() {
     let sandbox = Sandbox::new();
     sandbox.written(&["daemon", "start"]);
-    // Nothing is logged from the first line on.
+    // After the first line, nothing more is logged.
     let mut script = sandbox.program("sh");
     script.args(["-c", "\"$NAVLOCK\" daemon logs -f | head -n 1"]);
     let ended = finish(script.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap());

@@ -66,7 +66,7 @@ fn settings_that_cannot_be_used_are_told_to_whoever_needs_the_broker() {
         ("[etcd]\n", "c.toml: no endpoints of etcd"),
         ("[etcd]\nendpoints = [\"a:1\"]\ntime-to-live = 2\n", "a broker needs 5 s at least"),
         ("[etcd]\nendpoints = [\"a:1\"]\nuser = \"u\"\n", "no password-file; add one"),
-        // What a sandbox has on Windows is its user's alone.
+        // On Windows, a sandbox's files are its user's alone.
         #[cfg(unix)]
         (
             "[etcd]\nendpoints = [\"a:1\"]\nuser = \"u\"\npassword-file = \"c.toml\"\n",

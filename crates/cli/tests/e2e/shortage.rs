@@ -65,7 +65,7 @@ fn a_command_that_runs_is_not_killed_for_want_of_threads() {
     first.args(["run", "db", "true"]);
     let first = as_nobody(first);
     assert!(first.status.success(), "{first:?}");
-    // Its own thread, and the command.
+    // This leaves room for the wrapper's thread and for the command.
     let most = threads_of(NOBODY) + 2;
     let mut scarce = sandbox.program("prlimit");
     scarce.arg(format!("--nproc={most}")).arg(&program);

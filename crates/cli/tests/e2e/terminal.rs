@@ -101,7 +101,7 @@ fn a_wait_is_drawn_in_place_and_wiped_out() {
     holder.release();
     terminal.sees("\r\u{1b}[Kran\r\n");
     let seen = terminal.look();
-    // Nothing has gone to a second line.
+    // The line has not been broken into two.
     assert_eq!(seen.matches('\n').count(), 1, "{seen:?}");
     let longest = seen.split(['\r', '\n']).map(|line| line.chars().count()).max().unwrap();
     assert!(longest < 60 + "\u{1b}[K".len(), "{seen:?}");
@@ -114,7 +114,7 @@ fn a_table_is_no_wider_than_the_terminal_and_has_colours() {
     let holder = sandbox.hold(&[&"n".repeat(100)]);
     let mut terminal = Terminal::run(&sandbox, 70, &["query"]);
     assert!(wait(&mut terminal.leader).success());
-    // What was written last is on its way for a moment.
+    // The last output may still be on its way.
     eventually("all lines are seen", || terminal.look().matches('\n').count() == 2);
     let seen = terminal.look();
     assert!(seen.contains("\u{1b}[32mheld\u{1b}[0m"), "{seen:?}");

@@ -72,7 +72,7 @@ impl Seat {
     fn is_given_back(&mut self) {
         let modes = tcgetattr(self.terminal.keys.as_ref().unwrap()).unwrap().local_modes;
         assert!(modes.contains(LocalModes::ICANON | LocalModes::ECHO | LocalModes::ISIG));
-        // What was written last is on its way for a moment.
+        // The last output may still be on its way.
         eventually("the screen is as before", || {
             self.look();
             let screen = self.screen.screen();
@@ -176,7 +176,7 @@ fn it_can_be_suspended_and_brought_back() {
     seat.sees("ended: 0");
     assert!(wait(&mut seat.terminal.leader).success());
     assert!(!seat.is_raw());
-    // Where there is no shell to come back to, it goes on.
+    // If there is no shell to come back to, `top` goes on.
     let mut seat = Seat::take(&sandbox, (80, 24), &[]);
     seat.sees("db ");
     seat.terminal.press("\u{1a}");

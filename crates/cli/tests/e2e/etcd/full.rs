@@ -6,7 +6,7 @@ use crate::sandbox::{Sandbox, eventually, finish, wait};
 /// How much room etcd has.
 const QUOTA: usize = 4 << 20;
 
-/// What is written at a time: as much as one argument of a program can have.
+/// The size of each write: as much as one argument of a program can have.
 const PIECE: usize = 100 << 10;
 
 /// Writes to etcd until it takes no more, and calls `meanwhile` besides.
@@ -49,7 +49,7 @@ fn while_etcd_is_full_locks_are_kept_and_released_and_none_is_granted_until_it_h
     eventually("it waits", || ours.query().len() == 2);
     own(&ours, "kept");
     let takes_kept = || assert_eq!(ours.code(&["run", "kept", "true"]), 0);
-    // What is not taken for long is given up.
+    // A kept name that nobody takes for long is given up, so take it meanwhile.
     fill(&server, takes_kept);
 
     let is_told = |said: &str| {
@@ -58,7 +58,7 @@ fn while_etcd_is_full_locks_are_kept_and_released_and_none_is_granted_until_it_h
     };
     is_told(&refusal(&ours));
     is_told(&refusal(&theirs));
-    // Nothing is written for that.
+    // A kept name is taken without a write to etcd.
     takes_kept();
     let doctor = ours.output(&["doctor"]);
     assert_eq!(doctor.status.code(), Some(1));

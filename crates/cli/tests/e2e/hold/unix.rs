@@ -221,7 +221,7 @@ fn an_id_that_cannot_be_written_is_not_held() {
     let said = String::from_utf8(output.stderr).unwrap();
     assert!(said.contains("cannot write the id: No space left"), "{said}");
     eventually("it is free", || sandbox.query().is_empty());
-    // Nobody reads it.
+    // The other end of this socket is closed: nobody reads the answer.
     let (unread, closed) = UnixStream::pair().unwrap();
     drop(unread);
     let mut command = sandbox.navlock(&["hold", "--ttl", LONG, "db"]);
