@@ -183,7 +183,7 @@ fn a_client_of_the_first_version_is_not_waited_for_after_a_restart_and_its_lock_
     assert!(matches!(old.hear(), FromDaemon::Granted { .. }));
     assert_eq!(sandbox.code(&["run", "-n", "db", "true"]), 1);
     sandbox.replace_broker();
-    // A client that is waited for would be waited for ten seconds.
+    // If the broker waited for the old client, it would wait ten seconds.
     assert_eq!(sandbox.code(&["run", "-w", "8", "db", "true"]), 0);
     assert_eq!(sandbox.query(), ["held kept exclusive"]);
     old.until_left();

@@ -143,7 +143,7 @@ fn who_holds_is_told_why_no_broker_can_take_over() {
     holder.begun();
     machine.settle(&settings(&namespace, &[("east", &east), ("west", &west)]));
     assert_eq!(machine.code(&["daemon", "stop"]), 0);
-    // The lock that the machine took with the settings from before still counts.
+    // The held lock is still that of a machine with the settings from before.
     let said = || fs::read_to_string(&said).unwrap();
     eventually("it is told", || said().contains("etcd cluster east is used by 1 machine alone"));
     let said = said();

@@ -10,8 +10,7 @@ use rustix::process::Signal;
 use super::{machines_with, own};
 use crate::sandbox::{Holder, Sandbox, eventually, kill_at_once, write};
 
-/// A time to live far longer than anything here may take, in seconds: a lease that ends earlier has not just
-/// run out.
+/// A time to live far longer than anything here may take, in seconds: no lease ends because its time is up.
 const LONG: &str = "300";
 
 /// Machines whose leases do not run out during a test.
@@ -45,7 +44,7 @@ fn keeping(name: &str, time_to_live: &str) -> [Sandbox; 2] {
     machines
 }
 
-/// A holder of such a name. Nobody has looked since: otherwise the holder would be written to etcd.
+/// A holder of such a name. There has been no query since: a query would have the holder written down.
 fn hold_own(machine: &Sandbox, arguments: &[&str]) -> Holder {
     let mut holder = machine.wait_for(arguments);
     holder.begun();
