@@ -13,8 +13,8 @@ use crate::{
 
 /// Requests and locks, each at an index that is small and used again.
 ///
-/// FAST: like a slab, but an entry is written in its place. A slab's entry is made elsewhere and
-///       moved, by loads that have to wait for the stores right before.
+/// FAST: like a slab, but a node is written directly in its place. A slab's entry is made elsewhere and
+///       then moved, and the loads of the move have to wait for the stores right before.
 #[derive(Clone, Debug)]
 pub(crate) struct Nodes<T> {
     places: Vec<Node<T>>,

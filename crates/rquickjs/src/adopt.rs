@@ -94,7 +94,7 @@ impl<'js> Adoption<'js> {
         }
     }
 
-    /// From the beginning, for another request.
+    /// Begins again, for another request.
     pub(crate) fn begin(&self, key: RequestKey, step: Step) {
         self.key.set(key);
         self.next.set(step);
@@ -157,13 +157,14 @@ impl<'js> Adoption<'js> {
         call: &Call<'js>,
     ) -> Result<()> {
         self.settle(&mut engine, outcome)?;
-        // With the next request it is given what it has for that. One of which a step failed, was stopped or
-        // panicked, or that has called a script's own `then`, never comes here.
+        // A later request of the same agent may use the function again. A function does not come here if one
+        // of its steps failed, was stopped or panicked, or if it has called a script's own `then`.
         engine.home.spare.replace(Some(Bare::clone(&call.function())));
         Ok(())
     }
 
-    /// What a promise of the language's own is fulfilled with: as [`Quick::adopt`].
+    /// Goes on with the value that a promise of the language's own is fulfilled with, by the steps of
+    /// [`Quick::adopt`].
     fn resolve(
         &self,
         mut engine: Quick<'_, 'js>,
@@ -183,8 +184,11 @@ impl<'js> Adoption<'js> {
         }
     }
 
-    /// The `then` of the language's own. It gives a script nothing that it could call: so it can be told
-    /// by any function, and which of two would have been called is what the promise knows.
+    /// Calls a value's `then`.
+    ///
+    /// The `then` of the language's own gives a script nothing that the script could call. So one function,
+    /// this one, can be both of its arguments. The state of the promise says which of the two arguments was
+    /// called.
     ///
     /// Spec: <https://tc39.es/ecma262/#sec-promiseresolvethenablejob>
     fn call_then(
@@ -202,7 +206,8 @@ impl<'js> Adoption<'js> {
         self.promise.replace(Some(promise.clone()));
         match own.call(engine.ctx(), promise, [&*told, &*told]) {
             Ok(_) => Ok(()),
-            // Of the promise's constructor. This function has been given away, and is used no more.
+            // The error comes from the promise's constructor. `then` was given this function, so another
+            // function does the next step.
             Err(error) => {
                 let reason = engine.catch(error)?;
                 engine.later(self.key.get(), Step::Reject, [&reason])?;
@@ -234,12 +239,13 @@ impl Drop for Adoption<'_> {
     /// If the function was to be called, in a job that was dropped, the request ends.
     fn drop(&mut self) {
         let next = self.next.get();
-        // The next request has it again, or nothing does.
+        // `Never`: the request is settled, or another function goes on with it.
         let Some(home) = self.home.upgrade().filter(|_| !matches!(next, Step::Never)) else {
             return;
         };
         if matches!(next, Step::Told | Step::Settled) {
-            // Of one that was finalized with this it is not known any more: that was pending, as it knew this function.
+            // A promise that was finalized together with this function has no state any more. It was pending,
+            // because it still referred to this function.
             let promise = self.promise.get_mut().as_ref();
             let state = promise.and_then(|promise| promise.promise_state(&home.ctx));
             if state.is_none_or(|state| state == qjs::JSPromiseStateEnum_JS_PROMISE_PENDING) {

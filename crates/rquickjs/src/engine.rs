@@ -56,9 +56,12 @@ impl<'a, 'js> Quick<'a, 'js> {
         function.call(self.ctx(), &Bare::undefined(self.ctx()), [argument]).map(drop)
     }
 
-    /// The same of a function that settles a promise, which nobody else would do. QuickJS asks at each call whether to
-    /// go on. Stopped there, the function is called once more, of which QuickJS does not ask; if it had begun, it does
-    /// nothing then.
+    /// Calls a function that settles a promise, even if QuickJS stops the first call. Nothing else would
+    /// settle the promise.
+    ///
+    /// QuickJS asks at each call whether to go on. If the answer stops the call, the function is called
+    /// once more, and QuickJS does not ask again. If the function had begun in the first call, it does
+    /// nothing in the second.
     fn invoke_surely(&self, function: &Bare<'js>, argument: &Bare<'js>) -> Result<(), Error> {
         self.invoke(function, argument).map_err(|error| {
             if !self.ctx().has_exception() {
@@ -68,7 +71,7 @@ impl<'a, 'js> Quick<'a, 'js> {
             if thrown.is_uncatchable_error() {
                 let _ = self.invoke(function, argument);
             }
-            // Why a script was stopped is still told.
+            // The caller still gets the error that says why the script was stopped.
             self.ctx().throw(thrown)
         })
     }

@@ -17,7 +17,7 @@ use crate::{
 
 /// A function of this crate.
 ///
-/// Not `Function::new`: what that keeps QuickJS does not see, and see [`Classes`].
+/// Not `Function::new`: QuickJS does not see what such a function keeps. See also [`Classes`].
 pub(crate) struct Native<'js> {
     pub(crate) home: HomeObject<'js>,
     /// The number of the agent, for the functions that belong to one.
@@ -52,21 +52,22 @@ pub(crate) enum Operation<'js> {
     },
 }
 
-/// What has a request settled when what its callback returned is: the content of a function that is
-/// called once for each job of that.
+/// The content of a function that settles a request with what the request's callback returned. The
+/// function is called once for each job that this takes.
 ///
-/// FAST: converting a value to a promise resolves a new promise with it, and a reaction to that promise
-/// settles the request. Scripts see neither, and each would cost functions and promises: so they are not
-/// made. What scripts see is the same, job by job: `then` is read at once, called in a job, and the
-/// request is settled in a job of its own after what `then` was given is called. What that is called with
-/// resolves the new promise in its turn: so its `then` is read, and called in a job.
+/// FAST: the specification converts the returned value to a promise: it resolves a new promise with the
+/// value, and a reaction to that promise settles the request. Scripts see neither the promise nor the
+/// reaction, and both would cost functions and promises. So neither is made. What scripts see is the same,
+/// job by job. The value's `then` is read at once and called in a job. When `then` calls one of the functions
+/// that it was given, the request is settled in another job. If `then` calls the function with a value that
+/// has a `then` too, that `then` is also read, and called in a job.
 ///
 /// Spec: <https://webidl.spec.whatwg.org/#js-promise>,
 /// <https://tc39.es/ecma262/#sec-promise-resolve-functions>
 ///
-/// A job that QuickJS stops before it has called this, as an interrupt may, is dropped, and this function with it:
-/// then the request ends. But while a promise is pending, nothing is to call it, and if it goes with that promise, what
-/// the callback waits for never comes, and the lock stays held.
+/// An interrupt may stop a job before the job has called this function. QuickJS then drops the job and this
+/// function, and the request ends. It is different while this function waits for a pending promise: if the
+/// function is dropped together with that promise, nothing can settle the request, and the lock stays held.
 pub(crate) struct Adoption<'js> {
     /// The home of the request's agent. Weak: when an object is finalized, objects that it refers to may be
     /// gone.
@@ -74,19 +75,21 @@ pub(crate) struct Adoption<'js> {
     pub(crate) number: usize,
     pub(crate) key: Cell<RequestKey>,
     pub(crate) next: Cell<Step>,
-    /// The promise that tells this function: what the callback returned, if that is one of the language's own, or
-    /// one that its `then` was given the functions of.
+    /// The promise that calls this function when the promise is settled: what the callback returned, if that
+    /// is a promise with the language's own `then`; otherwise a new promise, whose functions are given to the
+    /// value's `then`.
     pub(crate) promise: RefCell<Option<Bare<'js>>>,
 }
 
 /// What the next call of the function is for.
 #[derive(Clone, Copy)]
 pub(crate) enum Step {
-    /// A job is to call the value's `then`: the arguments.
+    /// A job is to call the value's `then`. The arguments are the value and its `then`.
     CallThen,
     /// The promise that the callback returned has been settled.
     Told,
-    /// The promise has been settled that stands for what the callback returned: so is the request to be.
+    /// The new promise, whose functions a script's own `then` was given, has been settled. The request is
+    /// to be settled in the same way.
     Settled,
     /// The request is to be settled, with the argument.
     Fulfill,
@@ -112,7 +115,8 @@ impl<'js> Native<'js> {
         &self.home.ctx
     }
 
-    /// Has it adopt what another callback has returned, if it is a function for that, and of this agent.
+    /// Lets the function adopt what another callback has returned, if it is such a function and belongs to
+    /// this agent. Returns whether it does.
     pub(crate) fn adopts_again(&self, number: usize, key: RequestKey, step: Step) -> bool {
         match &self.operation {
             Operation::Adopt(adoption) if self.number == number => {

@@ -147,8 +147,8 @@ impl<'js> Home<'js> {
         self.agents.borrow().get(&number).cloned()
     }
 
-    /// What this agent's scripts have asked for; of one that was forgotten, what there is of any agent
-    /// that has ended.
+    /// The realm of the agent with this number. If the agent has ended and was forgotten, this makes the
+    /// realm of an agent that has ended.
     pub(crate) fn realm(&self, number: usize) -> QuickRealm<'js> {
         let realm = self.agents.borrow().get(&number).map(|agent| agent.realm.clone());
         realm.unwrap_or_else(|| {
@@ -212,12 +212,13 @@ impl<'js> Home<'js> {
 
     /// Ends the agents, because the context is freed.
     pub(crate) fn end(&self) {
-        // Whoever still has one of the realms, in a call that is about to return, has nothing of
-        // QuickJS by it any more.
+        // A call that is about to return may still have a clone of a realm. An ended realm keeps no value
+        // of QuickJS.
         let Ok(mut agents) = self.agents.try_borrow_mut() else { return };
         let agents = std::mem::take(&mut *agents);
-        // At one moment: none of them is granted what another held. At the end of a runtime QuickJS has dropped its
-        // jobs by now, and with them what waited there has ended one after the other.
+        // All agents end at one moment, so that none of them is granted what another one held. At the end of
+        // a runtime, QuickJS has dropped its jobs before. The requests that waited in those jobs have ended
+        // one after the other.
         host::terminate_all(agents.values().map(|agent| agent.realm.locks()));
         for agent in agents.into_values() {
             agent.realm.end();
@@ -254,7 +255,8 @@ impl<'js> Deref for HomeObject<'js> {
 
     #[expect(unsafe_code, reason = "FAST: without a look at what the object has")]
     fn deref(&self) -> &Home<'js> {
-        // SAFETY: the object has it until it is finalized, and lives as long as it is counted here.
+        // SAFETY: the object has the home until the object is finalized. The object lives as long as `self`
+        // counts a reference to it.
         unsafe { self.home.as_ref() }
     }
 }
@@ -266,7 +268,7 @@ impl Clone for HomeObject<'_> {
 }
 
 impl<'js> ManagerObject<'js> {
-    /// That of a value which is such an object.
+    /// The content of a value. `None` if the value is not a `LockManager` of this crate.
     pub(crate) fn of<'a>(classes: Classes, value: &'a Bare<'js>) -> Option<&'a Self> {
         match content(classes, value)? {
             Content::Manager(manager) => Some(manager),
@@ -276,7 +278,7 @@ impl<'js> ManagerObject<'js> {
 }
 
 impl LockObject {
-    /// That of a value which is such an object.
+    /// The content of a value. `None` if the value is not a `Lock` of this crate.
     pub(crate) fn of<'a>(classes: Classes, value: &'a Bare<'_>) -> Option<&'a Self> {
         match content(classes, value)? {
             Content::Lock(lock) => Some(lock),

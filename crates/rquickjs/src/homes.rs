@@ -1,4 +1,4 @@
-//! The homes of a runtime: finding that of a context, and making it.
+//! The homes of a runtime: finding the home of a context, and making it.
 
 use std::{
     cell::{Cell, OnceCell, RefCell},
@@ -16,14 +16,14 @@ use crate::{
 };
 
 impl<'js> Home<'js> {
-    /// That of this context, if it is there.
+    /// The home of this context, if the context has one.
     pub(crate) fn find(ctx: &Ctx<'js>) -> Option<HomeObject<'js>> {
         let homes = ctx.userdata::<Homes<'_>>()?;
         let home = homes.0.borrow().get(&key(ctx))?.upgrade()?;
         home.object.get().cloned()
     }
 
-    /// Those of all contexts of the runtime.
+    /// The homes of all contexts of the runtime.
     pub(crate) fn all(ctx: &Ctx<'js>) -> Vec<HomeObject<'js>> {
         let Some(homes) = ctx.userdata::<Homes<'_>>() else { return Vec::new() };
         let homes = homes.0.borrow();
@@ -31,7 +31,7 @@ impl<'js> Home<'js> {
         alive.filter_map(|home| home.object.get().cloned()).collect()
     }
 
-    /// That of a context that has none yet.
+    /// Makes the home of a context that has none yet.
     pub(crate) fn make(ctx: &Ctx<'js>, classes: Classes) -> Result<HomeObject<'js>> {
         let tools = evaluate(ctx, "navlock:tools", include_str!("tools.js"))?;
         let tools: Object<'_> = tools.call(())?;
@@ -66,7 +66,7 @@ impl<'js> Home<'js> {
             count: Cell::default(),
         });
         let object = HomeObject::new(classes, &prototype, home)?;
-        // It was empty.
+        // The cell was empty, so this cannot fail.
         let _ = object.object.set(object.clone());
         let kept = object.object().value(ctx);
         object.tools.keep.call::<_, ()>((ctx.globals(), kept))?;
@@ -80,7 +80,7 @@ impl<'js> Home<'js> {
         Ok(object)
     }
 
-    /// That it could not be made whole: the next one to look for it makes another.
+    /// Forgets a home that could not be made whole. The next call that looks for it makes another one.
     pub(crate) fn forget(ctx: &Ctx<'js>) {
         if let Some(homes) = ctx.userdata::<Homes<'_>>() {
             homes.0.borrow_mut().remove(&key(ctx));
@@ -99,8 +99,8 @@ unsafe impl<'js> JsLifetime<'js> for Homes<'js> {
     type Changed<'to> = Homes<'to>;
 }
 
-/// What a context is known by as long as it lives. Its home does not outlive it, so that the next
-/// context in the same place does not find that.
+/// The key of a context, unique as long as the context lives. The home does not outlive its context, so
+/// another context that is later made at the same address does not find that home.
 fn key(ctx: &Ctx<'_>) -> usize {
     ctx.as_raw().as_ptr() as usize
 }

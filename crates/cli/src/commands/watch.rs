@@ -20,7 +20,7 @@ use crate::{
     time::{elapsed, taken},
 };
 
-/// How often this looks whether anybody still reads its output.
+/// How often the command checks, while nothing happens, whether its output still has a reader.
 const CHECK_INTERVAL: Duration = Duration::from_secs(1);
 
 pub(super) fn watch(context: &Context, args: &WatchArgs) -> Result<ExitCode, Failure> {
@@ -105,7 +105,8 @@ impl Watch<'_> {
 
     fn event(&mut self, event: &Event) -> String {
         let Some(line) = self.lines.event(event) else { return String::new() };
-        // People see inside what something is where they ask who waits for whom.
+        // The event `inside` says inside which locks a request was made. Only programs, which read JSON,
+        // get this event. People see the same in the tree of who waits for whom.
         let is_wanted = line.word != "inside" || self.json;
         if !is_wanted || line.name.is_none() && !self.is_verbose {
             return String::new();

@@ -40,9 +40,11 @@ impl<T: Default> LockManager<T> {
         id
     }
 
-    /// The same for a host that has hashed the name already, with a clone of the hasher that this
-    /// lock manager was [made with](Self::new), and that is told what became of the request by
-    /// the return value instead of by an event. The events are those of others alone.
+    /// Requests a lock whose name the host has hashed already, with a clone of the hasher that this
+    /// lock manager was [made with](Self::new).
+    ///
+    /// The return value says what became of the request. No event says it: the call makes events for
+    /// other requests and locks alone.
     #[inline]
     pub fn request_lock_hashed(
         &mut self,
@@ -62,22 +64,22 @@ impl<T: Default> LockManager<T> {
 
         let outcome = match kind {
             // 3.4.1 Every holder of the name loses its lock; HOST: rejects its promise.
-            // 3.4.2, 3.6 FAST: put before all who wait, while nobody holds the name, it would be
-            //            granted from there. Nobody behind it would be: it is exclusive.
+            // 3.4.2, 3.6 FAST: at the front of the queue, with no held lock left, the request would be
+            //            granted at once. No request behind it would be granted: a steal is exclusive.
             RequestKind::Steal => {
                 self.steal(resource);
                 Outcome::Granted(self.next_token())
             }
-            // 3.5.2, 3.6 FAST: put into an empty queue, it would be granted from there.
+            // 3.5.2, 3.6 FAST: in an empty queue the request would be granted at once.
             _ if self.is_grantable_if_enqueued(resource, kind.mode()) => {
                 Outcome::Granted(self.next_token())
             }
-            // 3.5.1 Not to be had at once: HOST: runs the callback without a lock.
+            // 3.5.1 The lock is not available. HOST: runs the callback without a lock.
             RequestKind::IfAvailable(_) => {
                 return (RequestId { serial, index: u32::MAX }, Outcome::Unavailable);
             }
-            // 3.5.2, 3.6 FAST: the first in the queue could not be granted before, and one more at
-            //            the end does not change that.
+            // 3.5.2, 3.6 FAST: the front request was not grantable before, and a new request at the
+            //            end does not change that. In an empty queue, the new request is not grantable.
             RequestKind::Wait(_) => Outcome::Pending,
         };
 

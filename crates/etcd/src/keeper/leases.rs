@@ -23,7 +23,8 @@ use crate::{
 };
 
 impl Keeper {
-    /// Has an agent use the connection's lease, if it has a good one. Returns whether it has.
+    /// Puts an agent under the connection's own lease, if that lease is live and its term has not ended.
+    /// Returns whether the agent is under the lease now.
     pub(super) fn attach(&mut self, serial: AgentSerial) -> bool {
         let OwnLease::There(id) = self.own else { return false };
         let Some(&Lease { name, state: State::Live, renewal, .. }) = self.leases.get(&id) else {
@@ -65,7 +66,7 @@ impl Keeper {
                     self.ask_for_lease(Duration::ZERO);
                 }
             }
-            // Its lease is over by the clock, or no other one would be needed.
+            // The agent needs another lease only if the term of this one has ended by the clock.
             LeaseState::Lease(id) => {
                 if self.leases.get(&id).is_some_and(|lease| lease.state == State::Live) {
                     self.lose_lease(id, Lost::Disconnected);

@@ -173,8 +173,8 @@ pub(super) fn hand_over(keys: &NameKeys, from: Ended, successors: &[Entry]) -> T
 }
 
 /// Makes this connection the owner of the name. If a late try makes the owner key, the connection
-/// sees a key that it does not know of. That the requests of a run are first in the queue is known
-/// from the mirror, and stays so.
+/// sees a key that it does not know of. The transaction does not check that the requests of a run are
+/// first in the queue: the mirror says so, and they stay first.
 pub(super) fn own(keys: &NameKeys, from: Ended, owning: &Owning) -> Transaction {
     let &Owning { owner, lease, ref value, ref run, .. } = owning;
     let held = keys.request(Phase::Held, from.mode, from.request);

@@ -48,8 +48,9 @@ pub(super) type Index = u32;
 
 /// Locks and requests, and what each of them waits for.
 ///
-/// If 10,000 requests wait for 10,000 shared locks of a name, these are 20,000 edges, through one node
-/// in between. The same is done for the locks and requests of one agent.
+/// If 10,000 requests wait for 10,000 shared locks of a name, one node stands between the requests and
+/// the locks, so that the graph has 20,000 edges for these waits. Such a node also stands between the
+/// locks and the requests of one agent.
 pub(super) struct Graph<'a> {
     /// `None` for a node that only stands between others.
     pub(super) nodes: Vec<Option<NamedEntry<'a>>>,
@@ -138,8 +139,8 @@ impl<'a> Graph<'a> {
                 edges.extend(hard.map(|to| (request, to, Why::Held)));
                 let soft = last.before(entry.mode);
                 edges.extend(soft.map(|to| (request, to, Why::Ahead)));
-                // It may have to wait for this one once the requests in between that may give up
-                // have done so.
+                // The requests between `to_stay` and this request may give up. Once they have given up,
+                // this request waits for `to_stay`.
                 let to_stay = last_to_stay.before(entry.mode).filter(|to| soft != Some(*to));
                 edges.extend(to_stay.map(|to| (request, to, Why::Ahead)));
                 last.add(request, entry.mode);
@@ -173,7 +174,7 @@ impl<'a> Graph<'a> {
         }
         add_inside_agents(&mut nodes, &locks, &mut edges);
 
-        // Of each agent with such a request, the locks that it holds.
+        // Collects the locks of each agent that has a request in `has`.
         for (id, lock) in &locks {
             if let Some(has) = has.get_mut(&id.client_id) {
                 has.locks.push(*lock);
