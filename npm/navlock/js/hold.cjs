@@ -64,10 +64,10 @@ class Holding {
   #ended;
   #hasEnded = false;
 
-  /** @param {{ stack: string } | null} stack  where it was asked for */
+  /** @param {{ stack: string } | null} stack  where the lock was requested */
   constructor(locks, name, options, stack) {
     this.stack = stack;
-    /** Once it is granted. */
+    /** `null` until the request is granted. */
     this.lock = null;
     this.lost = controllerSignal(this.#lostController);
     this.#ended = this.#follow(locks.request(name, options, (lock) => {
@@ -94,7 +94,7 @@ class Holding {
   async #follow(request) {
     try {
       await request;
-      // Nothing, if it was granted, here and below.
+      // This has no effect if the request was granted, neither here nor below.
       this.#granted.reject(new TypeError('hold: the lock manager has ended the request and not called its callback'));
     } catch (reason) {
       this.#granted.reject(reason);
@@ -106,7 +106,7 @@ class Holding {
   }
 }
 
-/** What was held by objects that nobody has any more. */
+/** Releases the locks of objects to which nothing refers any more. */
 const abandoned = new FinalizationRegistry((holding) => {
   if (holding.isOver) return;
   const { lock: { mode, name }, stack } = holding;
@@ -120,7 +120,7 @@ const abandoned = new FinalizationRegistry((holding) => {
  * Requests a lock, and holds it until it is released.
  *
  * @param {{ request: Function }} locks  any lock manager, ours or the runtime's
- * @returns {Promise<HeldLock | null>} `null` if `ifAvailable` was asked for, and it is not
+ * @returns {Promise<HeldLock | null>} `null` if `ifAvailable` is set and the lock is not available
  */
 async function hold(locks, name, options = {}) {
   if (typeof locks?.request !== 'function') throw new TypeError('hold: the first argument is not a lock manager');
@@ -134,7 +134,7 @@ async function hold(locks, name, options = {}) {
   return held;
 }
 
-/** For `await using`. Each time: where a runtime has no such symbol, a program may have put one there since. */
+/** For `await using`. Runs at each call: if the runtime has no such symbol, a program may have defined it since. */
 function defineDisposal() {
   const { asyncDispose } = Symbol;
   if (typeof asyncDispose !== 'symbol' || asyncDispose in HeldLock.prototype) return;

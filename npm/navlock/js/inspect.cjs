@@ -19,7 +19,7 @@ class Inspection {
     this.bucket = realm.bucket(manager.number);
   }
 
-  /** The callback has come to something while the lock was held. The first time counts. */
+  /** The callback has ended while the lock was held. Only the first call counts. */
   onEnd(request, hasFailed) {
     if (this.#hasEnded) return;
     this.#hasEnded = true;

@@ -10,12 +10,12 @@ const { defineInterface } = require('./interface.cjs');
 const { obtainLockManager } = require('./lock-manager.cjs');
 const { rejectedWith, toAbortSource, toDOMString } = require('./webidl.cjs');
 
-/** Whoever has it may construct. */
+/** Only code that has this key may call the constructor. */
 const key = {};
 
 /**
- * What is behind a look, and an `Entry` of realm.cjs. Nothing that the realm has leads from here to the
- * {@link Look}, but while somebody waits: so one that nobody has any more is collected, and ended by that.
+ * The state of a look, and an `Entry` of realm.cjs. It refers to the {@link Look} only while somebody waits for
+ * news. So a `Look` that nobody refers to any more is collected, and the collection ends it.
  */
 class Watching extends AbortAlgorithm {
   /**
@@ -28,11 +28,11 @@ class Watching extends AbortAlgorithm {
     this.name = name;
     this.allBuckets = allBuckets;
     this.signal = signal;
-    /** Once it has begun. */
+    /** `null` until the look has begun. */
     this.realm = null;
-    /** @type {import('./requests.cjs').OpenManager | null} the same */
+    /** @type {import('./requests.cjs').OpenManager | null} `null` until the look has begun */
     this.watched = null;
-    /** What has been told, and the place of what is told next. */
+    /** The news that have been taken, and the index of those to give next. */
     this.told = ownArray();
     this.at = 0;
     /** Those who wait for news, one behind the other, each with the look that it waits for. */
@@ -40,10 +40,10 @@ class Watching extends AbortAlgorithm {
     this.last = null;
     /** News are asked for, and not there yet. */
     this.isAsked = false;
-    /** They are there, and a task is on its way to take them. */
+    /** News are there, and a task that takes them is queued. */
     this.isDue = false;
     this.hasEnded = false;
-    /** With what the next one who asks is rejected: `{ reason }`. */
+    /** `{ reason }`, with which the next call of `next()` is rejected. */
     this.failure = null;
     this.id = -1;
     this.next = null;
@@ -51,7 +51,7 @@ class Watching extends AbortAlgorithm {
     this.news = -1;
   }
 
-  /** What is told next, or will be. */
+  /** A promise for the next news. */
   wait(look) {
     const { promise, resolve, reject } = deferred();
     if (this.at === this.told.length && !this.hasEnded) this.#ask();
@@ -83,7 +83,7 @@ class Watching extends AbortAlgorithm {
     this.isAsked = true;
   }
 
-  /** A signal is listened to from here on, so that it keeps nothing that never begins. */
+  /** Only now listens to the signal, so that a signal does not keep a look that never begins. */
   #begin() {
     const { signal } = this;
     if (signal !== null && signal.aborted) {
@@ -119,7 +119,7 @@ class Watching extends AbortAlgorithm {
     this.end();
   }
 
-  /** Takes what is new. */
+  /** Takes the news. */
   take() {
     this.isDue = false;
     if (this.id < 0) return; // ended meanwhile
@@ -148,7 +148,7 @@ class Watching extends AbortAlgorithm {
     this.realm.keepAlive.restLater();
   }
 
-  /** Tells nothing more. Where it throws it is called again. */
+  /** Ends the look. If this throws, it is called again. */
   end() {
     this.hasEnded = true;
     this.told = ownArray();
@@ -163,7 +163,7 @@ class Watching extends AbortAlgorithm {
     removeAbortAlgorithm(this);
   }
 
-  /** The same, and nobody hears of it: whoever waits has ended. */
+  /** Ends the look and settles no promise: the code that waits for one has ended. */
   abandon() {
     if (this.first !== null) {
       this.realm.keepAlive.stop();
@@ -179,7 +179,7 @@ class Watching extends AbortAlgorithm {
     this.end();
   }
 
-  /** What was left where the stack was full. */
+  /** Does what could not be done before because the stack was full. */
   finish() {
     this.isLeft = false;
     if (this.news === -1 || this.id < 0) this.end();
@@ -206,7 +206,7 @@ class Look {
     this.#watching = arguments[1];
   }
 
-  /** What there is, and from then on what happens. */
+  /** The next news: first a picture, then events. */
   next() {
     // No async function: that would give out another promise, which adopts this one by what its `then` is by then.
     try {
@@ -216,13 +216,13 @@ class Look {
     }
   }
 
-  /** Ends it. */
+  /** Ends the look. */
   async return(value) {
     this.#end();
     return { value: await value, done: true };
   }
 
-  /** The same, and rejects. */
+  /** Ends the look, and rejects with `error`. */
   async throw(error) {
     this.#end();
     throw error;
@@ -240,13 +240,13 @@ class Look {
 }
 defineInterface(Look, ['next', 'return', 'throw']);
 
-/** Looks that nobody has any more, and nobody waits for. */
+/** Ends looks to which nothing refers any more. */
 const abandoned = new FinalizationRegistry((watching) => watching.end());
 
 /**
  * Looks at the bucket of a lock manager: what there is, and then what happens.
  *
- * Opens nothing before it is asked for the first time. Throws a TypeError for options that make no sense.
+ * Opens nothing before the first call of `next()`. Throws a TypeError for options that make no sense.
  *
  * @param {import('./lock-manager.cjs').LockManager} locks
  */
@@ -263,7 +263,7 @@ function look(locks, options = {}) {
   return begun;
 }
 
-/** For `await using`. Each time: where a runtime has no such symbol, a program may have put one there since. */
+/** For `await using`. Runs at each call: if the runtime has no such symbol, a program may have defined it since. */
 function defineDisposal() {
   const { asyncDispose } = Symbol;
   if (typeof asyncDispose !== 'symbol' || asyncDispose in Look.prototype) return;

@@ -9,13 +9,13 @@ const { WeakValues } = require('./weak-values.cjs');
 
 /** What is behind all {@link UserAgent} objects that mean the same user agent. */
 class SharedUserAgent {
-  /** The addon's of it, once it is open. */
+  /** The number that the addon knows the user agent by, once it is open. -1 before. */
   #number = -1;
   #place;
   #isClosed = false;
   /**
-   * Lock managers by the bucket's name: one each, so that they are the same object. Only those that
-   * somebody has: a program may use a bucket for each of its tenants, for ever.
+   * The lock manager of each bucket, by the bucket's name, so that a bucket always has the same object. The
+   * values are weak: a program may use a bucket for each of its tenants, for ever.
    */
   #managers = new WeakValues();
 
@@ -56,7 +56,7 @@ class SharedUserAgent {
     return locks;
   }
 
-  /** Ends all that it was asked for, if it is nobody else's. */
+  /** Ends all requests and locks of the user agent, if it is private and does not replace the default one. */
   close() {
     if (this.#place.isPrivate && this !== replaced) this.#end();
   }
@@ -74,7 +74,7 @@ class SharedUserAgent {
     if (this.#number !== -1) getRealm().closeUserAgent(this, this.#number);
   }
 
-  /** `locks` has been made before it was known what it is the lock manager of. */
+  /** Makes `locks` the lock manager of the bucket. It was made before its user agent and bucket were known. */
   adopt(bucket, locks) {
     this.#managers.set(bucket, locks);
   }
@@ -98,7 +98,7 @@ function open(realm, { isPrivate, reach, socket }) {
   return reach === 'process' ? realm.openProcess(isPrivate) : realm.openMachine(socket, settings.program);
 }
 
-/** By what tells user agents that are not private from each other. */
+/** The user agents that are not private, by reach and socket. */
 const shared = new WeakValues();
 
 /** @param {Place} place */
@@ -117,15 +117,14 @@ function openDefault() {
   return defaultUserAgent().openManager(settings.bucket);
 }
 
-/** Kept, so that whoever means the same finds `locks` in it. */
+/** The default user agent. It is kept, so that `createUserAgent` for the same place finds `locks` in it. */
 let ofDefaults;
 
-/** The one that is in the place of the default one; see test-file.cjs. */
+/** The user agent that replaces the default one; see test-file.cjs. */
 let replaced;
 
 /**
- * Makes a new user agent, which nothing else shares, the one that is meant where a program names no reach
- * and no socket.
+ * Replaces the default user agent, which a program gets if it names no reach and no socket, by a new private one.
  *
  * @returns {SharedUserAgent}
  */
@@ -170,8 +169,8 @@ class UserAgent {
   }
 
   /**
-   * It gives nothing more from now on. If it is private, all requests and locks of it end. Others share
-   * what is not private: that goes on.
+   * From now on `locks` and `bucket()` throw. If the user agent is private, all its requests and locks end. If
+   * it is shared, they go on.
    */
   close() {
     if (this.#isClosed) return;
@@ -224,12 +223,12 @@ function createUserAgent(options = {}) {
   return new UserAgent(userAgentAt(place), name);
 }
 
-/** Lets what is the default one turn out to be `locks`. */
+/** Makes `locks` the lock manager of the default user agent's default bucket, if the settings make sense. */
 function adoptDefaults() {
   try {
     defaultUserAgent();
   } catch {
-    // The settings make no sense, which whoever uses `locks` will be told.
+    // The settings make no sense. The first request of `locks` says so.
   }
 }
 

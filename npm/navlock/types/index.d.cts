@@ -15,11 +15,11 @@ export declare const Lock: { readonly prototype: Lock; [Symbol.hasInstance](valu
 export interface LockOptions {
   /** `'exclusive'` by default. */
   mode?: LockMode;
-  /** Do not wait: the callback is given `null` if the lock cannot be had at once. */
+  /** Do not wait: the callback is given `null` if the lock is not available at once. */
   ifAvailable?: boolean;
   /** Take the lock from whoever holds it: their promises reject with an `AbortError`. */
   steal?: boolean;
-  /** Gives the request up while it waits. It is ignored once the callback has begun. */
+  /** Aborts the request while the request waits. The signal is ignored once the callback has begun. */
   signal?: AbortSignal;
 }
 
@@ -46,7 +46,7 @@ export interface LockManager {
   request<T>(name: string, options: LockOptions & { ifAvailable?: false }, callback: (lock: Lock) => T): Promise<Awaited<T>>;
   request<T>(name: string, options: LockOptions, callback: (lock: Lock | null) => T): Promise<Awaited<T>>;
 
-  /** What is held and waited for in the whole bucket, at one moment. */
+  /** The locks that are held and the requests that wait in the whole bucket, at one moment. */
   query(): Promise<LockManagerSnapshot>;
 }
 
@@ -80,8 +80,9 @@ export interface UserAgent {
   /** The same name in two buckets is two locks. */
   bucket(name: string): Bucket;
   /**
-   * From now on `locks` and `bucket()` throw an `InvalidStateError`. If it is private, all its requests
-   * end, with an `InvalidStateError`, and its locks are lost; what others share goes on.
+   * From now on `locks` and `bucket()` throw an `InvalidStateError`. If the user agent is private, all its
+   * requests end with an `InvalidStateError`, and its locks are lost. If it is shared, its requests and
+   * locks go on.
    */
   close(): void;
   [Symbol.dispose](): void;
@@ -103,18 +104,19 @@ export interface Bucket {
 export declare function createUserAgent(options?: UserAgentOptions): UserAgent;
 
 export interface Inspection {
-  /** Greater than that of all earlier locks of the name: a resource can refuse who comes late. */
+  /** Greater than the tokens of all earlier locks of the name, so that a resource can refuse an earlier holder. */
   readonly fencingToken: bigint;
-  /** Aborts when the lock is lost while it is held: stolen, or the broker gone for good. */
+  /** Aborts when the lock is lost while it is held: it was stolen, or the broker is gone for good. */
   readonly lost: AbortSignal;
-  /** As in a snapshot. */
+  /** The client id of the lock, as in a snapshot. */
   readonly clientId: string;
   /** The name of the bucket that the lock is in. */
   readonly bucket: string;
   /**
    * `false`: nobody else has held the name since this thread last held it, exclusively and inspected, in a
-   * callback that did not fail. What it knew then is still so. `true`: somebody may have, as fencing tokens
-   * tell it: also if other names of the bucket were locked meanwhile, and mostly on etcd.
+   * callback that did not fail. What the thread knew then is still true. `true`: somebody else may have held
+   * the name. Fencing tokens say so, and they also say so if other names of the bucket were locked meanwhile,
+   * and mostly on etcd.
    */
   readonly changed: boolean;
 }
@@ -132,24 +134,24 @@ export interface LossCause extends Error {
 }
 
 /**
- * What there is to know of a lock beyond the standard. To be called while it is held; then also
- * later. Throws an `InvalidStateError` otherwise.
+ * What there is to know of a lock beyond the standard. The first call for a lock must come while the lock
+ * is held; later calls may come at any time. Throws an `InvalidStateError` otherwise.
  */
 export declare function inspect(lock: Lock): Inspection;
 
 /** As {@link LockOptions}; locks are stolen one by one. */
 export interface RequestMultipleOptions {
   mode?: LockMode;
-  /** Do not wait: the callback is given `null`, and nothing is held, unless all can be had at once. */
+  /** Do not wait: unless all locks are available at once, none is held, and the callback is given `null`. */
   ifAvailable?: boolean;
-  /** Gives the request up while it waits. It is ignored once the callback has begun. */
+  /** Aborts the request while the request waits. The signal is ignored once the callback has begun. */
   signal?: AbortSignal;
 }
 
 /**
  * Requests several locks, one after the other in the order of their names, and runs `callback`
- * while all are held: those who do so never wait for each other in a cycle. The callback is given
- * the locks in the order of `names`; a name that is there twice is taken once.
+ * while all are held. Because of that order, calls of this function never wait for each other in a
+ * cycle. The callback is given the locks in the order of `names`; a name that is there twice is taken once.
  *
  * Rejects with an `AbortError` as soon as one of the locks is lost; the others are held until the
  * callback has ended.
@@ -181,74 +183,75 @@ export interface HeldLock {
   /** Aborts when the lock is lost. */
   readonly lost: AbortSignal;
   /**
-   * Releases the lock; again and again it is the same promise. It is settled once the lock is free, and
-   * rejected with the reason of {@link lost} if the lock had been lost.
+   * Releases the lock. Every call returns the same promise. The promise is settled once the lock is free; it
+   * is rejected with the reason of {@link lost} if the lock had been lost.
    */
   release(): Promise<void>;
   /** {@link release}, for `await using`. */
   [Symbol.asyncDispose](): Promise<void>;
 }
 
-/** A lock manager of anybody, such as the runtime's own, as far as {@link hold} needs it. */
+/** What {@link hold} needs of a lock manager, which may also be the runtime's own. */
 export interface LockRequester {
   request(name: string, options: any, callback: (lock: any) => any): Promise<any>;
 }
 
 /**
  * Requests a lock and holds it until it is released, for code that cannot put its work into a callback.
- * An object that is collected before it was released releases the lock, with a warning of the process.
+ * If the object is collected before it was released, the lock is released, and the process emits a warning.
  *
- * @returns `null` if the lock was wanted only if available, and is not
+ * @returns `null` if the option `ifAvailable` is set and the lock is not available
  */
 export declare function hold(locks: LockRequester, name: string, options?: LockOptions & { ifAvailable?: false }): Promise<HeldLock>;
 export declare function hold(locks: LockRequester, name: string, options: LockOptions): Promise<HeldLock | null>;
 
 export interface LookOptions {
-  /** Only this name; agents and clients are told of all the same. */
+  /** Tells of this name only. Events of agents and clients are told all the same. */
   name?: string;
   /** All buckets of the user agent, and not only that of the lock manager. */
   allBuckets?: boolean;
-  /** Ends the look: who waits for news, or asks next, is rejected with the signal's reason. */
+  /** Ends the look: a waiting `next()`, or else the next call of it, rejects with the signal's reason. */
   signal?: AbortSignal;
 }
 
-/** A lock or request, and whose it is. What is not known is not there. */
+/** A lock or request, and whose it is. A property that is not known is absent. */
 export interface LookEntry {
   bucket: string;
   name: string;
   mode: LockMode;
   /** Whose it is, as in a snapshot. */
   clientId: string;
-  /** Which of all that this agent has asked for, in decimal digits. */
+  /** The number of the request among all requests of its agent, in decimal digits. */
   serial: string;
   /** The process; with reach `'process'` only if it says so. */
   pid?: number;
   command?: string;
   user?: string;
   host?: string;
-  /** What it is for, as `navlock run --why` says it. */
+  /** The purpose, as given by `navlock run --why`. */
   why?: string;
-  /** What else it says of itself, as `navlock hold --meta` does. */
+  /** Other data, as given by `navlock hold --meta`. */
   meta?: Record<string, string>;
   /** Of a lock, in decimal digits. */
   fencingToken?: string;
-  /** The locks inside which it was requested, as far as that was said, each as `clientId/serial`. */
+  /** The locks inside which the request was made, as far as they are known, each as `clientId/serial`. */
   inside?: string[];
   /** How often its owner has taken the name without asking the broker. */
   taken?: number;
-  /** For how many milliseconds it has been what it is; at least, if it was there before anybody looked. */
+  /** For how many milliseconds it is held or waits; a minimum, if that began before anybody looked. */
   ageMs?: number;
 }
 
 /**
- * What there is: the first news, and later whenever more has happened than could be told, something has changed on
- * other machines, at which the broker looks once a second, or the broker has ended or another one begun.
+ * All locks and requests at one moment. A picture is the first news. Another picture comes when events were
+ * missed, when something has changed on other machines (the broker looks at these once a second), and when the
+ * broker has ended or another broker has begun.
  */
 export interface LookPicture {
   event: 'picture';
   /** As in {@link LookEvent}. */
   at: number;
-  /** How many events were missed before it, because they were not asked for in time; they are in it. */
+  /** How many events were missed because nobody asked in time. The picture includes what they changed. */
   missed: number;
   /** How many locks and requests there are that are not shown, because there are too many. */
   leftOut: number;
@@ -285,8 +288,8 @@ export interface LookEvent extends Partial<LookEntry> {
 }
 
 /**
- * A look that goes on. A `break` out of `for await` ends it, as does {@link LookOptions.signal}. It keeps the
- * process alive only while somebody waits for its next news.
+ * A look that goes on. A `break` out of `for await` ends the look, as does {@link LookOptions.signal}. The look
+ * keeps the process alive only while a call of `next()` waits for news.
  */
 export interface Look extends AsyncIterableIterator<LookPicture | LookEvent> {
   next(): Promise<IteratorResult<LookPicture | LookEvent, undefined>>;
@@ -295,13 +298,16 @@ export interface Look extends AsyncIterableIterator<LookPicture | LookEvent> {
 }
 
 /**
- * Looks at the bucket of a lock manager: the first news are a picture of one moment, what follows is all that
- * happens on this machine from then on, in order. Nobody who locks waits for who looks: who does not ask for news in time is told how
- * many were missed, with a new picture. Where there is no broker, nobody holds anything, and it waits for one without
- * starting it; it is no client.
+ * Looks at the bucket of a lock manager. The first news is a picture of one moment. After it comes every event on
+ * this machine, in order. No request waits for a look: if a program does not ask for news in time, it gets a new
+ * picture, which says how many events were missed. Where there is no broker, nobody holds anything; the look waits
+ * for a broker and starts none. A look is not a client.
  *
- * Rejects with an `OperationError` where the broker does not tell (also if 64 look already), and with that or an
- * `InvalidStateError` where the user agent has been closed; who waits for news when that is, hears that there are no more. Throws a `TypeError` for options that make no sense.
+ * `next()` rejects with an `OperationError` if the broker does not tell (also if there are 64 looks already). It
+ * rejects with an `OperationError` or an `InvalidStateError` if the user agent has been closed. A call that waits
+ * when the user agent is closed is told that there are no more news.
+ *
+ * `look()` throws a `TypeError` for options that make no sense.
  */
 export declare function look(locks: LockManager, options?: LookOptions): Look;
 
@@ -313,21 +319,21 @@ export interface ReportOptions {
   /** Whether warnings say where locks were requested. That costs time at each request. */
   stacks?: boolean;
   /**
-   * `'warn'`: warns of a request that has waited for a second for a lock that a callback holds in which it
-   * was made; `true`: rejects it with an `OperationError`.
+   * For a request that waits for a lock inside whose callback the request was made. `'warn'`: warns once the
+   * request has waited for a second. `true`: rejects the request with an `OperationError`.
    */
   strict?: boolean | 'warn';
   /**
-   * `'warn'`: warns of requests that would wait for ever: each has waited for a second in a callback whose lock
-   * others wait for who hold what it waits for, and so on. The text says who waits for what, across threads,
-   * processes and `navlock run`. `true`: the one that came last is rejected with an `OperationError` besides, if it
-   * was made here; its message is that text.
+   * `'warn'`: warns of deadlocks: requests that have waited for a second, each inside a lock that the next one
+   * waits for, in a cycle. The text says who waits for what, across threads, processes and `navlock run`.
+   * `true`: the request that came last is also rejected, if it was made in this thread, with an
+   * `OperationError` whose message is that text.
    */
   deadlocks?: boolean | 'warn';
 }
 
 /**
- * Which warnings of the process there are of requests that this thread makes from now on, in place of what
+ * Sets which warnings the process emits about requests that this thread makes from now on, in place of what
  * `NAVLOCK_REPORT_HELD`, `NAVLOCK_REPORT_WAITING`, `NAVLOCK_REPORT_STACKS`, `NAVLOCK_STRICT` and
  * `NAVLOCK_DEADLOCKS` say.
  */
