@@ -9,7 +9,7 @@ use crate::{
     shared::{Role, Shared, on_thread},
 };
 
-/// Starts a worker. Its parent is told of its end once what it had is released.
+/// Starts a worker. When the worker ends, its locks are released, and then its parent is told.
 ///
 /// # Errors
 ///
@@ -33,7 +33,7 @@ pub(crate) fn start(shared: Arc<Shared>, role: Role) -> Result<Arc<Mailbox>, Str
     }
 }
 
-/// Tells of the end of a worker, also if that is a panic.
+/// Tells the parent that a worker has ended, also if it ended by a panic.
 struct End {
     number: u64,
     parent: Arc<Mailbox>,

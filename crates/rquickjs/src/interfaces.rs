@@ -24,7 +24,7 @@ pub(crate) fn define(home: &HomeObject<'_>) -> Result<()> {
     attribute(home, locks, "mode", Operation::LockMode)
 }
 
-/// Has `navigator.locks` be this lock manager.
+/// Makes `navigator.locks` this lock manager.
 ///
 /// Spec: <https://w3c.github.io/web-locks/#navigator-mixins>
 pub(crate) fn define_navigator<'js>(

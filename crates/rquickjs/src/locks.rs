@@ -69,9 +69,9 @@ impl<'js> Locks<'js> {
         })
     }
 
-    /// Another agent of this context, for a host that gives scripts several lock managers, as those of
-    /// several storage buckets. Scripts have it by its [`object`](Self::object), which the host gives
-    /// them; the global interfaces `LockManager` and `Lock` are defined if they are not there yet.
+    /// Makes another agent of this context, for a host that gives scripts several lock managers, such as
+    /// those of several storage buckets. The host gives scripts the agent's [`object`](Self::object). The
+    /// global interfaces `LockManager` and `Lock` are defined if they are not there yet.
     ///
     /// # Errors
     ///
@@ -138,8 +138,8 @@ impl<'js> Locks<'js> {
         self.agent.realm.run_task(&mut engine)
     }
 
-    /// Whether a script waits for anything that others bring about: a lock, or the answer to a `query()`.
-    /// A host that would end otherwise stays for that. A lock that is held is nothing to stay for.
+    /// Whether a script waits for a lock or for the answer to a `query()`. While it waits, a host should
+    /// not end. A lock that is held is no reason to go on.
     pub fn is_waiting(&self) -> bool {
         self.agent.realm.is_waiting()
     }
@@ -149,8 +149,8 @@ impl<'js> Locks<'js> {
     ///
     /// That is what happens to all agents of a context when it is freed. QuickJS does that some time
     /// after the last `Context` of it was dropped, when its garbage is collected: with
-    /// `Runtime::run_gc`, or at the latest with the runtime. Who has several contexts in a runtime, and
-    /// drops one, ends its agents before.
+    /// `Runtime::run_gc`, or at the latest with the runtime. A host that has several contexts in a runtime
+    /// should end a context's agents before it drops the context.
     pub fn end(&self) {
         self.agent.realm.end();
     }
@@ -162,9 +162,9 @@ impl<'js> Locks<'js> {
         self.agent.realm.has_ended()
     }
 
-    /// Has a future of the runtime do the tasks, with `AsyncRuntime::drive`, `AsyncRuntime::idle` and
-    /// whatever else drives it. It is there as long as the agent [is waiting](Self::is_waiting):
-    /// `AsyncRuntime::idle` waits for that, and not for locks that are held.
+    /// Spawns a future of the runtime that does the tasks while `AsyncRuntime::drive`,
+    /// `AsyncRuntime::idle` or anything else drives the runtime. The future lasts as long as the agent
+    /// [is waiting](Self::is_waiting). So `AsyncRuntime::idle` waits for requests, but not for held locks.
     ///
     /// So while the agent waits for nothing, its scripts hear only with their next request that a lock of
     /// theirs was lost. [`spawn_until_end`](Self::spawn_until_end) is for hosts that stay anyway.
@@ -178,9 +178,9 @@ impl<'js> Locks<'js> {
         self.engine().spawn();
     }
 
-    /// The same with a future that stays until the agent ends: scripts hear at once that a lock of theirs
-    /// was stolen, or lost otherwise, and `AsyncRuntime::idle` does not return before. For hosts that have
-    /// `AsyncRuntime::drive` run beside all else.
+    /// Spawns a future that does the tasks until the agent ends. So scripts are told at once that a lock of
+    /// theirs was stolen or lost otherwise, and `AsyncRuntime::idle` does not return before the agent ends.
+    /// For hosts that let `AsyncRuntime::drive` run beside all else.
     ///
     /// # Panics
     ///

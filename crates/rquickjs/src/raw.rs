@@ -1,4 +1,4 @@
-//! Values of QuickJS by its own functions, where rquickjs's types cost more than what is done with them.
+//! Values of QuickJS, used by QuickJS's own functions where rquickjs's types cost too much.
 //!
 //! FAST: a `rquickjs::Value` counts itself on its context whenever it is made, cloned and dropped, and shows
 //! that to the collector of garbage again; a call by rquickjs does so for each argument, and a function of
@@ -65,7 +65,7 @@ impl<'js> Bare<'js> {
         ManuallyDrop::new(self).raw
     }
 
-    /// Whether it is something that lives as long as it is counted.
+    /// Whether the value is reference-counted.
     fn is_counted(&self) -> bool {
         // SAFETY: a look at the tag.
         unsafe { qjs::JS_VALUE_HAS_REF_COUNT(self.raw) }
@@ -91,7 +91,7 @@ impl<'js> Bare<'js> {
         unsafe { qjs::JS_IsFunction(context(ctx), self.raw) }
     }
 
-    /// How it is with it, if it is a promise of the language's own.
+    /// The state of the promise. `None` if the value is not a promise of the language's own.
     pub(crate) fn promise_state(&self, ctx: &Ctx<'js>) -> Option<qjs::JSPromiseStateEnum> {
         // SAFETY: the value lives, and its state is only asked for where it has one.
         unsafe { qjs::JS_IsPromise(self.raw).then(|| qjs::JS_PromiseState(context(ctx), self.raw)) }
@@ -124,7 +124,7 @@ impl<'js> Bare<'js> {
             && unsafe { qjs::JS_VALUE_GET_PTR(self.raw) == qjs::JS_VALUE_GET_PTR(other.raw) }
     }
 
-    /// Does something with the code units of what it is as a string.
+    /// Converts the value to a string, and calls a function with the string's code units.
     pub(crate) fn with_utf16<T>(&self, ctx: &Ctx<'js>, run: impl FnOnce(&[u16]) -> T) -> Result<T> {
         let converted;
         let string = if self.is_object() {
@@ -162,7 +162,7 @@ impl<'js> Bare<'js> {
         }
     }
 
-    /// Calls it, which fails if it is no function.
+    /// Calls the value. This fails if the value is not a function.
     pub(crate) fn call<const N: usize>(
         &self,
         ctx: &Ctx<'js>,
@@ -178,7 +178,7 @@ impl<'js> Bare<'js> {
         }
     }
 
-    /// Has it called in a job, with `undefined` for `this`.
+    /// Queues a job that calls the value, with `undefined` for `this`.
     pub(crate) fn defer<const N: usize>(
         &self,
         ctx: &Ctx<'js>,

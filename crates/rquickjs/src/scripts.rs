@@ -1,4 +1,4 @@
-//! What this crate has of JavaScript.
+//! The scripts of this crate.
 
 use rquickjs::{
     Constructor, Ctx, Function, Object, Result,
@@ -47,7 +47,7 @@ functions! {
     }
 }
 
-/// Runs one of them, which gives a function.
+/// Runs a script whose value is a function.
 pub(crate) fn evaluate<'js>(ctx: &Ctx<'js>, name: &str, source: &str) -> Result<Function<'js>> {
     let mut options = EvalOptions::default();
     options.filename = Some(name.to_owned());

@@ -134,7 +134,7 @@ async function hold(locks, name, options = {}) {
   return held;
 }
 
-/** For `await using`. Runs at each call: if the runtime has no such symbol, a program may have defined it since. */
+/** For `await using`. Runs at each call: a program may have defined the symbol since, if the runtime has none. */
 function defineDisposal() {
   const { asyncDispose } = Symbol;
   if (typeof asyncDispose !== 'symbol' || asyncDispose in HeldLock.prototype) return;

@@ -263,7 +263,7 @@ function look(locks, options = {}) {
   return begun;
 }
 
-/** For `await using`. Runs at each call: if the runtime has no such symbol, a program may have defined it since. */
+/** For `await using`. Runs at each call: a program may have defined the symbol since, if the runtime has none. */
 function defineDisposal() {
   const { asyncDispose } = Symbol;
   if (typeof asyncDispose !== 'symbol' || asyncDispose in Look.prototype) return;

@@ -35,7 +35,7 @@ pub(crate) enum Engine {
 }
 
 impl Engine {
-    /// The one that is taken where none is named.
+    /// The engine for a command line that names none.
     pub(crate) fn first() -> Self {
         Self::value_variants()[0]
     }
@@ -58,7 +58,7 @@ pub(crate) struct Setup {
     pub(crate) locks: LockManager,
     pub(crate) host: Host,
     pub(crate) open: Open,
-    /// When another thread has set this, what runs is to be stopped as soon as the engine can.
+    /// Another thread sets this to stop the running script. The engine does so as soon as it can, if it can.
     pub(crate) stop: Arc<AtomicBool>,
 }
 
@@ -70,7 +70,7 @@ pub(crate) enum Failure {
     /// A promise was rejected with this, and nobody has handled it by the end of the task. The machine
     /// can go on.
     Rejected(String),
-    /// It was to stop.
+    /// The script was stopped.
     #[cfg_attr(not(feature = "quickjs"), expect(dead_code, reason = "Boa cannot be stopped"))]
     Stopped,
     /// Anything else, such as a module that is not there.

@@ -69,7 +69,7 @@ impl Program {
         }
     }
 
-    /// What it prints, with what it complains of if it has not ended well.
+    /// The output of the process, with its error output if the process has failed.
     pub(crate) fn output(
         &mut self,
         arguments: &[String],
