@@ -91,10 +91,10 @@ pub fn closing_a_user_agent_ends_all_of_it(user_agent: &UserAgent) {
     }
 }
 
-/// The end of a user agent: its agents end as one, whoever holds what another waits for.
+/// The end of a user agent: all its agents end at one moment, so that none is granted what another held.
 pub fn closing_grants_nothing_to_whom_it_closes(user_agent: &UserAgent) {
-    /// Agents of one bucket. Each holds its own name and waits for those of all others, so that
-    /// whoever ended first would be survived by somebody to grant to.
+    /// Agents of one bucket. Each agent holds its own name and waits for the names of all others. So if
+    /// one agent ended before the others, its name would be granted to another one.
     fn cycle(user_agent: &UserAgent, bucket: &str) -> (Vec<LockGuard>, Vec<Arc<Inline>>) {
         let agents: Vec<_> = (0..8).map(|_| user_agent.lock_manager(bucket)).collect();
         let name = |of: usize| format!("of agent {of}");

@@ -263,7 +263,7 @@ pub fn a_failure_with_several_names_says_which(user_agent: &UserAgent) {
     assert_nothing_is_left(&others);
 }
 
-/// Several names: the first may go while the last is waited for.
+/// Several names: the first lock may be lost while the request waits for the last.
 pub fn a_lock_lost_while_another_is_waited_for_is_not_used(user_agent: &UserAgent) {
     let (locks, others) = (agent(user_agent), agent(user_agent));
     for with_callback in [true, false] {
@@ -291,7 +291,7 @@ pub fn a_lock_lost_while_another_is_waited_for_is_not_used(user_agent: &UserAgen
     assert_nothing_is_left(&locks);
 }
 
-/// Several names: who has lost one waits for no other, however long that would take.
+/// Several names: once one lock is lost, the request waits for no other lock.
 pub fn losing_a_lock_ends_the_wait_for_another(user_agent: &UserAgent) {
     let (locks, others) = (agent(user_agent), agent(user_agent));
     let holder = exclusive(&others, "b");

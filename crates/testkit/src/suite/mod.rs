@@ -139,10 +139,10 @@ macro_rules! backend_suite {
 /// One test of the suite, with its name.
 pub type Test = (&'static str, fn(&UserAgent));
 
-/// All of them: for where there is no `#[test]`.
+/// All tests of the suite, for targets without `#[test]`.
 pub const TESTS: &[Test] = backend_suite!(@all table);
 
-/// Whether a thread can be blocked here, and there can be others.
+/// Whether the target can block a thread and have several threads.
 pub const HAS_THREADS: bool = !cfg!(target_arch = "wasm32");
 
 /// The future's output, or a failed test if it takes too long.
@@ -159,7 +159,7 @@ fn until_deadline<T>(future: impl IntoFuture<Output = T>) -> Option<T> {
     navlock_core::blocking::block_on_timeout(future, DEADLINE)
 }
 
-/// Polled when its waker is called, as everywhere; what waits meanwhile is not the thread.
+/// Polls the future when its waker is called. Meanwhile the event loop goes on; the thread is not blocked.
 #[cfg(target_arch = "wasm32")]
 fn until_deadline<T>(future: impl IntoFuture<Output = T>) -> Option<T> {
     let (mut future, alarm) = (Box::pin(future.into_future()), Arc::new(Alarm::default()));
@@ -174,15 +174,15 @@ fn until_deadline<T>(future: impl IntoFuture<Output = T>) -> Option<T> {
     }
 }
 
-/// Lets the event loop take a turn, and says what time it is then: to be set before the first test where a
-/// thread cannot be blocked.
+/// Lets the event loop take a turn, and returns the time after it. Where a thread cannot be blocked, this
+/// must be set before the first test.
 #[cfg(target_arch = "wasm32")]
 pub static TURN: std::sync::OnceLock<fn() -> Duration> = std::sync::OnceLock::new();
 
-/// A request that has been made, and not been granted yet when it was.
+/// A request that had to wait when it was made.
 ///
-/// It is polled when its waker is called, as a task is, so that one which nobody wakes is a failed
-/// test.
+/// The request is polled when its waker is called, as a task is. So a test fails if nothing wakes the
+/// request.
 #[derive(Debug)]
 pub struct Waiting<'a, G = LockGuard, N = &'static str> {
     future: Pin<Box<LockFuture<'a, G, N>>>,
@@ -197,8 +197,8 @@ pub struct Alarm {
 }
 
 impl Alarm {
-    /// Waits until the waker was called, if it was not since this was last asked. `false` if that
-    /// takes too long.
+    /// Waits until the waker is called, unless it was called after the last call of this function.
+    /// Returns `false` if that takes too long.
     #[must_use]
     #[cfg(not(target_arch = "wasm32"))]
     pub fn rings_soon(&self) -> bool {
@@ -207,7 +207,7 @@ impl Alarm {
         std::mem::take(&mut rung)
     }
 
-    /// The same.
+    /// As with threads, but takes turns of the event loop while it waits.
     #[must_use]
     #[cfg(target_arch = "wasm32")]
     pub fn rings_soon(&self) -> bool {

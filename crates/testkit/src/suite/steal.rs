@@ -100,7 +100,7 @@ pub fn a_victim_whose_callback_runs_is_dropped_where_it_waits(user_agent: &UserA
     assert_nothing_is_left(&locks);
 }
 
-/// Rule 14: the theft is what the request came to, whatever its callback did with its last poll.
+/// Rule 14: the request fails because of the steal, even if its callback ends in the same poll.
 pub fn a_victim_that_ends_as_it_is_robbed_has_lost(user_agent: &UserAgent) {
     let locks = agent(user_agent);
     let result = soon(locks.request("db", async |_| {
@@ -110,7 +110,7 @@ pub fn a_victim_that_ends_as_it_is_robbed_has_lost(user_agent: &UserAgent) {
     assert_nothing_is_left(&locks);
 }
 
-/// Rule 14: work whose lock is gone goes no further, whatever wakes it, and does not even begin.
+/// Rule 14: once the lock is stolen, its callback is not polled, whatever wakes it, and does not begin.
 pub fn a_victim_is_not_polled_once_it_is_robbed(user_agent: &UserAgent) {
     let (locks, thief) = (agent(user_agent), agent(user_agent));
     let polls = Cell::new(0);
