@@ -1,5 +1,5 @@
-//! What concerns a whole process: forks, limits, full disks and signals. Each is a process of its own,
-//! which is this program with one of its ignored tests to run, a *role*.
+//! What concerns a whole process: forks, limits, full disks and signals. Each test starts a process of its
+//! own: this program, which runs one of its ignored tests, a *role*.
 
 #![cfg(all(target_os = "linux", not(shuttle)))]
 #![allow(unsafe_code, reason = "to fork, to map memory and to handle signals is that")]
@@ -27,7 +27,7 @@ use rustix::{
     process::{Resource, Rlimit, getrlimit, setrlimit},
 };
 
-/// In the environment of a role: a directory that is its own.
+/// The environment variable with the directory of a role, which no other role uses.
 const DIRECTORY: &str = "NAVLOCK_TEST_DIRECTORY";
 
 const DONE: &str = "the role is done";
@@ -118,7 +118,7 @@ fn is_limited() {
     done();
 }
 
-/// Runs a role whose directory is a disk of its own, if such is to be had.
+/// Runs a role whose directory is a disk of its own, if the test can make such a disk.
 fn run_on_disk(mount: &str, name: &str) -> Option<Output> {
     let directory = tempfile::tempdir().expect("a directory is made");
     let script = format!("mount {mount} none \"${DIRECTORY}\" && exec \"$@\"");
@@ -136,7 +136,7 @@ fn run_on_disk(mount: &str, name: &str) -> Option<Output> {
 
 #[test]
 fn a_full_disk_is_an_error_to_the_owner_and_no_harm_to_the_broker() {
-    // It has room for 16 pages.
+    // The disk has room for 16 pages.
     if let Some(output) = run_on_disk("-t tmpfs -o size=64k", "has_a_full_disk") {
         assert_done(&output);
     }

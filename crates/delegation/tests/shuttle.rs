@@ -1,9 +1,9 @@
 //! The word under a scheduler that tries interleavings of its single loads and exchanges.
 //!
 //! `RUSTFLAGS="--cfg shuttle" cargo test -p navlock-delegation --test shuttle`, which `cargo xtask test`
-//! runs as well. Without the flag this file is empty. What is said between clients and brokers, and
-//! what happens when one of them dies, `tests/protocol` searches in full; here threads of a client and a
-//! broker, and the broker after it, are at one word in the same moment.
+//! runs as well. Without the flag this file is empty. `tests/protocol`
+//! searches in full what clients and brokers say to each other, and what happens when one of them dies.
+//! Here, threads of a client, a broker and the broker after it use one word at the same moment.
 
 #![cfg(shuttle)]
 
