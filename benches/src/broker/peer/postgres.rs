@@ -53,7 +53,7 @@ pub(super) fn start(cpu: usize, directory: &Path) -> io::Result<(PathBuf, Partic
     Ok((directory.join(".s.PGSQL.5432"), participant))
 }
 
-/// One of PostgreSQL's programs: the newest, if Debian has several versions side by side.
+/// One of the programs of Postgres: the newest, if Debian has several versions side by side.
 pub(super) fn program(name: &str) -> Option<PathBuf> {
     let versions = fs::read_dir("/usr/lib/postgresql").into_iter().flatten().flatten();
     let mut versions: Vec<_> = versions.map(|version| version.path().join("bin")).collect();
