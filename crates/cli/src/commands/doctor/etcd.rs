@@ -252,6 +252,19 @@ mod tests {
     }
 
     #[test]
+    fn a_user_whom_etcd_does_not_know_is_told_of_instead_of_an_endpoint_that_is_wrong() {
+        let options = navlock_etcd::EtcdOptions::new(["127.0.0.1:1"]);
+        let mut one = navlock_etcd::check(&options).unwrap().endpoints.remove(0);
+        let refused = "etcd refused: authentication failed";
+        one.member = Err(Unreachable::new(UnreachableKind::Unauthenticated, refused).into());
+        let line = endpoint(&one, false).line(false);
+        assert!(line.contains("give a user whom etcd knows"), "{line}");
+        one.member = Err(Unreachable::new(UnreachableKind::Unavailable, "away").into());
+        let line = endpoint(&one, false).line(false);
+        assert!(!line.contains("user"), "{line}");
+    }
+
+    #[test]
     fn a_round_trip_of_more_than_a_tenth_of_the_time_to_live_is_slow() {
         // There is no other way to get such a value than to check an etcd.
         let options = navlock_etcd::EtcdOptions::new(["127.0.0.1:1"]);
