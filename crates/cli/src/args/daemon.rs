@@ -30,7 +30,9 @@ pub(crate) enum DaemonCommand {
     Status(StatusArgs),
     Logs(LogsArgs),
     LogLevel(LogLevelArgs),
-    /// Shows what the broker has counted, as Prometheus reads it. Exit codes: 0, or 69 if none runs.
+    /// Shows what the broker has counted, as Prometheus reads it.
+    ///
+    /// Exit codes: 0, or 69 if no broker runs.
     Metrics,
 }
 
@@ -41,7 +43,7 @@ pub(crate) enum DaemonCommand {
 /// has started leaves that too, and logs into a file: see 'navlock daemon logs'. Service managers are
 /// told that it is ready (`sd_notify`), and may pass it its socket (`LISTEN_FDS`).
 #[derive(Debug, Args)]
-#[command(after_help = settings::HELP)]
+#[command(after_long_help = settings::HELP)]
 pub(crate) struct DaemonRunArgs {
     /// End after this many seconds without a client.
     #[arg(
@@ -60,16 +62,18 @@ pub(crate) struct DaemonRunArgs {
 /// megabyte is kept at most. What broke inside a broker stands in it too, and 'navlock doctor' keeps it
 /// for longer. A broker that is run on purpose logs to its error stream: for systemd's see journalctl.
 #[derive(Debug, Args)]
-#[command(after_help = "\
+#[command(after_long_help = "\
 What is logged is said by log in the file of settings, or by NAVLOCK_LOG, for brokers that are
 started from there on: see 'navlock daemon run --help'. Names of locks are in it at the levels debug
 and trace only, if nobody asks for them. Times are in UTC.")]
 pub(crate) struct LogsArgs {
-    /// Go on showing it, also from brokers that are started later, until it is interrupted.
+    /// Go on showing new lines until it is interrupted.
+    ///
+    /// Lines of brokers that are started later are shown as well.
     #[arg(short, long)]
     pub(crate) follow: bool,
 
-    /// Show only so many lines of what there is.
+    /// Show only the last lines, this many.
     #[arg(short = 'n', long, value_name = "LINES")]
     pub(crate) lines: Option<usize>,
 }
@@ -80,14 +84,18 @@ pub(crate) struct LogsArgs {
 /// --help'. Exit codes: 0; 64 if that is no level; 69 if no broker runs.
 #[derive(Debug, Args)]
 pub(crate) struct LogLevelArgs {
-    /// A level: off, error, warn, info, debug or trace; after a comma TARGET=LEVEL for a part, as in
+    /// The level: off, error, warn, info, debug or trace.
+    ///
+    /// A part of the broker can have a level of its own: write TARGET=LEVEL after a comma, as in
     /// `info,navlock::etcd=debug`.
     pub(crate) level: String,
 }
 
-/// Shows how the broker is. Exit codes: 0 if it runs, 69 if it does not.
+/// Shows how the broker is.
+///
+/// Exit codes: 0 if it runs, 69 if it does not.
 #[derive(Debug, Args)]
-#[command(after_help = "\
+#[command(after_long_help = "\
 With --json: running, socket; and if it runs pid, release, ageMs, clients, orphans, held,
 pending, reach (if locks are seen beyond this machine), details (words for people, which may
 change), log (file, if it logs into one, and filter), lastEnds (of sessions: agoMs, pid, why),
@@ -95,11 +103,11 @@ numbers (what it has counted since it began, by names) and waits (how long reque
 until they were granted: bounds, each with upToSeconds and count; longer, the count of all
 others; sumSeconds). 'navlock daemon metrics' has the numbers as Prometheus reads them.")]
 pub(crate) struct StatusArgs {
-    /// One JSON object.
+    /// Write one JSON object.
     #[arg(long)]
     pub(crate) json: bool,
 
-    /// Says as well on which etcd cluster a lock of this name is, if the broker has several.
+    /// Say as well on which etcd cluster a lock of this name is, if the broker has several.
     #[arg(long, value_name = "NAME", value_parser = values::name())]
     pub(crate) name: Option<ResourceName>,
 }

@@ -48,7 +48,7 @@ Exit codes:
 /// first. 'navlock hold --while-pid $$ NAME' in a script does what 'exec 9>FILE; flock 9' does.
 #[derive(Debug, Args)]
 #[command(
-    after_help = HOLD_HELP,
+    after_long_help = HOLD_HELP,
     override_usage = "navlock hold [OPTIONS] <--while-pid PID | --ttl SECS> NAME..."
 )]
 pub(crate) struct HoldArgs {
@@ -59,31 +59,35 @@ pub(crate) struct HoldArgs {
     #[arg(long, conflicts_with_all = ["shared", "nonblock"])]
     pub(crate) steal: bool,
 
-    /// Hold until this process has ended: $$ is the script, also within $(...). Whoever is given its
-    /// number later is somebody else.
+    /// Hold until this process has ended.
+    ///
+    /// $$ is the script, also within $(...). A later process that is given the same number does not count.
     #[arg(
         long, value_name = "PID", value_parser = values::process, allow_negative_numbers = true
     )]
     pub(crate) while_pid: Option<u32>,
 
-    /// Hold for this many seconds (fractions allowed) from when it is had; 'navlock extend' gives it
-    /// more.
+    /// Hold for this many seconds (fractions allowed).
+    ///
+    /// The time begins when the locks are had. 'navlock extend' gives the hold more time.
     #[arg(
         long, value_name = "SECS", value_parser = values::seconds_above_zero,
         allow_negative_numbers = true
     )]
     pub(crate) ttl: Option<Duration>,
 
-    /// What is sent to the process of --while-pid when a lock is lost: SIGTERM, SIGKILL, or nothing.
-    /// To it alone, and not to what it has started.
+    /// What to do with the process of --while-pid when a lock is lost.
+    ///
+    /// term sends it SIGTERM, kill sends it SIGKILL, ignore sends nothing. The signal goes to this process
+    /// alone, and not to those that it has started.
     #[arg(long, value_name = "HOW", value_enum, default_value = "ignore", requires = "while_pid")]
     pub(crate) on_lost: OnLost,
 
-    /// One JSON object.
+    /// Write one JSON object.
     #[arg(long)]
     pub(crate) json: bool,
 
-    /// The names: all of them are had, or none.
+    /// The names. All of them are had, or none.
     #[arg(value_name = "NAME", required_unless_present = "locks", value_parser = values::name())]
     pub(crate) names: Vec<ResourceName>,
 }
@@ -92,7 +96,7 @@ pub(crate) struct HoldArgs {
 ///
 /// When it returns, the locks are free.
 #[derive(Debug, Args)]
-#[command(after_help = "\
+#[command(after_long_help = "\
 Exit codes: 0 if it was held until now; 1 if there is no such hold (any more); 64 if this is no id;
 69 if the process that keeps the locks does not answer; 75 if a lock had been lost before, and
 nothing was held since then.")]
@@ -106,14 +110,14 @@ pub(crate) struct ReleaseArgs {
 ///
 /// It ends so many seconds from now, but never sooner than it would have.
 #[derive(Debug, Args)]
-#[command(after_help = "\
+#[command(after_long_help = "\
 Exit codes: as those of 'navlock release', and 64 if the hold has no time that it ends by.")]
 pub(crate) struct ExtendArgs {
     /// What 'navlock hold' has written, or the client id that 'navlock query' shows.
     #[arg(value_name = "ID")]
     pub(crate) id: HoldId,
 
-    /// How many seconds (fractions allowed); without this, what --ttl said.
+    /// How many seconds from now (fractions allowed). Without this, as many as --ttl said.
     #[arg(
         value_name = "SECS", value_parser = values::seconds_above_zero,
         allow_negative_numbers = true

@@ -9,7 +9,7 @@ use super::values;
 
 /// Shows who holds and who waits for locks.
 #[derive(Debug, Default, Args)]
-#[command(after_help = "\
+#[command(after_long_help = "\
 The table is for people and may change. For programs there is --json: one object a line, with
 state (held, pending), name, mode, clientId, and as far as they are known pid, command, user, host,
 why, meta (an object), ageMs, position (of what is pending; 1 is the next), and fencingToken (of
@@ -48,19 +48,19 @@ has without --tree. A remedy has kind (continue, end, release, evict, steal), do
 if it is to be pasted there.")]
 #[expect(clippy::struct_excessive_bools, reason = "they are switches of a command line")]
 pub(crate) struct QueryArgs {
-    /// Show this name only.
+    /// Show this name only. Without one, all names.
     #[arg(value_parser = values::name())]
     pub(crate) name: Option<ResourceName>,
 
-    /// One JSON object a line.
+    /// Write one JSON object a line.
     #[arg(long)]
     pub(crate) json: bool,
 
-    /// Go on showing it.
+    /// Look once a second, and show each change.
     #[arg(long)]
     pub(crate) watch: bool,
 
-    /// Show who waits for whom, as a tree, and how to end it.
+    /// Show as a tree who waits for whom, and how to end the wait.
     #[arg(long, conflicts_with = "watch")]
     pub(crate) tree: bool,
 
@@ -68,14 +68,16 @@ pub(crate) struct QueryArgs {
     #[arg(short, long, conflicts_with = "watch")]
     pub(crate) all_buckets: bool,
 
-    /// Show only what has been held, or waited for, for longer than this: 90, 90s, 1m30s, 2h.
+    /// Show only what has been held or waited for longer than this time.
+    ///
+    /// A time is written as 90, 90s, 1m30s or 2h.
     #[arg(long, value_name = "TIME", value_parser = values::time)]
     pub(crate) longer_than: Option<Duration>,
 }
 
 /// Shows what happens to locks, as it happens.
 #[derive(Debug, Args)]
-#[command(after_help = "\
+#[command(after_long_help = "\
 First what there is: a line for each lock that is held and each request that waits. Then a line for
 each event: requested, granted, unavailable (it could not be had at once), released, aborted,
 stolen, lost, recalled; owned for a name that its owner takes and releases without asking the
@@ -97,11 +99,11 @@ locks and requests not all of other machines are shown: that is said as well (le
 many: leftOut). It goes on until it is interrupted (exit code 130 in a shell), also when the broker
 ends and another one comes: recovered, if that has taken over.")]
 pub(crate) struct WatchArgs {
-    /// The names; without one, all.
+    /// Watch these names only. Without one, all names.
     #[arg(value_parser = values::name())]
     pub(crate) names: Vec<ResourceName>,
 
-    /// One JSON object a line.
+    /// Write one JSON object a line.
     #[arg(long)]
     pub(crate) json: bool,
 
@@ -112,14 +114,14 @@ pub(crate) struct WatchArgs {
 
 /// Shows the processes that use the broker, and how much each holds and waits for.
 #[derive(Debug, Args)]
-#[command(after_help = "\
+#[command(after_long_help = "\
 STATE is connected; orphaned, if the process was killed and its command, which goes on, keeps its
 locks; or sleeping, if it has not come back since the broker before this one and lives.
 
 With --json one object a line: pid, state, ageMs, held, pending, owned, buckets, and agents, each
 with clientId, bucket, and as far as they are known pid, command, user, host, why and meta.")]
 pub(crate) struct ClientsArgs {
-    /// One JSON object a line.
+    /// Write one JSON object a line.
     #[arg(long)]
     pub(crate) json: bool,
 }
@@ -127,7 +129,7 @@ pub(crate) struct ClientsArgs {
 /// Shows live in the terminal who holds what, who waits, and for how long.
 #[cfg(feature = "top")]
 #[derive(Debug, Args)]
-#[command(after_help = "\
+#[command(after_long_help = "\
 A table of all names, who has waited longest first: mode, who holds it and for how long (HELD),
 how many wait (QUEUE) and the longest of them for how long (WAIT), how often it is granted in a
 second (RATE, of the last ten), and how long requests waited that were granted since this was

@@ -68,7 +68,9 @@ pub(crate) struct Cli {
 #[derive(Debug, Args)]
 #[command(next_help_heading = COMMON)]
 pub(crate) struct Common {
-    /// The bucket: the same name in two buckets is two locks.
+    /// The bucket in which names are looked up.
+    ///
+    /// The same name in two buckets is two locks.
     #[arg(
         long,
         global = true,
@@ -79,22 +81,26 @@ pub(crate) struct Common {
     )]
     pub(crate) bucket: String,
 
-    /// The broker's socket, if not that of all processes of this user.
+    /// The broker's socket, instead of the one that all processes of this user share.
     #[arg(
         long, global = true, env = "NAVLOCK_SOCKET", hide_env_values = true, value_name = "PATH",
         value_parser = OsStringValueParser::new().map(PathBuf::from)
     )]
     pub(crate) socket: Option<PathBuf>,
 
-    /// Say nothing but what is wrong: nothing while waiting, nor when it took too long.
+    /// Print errors only.
+    ///
+    /// Nothing is said while a lock is waited for, or when that took too long.
     #[arg(short, long, global = true, conflicts_with = "verbose")]
     pub(crate) quiet: bool,
 
-    /// Say what is done.
+    /// Say what is being done.
     #[arg(short, long, global = true)]
     pub(crate) verbose: bool,
 
-    /// Whether to use colours; "auto" is on a terminal, unless `NO_COLOR` is set.
+    /// When to use colours.
+    ///
+    /// "auto" uses colours on a terminal, unless `NO_COLOR` is set.
     #[arg(long, global = true, value_name = "WHEN", default_value = "auto")]
     pub(crate) color: ColorChoice,
 }
@@ -125,26 +131,30 @@ pub(crate) enum Command {
 /// Takes the lock in its turn, after all who asked before, and releases it at once. So when it
 /// returns, all of these are done; somebody else may have the lock by then.
 #[derive(Debug, Args)]
-#[command(after_help = "\
+#[command(after_long_help = "\
 Exit codes: 0 when it was free; 1, or that of -E, when it was not in time; 64, 69 and 75 as for
 'navlock run'.")]
 pub(crate) struct WaitArgs {
     #[command(flatten)]
     pub(crate) request: RequestArgs,
 
-    /// The names: with several, wait until all are free at one moment.
+    /// The names. Of several, wait until all are free at one moment.
     #[arg(value_name = "NAME", required_unless_present = "locks", value_parser = values::name())]
     pub(crate) names: Vec<ResourceName>,
 }
 
-/// Looks for what is wrong with the set-up. Exit codes: 0 if nothing fails, 1 if something does.
+/// Looks for what is wrong with the set-up.
+///
+/// Exit codes: 0 if no check fails, 1 if one does.
 #[derive(Debug, Args)]
 pub(crate) struct DoctorArgs {
-    /// Says as well where a lock of this name is: which etcd cluster it is on, if there are several.
+    /// Say as well on which etcd cluster a lock of this name is, if there are several.
     #[arg(long, value_name = "NAME", value_parser = values::name())]
     pub(crate) name: Option<ResourceName>,
 
-    /// One JSON object a line: level (ok, warn, fail), what, detail, remedy.
+    /// Write one JSON object a line.
+    ///
+    /// Each has level (ok, warn, fail), what, detail and remedy.
     #[arg(long)]
     pub(crate) json: bool,
 
@@ -159,7 +169,7 @@ pub(crate) struct DoctorArgs {
 /// that is not to be waited for. Whoever holds it is told that it is lost, but may be at work still;
 /// to take a lock from its holder for oneself there is 'navlock run --steal'.
 #[derive(Debug, Args)]
-#[command(after_help = "\
+#[command(after_long_help = "\
 It speaks to the etcd of the settings, as a broker would, and needs none. Nothing is removed but
 what was there when it looked.
 
@@ -170,11 +180,11 @@ pub(crate) struct EvictArgs {
     #[arg(value_parser = values::name(), required_unless_present = "key", requires = "client_id")]
     pub(crate) name: Option<ResourceName>,
 
-    /// Whose: the client id, as 'navlock query' shows it.
+    /// The client id of its holder or waiter, as 'navlock query' shows it.
     #[arg(value_name = "CLIENT ID")]
     pub(crate) client_id: Option<ClientId>,
 
-    /// A key of etcd, in place of a name and a client id: exactly that.
+    /// The key of etcd to remove, in place of a name and a client id.
     #[arg(
         long, value_name = "KEY", conflicts_with_all = ["name", "client_id"],
         value_parser = OsStringValueParser::new()
@@ -195,7 +205,7 @@ pub(crate) struct CompletionsArgs {
 /// Prints a manual page, as in: navlock man run | man -l -
 #[derive(Debug, Args)]
 pub(crate) struct ManArgs {
-    /// The subcommand's page, instead of that of navlock.
+    /// The subcommand whose page to print. Without this, that of navlock.
     pub(crate) subcommand: Vec<String>,
 
     /// Write all pages into this directory.
@@ -213,7 +223,7 @@ mod tests {
     #[test]
     fn no_line_of_help_is_wider_than_help_is_shown() {
         fn check(command: &clap::Command) {
-            let after = command.get_after_help().map(ToString::to_string).unwrap_or_default();
+            let after = command.get_after_long_help().map(ToString::to_string).unwrap_or_default();
             for line in after.lines() {
                 assert!(line.chars().count() <= 100, "{}: {line}", command.get_name());
             }

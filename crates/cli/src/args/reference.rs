@@ -70,7 +70,7 @@ fn spelled(argument: &Arg) -> String {
 
 /// A text within a table.
 fn cell(text: &str) -> String {
-    text.replace('|', "\\|").replace('<', "&lt;").replace('\n', " ")
+    text.replace('|', "\\|").replace('<', "&lt;").split_whitespace().collect::<Vec<_>>().join(" ")
 }
 
 fn table(arguments: &[&Arg]) -> String {
@@ -118,7 +118,7 @@ fn page() -> String {
         if !arguments.is_empty() {
             write!(page, "\n{}", table(&arguments)).unwrap();
         }
-        if let Some(more) = command.get_after_help() {
+        if let Some(more) = command.get_after_long_help() {
             write!(page, "\n```text\n{}\n```\n", more.to_string().trim_end()).unwrap();
         }
     }

@@ -52,7 +52,7 @@ What was ignored when navlock was started, as nohup has it, stays ignored for bo
 /// The lock is held until the command has ended, also if navlock itself is killed.
 #[derive(Debug, Args)]
 #[command(
-    after_help = EXIT_CODES,
+    after_long_help = EXIT_CODES,
     override_usage = "navlock run [OPTIONS] NAME [--] COMMAND [ARGUMENT]...\n       \
                       navlock run [OPTIONS] -l NAME [-l NAME]... [--] COMMAND [ARGUMENT]...\n       \
                       navlock run [OPTIONS] NAME -c SHELL-COMMAND"
@@ -62,48 +62,59 @@ pub(crate) struct RunArgs {
     #[command(flatten)]
     pub(crate) request: RequestArgs,
 
-    /// Take the lock from whoever holds it: their commands, and what those have started, are told to
-    /// end by SIGTERM, and after five seconds by SIGKILL, unless they chose otherwise. Not so a command
-    /// whose own navlock was killed.
+    /// Take the lock from whoever holds it.
+    ///
+    /// The holder's command, and all that the command has started, is told to end by SIGTERM, and is killed
+    /// after five seconds, unless the holder chose otherwise (--on-lost, --grace). A command whose own
+    /// navlock was killed is not told.
     #[arg(long, conflicts_with_all = ["shared", "nonblock"])]
     pub(crate) steal: bool,
 
-    /// What becomes of the command, and of all that it has started, when the lock is lost: told to end,
-    /// and killed if that takes too long; killed at once; or left alone, in which case its exit code
-    /// counts.
+    /// What to do with the command when its lock is lost.
+    ///
+    /// term: tell it to end, and kill it if that takes longer than --grace. kill: kill it at once. ignore:
+    /// leave it alone; its exit code counts. The same is done with all that the command has started.
     #[arg(long, value_name = "HOW", value_enum, default_value = "term")]
     pub(crate) on_lost: OnLost,
 
-    /// How many seconds (fractions allowed) they may take to end when they are told to. 5 if this is
-    /// not given, but where machines share the lock, less: all have to be killed before another one can
-    /// have it. So the margin of the broker's settings bounds it, and what is longer is refused.
+    /// How many seconds (fractions allowed) the command may take to end when its lock is lost.
+    ///
+    /// The default is 5. It is less where machines share the lock: there the command has to be killed
+    /// before another machine can have the lock, so the margin of the broker's settings is the limit, and
+    /// a longer time is refused.
     #[arg(
         long, value_name = "SECS", value_parser = values::seconds, allow_negative_numbers = true
     )]
     pub(crate) grace: Option<Duration>,
 
-    /// Have the command not hold the lock by itself: if navlock is killed, the lock is free.
+    /// Release the lock if navlock is killed, even if the command still runs.
     #[arg(short = 'o', long)]
     pub(crate) close: bool,
 
-    /// Become the command instead of waiting for it: no process stays beside it, and its number is
-    /// that of navlock. It holds the lock by itself, until it and what it has started have ended. But
-    /// nobody is there to tell it when the lock is stolen, nor to end it then, so this is refused
-    /// where machines share the locks.
+    /// Become the command instead of waiting for it.
+    ///
+    /// No process stays beside the command, and the command has the process id of navlock. It holds the
+    /// lock until it and all that it has started have ended. Nobody tells the command when the lock is
+    /// stolen, and nobody ends it then, so this is refused where machines share the locks.
     #[arg(short = 'F', long, conflicts_with_all = ["close", "on_lost", "grace"])]
     pub(crate) no_fork: bool,
 
-    /// Show the command's arguments to all who look who holds the lock, on all machines that share
-    /// it: without this they see the program and --why only, because arguments may be secret.
+    /// Show the command's arguments to everybody who can see the lock.
+    ///
+    /// Without this, others see the program and the text of --why only, because arguments may be secret.
+    /// On etcd, the arguments are seen on all machines that share the lock.
     #[arg(long)]
     pub(crate) show_args: bool,
 
-    /// Run this with $SHELL -c, or /bin/sh -c; on Windows with cmd /c.
+    /// Run this line with the shell.
+    ///
+    /// The shell is $SHELL, or /bin/sh if that is not set; on Windows it is cmd.
     #[arg(short = 'c', long = "command", value_name = "SHELL-COMMAND", allow_hyphen_values = true)]
     pub(crate) shell_command: Option<OsString>,
 
-    /// The lock's name, unless names are given with -l: any text that does not start with '-'. Then
-    /// the command and its arguments.
+    /// The lock's name, then the command and its arguments.
+    ///
+    /// A name is any text that does not start with '-'. If names are given with -l, the command comes first.
     #[arg(value_name = "NAME", trailing_var_arg = true)]
     pub(crate) words: Vec<OsString>,
 }
@@ -111,7 +122,7 @@ pub(crate) struct RunArgs {
 /// What to ask for, and for how long.
 #[derive(Debug, Args)]
 pub(crate) struct RequestArgs {
-    /// A lock's name. For several locks, give it several times.
+    /// A lock's name. Can be given several times.
     #[arg(short, long = "lock", value_name = "NAME", value_parser = values::name())]
     pub(crate) locks: Vec<ResourceName>,
 
@@ -123,39 +134,43 @@ pub(crate) struct RequestArgs {
     #[arg(short = 'x', short_alias = 'e', long)]
     pub(crate) exclusive: bool,
 
-    /// Do not wait: if the lock cannot be had at once, exit with 1, also if the broker has nothing
-    /// to give for the moment because it takes over from one that was killed. With etcd, that is known
-    /// after 2.5 s at most (half of the time to live, if that is less) for each name that another
-    /// machine keeps which does not answer. If the broker cannot be reached within two seconds, exit
-    /// with 69.
+    /// Exit with 1 instead of waiting, if the lock cannot be had at once.
+    ///
+    /// A broker that takes over from a killed one grants nothing for a moment; that counts as well. With
+    /// etcd, another machine may keep the name and not answer: then the exit comes after 2.5 s at most for
+    /// each such name (after half of the time to live, if that is less). If no broker can be reached within
+    /// two seconds, the exit code is 69.
     #[arg(short, long, alias = "nb", conflicts_with = "timeout")]
     pub(crate) nonblock: bool,
 
-    /// Wait for no longer than this many seconds (fractions allowed), for the broker and all locks
-    /// together, then exit with 1, or with 69 if there is no broker to be reached, which may take two
-    /// seconds at least.
+    /// Wait for no longer than this many seconds (fractions allowed).
+    ///
+    /// When the time is over, exit with 1. The time is for the broker and all locks together. If no broker
+    /// can be reached, exit with 69, which is known after two seconds at the earliest.
     #[arg(
         short = 'w', long, alias = "wait", value_name = "SECS", value_parser = values::seconds,
         allow_negative_numbers = true
     )]
     pub(crate) timeout: Option<Duration>,
 
-    /// Exit with this instead of 1.
+    /// Exit with N instead of 1 if the lock cannot be had in time.
     #[arg(short = 'E', long, value_name = "N", default_value_t = crate::exit::CONFLICT)]
     pub(crate) conflict_exit_code: u8,
 
-    /// If it waits for somebody who waits for what is held around it, and so on, it would wait for ever.
-    /// That is said after a second or two, to all of them. With this, the one that came last exits with N
-    /// instead of waiting on.
+    /// Exit with N instead of waiting for ever in a deadlock.
+    ///
+    /// A deadlock is a cycle: each command in it waits for a lock that the next one holds. After a second
+    /// or two, all of them say so. With this option, the one whose request closed the cycle exits with N.
     #[arg(long, value_name = "N", conflicts_with_all = ["nonblock", "timeout"])]
     pub(crate) deadlock_exit_code: Option<u8>,
 
-    /// What it is for, to be seen by those who wait, and in 'navlock query'.
+    /// What the lock is for, as shown to those who wait for it and in 'navlock query'.
     #[arg(long, value_name = "TEXT", default_value = "", hide_default_value = true)]
     pub(crate) why: String,
 
-    /// What else there is to know of it, as in url=http://localhost:3000, to be seen where --why is. Can
-    /// be given several times, each time with another key.
+    /// A detail that is shown where --why is, as in url=http://localhost:3000.
+    ///
+    /// Can be given several times, each time with another key.
     #[arg(long, value_name = "KEY=VALUE", value_parser = values::meta)]
     pub(crate) meta: Vec<(String, String)>,
 }

@@ -67,12 +67,13 @@ password and the key.";
 /// On which etcd a broker is, if on one.
 #[derive(Debug, Args)]
 pub(crate) struct SettingsArgs {
-    /// The etcd by which machines share their locks: its endpoints, with commas between. Several clusters:
-    /// `name=URL,...;name=URL,...`
+    /// The endpoints of the etcd by which machines share their locks.
+    ///
+    /// Commas stand between the endpoints. Several clusters are written as `name=URL,...;name=URL,...`.
     #[arg(long, env = "NAVLOCK_ETCD", hide_env_values = true, value_name = "URL,...")]
     pub(crate) etcd: Option<String>,
 
-    /// The settings, instead of those of the user or of the machine.
+    /// The file of settings, instead of the user's or the machine's.
     #[arg(
         long, env = "NAVLOCK_CONFIG", hide_env_values = true, value_name = "FILE",
         value_parser = OsStringValueParser::new().map(PathBuf::from)

@@ -13,7 +13,7 @@ use clap::Args;
 /// program and asks nobody else for anything. It is served to this machine only, until it is interrupted
 /// (exit code 130 in a shell).
 #[derive(Debug, Args)]
-#[command(after_help = "\
+#[command(after_long_help = "\
 The page shows all buckets: who waits for whom, each name with its queue and who has held it since
 'navlock web' began, deadlocks, clients, and with etcd the machines. It is read-only, but with
 --allow-steal: then it can take a name from those holders whom it has shown before it asks, and from
@@ -47,7 +47,7 @@ refused (503, if not too many come).
 
 Exit codes: 69 if it cannot listen there.")]
 pub(crate) struct WebArgs {
-    /// The port; without it one that is free.
+    /// The port. Without this, a port that is free.
     #[arg(
         long,
         value_name = "PORT",
@@ -57,17 +57,23 @@ pub(crate) struct WebArgs {
     )]
     pub(crate) port: u16,
 
-    /// The address: 127.0.0.1 or `::1`, as the page is for this machine only.
+    /// The address: 127.0.0.1 or `::1`.
+    ///
+    /// The page is for this machine only, so no other address is taken.
     #[arg(
         long, value_name = "ADDRESS", default_value = "127.0.0.1", conflicts_with = "unix", value_parser = loopback
     )]
     pub(crate) address: IpAddr,
 
-    /// Serve it at a Unix socket, which only this user can use, and not at a port.
+    /// Serve the page at a Unix socket instead of a port.
+    ///
+    /// Only this user can use the socket.
     #[arg(long, value_name = "PATH")]
     pub(crate) unix: Option<PathBuf>,
 
-    /// Open the page in your browser: what the variable BROWSER names, or what the desktop does.
+    /// Open the page in your browser.
+    ///
+    /// The browser is what the variable BROWSER names, or else that of the desktop.
     #[arg(long, conflicts_with = "unix")]
     pub(crate) open: bool,
 
