@@ -50,7 +50,7 @@ pub enum Reason {
     /// The daemon refused the session, and said this.
     Refused(String),
     /// What answers does not speak navlock's protocol.
-    Nonsense,
+    NotNavlock,
     /// The daemon does not end. The number of its process, if that is known.
     Hangs(Option<u32>),
     /// Nobody listens, and the client was told not to start a daemon.
@@ -143,7 +143,7 @@ impl fmt::Display for Reason {
                 "it keeps locks of this machine only, but NAVLOCK_ETCD is set; 'navlock daemon stop' \
                  ends it, and the next one shares its locks",
             ),
-            Self::Nonsense => f.write_str(
+            Self::NotNavlock => f.write_str(
                 "what answers there is no navlock broker; set NAVLOCK_SOCKET to another path",
             ),
         }
@@ -187,7 +187,7 @@ impl Reason {
             // The lock file is somebody else's for longer than we wait.
             | (Self::LockFile(..), Some(io::ErrorKind::WouldBlock))
             | (_, Some(io::ErrorKind::TimedOut)) => UnreachableKind::TimedOut,
-            (Self::Nonsense, _) => UnreachableKind::Protocol,
+            (Self::NotNavlock, _) => UnreachableKind::Protocol,
             _ => UnreachableKind::Other,
         }
     }
@@ -275,7 +275,7 @@ mod tests {
             (Reason::Waits(second, "etcd at a:1".to_owned()), UnreachableKind::Upstream),
             (Reason::NotReached("no etcd".to_owned()), UnreachableKind::Upstream),
             (Reason::Failed("no etcd".to_owned()), UnreachableKind::Unavailable),
-            (Reason::Nonsense, UnreachableKind::Protocol),
+            (Reason::NotNavlock, UnreachableKind::Protocol),
         ] {
             assert_eq!(unreachable(reason.clone()).kind(), kind, "{reason:?}");
         }

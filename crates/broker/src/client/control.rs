@@ -280,7 +280,7 @@ impl Control {
 
     fn say(&mut self, message: &ToDaemon) -> Result<(), Reason> {
         let mut bytes = BytesMut::new();
-        ClientCodec::default().encode(message, &mut bytes).map_err(|_| Reason::Nonsense)?;
+        ClientCodec::default().encode(message, &mut bytes).map_err(|_| Reason::NotNavlock)?;
         if send(&self.socket, &mut bytes) { Ok(()) } else { Err(Reason::Silent(ANSWER)) }
     }
 
@@ -289,7 +289,7 @@ impl Control {
         let mut bytes = [0; 4096];
         loop {
             let heard = ClientCodec::default().decode(&mut self.heard);
-            match heard.map_err(|_| Reason::Nonsense)? {
+            match heard.map_err(|_| Reason::NotNavlock)? {
                 Some(FromDaemon::Refused { reason }) => return Err(Reason::Refused(reason)),
                 Some(message) => {
                     if let Some(wanted) = wanted(message) {

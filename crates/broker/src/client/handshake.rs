@@ -105,13 +105,13 @@ pub(super) fn shake_hands(
     socket.set_read_timeout(Some(answer)).map_err(ended)?;
     let mut hello = BytesMut::new();
     let message = ToDaemon::Hello { oldest: OLDEST, newest: VERSION };
-    codec.encode(&message, &mut hello).map_err(|_| Reason::Nonsense)?;
+    codec.encode(&message, &mut hello).map_err(|_| Reason::NotNavlock)?;
     if !send(socket, &mut hello) {
         return Err(Reason::Silent(answer));
     }
     let mut bytes = [0; 512];
     let welcomed = loop {
-        match codec.decode(heard).map_err(|_| Reason::Nonsense)? {
+        match codec.decode(heard).map_err(|_| Reason::NotNavlock)? {
             Some(FromDaemon::Welcome { version: version @ OLDEST..=VERSION }) => {
                 break (version, None);
             }
@@ -119,7 +119,7 @@ pub(super) fn shake_hands(
                 break (version, Some(reach));
             }
             Some(FromDaemon::Refused { reason }) => return Err(Reason::Refused(reason)),
-            Some(_) => return Err(Reason::Nonsense),
+            Some(_) => return Err(Reason::NotNavlock),
             None => match socket.read(&mut bytes) {
                 Ok(0) => return Err(Reason::Vanished),
                 Ok(length) => heard.extend_from_slice(&bytes[..length]),

@@ -185,7 +185,7 @@ impl Look {
     fn step(&mut self, deadline: Option<Instant>) -> Result<Step, Reason> {
         let Some(wire) = &mut self.wire else { return self.connect(deadline) };
         let heard = ClientCodec::default().decode(&mut wire.heard);
-        match heard.map_err(|_| Reason::Nonsense)? {
+        match heard.map_err(|_| Reason::NotNavlock)? {
             Some(message) => self.handle_message(message),
             None if !wire.is_readable(deadline) => Ok(Step::Late),
             None => {
@@ -216,7 +216,7 @@ impl Look {
                 Ok(if self.anew.is_some() { Step::More } else { Step::News(News::Events(events)) })
             }
             FromDaemon::LookComplete => {
-                let (overview, missed) = self.anew.take().ok_or(Reason::Nonsense)?;
+                let (overview, missed) = self.anew.take().ok_or(Reason::NotNavlock)?;
                 self.overview = overview;
                 Ok(Step::News(News::Anew { missed }))
             }
@@ -225,7 +225,7 @@ impl Look {
                 Ok(Step::More)
             }
             FromDaemon::Refused { reason } => Err(Reason::Refused(reason)),
-            _ => Err(Reason::Nonsense),
+            _ => Err(Reason::NotNavlock),
         }
     }
 
@@ -328,7 +328,7 @@ impl Connection {
         let LookOptions { bucket, name, once, .. } = options.clone();
         let mut bytes = BytesMut::new();
         let look = ToDaemon::Look { bucket, name, follow: !once };
-        codec.encode(&look, &mut bytes).map_err(|_| Reason::Nonsense)?;
+        codec.encode(&look, &mut bytes).map_err(|_| Reason::NotNavlock)?;
         if !send(&socket, &mut bytes) {
             return Err(Reason::Silent(ANSWER));
         }

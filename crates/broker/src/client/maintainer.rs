@@ -249,7 +249,7 @@ impl Maintainer {
         // For these reasons there is a daemon, and it may grant our locks to others.
         let is_refused = matches!(
             reason,
-            Reason::Refused(_) | Reason::NotShared | Reason::Nonsense | Reason::OtherUser(_)
+            Reason::Refused(_) | Reason::NotShared | Reason::NotNavlock | Reason::OtherUser(_)
         );
         let why = ConnectError { socket: self.shared.path.clone(), reason }.into();
         Failed { why, is_refused }

@@ -78,7 +78,7 @@ impl Reader {
         match &self.watch {
             Some(watch) => {
                 let told = watch.wait(left(deadline));
-                if told.rang {
+                if told.woken {
                     silence(wake_end);
                 }
                 self.ends |= told.ended;

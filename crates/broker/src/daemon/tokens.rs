@@ -75,7 +75,7 @@ enum Found {
     /// There is no file, or it cannot be looked at.
     Nothing,
     /// There is a file, and it cannot be what a daemon has written.
-    Nonsense,
+    Implausible,
 }
 
 impl Tokens {
@@ -118,7 +118,7 @@ impl Tokens {
             match found {
                 Found::Promise(number) => tokens.first = tokens.first.max(number),
                 Found::Nothing => {}
-                Found::Nonsense => tokens.disbelieved.push(file),
+                Found::Implausible => tokens.disbelieved.push(file),
             }
         }
         if is_believed(last, now) {
@@ -229,7 +229,7 @@ fn found(file: &Path, now: u64) -> Found {
     let number = lock_file::read_short(file).and_then(|text| text.trim().parse().ok());
     match number {
         Some(number) if is_believed(number, now) => Found::Promise(number),
-        _ => Found::Nonsense,
+        _ => Found::Implausible,
     }
 }
 

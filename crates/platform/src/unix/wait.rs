@@ -113,7 +113,7 @@ fn poll_all(
     timeout: Option<Duration>,
 ) -> io::Result<()> {
     /// For how long to sleep where the system does not wait.
-    const LOOK: Duration = Duration::from_millis(20);
+    const CHECK_INTERVAL: Duration = Duration::from_millis(20);
     if !cfg!(target_vendor = "apple") {
         // Here the system returns only for what is told of.
         poll(polled, timeout.map(time).as_ref())?;
@@ -130,7 +130,7 @@ fn poll_all(
         }
         // A device that cannot be polled is asked for its end alone, which never comes: so its waiter waits for
         // another source, or for a time.
-        thread::sleep(left.map_or(LOOK, |left| left.min(LOOK)));
+        thread::sleep(left.map_or(CHECK_INTERVAL, |left| left.min(CHECK_INTERVAL)));
     }
 }
 
@@ -159,7 +159,8 @@ mod pair {
 
     use super::Source;
 
-    /// Two things that a thread waits for, known to the kernel once and for all: a socket, and a bell.
+    /// Two things that a thread waits for, known to the kernel once and for all: a socket, and the end
+    /// of a pipe by which others wake the thread.
     ///
     /// FAST: to `poll` them is to have the kernel enter the thread in two queues and take it out again, each time.
     /// Where there is no epoll, there is no such pair.
@@ -169,27 +170,27 @@ mod pair {
     /// What the two of a [`Pair`] are ready for.
     #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
     pub struct Told {
-        /// There is something in the bell.
-        pub rang: bool,
+        /// There is something to be read at the wake end.
+        pub woken: bool,
         /// The socket has come to its end, even if there is still something to be read.
         pub ended: bool,
     }
 
     const SOCKET: epoll::EventData = epoll::EventData::new_u64(0);
-    const BELL: epoll::EventData = epoll::EventData::new_u64(1);
+    const WAKE_END: epoll::EventData = epoll::EventData::new_u64(1);
 
     impl Pair {
-        /// A pair of a socket and a bell. That something has come on the socket is told once, and not again while it
-        /// is still there, because whoever reads it reads everything. The bell rings until it is silenced.
+        /// A pair of a socket and a wake end. That something has come on the socket is told once, and not again while
+        /// it is still there, because whoever reads it reads everything. The wake end is told of until it is read.
         ///
         /// # Errors
         ///
         /// If there are no descriptors left: [`wait`](super::wait) needs none.
-        pub fn new(socket: &impl Source, bell: &impl Source) -> io::Result<Self> {
+        pub fn new(socket: &impl Source, wake_end: &impl Source) -> io::Result<Self> {
             let pair = epoll::create(epoll::CreateFlags::CLOEXEC)?;
             let new = epoll::EventFlags::IN | epoll::EventFlags::RDHUP | epoll::EventFlags::ET;
             epoll::add(&pair, socket.source(), SOCKET, new)?;
-            epoll::add(&pair, bell.source(), BELL, epoll::EventFlags::IN)?;
+            epoll::add(&pair, wake_end.source(), WAKE_END, epoll::EventFlags::IN)?;
             Ok(Self(pair))
         }
 
@@ -202,13 +203,13 @@ mod pair {
             // Interrupted, or nothing to wait for: whoever waits looks for itself.
             let told =
                 epoll::wait(&self.0, &mut events, timeout.map(super::time).as_ref()).unwrap_or(0);
-            let rang = events[..told].iter().any(|event| event.data.u64() == BELL.u64());
+            let woken = events[..told].iter().any(|event| event.data.u64() == WAKE_END.u64());
             let ended = events[..told].iter().any(|event| {
                 // Copied out of its place, which is packed.
                 let flags = event.flags;
                 event.data.u64() == SOCKET.u64() && flags.intersects(END)
             });
-            Told { rang, ended }
+            Told { woken, ended }
         }
     }
 }
@@ -226,8 +227,8 @@ mod pair {
     /// What the two of a [`Pair`] are ready for.
     #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
     pub struct Told {
-        /// There is something in the bell.
-        pub rang: bool,
+        /// There is something to be read at the wake end.
+        pub woken: bool,
         /// The socket has come to its end, even if there is still something to be read.
         pub ended: bool,
     }

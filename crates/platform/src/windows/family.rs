@@ -23,7 +23,7 @@ use super::{process::signal, system::owned};
 use crate::process::{Signal, name};
 
 /// How often to look whether all processes have ended.
-const LOOK: Duration = Duration::from_millis(20);
+const CHECK_INTERVAL: Duration = Duration::from_millis(20);
 
 /// How many processes are named at most.
 const NAMED: usize = 64;
@@ -98,7 +98,7 @@ impl Family {
 
     /// Waits until one of the processes may have ended, but no longer than this.
     pub fn wait(&self, time: Duration) {
-        thread::sleep(time.min(LOOK));
+        thread::sleep(time.min(CHECK_INTERVAL));
     }
 
     /// Whether all processes have ended.

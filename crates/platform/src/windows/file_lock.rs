@@ -34,7 +34,7 @@ use super::{
 };
 
 /// How often to look whether the processes that have inherited a lock have ended: the system cannot wait for that.
-const LOOK: Duration = Duration::from_millis(20);
+const CHECK_INTERVAL: Duration = Duration::from_millis(20);
 
 /// Locks a file exclusively. Returns whether it could: nobody else had the file locked.
 ///
@@ -82,7 +82,7 @@ pub fn shared(file: &File) -> io::Result<()> {
             }
             unlock(file)?;
         }
-        thread::sleep(LOOK);
+        thread::sleep(CHECK_INTERVAL);
     }
 }
 
@@ -200,10 +200,10 @@ mod tests {
     fn what_a_program_has_inherited_is_locked_until_it_ends() {
         let directory = tempfile::tempdir().unwrap();
         let path = directory.path().join("locks");
-        let unborn = directory.path().join("new");
-        let file = opened(&unborn);
+        let new = directory.path().join("new");
+        let file = opened(&new);
         assert!(try_exclusive(&file).unwrap());
-        std::fs::rename(unborn, &path).unwrap();
+        std::fs::rename(new, &path).unwrap();
         let held = inherited(&file).unwrap();
         // Waits for what is written to it.
         let mut child = Command::new("cmd")

@@ -116,9 +116,9 @@ impl PassedOn {
     /// If there is no memory for it.
     pub fn catch() -> io::Result<(Self, Stream)> {
         let signals = [Signal::HANG_UP, Signal::INTERRUPT, Signal::QUIT, Signal::TERMINATE];
-        let (told, bell) = catch(&signals, false)?;
+        let (told, wake_end) = catch(&signals, false)?;
         told.set_nonblocking(true)?;
-        Ok((Self { told }, bell))
+        Ok((Self { told }, wake_end))
     }
 
     /// Readable when a signal has come, or something was written to the other end.

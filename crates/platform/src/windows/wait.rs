@@ -15,7 +15,7 @@ use super::{
 };
 
 /// How often to look at what the system cannot wait for.
-const LOOK: Duration = Duration::from_millis(20);
+const CHECK_INTERVAL: Duration = Duration::from_millis(20);
 
 /// What can be waited for, for as long as it is borrowed.
 #[derive(Clone, Copy, Debug)]
@@ -222,9 +222,13 @@ pub fn wait_many(
         // Of more than the system waits for at once, the first are waited for, and all are looked at again.
         says_all &= objects.len() <= MOST;
         objects.truncate(MOST);
-        let left = if says_all { left } else { Some(left.map_or(LOOK, |left| left.min(LOOK))) };
+        let left = if says_all {
+            left
+        } else {
+            Some(left.map_or(CHECK_INTERVAL, |left| left.min(CHECK_INTERVAL)))
+        };
         if objects.is_empty() {
-            std::thread::sleep(left.unwrap_or(LOOK));
+            std::thread::sleep(left.unwrap_or(CHECK_INTERVAL));
         } else {
             wait_for(&objects, left)?;
         }
@@ -243,8 +247,8 @@ pub struct Pair(Infallible);
 /// What the two of a [`Pair`] are ready for.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Told {
-    /// There is something in the bell.
-    pub rang: bool,
+    /// There is something to be read at the wake end.
+    pub woken: bool,
     /// The socket has come to its end, even if there is still something to be read.
     pub ended: bool,
 }

@@ -162,13 +162,13 @@ fn until_deadline<T>(future: impl IntoFuture<Output = T>) -> Option<T> {
 /// Polls the future when its waker is called. Meanwhile the event loop goes on; the thread is not blocked.
 #[cfg(target_arch = "wasm32")]
 fn until_deadline<T>(future: impl IntoFuture<Output = T>) -> Option<T> {
-    let (mut future, alarm) = (Box::pin(future.into_future()), Arc::new(Alarm::default()));
-    let waker = Waker::from(Arc::clone(&alarm));
+    let (mut future, test_waker) = (Box::pin(future.into_future()), Arc::new(TestWaker::default()));
+    let waker = Waker::from(Arc::clone(&test_waker));
     loop {
         if let Poll::Ready(output) = future.as_mut().poll(&mut Context::from_waker(&waker)) {
             return Some(output);
         }
-        if !alarm.rings_soon() {
+        if !test_waker.is_woken_soon() {
             return None;
         }
     }
@@ -186,35 +186,36 @@ pub static TURN: std::sync::OnceLock<fn() -> Duration> = std::sync::OnceLock::ne
 #[derive(Debug)]
 pub struct Waiting<'a, G = LockGuard, N = &'static str> {
     future: Pin<Box<LockFuture<'a, G, N>>>,
-    alarm: Arc<Alarm>,
+    waker: Arc<TestWaker>,
 }
 
 /// A waker that remembers that it was called.
 #[derive(Debug, Default)]
-pub struct Alarm {
-    rung: Mutex<bool>,
-    bell: Condvar,
+pub struct TestWaker {
+    woken: Mutex<bool>,
+    changed: Condvar,
 }
 
-impl Alarm {
+impl TestWaker {
     /// Waits until the waker is called, unless it was called after the last call of this function.
     /// Returns `false` if that takes too long.
     #[must_use]
     #[cfg(not(target_arch = "wasm32"))]
-    pub fn rings_soon(&self) -> bool {
-        let rung = self.rung.lock().unwrap();
-        let (mut rung, _) = self.bell.wait_timeout_while(rung, DEADLINE, |rung| !*rung).unwrap();
-        std::mem::take(&mut rung)
+    pub fn is_woken_soon(&self) -> bool {
+        let woken = self.woken.lock().unwrap();
+        let (mut woken, _) =
+            self.changed.wait_timeout_while(woken, DEADLINE, |woken| !*woken).unwrap();
+        std::mem::take(&mut woken)
     }
 
     /// As with threads, but takes turns of the event loop while it waits.
     #[must_use]
     #[cfg(target_arch = "wasm32")]
-    pub fn rings_soon(&self) -> bool {
+    pub fn is_woken_soon(&self) -> bool {
         let turn = TURN.get().expect("it is said how the event loop takes a turn");
         let begin = turn();
         loop {
-            if std::mem::take(&mut *self.rung.lock().unwrap()) {
+            if std::mem::take(&mut *self.woken.lock().unwrap()) {
                 return true;
             }
             if turn() - begin > DEADLINE {
@@ -224,10 +225,10 @@ impl Alarm {
     }
 }
 
-impl Wake for Alarm {
+impl Wake for TestWaker {
     fn wake(self: Arc<Self>) {
-        *self.rung.lock().unwrap() = true;
-        self.bell.notify_all();
+        *self.woken.lock().unwrap() = true;
+        self.changed.notify_all();
     }
 }
 
@@ -236,7 +237,7 @@ impl<'a, G: navlock_core::Grant, N: navlock_core::Named> Waiting<'a, G, N> {
     #[track_caller]
     pub fn new(locks: &LockManager, request: LockRequest<'a, G, N>) -> Self {
         let future = Box::pin(request.into_future());
-        let mut waiting = Self { future, alarm: Arc::default() };
+        let mut waiting = Self { future, waker: Arc::default() };
         let at_once = waiting.poll().is_ready();
         assert!(!at_once && waiting.still(locks), "the request was granted, and should wait");
         waiting
@@ -264,7 +265,7 @@ impl<'a, G: navlock_core::Grant, N: navlock_core::Named> Waiting<'a, G, N> {
     #[track_caller]
     fn answered(mut self) -> Result<G, Error> {
         loop {
-            let is_woken = self.alarm.rings_soon();
+            let is_woken = self.waker.is_woken_soon();
             match self.poll() {
                 Poll::Ready(_) if !is_woken => panic!("answered, and its waker was not called"),
                 Poll::Ready(answer) => return answer,
@@ -275,7 +276,7 @@ impl<'a, G: navlock_core::Grant, N: navlock_core::Named> Waiting<'a, G, N> {
     }
 
     fn poll(&mut self) -> Poll<Result<G, Error>> {
-        let waker = Waker::from(Arc::clone(&self.alarm));
+        let waker = Waker::from(Arc::clone(&self.waker));
         self.future.as_mut().poll(&mut Context::from_waker(&waker))
     }
 }

@@ -15,7 +15,7 @@ use std::{
 use navlock_core::{Error, Lost, UserAgent};
 
 use super::{
-    Alarm, Waiting, agent, assert_nothing_is_left, exclusive, settle, shared, snapshot, soon,
+    TestWaker, Waiting, agent, assert_nothing_is_left, exclusive, settle, shared, snapshot, soon,
 };
 
 /// Rule 14.
@@ -176,15 +176,15 @@ pub fn everybody_who_watches_a_lock_is_told_of_its_loss(user_agent: &UserAgent) 
     let locks = agent(user_agent);
     let victim = exclusive(&locks, "db");
     let mut watchers: Vec<_> = (0..3).map(|_| Box::pin(victim.lost())).collect();
-    let alarms: Vec<_> = (0..3).map(|_| Arc::new(Alarm::default())).collect();
-    for (watcher, alarm) in watchers.iter_mut().zip(&alarms) {
-        let waker = Waker::from(Arc::clone(alarm));
+    let test_wakers: Vec<_> = (0..3).map(|_| Arc::new(TestWaker::default())).collect();
+    for (watcher, test_waker) in watchers.iter_mut().zip(&test_wakers) {
+        let waker = Waker::from(Arc::clone(test_waker));
         assert!(watcher.as_mut().poll(&mut Context::from_waker(&waker)).is_pending());
     }
 
     drop(soon(agent(user_agent).lock("db").steal()).unwrap());
-    for (watcher, alarm) in watchers.into_iter().zip(alarms) {
-        assert!(alarm.rings_soon(), "a watcher was not woken");
+    for (watcher, test_waker) in watchers.into_iter().zip(test_wakers) {
+        assert!(test_waker.is_woken_soon(), "a watcher was not woken");
         assert_eq!(soon(watcher), Lost::Stolen);
     }
 }
@@ -192,13 +192,13 @@ pub fn everybody_who_watches_a_lock_is_told_of_its_loss(user_agent: &UserAgent) 
 /// A guard that is held for long and watched by many for a short time remembers none of them.
 pub fn who_watches_no_more_is_forgotten(user_agent: &UserAgent) {
     let guard = exclusive(&agent(user_agent), "db");
-    let alarm = Arc::new(Alarm::default());
+    let test_waker = Arc::new(TestWaker::default());
     for _ in 0..10 {
-        let waker = Waker::from(Arc::clone(&alarm));
+        let waker = Waker::from(Arc::clone(&test_waker));
         let mut watcher = Box::pin(guard.lost());
         assert!(watcher.as_mut().poll(&mut Context::from_waker(&waker)).is_pending());
         assert!(watcher.as_mut().poll(&mut Context::from_waker(Waker::noop())).is_pending());
         assert!(watcher.as_mut().poll(&mut Context::from_waker(&waker)).is_pending());
     }
-    assert_eq!(Arc::strong_count(&alarm), 1);
+    assert_eq!(Arc::strong_count(&test_waker), 1);
 }

@@ -19,7 +19,7 @@ use crate::{CLIENT_LOGS, client_files::Registration, inherited_claims};
 
 /// How often the client looks, while there is no daemon, whether a daemon has given it up: several
 /// times in the second that a daemon leaves it to notice.
-const LOOK_ALONE: Duration = Duration::from_millis(100);
+const CHECK_INTERVAL: Duration = Duration::from_millis(100);
 
 impl Shared {
     pub(super) fn registration(&self) -> MutexGuard<'_, Option<Registration>> {
@@ -109,7 +109,7 @@ impl Shared {
     pub(in super::super) fn watch_held(&self) -> Option<Instant> {
         let terms = self.watch_terms();
         self.end_given_up();
-        let alone = self.table().holds().then(|| Instant::now() + LOOK_ALONE);
+        let alone = self.table().holds().then(|| Instant::now() + CHECK_INTERVAL);
         terms.into_iter().chain(alone).min()
     }
 

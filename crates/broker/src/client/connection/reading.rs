@@ -21,7 +21,7 @@ const MOMENT: Duration = Duration::from_millis(500);
 
 /// How often the start of a thread is tried again, while somebody waits for the connection that the
 /// thread is to make.
-const LOOK_FOR_THREAD: Duration = Duration::from_millis(200);
+const RETRY_PAUSE: Duration = Duration::from_millis(200);
 
 /// The outcome of a try to read.
 enum ReadOutcome {
@@ -134,8 +134,8 @@ impl Shared {
             self.give_up(&error.into());
             return true;
         }
-        let look = Instant::now() + LOOK_FOR_THREAD;
-        let until = deadline.map_or(look, |deadline| deadline.min(look));
+        let retry = Instant::now() + RETRY_PAUSE;
+        let until = deadline.map_or(retry, |deadline| deadline.min(retry));
         wait(None, false, self.interrupt.end(), Some(until));
         true
     }

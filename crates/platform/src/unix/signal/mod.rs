@@ -56,9 +56,9 @@ impl PassedOn {
             .chain([SIGCHLD]);
         let (read, write) = Stream::pair()?;
         write.set_nonblocking(true)?;
-        let bell = write.try_clone()?;
+        let wake_end = write.try_clone()?;
         let signals = SignalDelivery::with_pipe(read, write, WithOrigin::default(), caught)?;
-        Ok((Self { signals }, bell))
+        Ok((Self { signals }, wake_end))
     }
 
     /// Readable when a signal has come, or something was written to the other end.

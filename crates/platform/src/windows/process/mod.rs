@@ -250,9 +250,9 @@ impl Handle {
     ///
     /// `NotFound` if there is none, `PermissionDenied` if it is another user's at which we may not look.
     pub fn open(number: u32) -> io::Result<Self> {
-        const LOOK: u32 = PROCESS_QUERY_LIMITED_INFORMATION | PROCESS_SYNCHRONIZE;
-        let opened = match open(number, LOOK | PROCESS_TERMINATE) {
-            Err(error) if error.kind() == io::ErrorKind::PermissionDenied => open(number, LOOK),
+        const QUERY: u32 = PROCESS_QUERY_LIMITED_INFORMATION | PROCESS_SYNCHRONIZE;
+        let opened = match open(number, QUERY | PROCESS_TERMINATE) {
+            Err(error) if error.kind() == io::ErrorKind::PermissionDenied => open(number, QUERY),
             opened => opened,
         };
         let handle = opened.map_err(|error| {

@@ -156,13 +156,13 @@ impl Listener {
             if self.0.is_nonblocking.load(SeqCst) {
                 return Err(ErrorKind::WouldBlock.into());
             }
-            self.0.wait(LOOK)?;
+            self.0.wait(CHECK_INTERVAL)?;
         }
     }
 }
 
 /// How often to look again while somebody waits without a task: others may have accepted meanwhile.
-const LOOK: Duration = Duration::from_millis(100);
+const CHECK_INTERVAL: Duration = Duration::from_millis(100);
 
 /// Adds as many instances as there should be, or as many as there can be.
 fn fill(slots: &mut Vec<Slot>, name: &str, any: &Arc<Event>) {

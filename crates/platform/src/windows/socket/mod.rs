@@ -33,13 +33,13 @@ pub use self::{
 /// # Errors
 ///
 /// If it cannot be made.
-pub fn listen(unborn: &Path, path: &Path) -> io::Result<AsyncListener> {
-    match fs::remove_file(unborn) {
+pub fn listen(temporary: &Path, path: &Path) -> io::Result<AsyncListener> {
+    match fs::remove_file(temporary) {
         Err(error) if error.kind() != ErrorKind::NotFound => return Err(error),
         _ => {}
     }
-    let listener = AsyncListener::bind(unborn)?;
-    crate::file::replace(unborn, path)?;
+    let listener = AsyncListener::bind(temporary)?;
+    crate::file::replace(temporary, path)?;
     Ok(listener)
 }
 
