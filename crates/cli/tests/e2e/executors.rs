@@ -13,12 +13,14 @@ use navlock::{LockManager, Lost, Place, UserAgent, blocking};
 
 use crate::{
     sandbox::{NAVLOCK, Sandbox, wait},
-    system::absolute,
+    system::{absolute, is_wine},
     worker::{self, PATIENCE},
 };
 
 /// How often each user asks for a lock. By Wine a message takes many times longer.
-const ROUNDS: usize = if cfg!(windows) { 250 } else { 1000 };
+fn rounds() -> usize {
+    if is_wine() { 250 } else { 1000 }
+}
 
 /// The executors that run futures.
 #[derive(Clone, Copy, Debug)]
@@ -68,7 +70,7 @@ fn soon(work: impl IntoIterator<Item = Box<dyn FnOnce() + Send>>) {
 
 /// Takes a few locks, one after the other, in one executor.
 async fn use_locks(locks: LockManager, user: usize) {
-    for round in 0..ROUNDS {
+    for round in 0..rounds() {
         let name = ["a", "b", "c"][(user + round * (user + 1)) % 3];
         let request = locks.lock(name);
         let request = if (user + round) % 5 == 0 { request.shared() } else { request };
@@ -122,7 +124,7 @@ fn threads_that_block_on_one_connection_hear_for_each_other() {
         ["a", "b", "c"].map(|name| {
             let locks = locks.clone();
             Box::new(move || {
-                for _ in 0..2 * ROUNDS {
+                for _ in 0..2 * rounds() {
                     drop(locks.lock(name).blocking().unwrap());
                 }
             }) as Box<dyn FnOnce() + Send>
@@ -141,13 +143,13 @@ fn a_loss_is_told_at_once_also_while_another_thread_blocks_for_a_lock() {
         let (begin, end) = (Barrier::new(2), Barrier::new(2));
         thread::scope(|scope| {
             scope.spawn(|| {
-                for _ in 0..ROUNDS {
+                for _ in 0..rounds() {
                     begin.wait();
                     drop(ours.lock("busy").blocking().unwrap());
                     end.wait();
                 }
             });
-            for round in 0..ROUNDS {
+            for round in 0..rounds() {
                 let busy = theirs.lock("busy").blocking().unwrap();
                 begin.wait();
                 let victim = ours.lock("db").blocking().unwrap();

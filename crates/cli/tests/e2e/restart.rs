@@ -11,7 +11,7 @@ use navlock::{BrokerReach, ConnectOptions, LockManager, Place, UserAgent, blocki
 
 use crate::{
     sandbox::{Holder, NAVLOCK, Sandbox, eventually},
-    system::absolute,
+    system::{absolute, is_wine},
     worker::PATIENCE,
 };
 
@@ -122,7 +122,7 @@ fn fencing_tokens_grow_over_restarts() {
 fn many_who_find_the_broker_dead_start_one() {
     let sandbox = Sandbox::new();
     // By Wine, forty holders leave the next broker no time to start.
-    let count = if cfg!(windows) { 10 } else { 40 };
+    let count = if is_wine() { 10 } else { 40 };
     let holders: Vec<_> = (0..count).map(|_| sandbox.hold(&["-s", "db"])).collect();
     sandbox.kill_broker();
     eventually("all are back", || {

@@ -8,6 +8,11 @@ pub(crate) use self::unix::*;
 #[cfg(windows)]
 pub(crate) use self::windows::*;
 
+/// Whether Wine runs the tests, as `cargo xtask windows` says.
+pub(crate) fn is_wine() -> bool {
+    std::env::var_os("NAVLOCK_TESTS_BY_WINE").is_some()
+}
+
 #[cfg(unix)]
 mod unix {
     use std::{
