@@ -48,7 +48,7 @@ type Question<'a> = Pin<Box<dyn Future<Output = Result<Position, Error>> + 'a>>;
 /// writes only if there is room.
 pub(crate) struct Waiting<'a> {
     locks: &'a LockManager,
-    name: &'a ResourceName,
+    name: ResourceName,
     mode: Mode,
     since: Instant,
     /// When the line is to be written next; `None` if never.
@@ -62,13 +62,13 @@ pub(crate) struct Waiting<'a> {
     /// How many lines that stay were written.
     said: usize,
     is_drawn: bool,
-    is_quiet: bool,
+    voice: Voice,
 }
 
 impl<'a> Waiting<'a> {
     pub(crate) fn new(
         locks: &'a LockManager,
-        name: &'a ResourceName,
+        name: ResourceName,
         mode: Mode,
         voice: Voice,
     ) -> Self {
@@ -85,8 +85,13 @@ impl<'a> Waiting<'a> {
             outage: None,
             said: 0,
             is_drawn: false,
-            is_quiet: voice == Voice::Quiet,
+            voice,
         }
+    }
+
+    /// The wait is over, and the wait for the lock of this name begins.
+    pub(crate) fn begin_next(&mut self, name: ResourceName) {
+        *self = Self::new(self.locks, name, self.mode, self.voice);
     }
 
     /// When [`tick`](Self::tick) wants to be called.
@@ -128,7 +133,7 @@ impl<'a> Waiting<'a> {
 
     /// Writes a text that stays: a few lines, of which those after the first are indented.
     pub(crate) fn tell(&mut self, told: &str) {
-        if self.is_quiet {
+        if self.voice == Voice::Quiet {
             return;
         }
         self.wipe();
@@ -157,7 +162,7 @@ impl<'a> Waiting<'a> {
         let known = self.known.as_ref();
         let suspended = self.locks.term().and_then(|term| term.suspended());
         let silent = suspended.map(|(silent, _)| silent);
-        let said = sentence(self.name, self.mode, time, known, silent, self.outage.as_deref());
+        let said = sentence(&self.name, self.mode, time, known, silent, self.outage.as_deref());
         let columns = if is_drawable() { terminal::size(&io::stderr()) } else { None };
         let line = match columns {
             // Not in the last column, in which a terminal may go to the next line.

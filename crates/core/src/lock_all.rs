@@ -8,7 +8,7 @@ use std::{fmt, future::IntoFuture, marker::PhantomData, time::Duration};
 
 use navlock_engine::{Mode, ResourceName};
 
-use self::future::Wanted;
+use self::future::{Ask, Wanted};
 pub use self::{
     error::{FailedName, LockAllError},
     future::LockAllFuture,
@@ -48,8 +48,7 @@ use crate::{
 #[must_use = "a request is made when it is awaited, run or blocked on"]
 pub struct LockAllRequest<G = Vec<LockGuard>> {
     environment: Arc<Environment>,
-    names: Result<Vec<Wanted>, LockAllError>,
-    options: LockOptions,
+    ask: Ask,
     grant: PhantomData<fn() -> G>,
 }
 
@@ -78,8 +77,27 @@ impl LockAllRequest {
                 names.dedup_by(|a, b| a.name == b.name);
                 names
             });
-        let options = LockOptions::default();
-        Self { environment: Arc::clone(environment), names, options, grant: PhantomData }
+        let ask = Ask { names, options: LockOptions::default(), fails_on_deadlock: false };
+        Self { environment: Arc::clone(environment), ask, grant: PhantomData }
+    }
+
+    /// Asks with options that came from elsewhere, in any combination, as [`LockManager::lock_with`] does for one
+    /// name. The request gives `None` only with `if_available`.
+    ///
+    /// ```
+    /// # use navlock_core::{Error, LockOptions, Mode, UserAgent};
+    /// # let locks = UserAgent::new().lock_manager("app");
+    /// let options = LockOptions { mode: Mode::Shared, ..LockOptions::default() };
+    /// let guards = locks.lock_all(["db", "log"]).with_options(options).blocking()?;
+    /// assert_eq!(guards.map(|guards| guards.len()), Some(2));
+    /// # Ok::<(), Error>(())
+    /// ```
+    ///
+    /// [`LockManager::lock_with`]: crate::LockManager::lock_with
+    pub fn with_options(mut self, options: LockOptions) -> LockAllRequest<Option<Vec<LockGuard>>> {
+        self.ask.options = options;
+        let Self { environment, ask, .. } = self;
+        LockAllRequest { environment, ask, grant: PhantomData }
     }
 
     /// Asks for the locks only if all of them can be had at once: gives `None`, and holds none of
@@ -100,9 +118,9 @@ impl LockAllRequest {
     /// # }).unwrap();
     /// ```
     pub fn if_available(mut self) -> LockAllRequest<Option<Vec<LockGuard>>> {
-        self.options.if_available = true;
-        let Self { environment, names, options, .. } = self;
-        LockAllRequest { environment, names, options, grant: PhantomData }
+        self.ask.options.if_available = true;
+        let Self { environment, ask, .. } = self;
+        LockAllRequest { environment, ask, grant: PhantomData }
     }
 
     /// Requests the locks and holds them while the future that `callback` returns runs.
@@ -186,7 +204,26 @@ impl<G: GrantAll> LockAllRequest<G> {
     /// # Ok::<(), Error>(())
     /// ```
     pub fn shared(mut self) -> Self {
-        self.options.mode = Mode::Shared;
+        self.ask.options.mode = Mode::Shared;
+        self
+    }
+
+    /// Has the request fail in a deadlock: see [`LockRequest::fail_on_deadlock`](crate::LockRequest::fail_on_deadlock).
+    /// Each lock is requested inside those that were taken before it.
+    ///
+    /// ```
+    /// # use navlock_core::{Error, UserAgent, blocking::block_on};
+    /// # let locks = UserAgent::new().lock_manager("app");
+    /// # block_on(async {
+    /// let nested = locks.request("log", async |_| {
+    ///     locks.lock_all(["db", "log"]).fail_on_deadlock().await.map(drop)
+    /// });
+    /// assert!(matches!(nested.await?.unwrap_err().error, Error::Deadlock(_)));
+    /// # Ok::<(), Error>(())
+    /// # }).unwrap();
+    /// ```
+    pub fn fail_on_deadlock(mut self) -> Self {
+        self.ask.fails_on_deadlock = true;
         self
     }
 
@@ -225,7 +262,7 @@ impl<G: GrantAll> LockAllRequest<G> {
     /// released.
     pub fn blocking_timeout(mut self, timeout: Duration) -> Result<G, LockAllError> {
         // The request may give up by itself, as a request with a signal may.
-        self.options.signal |= !self.options.if_available;
+        self.ask.options.signal |= !self.ask.options.if_available;
         let mut future = self.into_future();
         let answer = blocking::block_on_timeout(&mut future, timeout);
         answer.unwrap_or_else(|| Err(future.timed_out()))
@@ -237,16 +274,15 @@ impl<G: GrantAll> IntoFuture for LockAllRequest<G> {
     type IntoFuture = LockAllFuture<G>;
 
     fn into_future(self) -> LockAllFuture<G> {
-        let Self { environment, names, options, .. } = self;
-        LockAllFuture::unmade(environment, names, options)
+        LockAllFuture::unmade(self.environment, self.ask)
     }
 }
 
 impl<G> fmt::Debug for LockAllRequest<G> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("LockAllRequest")
-            .field("names", &self.names)
-            .field("options", &self.options)
+            .field("names", &self.ask.names)
+            .field("options", &self.ask.options)
             .finish_non_exhaustive()
     }
 }

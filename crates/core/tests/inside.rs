@@ -12,7 +12,7 @@ use std::{
 };
 
 use navlock_core::{
-    Bucket, ClientId, Error, LockGuard, LockManager, LockOptions, Mode, UserAgent,
+    Bucket, ClientId, Error, FailedName, LockGuard, LockManager, LockOptions, Mode, UserAgent,
     blocking::block_on,
     host::{MemoryReach, Reach, RequestKind},
     look::LockId,
@@ -91,6 +91,40 @@ fn several_names_wait_for_the_next_inside_those_before() {
     assert!(poll_once(all.as_mut()).is_pending());
     let refused = two.lock("b").inside(&c).fail_on_deadlock().blocking();
     assert!(matches!(refused, Err(Error::Deadlock(_))), "{refused:?}");
+}
+
+#[test]
+fn several_names_tell_how_far_they_are_and_fail_in_a_deadlock_that_they_close() {
+    let bucket = bucket();
+    let [one, two, three] = [(); 3].map(|()| bucket.lock_manager());
+    let (b, c) = (held(&three, "b"), held(&two, "c"));
+    let mut all = pin!(one.lock_all(["c", "b", "a"]).fail_on_deadlock().into_future());
+    assert!(all.taken().is_empty() && all.name().is_none());
+    assert!(poll_once(all.as_mut()).is_pending());
+    assert_eq!(all.taken().len(), 1);
+    assert_eq!((all.taken()[0].name(), all.name()), (&"a".try_into().unwrap(), b.name().into()));
+
+    let mut other = pin!(two.lock("a").inside(&c).into_future());
+    assert!(poll_once(other.as_mut()).is_pending());
+    assert!(all.deadlock().is_none());
+    drop(b);
+    let Poll::Ready(Err(failed)) = poll_once(all.as_mut()) else { panic!("it waits") };
+    assert!(matches!(failed.error, Error::Deadlock(_)), "{failed:?}");
+    assert_eq!(failed.at, Some(FailedName::Name(c.name().clone())));
+    assert!(all.taken().is_empty());
+    assert!(poll_once(other.as_mut()).is_ready());
+}
+
+#[test]
+fn several_names_know_of_a_deadlock_that_another_has_closed() {
+    let bucket = bucket();
+    let (one, two) = (bucket.lock_manager(), bucket.lock_manager());
+    let c = held(&two, "c");
+    let mut all = pin!(one.lock_all(["b", "c"]).fail_on_deadlock().into_future());
+    assert!(poll_once(all.as_mut()).is_pending());
+    let mut last = pin!(two.lock("b").inside(&c).into_future());
+    assert!(poll_once(last.as_mut()).is_pending());
+    assert!(all.deadlock().is_some() && poll_once(all.as_mut()).is_pending());
 }
 
 #[test]

@@ -2,20 +2,15 @@
 
 use std::{
     future::{Future, IntoFuture, poll_fn},
-    pin::pin,
-    sync::{
-        Arc, Mutex, MutexGuard, PoisonError,
-        atomic::{AtomicBool, Ordering},
-    },
-    task::{self, Poll, Wake, Waker},
+    pin::Pin,
+    task::{self, Poll},
     time::{Duration, Instant},
 };
 
 use navlock::{
-    Error, LockGuard, LockManager, LockOptions, Lost, NestedRequest, ResourceName,
-    blocking::block_on_timeout, look::InDeadlock,
+    Error, FailedName, LockAllError, LockAllFuture, LockGuard, LockManager, LockOptions, Lost,
+    ResourceName, blocking::block_on_timeout, look::InDeadlock,
 };
-use navlock_broker::MAX_INSIDE;
 
 use super::Context;
 use crate::{
@@ -62,17 +57,19 @@ impl Bounds {
 
 /// The outcome of a wait, or the event that interrupts it.
 enum Event {
-    Answered(Result<Option<LockGuard>, Error>),
-    /// Another lock, with this name, was lost meanwhile.
-    Lost(ResourceName, Lost),
+    Answered(Answer),
+    /// A lock was taken, and the next one is waited for.
+    Taken,
     /// The request waits for holders that wait for this process.
     Deadlock(InDeadlock),
     /// There is something new to show.
     Shown,
 }
 
-/// Acquires the locks of these names one after the other in the order of the names, as
-/// [`lock_all`](LockManager::lock_all) does. All of them, or none.
+/// The answer to a request for several locks: `None` if one of them is not available at once.
+type Answer = Result<Option<Vec<LockGuard>>, LockAllError>;
+
+/// Acquires the locks of these names, as [`lock_all`](LockManager::lock_all) does. All of them, or none.
 pub(super) fn acquire(
     context: &Context,
     locks: &LockManager,
@@ -96,98 +93,61 @@ pub(super) fn acquire(
         // nobody waiting for ever.
         signal: deadline.is_some() && !at_once && !steal,
     };
-    let mut ordered: Vec<_> = names.iter().collect();
-    ordered.sort();
-    let mut guards = Vec::with_capacity(names.len());
-    let loss_waker = Arc::new(LossWaker::default());
-    let waker = Waker::from(Arc::clone(&loss_waker));
-    for name in ordered {
-        let since = Instant::now();
-        match lock(context, locks, name, options, args, deadline, &guards, &loss_waker)? {
-            LockOutcome::Lock(guard) => {
-                context.voice.detail(format_args!(
-                    "took {} ({}) after {}; fence {}",
-                    quoted_name(name),
-                    guard.mode(),
-                    taken(since.elapsed()),
-                    guard.fencing_token()
-                ));
-                // The waker is woken if this lock is lost while the next ones are waited for.
-                let is_last = guards.len() + 1 == names.len();
-                if !is_last && guard.poll_lost(&task::Context::from_waker(&waker)).is_ready() {
-                    loss_waker.wake_by_ref();
-                }
-                guards.push(guard);
-            }
-            LockOutcome::NoAnswer if at_once => {
-                // Nothing is asked for a reason that would not be shown.
-                let position = || block_on_timeout(locks.position(name.clone()), POSITION);
-                let why = match (context.voice != Voice::Quiet).then(position).flatten() {
-                    Some(Err(Error::Unreachable(why))) => printable(why.message()),
-                    _ => "the broker grants nothing for the moment, as when it takes over from one that \
-                          was killed, or what keeps its locks does not answer"
-                        .to_owned(),
-                };
-                let name = quoted_name(name);
-                context.voice.tell(format_args!("{name}: {why}; wait for it with -w"));
-                return Err(Failure::silent(args.conflict_exit_code));
-            }
-            LockOutcome::Nothing | LockOutcome::NoAnswer => {
-                return Err(conflict(context, locks, name, args));
-            }
-        }
-    }
-    let is_lost = guards.iter().any(LockGuard::is_lost);
-    match is_lost.then(|| lost(&guards, &task::Context::from_waker(Waker::noop()))).flatten() {
-        Some((name, lost)) => Err(lost_early(&name, lost)),
-        None => Ok(guards),
-    }
-}
-
-/// The outcome of asking for one lock.
-enum LockOutcome {
-    Lock(LockGuard),
-    /// The lock is not available at once.
-    Nothing,
-    /// There was no answer in time.
-    NoAnswer,
-}
-
-/// Waits for one lock, while others may be held already.
-#[expect(clippy::too_many_arguments, reason = "what one wait among several needs")]
-fn lock(
-    context: &Context,
-    locks: &LockManager,
-    name: &ResourceName,
-    options: LockOptions,
-    args: &RequestArgs,
-    deadline: Option<Instant>,
-    guards: &[LockGuard],
-    loss_waker: &LossWaker,
-) -> Result<LockOutcome, Failure> {
-    let mut request = NestedRequest::of(locks.lock_with(name.clone(), options));
-    for guard in guards.iter().rev().take(MAX_INSIDE) {
-        request = request.inside(guard);
-    }
+    let mut request = locks.lock_all(names.iter().cloned()).with_options(options);
     if args.deadlock_exit_code.is_some() {
         request = request.fail_on_deadlock();
     }
-    let mut request = pin!(request.into_future());
+    let mut request = request.into_future();
+    let first = names.iter().min().expect("the arguments have a name");
+    let waiting = Waiting::new(locks, first.clone(), options.mode, context.voice);
+    let answer = wait(context, &mut request, waiting, deadline);
+    let name = request.name().unwrap_or(first).clone();
+    // From here on nothing is held or waited for, unless the answer holds it.
+    drop(request);
+    match answer {
+        Some(Ok(Some(guards))) => Ok(guards),
+        Some(Err(failed)) => Err(failure(failed, args)),
+        None if at_once => {
+            // Nothing is asked for a reason that would not be shown.
+            let position = || block_on_timeout(locks.position(name.clone()), POSITION);
+            let why = match (context.voice != Voice::Quiet).then(position).flatten() {
+                Some(Err(Error::Unreachable(why))) => printable(why.message()),
+                _ => {
+                    "the broker grants nothing for the moment, as when it takes over from one that \
+                      was killed, or what keeps its locks does not answer"
+                        .to_owned()
+                }
+            };
+            let name = quoted_name(&name);
+            context.voice.tell(format_args!("{name}: {why}; wait for it with -w"));
+            Err(Failure::silent(args.conflict_exit_code))
+        }
+        Some(Ok(None)) | None => Err(conflict(context, locks, &name, args)),
+    }
+}
+
+/// Waits for the locks, and tells people of the wait for each. `None` if there is no answer in time.
+fn wait(
+    context: &Context,
+    request: &mut LockAllFuture<Option<Vec<LockGuard>>>,
+    mut waiting: Waiting<'_>,
+    deadline: Option<Instant>,
+) -> Option<Answer> {
+    // How many of the locks were told of.
+    let mut told = 0;
+    let mut since = Instant::now();
     let mut is_in_deadlock = false;
-    let mut waiting = Waiting::new(locks, name, options.mode, context.voice);
     loop {
         let until = deadline.into_iter().chain(waiting.next()).min();
         let left =
             until.map_or(Duration::MAX, |until| until.saturating_duration_since(Instant::now()));
         let event = poll_fn(|context| {
             // The grant comes before all else: nothing that is shown delays it.
-            if let Poll::Ready(answer) = request.as_mut().poll(context) {
+            if let Poll::Ready(answer) = Pin::new(&mut *request).poll(context) {
                 return Poll::Ready(Event::Answered(answer));
             }
-            if loss_waker.was_woken(context) {
-                if let Some((name, lost)) = lost(guards, context) {
-                    return Poll::Ready(Event::Lost(name, lost));
-                }
+            if request.taken().len() > told {
+                return Poll::Ready(Event::Taken);
             }
             if !is_in_deadlock {
                 if let Some(deadlock) = request.deadlock() {
@@ -197,59 +157,57 @@ fn lock(
             waiting.poll(context).map(|()| Event::Shown)
         });
         match block_on_timeout(event, left) {
-            Some(Event::Answered(Err(Error::Deadlock(told)))) => {
-                let code = args.deadlock_exit_code.unwrap_or(exit::CONFLICT);
-                return Err(Failure::new(code, format_args!("{}: {told}", quoted_name(name))));
-            }
             Some(Event::Answered(answer)) => {
-                return Ok(answer?.map_or(LockOutcome::Nothing, LockOutcome::Lock));
+                // The line of this wait is wiped out first.
+                drop(waiting);
+                if let Ok(Some(guards)) = &answer {
+                    tell_of(context, &guards[told..], since);
+                }
+                return Some(answer);
+            }
+            Some(Event::Taken) => {
+                let next = request.name().expect("the next one is waited for");
+                waiting.begin_next(next.clone());
+                tell_of(context, &request.taken()[told..], since);
+                (told, since, is_in_deadlock) = (request.taken().len(), Instant::now(), false);
             }
             Some(Event::Deadlock(deadlock)) => {
                 is_in_deadlock = true;
                 waiting.tell(&deadlock.told);
             }
-            Some(Event::Lost(name, lost)) => return Err(lost_early(&name, lost)),
             Some(Event::Shown) => {}
-            None if deadline.is_some_and(|deadline| deadline <= Instant::now()) => {
-                return Ok(LockOutcome::NoAnswer);
-            }
+            None if deadline.is_some_and(|deadline| deadline <= Instant::now()) => return None,
             None => waiting.tick(),
         }
     }
 }
 
-/// Woken when one of many locks is lost. Asking each lock whenever something happens would take the
-/// longer the more locks there are.
-#[derive(Default)]
-struct LossWaker {
-    is_woken: AtomicBool,
-    sleeper: Mutex<Option<Waker>>,
-}
-
-impl LossWaker {
-    /// Whether a lock may have been lost. If none was, this task is woken when one is.
-    fn was_woken(&self, context: &task::Context<'_>) -> bool {
-        let known = self.sleeper().replace(context.waker().clone());
-        drop(known);
-        self.is_woken.load(Ordering::SeqCst)
-    }
-
-    fn sleeper(&self) -> MutexGuard<'_, Option<Waker>> {
-        self.sleeper.lock().unwrap_or_else(PoisonError::into_inner)
+/// Tells, if that is asked, of locks that were taken.
+fn tell_of(context: &Context, guards: &[LockGuard], since: Instant) {
+    for guard in guards {
+        context.voice.detail(format_args!(
+            "took {} ({}) after {}; fence {}",
+            quoted_name(guard.name()),
+            guard.mode(),
+            taken(since.elapsed()),
+            guard.fencing_token()
+        ));
     }
 }
 
-impl Wake for LossWaker {
-    fn wake(self: Arc<Self>) {
-        self.wake_by_ref();
-    }
-
-    fn wake_by_ref(self: &Arc<Self>) {
-        self.is_woken.store(true, Ordering::SeqCst);
-        let sleeper = self.sleeper().take();
-        if let Some(sleeper) = sleeper {
-            sleeper.wake();
+/// Why the locks could not be had.
+fn failure(failed: LockAllError, args: &RequestArgs) -> Failure {
+    match (failed.error, failed.at) {
+        (Error::Deadlock(told), Some(FailedName::Name(name))) => {
+            let code = args.deadlock_exit_code.unwrap_or(exit::CONFLICT);
+            Failure::new(code, format_args!("{}: {told}", quoted_name(&name)))
         }
+        (Error::Lost(lost), Some(FailedName::Name(name))) => {
+            let name = quoted_name(&name);
+            let message = format_args!("{name}: {lost}, before all locks were had; try again");
+            Failure::new(exit::LOST, message)
+        }
+        (error, _) => error.into(),
     }
 }
 
@@ -263,11 +221,6 @@ pub(super) fn lost(
         Poll::Ready(lost) => Some((guard.name().clone(), lost)),
         Poll::Pending => None,
     })
-}
-
-fn lost_early(name: &ResourceName, lost: Lost) -> Failure {
-    let name = quoted_name(name);
-    Failure::new(exit::LOST, format_args!("{name}: {lost}, before all locks were had; try again"))
 }
 
 /// The lock could not be acquired, or not in time, and the arguments allow for that.

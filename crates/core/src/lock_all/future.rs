@@ -4,6 +4,7 @@ use std::{
     fmt,
     future::Future,
     marker::PhantomData,
+    mem,
     pin::Pin,
     task::{Context, Poll, Wake, Waker},
     vec,
@@ -16,11 +17,11 @@ use super::{
     grant::GrantAll,
 };
 use crate::{
-    Error, LockFuture, LockGuard, LockOptions, LockRequest,
+    Error, LockFuture, LockGuard, LockOptions, LockRequest, NestedRequest,
     environment::Environment,
     holding::Held,
     inside::Polling,
-    look::LockId,
+    look::{InDeadlock, LockId},
     sync::{Arc, AtomicBool, Mutex, Ordering, lock},
 };
 
@@ -36,8 +37,7 @@ const MOST_INSIDE: usize = 64;
 /// waits leaves its queue.
 #[must_use = "futures do nothing unless polled"]
 pub struct LockAllFuture<G = Vec<LockGuard>> {
-    /// `None` once it has completed.
-    state: Option<State>,
+    state: State,
     grant: PhantomData<fn() -> G>,
 }
 
@@ -49,14 +49,24 @@ pub(super) struct Wanted {
     pub(super) mode: Option<Mode>,
 }
 
+/// What is asked for.
+#[derive(Debug)]
+pub(super) struct Ask {
+    /// Sorted, each once.
+    pub(super) names: Result<Vec<Wanted>, LockAllError>,
+    pub(super) options: LockOptions,
+    pub(super) fails_on_deadlock: bool,
+}
+
 enum State {
     /// Not polled yet.
     Unmade {
         environment: Arc<Environment>,
-        names: Result<Vec<Wanted>, LockAllError>,
-        options: LockOptions,
+        ask: Ask,
     },
     Taking(Taking),
+    /// Answered. If a lock was not available at once, with its name.
+    Done(Option<ResourceName>),
 }
 
 /// Locks that are taken, one after the other.
@@ -70,47 +80,82 @@ struct Taking {
     losses: std::sync::Arc<Losses>,
     environment: Arc<Environment>,
     options: LockOptions,
+    fails_on_deadlock: bool,
 }
 
 impl<G: GrantAll> Future for LockAllFuture<G> {
     type Output = Result<G, LockAllError>;
 
     fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
-        let taken = match self.state.take() {
-            Some(State::Unmade { environment, names, options }) => {
-                Taking::new(environment, names, options)
-            }
-            Some(State::Taking(taking)) => Ok(taking),
-            None => panic!("a `LockAllFuture` was polled after it had completed"),
+        let taken = match mem::replace(&mut self.state, State::Done(None)) {
+            State::Unmade { environment, ask } => Taking::new(environment, ask),
+            State::Taking(taking) => Ok(taking),
+            State::Done(_) => panic!("a `LockAllFuture` was polled after it had completed"),
         };
         let mut taking = taken?;
         let answer = taking.poll(context);
         if answer.is_pending() {
-            self.state = Some(State::Taking(taking));
+            self.state = State::Taking(taking);
             return Poll::Pending;
         }
         answer.map(|answer| match answer? {
-            Some(guards) => Ok(G::from_guards(guards)),
-            None => G::unavailable().map_err(LockAllError::from),
+            Ok(guards) => Ok(G::from_guards(guards)),
+            Err(Unavailable(name)) => {
+                self.state = State::Done(Some(name));
+                G::unavailable().map_err(LockAllError::from)
+            }
         })
     }
 }
 
 impl<G> LockAllFuture<G> {
-    pub(super) fn unmade(
-        environment: Arc<Environment>,
-        names: Result<Vec<Wanted>, LockAllError>,
-        options: LockOptions,
-    ) -> Self {
-        let state = Some(State::Unmade { environment, names, options });
-        Self { state, grant: PhantomData }
+    pub(super) fn unmade(environment: Arc<Environment>, ask: Ask) -> Self {
+        Self { state: State::Unmade { environment, ask }, grant: PhantomData }
+    }
+
+    /// The locks that were taken so far, in the order in which they were taken. None before the future was polled,
+    /// and none once it has completed.
+    pub fn taken(&self) -> &[LockGuard] {
+        match &self.state {
+            State::Taking(taking) => &taking.guards,
+            State::Unmade { .. } | State::Done(_) => &[],
+        }
+    }
+
+    /// The name whose lock is waited for, if there is one: or, if the answer was `None`, the name whose lock was not
+    /// available.
+    ///
+    /// ```
+    /// # use navlock_core::{Error, UserAgent, blocking::block_on};
+    /// # let locks = UserAgent::new().lock_manager("app");
+    /// let _holder = locks.lock("log").blocking()?;
+    /// let mut both = locks.lock_all(["db", "log"]).if_available().into_future();
+    /// # use std::future::IntoFuture;
+    /// assert!(block_on(&mut both)?.is_none());
+    /// assert_eq!(both.name().unwrap(), "log");
+    /// # Ok::<(), Error>(())
+    /// ```
+    pub fn name(&self) -> Option<&ResourceName> {
+        match &self.state {
+            State::Taking(taking) => taking.pending.as_ref().map(|(name, _)| name),
+            State::Done(unavailable) => unavailable.as_ref(),
+            State::Unmade { .. } => None,
+        }
+    }
+
+    /// The deadlock that this request is part of, if it is part of one: see [`LockFuture::deadlock`].
+    pub fn deadlock(&self) -> Option<InDeadlock> {
+        match &self.state {
+            State::Taking(taking) => taking.pending.as_ref()?.1.deadlock(),
+            State::Unmade { .. } | State::Done(_) => None,
+        }
     }
 
     /// The error of a request that has taken too long, with the name that it waited for.
     pub(super) fn timed_out(self) -> LockAllError {
         let error = Error::TimedOut;
         let name = match self.state {
-            Some(State::Taking(Taking { pending: Some((name, mut request)), .. })) => {
+            State::Taking(Taking { pending: Some((name, mut request)), .. }) => {
                 request.give_up();
                 Some(name)
             }
@@ -120,25 +165,26 @@ impl<G> LockAllFuture<G> {
     }
 }
 
+/// The lock of this name cannot be had at once.
+struct Unavailable(ResourceName);
+
 impl Taking {
-    fn new(
-        environment: Arc<Environment>,
-        names: Result<Vec<Wanted>, LockAllError>,
-        options: LockOptions,
-    ) -> Result<Self, LockAllError> {
+    fn new(environment: Arc<Environment>, ask: Ask) -> Result<Self, LockAllError> {
+        let Ask { names, options, fails_on_deadlock } = ask;
         // These checks come before those of the names.
         environment.obtain_lock_manager()?;
         let left = names?.into_iter();
         let guards = Vec::with_capacity(left.len());
         let losses = std::sync::Arc::default();
-        Ok(Self { pending: None, left, guards, watched: 0, losses, environment, options })
+        let (pending, watched) = (None, 0);
+        Ok(Self { pending, left, guards, watched, losses, environment, options, fails_on_deadlock })
     }
 
-    /// All guards, or `None` if a lock is not to be had at once. Not to be called again once ready.
+    /// All guards, unless a lock is not to be had at once. Not to be called again once ready.
     fn poll(
         &mut self,
         context: &mut Context<'_>,
-    ) -> Poll<Result<Option<Vec<LockGuard>>, LockAllError>> {
+    ) -> Poll<Result<Result<Vec<LockGuard>, Unavailable>, LockAllError>> {
         loop {
             let Some((name, request)) = &mut self.pending else {
                 let Some(wanted) = self.left.next() else { break };
@@ -158,16 +204,16 @@ impl Taking {
             };
             match answer {
                 Ok(Some(guard)) => self.guards.push(guard),
-                Ok(None) => return Poll::Ready(Ok(None)),
+                Ok(None) => return Poll::Ready(Ok(Err(Unavailable(name.clone())))),
                 Err(error) => return Poll::Ready(Err(LockAllError::of(name, error))),
             }
             self.pending = None;
         }
         // The first may have been lost while the last was waited for.
-        let guards = std::mem::take(&mut self.guards);
+        let guards = mem::take(&mut self.guards);
         Poll::Ready(match guards.lost() {
             Some(lost) => Err(lost),
-            None => Ok(Some(guards)),
+            None => Ok(Ok(guards)),
         })
     }
 
@@ -175,7 +221,16 @@ impl Taking {
         let Wanted { name, mode } = wanted;
         let options = LockOptions { mode: mode.unwrap_or(self.options.mode), ..self.options };
         let request = LockRequest::new(&self.environment, name.clone(), options);
-        (name, request.into_owned())
+        let request = if self.fails_on_deadlock {
+            // Said with the request, so that it is known from the first moment.
+            let held = self.guards.iter().rev().take(MOST_INSIDE);
+            held.fold(NestedRequest::of(request), NestedRequest::inside)
+                .fail_on_deadlock()
+                .into_owned()
+        } else {
+            request.into_owned()
+        };
+        (name, request)
     }
 
     /// Ready once one of the locks that were taken is lost.
@@ -263,9 +318,9 @@ impl Held for Vec<LockGuard> {
 impl<G> fmt::Debug for LockAllFuture<G> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self.state {
-            Some(State::Unmade { .. }) => "LockAllFuture(not polled yet)",
-            Some(State::Taking(_)) => "LockAllFuture(pending)",
-            None => "LockAllFuture(done)",
+            State::Unmade { .. } => "LockAllFuture(not polled yet)",
+            State::Taking(_) => "LockAllFuture(pending)",
+            State::Done(_) => "LockAllFuture(done)",
         })
     }
 }
