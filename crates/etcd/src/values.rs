@@ -233,7 +233,7 @@ impl Outer {
 }
 
 /// How many pairs of an agent's metadata are read at most. A broker writes no more: this is `MAX_META` of
-/// `navlock-wire`, on which this crate does not depend.
+/// `navlock-wire`, on which only this crate's tests depend.
 const MOST_META: usize = 16;
 
 /// Decodes a description; `None` if navlock has not written it.
@@ -267,6 +267,11 @@ fn decode_info(bytes: &[u8]) -> Option<(AgentInfo, RequestNotes)> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn as_many_pairs_are_read_as_clients_may_send() {
+        assert_eq!(MOST_META, navlock_wire::MAX_META);
+    }
 
     #[test]
     fn values_are_read_as_they_were_written() {

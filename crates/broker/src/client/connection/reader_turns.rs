@@ -1,6 +1,9 @@
 //! The maintainer of a connection and the threads that block for an answer take turns in reading.
+//!
+//! The atomics are those of the module above this one: `tests/reader_turns.rs` includes this file with the atomics
+//! of a scheduler, and tries all orders of the threads.
 
-use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
+use super::{AtomicBool, SeqCst};
 
 /// Whose turn it is to read.
 ///
@@ -8,7 +11,7 @@ use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
 /// would cost as much again as the answer. The maintainer rests while there are such threads, so that
 /// they find the reader free, and comes back when there have been none for a moment.
 #[derive(Debug, Default)]
-pub(in super::super) struct ReaderTurns {
+pub(crate) struct ReaderTurns {
     /// Whether a thread has wanted the reader and not got it.
     wanted: AtomicBool,
     /// Whether a thread has had the reader since the maintainer last looked.
@@ -21,38 +24,38 @@ pub(in super::super) struct ReaderTurns {
 
 impl ReaderTurns {
     /// Notes that a thread wants the reader while another has it.
-    pub(super) fn want(&self) {
+    pub(crate) fn want(&self) {
         self.wanted.store(true, SeqCst);
     }
 
     /// Whether a thread has wanted the reader in vain since the last call of this.
-    pub(in super::super) fn take_wanted(&self) -> bool {
+    pub(crate) fn take_wanted(&self) -> bool {
         self.wanted.swap(false, SeqCst)
     }
 
     /// Notes that a thread has the reader.
-    pub(super) fn take(&self) {
+    pub(crate) fn take(&self) {
         self.taken.store(true, SeqCst);
     }
 
     /// Whether a thread has had the reader since the last call of this.
-    pub(in super::super) fn take_taken(&self) -> bool {
+    pub(crate) fn take_taken(&self) -> bool {
         self.taken.swap(false, SeqCst)
     }
 
     /// Notes whether the maintainer rests.
-    pub(in super::super) fn set_resting(&self, rests: bool) {
+    pub(crate) fn set_resting(&self, rests: bool) {
         self.resting.store(rests, SeqCst);
     }
 
     /// Whether the maintainer rests, so that a thread that waits must read for itself.
-    pub(super) fn is_resting(&self) -> bool {
+    pub(crate) fn is_resting(&self) -> bool {
         self.resting.load(SeqCst)
     }
 
     /// Puts the maintainer to sleep unless the reader is free by now. Returns whether it is to sleep: then
     /// the thread that gives up the reader [wakes it](Self::wake_if_asleep).
-    pub(in super::super) fn sleep_unless_free(&self, is_free: impl FnOnce() -> bool) -> bool {
+    pub(crate) fn sleep_unless_free(&self, is_free: impl FnOnce() -> bool) -> bool {
         // Set before the look, so that either the thread that has the reader sees it, or we find the
         // reader free.
         self.asleep.store(true, SeqCst);
@@ -65,7 +68,7 @@ impl ReaderTurns {
 
     /// A thread has given up the reader. Returns whether the maintainer was asleep, and is to be
     /// woken.
-    pub(super) fn wake_if_asleep(&self) -> bool {
+    pub(crate) fn wake_if_asleep(&self) -> bool {
         self.asleep.swap(false, SeqCst)
     }
 }
