@@ -115,6 +115,17 @@ impl<G> LockAllFuture<G> {
 
     /// The locks that were taken so far, in the order in which they were taken. None before the future was polled,
     /// and none once it has completed.
+    ///
+    /// ```
+    /// # use std::{future::IntoFuture, time::Duration};
+    /// # use navlock_core::{Error, UserAgent, blocking::block_on_timeout};
+    /// # let locks = UserAgent::new().lock_manager("app");
+    /// let _holder = locks.lock("log").blocking()?;
+    /// let mut both = locks.lock_all(["db", "log"]).into_future();
+    /// assert!(block_on_timeout(&mut both, Duration::from_millis(1)).is_none());
+    /// assert_eq!(both.taken()[0].name(), "db");
+    /// # Ok::<(), Error>(())
+    /// ```
     pub fn taken(&self) -> &[LockGuard] {
         match &self.state {
             State::Taking(taking) => &taking.guards,
@@ -132,7 +143,7 @@ impl<G> LockAllFuture<G> {
     /// let mut both = locks.lock_all(["db", "log"]).if_available().into_future();
     /// # use std::future::IntoFuture;
     /// assert!(block_on(&mut both)?.is_none());
-    /// assert_eq!(both.name().unwrap(), "log");
+    /// assert_eq!(both.name().expect("one is held"), "log");
     /// # Ok::<(), Error>(())
     /// ```
     pub fn name(&self) -> Option<&ResourceName> {
