@@ -9,19 +9,21 @@ use super::{
 use crate::{client_rows::client_rows, commands::top::model::Model};
 
 /// The columns of `navlock clients`.
-const COLUMNS: [Column; 9] = [
-    Column { title: "PID", least: 7, most: 8, is_number: true },
-    Column { title: "STATE", least: 9, most: 9, is_number: false },
-    Column { title: "AGE", least: 6, most: 6, is_number: true },
-    Column { title: "AGENTS", least: 6, most: 6, is_number: true },
-    Column { title: "HELD", least: 5, most: 6, is_number: true },
-    Column { title: "WAITING", least: 7, most: 7, is_number: true },
-    Column { title: "USER@HOST", least: 10, most: 32, is_number: false },
-    Column { title: "BUCKETS", least: 8, most: 32, is_number: false },
-    Column { title: "COMMAND", least: 10, most: 80, is_number: false },
-];
+/// The place of the state in the row of a client.
+const STATE: usize = 1;
 
-const RANKS: [usize; 9] = [0, 4, 5, 8, 1, 2, 6, 7, 3];
+/// Each column tells the cell of this place in the row that `navlock clients` shows.
+const COLUMNS: [Column<usize>; 9] = [
+    Column { tells: 0, title: "PID", rank: 0, least: 7, most: 8, is_number: true },
+    Column { tells: STATE, title: "STATE", rank: 4, least: 9, most: 9, is_number: false },
+    Column { tells: 2, title: "AGE", rank: 5, least: 6, most: 6, is_number: true },
+    Column { tells: 3, title: "AGENTS", rank: 8, least: 6, most: 6, is_number: true },
+    Column { tells: 4, title: "HELD", rank: 1, least: 5, most: 6, is_number: true },
+    Column { tells: 5, title: "WAITING", rank: 2, least: 7, most: 7, is_number: true },
+    Column { tells: 6, title: "USER@HOST", rank: 6, least: 10, most: 32, is_number: false },
+    Column { tells: 7, title: "BUCKETS", rank: 7, least: 8, most: 32, is_number: false },
+    Column { tells: 8, title: "COMMAND", rank: 3, least: 10, most: 80, is_number: false },
+];
 
 pub(super) fn body(model: &Model) -> Body<'_> {
     let data = model.data();
@@ -29,7 +31,7 @@ pub(super) fn body(model: &Model) -> Body<'_> {
     if let Some(bucket) = &model.bucket {
         shown.retain(|one| one.buckets().contains(bucket.as_str()));
     }
-    let widths = fit(&COLUMNS, &RANKS, model.size.0.into());
+    let widths = fit(&COLUMNS, |_| true, model.size.0.into());
     let shown = Rc::new(shown);
     let of_lines = Rc::clone(&shown);
     let count = shown.len();
@@ -42,13 +44,13 @@ pub(super) fn body(model: &Model) -> Body<'_> {
             let Some(one) = of_lines.get(index) else { return Line::default() };
             let cells = one.row().cells;
             let is_usual = one.state() == "connected";
-            row(&COLUMNS, &widths, |column| {
-                let style = match (column, is_usual) {
-                    (1, false) => BAD,
-                    (1, true) => DIM,
+            row(&COLUMNS, &widths, |place, _| {
+                let style = match (place, is_usual) {
+                    (STATE, false) => BAD,
+                    (STATE, true) => DIM,
                     _ => PLAIN,
                 };
-                (cells[column].clone(), style)
+                (cells[place].clone(), style)
             })
         }),
         subject: Box::new(|_| None),

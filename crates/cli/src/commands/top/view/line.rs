@@ -26,9 +26,12 @@ impl Line {
     }
 }
 
-/// A column of a table.
-pub(super) struct Column {
+/// A column of a table, with what its cells tell.
+pub(super) struct Column<C> {
+    pub(super) tells: C,
     pub(super) title: &'static str,
+    /// Columns get room in this order. Those of the highest numbers are the first to be left out.
+    pub(super) rank: u8,
     /// With less room than this the column is left out.
     pub(super) least: usize,
     /// With more room than this the column is no better.
@@ -37,62 +40,73 @@ pub(super) struct Column {
 }
 
 /// The width of each column in a line of so many columns of the terminal; 0 if the column is left
-/// out. The first ones in `ranks` are the last ones to be left out, and the first ones to be wide.
-pub(super) fn fit<const N: usize>(
-    columns: &[Column; N],
-    ranks: &[usize],
+/// out.
+pub(super) fn fit<C: Copy, const N: usize>(
+    columns: &[Column<C>; N],
+    is_wanted: impl Fn(C) -> bool,
     room: usize,
 ) -> [usize; N] {
+    let mut ranked: Vec<_> = (0..N).filter(|&index| is_wanted(columns[index].tells)).collect();
+    ranked.sort_by_key(|&index| columns[index].rank);
     let mut widths = [0; N];
     let mut taken = 0;
-    for &column in ranks {
+    for &index in &ranked {
         let gap = usize::from(taken > 0);
-        let least = columns[column].least;
+        let least = columns[index].least;
         if taken + gap + least <= room {
-            widths[column] = least;
+            widths[index] = least;
             taken += gap + least;
         } else if taken == 0 {
             // The first column is shown in any case, as far as there is room.
-            widths[column] = room;
+            widths[index] = room;
             taken = room;
         }
     }
-    for &column in ranks {
-        if widths[column] > 0 {
-            let more = (room - taken).min(columns[column].most.saturating_sub(widths[column]));
-            widths[column] += more;
+    for index in ranked {
+        if widths[index] > 0 {
+            let more = (room - taken).min(columns[index].most.saturating_sub(widths[index]));
+            widths[index] += more;
             taken += more;
         }
     }
     widths
 }
 
-/// The cells of a line, each as wide as its column. Only cells that are shown are made.
-pub(super) fn row<const N: usize>(
-    columns: &[Column; N],
+/// The cells of a line, each as wide as its column: `cell` is given what the cell tells, and its width. Only cells
+/// that are shown are made.
+pub(super) fn row<C: Copy, const N: usize>(
+    columns: &[Column<C>; N],
     widths: &[usize; N],
-    cell: impl Fn(usize) -> (String, Style),
+    cell: impl Fn(C, usize) -> (String, Style),
+) -> Line {
+    line_of(columns, widths, |column, wide| cell(column.tells, wide))
+}
+
+/// The titles of the columns.
+pub(super) fn titles<C, const N: usize>(columns: &[Column<C>; N], widths: &[usize; N]) -> Line {
+    line_of(columns, widths, |column, _| (column.title.to_owned(), BOLD))
+}
+
+fn line_of<C, const N: usize>(
+    columns: &[Column<C>; N],
+    widths: &[usize; N],
+    cell: impl Fn(&Column<C>, usize) -> (String, Style),
 ) -> Line {
     let mut line = Line::default();
-    for (index, &wide) in widths.iter().enumerate().filter(|(_, wide)| **wide > 0) {
+    for (column, &wide) in columns.iter().zip(widths).filter(|(_, wide)| **wide > 0) {
         if !line.0.is_empty() {
             line = line.add(" ", PLAIN);
         }
-        let (text, style) = cell(index);
+        let (text, style) = cell(column, wide);
         let text = clipped(&text, wide);
         let padding = " ".repeat(wide.saturating_sub(width(&text)));
-        line = if columns[index].is_number {
+        line = if column.is_number {
             line.add(padding, PLAIN).add(text, style)
         } else {
             line.add(text, style).add(padding, PLAIN)
         };
     }
     line
-}
-
-/// The titles of the columns.
-pub(super) fn titles<const N: usize>(columns: &[Column; N], widths: &[usize; N]) -> Line {
-    row(columns, widths, |index| (columns[index].title.to_owned(), BOLD))
 }
 
 /// The text in lines that are no wider than this, broken at spaces where that is possible.
@@ -146,12 +160,21 @@ mod tests {
 
     #[test]
     fn columns_are_left_out_where_there_is_no_room() {
-        let column = |least, most| Column { title: "X", least, most, is_number: false };
-        let columns = [column(4, 10), column(3, 3), column(5, 20)];
-        assert_eq!(fit(&columns, &[0, 1, 2], 100), [10, 3, 20]);
-        assert_eq!(fit(&columns, &[0, 1, 2], 16), [6, 3, 5]);
-        assert_eq!(fit(&columns, &[0, 1, 2], 9), [5, 3, 0]);
-        assert_eq!(fit(&columns, &[0, 1, 2], 2), [2, 0, 0]);
-        assert_eq!(fit(&columns, &[0, 1, 2], 0), [0, 0, 0]);
+        let column = |rank, least, most| Column {
+            tells: rank,
+            title: "X",
+            rank,
+            least,
+            most,
+            is_number: false,
+        };
+        let columns = [column(0, 4, 10), column(2, 3, 3), column(1, 5, 20)];
+        let widths = |room| fit(&columns, |_| true, room);
+        assert_eq!(widths(100), [10, 3, 20]);
+        assert_eq!(widths(16), [6, 3, 5]);
+        assert_eq!(widths(10), [4, 0, 5]);
+        assert_eq!(widths(2), [2, 0, 0]);
+        assert_eq!(widths(0), [0, 0, 0]);
+        assert_eq!(fit(&columns, |tells| tells != 1, 16), [10, 3, 0]);
     }
 }

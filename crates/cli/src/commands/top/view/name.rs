@@ -14,16 +14,27 @@ use crate::{
     time::{elapsed, taken},
 };
 
-const COLUMNS: [Column; 6] = [
-    Column { title: "STATE", least: 8, most: 11, is_number: false },
-    Column { title: "MODE", least: 4, most: 9, is_number: false },
-    Column { title: "WHO", least: 12, most: 48, is_number: false },
-    Column { title: "FOR", least: 7, most: 7, is_number: true },
-    Column { title: "AGO", least: 6, most: 6, is_number: true },
-    Column { title: "WHY", least: 10, most: 60, is_number: false },
-];
+/// What the cells of a column tell.
+#[derive(Clone, Copy)]
+enum Cell {
+    State,
+    Mode,
+    Who,
+    /// For how long it is held or waited for; of a past event, how long that took.
+    For,
+    /// How long ago a past event was.
+    Ago,
+    Why,
+}
 
-const RANKS: [usize; 6] = [0, 2, 3, 4, 5, 1];
+const COLUMNS: [Column<Cell>; 6] = [
+    Column { tells: Cell::State, title: "STATE", rank: 0, least: 8, most: 11, is_number: false },
+    Column { tells: Cell::Mode, title: "MODE", rank: 5, least: 4, most: 9, is_number: false },
+    Column { tells: Cell::Who, title: "WHO", rank: 1, least: 12, most: 48, is_number: false },
+    Column { tells: Cell::For, title: "FOR", rank: 2, least: 7, most: 7, is_number: true },
+    Column { tells: Cell::Ago, title: "AGO", rank: 3, least: 6, most: 6, is_number: true },
+    Column { tells: Cell::Why, title: "WHY", rank: 4, least: 10, most: 60, is_number: false },
+];
 
 /// The contents of a line.
 enum Item<'a> {
@@ -62,7 +73,7 @@ pub(super) fn body<'a>(model: &'a Model, name: &'a LockName) -> Body<'a> {
         let past = known.and_then(|known| known.past.iter().rev().nth(index));
         past.map_or(Item::None, Item::Past)
     };
-    let widths = fit(&COLUMNS, &RANKS, model.size.0.into());
+    let widths = fit(&COLUMNS, |_| true, model.size.0.into());
     let count = held.len() + pending.len() + owned.len() + past;
     let waits = known.map(|known| {
         let waits = &known.waits;
@@ -118,16 +129,18 @@ fn line(model: &Model, item: &Item<'_>, widths: &[usize; 6]) -> Line {
         Item::None => return Line::default(),
     };
     let id = entry.id.client_id;
-    row(&COLUMNS, widths, |column| {
-        let text = match column {
-            0 => return (state.clone(), style),
-            1 => mode(entry.mode, widths[1]),
-            2 => {
+    row(&COLUMNS, widths, |cell, wide| {
+        let text = match cell {
+            Cell::State => return (state.clone(), style),
+            Cell::Mode => mode(entry.mode, wide),
+            Cell::Who => {
                 return (seen.who(id) + trouble(&seen, id), BOLD);
             }
-            3 => elapsed(entry.age(data.now)),
-            4 => String::new(),
-            _ => data.overview.info(id).map(|info| remedy::purpose(info)).unwrap_or_default(),
+            Cell::For => elapsed(entry.age(data.now)),
+            Cell::Ago => String::new(),
+            Cell::Why => {
+                data.overview.info(id).map(|info| remedy::purpose(info)).unwrap_or_default()
+            }
         };
         (text, PLAIN)
     })
@@ -135,17 +148,17 @@ fn line(model: &Model, item: &Item<'_>, widths: &[usize; 6]) -> Line {
 
 fn past_line(model: &Model, past: &Past, widths: &[usize; 6]) -> Line {
     let ago = model.data().now.saturating_duration_since(past.at);
-    row(&COLUMNS, widths, |column| {
-        let text = match column {
-            0 => past.word.to_owned(),
-            2 => match &past.agent {
+    row(&COLUMNS, widths, |cell, _| {
+        let text = match cell {
+            Cell::State => past.word.to_owned(),
+            Cell::Mode => String::new(),
+            Cell::Who => match &past.agent {
                 Some(info) => remedy::who(info, past.id),
                 None => format!("client {}", past.id),
             },
-            3 => past.took.map(taken).unwrap_or_default(),
-            4 => elapsed(ago),
-            5 => past.agent.as_ref().map(|info| printable(&info.why)).unwrap_or_default(),
-            _ => String::new(),
+            Cell::For => past.took.map(taken).unwrap_or_default(),
+            Cell::Ago => elapsed(ago),
+            Cell::Why => past.agent.as_ref().map(|info| printable(&info.why)).unwrap_or_default(),
         };
         (text, DIM)
     })

@@ -27,22 +27,40 @@ use crate::{
     time::{elapsed, taken},
 };
 
-const COLUMNS: [Column; 10] = [
-    Column { title: "NAME", least: 10, most: 60, is_number: false },
-    Column { title: "BUCKET", least: 8, most: 16, is_number: false },
-    Column { title: "MODE", least: 4, most: 9, is_number: false },
-    Column { title: "HOLDER", least: 12, most: 40, is_number: false },
-    Column { title: "HELD", least: 6, most: 6, is_number: true },
-    Column { title: "QUEUE", least: 5, most: 5, is_number: true },
-    Column { title: "WAIT", least: 6, most: 6, is_number: true },
-    Column { title: "RATE", least: 6, most: 6, is_number: true },
-    Column { title: "MEAN", least: 7, most: 7, is_number: true },
-    Column { title: "P99", least: 7, most: 7, is_number: true },
-];
+/// What the cells of a column tell.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Cell {
+    Name,
+    Bucket,
+    /// Of the first holder.
+    Mode,
+    Holder,
+    /// For how long the name has been held.
+    Held,
+    /// How many wait.
+    Queue,
+    /// The longest wait so far.
+    Wait,
+    /// Grants a second.
+    Rate,
+    /// The mean of the waits that have ended.
+    Mean,
+    /// How long 99 of 100 waits took at most.
+    P99,
+}
 
-/// The order in which columns get room: the first ones are always shown, the last ones only if
-/// there is room.
-const RANKS: [usize; 10] = [0, 6, 5, 4, 3, 1, 7, 9, 8, 2];
+const COLUMNS: [Column<Cell>; 10] = [
+    Column { tells: Cell::Name, title: "NAME", rank: 0, least: 10, most: 60, is_number: false },
+    Column { tells: Cell::Bucket, title: "BUCKET", rank: 5, least: 8, most: 16, is_number: false },
+    Column { tells: Cell::Mode, title: "MODE", rank: 9, least: 4, most: 9, is_number: false },
+    Column { tells: Cell::Holder, title: "HOLDER", rank: 4, least: 12, most: 40, is_number: false },
+    Column { tells: Cell::Held, title: "HELD", rank: 3, least: 6, most: 6, is_number: true },
+    Column { tells: Cell::Queue, title: "QUEUE", rank: 2, least: 5, most: 5, is_number: true },
+    Column { tells: Cell::Wait, title: "WAIT", rank: 1, least: 6, most: 6, is_number: true },
+    Column { tells: Cell::Rate, title: "RATE", rank: 6, least: 6, most: 6, is_number: true },
+    Column { tells: Cell::Mean, title: "MEAN", rank: 8, least: 7, most: 7, is_number: true },
+    Column { tells: Cell::P99, title: "P99", rank: 7, least: 7, most: 7, is_number: true },
+];
 
 /// A name, with what is known of it.
 struct Row<'a> {
@@ -60,8 +78,8 @@ pub(super) fn body(model: &Model) -> Body<'_> {
         && rows
             .first()
             .is_some_and(|first| rows.iter().any(|row| row.name.bucket != first.name.bucket));
-    let ranks: Vec<_> = RANKS.into_iter().filter(|rank| *rank != 1 || with_bucket).collect();
-    let widths = fit(&COLUMNS, &ranks, model.size.0.into());
+    let is_wanted = |cell| cell != Cell::Bucket || with_bucket;
+    let widths = fit(&COLUMNS, is_wanted, model.size.0.into());
     let is_chosen = |row: &Row<'_>| model.chosen.as_ref() == Some(row.name);
     let chosen = rows.iter().position(is_chosen);
     let chosen = chosen.unwrap_or(if model.chosen.is_some() { model.place().line } else { 0 });
@@ -183,22 +201,23 @@ fn line(model: &Model, of: &Row<'_>, widths: &[usize; 10], now: Instant) -> Line
         (false, Some(_)) => HELD,
         (false, None) => DIM,
     };
-    row(&COLUMNS, widths, |column| -> (String, Style) {
-        let wide = widths[column];
-        let text = match column {
-            0 => return (short_name(&of.name.name, wide), style),
-            1 => printable(&of.name.bucket),
-            2 => held.map(|entry| mode(entry.mode, wide)).unwrap_or_default(),
-            3 => holder(model, of.queue),
-            4 => held_for(of.queue, now).map(elapsed).unwrap_or_default(),
-            5 => match of.queue.map_or(0, |queue| queue.pending.len()) {
+    row(&COLUMNS, widths, |cell, wide| -> (String, Style) {
+        let text = match cell {
+            Cell::Name => return (short_name(&of.name.name, wide), style),
+            Cell::Bucket => printable(&of.name.bucket),
+            Cell::Mode => held.map(|entry| mode(entry.mode, wide)).unwrap_or_default(),
+            Cell::Holder => holder(model, of.queue),
+            Cell::Held => held_for(of.queue, now).map(elapsed).unwrap_or_default(),
+            Cell::Queue => match of.queue.map_or(0, |queue| queue.pending.len()) {
                 0 => String::new(),
                 count => count.to_string(),
             },
-            6 => return (longest_wait(of.queue, now).map(elapsed).unwrap_or_default(), style),
-            7 => rate(of.known.grants.per_second(data.second())),
-            8 => of.known.waits.mean().map(taken).unwrap_or_default(),
-            _ => of.known.waits.percentile(99).map(taken).unwrap_or_default(),
+            Cell::Wait => {
+                return (longest_wait(of.queue, now).map(elapsed).unwrap_or_default(), style);
+            }
+            Cell::Rate => rate(of.known.grants.per_second(data.second())),
+            Cell::Mean => of.known.waits.mean().map(taken).unwrap_or_default(),
+            Cell::P99 => of.known.waits.percentile(99).map(taken).unwrap_or_default(),
         };
         (text, if held.is_some() || waits { PLAIN } else { DIM })
     })
