@@ -99,7 +99,7 @@ class AbortSource {
         this.next = realm.left;
         realm.left = this;
       }
-      realm.ring();
+      realm.wakeLoop();
     }
   }
 

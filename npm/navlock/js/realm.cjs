@@ -53,7 +53,7 @@ class Realm {
 
   /**
    * What could not be done where the stack was full, one behind the other by `next`. Whoever catches
-   * that leaves it here and calls `ring`, all in the frame that has caught it: there was room for a
+   * that leaves it here and calls `wakeLoop`, all in the frame that has caught it: there was room for a
    * call of the addon, but perhaps for no other. The rest is done by `finish()` in a task.
    *
    * @type {Entry | import('./abort.cjs').AbortSource | null}
@@ -71,7 +71,7 @@ class Realm {
 
   constructor(addon) {
     this.#addon = addon;
-    this.ring = addon.ring;
+    this.wakeLoop = addon.wakeLoop;
     this.keepAlive = new KeepAlive(addon.keepAlive);
     addon.listen(this.#takeNewsInTask);
     // So a realm lives as long as its global object, although nobody has the module any more, and ends
@@ -160,7 +160,7 @@ class Realm {
   /** Requests a lock. Throws an OperationError where the addon cannot. */
   request(entry, manager, name, { ifAvailable, isShared, signal, steal }) {
     const addon = this.#addon;
-    if (this.left !== null) this.ring(); // where there was no room even for that
+    if (this.left !== null) this.wakeLoop(); // where there was no room even for that
     let flags = 0;
     if (isShared) flags |= addon.SHARED;
     if (ifAvailable) flags |= addon.IF_AVAILABLE;
@@ -184,7 +184,7 @@ class Realm {
       entry.isLeft = true;
       entry.next = this.left;
       this.left = entry;
-      this.ring();
+      this.wakeLoop();
       throw error;
     }
   }
@@ -217,7 +217,7 @@ class Realm {
       entry.isLeft = true;
       entry.next = this.left;
       this.left = entry;
-      this.ring();
+      this.wakeLoop();
       throw error;
     }
   }
@@ -241,7 +241,7 @@ class Realm {
       entry.isLeft = true;
       entry.next = this.left;
       this.left = entry;
-      this.ring();
+      this.wakeLoop();
       throw error;
     }
   }
@@ -297,7 +297,7 @@ class Realm {
         }
       }
       // Also for the rest, of which nobody else tells us.
-      this.ring();
+      this.wakeLoop();
     }
   }
 
@@ -370,7 +370,7 @@ class Realm {
     if ((answer & addon.MORE) !== 0) this.release(null);
   }
 
-  /** A task of the addon: others have decided something, or somebody has rung. */
+  /** A task of the addon: others have decided something, or this realm has woken its own event loop. */
   #wake() {
     this.tasks.offerTask();
     try {
@@ -382,7 +382,7 @@ class Realm {
       this.release(null);
     } finally {
       this.tasks.withdrawTask();
-      if (this.left !== null) this.ring();
+      if (this.left !== null) this.wakeLoop();
     }
   }
 }

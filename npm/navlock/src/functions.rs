@@ -24,7 +24,7 @@ pub(crate) unsafe fn export(env: napi_env, exports: napi_value) -> Result<(), Fa
         js.define_number(exports, name, number)?;
     }
     js.define(exports, c"listen", Some(listen), realm)?;
-    js.define(exports, c"ring", Some(ring), realm)?;
+    js.define(exports, c"wakeLoop", Some(wake_loop), realm)?;
     js.define(exports, c"keepAlive", Some(keep_alive), realm)?;
     js.define(exports, c"openUserAgent", Some(open_user_agent), realm)?;
     js.define(exports, c"closeUserAgent", Some(close_user_agent), realm)?;
@@ -111,8 +111,8 @@ unsafe extern "C" fn collected(env: napi_env, realm: *mut c_void, _hint: *mut c_
 
 function! {
     /// `(): void`
-    ring[] |js, realm| {
-        realm.ring();
+    wake_loop[] |js, realm| {
+        realm.wake_loop();
         js.undefined()
     }
 }

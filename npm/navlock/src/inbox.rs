@@ -1,4 +1,4 @@
-//! What other threads, and other locks, have for a realm.
+//! The slots of a realm that may have news, put there by other threads and by other locks.
 
 use std::{
     collections::VecDeque,
@@ -20,33 +20,34 @@ pub(crate) struct Inbox {
     state: Mutex<State>,
     /// `None` before the realm listens, and for ever after it has ended.
     ///
-    /// FAST: a lock of its own, for a realm that is woken runs at once, perhaps instead of whoever
-    /// wakes it, and must not find its state locked.
-    bell: Mutex<Option<Bell>>,
+    /// FAST: this has a lock of its own. A realm that is woken may run at once, before the thread that wakes it goes
+    /// on, and must not find the state locked.
+    loop_waker: Mutex<Option<LoopWaker>>,
 }
 
 #[derive(Default)]
 struct State {
     /// Slots that were woken, each to be looked at once.
     ready: VecDeque<u32>,
-    /// The realm takes all that is ready before it rests, or was woken to do so: nobody need wake it.
+    /// The realm takes all that is ready before it rests, or was woken to do so: nobody needs to wake it.
     ///
-    /// Never true while nothing is ready, but for the time of an [`attend`](Inbox::attend).
+    /// While nothing is ready this is false, except during an [`attend`](Inbox::attend).
     awake: bool,
     /// The realm has ended.
     closed: bool,
 }
 
-/// A function of Node-API that may be called from any thread, as long as the realm lives.
+/// Wakes the event loop of a realm: a function of Node-API that may be called from any thread, as long as the
+/// realm lives.
 #[derive(Clone, Copy)]
-pub(crate) struct Bell(napi_threadsafe_function);
+pub(crate) struct LoopWaker(napi_threadsafe_function);
 
-// SAFETY: to be called from any thread is what it is for; that it is not called after the realm's end is
-// seen to by `Inbox::close`, under the lock under which it is called.
-unsafe impl Send for Bell {}
+// SAFETY: the function is made to be called from any thread. `Inbox::close` takes it away at the realm's end, under
+// the lock under which it is called, so that nobody calls it after that.
+unsafe impl Send for LoopWaker {}
 
-impl Bell {
-    /// Whether the realm's event loop goes on only because of this.
+impl LoopWaker {
+    /// Says whether this alone keeps the realm's event loop running.
     ///
     /// # Safety
     ///
@@ -89,16 +90,16 @@ impl Inbox {
         Waker::from(Arc::new(SlotWaker { inbox: Arc::clone(self), slot }))
     }
 
-    /// From now on this function is called with the environment and the realm, in a task of the
-    /// realm, when there is something. What rings for that, for the realm itself.
+    /// From now on `on_wake` is called with the environment and the realm, in a task of the realm, when a slot may
+    /// have news. Returns what wakes the event loop for that, for the realm itself.
     pub(crate) fn listen(
         &self,
         env: Env,
         realm: *mut c_void,
-        on_ring: napi_threadsafe_function_call_js,
-    ) -> Result<Bell, Failure> {
+        on_wake: napi_threadsafe_function_call_js,
+    ) -> Result<LoopWaker, Failure> {
         let name = env.string("navlock")?;
-        let mut bell = ptr::null_mut();
+        let mut loop_waker = ptr::null_mut();
         // SAFETY: called on the realm's thread; no function of JavaScript, which would be kept for
         // ever; no queue limit, one thread, no data that would have to be freed.
         let status = unsafe {
@@ -112,26 +113,26 @@ impl Inbox {
                 ptr::null_mut(),
                 None,
                 realm,
-                on_ring,
-                &raw mut bell,
+                on_wake,
+                &raw mut loop_waker,
             )
         };
         ok("napi_create_threadsafe_function", status)?;
-        let bell = Bell(bell);
-        *self.bell() = Some(bell);
-        Ok(bell)
+        let loop_waker = LoopWaker(loop_waker);
+        *self.loop_waker() = Some(loop_waker);
+        Ok(loop_waker)
     }
 
     /// The realm has ended: nobody wakes it any more.
     pub(crate) fn close(&self) {
-        *self.bell() = None;
+        *self.loop_waker() = None;
         let mut state = self.state();
         state.closed = true;
         state.ready = VecDeque::new();
     }
 
-    /// The next slot that may have news, and whether there are more. If there are none, the realm
-    /// is woken for the one after it.
+    /// The next slot that may have news, and whether there are more. If there are none, the realm is woken for the next
+    /// slot that comes.
     pub(crate) fn next(&self) -> Option<(u32, bool)> {
         let mut state = self.state();
         let next = state.ready.pop_front();
@@ -139,11 +140,11 @@ impl Inbox {
         next.map(|slot| (slot, state.awake))
     }
 
-    /// Does something that may have news for the realm that does it. What came of it, and whether
-    /// the realm has to take its news; if it is about to take what was there before, it has not,
-    /// so that it does not begin again in the middle of it, and in the middle of that.
+    /// Runs `act`, which may have news for the realm that runs it. Returns the result of `act`, and whether the realm has
+    /// to take the news now. It has not if it is taking older news already: that loop takes these news, too, and must
+    /// not be entered a second time.
     ///
-    /// FAST: to wake itself costs a realm about as much as ten requests.
+    /// FAST: a realm that wakes itself pays about as much as for ten requests.
     pub(crate) fn attend<T>(&self, act: impl FnOnce() -> T) -> (T, bool) {
         let was_awake = mem::replace(&mut self.state().awake, true);
         let done = act();
@@ -161,18 +162,18 @@ impl Inbox {
         let was_awake = mem::replace(&mut state.awake, true);
         drop(state);
         if !was_awake {
-            self.ring();
+            self.wake_loop();
         }
     }
 
     /// Wakes the realm, if it has not ended.
-    pub(crate) fn ring(&self) {
-        if let Some(Bell(bell)) = *self.bell() {
-            // SAFETY: the realm has not ended, and cannot while the bell is locked. This neither
+    pub(crate) fn wake_loop(&self) {
+        if let Some(LoopWaker(loop_waker)) = *self.loop_waker() {
+            // SAFETY: the realm has not ended, and cannot end while the waker is locked. This neither
             // blocks nor runs anything of the realm.
             unsafe {
                 napi_sys::napi_call_threadsafe_function(
-                    bell,
+                    loop_waker,
                     ptr::null_mut(),
                     ThreadsafeFunctionCallMode::nonblocking,
                 );
@@ -185,13 +186,12 @@ impl Inbox {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn bell(&self) -> MutexGuard<'_, Option<Bell>> {
-        self.bell.lock().unwrap_or_else(PoisonError::into_inner)
+    fn loop_waker(&self) -> MutexGuard<'_, Option<LoopWaker>> {
+        self.loop_waker.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-/// Has one slot looked at. A slot keeps its waker whoever is in it: to be looked at once too often
-/// is harmless.
+/// Has one slot looked at. A slot keeps its waker when another request moves in: a look too many is harmless.
 struct SlotWaker {
     inbox: Arc<Inbox>,
     slot: u32,

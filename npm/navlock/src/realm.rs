@@ -17,7 +17,7 @@ use napi_sys::{napi_env, napi_value};
 use slab::Slab;
 
 use crate::{
-    inbox::{Bell, Inbox},
+    inbox::{Inbox, LoopWaker},
     js::{Env, Failure, Weak},
     managers::Managers,
     protocol::{Answer, NOTHING, Status, answer, flag},
@@ -29,7 +29,7 @@ use crate::{
 pub(crate) struct Realm {
     inbox: Arc<Inbox>,
     /// `None` before the realm listens, and once it has ended.
-    bell: Cell<Option<Bell>>,
+    loop_waker: Cell<Option<LoopWaker>>,
     /// The function of JavaScript that takes news. Held weakly: it knows all that the realm has, and so
     /// would keep that for as long as the process lives.
     wake: Cell<Option<Weak>>,
@@ -62,7 +62,7 @@ impl Realm {
         let state = State { user_agents: Slab::new(), managers: Managers::default(), slots };
         Self {
             inbox,
-            bell: Cell::new(None),
+            loop_waker: Cell::new(None),
             wake: Cell::new(None),
             state: RefCell::new(Some(state)),
         }
@@ -77,28 +77,28 @@ impl Realm {
 
     /// From now on `wake` is called when there is news. Does not keep the realm alive.
     pub(crate) fn listen(&self, env: Env, wake: napi_value) -> Result<(), Failure> {
-        if self.bell.get().is_some() {
+        if self.loop_waker.get().is_some() {
             return Err(Failure::Own("this realm listens already".to_owned()));
         }
         self.wake.set(Some(env.weak(wake)?));
         let this = ptr::from_ref(self).cast_mut().cast();
-        self.bell.set(Some(self.inbox.listen(env, this, Some(on_ring))?));
+        self.loop_waker.set(Some(self.inbox.listen(env, this, Some(on_wake))?));
         self.keep_alive(env, false)
     }
 
     /// Whether the realm's event loop goes on only because of us.
     pub(crate) fn keep_alive(&self, env: Env, on: bool) -> Result<(), Failure> {
-        match self.bell.get() {
-            // SAFETY: a realm is used by its own thread, and is without its bell when it has ended.
-            Some(bell) => unsafe { bell.keep_alive(env, on) },
+        match self.loop_waker.get() {
+            // SAFETY: a realm is used by its own thread, and has no waker any more when it has ended.
+            Some(loop_waker) => unsafe { loop_waker.keep_alive(env, on) },
             None => Ok(()),
         }
     }
 
     /// Has the realm woken although there may be nothing. It needs no room on the realm's stack, and
     /// so can be asked for where there is none left.
-    pub(crate) fn ring(&self) {
-        self.inbox.ring();
+    pub(crate) fn wake_loop(&self) {
+        self.inbox.wake_loop();
     }
 
     /// A user agent of this process, or one that nobody else has. Its number.
@@ -303,13 +303,13 @@ impl Realm {
     /// If Node-API refuses to take back what it gave. The realm has ended then, too.
     pub(crate) fn collected(&self, env: Env) -> Result<bool, Failure> {
         // None if it ended before: with its environment, which takes all of it back.
-        let Some(bell) = self.bell.get() else {
+        let Some(loop_waker) = self.loop_waker.get() else {
             return Ok(false);
         };
         self.end();
-        // SAFETY: the inbox is closed, and this was the last that had the bell; we are called by the
+        // SAFETY: the inbox is closed, and nobody else has the waker; we are called by the
         // environment.
-        unsafe { bell.give_back() };
+        unsafe { loop_waker.give_back() };
         self.wake.take().map_or(Ok(()), |wake| env.forget(wake))?;
         Ok(true)
     }
@@ -320,7 +320,7 @@ impl Realm {
     /// Spec: <https://w3c.github.io/web-locks/#termination-of-locks>
     pub(crate) fn end(&self) {
         self.inbox.close();
-        self.bell.set(None);
+        self.loop_waker.set(None);
         let Some(state) = self.state.take() else {
             return;
         };
@@ -332,7 +332,7 @@ impl Realm {
 }
 
 /// In a task of the realm: has it take its news.
-unsafe extern "C" fn on_ring(
+unsafe extern "C" fn on_wake(
     env: napi_env,
     _function: napi_value,
     realm: *mut c_void,
