@@ -6,6 +6,7 @@
 //! the same on all systems, and the scheduler is built on Linux alone.
 
 #![cfg(target_os = "linux")]
+#![expect(clippy::unwrap_used, reason = "a test's helpers fail the test")]
 
 #[expect(dead_code, reason = "the tests use what may put a thread to sleep")]
 #[path = "../src/client/connection/reader_turns.rs"]
@@ -75,7 +76,9 @@ fn turns(rounds: usize) {
     for _ in 0..rounds {
         connection.rest();
     }
-    readers.into_iter().for_each(|reader| reader.join().unwrap());
+    for reader in readers {
+        reader.join().unwrap();
+    }
 }
 
 fn run(scheduler: impl Scheduler + 'static, rounds: usize) -> usize {

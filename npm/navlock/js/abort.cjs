@@ -1,9 +1,8 @@
 'use strict';
 // Abort algorithms: <https://dom.spec.whatwg.org/#abortsignal-abort-algorithms>.
 //
-// Only Deno lets us add one. DEVIATION: elsewhere what comes next to it is a listener that runs in the turn of
-// the abort and, where the engine has a way, that no other listener of the signal can keep from
-// running.
+// Only Deno lets us add one. DEVIATION: elsewhere we add a listener, which runs in the turn of the abort. Where the
+// engine has a way, no other listener of the signal can stop it.
 
 const { TypeError, WeakMap, getOwnPropertySymbols, weakMapGet, weakMapSet } = require('./primordials.cjs');
 const { interfaceOf } = require('./signals.cjs');
@@ -13,8 +12,8 @@ const UNSTOPPABLE = unstoppable();
 const LISTENER_OPTIONS = UNSTOPPABLE ?? { __proto__: null };
 
 /**
- * The option that Node's own `events.addAbortListener` sets. We do not call that one itself: it
- * looks methods up where code can replace them, and makes two objects a time that nobody needs.
+ * The option that Node's own `events.addAbortListener` sets. We do not call that function: it looks up methods that
+ * programs can replace, and makes two objects at each call that we do not need.
  */
 function unstoppable() {
   let options = {};
@@ -29,21 +28,20 @@ function unstoppable() {
 }
 
 /**
- * A signal with all its abort algorithms, behind one listener: runtimes look through all listeners
- * of a signal for each that is added or removed, so that many waiters with one signal took time that
- * grows with their square.
+ * A signal with all its abort algorithms, behind one listener. Whenever a listener is added or removed, runtimes look
+ * through all listeners of the signal: with a listener each, many waiters with one signal would take quadratic time.
  */
 class AbortSource {
   constructor(signal, itsInterface) {
     this.signal = signal;
     this.interface = itsInterface;
     this.listener = () => this.run();
-    /** A signal that depends on theirs and that nobody else has is aborted whatever their listeners do. */
+    /** A signal of our own that depends on the program's signal: listeners of the program cannot stop its abort. */
     this.dependent = null;
     /** The algorithms in the order in which they were added. */
     this.first = null;
     this.last = null;
-    /** Among what a realm has left; see realm.cjs. */
+    /** Whether a realm has this among what it has left; see realm.cjs. */
     this.next = null;
     this.isLeft = false;
   }
@@ -78,19 +76,19 @@ class AbortSource {
       removeEventListener(signal, 'abort', listener);
       if (dependent !== null) removeEventListener(dependent, 'abort', listener);
     } catch {
-      // A signal that a program has spoilt. A listener that has nothing to run does no harm.
+      // A program has changed the signal. A listener without algorithms does no harm.
     }
   }
 
   run() {
-    // What is called from here may find the stack full, with any number of algorithms undone. They
-    // are where they were, and it does them no harm to be run again.
+    // A call from here may find the stack full, before some of the algorithms have run. Those are still in the list,
+    // and an algorithm may run twice without harm.
     const { first } = this;
     try {
       // An event that a program dispatches aborts nothing.
       if (first === null || !this.aborted) return;
       const { reason } = this;
-      // One at a time, because what runs may remove others.
+      // One at a time, because an algorithm may remove others.
       while (this.first !== null) this.first.signalToAbort(reason);
     } catch {
       const { realm } = first;
@@ -103,7 +101,7 @@ class AbortSource {
     }
   }
 
-  /** What was left is done, in a task. */
+  /** Does in a task what was left. */
   finish() {
     this.isLeft = false;
     this.run();
@@ -112,12 +110,12 @@ class AbortSource {
 
 Object.setPrototypeOf(AbortSource.prototype, null);
 
-/** By signal. A signal keeps its source as long as it lives, but no listener and no algorithm. */
+/** Sources by signal. A signal keeps its source for as long as it lives, but no listener and no algorithm. */
 const sources = new WeakMap();
 
 /** @returns {AbortSource | null} `null` if that is no signal */
 function abortSourceOf(value) {
-  // Of its interface each time: a WeakMap does not tell what a proxy stands for.
+  // The interface is asked each time: a WeakMap does not tell a proxy from its target.
   const itsInterface = interfaceOf(value);
   if (itsInterface === null) return null;
   let source = weakMapGet(sources, value);
@@ -125,7 +123,7 @@ function abortSourceOf(value) {
   return source;
 }
 
-/** What is to run when a signal aborts: a base, so that it costs no object of its own. */
+/** An abort algorithm. It is a base class, so that an algorithm costs no object of its own. */
 class AbortAlgorithm {
   constructor() {
     /** @type {AbortSource | null} */
@@ -135,20 +133,20 @@ class AbortAlgorithm {
   }
 
   /**
-   * Ends in {@link removeAbortAlgorithm}. Where it throws it is called again.
+   * An implementation ends with {@link removeAbortAlgorithm}. If it throws, it is called again.
    *
    * @abstract
    * @param {unknown} reason
    */
   signalToAbort() {}
 }
-// What programs put on the prototype of all objects must not get in the way of our members.
+// Members that programs put on Object.prototype must not be taken for ours.
 Object.setPrototypeOf(AbortAlgorithm.prototype, null);
 
 /** <https://dom.spec.whatwg.org/#abortsignal-add>: `source` has not aborted. */
 function addAbortAlgorithm(source, algorithm) {
   const { last } = source;
-  // First: where that fails, nothing was linked.
+  // First: if this fails, nothing was linked.
   if (last === null) {
     try {
       source.listen();
@@ -163,7 +161,7 @@ function addAbortAlgorithm(source, algorithm) {
   source.last = algorithm;
 }
 
-/** <https://dom.spec.whatwg.org/#abortsignal-remove>: nothing if it is not there (any more). */
+/** <https://dom.spec.whatwg.org/#abortsignal-remove>: does nothing if the algorithm is not there, or not any more. */
 function removeAbortAlgorithm(algorithm) {
   const { source, before, after } = algorithm;
   if (source === null) return;

@@ -1,6 +1,6 @@
 'use strict';
-// Requests that are followed because reports of them are wanted: what waits or is held for long, and
-// what waits for a callback in which it was made.
+// Requests that are followed because reports are wanted: of requests that wait long, of locks that are held long, and
+// of requests that wait for a callback in which they were made.
 
 const { DOMException, Set, clearTimeout, setAdd, setDelete, setTimeout } = require('./primordials.cjs');
 const { deferred } = require('./deferred.cjs');
@@ -10,30 +10,30 @@ const { callInside, heldOutside, holdersOutside } = require('./own-callback.cjs'
 const { at, placeOf, reporting, takeStack, wantedReports, warn } = require('./reports.cjs');
 
 /**
- * For how long a request may wait for its own callback before that is told. Nobody can see whether the
- * callback waits for it. If it does not, it ends, mostly sooner.
+ * For how long a request may wait for its own callback before that is reported. Nobody can see whether the callback
+ * waits for the request. A callback that does not wait for it mostly ends sooner.
  */
 const OWN_MS = 1000;
 
-/** For how long a report waits to be told who holds a lock. */
+/** For how long a report waits for the answer who holds a lock. */
 const ANSWER_MS = 1000;
 
-/** From how many places that is told at most, once each. */
+/** For how many places in a program that is reported at most, once each. */
 const MOST_PLACES = 1000;
 
 const places = new Set();
 
-/** What was told last of those who wait for each other, by which request; `null` once that waits no more. */
+/** The deadlock that was reported last, and the request that reported it; `null` once that request waits no more. */
 let lastDeadlock = null;
 
-/** All that hold their lock now. */
+/** The followed requests that hold their lock now. */
 const holders = new Set();
 
 /** @type {{ wanted: import('./reports.cjs').Wanted, held: Overdue | null, waiting: Overdue | null, own: Overdue | null, nested: Overdue | null, hasContexts: boolean } | null} */
 let lists = null;
 
 class Followed {
-  /** Its request has not been answered. */
+  /** Whether the request has not been answered. */
   #isWaiting = true;
   #lists;
 
@@ -41,13 +41,13 @@ class Followed {
   constructor(request, lists) {
     const { nested, own, waiting, wanted } = lists;
     this.#lists = lists;
-    /** `null` once it is over. */
+    /** `null` once the request is over. */
     this.request = request;
     this.stack = wanted.stacks || own !== null ? takeStack() : null;
-    /** What it waits for, as long as it does, if its own callback holds that. */
+    /** While the request waits: the lock that it waits for, if its own callback holds that lock. */
     this.blocker = null;
     if (waiting !== null) waiting.add(this);
-    /** In which callbacks it was made, as long as it waits. */
+    /** While the request waits: the callbacks in which it was made. */
     this.around = null;
     if (!lists.hasContexts || !waitsForHolders(request)) return;
     if (nested !== null) {
@@ -63,18 +63,18 @@ class Followed {
     return this.#isWaiting;
   }
 
-  /** Whether the request fails if it would wait for ever, for others that wait for its callbacks. */
+  /** Whether the request fails in a deadlock: if it would wait for ever, for others that wait for its callbacks. */
   get failsOnDeadlock() {
     return this.#lists.wanted.deadlocks === 'reject';
   }
 
-  /** Whether it is told of if it would wait for ever and does not fail. */
+  /** Whether a deadlock of the request is reported, if the request does not fail in it. */
   get tellsDeadlock() {
     return this.#lists.wanted.deadlocks !== 'off';
   }
 
   tellDeadlock(text) {
-    // Others of ours may be in the same one.
+    // Other requests of this thread may be in the same deadlock.
     if (lastDeadlock !== null && lastDeadlock.text === text) return;
     lastDeadlock = { text, by: this };
     warn('NAVLOCK_DEADLOCK', `${text}${at('requested at', this.place)}`, this.told);
@@ -88,7 +88,7 @@ class Followed {
     return this.stack === null ? null : placeOf(this.stack);
   }
 
-  /** What the reader of a warning can use. */
+  /** The details that the reader of a warning can use. */
   get told() {
     const { manager, mode, name, realm } = this.request;
     return { name, mode, bucket: realm.bucket(manager.number) };
@@ -97,7 +97,7 @@ class Followed {
   /** Runs the callback. */
   call(callback, lock) {
     this.#stopWaiting();
-    // Who was told of the grant may have stolen the lock meanwhile.
+    // A program that was told of the grant may have stolen the lock meanwhile.
     if (lock === null || this.request === null) return callback(lock);
     const { hasContexts, held } = this.#lists;
     setAdd(holders, this);
@@ -105,14 +105,14 @@ class Followed {
     return hasContexts ? callInside([this], () => callback(lock)) : callback(lock);
   }
 
-  /** The request is over, or its lock. Also more than once. */
+  /** The request is over, or its lock. This may be called more than once. */
   end() {
     this.#stopWaiting();
     setDelete(holders, this);
     this.#lists.held?.delete(this);
-    // Contexts go on, and know in which callback they are. What is over must not keep its stack, which
-    // has the objects whose methods were called, nor its request, whose promise has a context: each would
-    // keep the one before, for ever.
+    // Asynchronous contexts outlive this, and know in which callback they are. Once this is over it must keep neither
+    // its stack, which refers to the objects whose methods were called, nor its request, whose promise refers to a
+    // context: each would keep the one before it, for ever.
     this.stack = null;
     this.request = null;
   }
@@ -129,7 +129,7 @@ class Followed {
   }
 }
 
-/** Calls `call` as the callback of requests that hold their locks, where that matters. */
+/** Calls `call` within the callbacks of these requests, if they hold their locks and reports need to know. */
 function callInsideAll(requests, call) {
   if (lists === null || !lists.hasContexts) return call();
   const followed = [];
@@ -137,12 +137,12 @@ function callInsideAll(requests, call) {
   return callInside(followed, call);
 }
 
-/** Whether it waits for as long as somebody holds the lock: others wait for the broker at most, or a signal. */
+/** Whether the request waits for as long as somebody holds the lock. Others wait for the broker at most, or for a signal. */
 function waitsForHolders({ ifAvailable, source, steal }) {
   return !ifAvailable && !steal && source === null;
 }
 
-/** Follows a request if reports are wanted; otherwise `null`, and none need be asked for from then on. */
+/** Follows a request if reports are wanted. Otherwise `null`, and from then on no request need ask. */
 function follow(request) {
   const wanted = wantedReports();
   if (lists === null || lists.wanted !== wanted) lists = listsFor(wanted);
@@ -168,12 +168,12 @@ function tellHeld(followed, ms) {
 async function tellWaiting(followed, ms) {
   const { request, told } = followed;
   const by = holderHere(request) ?? await holderElsewhere(request);
-  // It may have been granted while that was asked.
+  // The request may have been granted meanwhile.
   if (!followed.isWaiting) return;
   warn('NAVLOCK_WAITING', `a request for ${lockText(told)} has waited for ${ms} ms${by}${at('requested at', followed.place)}`, told);
 }
 
-/** Who holds what a request waits for, if that is a part of this thread. */
+/** The words for the holder of the lock for which a request waits, if this thread holds it. */
 function holderHere({ manager, name }) {
   for (const other of holders) {
     if (other.request.manager === manager && other.request.name === name) return `; it is held by this thread${at('taken at', other.place)}`;
@@ -181,7 +181,7 @@ function holderHere({ manager, name }) {
   return null;
 }
 
-/** Also says if nobody answers: who waits may do so because of that. */
+/** Says, too, if nobody answers: that may be why the request waits. */
 function holderElsewhere({ manager, name }) {
   const { promise, resolve } = deferred();
   tellHolder(manager, name, resolve);
@@ -221,7 +221,7 @@ function tellOwn(followed, ms) {
   warn('NAVLOCK_OWN_CALLBACK', ownText(followed, ms), followed.told);
 }
 
-/** It has waited for so long that whoever did not wait for it would have gone on, mostly: so it counts as waited for. */
+/** The request has waited so long that a callback which does not wait for it would mostly have ended: so it counts as waited for. */
 function tellNested({ around, request }) {
   for (const holder of around) if (holder.isHolding) request.realm.putInside(request, holder.request);
 }

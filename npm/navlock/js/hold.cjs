@@ -10,14 +10,14 @@ const { defineInterface, defineShown } = require('./interface.cjs');
 const { isOver } = require('./lock.cjs');
 const { at, placeOf, takeStack, wantedReports, warn } = require('./reports.cjs');
 
-/** Whoever has it may construct. */
+/** Only code that has this may call the constructor. */
 const key = {};
 
 /**
  * A lock that is held until it is released.
  *
- * What holds it must not lead back here, or it would never be collected: nothing that the request has
- * knows this object.
+ * This object is released when it is collected, so nothing that holds the lock may refer to it: no part of the
+ * request does.
  */
 class HeldLock {
   #lock;
@@ -37,7 +37,7 @@ class HeldLock {
     return this.#lock.mode;
   }
 
-  /** What a callback would have been given. */
+  /** The `Lock` that a callback would have been given. */
   get lock() {
     return this.#lock;
   }
@@ -81,7 +81,7 @@ class Holding {
     return this.#granted.promise;
   }
 
-  /** Whether there is nothing left to be released. What an agent had that has ended hears of nothing. */
+  /** Whether nothing is left to be released. Requests and locks of an agent that has ended are told nothing. */
   get isOver() {
     return this.#hasEnded || isOver(this.lock);
   }
@@ -94,7 +94,7 @@ class Holding {
   async #follow(request) {
     try {
       await request;
-      // This has no effect if the request was granted, neither here nor below.
+      // Here and below, this has no effect if the request was granted.
       this.#granted.reject(new TypeError('hold: the lock manager has ended the request and not called its callback'));
     } catch (reason) {
       this.#granted.reject(reason);

@@ -1,12 +1,12 @@
 'use strict';
-// What this thread of JavaScript has: an instance of the addon, and who is told of its news.
+// The realm of this thread of JavaScript: its instance of the addon, and the entries that are told the addon's news.
 //
-// The addon answers at once where it can. What it cannot answer yet comes out of `addon.next()`
-// later: when it wakes this realm, or when one of our own calls has decided it. Its answers are
-// numbers, put together as its own constants say (src/protocol.rs). Only this file reads them.
+// The addon answers at once where it can. Other answers come out of `addon.next()` later: when the addon wakes
+// this realm, or when one of our own calls has decided them. An answer is a number, put together as the addon's
+// constants say (src/protocol.rs). Only this file reads these numbers.
 //
-// The file is long because the addon is a private field of one class, so that nobody else can reach it: all that
-// the addon is asked for stands here.
+// The file is long because the addon is a private field of one class, so that no other code can reach it: every call
+// of the addon stands here.
 
 const { AsyncResource } = require('node:async_hooks');
 
@@ -19,42 +19,42 @@ const { KeepAlive } = require('./keep-alive.cjs');
 const { TaskQueue } = require('./task-queue.cjs');
 
 /**
- * What was asked of the addon: a request, a query or a look. It is told how it stands in the turn in which
- * that becomes known. Callbacks are for later: none of this runs code of others, except for the
+ * Something that was asked of the addon: a request, a query or a look. Each entry is told its news in the turn in
+ * which the news becomes known. Callbacks run later: these functions run no code of a program, except for the
  * listeners of a lost lock.
  *
  * @typedef {object} Entry
- * @property {number} id  the addon's; -1 if the addon has nothing of it (any more)
- * @property {() => void} onPending  there will be news of it
+ * @property {number} id  the addon's; -1 if the addon does not know the entry, or not any more
+ * @property {() => void} onPending  the answer comes later
  * @property {() => void} onGranted  a lock is held; a question is answered
  * @property {() => void} onUnavailable  the lock could not be had at once
  * @property {() => void} onFailed  the request has failed, or the lock that it had become is lost
- * @property {() => void} end  gives up what nobody will hear of
+ * @property {() => void} end  gives up the entry; nobody is told
  * @property {import('./requests.cjs').OpenManager} [manager]  of a request
  * @property {import('./requests.cjs').OpenManager | null} [watched]  of a look that has begun
  *
- * These are true of what was {@link Realm.left}:
+ * These are for entries that were put into {@link Realm.left}:
  * @property {() => void} finish
  * @property {boolean} isLeft
  * @property {Entry | null} next
- * @property {number} news  the status that it was to be told; -1 if it is to be given up
+ * @property {number} news  the status that the entry is still to be told; -1 if it is to be given up
  */
 
 class Realm {
   #addon;
 
   /**
-   * By id. The addon uses ids again, so that this does not grow, and is told of the end of each
-   * exactly once, by {@link release}.
+   * Entries by id. The addon uses ids again, so that this array does not grow. {@link release} tells the addon of the
+   * end of each id exactly once.
    *
    * @type {(Entry | undefined)[]}
    */
   #entries = ownArray();
 
   /**
-   * What could not be done where the stack was full, one behind the other by `next`. Whoever catches
-   * that leaves it here and calls `wakeLoop`, all in the frame that has caught it: there was room for a
-   * call of the addon, but perhaps for no other. The rest is done by `finish()` in a task.
+   * What could not be done because the stack was full: a list, linked by `next`. The frame that catches such an error
+   * puts its entry here and calls `wakeLoop` itself: there was room for a call of the addon, but perhaps not for
+   * another one. A task does the rest, by `finish()`.
    *
    * @type {Entry | import('./abort.cjs').AbortSource | null}
    */
@@ -62,7 +62,7 @@ class Realm {
 
   tasks = new TaskQueue();
 
-  /** The addon holds it weakly: if it was collected, this realm has ended. */
+  /** The addon holds this object weakly: once the object was collected, the realm has ended. */
   #takeNewsInTask = () => this.#wake();
 
   #managers = new FinalizationRegistry((number) => this.#addon.closeManager(number));
@@ -74,17 +74,17 @@ class Realm {
     this.wakeLoop = addon.wakeLoop;
     this.keepAlive = new KeepAlive(addon.keepAlive);
     addon.listen(this.#takeNewsInTask);
-    // So a realm lives as long as its global object, although nobody has the module any more, and ends
-    // with it: with its thread, or with a context, as those in which test runners run files.
+    // With this, a realm lives as long as its global object, even if the module was collected. It ends with its
+    // thread, or with a context, as those in which test runners run files.
     defineProperty(globalThis, Symbol('navlock'), { value: Object.freeze(() => this), configurable: true });
   }
 
-  /** A user agent whose locks are seen by all of this process, or by nobody else. Its number. */
+  /** Opens a user agent whose locks all of this process sees, or nobody else. Returns its number. */
   openProcess(isPrivate) {
     return this.#addon.openUserAgent(this.#addon.PROCESS, isPrivate, null, null);
   }
 
-  /** The user agent of the broker at this socket. Its number. */
+  /** Opens the user agent of the broker at this socket. Returns its number. */
   openMachine(socket, program) {
     return this.#addon.openUserAgent(this.#addon.MACHINE, false, socket, program);
   }
@@ -94,21 +94,21 @@ class Realm {
     registerFinalization(this.#userAgents, object, number, object);
   }
 
-  /** Ends a user agent, with all that its lock managers were asked for. */
+  /** Ends a user agent, with all requests and locks of its lock managers. */
   closeUserAgent(object, number) {
-    // Before it is known to nobody what is looked at.
+    // First, while it is still known which bucket each look is at.
     const looks = this.#looks(({ userAgent }) => userAgent === number);
     try {
       for (let at = 0; at < looks.length; at++) looks[at].end();
     } finally {
-      // Its number may be another's from now on.
+      // From now on another user agent may have this number.
       unregisterFinalization(this.#userAgents, object);
       this.#addon.closeUserAgent(number, true);
     }
   }
 
   /**
-   * A lock manager of a bucket, which is forgotten when nobody has it any more.
+   * Opens a lock manager of a bucket. The addon forgets it when it was collected.
    *
    * @returns {import('./requests.cjs').OpenManager}
    */
@@ -119,17 +119,16 @@ class Realm {
   }
 
   /**
-   * Ends agents while the rest of the realm goes on. Nothing of them hears of it: their promises never
-   * settle.
+   * Ends agents while the rest of the realm goes on. Nobody is told: promises of these agents never settle.
    *
    * Spec: <https://w3c.github.io/web-locks/#termination-of-locks>
    *
-   * @param {(manager: import('./requests.cjs').OpenManager) => boolean} isOver  those whose lock managers are
+   * @param {(manager: import('./requests.cjs').OpenManager) => boolean} isOver  says of a lock manager whether its agent ends
    */
   terminate(isOver) {
     const requests = arrayFilter(this.#entries, (entry) => entry?.manager !== undefined && isOver(entry.manager));
     for (const request of requests) request.isAbandoned = true;
-    // 1. Requests; 2. locks, those that have been granted meanwhile among them.
+    // 1. Requests. 2. Locks, with those that were granted meanwhile.
     for (const isHeld of [false, true]) {
       for (const request of requests) {
         if (request.id >= 0 && request.isHeld === isHeld) request.end();
@@ -138,7 +137,7 @@ class Realm {
     for (const look of this.#looks(isOver)) look.abandon();
   }
 
-  /** Those who look at what lock managers see that are such. */
+  /** The looks at what lock managers see for which `areThey` is true. */
   #looks(areThey) {
     return arrayFilter(this.#entries, (entry) => entry?.watched != null && areThey(entry.watched));
   }
@@ -147,12 +146,12 @@ class Realm {
     return this.#addon.clientId(manager);
   }
 
-  /** The name of its bucket. */
+  /** The name of a lock manager's bucket. */
   bucket(manager) {
     return this.#addon.bucket(manager);
   }
 
-  /** Whether locks end by themselves there, as on etcd. */
+  /** Whether locks of this lock manager have leases and end by themselves, as on etcd. */
   hasLease(manager) {
     return this.#addon.hasLease(manager) === 1;
   }
@@ -178,8 +177,8 @@ class Realm {
       this.#begin(entry, answer);
     } catch (error) {
       if (answer === undefined) throw operationError(error);
-      // Its promise is nobody's. Written out, here and in `query`: the stack may be full, and a function
-      // that did this for both would need room to be called before it has noted anything.
+      // Nobody has its promise. This is written out here and in `query`: the stack may be full, and a function for
+      // both would need room to be called before anything is noted.
       entry.news = -1;
       entry.isLeft = true;
       entry.next = this.left;
@@ -189,18 +188,18 @@ class Realm {
     }
   }
 
-  /** Says that a request that waits was made inside a lock that is held. */
+  /** Says inside which held lock a waiting request was made. */
   putInside(entry, holder) {
     this.#addon.putInside(entry.id, holder.id);
   }
 
-  /** Who waits for whom, if a request that waits is known to be part of a deadlock; otherwise `null`. */
+  /** The text that says who waits for whom, if a waiting request is known to be part of a deadlock; otherwise `null`. */
   deadlock({ id }) {
     return this.#addon.deadlock(id);
   }
 
   /**
-   * Asks for a snapshot, or, given a name, who holds that. Throws an OperationError where the addon
+   * Asks for a snapshot, or, with a name, for the holder of that name. Throws an OperationError where the addon
    * cannot.
    */
   query(entry, manager, name) {
@@ -223,7 +222,7 @@ class Realm {
   }
 
   /**
-   * Begins to look at the bucket of a lock manager, or at all of its user agent, and asks for the first news.
+   * Begins to look at the bucket of a lock manager, or at all buckets of its user agent, and asks for the first news.
    * Throws an OperationError where the addon cannot.
    *
    * @param {string | null} name
@@ -261,10 +260,10 @@ class Realm {
   }
 
   /**
-   * Releases a lock, aborts a request, ends a look, or throws an answer away; then takes the news of what has been
-   * decided, by this or by others, until there is no more, or somebody wakes us for it.
+   * Releases a lock, aborts a request, ends a look, or throws an answer away. Then takes all news, whether this call
+   * has caused it or others have, until there is no more news now. The addon wakes the realm for later news.
    *
-   * @param {Entry | null} entry  `null`: only the news
+   * @param {Entry | null} entry  `null`: take the news and end nothing
    */
   release(entry) {
     const addon = this.#addon;
@@ -296,21 +295,21 @@ class Realm {
           this.left = told;
         }
       }
-      // Also for the rest, of which nobody else tells us.
+      // Also for the news that is left: nothing else wakes this realm for that.
       this.wakeLoop();
     }
   }
 
-  /** What was left is told. */
+  /** Tells the entries that were left. */
   tell(entry) {
     tell(entry, entry.news, this.#addon);
   }
 
-  /** Why a request has failed, or how its lock was lost: then the cause says it in a form for programs. */
+  /** The error of a request that has failed or whose lock was lost. For a lost lock, its cause says how, for programs. */
   failure({ id }) {
     const failure = ownArray();
     this.#addon.failure(id, failure);
-    // By index, here and below: how arrays are taken apart can be replaced.
+    // By index, here and below: programs can replace the iterator that destructuring uses.
     const error = new DOMException(failure[1], failure[0]);
     const code = failure[2];
     const clientId = failure[3];
@@ -326,7 +325,7 @@ class Realm {
   }
 
   /**
-   * The answer to a question, as the dictionary LockManagerSnapshot:
+   * The answer to a query, as the dictionary LockManagerSnapshot:
    * <https://w3c.github.io/web-locks/#dictdef-lockmanagersnapshot>
    */
   snapshot({ id }) {
@@ -345,14 +344,14 @@ class Realm {
   }
 
   /**
-   * One of those who hold a name.
+   * One holder of a name.
    *
    * @typedef {object} Holder
    * @property {string} clientId
    * @property {number | null} age  milliseconds; `null`, as below, if the reach does not know
    * @property {{ pid: number, command: string, host: string } | null} process
    *
-   * @returns {Holder | null} `null` if nobody does
+   * @returns {Holder | null} `null` if nobody holds the name
    */
   holder({ id }) {
     const told = ownArray();
@@ -362,11 +361,11 @@ class Realm {
     return { clientId: told[0], age: told[1], process };
   }
 
-  /** Tells what the addon has answered at once. */
+  /** Tells an entry what the addon has answered at once. */
   #begin(entry, answer) {
     const addon = this.#addon;
     tell(entry, answer & addon.STATUS, addon);
-    // A thief's victims may be our own.
+    // The locks that were stolen may be this realm's own.
     if ((answer & addon.MORE) !== 0) this.release(null);
   }
 
@@ -407,18 +406,18 @@ function operationError({ message }) {
   return new DOMException(message, 'OperationError');
 }
 
-// What programs put on the prototype of all objects must not get in the way of our members.
+// Members that programs put on Object.prototype must not be taken for ours.
 Object.setPrototypeOf(Realm.prototype, null);
 
 /**
- * The asynchronous context in which the module was loaded. What the addon is woken by keeps the context in
- * which it is made, and with that of a first request what a program has put there: jest, its test file.
+ * The asynchronous context in which the module was loaded. The addon's waker keeps the context in which it is made.
+ * The context of a first request would keep what a program has put there; in jest, that is its test file.
  */
 const loading = new AsyncResource('navlock');
 
 let realm;
 
-/** Throws why there is no addon. */
+/** Throws the reason why there is no addon. */
 function getRealm() {
   return (realm ??= loading.runInAsyncScope(() => new Realm(findAddon().addon)));
 }

@@ -10,9 +10,9 @@ const { createLock } = require('./lock.cjs');
 const { reporting } = require('./reports.cjs');
 const { toPromise } = require('./webidl.cjs');
 
-/** Where a request is in its life here. The addon has not answered yet. */
+/** The states of a request here. In this one, the addon has not answered yet. */
 const NEW = 0;
-/** It is in its queue. */
+/** The request is in its queue. */
 const WAITING = 1;
 /** The callback is to run: a task is on its way. */
 const DUE = 2;
@@ -47,15 +47,15 @@ class LockRequest extends AbortAlgorithm {
     this.next = null;
     this.isLeft = false;
     this.news = -1;
-    /** Nobody has its promise. */
+    /** Whether nobody has the promise. */
     this.isAbandoned = false;
-    /** Opens {@link hold} for the callback; `null` if the request never had to wait. */
+    /** Runs {@link hold} in the request's asynchronous context; `null` if the request never had to wait. */
     this.open = null;
     /** Told of the end of the callback, and of the loss of the lock; see inspect.cjs. */
     this.inspection = null;
-    /** What has an eye on it if reports are wanted; see followed.cjs. */
+    /** What follows the request if reports are wanted; see followed.cjs. */
     this.followed = null;
-    /** Why it has failed, or how the lock was lost. */
+    /** Why the request has failed, or how the lock was lost. */
     this.failure = null;
   }
 
@@ -63,7 +63,7 @@ class LockRequest extends AbortAlgorithm {
     return this.isShared ? 'shared' : 'exclusive';
   }
 
-  /** Told once more, it waits on, and would for ever. */
+  /** The request waits. If this is called again, the request is known to be in a deadlock. */
   onPending() {
     if (this.state !== NEW) {
       this.onDeadlock();
@@ -92,22 +92,22 @@ class LockRequest extends AbortAlgorithm {
   }
 
   /**
-   * Process the lock request queue, step 2.14, and request a lock, step 3.5.1: a task for the
-   * callback, of its own, so that microtasks run between two callbacks.
+   * Process the lock request queue, step 2.14, and request a lock, step 3.5.1. Each callback gets a task of its own,
+   * so that microtasks run between two callbacks.
    */
   schedule() {
     this.leave(DUE);
     this.realm.tasks.queue(begin, this);
   }
 
-  /** It can never be granted, or its lock was lost. */
+  /** The request has failed, or its lock was lost. */
   onFailed() {
     const { inspection, realm } = this;
     this.failure ??= realm.failure(this);
     if (!this.isAbandoned) this.fail(this.failure);
     this.end();
     if (inspection !== null) {
-      // Last: its listeners are code of others, which may make requests in this turn.
+      // Last: the listeners are code of the program, which may make requests in this turn.
       realm.tasks.withdrawTask();
       inspection.onLost(this.failure);
     }
@@ -116,12 +116,12 @@ class LockRequest extends AbortAlgorithm {
   /**
    * Signal to abort the request: <https://w3c.github.io/web-locks/#signal-to-abort-the-request>
    *
-   * Only before the callback begins: the algorithm is removed there.
+   * This runs only before the callback begins: then the algorithm is removed.
    */
   signalToAbort(reason) {
-    // 2. Whoever hears of it does so in a later turn of the microtasks.
+    // 2. Reactions to the promise run in later microtasks.
     if (!this.isAbandoned) this.fail(reason);
-    // 1. Out of the queue; or, if it has been granted and its callback not begun, released.
+    // 1. The request leaves the queue. If it was granted and its callback has not begun, the lock is released.
     this.end();
   }
 
@@ -130,7 +130,7 @@ class LockRequest extends AbortAlgorithm {
     if (this.state !== DONE) tellEnd(this, reason);
   }
 
-  /** The end of everything but the promise. What has failed in the middle of it may be done again. */
+  /** Ends everything but the promise. If this fails halfway, it can be called again. */
   end() {
     this.leave(DONE);
     this.callback = null;
@@ -143,7 +143,7 @@ class LockRequest extends AbortAlgorithm {
     this.realm.keepAlive.restLater();
   }
 
-  /** What was left where the stack was full. */
+  /** Does what was left because the stack was full. */
   finish() {
     this.isLeft = false;
     if (this.news === -1) this.end();
@@ -156,10 +156,10 @@ class LockRequest extends AbortAlgorithm {
   }
 }
 
-/** The task of a grant or unavailability. */
+/** The task of a granted request, or of one whose lock was not available. */
 function begin(request) {
-  // Aborted or stolen meanwhile. Step 2.14.1.1 of processing the queue is mostly done by the signal's
-  // abort algorithm, which has run by now: it gave the lock back and rejected the promise.
+  // The request was aborted, or its lock stolen, meanwhile. After an abort, the signal's abort algorithm has mostly
+  // done step 2.14.1.1 of processing the queue by now: it has released the lock and rejected the promise.
   if (request.state !== DUE) return;
   if (request.open === null) hold(request);
   else request.open();
@@ -170,8 +170,8 @@ function begin(request) {
  *
  * @typedef {object} OpenManager
  * @property {import('./realm.cjs').Realm} realm
- * @property {number} number  the addon's of it
- * @property {number} userAgent  the addon's of the user agent
+ * @property {number} number  its number in the addon
+ * @property {number} userAgent  the number of its user agent in the addon
  */
 
 /**
@@ -179,7 +179,7 @@ function begin(request) {
  *
  * @param {OpenManager} manager
  * @param {string} name
- * @param {import('./webidl.cjs').LockOptions} options  their signal has not aborted
+ * @param {import('./webidl.cjs').LockOptions} options  with a signal that has not aborted, or none
  * @param {(lock: object | null) => unknown} callback
  * @returns {LockRequest}
  */
@@ -192,10 +192,10 @@ function requestLock(manager, name, options, callback) {
     // 2. Nothing can abort before step 3.
     if (options.signal !== null) addAbortAlgorithm(options.signal, request);
     if (!reporting.isOff) request.followed = follow(request);
-    // 3. The lock task queue is the addon's. Its answer is never acted upon in this turn.
+    // 3. The addon has the lock task queue. Nothing of a program runs in this turn because of its answer.
     realm.request(request, number, name, options);
   } catch (error) {
-    // The addon cannot, or the stack is full. Another promise is rejected.
+    // The addon cannot, or the stack is full. The caller rejects another promise.
     request.isAbandoned = true;
     if (request.id < 0) request.end();
     tellEnd(request, error);
@@ -204,12 +204,12 @@ function requestLock(manager, name, options, callback) {
   return request;
 }
 
-/** Gives a request up whose callback has not begun. */
+/** Gives up a request whose callback has not begun. */
 function cancelRequest(request) {
   if (request.state < RUNNING) request.signalToAbort(new DOMException('the request was given up', 'AbortError'));
 }
 
-/** Has the callback run in the asynchronous context of the request, not of who made way for it. */
+/** Keeps the asynchronous context of the request, so that the callback runs in it, and not in that of a release. */
 async function wait(request, opened) {
   await opened;
   if (request.state === DUE) hold(request);
@@ -218,7 +218,7 @@ async function wait(request, opened) {
 /** Runs the callback, and holds the lock until what it returned is settled. */
 async function hold(request) {
   const { callback, followed, realm, source } = request;
-  // Not told of the abort: others have kept it from our listener, or the stack was full.
+  // The abort did not reach our listener: another listener stopped it, or the stack was full.
   if (source !== null && source.aborted) {
     request.signalToAbort(source.reason);
     return;
@@ -233,18 +233,18 @@ async function hold(request) {
   try {
     // `this` is undefined.
     const returned = followed === null ? callback(lock) : followed.call(callback, lock);
-    // What the callback waits for from the start, it has asked for.
+    // Requests that the callback waits for from its start have been made by now.
     realm.keepAlive.rest();
     value = await toPromise(returned);
   } catch (error) {
     value = error;
     failed = true;
   }
-  // It was lost, and the promise rejected, while the callback ran.
+  // The lock was lost, and the promise rejected, while the callback ran.
   if (request.state !== RUNNING) return;
   if (request.inspection !== null) request.inspection.onEnd(request, failed);
   // https://w3c.github.io/web-locks/#concept-lock, when the waiting promise settles:
-  // 1. Release first: who hears of the promise finds the lock free.
+  // 1. Release first: reactions to the promise find the lock free.
   request.end();
   // 2.
   if (failed) request.reject(value);

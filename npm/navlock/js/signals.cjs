@@ -1,7 +1,7 @@
 'use strict';
 // Which interface AbortSignal a signal has. There can be several: the runtime's, and one for each
 // window that a test environment (jsdom, happy-dom) has made, perhaps in the place of the global one.
-// A signal is spoken to by the members of its own interface alone.
+// Only members of a signal's own interface are called on it.
 
 const { transferableAbortController } = require('node:util');
 
@@ -10,7 +10,7 @@ const {
   stringIncludes, uncurryThis, weakMapGet, weakMapSet,
 } = require('./primordials.cjs');
 
-/** The members of one interface, as they were when it was first seen. */
+/** The members of one interface, as they were when the interface was first seen. */
 class SignalInterface {
   /** @param {object} prototype  where members are looked for, and in what it inherits from */
   constructor(prototype) {
@@ -19,10 +19,10 @@ class SignalInterface {
     this.addEventListener = asFunction(find(prototype, 'addEventListener')?.value);
     this.removeEventListener = asFunction(find(prototype, 'removeEventListener')?.value);
     this.tag = prototype[Symbol.toStringTag];
-    /** Abort algorithms as the standard means them, which Deno keeps under symbols of its own. */
+    /** The standard's own abort algorithms, which Deno has under symbols. */
     this.add = asFunction(findSymbol(prototype, '[[add]]'));
     this.remove = asFunction(findSymbol(prototype, '[[remove]]'));
-    /** `AbortSignal.any()` of an engine. What test environments have is made of listeners. */
+    /** `AbortSignal.any()` of an engine. That of a test environment is made of listeners, and is not used. */
     const { constructor } = prototype;
     const any = constructor?.any;
     this.any = typeof any === 'function' && stringIncludes(functionToString(any), '[native code]')
@@ -30,12 +30,12 @@ class SignalInterface {
       : null;
   }
 
-  /** Whether it says that it is one, and has all that is needed. */
+  /** Whether this is an AbortSignal by its own name, with all members that are needed. */
   get isWhole() {
     return this.tag === 'AbortSignal' && this.aborted !== null && this.reason !== null && this.addEventListener !== null && this.removeEventListener !== null;
   }
 
-  /** Whether `value` is of this interface, or inherits from what is. */
+  /** Whether `value` is of this interface, or inherits from an object that is. */
   accepts(value) {
     try {
       return typeof this.aborted(value) === 'boolean';
@@ -68,10 +68,10 @@ function findSymbol(object, description) {
   return undefined;
 }
 
-/** What is there from the start, whatever programs do later to its members. */
+/** The interfaces that are there from the start, whatever programs do to their members later. */
 const own = [];
 
-/** Interfaces by what their signals inherit from. */
+/** Interfaces by the prototype of their signals. */
 const known = new WeakMap();
 
 /** @returns {SignalInterface | null} `null` if this is no interface's prototype, but perhaps a signal itself */
@@ -82,7 +82,7 @@ function learn(prototype) {
   return found;
 }
 
-// The global one, and Node's where a test environment has replaced that.
+// The global interface, and Node's own where a test environment has replaced the global one.
 for (const prototype of [globalThis.AbortSignal?.prototype, ofTheRuntime()]) {
   if (typeof prototype !== 'object' || prototype === null || weakMapGet(known, prototype) !== undefined) continue;
   const found = learn(prototype);
@@ -98,8 +98,8 @@ function ofTheRuntime() {
 }
 
 /**
- * <https://webidl.spec.whatwg.org/#implements>: a platform object, not what looks like one, stands
- * for one or inherits from one.
+ * <https://webidl.spec.whatwg.org/#implements>: only a platform object counts. An object that looks like one, a proxy
+ * of one or an object that inherits from one does not.
  *
  * @returns {SignalInterface | null}
  */
@@ -110,7 +110,7 @@ function interfaceOf(value) {
     const likely = weakMapGet(known, prototype) ?? learn(prototype);
     if (likely !== null && likely.accepts(value)) return likely;
   }
-  // It may have been given another prototype, which is no signal.
+  // A program may have given the signal another prototype, which is no interface's.
   for (let index = 0; index < own.length; index++) {
     if (own[index].accepts(value) && !own[index].accepts(prototype)) return own[index];
   }

@@ -4,17 +4,17 @@
 const { setImmediate } = require('./primordials.cjs');
 
 class TaskQueue {
-  /** How many tasks are on their way. */
+  /** How many tasks were queued and have not begun. */
   #due = 0;
 
-  /** This turn is a task in which nothing else has been done, and no task that is due is before it. */
+  /** Whether this turn is a task in which nothing was done yet, and no queued task is due before it. */
   #isTaskFree = false;
 
   /**
    * Runs `task(argument)` in a task of its own, after those that were queued before.
    *
-   * FAST: the task in which we were woken will do, for the first. The event loop takes as long to
-   * get from one to the next as a whole request does.
+   * FAST: the first one runs in the task in which the addon has woken us. For the event loop to get from one task to
+   * the next takes as long as a whole request.
    */
   queue(task, argument) {
     if (this.#isTaskFree) {
@@ -31,12 +31,12 @@ class TaskQueue {
     task(argument);
   };
 
-  /** A task of the event loop has begun, and was queued for nothing else than to see what is due. */
+  /** A task of the event loop has begun in which nothing else is to be done. */
   offerTask() {
     this.#isTaskFree = this.#due === 0;
   }
 
-  /** That task is over, or something else is done in it. */
+  /** That task is over, or something was done in it. */
   withdrawTask() {
     this.#isTaskFree = false;
   }
