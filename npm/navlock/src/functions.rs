@@ -11,7 +11,7 @@ use crate::{
     realm::Realm,
 };
 
-/// Gives a new realm its functions and the numbers that they speak in, and has it ended with its environment.
+/// Gives a new realm its functions and the numbers that they use, and has the realm end with its environment.
 ///
 /// # Safety
 ///
@@ -49,8 +49,8 @@ pub(crate) unsafe fn export(env: napi_env, exports: napi_value) -> Result<(), Fa
     js.define(exports, c"holder", Some(holder), realm)
 }
 
-/// Defines a function of Node-API by its arguments and its work: what the work gives is returned,
-/// what it fails with is thrown.
+/// Defines a function of Node-API by its arguments and its body. The value of the body is returned, and its error is
+/// thrown.
 macro_rules! function {
     ($(#[$meta:meta])* $name:ident[$($argument:ident),*] |$js:ident, $realm:ident| $work:expr) => {
         $(#[$meta])*
@@ -76,8 +76,8 @@ function! {
     listen[wake] |js, realm| {
         realm.listen(js, wake)?;
         let realm = std::ptr::from_ref(realm).cast_mut().cast();
-        // After the function that may be called from other threads, so that it is undone before:
-        // from then on nobody calls that any more.
+        // Hooks run last to first. This one is added after the threadsafe function, so that the realm has ended, and
+        // nobody calls that function any more, before the runtime takes the function back.
         //
         // SAFETY: the hook gets a realm that is never given back.
         let status = unsafe { napi_sys::napi_add_env_cleanup_hook(js.raw(), Some(end), realm) };
@@ -94,15 +94,15 @@ function! {
 
 /// Ends a realm, on its thread, when nothing of it runs any more.
 unsafe extern "C" fn end(realm: *mut c_void) {
-    // SAFETY: it was given to the hook as this.
+    // SAFETY: the hook was given a realm.
     unsafe { &*realm.cast::<Realm>() }.end();
 }
 
-/// Ends a realm, on its thread, when what takes its news was collected.
+/// Ends a realm, on its thread, when the function that takes its news was collected.
 unsafe extern "C" fn collected(env: napi_env, realm: *mut c_void, _hint: *mut c_void) {
     // SAFETY: the runtime calls us with a live environment, on its thread, and with what it was given.
     let (js, this) = unsafe { (Env::new(env), &*realm.cast::<Realm>()) };
-    // Nothing is left to be told if it fails.
+    // Nobody is left who could be told of a failure.
     if let Ok(true) = this.collected(js) {
         // SAFETY: it was added with this realm.
         unsafe { napi_sys::napi_remove_env_cleanup_hook(env, Some(end), realm) };
@@ -171,7 +171,7 @@ function! {
 function! {
     /// `(manager: number): 0 | 1`
     ///
-    /// Whether what it has ends by itself, as on etcd.
+    /// Whether its locks have leases and end by themselves, as on etcd.
     has_lease[manager] |js, realm| js.u32(realm.has_lease(js.to_u32(manager)?)?.into())
 }
 
@@ -199,7 +199,7 @@ function! {
 function! {
     /// `(id: number): string | null`
     ///
-    /// Who waits for whom, if a request that waits is known to be part of a deadlock.
+    /// The text that says who waits for whom, if a waiting request is known to be part of a deadlock.
     deadlock[id] |js, realm| {
         let id = js.to_u32(id)?;
         realm.look(|slots| Some(js.string_or_null(slots.deadlock(id).as_deref())))
@@ -231,7 +231,7 @@ function! {
 function! {
     /// `(id: number): void`
     ///
-    /// Asks for the next news of a look, once those before were taken.
+    /// Asks for the next news of a look, once the last news was taken.
     look_on[id] |js, realm| {
         let id = js.to_u32(id)?;
         realm.look(|slots| {
@@ -284,8 +284,8 @@ function! {
 function! {
     /// `(id: number, names: string[], clientIds: string[]): Uint32Array | undefined`
     ///
-    /// What is held, then what is pending. Of each its name, and in the result two facts: `SHARED`
-    /// if it is, and whose it is as an index into the client ids. How many are held comes before.
+    /// First the held locks, then the pending requests. `names` gets the name of each. The result begins with the number
+    /// of held locks. Then it has two numbers for each entry: `SHARED` or 0, and the index of its client id.
     snapshot[id, names, client_ids] |js, realm| {
         let id = js.to_u32(id)?;
         realm.look(|slots| Some(flat(js, slots.snapshot(id)?, names, client_ids)))
@@ -295,7 +295,7 @@ function! {
 function! {
     /// `(id: number, into: [clientId: string, age: number | null, pid: number | null, command: string | null, host: string | null]): void`
     ///
-    /// The age in milliseconds. Nothing if nobody holds the name.
+    /// The age is in milliseconds. Writes nothing if nobody holds the name.
     holder[id, into] |js, realm| {
         let id = js.to_u32(id)?;
         realm.look(|slots| {
@@ -306,7 +306,7 @@ function! {
     }
 }
 
-/// Says what is known of a holder.
+/// Writes what is known of a holder.
 fn tell_holder(js: Env, holder: &Inspected, into: napi_value) -> Result<(), Failure> {
     let agent = holder.agent.as_deref();
     let number = |number: Option<u32>| number.map_or_else(|| js.null(), |number| js.u32(number));
@@ -321,9 +321,9 @@ fn tell_holder(js: Env, holder: &Inspected, into: napi_value) -> Result<(), Fail
     js.fill(into, parts.into_iter())
 }
 
-/// A snapshot as few values of JavaScript, of which the face makes objects.
+/// A snapshot as a few values of JavaScript, from which the JavaScript side makes objects.
 ///
-/// FAST: an object with three members costs more across Node-API than all else of its entry.
+/// FAST: to make an object with three members through Node-API costs more than everything else of its entry.
 fn flat(
     js: Env,
     snapshot: &LockManagerSnapshot,

@@ -1,5 +1,5 @@
-//! Looking at what there is and what happens: a thread waits for news, which are asked for one at a time. So who
-//! is slow has nothing kept for it here, and is told how much it has missed by what it looks at.
+//! Looks at locks and at what happens to them. A thread waits for the next news only when a script has asked for it. So
+//! nothing piles up here for a slow script: the source of the news counts what the script has missed.
 
 use std::{
     sync::{
@@ -19,33 +19,33 @@ use navlock::{
 
 use crate::js::Failure;
 
-/// How long a thread waits before it sees whether anybody wants to know still.
+/// How often a waiting thread checks whether anybody still wants news.
 const CHECK_INTERVAL: Duration = Duration::from_millis(100);
 
-/// A look. It ends with this, or soon after it.
+/// A look. It ends when this is dropped, or soon after.
 pub(crate) struct Looking {
-    /// To ask for the next news. Dropped with this.
+    /// Asks the thread for the next news.
     ask: SyncSender<()>,
     told: Arc<Told>,
 }
 
-/// What is new, once it is: a list of objects as JSON.
+/// The news, once there is some: a list of objects as JSON.
 #[derive(Default)]
 struct Told(Mutex<Option<Result<String, Error>>>);
 
 impl Told {
     fn lock(&self) -> MutexGuard<'_, Option<Result<String, Error>>> {
-        // Whole at any time: nothing in there can panic.
+        // No thread panics while it has this locked.
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
 impl Looking {
-    /// Begins, and asks for the first news. The waker is called when they are there, and for all that follow.
+    /// Begins a look, and asks for the first news. The waker is called whenever asked news has come.
     ///
     /// # Errors
     ///
-    /// If there is no thread to be had.
+    /// If no thread can be started.
     pub(crate) fn begin(looker: Looker, waker: Waker) -> Result<Self, Failure> {
         let (ask, asked) = sync_channel(1);
         let looking = Self { ask, told: Arc::default() };
@@ -57,25 +57,25 @@ impl Looking {
         Ok(looking)
     }
 
-    /// Asks for the next news, unless they are asked for already.
+    /// Asks for the next news, unless that was done already.
     pub(crate) fn go_on(&self) {
-        // Full, if it was not heard yet that they are; without a receiver, if that has failed.
+        // The channel is full if the thread has not taken the last question yet. It has no receiver if the look failed.
         _ = self.ask.try_send(());
     }
 
-    /// Whether there are news. Why there never will be, if it has failed.
+    /// Whether there is news. If the look has failed, the error says why.
     pub(crate) fn news(&self) -> Option<Result<(), Error>> {
         let told = self.told.lock();
         told.as_ref().map(|told| told.as_ref().map(|_| ()).map_err(Clone::clone))
     }
 
-    /// What is new, which is told once.
+    /// Takes the news: it is given once.
     pub(crate) fn take(&self) -> Option<String> {
         self.told.lock().take()?.ok()
     }
 }
 
-/// Has whoever waits for news hear of it, if the thread that looks panics.
+/// Tells the script if the thread that looks panics.
 struct Watched<'a> {
     told: &'a Told,
     waker: &'a Waker,
@@ -91,10 +91,10 @@ impl Drop for Watched<'_> {
     }
 }
 
-/// Waits for news whenever they are asked for, as long as anybody may ask.
+/// Waits for news whenever the script asks, for as long as it may ask.
 fn look(mut looker: Looker, asked: &Receiver<()>, told: &Told, waker: &Waker) {
     let _watched = Watched { told, waker };
-    // It does not stand back for the CPU: those who lock in this process wait for it while it sees what there is.
+    // This thread does not lower its priority: threads that lock in this process wait while it takes its picture.
     let mut lines = Lines::default();
     while asked.recv().is_ok() {
         let news = loop {
@@ -119,10 +119,10 @@ fn look(mut looker: Looker, asked: &Receiver<()>, told: &Told, waker: &Waker) {
     }
 }
 
-/// News as a list of objects; `None` if they say nothing.
+/// News as a list of objects; `None` if there is nothing to say.
 fn text_of(news: &News, looker: &Looker, lines: &mut Lines) -> Option<String> {
     let News::Events(events) = news else {
-        // Where nobody keeps any locks, there are none.
+        // Without a broker there are no locks.
         let missed = if let News::Anew { missed } = news { *missed } else { 0 };
         let mut all = [Vec::new(), Vec::new(), Vec::new()];
         lines.begin(looker.overview(), |line| {

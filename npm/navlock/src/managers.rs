@@ -1,4 +1,4 @@
-//! The lock managers of a realm: one for each bucket of each user agent that it uses.
+//! The lock managers of a realm: one for each bucket of each user agent that the realm uses.
 
 use std::{mem, sync::Arc};
 
@@ -9,8 +9,8 @@ use crate::js::Failure;
 
 /// How many idle lock managers a realm keeps open.
 ///
-/// A program may use a bucket for each of its tenants, for ever: an open one costs kilobytes here and
-/// in the broker, which takes 65,536 agents of a client.
+/// A program may use a bucket for each of its tenants, for ever. An open lock manager costs kilobytes here and in the
+/// broker, which takes 65,536 agents of a client.
 const KEEP: usize = 256;
 
 /// The lock managers of a realm, by number. JavaScript says when it has forgotten one.
@@ -19,7 +19,7 @@ pub(crate) struct Managers {
     entries: Slab<Entry>,
     /// How many are open.
     open: usize,
-    /// With how many open ones it is looked again which are idle.
+    /// With this many open ones, idle ones are looked for again.
     most: usize,
     /// Grows with every use.
     now: u64,
@@ -28,16 +28,16 @@ pub(crate) struct Managers {
 struct Entry {
     user_agent: Arc<UserAgent>,
     bucket: Box<str>,
-    /// `None` while it is closed: it is opened for the next use, as another agent.
+    /// `None` while the lock manager is closed. The next use opens it, as another agent.
     locks: Option<LockManager>,
-    /// How many slots have something of it. It is idle if none has.
+    /// How many slots have a request or a lock of it. It is idle if none has.
     uses: usize,
     used_at: u64,
     is_forgotten: bool,
 }
 
 impl Managers {
-    /// Opens nothing yet: that is for the first use.
+    /// Opens nothing yet: the first use does.
     pub(crate) fn add(&mut self, user_agent: Arc<UserAgent>, bucket: &str) -> u32 {
         let bucket = bucket.into();
         let entry =
@@ -45,7 +45,7 @@ impl Managers {
         number(self.entries.insert(entry))
     }
 
-    /// For something that goes into a slot. [`leave`](Self::leave) comes when that is forgotten.
+    /// The lock manager, for something that goes into a slot. [`leave`](Self::leave) is called when the slot is empty.
     pub(crate) fn enter(&mut self, number: u32) -> Result<&LockManager, Failure> {
         let index = self.open(number)?;
         let entry = &mut self.entries[index];
@@ -53,7 +53,7 @@ impl Managers {
         Ok(entry.locks.get_or_insert_with(|| entry.user_agent.lock_manager(&entry.bucket)))
     }
 
-    /// The same for something that is no agent's. Which bucket of which user agent it is.
+    /// The same for a query or a look, which no agent makes: the bucket and its user agent.
     pub(crate) fn enter_unopened(&mut self, number: u32) -> Result<(&UserAgent, &str), Failure> {
         let entry = self.entries.get_mut(number as usize).ok_or_else(unknown)?;
         entry.uses += 1;
@@ -67,7 +67,7 @@ impl Managers {
         }
     }
 
-    /// JavaScript has no way to it any more, but what it has asked for goes on.
+    /// JavaScript has no reference to it any more. Its requests and locks go on.
     pub(crate) fn forget(&mut self, number: u32) {
         if let Some(entry) = self.entries.get_mut(number as usize) {
             entry.is_forgotten = true;
@@ -82,7 +82,7 @@ impl Managers {
         Ok(locks.client_id().to_string())
     }
 
-    /// For how long it has what it has; see [`LockManager::term`].
+    /// The term of its locks; see [`LockManager::term`].
     pub(crate) fn term(&self, number: u32) -> Option<Term> {
         self.entries.get(number as usize)?.locks.as_ref()?.term()
     }
@@ -91,12 +91,12 @@ impl Managers {
         Ok(&self.entries.get(number as usize).ok_or_else(unknown)?.bucket)
     }
 
-    /// Those that are open.
+    /// All open lock managers.
     pub(crate) fn iter(&self) -> impl Iterator<Item = &LockManager> {
         self.entries.iter().filter_map(|(_, entry)| entry.locks.as_ref())
     }
 
-    /// Takes note of a use, and has room made if this one is yet to be opened.
+    /// Notes a use. If the lock manager is to be opened for it, idle ones are closed first.
     fn open(&mut self, number: u32) -> Result<usize, Failure> {
         let index = number as usize;
         self.now += 1;
@@ -111,9 +111,9 @@ impl Managers {
         Ok(index)
     }
 
-    /// Closes the idle ones but those that were used last.
+    /// Closes the idle ones, except for those that were used last.
     ///
-    /// FAST: not one for each that is opened, which would be a look at all of them each time.
+    /// FAST: many at once. To close one for each that is opened would mean a look at all of them each time.
     fn close_idle(&mut self) {
         let idle = |entry: &Entry| entry.uses == 0 && entry.locks.is_some();
         let mut idle: Vec<_> =
@@ -137,7 +137,7 @@ impl Managers {
         if self.entries.remove(index).locks.is_some() {
             self.open -= 1;
         }
-        // A peak leaves nothing behind.
+        // After a peak, memory is given back.
         if self.entries.is_empty() {
             drop(mem::take(&mut self.entries));
         }

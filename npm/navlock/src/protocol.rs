@@ -1,23 +1,23 @@
-//! The numbers that cross between the addon and its face, all of them: the face reads them from the
-//! addon, where they are properties by these names.
+//! All numbers that cross between the addon and its JavaScript side. The JavaScript side reads them from the addon, which
+//! has properties with these names.
 //!
-//! An *answer* (of `request`, `query`, `next` and `release`) is one number: the id of what it is
-//! about, whether there are more answers to take, and a [`Status`].
+//! An *answer* (of `request`, `query`, `next` and `release`) is one number. It has the id of its slot, a bit that says
+//! whether more answers can be taken, and a [`Status`].
 
 use std::ffi::CStr;
 
-/// Where something stands.
+/// How a slot stands.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u32)]
 pub(crate) enum Status {
-    /// There will be news of it. As news of a request: it waits on, and there is
-    /// [something to be told](flag::TELLS_DEADLOCK) of it.
+    /// The answer comes later. As news of a request: the request waits on, and
+    /// [a deadlock](flag::TELLS_DEADLOCK) is to be told.
     Pending = 0,
-    /// A lock is held; a question is answered.
+    /// A lock is held; a query is answered.
     Granted = 1,
     /// The lock could not be had at once.
     Unavailable = 2,
-    /// The request has failed, or the lock that it had become is lost.
+    /// The request has failed, or its lock is lost.
     Failed = 3,
 }
 
@@ -27,43 +27,42 @@ pub(crate) type Answer = u32;
 /// The bits of an answer that are the status.
 const STATUS: Answer = 3;
 
-/// The bit of an answer that says that there are more.
+/// The bit of an answer that says that there are more answers.
 const MORE: Answer = 4;
 
-/// How far up in an answer the id is.
+/// By how many bits the id is shifted in an answer.
 const ID_SHIFT: Answer = 3;
 
-/// The answer when there is nothing.
+/// The answer that says nothing.
 pub(crate) const NOTHING: Answer = Answer::MAX;
 
-/// Ids are smaller, so that an answer has room for them and [`NOTHING`] is none.
+/// Ids are smaller than this: then an answer has room for them, and none looks like [`NOTHING`].
 pub(crate) const ID_END: u32 = Answer::MAX >> ID_SHIFT;
 
 pub(crate) fn answer((id, status): (u32, Status), has_more: bool) -> Answer {
     id << ID_SHIFT | if has_more { MORE } else { 0 } | status as Answer
 }
 
-/// What a request may ask for, as bits of a number. [`SHARED`](flag::SHARED) is also the fact of a
-/// snapshot that says it.
+/// What a request may ask for, as bits of a number. A snapshot uses [`SHARED`](flag::SHARED), too.
 pub(crate) mod flag {
     pub(crate) const SHARED: u32 = 1;
     pub(crate) const IF_AVAILABLE: u32 = 2;
     pub(crate) const STEAL: u32 = 4;
-    /// It has a signal, so it may give up by itself.
+    /// The request has a signal, so it may give up by itself.
     pub(crate) const SIGNAL: u32 = 8;
-    /// It fails if it would wait for ever, as far as that is known.
+    /// The request fails in a deadlock, as far as deadlocks are known.
     pub(crate) const FAILS_ON_DEADLOCK: u32 = 16;
-    /// It is news of it, once, that it would wait for ever.
+    /// A deadlock of the request is told once, as news of the request.
     pub(crate) const TELLS_DEADLOCK: u32 = 32;
 }
 
-/// How far the locks of a user agent are seen.
+/// Who sees the locks of a user agent.
 pub(crate) mod reach {
     pub(crate) const PROCESS: u32 = 0;
     pub(crate) const MACHINE: u32 = 1;
 }
 
-/// What the face reads.
+/// The properties that the JavaScript side reads.
 pub(crate) const NUMBERS: [(&CStr, u32); 16] = [
     (c"PENDING", Status::Pending as u32),
     (c"GRANTED", Status::Granted as u32),

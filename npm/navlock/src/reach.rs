@@ -8,22 +8,22 @@ use std::{
 
 use navlock::{BrokerReach, ConnectError, ConnectOptions, Place, UserAgent};
 
-/// Those whose locks are seen by all of the machine, by the broker's socket. A connection lives as
-/// long as a realm that uses it.
+/// The user agents whose locks all processes of the machine see, by the broker's socket. A connection lives for as long as
+/// a realm uses it.
 static OF_THE_MACHINE: Mutex<Option<HashMap<PathBuf, Weak<UserAgent>>>> = Mutex::new(None);
 
-/// The user agent whose locks are seen by all of this process.
+/// The user agent whose locks all of this process sees.
 pub(crate) fn process() -> Arc<UserAgent> {
     Arc::new(navlock::in_process())
 }
 
-/// One whose locks are seen by whoever has it.
+/// A user agent whose locks are seen only through it.
 pub(crate) fn private() -> Arc<UserAgent> {
     Arc::new(UserAgent::new())
 }
 
-/// The user agent whose locks are seen by all who use the broker at this socket. Connects when
-/// something is asked for, and then starts the broker, with `program`, if it is not there.
+/// The user agent whose locks all users of the broker at this socket see. It connects when it is first asked for
+/// something. If there is no broker then, it starts one with `program`.
 ///
 /// # Errors
 ///
@@ -32,7 +32,7 @@ pub(crate) fn machine(
     socket: Option<String>,
     program: Option<String>,
 ) -> Result<Arc<UserAgent>, ConnectError> {
-    // What is wrong with the settings is told by whoever connects.
+    // An error in the settings is told when it connects.
     let place = socket.map_or_else(Place::from_env, |socket| Ok(Place::at(socket)));
     let Ok(place) = place else {
         return BrokerReach::connect_when_needed(ConnectOptions::default())

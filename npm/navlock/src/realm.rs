@@ -1,4 +1,4 @@
-//! A realm: what one thread of JavaScript has.
+//! A realm: the addon as one thread of JavaScript has it.
 
 use std::{
     cell::{Cell, RefCell},
@@ -25,26 +25,26 @@ use crate::{
     slots::{Deadlock, Failed, Slots},
 };
 
-/// One instance of the addon. Used by the realm's thread alone, except for its inbox.
+/// One instance of the addon. Only the realm's thread uses it, except for its inbox.
 pub(crate) struct Realm {
     inbox: Arc<Inbox>,
     /// `None` before the realm listens, and once it has ended.
     loop_waker: Cell<Option<LoopWaker>>,
-    /// The function of JavaScript that takes news. Held weakly: it knows all that the realm has, and so
-    /// would keep that for as long as the process lives.
+    /// The function of JavaScript that takes news. It is held weakly: it refers to everything that the realm has, and
+    /// a strong reference would keep all of that for as long as the process lives.
     wake: Cell<Option<Weak>>,
     /// `None` once the realm has ended.
     state: RefCell<Option<State>>,
 }
 
-/// What has failed, as a script is told.
+/// A failure, as a script is told.
 pub(crate) struct Told {
     /// The name of the `DOMException`.
     pub(crate) exception: &'static str,
     pub(crate) message: String,
-    /// If it is a lock that was lost: how, in a word for programs.
+    /// For a lost lock: how it was lost, in a word for programs.
     pub(crate) how_lost: Option<&'static str>,
-    /// By whom it was stolen, if that is known.
+    /// The client that has stolen the lock, if that is known.
     pub(crate) stolen_by: Option<String>,
 }
 
@@ -75,7 +75,7 @@ impl Realm {
         }
     }
 
-    /// From now on `wake` is called when there is news. Does not keep the realm alive.
+    /// From now on `wake` is called when there is news. This does not keep the realm alive.
     pub(crate) fn listen(&self, env: Env, wake: napi_value) -> Result<(), Failure> {
         if self.loop_waker.get().is_some() {
             return Err(Failure::Own("this realm listens already".to_owned()));
@@ -86,7 +86,7 @@ impl Realm {
         self.keep_alive(env, false)
     }
 
-    /// Whether the realm's event loop goes on only because of us.
+    /// Says whether the addon alone keeps the realm's event loop running.
     pub(crate) fn keep_alive(&self, env: Env, on: bool) -> Result<(), Failure> {
         match self.loop_waker.get() {
             // SAFETY: a realm is used by its own thread, and has no waker any more when it has ended.
@@ -95,19 +95,19 @@ impl Realm {
         }
     }
 
-    /// Has the realm woken although there may be nothing. It needs no room on the realm's stack, and
-    /// so can be asked for where there is none left.
+    /// Wakes the realm, whether there is news or not. This needs no room on the realm's stack, so it can be called
+    /// where the stack is full.
     pub(crate) fn wake_loop(&self) {
         self.inbox.wake_loop();
     }
 
-    /// A user agent of this process, or one that nobody else has. Its number.
+    /// Opens the user agent of this process, or one that nobody else has. Returns its number.
     pub(crate) fn open_process(&self, is_private: bool) -> Result<u32, Failure> {
         let user_agent = if is_private { reach::private() } else { reach::process() };
         self.with(|state| Ok(add(&mut state.user_agents, user_agent)))
     }
 
-    /// The user agent of this machine's processes, by the broker at this socket. Its number.
+    /// Opens the user agent of this machine's processes, by the broker at this socket. Returns its number.
     pub(crate) fn open_machine(
         &self,
         socket: Option<String>,
@@ -118,7 +118,7 @@ impl Realm {
         self.with(|state| Ok(add(&mut state.user_agents, user_agent)))
     }
 
-    /// A lock manager of a bucket, with an agent of its own. Its number.
+    /// Opens a lock manager of a bucket, with an agent of its own. Returns its number.
     pub(crate) fn open_manager(&self, user_agent: u32, bucket: &str) -> Result<u32, Failure> {
         self.with(|state| {
             let user_agent = state.user_agents.get(user_agent as usize);
@@ -127,17 +127,17 @@ impl Realm {
         })
     }
 
-    /// Forgets a user agent. What was asked of its lock managers goes on, unless all of it is to end.
+    /// Forgets a user agent. Requests and locks of its lock managers go on, unless `ends` is set.
     pub(crate) fn close_user_agent(&self, user_agent: u32, ends: bool) -> Result<(), Failure> {
         let closed = self.with(|state| Ok(state.user_agents.try_remove(user_agent as usize)))?;
-        // What ends may have news for this very realm.
+        // What ends may cause news for this realm.
         if let Some(closed) = closed.filter(|_| ends) {
             closed.close();
         }
         Ok(())
     }
 
-    /// Forgets a lock manager. What was asked of it goes on.
+    /// Forgets a lock manager. Its requests and locks go on.
     pub(crate) fn close_manager(&self, manager: u32) -> Result<(), Failure> {
         self.with(|state| {
             state.managers.forget(manager);
@@ -157,7 +157,7 @@ impl Realm {
         self.with(|state| Ok(state.managers.term(manager).is_some()))
     }
 
-    /// What has failed, and why.
+    /// Why the request of this slot has failed, or how its lock was lost.
     pub(crate) fn failure(&self, id: u32) -> Result<Told, Failure> {
         self.with(|state| {
             let failed = state.slots.failure(id).ok_or_else(|| no_such("failure"))?;
@@ -193,14 +193,14 @@ impl Realm {
             let locks = state.managers.enter(manager)?;
             let is_theft = options.steal;
             let request = || state.slots.request(manager, locks, name, options, deadlock);
-            // The victims may be our own.
+            // The locks that were stolen may be this realm's own.
             let (asked, has_more) =
                 if is_theft { self.inbox.attend(request) } else { (request(), false) };
             Ok(answer(asked, has_more))
         })
     }
 
-    /// A request was made inside a lock. It may be told of in this turn's news, and not in this call.
+    /// Notes that a request was made inside a lock. News of that comes in this turn, but not from this call.
     pub(crate) fn put_inside(&self, request: u32, holder: u32) -> Result<(), Failure> {
         self.with(|state| {
             state.slots.put_inside(request, holder);
@@ -222,7 +222,7 @@ impl Realm {
         })
     }
 
-    /// Begins to look at the bucket of a lock manager, or at all of its user agent, and asks for the first news.
+    /// Begins to look at the bucket of a lock manager, or at all buckets of its user agent, and asks for the first news.
     pub(crate) fn look_at(
         &self,
         manager: u32,
@@ -235,7 +235,7 @@ impl Realm {
             if !all_buckets {
                 options = options.bucket(bucket);
             }
-            // Of one that is closed there is nothing to see, and never will be.
+            // A closed lock manager has nothing to be seen, and never will have.
             let looker = if host::is_closed(user_agent) {
                 Err(Failure::Own(Error::Closed.to_string()))
             } else {
@@ -252,11 +252,11 @@ impl Realm {
         })
     }
 
-    /// The next thing of which there is news.
+    /// The next slot that has news.
     pub(crate) fn next(&self) -> Result<Answer, Failure> {
         self.with(|state| {
             while let Some((id, has_more)) = self.inbox.next() {
-                // It may have been woken for whoever was in the slot before.
+                // The slot may have been woken for the request that was in it before.
                 if let Some(status) = state.slots.news(id) {
                     return Ok(answer((id, status), has_more));
                 }
@@ -265,7 +265,7 @@ impl Realm {
         })
     }
 
-    /// Forgets something. The first news that this has brought about.
+    /// Forgets what is in a slot. Returns the first news that this has caused.
     pub(crate) fn release(&self, id: u32) -> Result<Answer, Failure> {
         let released = self.with(|state| {
             let released = state.slots.release(id);
@@ -290,32 +290,30 @@ impl Realm {
     fn wake(&self, env: Env) -> Result<(), Failure> {
         match self.wake.get().map(|wake| env.get(wake)).transpose()?.flatten() {
             Some(wake) => env.call(wake),
-            // It was collected, and so nobody is there for news.
+            // The function was collected, so nobody takes news any more.
             None => Ok(()),
         }
     }
 
-    /// Nobody can use the realm any more: what had its functions was collected, be it the context of a
-    /// test file or a copy of the module. So it has ended. Whether it had not before.
+    /// Ends the realm because nobody can use it any more: everything that had its functions was collected, be it the
+    /// context of a test file or a copy of the module. Returns whether the realm had not ended before.
     ///
     /// # Errors
     ///
     /// If Node-API refuses to take back what it gave. The realm has ended then, too.
     pub(crate) fn collected(&self, env: Env) -> Result<bool, Failure> {
-        // None if it ended before: with its environment, which takes all of it back.
+        // None if the realm ended before, with its environment: that takes everything back.
         let Some(loop_waker) = self.loop_waker.get() else {
             return Ok(false);
         };
         self.end();
-        // SAFETY: the inbox is closed, and nobody else has the waker; we are called by the
-        // environment.
+        // SAFETY: the inbox is closed, and nobody else has the waker. The environment calls us, so it lives.
         unsafe { loop_waker.give_back() };
         self.wake.take().map_or(Ok(()), |wake| env.forget(wake))?;
         Ok(true)
     }
 
-    /// The realm has ended, and nothing of it runs any more: its requests leave their queues, its
-    /// locks are released.
+    /// Ends the realm, of which nothing runs any more: its requests leave their queues, and its locks are released.
     ///
     /// Spec: <https://w3c.github.io/web-locks/#termination-of-locks>
     pub(crate) fn end(&self) {
@@ -324,32 +322,32 @@ impl Realm {
         let Some(state) = self.state.take() else {
             return;
         };
-        // All at one moment for each bucket, not one by one as they are dropped.
+        // All locks of a bucket end at one moment, and not one by one, as they would when they are dropped.
         for manager in state.managers.iter() {
             manager.terminate();
         }
     }
 }
 
-/// In a task of the realm: has it take its news.
+/// Has the realm take its news, in a task of the realm.
 unsafe extern "C" fn on_wake(
     env: napi_env,
     _function: napi_value,
     realm: *mut c_void,
     _data: *mut c_void,
 ) {
-    // At the realm's end there is nothing to be called.
+    // At the realm's end there is no environment to call.
     if env.is_null() {
         return;
     }
-    // SAFETY: the runtime gives us the environment, on its thread, and the realm that the inbox was
-    // given, which is never given back.
+    // SAFETY: the runtime gives us the environment, on its thread, and the realm that `listen` was given. That realm is
+    // never given back.
     let (js, realm) = unsafe { (Env::new(env), &*realm.cast::<Realm>()) };
-    // What the function throws is for the runtime to report.
+    // If the function throws, the runtime reports that.
     let _ = realm.wake(js);
 }
 
-/// How a lock was lost, if that is what has happened: the codes of the face's documentation.
+/// How a lock was lost, if the error says so: a code of the package's documentation.
 fn how_lost(error: &Error, term: impl FnOnce() -> Option<Term>) -> Option<&'static str> {
     let Error::Lost(lost) = error else {
         return None;
@@ -360,7 +358,7 @@ fn how_lost(error: &Error, term: impl FnOnce() -> Option<Term>) -> Option<&'stat
         Lost::Closed => "CLOSED",
         Lost::Reset => "RESET",
         Lost::Removed => "REMOVED",
-        // Where locks are held for a time, that is over when they are lost so.
+        // A lock that has a lease is lost in this way when its lease is over.
         _ if term().is_some_and(|term| term.now >= term.ends) => "LEASE_ENDED",
         _ => "DISCONNECTED",
     })

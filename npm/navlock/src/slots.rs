@@ -1,4 +1,4 @@
-//! What a realm has asked for: each thing in a slot, whose number is its id.
+//! What a realm has asked for. Each request, query and look has a slot, whose number is its id.
 
 use std::{
     future::{Future, IntoFuture},
@@ -30,19 +30,19 @@ enum Slot {
     Looks(Looking),
     Unavailable,
     Failed(Error),
-    /// A lock that was lost. Its guard stays until the holder is done with it.
+    /// A lost lock. Its guard stays until the holder has released it.
     Lost(PolledGuard, Error),
 }
 
 type Question = Pin<Box<dyn Future<Output = Result<Told, Error>> + Send>>;
 
-/// The answer to a question.
+/// The answer to a query.
 enum Told {
     Snapshot(LockManagerSnapshot),
     Position(Position),
 }
 
-/// For how many slots a realm that uses none keeps memory.
+/// A realm that uses no slot keeps memory for at most this many.
 const KEEP: usize = 1024;
 
 /// Why a request failed, or how a lock was lost.
@@ -53,11 +53,11 @@ pub(crate) struct Failed<'a> {
     pub(crate) stolen_by: Option<ClientId>,
 }
 
-/// What a request does that would wait for ever.
+/// What a request does in a deadlock.
 #[derive(Clone, Copy)]
 pub(crate) struct Deadlock {
     pub(crate) fails: bool,
-    /// That is news of it, if it does not fail.
+    /// The deadlock is news of the request, if the request does not fail in it.
     pub(crate) tells: bool,
 }
 
@@ -65,7 +65,7 @@ pub(crate) struct Deadlock {
 struct Entry {
     /// The number of its lock manager.
     manager: u32,
-    /// Whether it is to be told, and was not yet, that it would wait for ever.
+    /// Whether a deadlock is still to be told.
     tells_deadlock: bool,
     slot: Slot,
 }
@@ -73,9 +73,9 @@ struct Entry {
 /// The slots of a realm.
 pub(crate) struct Slots {
     entries: Slab<Entry>,
-    /// Of each slot that was ever used.
+    /// The wakers of all slots that were ever used.
     ///
-    /// FAST: a waker is an allocation, and whoever comes into a slot next can have the same.
+    /// FAST: a waker is an allocation, and the next request in a slot can have the same.
     wakers: Vec<Waker>,
     inbox: Arc<Inbox>,
 }
@@ -85,7 +85,7 @@ impl Slots {
         Self { entries: Slab::new(), wakers: Vec::new(), inbox }
     }
 
-    /// Requests a lock. Its id, and what became of it at once.
+    /// Requests a lock. Returns the id, and how the request stands at once.
     pub(crate) fn request(
         &mut self,
         manager: u32,
@@ -104,7 +104,7 @@ impl Slots {
         };
         let slot = match Pin::new(&mut request).poll(&mut context) {
             Poll::Ready(answer) => Slot::answered(answer, &context),
-            // Not polled to its end and polled once: it is pending.
+            // It was polled once, and has not ended: it is pending.
             Poll::Pending => request.detach().map_or(Slot::Unavailable, Slot::Requested),
         };
         let status = slot.status();
@@ -112,7 +112,7 @@ impl Slots {
         (id, status)
     }
 
-    /// A request that waits was made inside a lock that is held. There may be news of it.
+    /// Notes that a waiting request was made inside a held lock. There may be news of the request.
     pub(crate) fn put_inside(&self, request: u32, holder: u32) {
         let slot = |id: u32| self.entries.get(id as usize).map(|entry| &entry.slot);
         if let (Some(Slot::Requested(request_of_it)), Some(Slot::Held(guard))) =
@@ -123,8 +123,7 @@ impl Slots {
         }
     }
 
-    /// Asks what is held and what is pending in the bucket. Its id, and whether that is known at
-    /// once.
+    /// Asks what is held and what is pending in the bucket. Returns the id, and whether the answer is known at once.
     pub(crate) fn query(&mut self, manager: u32, locks: &LockManager) -> (u32, Status) {
         let locks = locks.clone();
         self.ask(manager, Box::pin(async move { Ok(Told::Snapshot(locks.query().await?)) }))
@@ -142,7 +141,7 @@ impl Slots {
         self.ask(manager, Box::pin(question))
     }
 
-    /// Begins to look. Its id.
+    /// Begins to look. Returns the id.
     pub(crate) fn look(&mut self, manager: u32, looker: Looker) -> Result<u32, Failure> {
         let id = self.vacant();
         let looking = Looking::begin(looker, self.wakers[id as usize].clone())?;
@@ -150,7 +149,7 @@ impl Slots {
         Ok(id)
     }
 
-    /// What who looks is told.
+    /// The next news of a look.
     pub(crate) fn looking(&self, id: u32) -> Option<&Looking> {
         match &self.entries.get(id as usize)?.slot {
             Slot::Looks(looking) => Some(looking),
@@ -165,8 +164,7 @@ impl Slots {
         (id, self.news(id).unwrap_or(Status::Pending))
     }
 
-    /// Where something stands, if that has changed since it was last told. Its waker is called
-    /// when it changes again.
+    /// How a slot stands, if that has changed since it was told last. The slot's waker is called when it changes again.
     pub(crate) fn news(&mut self, id: u32) -> Option<Status> {
         let index = id as usize;
         let Entry { slot, tells_deadlock, .. } = self.entries.get_mut(index)?;
@@ -203,7 +201,7 @@ impl Slots {
         Some(slot.status())
     }
 
-    /// What there is to tell of the deadlock that a request is part of.
+    /// The text that tells of the deadlock of which a request is part.
     pub(crate) fn deadlock(&self, id: u32) -> Option<String> {
         match &self.entries.get(id as usize)?.slot {
             Slot::Requested(request) => request.deadlock().map(|deadlock| deadlock.told),
@@ -211,13 +209,13 @@ impl Slots {
         }
     }
 
-    /// Forgets what is in a slot: aborts a request, releases a lock. The number of its lock manager.
+    /// Takes out what is in a slot, with the number of its lock manager.
     ///
-    /// That is done when the result is dropped: it may have news for this very realm.
+    /// A request is aborted, and a lock released, when the result is dropped. This may cause news for this realm.
     pub(crate) fn release(&mut self, id: u32) -> Option<(u32, impl Sized + use<>)> {
         let released = self.entries.try_remove(id as usize);
         let released = released.map(|Entry { manager, slot, .. }| (manager, slot));
-        // A peak of requests leaves nothing behind.
+        // After a peak of requests, their memory is given back.
         if self.entries.is_empty() && self.wakers.len() > KEEP {
             self.entries = Slab::new();
             self.wakers = Vec::new();
@@ -244,7 +242,7 @@ impl Slots {
         Some(Failed { manager: *manager, error, stolen_by: guard.and_then(PolledGuard::stolen_by) })
     }
 
-    /// The answer to a question.
+    /// The answer to a query.
     pub(crate) fn snapshot(&self, id: u32) -> Option<&LockManagerSnapshot> {
         match &self.entries.get(id as usize)?.slot {
             Slot::Answered(Told::Snapshot(snapshot)) => Some(snapshot),
@@ -252,7 +250,7 @@ impl Slots {
         }
     }
 
-    /// The answer to the question who holds a name.
+    /// The answer to a query for the holder of a name.
     pub(crate) fn position(&self, id: u32) -> Option<&Position> {
         match &self.entries.get(id as usize)?.slot {
             Slot::Answered(Told::Position(position)) => Some(position),
@@ -260,13 +258,13 @@ impl Slots {
         }
     }
 
-    /// The id of the next thing, which has a waker.
+    /// The id of the next slot, with a waker.
     fn vacant(&mut self) -> u32 {
         let index = self.entries.vacant_key();
         let id = u32::try_from(index).unwrap_or(u32::MAX);
         assert!(id < ID_END, "memory ends before there are as many requests");
         while self.wakers.len() <= index {
-            // Slots come one after the other.
+            // Slots are numbered one after the other.
             let slot = u32::try_from(self.wakers.len()).unwrap_or(id);
             self.wakers.push(self.inbox.waker(slot));
         }
@@ -275,7 +273,7 @@ impl Slots {
 }
 
 impl Slot {
-    /// What a request has become. A lock is watched from now on.
+    /// What is in the slot of a request that was answered. A lock is watched from now on.
     fn answered(answer: Result<Option<LockGuard>, Error>, context: &Context<'_>) -> Self {
         match answer {
             Ok(Some(guard)) => {

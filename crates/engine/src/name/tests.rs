@@ -1,5 +1,3 @@
-use std::ffi::{OsStr, OsString};
-
 use super::*;
 
 fn name(units: &[u16]) -> ResourceName {
@@ -138,7 +136,10 @@ fn a_name_is_made_of_every_kind_of_string_and_compared_with_it() {
 #[cfg(unix)]
 #[test]
 fn what_the_operating_system_gives_is_a_name_if_it_is_text() {
-    use std::os::unix::ffi::OsStrExt;
+    use std::{
+        ffi::{OsStr, OsString},
+        os::unix::ffi::OsStrExt,
+    };
 
     assert_eq!(ResourceName::try_from(OsString::from("db")).unwrap(), "db");
     assert_eq!(ResourceName::try_from(&OsString::from("d\u{e9}")).unwrap(), "d\u{e9}");
