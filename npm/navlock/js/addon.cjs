@@ -15,8 +15,8 @@ function findAddon() {
   for (const candidate of tried) {
     const { file } = candidate;
     if (file === null) continue;
-    // An instance of the addon that is ours alone. `require` would share one with whatever other copy
-    // of this module is in the same thread, such as those that test runners load for each file.
+    // An instance of the addon for this copy of the module alone. `require` would share the instance with other copies in
+    // the same thread, such as those that test runners load for each file.
     const instance = { exports: {} };
     try {
       process.dlopen(instance, file);

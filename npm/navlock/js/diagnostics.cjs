@@ -1,6 +1,5 @@
 'use strict';
-// The diagnostics channels of Node's own locks, with the same messages: what programs that trace
-// requests subscribe to.
+// The diagnostics channels of Node's own locks, with the same messages. Programs that trace requests subscribe to them.
 
 const { channel } = require('node:diagnostics_channel');
 const { queueMicrotask } = globalThis;
@@ -10,7 +9,7 @@ const grant = channel('locks.request.grant');
 const miss = channel('locks.request.miss');
 const end = channel('locks.request.end');
 
-/** A request has been made. Subscribers are code of others, here and below. */
+/** A request was made. Here and below, subscribers are code of the program. */
 function tellStart({ mode, name }) {
   if (start.hasSubscribers) start.publish({ name, mode });
 }
@@ -21,7 +20,7 @@ function tellCallback({ isHeld, mode, name }) {
   if (told.hasSubscribers) told.publish({ name, mode });
 }
 
-/** Its promise is settled. In a microtask, because that happens in the middle of other things. */
+/** Its promise is settled. This is told in a microtask, because the promise is settled in the middle of other work. */
 function tellEnd(request, error) {
   if (end.hasSubscribers) queueMicrotask(() => publishEnd(request, error));
 }

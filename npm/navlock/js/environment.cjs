@@ -1,5 +1,5 @@
 'use strict';
-// The variables that say what is meant where a program does not say it.
+// Reads environment variables, which set what a program does not.
 
 /** @returns {string | null} an empty variable is none, as for the command line */
 function environment(name) {

@@ -1,5 +1,5 @@
 'use strict';
-// What there is to know of a lock beyond the standard, beside the standard's objects.
+// What a program can learn of a lock beyond the standard. The standard's objects stay as they are.
 
 const { AbortController, DOMException, controllerAbort, controllerSignal } = require('./primordials.cjs');
 const { haveOthersHeld, noteUse } = require('./holders.cjs');

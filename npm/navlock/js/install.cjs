@@ -8,7 +8,7 @@ const { Lock } = require('./lock.cjs');
 const { LockManager } = require('./lock-manager.cjs');
 
 /**
- * Makes a property what this descriptor says.
+ * Defines a property by this descriptor.
  *
  * @returns {() => void} makes it what it was
  */

@@ -1,5 +1,5 @@
 'use strict';
-// What keeps the event loop alive: requests and queries that wait for an answer.
+// Keeps the event loop running while requests and queries wait for an answer.
 
 const { setImmediate } = require('./primordials.cjs');
 
@@ -18,7 +18,7 @@ class KeepAlive {
     this.#keep = keep;
   }
 
-  /** One more waits. */
+  /** One more request or query waits. */
   start() {
     // In this order: where the stack is full, nobody waits, and nothing is said to be kept.
     if (!this.#isKept) {
@@ -28,12 +28,12 @@ class KeepAlive {
     this.#waiting++;
   }
 
-  /** One less; {@link rest} or {@link restLater} comes after it. */
+  /** One request or query less waits. The caller then calls {@link rest} or {@link restLater}. */
   stop() {
     this.#waiting--;
   }
 
-  /** Lets the event loop end, if nobody waits. */
+  /** Lets the event loop end if nothing waits. */
   rest() {
     if (this.#waiting === 0 && this.#isKept) this.#keep((this.#isKept = false));
   }

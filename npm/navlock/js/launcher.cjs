@@ -35,7 +35,7 @@ function main() {
   replaceBy(program);
 }
 
-/** As the program ends when it cannot do what it is told. */
+/** Ends this process as the program ends when it cannot do what it is told. */
 function fail(message) {
   console.error(message);
   process.exitCode = 1;
@@ -50,8 +50,8 @@ function commandOf(words) {
 }
 
 /**
- * Becomes the program, so that whoever ends this process ends that. Where a runtime cannot do so, it
- * waits for the program, and passes signals on.
+ * Replaces this process by the program, so that a signal for this process reaches the program. A runtime that cannot do
+ * this starts the program, waits for it and passes signals on.
  */
 function replaceBy(program) {
   if (typeof process.execve === 'function' && process.exitCode === undefined) {

@@ -7,7 +7,7 @@ const { queryLocks } = require('./queries.cjs');
 const { requestLock } = require('./requests.cjs');
 const { rejectedWith, toCallback, toDOMString, toLockOptions } = require('./webidl.cjs');
 
-/** Whoever has it may construct. */
+/** Only code that has this may call the constructor. */
 const key = {};
 
 let obtain;
@@ -17,7 +17,7 @@ class LockManager {
   /** @type {import('./requests.cjs').OpenManager | null} once it is open */
   #manager = null;
 
-  /** Opens it: nothing is opened before it is needed. */
+  /** Opens the lock manager in the addon. It is called when the lock manager is first needed. */
   #open;
 
   constructor() {
@@ -28,7 +28,7 @@ class LockManager {
 
   /** <https://w3c.github.io/web-locks/#dom-lockmanager-request>, both overloads. */
   request(name, callback) {
-    // https://webidl.spec.whatwg.org/#js-operations: whatever is wrong is a rejection.
+    // https://webidl.spec.whatwg.org/#js-operations: every error is a rejection.
     try {
       if (!(#manager in this)) throw new TypeError('Illegal invocation: this is not a LockManager');
       const count = arguments.length;
@@ -78,9 +78,9 @@ class LockManager {
 }
 defineInterface(LockManager, ['request', 'query']);
 
-/** Steps 5 to 9 of `request()`, in their order: they throw what the promise is rejected with. */
+/** Steps 5 to 9 of `request()`, in their order. The promise is rejected with what they throw. */
 function check(name, { ifAvailable, isShared, signal, steal }) {
-  // 5. An index, because methods of strings can be replaced.
+  // 5. By index, because programs can replace methods of strings.
   if (name[0] === '-') throw notSupported('names that begin with "-" are reserved');
   // 6.
   if (steal && ifAvailable) throw notSupported('steal and ifAvailable exclude each other');
@@ -94,7 +94,7 @@ function check(name, { ifAvailable, isShared, signal, steal }) {
   }
 }
 
-/** Ends what a lock manager was asked for by an agent that is over. It gives nothing more. */
+/** Ends all requests and locks of a lock manager whose agent is over. From then on it refuses requests. */
 function endAgent(locks, why) {
   const manager = reopen(locks, () => {
     throw new DOMException(why, 'InvalidStateError');
@@ -112,7 +112,7 @@ module.exports = {
   /** @param {() => import('./requests.cjs').OpenManager} open  throws why there is none */
   createLockManager: (open) => new LockManager(key, open),
   endAgent,
-  /** What a lock manager has opened; throws if it cannot, or for anything else. */
+  /** Opens a lock manager, unless it is open. Throws if that fails, or for an object that is no lock manager. */
   obtainLockManager: obtain,
   /**
    * From now on it is the lock manager of what this opens.

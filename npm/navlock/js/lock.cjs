@@ -4,7 +4,7 @@
 const { TypeError, refuseToClone } = require('./primordials.cjs');
 const { defineInterface, defineShown } = require('./interface.cjs');
 
-/** Whoever has it may construct. */
+/** Only code that has this may call the constructor. */
 const key = {};
 
 let requestOf;
@@ -43,7 +43,7 @@ defineShown(Lock);
 
 module.exports = {
   Lock,
-  /** Whether an object is a lock of ours, and not held any more. */
+  /** Whether an object is a `Lock` of this package that is not held any more. */
   isOver,
   createLock: (request) => new Lock(key, request),
   /** The request of a lock; a TypeError for anything else. */

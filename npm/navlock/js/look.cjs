@@ -35,12 +35,12 @@ class Watching extends AbortAlgorithm {
     /** The news that have been taken, and the index of those to give next. */
     this.told = ownArray();
     this.at = 0;
-    /** Those who wait for news, one behind the other, each with the look that it waits for. */
+    /** The promises that wait for news, in order, each with its look. */
     this.first = null;
     this.last = null;
-    /** News are asked for, and not there yet. */
+    /** Whether news was asked for and has not come yet. */
     this.isAsked = false;
-    /** News are there, and a task that takes them is queued. */
+    /** Whether news has come, and a task that takes it is queued. */
     this.isDue = false;
     this.hasEnded = false;
     /** `{ reason }`, with which the next call of `next()` is rejected. */
@@ -96,7 +96,7 @@ class Watching extends AbortAlgorithm {
     try {
       this.realm.look(this, this.watched.number, this.name, this.allBuckets);
     } catch (error) {
-      // What has begun all the same is ended in a task.
+      // A look that has begun nevertheless is ended in a task.
       if (this.id < 0) removeAbortAlgorithm(this);
       throw error;
     }
@@ -192,7 +192,7 @@ function take(watching) {
   watching.take();
 }
 
-/** As an async iterator gives it. */
+/** A value in the form in which an async iterator gives it. */
 function result(value, done) {
   return { value, done };
 }
@@ -208,7 +208,7 @@ class Look {
 
   /** The next news: first a picture, then events. */
   next() {
-    // No async function: that would give out another promise, which adopts this one by what its `then` is by then.
+    // This is no async function: it would return another promise, which would call a `then` that programs can replace.
     try {
       return this.#watching.wait(this);
     } catch (error) {
@@ -244,7 +244,7 @@ defineInterface(Look, ['next', 'return', 'throw']);
 const abandoned = new FinalizationRegistry((watching) => watching.end());
 
 /**
- * Looks at the bucket of a lock manager: what there is, and then what happens.
+ * Looks at the bucket of a lock manager: first at its locks and requests, and then at what happens to them.
  *
  * Opens nothing before the first call of `next()`. Throws a TypeError for options that make no sense.
  *

@@ -1,5 +1,5 @@
 'use strict';
-// Why there is nothing built for this platform to be used, and what to do about it.
+// Explains why no addon or program for this platform was found, and what to do.
 
 const process = require('node:process');
 

@@ -1,6 +1,6 @@
 'use strict';
-// The bucket that is meant when none is named: what an origin is to a browser, a project is here.
-// All processes and threads of one project meet, and two projects never collide.
+// The default bucket. A project is here what an origin is in a browser: all processes and threads of one project share
+// the locks of its bucket, and two projects never share a bucket.
 
 const { createHash } = require('node:crypto');
 const fs = require('node:fs');
@@ -15,10 +15,10 @@ const { findProject, isFile, isInstaller } = require('./project.cjs');
 /** The longest name of a bucket, in bytes: the broker's limit. */
 const MAX_BUCKET = 65_536;
 
-/** Worker threads inherit this, and cannot find out otherwise what their process was started with. */
+/** Worker threads inherit this variable. They cannot find out otherwise with which script their process was started. */
 const ENTRY = 'navlock: entry script';
 
-/** On Windows a folder has as many spellings as its letters have cases, and the system knows which one is its own. */
+/** On Windows a folder can be spelled in upper and lower case. The system knows the folder's own spelling. */
 const realpathSync = process.platform === 'win32' ? fs.realpathSync.native : fs.realpathSync;
 
 const entry = getEnvironmentData(ENTRY) ?? ownEntry();
@@ -30,10 +30,10 @@ if (isMainThread && entry !== null) setEnvironmentData(ENTRY, entry);
  * @returns {string | null}
  */
 function ownEntry() {
-  // A worker of the web on Deno takes itself for a main thread, whose script nobody knows there.
+  // On Deno, a web worker says that it is a main thread, and the script of the main thread is not known there.
   const { location } = globalThis;
   if (typeof WorkerGlobalScope === 'function' && location?.protocol === 'file:') return fileURLToPath(location.href);
-  // Code that the command line gives is no file: what stands where the script would is its first argument.
+  // If the code is on the command line, there is no script: the first argument of the code stands in its place.
   if (process.execArgv.some((word) => /^(-e|--eval|-p|-pe|--print)(=|$)/.test(word))) return null;
   const script = process.argv[1];
   return script !== undefined && path.isAbsolute(script) ? script : null;
@@ -46,9 +46,9 @@ function ownEntry() {
  */
 
 /**
- * The bucket of this program: that of the project of its script. A tool that is installed for all
- * projects, or for one use of it, belongs to the folder that it is used in, as does code without a
- * script, and a script that is in no project.
+ * The bucket of this program: that of the project in which its script is. Three kinds of programs use the bucket of
+ * their working folder instead: a tool that is installed globally or for one use, code without a script, and a script
+ * that is in no project.
  *
  * @returns {Origin}
  */
@@ -60,8 +60,7 @@ function programOrigin() {
 }
 
 /**
- * The bucket of what is used in the working folder. That is asked for only if it counts: the working
- * folder of a process may have been removed.
+ * The bucket of the working folder. The working folder is asked for only if it counts: it may have been removed.
  *
  * @returns {Origin}
  */
@@ -94,9 +93,9 @@ function folderOf(script) {
 }
 
 /**
- * A script in a `node_modules` folder is a tool. It belongs to the project that has installed it, if
- * a project has: where npx and its like put what they run, and where global packages are, there is
- * none, whatever is found further up.
+ * The project of a script in a `node_modules` folder, which is a tool: the project that has installed it. Global
+ * packages, and packages that npx and its like have installed for one use, belong to no project, even if there is a
+ * project in a folder above them.
  */
 function projectOfScript(folder) {
   if (isInCacheOfDeno(folder)) return null;
@@ -107,7 +106,7 @@ function projectOfScript(folder) {
   return isInstaller(installer) ? findProject(installer) : null;
 }
 
-/** `deno run npm:tool`: a package is in …/npm/REGISTRY/NAME/VERSION there, beside what is known of its versions. */
+/** For `deno run npm:tool`: Deno has a package in …/npm/REGISTRY/NAME/VERSION, beside a file about its versions. */
 function isInCacheOfDeno(folder) {
   if (globalThis.Deno === undefined) return false;
   for (let at = folder; at !== path.dirname(at); at = path.dirname(at)) {
@@ -124,7 +123,7 @@ function workingFolder() {
   }
 }
 
-/** A folder as the name of a bucket. */
+/** The name of a folder's bucket. */
 function named(folder) {
   if (Buffer.byteLength(folder) <= MAX_BUCKET) return folder;
   return `sha256:${createHash('sha256').update(folder).digest('hex')}`;

@@ -3,7 +3,7 @@
 
 const { Map, mapDelete, mapFirst, mapSet, now, setTimeout } = require('./primordials.cjs');
 
-/** A look that comes later than by this many milliseconds is put off by as many. */
+/** If the timer fires later than by this many milliseconds, the check is put off by as many. */
 const LATE_MS = 100;
 
 /**

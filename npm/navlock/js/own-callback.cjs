@@ -1,5 +1,5 @@
 'use strict';
-// In which callbacks a request is made, by asynchronous context.
+// Finds the callbacks in which a request is made, by asynchronous context.
 
 const { AsyncLocalStorage } = require('node:async_hooks');
 
@@ -11,11 +11,11 @@ const { AsyncLocalStorage } = require('node:async_hooks');
  * @property {Inside | undefined} outer
  */
 
-/** `null` until it is wanted: on some runtimes it costs something at each promise of the process. */
+/** `null` until it is needed: on some runtimes it slows down each promise of the process. */
 let storage = null;
 
 /**
- * Calls `call` as the callback that these requests have run.
+ * Calls `call` in the asynchronous context of these requests' callbacks.
  *
  * @param {import('./followed.cjs').Followed[]} holders
  */
@@ -27,8 +27,7 @@ function callInside(holders, call) {
 }
 
 /**
- * The lock that stands in the way of a request that is made now, and that a callback holds in which it
- * is made.
+ * The lock that blocks a request that is made now, if it is the lock of a callback in which the request is made.
  *
  * @returns {import('./followed.cjs').Followed | null}
  */
@@ -40,7 +39,7 @@ function heldOutside({ isShared, manager, name }) {
   return null;
 }
 
-/** All whose callbacks a request is made in now, from the innermost to the outermost. */
+/** The requests in whose callbacks a request is made now, from the innermost to the outermost. */
 function holdersOutside() {
   const holders = [];
   for (let at = holding(storage?.getStore()); at !== undefined; at = at.outer) holders.push(at.holder);
@@ -48,8 +47,8 @@ function holdersOutside() {
 }
 
 /**
- * Those that still hold their lock. The others are forgotten: a context goes on as long as anything that
- * was begun in it, and a program may begin the next callback in that of the last one for ever.
+ * The requests that still hold their lock. The others are forgotten: a context lives for as long as anything that was
+ * begun in it, and a program may for ever begin the next callback in the context of the last one.
  */
 function holding(inside) {
   while (inside !== undefined && !inside.holder.isHolding) inside = inside.outer;

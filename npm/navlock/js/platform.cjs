@@ -1,13 +1,13 @@
 'use strict';
-// The optional packages that carry what is built for a platform: the addon and the `navlock`
-// program. npm installs those that fit the machine.
+// The optional packages with the files for one platform: the addon and the program `navlock`. npm installs the packages
+// that fit the machine.
 
 const { existsSync, readFileSync } = require('node:fs');
 const { createRequire } = require('node:module');
 const path = require('node:path');
 const process = require('node:process');
 
-/** What the program's file is called here. */
+/** The file name of the program on this platform. */
 const PROGRAM = process.platform === 'win32' ? 'navlock.exe' : 'navlock';
 
 const PLATFORMS = ['darwin-arm64', 'darwin-x64', 'linux-arm64-gnu', 'linux-arm64-musl', 'linux-x64-gnu', 'linux-x64-musl', 'win32-x64'];
@@ -44,7 +44,7 @@ function programBeside(platform) {
   }
 }
 
-/** Whether this system's C library is musl, as far as can be told without loading anything. */
+/** Whether this system's C library is musl, as far as that can be told without loading anything. */
 function isMusl() {
   try {
     return readFileSync('/usr/bin/ldd', 'latin1').includes('musl');
@@ -53,7 +53,7 @@ function isMusl() {
   }
 }
 
-/** The platforms of packages that fit, most likely first: none if there is none for this machine. */
+/** The platforms whose packages fit this machine, the most likely first. Empty if there is none. */
 function fittingPlatforms() {
   const base = `${process.platform}-${process.arch}`;
   const libcs = isMusl() ? ['-musl', '-gnu'] : ['-gnu', '-musl'];
@@ -90,7 +90,7 @@ function existing(find) {
 
 /** Where the package is if it is elsewhere, or we are in a bundle: as seen from here, the script or the executable. */
 function installed(specifier) {
-  // Not as seen from the working folder: that may be anybody's, and this is native code.
+  // Nothing is looked for in the working folder: it may be anybody's, and this is native code.
   const places = [() => __filename, () => process.argv[1], () => process.execPath];
   for (const from of places) {
     try {
@@ -102,13 +102,13 @@ function installed(specifier) {
   return null;
 }
 
-/** The platforms whose packages are installed and do not fit. */
+/** The platforms whose packages are installed but do not fit this machine. */
 function foreignPlatforms() {
   const fitting = fittingPlatforms();
   return PLATFORMS.filter((platform) => !fitting.includes(platform) && installed(`@navlock/${platform}/navlock.node`) !== null);
 }
 
-/** Whether this file is a part of another one, as a bundler makes it. */
+/** Whether a bundler has put this file into another one. */
 function isBundled() {
   return typeof __filename !== 'string' || path.basename(__filename) !== 'platform.cjs' || !existsSync(__filename);
 }

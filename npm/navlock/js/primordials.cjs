@@ -1,10 +1,10 @@
 'use strict';
-// What this module needs of the language, as it was when the module was loaded: code that replaces
-// members of prototypes later must not be able to break locks, or to look into them.
+// The built-in functions that this module needs, as they were when the module was loaded. Code that replaces members of
+// prototypes later can neither break locks nor look into them.
 
 const { apply } = Reflect;
 
-/** A method as a function whose first argument is `this`. */
+/** Turns a method into a function whose first argument is `this`. */
 const uncurryThis = Function.prototype.bind.bind(Function.prototype.call);
 
 const { performance } = require('node:perf_hooks');
@@ -45,8 +45,8 @@ function canRefuse() {
 const arrayFrom = Array.from;
 
 /**
- * An array of what a function makes of each index. Its elements are defined, not assigned: a program
- * may have put a setter at `Array.prototype[0]`.
+ * An array whose elements a function makes from their indices. The elements are defined and not assigned: a program may
+ * have put a setter at `Array.prototype[0]`.
  */
 function arrayOf(length, make) {
   return apply(arrayFrom, Array, [{ __proto__: null, length }, (_, index) => make(index)]);

@@ -1,5 +1,5 @@
 'use strict';
-// Projects: which folder is the project that a file belongs to.
+// Projects: finds the folder that is the project of a file.
 
 const { readFileSync, statSync } = require('node:fs');
 const path = require('node:path');
@@ -13,10 +13,10 @@ const path = require('node:path');
 /**
  * The project that a folder is in: the nearest workspace, or else the nearest package.
  *
- * A workspace is one project, as its packages are developed, installed and started together, and
- * guard the same things. Everything below its root belongs to it, listed as a member or not: the
- * tools differ in what they take for a member, and who shares a bucket needlessly waits at worst,
- * while two who do not share one both hold.
+ * A workspace is one project: its packages are developed, installed and started together, and protect the same things.
+ * Everything below its root belongs to it, listed as a member or not, because tools differ in what they take for a
+ * member. A bucket that is shared needlessly makes a program wait at worst. A bucket that is not shared lets two
+ * programs hold one lock.
  *
  * @param {string} folder  a real path
  * @returns {Project | null}
@@ -34,15 +34,15 @@ function findProject(folder) {
 }
 
 /**
- * Whether a folder with a `node_modules` is a project, and not the place of global packages or of
- * those of npx, whose package.json is written by a tool and has no name.
+ * Whether a folder with a `node_modules` is a project. The folder of global packages, or of npx, is none: a tool has
+ * written its package.json, which has no name.
  */
 function isInstaller(folder) {
   const { hasDependencies, project, workspace } = look(folder);
   return workspace !== null || (project !== null && !hasDependencies);
 }
 
-/** What the manifests of one folder say, as the names of the files that say it. */
+/** What the manifests of one folder say. `workspace` and `project` name the file that makes the folder one. */
 function look(folder) {
   const found = { workspace: null, project: null, hasDependencies: false };
   if (isFile(path.join(folder, 'pnpm-workspace.yaml'))) found.workspace = 'pnpm-workspace.yaml';
@@ -50,8 +50,8 @@ function look(folder) {
   if (manifest !== null) {
     const { dependencies, name, workspaces } = manifest;
     if (isList(workspaces) || isList(workspaces?.packages)) found.workspace ??= 'workspaces in package.json';
-    // Without a name it may be a mark that says how the files beside it are to be read, as
-    // dist/cjs/package.json. `npm install` in an empty folder does not write one either, though.
+    // A package.json without a name may only say of which kind the files beside it are, as dist/cjs/package.json does.
+    // But `npm install` in an empty folder writes no name either.
     if (typeof name === 'string' && name !== '') found.project = `package.json: ${name}`;
     else found.hasDependencies = typeof dependencies === 'object' && dependencies !== null;
   }
@@ -59,7 +59,7 @@ function look(folder) {
     if (!isFile(path.join(folder, file))) continue;
     const workspace = read(path.join(folder, file))?.workspace;
     if (isList(workspace) || isList(workspace?.members)) found.workspace ??= `workspace in ${file}`;
-    // Only packages that are published have a name there.
+    // In this file, only published packages have a name.
     found.project ??= file;
   }
   return found;
@@ -69,7 +69,7 @@ function isList(value) {
   return Array.isArray(value) && value.length > 0;
 }
 
-/** What may not be read is not there. */
+/** A file that may not be read counts as missing. */
 function isFile(file) {
   try {
     return statSync(file).isFile();

@@ -1,9 +1,9 @@
 'use strict';
-// Questions: <https://w3c.github.io/web-locks/#snapshot-the-lock-state>.
+// Queries: <https://w3c.github.io/web-locks/#snapshot-the-lock-state>.
 
 const { deferred } = require('./deferred.cjs');
 
-/** A question. It is an `Entry` of realm.cjs. */
+/** A query. It is an `Entry` of realm.cjs. */
 class Query {
   /** @param {(query: Query) => unknown} read  takes the answer from the realm */
   constructor(realm, read) {
@@ -27,7 +27,7 @@ class Query {
 
   onGranted() {
     this.stopWaiting();
-    // In a task, like callbacks: those of grants that were made before come before.
+    // In a task, like callbacks: the callbacks of earlier grants run first.
     this.realm.tasks.queue(answer, this);
   }
 
@@ -41,7 +41,7 @@ class Query {
     if (this.id >= 0) this.realm.release(this);
   }
 
-  /** What was left where the stack was full. */
+  /** Does what was left because the stack was full. */
   finish() {
     this.isLeft = false;
     if (this.news === -1 || this.id < 0) this.end();

@@ -1,5 +1,5 @@
 'use strict';
-// What a program is told beyond what it has asked for: warnings of the process, and which of them are wanted.
+// Reports: warnings of the process, and which of them a program wants.
 
 const path = require('node:path');
 const process = require('node:process');
@@ -24,7 +24,7 @@ const { settings, toMilliseconds } = require('./settings.cjs');
 /** @type {Wanted | null} what the program has said; `null`: what the environment says */
 let given = null;
 
-/** FAST: nearly all programs want none, and each request would ask. */
+/** FAST: nearly all programs want no reports, and each request would have to ask. */
 const reporting = { isOff: false };
 
 /** @returns {Wanted} Throws a TypeError if the environment makes no sense. */
@@ -32,7 +32,7 @@ function wantedReports() {
   return given ?? settings.reports;
 }
 
-/** From now on, in this thread, for what is requested then. Throws a TypeError for what makes no sense. */
+/** Sets which reports are wanted of later requests in this thread. Throws a TypeError for options that make no sense. */
 function report(options = {}) {
   if (typeof options !== 'object' || options === null) throw new TypeError('report: the options are not an object');
   const { deadlocks = false, held, stacks = false, strict = false, waiting } = options;
@@ -54,7 +54,7 @@ function toStrictness(value, what) {
   return value ? 'reject' : 'off';
 }
 
-/** Where we are called from, for {@link placeOf}. */
+/** The stack of the caller, for {@link placeOf}. */
 function takeStack() {
   const at = {};
   try {
@@ -65,12 +65,12 @@ function takeStack() {
   return at;
 }
 
-/** What lines of ours in a stack have. In a bundle, files are everybody's. */
+/** What marks a line of this package in a stack. In a bundle, nothing does: all code is in one file. */
 const OURS = isBundled() ? null : __dirname + path.sep;
 
 /**
- * The lines of a stack, as the engine writes them, without ours and those of the runtime. That takes time,
- * so only for who reads them. Empty if they cannot be had.
+ * The lines of a stack, as the engine writes them, without those of this package and of the runtime. It takes time, so it
+ * is called only if somebody reads them. Empty if the lines cannot be had.
  */
 function placeOf(at) {
   const isTheirs = (line) => /^\s*at /.test(line) && !/[( ](node|ext|native|bun):/.test(line) && (OURS === null || !line.includes(OURS));
@@ -87,12 +87,12 @@ function textOf(at) {
   }
 }
 
-/** The part of a warning that says what was done at a place, if that is known. */
+/** The words of a warning for the place at which something was done, if the place is known. */
 function at(what, place) {
   return place === null || place === '' ? '' : `\n${what}\n${place}`;
 }
 
-/** Tells the process, whose listeners find `code` and `lock` beside the text. */
+/** Emits a warning of the process. Its listeners find `code` and `lock` beside the text. */
 function warn(code, message, lock) {
   // The runtime takes its own errors alone, and that of a context is another one: test runners give each file one.
   const warning = new (runInThisContext('Error'))(message);

@@ -8,7 +8,7 @@ const { callInsideAll } = require('./followed.cjs');
 const { cancelRequest, requestLock } = require('./requests.cjs');
 const { toCallback, toDOMString, toLockOptions } = require('./webidl.cjs');
 
-/** One whose rejection may go unnoticed. */
+/** A promise whose rejection is not reported if nobody handles it. */
 function quietly(deferred) {
   deferred.promise.catch(() => {});
   return deferred;
@@ -35,7 +35,7 @@ class Holdings {
     };
     const request = requestLock(manager, name, options, callback);
     this.#requests.push(request);
-    // Later ones are made where nobody is who has called.
+    // Later requests are made in a turn in which the caller is not on the stack any more.
     const { followed } = this.#requests[0];
     if (followed !== null && request.followed !== null) request.followed.stack = followed.stack;
     request.promise.catch(this.#failed.reject);
@@ -48,7 +48,7 @@ class Holdings {
     return this.#locks.get(name);
   }
 
-  /** What the callback comes to, also if it throws. */
+  /** The promise of the callback's result, also if the callback throws. */
   async call(callback, locks) {
     try {
       return await callInsideAll(this.#requests, () => callback(locks));
@@ -58,7 +58,7 @@ class Holdings {
     }
   }
 
-  /** Ends when none is held or waited for. */
+  /** Settles when no lock is held and none is waited for. */
   async release() {
     this.#kept.resolve();
     for (const request of this.#requests) cancelRequest(request);
@@ -67,8 +67,8 @@ class Holdings {
 }
 
 /**
- * Takes all names in one order, that of their code units: those who take several locks so never
- * wait for each other in a cycle.
+ * Takes all names in one order, that of their code units. Programs that take several locks in one order never wait for
+ * each other in a cycle.
  */
 async function requestMultiple(locks, names, options, callback) {
   const [given, granted] = arguments.length > 3 ? [options, callback] : [undefined, options];
@@ -101,8 +101,8 @@ async function requestMultiple(locks, names, options, callback) {
 
   const work = holdings.call(granted, wanted.map((name) => holdings.get(name)));
   const over = work.catch(() => {}).then(() => holdings.release());
-  // Who loses one is told at once, but keeps the others while the callback runs: it may not have
-  // noticed yet.
+  // If a lock is lost, the caller is told at once. The other locks are held while the callback runs: it may not have
+  // noticed the loss yet.
   await Promise.race([over, holdings.failed]);
   return work;
 }

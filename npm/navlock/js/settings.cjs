@@ -1,7 +1,6 @@
 'use strict';
-// What is meant where a program says nothing: the environment, read and checked in this one place,
-// each variable when it is first needed, so that one that makes no sense is in nobody's way who does
-// not need it.
+// The settings that hold where a program says nothing. Environment variables are read and checked here alone, each when
+// it is first needed: a variable that makes no sense does not disturb a program that does not need it.
 
 const path = require('node:path');
 
@@ -71,13 +70,13 @@ function toBucket(value, what) {
   return value;
 }
 
-/** What a variable says in milliseconds, if it is set. */
+/** The milliseconds that a variable gives, if it is set. */
 function milliseconds(name) {
   const value = environment(name);
   return value === null ? null : toMilliseconds(Number(value), name);
 }
 
-/** What a variable says in a word; the meaning of `0` if it is not set. */
+/** The meaning of the word that a variable gives; that of `0` if the variable is not set. */
 function choice(name, meanings) {
   const value = environment(name) ?? '0';
   if (Object.hasOwn(meanings, value)) return meanings[value];

@@ -48,13 +48,13 @@ class TestFile {
     else if (globalThis.document !== undefined) this.#undo.push(this.#addFrames(globalThis.document));
   }
 
-  /** The file is over. */
+  /** The test file has ended. */
   end() {
     this.#userAgent.terminate();
     while (this.#undo.length > 0) this.#undo.pop()();
   }
 
-  /** Gives a window its locks. What takes them from it again. */
+  /** Gives a window its locks. Returns a function that takes them away again. */
   #add(window, locks) {
     this.#locks.set(window.navigator, locks);
     const undo = [
@@ -77,7 +77,7 @@ class TestFile {
     return locks;
   }
 
-  /** Ends the agent of a window when that is closed, as a frame is that is removed. */
+  /** Ends the agent of a window when the window is closed, as that of a removed frame is. */
   #onClose(window, locks) {
     const close = () => endAgent(locks, 'the window has been closed');
     if (globalThis.happyDOM !== undefined) {
@@ -143,7 +143,7 @@ function framesOf(document) {
   return [...document.querySelectorAll('iframe, frame')].map(({ contentWindow }) => contentWindow);
 }
 
-/** Which of these windows and their frames a navigator is of. */
+/** The window, among these and their frames, to which a navigator belongs. */
 function windowOf(navigator, windows) {
   for (const window of windows) {
     if (!window?.document) continue; // closed, or of another origin

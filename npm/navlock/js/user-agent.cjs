@@ -7,7 +7,7 @@ const { getRealm } = require('./realm.cjs');
 const { settings, toBucket, toReach, toSocket } = require('./settings.cjs');
 const { WeakValues } = require('./weak-values.cjs');
 
-/** What is behind all {@link UserAgent} objects that mean the same user agent. */
+/** The user agent itself. Several {@link UserAgent} objects may stand for one. */
 class SharedUserAgent {
   /** The number that the addon knows the user agent by, once it is open. -1 before. */
   #number = -1;
@@ -134,7 +134,7 @@ function replaceDefaultUserAgent() {
   return replaced;
 }
 
-/** One more agent of a user agent, in the default bucket, with a lock manager of its own. */
+/** Adds an agent to a user agent, in the default bucket, with a lock manager of its own. */
 function createAgent(userAgent) {
   return createLockManager(() => userAgent.openManager(settings.bucket));
 }
@@ -186,7 +186,7 @@ class UserAgent {
   }
 }
 
-// Node has had it since 20, but not all runtimes have.
+// Node has this symbol since version 20, but not all runtimes have it.
 if (typeof Symbol.dispose === 'symbol') {
   Object.defineProperty(UserAgent.prototype, Symbol.dispose, { value: UserAgent.prototype.close, writable: true, configurable: true });
 }
@@ -203,7 +203,7 @@ class Bucket {
   }
 }
 
-/** Opens nothing yet: that is for the first request. Throws a TypeError for what makes no sense. */
+/** Opens nothing yet: the first request does. Throws a TypeError for options that make no sense. */
 function createUserAgent(options = {}) {
   if (typeof options !== 'object' || options === null) {
     throw new TypeError('createUserAgent: the options are not an object');

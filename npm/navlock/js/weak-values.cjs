@@ -1,5 +1,5 @@
 'use strict';
-// A map that keeps none of its values: what nobody else has is gone from it.
+// A map with weak values: an entry is gone once nothing else refers to its value.
 
 const { FinalizationRegistry, Map, WeakRef, mapDelete, mapGet, mapSet, registerFinalization, weakRefDeref } = require('./primordials.cjs');
 
@@ -8,7 +8,7 @@ class WeakValues {
   #references = new Map();
 
   #collected = new FinalizationRegistry((key) => {
-    // There may be a later value by then.
+    // The key may have a later value by now.
     if (this.get(key) === undefined) mapDelete(this.#references, key);
   });
 

@@ -1,5 +1,5 @@
 'use strict';
-// What Web IDL makes of arguments: <https://webidl.spec.whatwg.org/#js-type-mapping>.
+// Conversions of arguments by Web IDL: <https://webidl.spec.whatwg.org/#js-type-mapping>.
 
 const { Promise, TypeError, getPrototypeOf, hasOwn, isPromise, promisePrototype } = require('./primordials.cjs');
 const { deferred } = require('./deferred.cjs');
@@ -24,7 +24,7 @@ function toPromise(value) {
   return promise;
 }
 
-/** <https://webidl.spec.whatwg.org/#js-DOMString>: throws what the conversion throws. */
+/** <https://webidl.spec.whatwg.org/#js-DOMString>. Throws what the conversion throws. */
 function toDOMString(value) {
   return `${value}`;
 }
@@ -35,7 +35,7 @@ function toCallback(value, what) {
   return value;
 }
 
-/** <https://webidl.spec.whatwg.org/#js-interface>: a platform object, not what looks like one. */
+/** <https://webidl.spec.whatwg.org/#js-interface>: only a platform object counts, and no object that looks like one. */
 function toAbortSource(value, what) {
   const source = abortSourceOf(value);
   if (source === null) throw new TypeError(`${what} is not an AbortSignal`);
