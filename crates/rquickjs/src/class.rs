@@ -18,11 +18,11 @@ use crate::{
 
 /// The classes of this crate in a runtime.
 ///
-/// Not those of rquickjs, which has one prototype of each for all contexts of a runtime, and with it keeps the
+/// rquickjs's own classes are not used: each has one prototype for all contexts of a runtime, and that prototype keeps the
 /// first context until the runtime ends.
 #[derive(Clone, Copy)]
 pub(crate) struct Classes {
-    /// Of homes, lock managers and locks.
+    /// The class of homes, lock managers and locks.
     pub(crate) object: JSClassID,
     pub(crate) function: JSClassID,
     pub(crate) refusal: JSClassID,
@@ -69,15 +69,15 @@ pub(crate) fn define<C: Class>(
 
 /// An object with this content.
 ///
-/// FAST: the content is where QuickJS keeps its own: for an allocator more, the code of a request would be
-///       larger, and that is as much as processors keep at hand.
+/// FAST: QuickJS's own allocator has the content. With a second allocator, the code of a request would not fit into the
+/// cache of instructions.
 pub(crate) fn instance<'js, C: Class>(
     classes: Classes,
     prototype: &Value<'js>,
     content: C,
 ) -> Result<Bare<'js>> {
     let ctx = prototype.ctx();
-    // What QuickJS allocates for anybody, such as its own objects, is for pointers.
+    // QuickJS's memory is aligned for pointers, as its own objects need it.
     const { assert!(align_of::<C>() <= 8) };
     // SAFETY: the prototype lives, the place is large enough, and an object of this class has a value of
     // this type in such a place from here on.

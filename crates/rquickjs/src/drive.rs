@@ -13,8 +13,8 @@ use crate::Locks;
 /// Runs all jobs of the context's runtime, and all tasks of the [agents](Locks::all) of this context,
 /// until there are none and no agent [waits](Locks::is_waiting). Blocks the thread while one waits.
 ///
-/// For programs that use a `Runtime` without a loop of their own: what `AsyncRuntime::idle` is to an
-/// `AsyncRuntime`. With timers, or several contexts, they need one: see [`Locks`].
+/// This is for programs that use a `Runtime` and have no event loop of their own, as `AsyncRuntime::idle` is for an
+/// `AsyncRuntime`. Programs with timers or several contexts need a loop of their own: see [`Locks`].
 ///
 /// # Errors
 ///
@@ -117,7 +117,7 @@ mod spawned {
             let Some(agent) = home.agent(self.number) else { return Poll::Ready(()) };
             for _ in 0..AT_ONCE {
                 if agent.realm.poll_ready(context).is_pending() {
-                    // After that, which is also woken when the agent ends.
+                    // Checked after `poll_ready`, whose waker is also woken when the agent ends.
                     let stays = agent.drive.stays.get() && !agent.realm.has_ended();
                     if agent.realm.is_waiting() || stays {
                         return Poll::Pending;

@@ -17,7 +17,7 @@ use crate::{
 
 /// A function of this crate.
 ///
-/// Not `Function::new`: QuickJS does not see what such a function keeps. See also [`Classes`].
+/// `Function::new` is not used: QuickJS does not see what such a function keeps. See also [`Classes`].
 pub(crate) struct Native<'js> {
     pub(crate) home: HomeObject<'js>,
     /// The number of the agent, for the functions that belong to one.
@@ -41,7 +41,7 @@ pub(crate) enum Operation<'js> {
     Locks,
     /// An interface object, which constructs nothing.
     Illegal,
-    /// A step to what a callback has returned.
+    /// A step by which a request is settled with what its callback returned.
     Adopt(Adoption<'js>),
     /// The signal of a request has aborted.
     Abort {

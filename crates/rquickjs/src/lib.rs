@@ -27,12 +27,12 @@ use rquickjs::{Ctx, Result};
 
 pub use crate::{drive::run, locks::Locks};
 
-/// Has scripts of this context find `navigator.locks`: this agent, which is the context's own.
+/// Defines `navigator.locks` for the scripts of this context. It is the lock manager of the context's own agent.
 ///
-/// What is missing is defined: `navigator`, the interfaces `LockManager` and `Lock`, and of the DOM
-/// `DOMException`, `Event`, `EventTarget`, `AbortController` and `AbortSignal`. To be called before any
-/// script that is not trusted, as one could have changed what all that is made of; and after the host's
-/// own `AbortSignal` and `setTimeout`, if it has such.
+/// This also defines whatever is missing of `navigator`, the interfaces `LockManager` and `Lock`, and these interfaces of
+/// the DOM: `DOMException`, `Event`, `EventTarget`, `AbortController` and `AbortSignal`. Call it before any script that is
+/// not trusted, because a script could change the built-in objects that this uses. Call it after the host has defined its
+/// own `AbortSignal` and `setTimeout`, if it has them.
 ///
 /// # Errors
 ///

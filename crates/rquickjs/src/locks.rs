@@ -18,18 +18,18 @@ use crate::{
     raw::Bare,
 };
 
-/// An agent of a context, for its host, which has the agent's tasks done and can end it.
+/// The host's handle of an agent of a context. The host runs the agent's tasks, and can end the agent.
 ///
 /// A task is the call of a callback, the answer to a `query()`, or the rejection for a lock that was
-/// lost. They are done by a future of the runtime (`spawn()`, feature `futures`), by [`run`](crate::run), or by
+/// lost. A future of the runtime (`spawn()`, feature `futures`) runs the tasks, or [`run`](crate::run), or
 /// the host's own loop:
 ///
 /// 1. As long as there are jobs, it runs them (`Runtime::execute_pending_job`).
-/// 2. It does one task ([`run_task`](Self::run_task)). If there was one, it goes on with 1.
-/// 3. It waits for [`poll_ready`](Self::poll_ready) beside all else. If there is nothing else, it need
-///    not wait unless the agent [is waiting](Self::is_waiting).
+/// 2. It runs one task ([`run_task`](Self::run_task)). If there was one, it goes on with 1.
+/// 3. It waits for [`poll_ready`](Self::poll_ready), and for its own events. If it has none, it
+///    waits only while the agent [is waiting](Self::is_waiting).
 ///
-/// The handle lives no longer than `Context::with` does. [`Locks::of`] gives it again.
+/// The handle is valid within one `Context::with`. [`Locks::of`] returns it again.
 #[must_use = "callbacks are called by what drives the agent: `spawn()`, `run()`, or `run_task()`"]
 pub struct Locks<'js> {
     home: HomeObject<'js>,
@@ -56,8 +56,8 @@ impl<'js> Locks<'js> {
         Some(Self { home: manager.home.clone(), number: manager.number, agent })
     }
 
-    /// All agents of this context that have not ended, or whose scripts are still to be told of that: that
-    /// of `navigator.locks`, and those that were [opened](Self::open).
+    /// The agents of this context: that of `navigator.locks`, and those that were [opened](Self::open). An agent that has
+    /// ended is among them until its scripts have been told.
     pub fn all(ctx: &Ctx<'js>) -> impl Iterator<Item = Self> + use<'js> {
         let home = Home::find(ctx);
         let agents = home.as_ref().map(|home| home.agents()).unwrap_or_default();
@@ -75,7 +75,7 @@ impl<'js> Locks<'js> {
     ///
     /// # Errors
     ///
-    /// As [`register`](crate::register), but that there can be several.
+    /// As [`register`](crate::register), except that a context can have several.
     pub fn open(ctx: &Ctx<'js>, locks: LockManager) -> Result<Self> {
         let home = home_with_interfaces(ctx)?;
         let (number, agent) = home.enter(locks)?;
@@ -105,34 +105,34 @@ impl<'js> Locks<'js> {
         self.agent.object(&self.home.ctx)
     }
 
-    /// The agent as programs in Rust have it: what it holds and waits for is this context's, and its
-    /// client id is what scripts see in snapshots.
+    /// The agent's lock manager for Rust code. It has the locks and requests of this agent, and scripts see its client id
+    /// in snapshots.
     pub fn lock_manager(&self) -> LockManager {
         self.agent.realm.locks().clone()
     }
 
-    /// Says whether the context is fully active: for hosts with documents that can be kept and not shown.
-    /// While it is not, what its scripts ask for is rejected with an `InvalidStateError`. What they hold
-    /// and wait for is not touched.
+    /// Says whether the context is fully active. This is for hosts with documents that can be kept while they are not
+    /// shown. While the context is not fully active, requests of its scripts are rejected with an `InvalidStateError`. Their
+    /// locks and earlier requests stay as they are.
     pub fn set_fully_active(&self, is_fully_active: bool) {
         self.agent.realm.locks().set_fully_active(is_fully_active);
     }
 
-    /// Ready when there is a task. Of the contexts given here, the last one is woken, from any thread;
-    /// also when the agent has ended: so a host that stays until then looks at
+    /// Ready when there is a task. Otherwise this wakes the task of the last `Context` that it was given, from any
+    /// thread, when there is a task or the agent has ended. So a host that stays until the end checks
     /// [`has_ended`](Self::has_ended) after this.
     pub fn poll_ready(&self, context: &mut Context<'_>) -> Poll<()> {
         self.agent.realm.poll_ready(context)
     }
 
-    /// Does one task, if there is one, and says whether. Before the next one, the host runs the jobs of
+    /// Runs one task, if there is one. Returns whether there was one. Before the next task, the host runs the jobs of
     /// the runtime.
     ///
     /// # Errors
     ///
-    /// `Error::Exception`, with an exception that no script can catch, as an interrupt is one. The
-    /// request that it concerns has ended: its lock is released, and its promise rejected with an
-    /// `AbortError` as long as QuickJS still can.
+    /// `Error::Exception`, with an exception that no script can catch, such as an interrupt. The request of
+    /// the task has ended: its lock is released, and its promise is rejected with an `AbortError` if QuickJS still
+    /// can do that.
     pub fn run_task(&self) -> Result<bool> {
         let mut engine = self.engine();
         self.agent.realm.run_task(&mut engine)
@@ -144,30 +144,29 @@ impl<'js> Locks<'js> {
         self.agent.realm.is_waiting()
     }
 
-    /// Ends the agent: its requests are aborted, its locks released, and no callback of it is called any
-    /// more. What its scripts ask for later is rejected.
+    /// Ends the agent: its requests are aborted, its locks are released, and none of its callbacks is called any
+    /// more. Later requests of its scripts are rejected.
     ///
-    /// That is what happens to all agents of a context when it is freed. QuickJS does that some time
-    /// after the last `Context` of it was dropped, when its garbage is collected: with
-    /// `Runtime::run_gc`, or at the latest with the runtime. A host that has several contexts in a runtime
-    /// should end a context's agents before it drops the context.
+    /// All agents of a context end in this way when the context is freed. QuickJS frees a context when it collects
+    /// garbage after the last `Context` was dropped: in `Runtime::run_gc`, or at the latest with the runtime. A host
+    /// that has several contexts in a runtime should end a context's agents before it drops the context.
     pub fn end(&self) {
         self.agent.realm.end();
     }
 
     /// Whether the agent has ended: by [`end`](Self::end), or as any agent of Rust code does, by
-    /// [`terminate`](LockManager::terminate) or [`close`](navlock::UserAgent::close). By these, what its
-    /// scripts wait for and hold is rejected in tasks, as anything else that is lost.
+    /// [`terminate`](LockManager::terminate) or [`close`](navlock::UserAgent::close). After these two, tasks reject the
+    /// promises of its requests and locks, as for any lost lock.
     pub fn has_ended(&self) -> bool {
         self.agent.realm.has_ended()
     }
 
-    /// Spawns a future of the runtime that does the tasks while `AsyncRuntime::drive`,
+    /// Spawns a future of the runtime that runs the tasks while `AsyncRuntime::drive`,
     /// `AsyncRuntime::idle` or anything else drives the runtime. The future lasts as long as the agent
     /// [is waiting](Self::is_waiting). So `AsyncRuntime::idle` waits for requests, but not for held locks.
     ///
-    /// So while the agent waits for nothing, its scripts hear only with their next request that a lock of
-    /// theirs was lost. [`spawn_until_end`](Self::spawn_until_end) is for hosts that stay anyway.
+    /// So if the agent waits for nothing and a lock is lost, its scripts are told only with their next request. Use
+    /// [`spawn_until_end`](Self::spawn_until_end) in a host that stays anyway.
     ///
     /// # Panics
     ///
@@ -178,9 +177,9 @@ impl<'js> Locks<'js> {
         self.engine().spawn();
     }
 
-    /// Spawns a future that does the tasks until the agent ends. So scripts are told at once that a lock of
-    /// theirs was stolen or lost otherwise, and `AsyncRuntime::idle` does not return before the agent ends.
-    /// For hosts that let `AsyncRuntime::drive` run beside all else.
+    /// Spawns a future that runs the tasks until the agent ends. Scripts are told at once when a lock of theirs is stolen
+    /// or lost otherwise. `AsyncRuntime::idle` does not return before the agent ends, so this is for hosts that run
+    /// `AsyncRuntime::drive` all the time.
     ///
     /// # Panics
     ///

@@ -72,7 +72,7 @@ impl<'js> Native<'js> {
 }
 
 impl Native<'_> {
-    /// A panic goes through a call of it.
+    /// Stops the function, because a panic goes through a call of it.
     #[cold]
     pub(crate) fn stop(&self) {
         if let Operation::Adopt(adoption) = &self.operation {
@@ -81,7 +81,7 @@ impl Native<'_> {
     }
 }
 
-/// The agent whose lock manager a function is called on.
+/// The agent of the lock manager on which a function is called.
 fn manager<'a, 'js>(classes: Classes, this: &'a Bare<'js>) -> Option<Quick<'a, 'js>> {
     let manager = ManagerObject::of(classes, this)?;
     Some(Quick { home: &manager.home, number: manager.number })

@@ -1,9 +1,9 @@
-//! Values of QuickJS, used by QuickJS's own functions where rquickjs's types cost too much.
+//! Values of QuickJS, on which QuickJS's functions are called directly where rquickjs's types cost too much.
 //!
-//! FAST: a `rquickjs::Value` counts itself on its context whenever it is made, cloned and dropped, and shows
-//! that to the collector of garbage again; a call by rquickjs does so for each argument, and a function of
-//! a class of its own several times. That was a quarter of the time of a request. So what each request does
-//! is here and in [`class`](crate::class), and what few do is left to rquickjs.
+//! FAST: a `rquickjs::Value` counts a reference to its context whenever it is made, cloned and dropped, which the garbage
+//! collector sees each time. A call by rquickjs does this for each argument, and for a function with a class of its own
+//! several times. That was a quarter of the time of a request. So the steps of every request are here and in
+//! [`class`](crate::class), and rare steps use rquickjs.
 
 #![expect(unsafe_code, reason = "what QuickJS asks of C")]
 
@@ -16,12 +16,12 @@ use rquickjs::{
     qjs::{self, JSContext, JSRuntime, JSValue},
 };
 
-/// A value that counts itself, and not its context.
+/// A value that counts a reference to itself, and none to its context.
 ///
 /// # Invariant
 ///
-/// It is used and dropped while its runtime lives: it is kept for the time of a call, or by an object that
-/// shows it to QuickJS's collector of garbage.
+/// The value is used and dropped while its runtime lives: a call keeps it while it runs, or an object keeps it and shows
+/// it to QuickJS's garbage collector.
 pub(crate) struct Bare<'js> {
     pub(crate) raw: JSValue,
     runtime: NonNull<JSRuntime>,
@@ -31,7 +31,7 @@ pub(crate) struct Bare<'js> {
 impl<'js> Bare<'js> {
     /// # Safety
     ///
-    /// The value is of this runtime, and counted for whoever calls this.
+    /// The value is of this runtime, and the caller gives one counted reference to it.
     pub(crate) unsafe fn owned(runtime: NonNull<JSRuntime>, raw: JSValue) -> Self {
         Self { raw, runtime, _lifetime: Invariant::new() }
     }
@@ -128,7 +128,7 @@ impl<'js> Bare<'js> {
     pub(crate) fn with_utf16<T>(&self, ctx: &Ctx<'js>, run: impl FnOnce(&[u16]) -> T) -> Result<T> {
         let converted;
         let string = if self.is_object() {
-            // Before, as what gives the units has an `Error` that cannot be converted be its message.
+            // First, because the function that gives the code units takes the message of an `Error` that cannot be converted.
             // SAFETY: the value lives.
             let raw = unsafe { qjs::JS_ToString(context(ctx), self.raw) };
             // SAFETY: it is counted for this.
@@ -258,19 +258,19 @@ unsafe extern "C" fn call_first(
     }
 }
 
-/// The error that something was thrown.
+/// The error that says that something was thrown.
 #[cold]
 pub(crate) fn exception(ctx: &Ctx<'_>) -> Error {
     let thrown = ctx.catch();
     // SAFETY: a look at the tag.
     if unsafe { qjs::JS_IsException(thrown.as_raw()) } {
-        // No value: a panic that rquickjs carries. It goes on where a call of rquickjs's own fails.
+        // Not a value: a panic that rquickjs carries. It goes on when a call of rquickjs's own fails.
         let _ = ctx.eval::<(), _>("throw undefined");
     }
     ctx.throw(thrown)
 }
 
-/// What QuickJS has given, if nothing was thrown.
+/// The value that QuickJS has returned, unless it has thrown.
 ///
 /// # Safety
 ///

@@ -1,4 +1,4 @@
-//! Rejecting a promise without the function that rejects it.
+//! Rejects a promise by the function that resolves it.
 
 #![expect(unsafe_code, reason = "what QuickJS asks of C")]
 
@@ -15,10 +15,10 @@ use crate::{
     raw::Bare,
 };
 
-/// What [`refuse`] rejects promises with, while it does: the content of one object.
+/// The content of one object: the reason with which [`refuse`] rejects a promise, while it does so.
 pub(crate) struct Refusal<'js>(RefCell<Option<Bare<'js>>>);
 
-/// Nothing can be read of a [`Refusal`].
+/// To read any property of a [`Refusal`] throws.
 pub(crate) static REFUSING: qjs::JSClassExoticMethods = qjs::JSClassExoticMethods {
     get_own_property: None,
     get_own_property_names: None,
@@ -36,8 +36,8 @@ pub(crate) fn refusal<'js>(classes: Classes, prototype: &Value<'js>) -> Result<B
 
 /// Rejects a promise by the function that resolves it, which `resolve` calls with the object.
 ///
-/// A promise that is resolved with an object reads its `then`, and is rejected at once with what that throws:
-/// exactly as the other function would have done it.
+/// A promise that is resolved with an object reads the object's `then`. If that throws, the promise is rejected with the
+/// error at once, exactly as by the function that rejects.
 ///
 /// Spec: <https://tc39.es/ecma262/#sec-promise-resolve-functions>, step 10.
 pub(crate) fn refuse<'js>(
@@ -49,12 +49,12 @@ pub(crate) fn refuse<'js>(
 ) -> Result<()> {
     let refusal: Option<&Refusal<'js>> = content(classes, object);
     let Some(Refusal(place)) = refusal else { return Err(Error::Unknown) };
-    // What is thrown takes the place of what was thrown before, and may still be to be told: why a script
+    // What is thrown here would replace an earlier exception that the caller still needs: the one that says why a script
     // was stopped.
     let before = ctx.has_exception().then(|| ctx.catch());
     place.replace(Some(reason));
     let resolved = resolve();
-    // Still there if it was not asked for: if the call was interrupted, or the promise settled before.
+    // The reason is still there if nobody read `then`: the call was interrupted, or the promise was settled before.
     let left = place.take();
     drop(left);
     if let Some(before) = before {
