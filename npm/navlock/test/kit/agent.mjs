@@ -1,5 +1,5 @@
-// The inside of an agent (a worker, a process): it runs the functions that a test sends, with what
-// the agent has of its own as their first argument.
+// The inside of an agent (a worker or a process). It runs the functions that a test sends. Their first argument is an
+// object with everything that the agent has.
 
 import { describe, isDOMException } from './assert.mjs';
 import { Hold, isFree, settle } from './hold.mjs';
@@ -11,7 +11,7 @@ import { Hold, isFree, settle } from './hold.mjs';
  * @returns {(message: object) => Promise<void>} what to do with a message
  */
 export function serve(realm, own, post) {
-  /** Holds by number: the test knows them by that. */
+  /** Holds by the number by which the test names them. */
   const holds = [];
   const context = {
     ...realm,

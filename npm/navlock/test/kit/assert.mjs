@@ -1,4 +1,4 @@
-// What tests claim. Written here because the suite also runs where there is no node:assert.
+// Assertions. They are written here because the suite also runs where there is no node:assert.
 
 export class Failure extends Error {
   name = 'Failure';
@@ -26,14 +26,14 @@ export function ok(value, what) {
   if (!value) fail(what);
 }
 
-/** The very same value (`Object.is`). */
+/** Asserts that both are the same value (`Object.is`). */
 export function same(actual, expected, what) {
   if (!Object.is(actual, expected)) {
     fail(`${what}: ${describe(expected)} was expected, ${describe(actual)} was found`);
   }
 }
 
-/** The same plain data. */
+/** Asserts that both are equal plain data. */
 export function equal(actual, expected, what) {
   const [found, wanted] = [JSON.stringify(actual), JSON.stringify(expected)];
   if (found !== wanted) fail(`${what}: ${wanted} was expected, ${found} was found`);
@@ -54,7 +54,7 @@ export async function rejection(promise, what) {
   return fail(`${what}: a rejection was expected, it was fulfilled with ${describe(value)}`);
 }
 
-/** Rejected with a TypeError of this realm, that is, by a conversion of WebIDL. */
+/** Asserts a rejection with a TypeError of this realm, as a conversion of WebIDL makes it. */
 export async function rejectsWithTypeError(promise, what) {
   const reason = await rejection(promise, what);
   ok(reason instanceof TypeError, `${what}: a TypeError was expected, not ${describe(reason)}`);
@@ -69,7 +69,7 @@ export function isDOMException(value, name = value?.name) {
   return typeof DOMException === 'function' && value instanceof DOMException && value.name === name;
 }
 
-/** A function must answer with a promise, whatever happens. */
+/** Asserts that a function returns a promise, whatever happens. */
 export function answersWithPromise(call, what) {
   let promise;
   try {

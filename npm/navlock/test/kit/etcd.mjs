@@ -1,4 +1,4 @@
-// An etcd of a test's own.
+// An etcd for one test.
 
 import { spawn } from 'node:child_process';
 import { once } from 'node:events';
@@ -17,7 +17,7 @@ export async function startEtcd(folder) {
   }
 }
 
-/** An etcd that answers, or what one said that does not. */
+/** Starts an etcd. Returns it once it answers, or what it has printed if it does not. */
 async function startOnce(data, deadline) {
   const [client, peer] = [await freePort(), await freePort()];
   const [endpoint, peers] = [client, peer].map((port) => `http://127.0.0.1:${port}`);
@@ -33,7 +33,7 @@ async function startOnce(data, deadline) {
   const exited = once(etcd, 'exit');
   for (;;) {
     const isHealthy = await fetch(`${endpoint}/health`).then(({ ok }) => ok, () => false);
-    // Who answers may be another, at whose port this one could not listen.
+    // Another etcd may answer, which has the port, so that this one could not listen.
     if (etcd.exitCode !== null) return { said: readFileSync(log, 'utf8').trim() };
     if (isHealthy) return { etcd };
     if (Date.now() > deadline) {

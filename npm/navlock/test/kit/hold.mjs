@@ -1,8 +1,8 @@
-// Asking for locks and keeping them, for tests and for the agents that they start.
+// Requests locks and holds them, for tests and for the agents that tests start.
 
 import { deferred, task } from './wait.mjs';
 
-/** A request, and the lock that may come of it. */
+/** A request, and its lock once it is granted. */
 export class Hold {
   #granted = deferred();
   #kept = deferred();
@@ -17,8 +17,8 @@ export class Hold {
       this.#granted.resolve(lock);
       return this.#kept.promise;
     });
-    // A test that does not look at the outcome must not end of an unhandled rejection. A request
-    // that fails will not be granted either.
+    // A test that ignores the outcome must not end with an unhandled rejection. A request that has failed is never
+    // granted.
     this.ended.catch((reason) => this.#granted.reject(reason));
   }
 
@@ -43,11 +43,11 @@ export class Hold {
 }
 
 /**
- * Ends when all that was on its way to this agent has arrived: the answer to the query comes after
- * everything that was asked before; the grant of a free name after all grants that were decided
- * before; the task after their callbacks.
+ * Fulfilled when everything that was on its way to this agent has arrived. The answer to the query comes after the answers
+ * to all earlier requests. The grant of a free name comes after all grants that were decided before. The task comes after
+ * their callbacks.
  *
- * So what has not happened by then does not happen by itself, and no test needs to sleep.
+ * What has not happened by then does not happen by itself, so no test needs to sleep.
  */
 export async function settle(locks) {
   await locks.query();
@@ -55,7 +55,7 @@ export async function settle(locks) {
   await task();
 }
 
-/** How a request with `ifAvailable` finds `name` now. */
+/** Whether a request with `ifAvailable` gets `name` now. */
 export async function isFree(locks, name, mode = 'exclusive') {
   return await locks.request(name, { mode, ifAvailable: true }, (lock) => lock !== null);
 }

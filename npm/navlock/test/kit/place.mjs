@@ -1,4 +1,4 @@
-// A folder with the socket of a broker that nobody else has.
+// A folder with the socket of a broker for one test.
 
 import { spawnSync } from 'node:child_process';
 import { mkdtempSync, rmSync } from 'node:fs';
@@ -17,15 +17,15 @@ export function openPlace(navlock = program) {
   const folder = mkdtempSync(path.join(tmpdir(), 'navlock-test-'));
   const socket = path.join(folder, 'sock');
   const remove = () => {
-    // While a broker or a client lives it makes its files anew: the one is ended here, and of the other
-    // there may be some that end only with this process, and start another broker until then.
+    // A broker or a client that lives makes removed files again. The broker is ended here. Some clients may end only with
+    // this process, and start another broker until then.
     for (let tries = 5; ; tries--) {
       spawnSync(navlock, ['daemon', 'stop', '--socket', socket], { stdio: 'ignore' });
       try {
         return rmSync(folder, { recursive: true, force: true, maxRetries: 40, retryDelay: 10 });
       } catch (error) {
         if (tries > 0) continue;
-        // It says nothing of what was tested.
+        // A failure here says nothing about the tested code.
         console.warn(`${folder} is left behind: ${error.message}`);
         return undefined;
       }

@@ -4,9 +4,9 @@ import { readFileSync } from 'node:fs';
 import { createServer } from 'node:net';
 
 /**
- * A port that is free, and that the system gives to nobody who asks for any: to listen at 0 and let go again would find
- * one that the next outgoing connection may be given. Others may still find the same: who starts a server there starts
- * it anew, at another port, if that ended by itself.
+ * A free port outside of the range from which the system chooses ports. (A port from that range, found by listening at
+ * port 0, may be given to the next outgoing connection.) Another process may still take the same port: if the server ends
+ * by itself, start it again at another port.
  */
 export async function freePort() {
   const [first, last] = ephemeral();
@@ -18,7 +18,7 @@ export async function freePort() {
   }
 }
 
-/** What the system chooses from. */
+/** The range from which the system chooses ports. */
 function ephemeral() {
   try {
     return readFileSync('/proc/sys/net/ipv4/ip_local_port_range', 'utf8').trim().split(/\s+/).map(Number);
@@ -27,7 +27,7 @@ function ephemeral() {
   }
 }
 
-/** The port, if one can listen there. */
+/** The port, if it is free to listen at. */
 function listened(port) {
   return new Promise((resolve) => {
     const server = createServer();

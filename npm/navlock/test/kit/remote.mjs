@@ -1,9 +1,9 @@
-// The outside of an agent: what a test has in its hand.
+// The outside of an agent: the object by which a test controls it.
 
 import { Failure } from './assert.mjs';
 import { deferred } from './wait.mjs';
 
-/** An error of another agent, told here. */
+/** An error of another agent, as it is told here. */
 export class RemoteError extends Error {
   constructor({ name, text, dom }) {
     super(`in the other agent: ${text}`);
@@ -53,7 +53,7 @@ export class RemoteAgent {
   }
 
   /**
-   * Runs `call` there. It is sent as its source: it sees nothing of where it is written.
+   * Runs `call` in the agent. Its source is sent, so it sees no variable of the place where it is written.
    *
    * @param {(agent: object, ...args: any[]) => unknown} call
    */
@@ -65,7 +65,7 @@ export class RemoteAgent {
     return outcome.promise;
   }
 
-  /** Asks for a lock there; the request has taken its place in the queue when this is fulfilled. */
+  /** Requests a lock in the agent. When this is fulfilled, the request has its place in the queue. */
   async hold(name, options = {}) {
     const index = await this.run(async ({ hold, holds, locks }, name, options) => {
       const index = holds.push(hold(name, options)) - 1;
@@ -103,12 +103,12 @@ export class RemoteHold {
     this.#index = index;
   }
 
-  /** Fulfilled with whether there is a lock, once the callback has run. */
+  /** Fulfilled once the callback has run: with whether it was given a lock. */
   get granted() {
     return this.#agent.run(async ({ holds }, index) => (await holds[index].granted) !== null, this.#index);
   }
 
-  /** Whether the callback has run, when all that was on its way has arrived. */
+  /** Whether the callback has run by the time everything on its way has arrived. */
   hasRun() {
     return this.#agent.run(async ({ holds, settle }, index) => {
       await settle();
@@ -116,7 +116,7 @@ export class RemoteHold {
     }, this.#index);
   }
 
-  /** What `request()` came to, there. */
+  /** How the promise of `request()` was settled in the agent. */
   get ended() {
     return this.#agent.run(({ holds }, index) => holds[index].ended, this.#index);
   }

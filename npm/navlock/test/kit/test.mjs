@@ -1,5 +1,4 @@
-// How a test is told. The files of the suite call `test`; hosts look tests up by name and run them
-// with `runTest`.
+// Defines and runs tests. The files of the suite call `test`. Hosts find tests by name and run them with `runTest`.
 
 import { describe } from './assert.mjs';
 import { withDeadline } from './wait.mjs';
@@ -18,7 +17,7 @@ import { withDeadline } from './wait.mjs';
 /** @type {Map<string, Test>} all tests, in the order of their files */
 export const tests = new Map();
 
-/** Long for anything that works, short for a suite in which much hangs. */
+/** Long enough for everything that works, and short enough for a suite in which many tests hang. */
 const DEADLINE = 5_000;
 
 /**

@@ -1,4 +1,4 @@
-// Waiting for events. Nothing here waits for time to pass, except deadlines.
+// Waits for events. Nothing here waits for time to pass, except for deadlines.
 
 import { Failure } from './assert.mjs';
 
@@ -24,19 +24,18 @@ export async function withDeadline(promise, ms, what = 'nothing was decided') {
   }
 }
 
-/** Ends after the microtasks that are queued now, and those that they queue. */
+/** Fulfilled after all microtasks that are queued now, and those that they queue. */
 export function task() {
   return new Promise((resolve) => setTimeout(resolve, 0));
 }
 
-/** Ends after `count` turns of the microtask queue. */
+/** Fulfilled after `count` turns of the microtask queue. */
 export async function microtasks(count) {
   for (let turn = 0; turn < count; turn++) await undefined;
 }
 
 /**
- * Blocks this thread until `done()` is true: for what must happen elsewhere while this event loop
- * stands still.
+ * Blocks this thread until `done()` is true, for things that must happen elsewhere while this event loop stands still.
  */
 export function spinUntil(done, what, ms = 3_000) {
   const end = Date.now() + ms;
@@ -45,7 +44,7 @@ export function spinUntil(done, what, ms = 3_000) {
   }
 }
 
-/** Ends when `done()` is true: for what no event tells of, such as shared memory. */
+/** Fulfilled when `done()` is true, for things of which no event tells, such as shared memory. */
 export async function until(done) {
   while (!done()) await task();
 }

@@ -1,4 +1,4 @@
-// Rules 9, 18 and 19: what an abort signal does, and what it does no more.
+// Rules 9, 18 and 19: what an abort signal does, and when it does nothing any more.
 
 import { equal, isDOMException, ok, rejection, same } from '../kit/assert.mjs';
 import { test } from '../kit/test.mjs';
@@ -158,7 +158,7 @@ test('no listener of the signal can keep the abort from a request', {
   same(await rejection(waiter.ended, 'the request'), 'reason', 'the reason');
 });
 
-/** What a listener of the signal finds: whether the writer that waits with it has been aborted. */
+/** Says whether a listener of the signal finds that the writer, which waits with that signal, was aborted. */
 async function foundByListener({ hold, locks }, listen) {
   await hold('db', { mode: 'shared' }).granted;
   const controller = new AbortController();

@@ -4,10 +4,10 @@ import { equal, ok, same } from '../kit/assert.mjs';
 import { test } from '../kit/test.mjs';
 import { microtasks } from '../kit/wait.mjs';
 
-/** Asks, and tells what had happened when the callback ran. */
+/** Requests a lock, and returns what had happened by the time the callback ran. */
 function orderOfEvents({ locks }, name, options) {
   const events = [];
-  // As deep as code that awaits things goes: all of it is one microtask checkpoint.
+  // As many microtasks in a row as code with many awaits has: all of them are one microtask checkpoint.
   microtasks(50).then(() => events.push('microtasks of before'));
   const request = locks.request(name, options, () => {
     events.push('callback');

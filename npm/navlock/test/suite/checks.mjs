@@ -1,4 +1,4 @@
-// Rule 17: what is refused, and in which order it is looked at.
+// Rule 17: which arguments are refused, and in which order they are checked.
 
 import { answersWithPromise, rejectsWithDOMException, rejectsWithTypeError, rejection, same } from '../kit/assert.mjs';
 import { test } from '../kit/test.mjs';

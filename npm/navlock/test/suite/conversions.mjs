@@ -1,4 +1,4 @@
-// Rules 20 and 21: what WebIDL makes of arguments, and that every failure is a rejection.
+// Rules 20 and 21: how WebIDL converts arguments, and that every failure is a rejection.
 
 import { answersWithPromise, equal, ok, rejection, rejectsWithTypeError, same } from '../kit/assert.mjs';
 import { test } from '../kit/test.mjs';

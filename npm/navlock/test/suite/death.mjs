@@ -1,4 +1,4 @@
-// Rules 25 to 27: what becomes of the locks and requests of an agent that dies.
+// Rules 25 to 27: what happens to the locks and requests of an agent that dies.
 
 import { equal, ok, rejection, same } from '../kit/assert.mjs';
 import { test } from '../kit/test.mjs';
@@ -136,8 +136,8 @@ test('what a terminated worker ran has stopped when the next one holds its lock'
   const heir = hold('db');
   await locks.query();
   worker.die('terminate');
-  // A runtime that cannot stop a busy worker must leave it its lock. That locks of the dead are
-  // granted at all is what other tests show.
+  // A runtime that cannot stop a busy worker must not take its lock away. Other tests show that the locks of an agent that
+  // has died are granted to others.
   const granted = await withDeadline(heir.granted, 6_000).then(() => true, () => false);
   if (!granted) return;
   const then = Atomics.load(counter, 0);

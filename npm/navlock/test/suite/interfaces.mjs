@@ -81,7 +81,7 @@ test('LockManager has nothing beside its operations', {
 });
 
 test('Lock has nothing beside its attributes', { rules: [22], spec: '#api-lock' }, async ({ hold }) => {
-  // But for what runtimes have on their own interfaces, to show what they print.
+  // Without the properties that runtimes put on their own interfaces, by which they print objects.
   const isOfRuntimes = (key) => key === Symbol.for('nodejs.util.inspect.custom');
   const keys = Reflect.ownKeys(Object.getPrototypeOf(await hold('db').granted));
   const own = keys.filter((key) => !isOfRuntimes(key)).map(String).sort();

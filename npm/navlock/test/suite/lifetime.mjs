@@ -1,5 +1,5 @@
-// Rule 28: what keeps a process or worker alive. The programs run without anything of the suite
-// that would keep them alive too, and are looked at from outside.
+// Rule 28: what keeps a process or worker alive. Nothing of the suite runs in the programs, because it would keep them
+// alive, too. The tests watch them from outside.
 
 import { equal, ok, same } from '../kit/assert.mjs';
 import { test } from '../kit/test.mjs';
@@ -15,7 +15,7 @@ test('a pending request keeps its process alive until it settles', {
     const holder = hold('db');
     await holder.granted;
     const waiter = hold('db');
-    // This timer does not keep the process alive. That it fires shows that something else did.
+    // This timer does not keep the process alive. If it fires, something else did.
     unreferencedTimer(() => holder.release(), 50);
     await waiter.granted;
     print('granted');
@@ -71,7 +71,7 @@ test('an aborted request does not keep its process alive', {
   rules: [28], spec: SPEC, needs,
 }, async ({ runProgram }) => {
   const { code, output } = await runProgram(async ({ hold, print }) => {
-    // The lock is free: a held one would have a say too.
+    // The lock is free: a held lock could keep the process alive, too.
     const controller = new AbortController();
     const request = hold('db', { signal: controller.signal });
     controller.abort();

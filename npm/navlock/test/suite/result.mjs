@@ -1,4 +1,4 @@
-// Rules 10 to 12: what comes of the callback's result, and of its failure.
+// Rules 10 to 12: what the callback's result, and its failure, lead to.
 
 import { ok, rejection, same } from '../kit/assert.mjs';
 import { test } from '../kit/test.mjs';

@@ -5,7 +5,7 @@ import { test } from '../kit/test.mjs';
 
 const mixed = (index) => (index % 3 === 0 ? 'exclusive' : 'shared');
 
-/** Queues `count` requests behind a holder and lets it go; each is done as soon as it is granted. */
+/** Queues `count` requests behind a holder and releases that. Each request releases its lock as soon as it is granted. */
 async function drain({ hold, locks }, name, count, mode = () => 'exclusive') {
   const holder = hold(name);
   await holder.granted;
@@ -78,12 +78,12 @@ test('the time to drain a queue grows no faster than its length', {
   const [few, many] = [2_000, 16_000];
   await drain(context, 'warm', few);
   let [quick, slow] = [Infinity, Infinity];
-  // The best of some rounds: whatever else runs on the machine only adds.
+  // The best of some rounds: other work on the machine can only add time.
   for (let round = 0; round < 3; round++) {
     quick = Math.min(quick, await timed(() => drain(context, `few ${round}`, few)));
     slow = Math.min(slow, await timed(() => drain(context, `many ${round}`, many)));
   }
-  // Linear is 8 times, quadratic 64; the collector has more to do with more.
+  // Linear growth is 8 times, quadratic growth 64 times. Garbage collection takes more time with more objects.
   const ratio = slow / quick;
   ok(ratio < 32, `8 times the waiters took ${ratio.toFixed(0)} times as long (${quick.toFixed(0)} and ${slow.toFixed(0)} ms)`);
 });

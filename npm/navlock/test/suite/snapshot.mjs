@@ -169,7 +169,7 @@ test('every worker has a client id of its own', {
   same(ids.size, 3, 'the number of client ids');
 });
 
-// The specification asks for an opaque string; that nobody can guess it is our promise.
+// The specification asks for an opaque string. navlock also promises that nobody can guess it.
 test('a client id is a random UUID', {
   rules: [32], spec: '#api-lock-manager-query', needs: ['navlock'],
 }, async ({ hold, locks }) => {

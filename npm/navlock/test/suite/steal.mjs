@@ -177,7 +177,7 @@ test('a victim whose callback has not begun is rejected and its callback never r
 }, async ({ hold, settle }) => {
   const victim = hold('db');
   const thief = hold('db', STEAL);
-  // Where others answer, both answers are there before any is looked for: else the callback may have begun.
+  // If another process answers, both answers have come before either is read: otherwise the callback may have begun.
   const since = Date.now();
   while (Date.now() - since < 200);
   await thief.granted;
