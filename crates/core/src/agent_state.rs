@@ -102,16 +102,19 @@ impl AgentState {
         }
     }
 
-    /// Corrects what the backend cannot know: that its `terminate` was the user agent's `close`.
+    /// Corrects the error of a request by what the backend cannot know: that its `terminate` was the user agent's
+    /// `close`, and that the task has not heard of a grant. A lock that the agent's end has taken away before that was
+    /// never held by anybody: its request fails as those do that wait.
     pub(crate) fn explain(&self, error: Error) -> Error {
         match error {
-            Error::Terminated => self.check_alive().err().unwrap_or(error),
-            Error::Lost(lost) => self.explain_lost(lost).into(),
+            Error::Terminated | Error::Lost(Lost::Terminated) => {
+                self.check_alive().err().unwrap_or(error)
+            }
             other => other,
         }
     }
 
-    /// The same for a lock that was lost.
+    /// Corrects how a lock was lost: the backend's `terminate` may have been the user agent's `close`.
     pub(crate) fn explain_lost(&self, lost: Lost) -> Lost {
         match (lost, self.check_alive()) {
             (Lost::Terminated, Err(Error::Closed)) => Lost::Closed,

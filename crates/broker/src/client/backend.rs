@@ -23,7 +23,7 @@ use super::{
     owned::{self, Owned, Take},
     query,
     reader::wake,
-    table::State,
+    table::{State, Table},
 };
 use crate::{surrounding, this_process};
 
@@ -110,6 +110,15 @@ impl Backend for BrokerBackend {
 
     fn terminate(&self, agent: AgentId) {
         wake(self.connection.change(|table| table.terminate(agent)));
+    }
+
+    /// In one change of the table: a grant that is on its way to one of these agents, because another one has ended,
+    /// finds all of them ended.
+    fn terminate_all(&self, agents: &[AgentId]) {
+        let end = |table: &mut Table| {
+            agents.iter().flat_map(|agent| table.terminate(*agent)).collect::<Vec<_>>()
+        };
+        wake(self.connection.change(end));
     }
 
     fn request(
