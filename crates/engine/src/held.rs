@@ -8,9 +8,9 @@ use crate::{
 };
 
 impl<T> LockManager<T> {
-    /// Appends the node at `index` to the held lock set. The node is in no list yet, and may be put
-    /// into the slab after this call. Returns the fencing token, which is made here, and the links
-    /// that the node has to get.
+    /// Appends the node at `index` to the held lock set. The node is in no list yet, and may be added
+    /// to [`Nodes`](crate::nodes::Nodes) after this call. Returns the fencing token, which is made
+    /// here, and the links that the node has to get.
     #[inline]
     pub(crate) fn append_to_held(&mut self, index: u32, owner: Owner) -> (FencingToken, NodeLinks) {
         let token = FencingToken::new(self.next_token);

@@ -1,5 +1,5 @@
-//! Doubly linked lists through the slab of requests: appended to and removed from in constant
-//! time, without an allocation of their own.
+//! Doubly linked lists through the nodes of requests and locks. To append a node and to remove one
+//! takes constant time, and no allocation.
 
 use crate::{
     links::{Links, NONE},

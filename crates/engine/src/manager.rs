@@ -69,8 +69,8 @@ pub struct LockManager<T = ()> {
     pub(crate) agents: Slab<AgentEntry>,
     /// Index into `agents` by the host's number.
     pub(crate) agent_numbers: HashTable<u32>,
-    /// How many agents may be left when their tables are next made smaller. Halved each time, since
-    /// an agent that is left may stand at the end of a table, and then nothing is gained.
+    /// Once no more agents than this are left, their tables are made smaller. An agent at the end of
+    /// a table keeps the table as long as it is. So this number is halved each time, for another try.
     pub(crate) few_agents: usize,
     /// The agent that was asked for last, if it is still there.
     pub(crate) last_agent: AgentIndex,
@@ -89,15 +89,17 @@ impl Default for LockManager {
 }
 
 impl LockManager {
-    /// An empty lock manager that finds names by this hasher, and whose first grant gets `token`:
-    /// for a host that has several, or that goes on where an earlier one ended.
+    /// An empty lock manager that finds names by this hasher, and whose first grant gets `token`.
+    ///
+    /// For a host that has several lock managers, or that goes on where an earlier one ended.
     pub fn new(hasher: NameHasher, token: FencingToken) -> Self {
         Self::with_data(hasher, token)
     }
 }
 
 impl<T> LockManager<T> {
-    /// The same for a host that has something of its own in each request.
+    /// An empty lock manager as [`new`](LockManager::new) makes it, with data of the host in each
+    /// request.
     pub fn with_data(hasher: NameHasher, token: FencingToken) -> Self {
         Self {
             names: HashTable::new(),
@@ -116,13 +118,13 @@ impl<T> LockManager<T> {
         }
     }
 
-    /// The oldest event not taken yet.
+    /// Takes the oldest event that was not taken yet.
     #[inline]
     pub fn poll_event(&mut self) -> Option<Event> {
         Some(self.poll_event_with_data()?.0)
     }
 
-    /// The same with what the host had in the request until then.
+    /// Takes the oldest event that was not taken yet, and the data that the host had in its request.
     #[inline]
     pub fn poll_event_with_data(&mut self) -> Option<(Event, T)> {
         let event = self.events.pop_front();
@@ -173,8 +175,8 @@ impl<T> LockManager<T> {
         Some(&mut node?.data)
     }
 
-    /// Notes that a pending request may give up by itself, for those who ask whether it [may](Self::may_give_up).
-    /// Does nothing if it is not pending any more.
+    /// Notes that a pending request may give up by itself. [`may_give_up`](Self::may_give_up) tells it.
+    /// Does nothing if the request is not pending any more.
     pub fn note_may_give_up(&mut self, id: RequestId) {
         let node = self.nodes.get_mut(id.index()).filter(|node| node.serial == id.serial);
         if let Some(node) = node.filter(|node| node.stage == Stage::Pending) {
@@ -203,7 +205,8 @@ impl<T> LockManager<T> {
         FencingToken::new(self.next_token)
     }
 
-    /// Has the next grant get no smaller token than this one: for a host that has given others itself.
+    /// Has the next grant get no smaller token than `least`. For a host that has given out tokens
+    /// itself.
     ///
     /// ```
     /// use navlock_engine::{AgentId, FencingToken, LockManager, Mode, RequestKind, Status};

@@ -9,8 +9,8 @@ use crate::{
 
 /// A lock request for as long as it is pending, then the lock that it became.
 ///
-/// Never used twice: an id that outlived its request or lock is recognised, however often the
-/// place it stood in was reused.
+/// No id is used twice. An id that outlived its request or lock is recognised, however often its
+/// place was used again.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct RequestId {
     /// Tells this request from every other of its lock manager, past and to come.
@@ -20,8 +20,8 @@ pub struct RequestId {
 }
 
 impl RequestId {
-    /// Where the request stands among those alive: small, and reused. For a host that keeps
-    /// something beside each live request.
+    /// The place of the request among the live ones. The number is small, and used again. For a host
+    /// that keeps something beside each live request.
     pub const fn index(self) -> usize {
         self.index as usize
     }
@@ -103,13 +103,14 @@ pub enum Status {
 
 /// A lock request or a lock: the one becomes the other by moving between lists.
 ///
-/// On a cache line of its own: when a crowd leaves in no order, no node of it is in a cache.
+/// Each node has a cache line of its own. When many requests end in no order, no node is in a cache,
+/// and then each of them costs one line.
 #[derive(Clone, Debug)]
 #[repr(align(64))]
 pub(crate) struct Node<T> {
     pub(crate) serial: u64,
-    /// The lock's token; while the request is pending, whether it [may give up](Self::may_give_up). Not an `Option`
-    /// or a part of `stage`, which would be eight bytes more for each of a million waiters.
+    /// The lock's token. While the request is pending, whether it [may give up](Self::may_give_up): an
+    /// `Option`, or a part of `stage`, would take eight bytes more for each of a million waiters.
     pub(crate) token: FencingToken,
     pub(crate) owner: Owner,
     pub(crate) links: NodeLinks,

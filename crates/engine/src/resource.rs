@@ -5,8 +5,9 @@ use crate::{HashedName, Mode, ResourceName, list::List};
 /// One name with its queue and its held locks: the entry of the lock request queue map, and the
 /// part of the held lock set that has this name.
 ///
-/// Exists from the first request for the name until its last waiter and last holder are gone; if
-/// the name is short, until another name is idle, or takes its place.
+/// It exists from the first request for the name until the name has no waiter and no holder. If the
+/// name is short, it exists for longer, and is idle: until another resource becomes idle, or a new
+/// name takes its place.
 #[derive(Clone, Debug)]
 pub(crate) struct Resource {
     pub(crate) name: ResourceName,
@@ -18,7 +19,7 @@ pub(crate) struct Resource {
     pub(crate) held: List,
     /// The mode of the held locks; says nothing while there are none.
     pub(crate) held_mode: Mode,
-    /// Noted down for processing, so that it is noted once only.
+    /// Whether a termination has listed this resource for processing, so that it is listed once.
     pub(crate) touched: bool,
 }
 

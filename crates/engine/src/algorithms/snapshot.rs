@@ -53,7 +53,8 @@ impl<T> LockManager<T> {
         snapshot
     }
 
-    /// The same of one name: costs what it shows, however many other names there are.
+    /// What is held and what is pending of one name. Linear in that, however many other names there
+    /// are.
     pub fn snapshot_of(&self, name: &ResourceName) -> Snapshot {
         let mut snapshot = Snapshot::default();
         if let Some(resource) = self.resource(name) {
@@ -62,8 +63,8 @@ impl<T> LockManager<T> {
         snapshot
     }
 
-    /// Where the first request for this name stands whose agent is the one that is looked for, as `is_its` says. The
-    /// cost grows with the requests before it and with the holders.
+    /// Where the first request of an agent stands in the queue of `name`. `is_its` says whether an
+    /// agent is the one that is looked for. Linear in the requests before that one, and in the holders.
     pub fn position(&self, name: &ResourceName, is_its: impl Fn(AgentId) -> bool) -> QueuePosition {
         let Some(resource) = self.resource(name) else { return QueuePosition::default() };
         let mut held = resource.held.iter_by_name(&self.nodes);
