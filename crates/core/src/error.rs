@@ -8,8 +8,8 @@ use crate::Unreachable;
 
 /// Why a request ended without its lock, or before its work was done.
 ///
-/// Each names the `DOMException` that the specification gives for it, or the nearest for what the
-/// specification does not know: [`dom_exception_name`](Self::dom_exception_name).
+/// [`dom_exception_name`](Self::dom_exception_name) tells the `DOMException` that the specification
+/// has for an error, or the nearest one where the specification has none.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum Error {
@@ -26,11 +26,11 @@ pub enum Error {
     Unobtainable,
     /// The name starts with `-`.
     ReservedName,
-    /// What was given is no name; where it goes wrong.
+    /// The text that was given is no name. The field says where the text goes wrong.
     InvalidName(InvalidName),
     /// Both `steal` and `if_available` were asked for.
     StealIfAvailable,
-    /// A shared lock was to be stolen; only an exclusive one can.
+    /// Both `steal` and `shared` were asked for. Only an exclusive lock can be stolen.
     StealShared,
     /// An abort signal was given to a request that never waits (`steal` or `if_available`).
     SignalWithoutWaiting,
@@ -38,15 +38,15 @@ pub enum Error {
     Lost(Lost),
     /// The time given for waiting is over. The request has left its queue.
     TimedOut,
-    /// The reach does not take this request, and would not if it were made again: what is too long
-    /// or too much, and how much may be.
+    /// The reach does not take this request, and will not take it if it is made again. The text says
+    /// what is too long or too much, and what the limit is.
     Refused(String),
-    /// The request was the last one of a cycle of those who wait for each other, and would have waited for
-    /// ever: who waits for what. Only of requests that asked for it
+    /// The request was the last one of a cycle of requests that wait for each other, and would have
+    /// waited for ever. The text says who waits for what. Only requests that asked for this error get it
     /// ([`fail_on_deadlock`](crate::LockRequest::fail_on_deadlock)).
     Deadlock(String),
-    /// The reach cannot be used: what was tried, and why it failed. The only variant with a
-    /// [source](error::Error::source).
+    /// The reach cannot be used. The field says what was tried, and why it failed. No other variant has
+    /// a [source](error::Error::source).
     Unreachable(Unreachable),
 }
 
@@ -60,13 +60,13 @@ pub enum Lost {
     Terminated,
     /// The holder's user agent was closed.
     Closed,
-    /// The connection to what keeps the lock has ended.
+    /// The connection to the service that keeps the lock has ended.
     Disconnected,
-    /// What keeps the lock does not know of it any more: its data was lost, or restored from a
-    /// backup that is older. All locks there were are lost.
+    /// The service that keeps the lock does not know the lock any more, because the service has lost
+    /// its data, or was restored from an older backup. All locks that it kept are lost.
     Reset,
-    /// It was removed where it is kept, and not by whoever holds it now: by hand, or because what it
-    /// depends on there was ended.
+    /// Somebody has removed the lock where it is kept: by hand, or by ending what the lock depends on
+    /// there. No thief holds it.
     Removed,
 }
 

@@ -48,7 +48,7 @@ use std::{
 ///
 /// Two are equal if their kinds and messages are. Causes are not compared, because few errors can be.
 #[derive(Clone)]
-// In a box, so that an `Error` is as small as without all this.
+// In a box, so that an `Error` is no larger for it.
 pub struct Unreachable(Box<Parts>);
 
 #[derive(Clone)]
@@ -62,20 +62,20 @@ struct Parts {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum UnreachableKind {
-    /// Nobody is there: no broker runs and none could be started, or there is no connection to the
-    /// service that keeps the locks, or it says that it cannot serve for the moment.
+    /// Nobody is there. No broker runs, and none could be started. Or there is no connection to the
+    /// service that keeps the locks. Or that service says that it cannot serve for the moment.
     Unavailable,
-    /// There is a broker, and what keeps the locks for it, such as etcd, fails or does not answer. The
-    /// broker sends its message only, so there is no source, and it cannot be told which of the other
-    /// kinds it is.
+    /// There is a broker, but the service that keeps the locks for it, such as etcd, fails or does not
+    /// answer. The broker sends a message only. So there is no source, and nothing says which of the
+    /// other kinds the failure is.
     Upstream,
-    /// There was no answer within the time that there was for it.
+    /// There was no answer in time.
     TimedOut,
     /// The system, or the service that keeps the locks, does not let this user do that.
     PermissionDenied,
-    /// The service that keeps the locks wants a user whom it knows, or the password is wrong.
+    /// The service that keeps the locks asks for a user that it knows, or the password is wrong.
     Unauthenticated,
-    /// What answers is something else than was expected.
+    /// The other end does not speak the expected protocol.
     Protocol,
     /// The service that keeps the locks has no room for more.
     StorageFull,

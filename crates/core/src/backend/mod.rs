@@ -58,8 +58,8 @@ pub trait Backend: fmt::Debug + Send + Sync {
     /// Makes an agent known, before its first request.
     fn open_agent(&self, client_id: ClientId) -> AgentId;
 
-    /// Notes what an agent says of itself, for [`inspect`](Self::inspect). A reach that does not
-    /// keep it need not.
+    /// Notes what an agent says of itself, for [`inspect`](Self::inspect). A reach that does not show
+    /// this need not note it.
     fn describe(&self, agent: AgentId, info: &AgentInfo) {
         let _ = (agent, info);
     }
@@ -173,8 +173,8 @@ pub trait Backend: fmt::Debug + Send + Sync {
     /// Spec: <https://w3c.github.io/web-locks/#algorithm-snapshot-state>
     fn query(&self) -> QueryFuture<'_>;
 
-    /// The same with all details that the reach knows, of one name or of all. If it knows none, the
-    /// answer tells what [`query`](Self::query) tells.
+    /// What is held and what is pending, of one name or of all, with all details that the reach knows.
+    /// If it knows none, the answer tells what [`query`](Self::query) tells.
     fn inspect(&self, name: Option<ResourceName>) -> InspectFuture<'_> {
         let snapshot = self.query();
         Box::pin(async move {
@@ -187,8 +187,8 @@ pub trait Backend: fmt::Debug + Send + Sync {
         })
     }
 
-    /// The same of all names, with further details for those who look, for which the reach may have to ask
-    /// several times where the locks are kept.
+    /// As [`inspect`](Self::inspect), for all names, with further details for those who look. For these the
+    /// reach may have to ask the service that keeps the locks several times.
     fn look(&self) -> SightFuture<'_> {
         let inspection = self.inspect(None);
         Box::pin(async move { Ok(inspection.await?.into()) })
@@ -200,8 +200,8 @@ pub trait Backend: fmt::Debug + Send + Sync {
         NameRef(name.as_bytes().into())
     }
 
-    /// As [`look`](Self::look), for the one name with this reference. `with_silence`: also tells which holders
-    /// have not been heard of, for which the reach has to ask more.
+    /// As [`look`](Self::look), for the one name with this reference. If `with_silence`, the answer also
+    /// tells which holders have not been heard of, and the reach has to ask more to know this.
     fn look_at(&self, name: NameRef, with_silence: bool) -> SightFuture<'_> {
         let _ = with_silence;
         let inspection = ResourceName::from_wtf8(&name.0).map(|name| self.inspect(Some(name)));
@@ -212,16 +212,16 @@ pub trait Backend: fmt::Debug + Send + Sync {
         })
     }
 
-    /// Where the agent of this client id stands in the queue of a name. If it can, a reach tells this
-    /// without a list of the queue.
+    /// Where the agent of this client id stands in the queue of a name. A reach that can tell this
+    /// without a list of the queue does so.
     fn position(&self, name: ResourceName, client_id: ClientId) -> PositionFuture<'_> {
         let inspection = self.inspect(Some(name.clone()));
         Box::pin(async move { Ok(Position::among(inspection.await?, &name, client_id)) })
     }
 
-    /// Until when the agent has its locks if the reach is not heard of again: a moment on the clock
-    /// that counts from the start of the machine, including the time in which it was suspended
-    /// (`CLOCK_BOOTTIME` on Linux). `None` if its locks cannot run out.
+    /// Until when the agent has its locks if the reach is not heard of again. `None` if its locks do not
+    /// run out. The moment is on the clock that counts from the start of the machine, with the time in
+    /// which the machine was suspended (`CLOCK_BOOTTIME` on Linux).
     ///
     /// At that moment the backend itself tells the agent that its locks are lost. This method is
     /// for hosts that speak for agents of other processes, which must know the moment themselves.
@@ -230,17 +230,18 @@ pub trait Backend: fmt::Debug + Send + Sync {
         None
     }
 
-    /// The same with more details: when the reach was last heard of, and until when nobody else can
-    /// be granted the agent's locks. `None` also if the backend knows no more than
+    /// What [`ends`](Self::ends) tells, and also when the reach was last heard of, and until when nobody
+    /// else can be granted the agent's locks. `None` also if the backend knows no more than
     /// [`ends`](Self::ends).
     fn term(&self, agent: AgentId) -> Option<Term> {
         let _ = agent;
         None
     }
 
-    /// What another process needs to end all locks and requests of the agent by [`Reach::revoke`], if
-    /// this process is killed together with the agent's. It means nothing to anybody else, and is
-    /// valid for as long as the agent has any. `None` if it has no lease.
+    /// Bytes by which another process can end all locks and requests of the agent, if this process is
+    /// killed together with the agent's. [`Reach::revoke`] takes them, and they mean nothing to anybody
+    /// else. They are valid for as long as the agent has a lock or a request. `None` if the agent has no
+    /// lease.
     fn lease(&self, agent: AgentId) -> Option<Vec<u8>> {
         let _ = agent;
         None

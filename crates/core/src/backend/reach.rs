@@ -28,15 +28,16 @@ pub trait Reach: fmt::Debug + Send + Sync {
         false
     }
 
-    /// What another process needs, if this one is killed, to end what this one has for all of its agents together and
-    /// for none of them alone: for [`revoke`](Self::revoke), once each agent that lives has been
-    /// [reclaimed](Backend::reclaim). It means nothing to anybody else. `None` if there is nothing to end.
+    /// Bytes by which another process can end what this process has for all of its agents together, and
+    /// for none of them alone, if this process is killed. [`revoke`](Self::revoke) takes them, once each
+    /// agent that lives has been [reclaimed](Backend::reclaim). They mean nothing to anybody else. `None`
+    /// if there is nothing to end.
     fn lease(&self) -> Option<Vec<u8>> {
         None
     }
 
-    /// For how long the work under a lock may still go on after the lock is lost with its lease: others can have the
-    /// lock no earlier than that. Zero where there are no leases.
+    /// For how long the work under a lock may still go on after the lock is lost with its lease. Until
+    /// then, nobody else can have the lock. Zero where there are no leases.
     fn grace(&self) -> Duration {
         Duration::ZERO
     }
@@ -100,7 +101,7 @@ pub enum Eviction {
     HeldByOthers,
 }
 
-/// A look that somebody has: what is behind a [`Looker`](crate::look::Looker).
+/// The part of a [`Looker`](crate::look::Looker) that the reach implements.
 pub trait Looking: fmt::Debug + Send {
     /// What there is, as far as it was told.
     fn overview(&self) -> &Overview;
