@@ -26,25 +26,24 @@
 //!   nobody is overtaken.
 //!
 //! The crate has no features.
-
 //!
 //! # Logs
 //!
-//! What happens to brokers and to connections with them is told by [`tracing`], to whoever has a
-//! subscriber; this crate has none. The targets are [`LOGS`] for the daemon and [`CLIENT_LOGS`] for its
-//! clients, and `navlock::etcd` for locks that are kept by etcd.
+//! Daemons and clients log by [`tracing`]. The program brings the subscriber. The target of a daemon is
+//! [`LOGS`], that of its clients is [`CLIENT_LOGS`], and that of locks that etcd keeps is `navlock::etcd`.
 //!
 //! | level | what |
 //! |---|---|
-//! | error | a panic; what was promised could not be kept |
-//! | warn | a client broke the protocol, or was given up; files have been removed; no broker is to be had |
-//! | info | a broker begins or ends, what it takes over, a lock is lost |
+//! | error | a panic; a promise that could not be kept |
+//! | warn | a client broke the protocol, or was given up; files have been removed; no broker can be reached |
+//! | info | a broker begins or ends; what it takes over; a lock is lost |
 //! | debug | sessions; names of locks, where they are of use |
 //! | trace | each request, grant and release, with its name |
 //!
 //! Above debug there are no names, buckets, commands or reasons, unless
-//! [`Options::log_names`](daemon::Options::log_names) asks for names. Nothing is told where a lock is
-//! taken without a message; where it is by messages, above trace nothing.
+//! [`Options::log_names`](daemon::Options::log_names) asks for names. A request, a grant and a release
+//! are logged at trace alone, and only where they are messages: a lock that is taken without a message
+//! is not logged.
 
 #![forbid(unsafe_code)]
 
@@ -91,10 +90,10 @@ pub use crate::{
     this_process::{pid_namespace, this_process},
 };
 
-/// The target of what a daemon tells by [`tracing`].
+/// The target of what a daemon logs by [`tracing`].
 pub const LOGS: &str = "navlock::broker";
 
-/// The target of what clients tell of their connections.
+/// The target of what clients log of their connections.
 pub const CLIENT_LOGS: &str = "navlock::client";
 
 /// The recovery time: for how long a new daemon waits for the clients of the one before, unless

@@ -1,4 +1,4 @@
-//! Frames.
+//! The codec: messages to frames, and frames to messages.
 
 use std::{error::Error, fmt, io, marker::PhantomData};
 
@@ -23,8 +23,8 @@ pub type DaemonCodec = Codec<ToDaemon>;
 
 /// Frames to messages of the kind `In`, and messages to frames.
 ///
-/// For tokio's `Framed`, or by hand over a `BytesMut`. A frame stays in the buffer until it is
-/// whole, so that the codec itself has nothing to remember.
+/// It is made for tokio's `Framed`, and works by hand over a `BytesMut` too. A frame stays in the
+/// buffer until it is whole, so the codec has no state.
 pub struct Codec<In> {
     hears: PhantomData<fn() -> In>,
 }
@@ -45,10 +45,11 @@ pub enum CodecError {
     Io(io::Error),
 }
 
-/// A message, as far as the codec must know it.
+/// A message that the codec can read and write.
 #[doc(hidden)]
 pub trait Message: Serialize + DeserializeOwned {
-    /// Whether a later version may have appended members.
+    /// Whether a later version may have appended members to this message. Bytes after the known members
+    /// are then ignored, and else they are an error.
     fn may_have_grown(&self) -> bool;
 }
 
@@ -99,7 +100,7 @@ impl<In: Message> Decoder for Codec<In> {
     }
 }
 
-/// The message that a frame's content is.
+/// Reads the message that is the content of a frame.
 fn read<In: Message>(frame: &[u8]) -> Result<In, CodecError> {
     let (message, rest): (In, _) =
         postcard::take_from_bytes(frame).map_err(|_| CodecError::Malformed)?;
@@ -151,7 +152,7 @@ pub(crate) fn append(what: &impl Serialize, bytes: &mut BytesMut) -> Result<(), 
     })
 }
 
-/// What postcard writes into: the end of `bytes`, as far as a frame may go.
+/// What postcard writes into: it appends to `bytes`, no more than a frame may have.
 struct Content<'a> {
     bytes: &'a mut BytesMut,
     /// Where the message begins.

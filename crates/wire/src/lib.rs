@@ -1,5 +1,5 @@
-//! What a navlock broker and its clients say to each other: messages, and the frames they travel
-//! in. No sockets and no clock in here: bytes in, messages out.
+//! The protocol between a navlock broker and its clients: the messages, and the frames that carry
+//! them. This crate has no sockets and no clock: bytes go in, and messages come out.
 //!
 //! This is not the crate to lock something with: `navlock` is.
 //!
@@ -16,12 +16,13 @@
 //! ```
 //!
 //! A frame is four bytes of length, most significant first, and one message in postcard's form. A
-//! session begins with [`ToDaemon::Hello`], which is answered by [`FromDaemon::Welcome`],
-//! [`FromDaemon::WelcomeShared`] or [`FromDaemon::Refused`]; from then on each side speaks when it has something to say.
+//! session begins with [`ToDaemon::Hello`]. The answer is [`FromDaemon::Welcome`],
+//! [`FromDaemon::WelcomeShared`] or [`FromDaemon::Refused`]. From then on, each side sends messages at any
+//! time.
 //!
 //! # What later versions may change
 //!
-//! The client says which versions it speaks, the daemon picks the newest that both do.
+//! The client says which versions it speaks. The daemon picks the newest version that both speak.
 //!
 //! - A new message is a new variant at the end of its enum, sent only in a session whose version
 //!   knows it. A message that needs another member is a new message.

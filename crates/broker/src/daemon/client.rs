@@ -47,25 +47,26 @@ use crate::{client_files::ClientFiles, clock};
 
 /// A client, with a connection, or without one if others have inherited its locks.
 ///
-/// To drop it is to [end](Self::end) it.
+/// A client that is dropped is [ended](Self::end).
 pub(super) struct Client {
     user_agent: UserAgent,
     limits: Limits,
-    /// Each has a place, as [requests](Requests::changes_at) have.
+    /// Lookers go through the agents with pauses, by place, as through [requests](Requests::changes_at).
     agents: IndexMap<Agent, OpenAgent, RandomState>,
     /// The bytes in the names of the agents' buckets. A bucket counts once for each agent, because
-    /// each agent is told with it.
+    /// lookers are told the bucket with each agent.
     bucket_bytes: usize,
     /// The agents beyond the limit. Their requests fail.
     refused: HashSet<Agent>,
     requests: Requests,
-    /// The lookers, who are told what happens to it.
+    /// The lookers, who are told what happens to the client.
     lookers: Arc<Lookers>,
     /// This client, and the directory in which its agents are entered.
     me: Weak<Mutex<Self>>,
     directory: Arc<Directory<Self>>,
-    /// The number of its connection or, if it has none, its own; and its state. `None` if it was never
-    /// entered.
+    /// The number and the state by which lookers know the client. A client with a connection has the
+    /// number of the connection, and an orphan has a number of its own. `None` before the client was
+    /// entered, and once it has ended.
     number: Option<(u64, ClientState)>,
     /// When it came.
     since: Moment,
@@ -75,7 +76,7 @@ pub(super) struct Client {
     map: Option<Arc<ClientMap>>,
     /// The process at the other end of its connection, if that is known.
     process: Option<Process>,
-    /// Its key, and where its files are, if it has told its key.
+    /// The client's key and its files. `None` if the client has not told a key.
     files: Option<(ClientKey, ClientFiles)>,
     /// The file by which its command will inherit its locks. It is kept open, because its name may
     /// be removed while the command works.
@@ -202,7 +203,7 @@ impl Client {
         Ok(self.make(agent, id, name, kind, slot))
     }
 
-    /// Whether it may have more names, of buckets or of locks.
+    /// Whether the client may use more names, of buckets or of locks.
     fn has_room_for_names(&self) -> bool {
         self.requests.name_bytes() + self.bucket_bytes < self.limits.name_bytes
     }

@@ -100,8 +100,8 @@ impl Drop for ConnectedClient {
         if self.daemon.is_left() {
             return;
         }
-        // From here on the client takes nothing more by its map, which tells what it held if it was
-        // killed.
+        // From here on the client takes nothing more by its map. If the client was killed, the map tells
+        // what it held.
         lock(&self.client).release_idle();
         let left = self.daemon.clients().connected.remove(&self.number);
         drop(left);
@@ -111,7 +111,7 @@ impl Drop for ConnectedClient {
             if self.daemon.recovery().withdraw(key, self.number) {
                 self.daemon.maps().take_back(key);
             }
-            // Before any of its locks is free, unless the client is dead and cannot come back.
+            // This comes before any of its locks is free, unless the client is dead and cannot come back.
             if !has_ended {
                 self.give_up();
             }

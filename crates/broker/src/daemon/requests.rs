@@ -40,7 +40,7 @@ pub(super) struct Requests {
     /// FAST: the hash is not keyed. The client picks the ids and could make them collide, but that
     /// would slow down only the client's own table.
     ///
-    /// Each entry has a place, so that one can go through them with pauses; see
+    /// Each entry has a place, so that lookers can go through the entries with pauses; see
     /// [`changes_at`](Self::changes_at).
     entries: IndexMap<RequestId, Entry, RandomState>,
     /// How many bytes all their names have.
@@ -57,7 +57,7 @@ pub(super) struct Requests {
     log_names: bool,
     /// Whether locks are held for a time, which may end before anybody says so.
     is_leased: bool,
-    /// The lookers, who are told what happens to them.
+    /// The lookers, who are told what happens to the requests.
     lookers: Arc<Lookers>,
 }
 
