@@ -1,9 +1,8 @@
 //! The state machine of one connection: it knows the agents, names and leases of the connection,
 //! and decides which calls to etcd are made.
 //!
-//! Sans-IO: it is told what callers want ([`hear`](Keeper::hear)), the outcomes of calls
-//! ([`done`](Keeper::done)) and that time has passed ([`tick`](Keeper::tick)), and says which call
-//! to make ([`next_call`](Keeper::next_call)). The [thread](crate::thread) makes the calls.
+//! Sans-IO: the keeper makes no call itself, and the [thread](crate::thread) drives it. The calling
+//! order is at [`Keeper`].
 
 mod agent;
 mod agents;
@@ -89,7 +88,19 @@ impl Shared {
     }
 }
 
-/// See the [module](self).
+/// The state of one connection.
+///
+/// # Calling order
+///
+/// The [thread](crate::thread) tells the keeper
+///
+/// - what callers want, and what a watch or a lease brings: [`hear`](Self::hear);
+/// - the outcome of each call: [`done`](Self::done);
+/// - that time has passed, a few times a second while the keeper is not [idle](Self::is_idle):
+///   [`tick`](Self::tick).
+///
+/// After each of these, the thread takes calls with [`next_call`](Self::next_call) until there is none,
+/// and makes them.
 pub(crate) struct Keeper {
     shared: Arc<Shared>,
     options: EtcdOptions,
@@ -118,7 +129,8 @@ pub(crate) struct Keeper {
     /// Keys that have gone. Nobody is told before it is known whether their lease has gone too.
     gone: Vec<Gone>,
     lists: Lists,
-    /// The same for names that this connection owned.
+    /// Names that this connection owns, and whose owner key has gone. As for `gone`, nobody is told
+    /// before it is known whether the lease has gone too.
     adrift: BTreeMap<(u64, NameKey), StrayOwnership>,
     /// Since when owners have been asked for their names: by owner key, with the revision that created it.
     asked: HashMap<Vec<u8>, (i64, Uptime), HashState>,

@@ -1,8 +1,8 @@
-//! The reach of many machines: locks that all share who use one etcd.
+//! The reach of many machines: locks that all machines share which use one etcd.
 //!
-//! This is not the crate to lock something with: `navlock` is; with its feature `etcd` it gives out
-//! what [`etcd`] here does. Nor is it etcd's own lock service, which tells a waiter whose lease has
-//! ended that it holds the lock (etcd issue 11456).
+//! This is not the crate to lock something with: use `navlock`, whose feature `etcd` re-exports
+//! [`etcd`]. Nor is it etcd's own lock service, which tells a waiter whose lease has ended that the
+//! waiter holds the lock (etcd issue 11456).
 //!
 //! ```no_run
 //! use navlock_core::{Error, blocking::block_on};
@@ -11,49 +11,57 @@
 //! let user_agent = block_on(etcd(EtcdOptions::new(["10.0.0.1:2379", "10.0.0.2:2379"])))?;
 //! let locks = user_agent.lock_manager("my-app");
 //! let guard = locks.lock("db").blocking()?;
-//! // What is written under the lock carries this number, and who stores it refuses smaller ones.
+//! // Send this number with each write under the lock. The store refuses a smaller one.
 //! let token = guard.fencing_token();
 //! # Ok::<(), Error>(())
 //! ```
 //!
 //! # What holds
 //!
-//! Etcd orders the requests of all machines; each grant is one transaction, and its revision is the
-//! fencing token, but for names that a connection [keeps](EtcdOptions::keep_names), which it grants by itself
-//! and counts within the revision in which they became its own. A connection has a lease. All that its agents
-//! have ends with that, and so do the names that it keeps: when its process ends, when its machine dies, when it
-//! is cut off. What one agent has ends with that agent, by transactions of the connection. Whoever cannot keep
-//! its lease is told [`Lost::Disconnected`](navlock_core::Lost::Disconnected) a fifth of the time to live (two
-//! seconds at most) before etcd gives its locks to others, by a clock that counts the time in which the machine
-//! was suspended. Until then names that the connection keeps are granted further, also while etcd does not
-//! answer; other names are not granted while it does not, or is full.
+//! Etcd orders the requests of all machines. Each grant is one transaction, and its revision is the
+//! fencing token. Names that a connection [keeps](EtcdOptions::keep_names) are the exception: the
+//! connection grants them itself, and counts their tokens within the revision in which they became its
+//! own.
 //!
-//! What can still go wrong: a process that is stopped between looking at its lock and writing does
-//! not know that time has passed. Only the fencing token helps there.
+//! A connection has a lease. The locks and requests of its agents, and the names that it keeps, end with
+//! the lease: when its process ends, when its machine dies, and when the machine is cut off. What one
+//! agent has ends with that agent, by transactions of the connection.
+//!
+//! A connection that cannot keep its lease tells its holders
+//! [`Lost::Disconnected`](navlock_core::Lost::Disconnected), a fifth of the time to live (two seconds at
+//! most) before etcd gives their locks to others. Its clock also counts the time in which the machine was
+//! suspended. Until then, the connection goes on granting the names that it keeps. Other names are not
+//! granted while etcd does not answer, or is full.
+//!
+//! One thing can still go wrong. A process that is stopped between the look at its lock and its write
+//! does not know that time has passed. Only the fencing token helps there.
 //!
 //! # Who asks another connection
 //!
-//! Who holds a name that a connection keeps, that connection alone knows. So whoever else wants the name has it
-//! asked. Where it does not answer within 2.5 s, or half of the time to live if that is less,
+//! Only the connection that keeps a name knows who holds the name. Another connection that wants the name
+//! asks it. If the connection that keeps the name does not answer within 2.5 s (or within half of the
+//! time to live, if that is less),
 //!
-//! - a request with `if_available` is told that the lock cannot be had, and the next ones are told so at once, as
+//! - a request with `if_available` is told that the lock cannot be had; later ones are told so at once, as
 //!   long as that connection is silent;
-//! - a theft takes the name all the same, and that connection may grant it, with smaller tokens, until it hears
-//!   of the theft;
-//! - a query, or an inspection, has that connection in the holder's place.
+//! - a theft takes the name all the same; until that connection hears of the theft, it may go on granting
+//!   the name, with smaller tokens;
+//! - a query or an inspection shows that connection in place of the holder.
 //!
-//! A request that waits goes on waiting, until the name is given up or that connection's lease is over.
+//! A request that waits goes on waiting until the name is given up, or the lease of that connection is
+//! over.
 //!
 //! # Several clusters
 //!
-//! What one etcd can write in a second is the end of what one etcd can do. Beyond that, [`EtcdClusters`] has
-//! several share the names: each lock is on one of them, which all machines find by its name alone.
+//! One etcd can make so many writes in a second, and no more. [`EtcdClusters`] divides the names among
+//! several clusters. Each lock is on one of them, and all machines find the cluster by the lock's name
+//! alone.
 //!
 //! # What etcd needs
 //!
-//! Version 3.4 or newer, and to be compacted now and then (`--auto-compaction-retention`), as any
-//! etcd that is written to: it keeps each change until then. Keys are used again, so that a name
-//! which is taken and released all day does not become slower by it.
+//! Etcd must be of version 3.4 or newer. It keeps each change until it is compacted, so it must be
+//! compacted now and then (`--auto-compaction-retention`), as any etcd that is written to. Keys are used
+//! again, so a name that is taken and released all day does not become slower.
 //!
 //! # Features
 //!
@@ -61,11 +69,18 @@
 //! |---|---|---|
 //! | `tls` | `https://` endpoints | a C compiler |
 //!
-//! What happens to the connection, to leases and to etcd itself is told by [`tracing`], with the target
-//! `navlock::etcd`: at error that etcd has lost its data; at warn what did not answer, and locks that are
-//! lost; at info what answers again; at debug leases and watches. No name of a lock is told.
+//! # Logs
 //!
-//! Read on: `keys.rs` says what stands in etcd, `transactions.rs` what is done to it.
+//! The connection logs by [`tracing`], with the target `navlock::etcd`, and without names of locks.
+//!
+//! | level | what |
+//! |---|---|
+//! | error | etcd has lost its data |
+//! | warn | what did not answer; locks that are lost |
+//! | info | what answers again |
+//! | debug | leases and watches |
+//!
+//! Read on: `keys.rs` says what stands in etcd, and `transactions.rs` how it changes.
 
 #![forbid(unsafe_code)]
 
@@ -116,5 +131,5 @@ pub use crate::{
     strays::{Blocked, Evict, Stray, evict, strays},
 };
 
-/// The target of what is told by [`tracing`].
+/// The target of what is logged by [`tracing`].
 const LOGS: &str = "navlock::etcd";
