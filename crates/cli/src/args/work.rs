@@ -26,9 +26,9 @@ pub(crate) enum Work {
 impl RunArgs {
     /// The names, each once and in the order given, and what to run under their locks.
     ///
-    /// A `--` further on than right after the name is refused: with it, earlier versions took all
-    /// words before it for names, flock(1) takes it for the command's, and either would run
-    /// something else than who meant the other.
+    /// A `--` is refused unless it comes right after the name. Earlier versions took all words before a
+    /// `--` for names, and flock(1) takes the `--` for the command's. To follow one of them would run the
+    /// wrong command for users of the other.
     pub(crate) fn names_and_work(&mut self) -> Result<(Vec<ResourceName>, Work), Failure> {
         let mut names = mem::take(&mut self.request.locks);
         let shell_command = self.shell_command.take();

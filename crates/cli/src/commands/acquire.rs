@@ -22,9 +22,8 @@ use crate::{
     waiting::{Waiting, holders},
 };
 
-/// How long the broker may take to answer a command that does not want to wait, or not as long as
-/// this: a broker that has to be started, or that takes over from one that was killed, needs a
-/// while to answer.
+/// How long the broker may take to answer a command that waits for less than this, or not at all. A
+/// broker that has to be started, or that takes over from a killed one, needs a while to answer.
 const ANSWER: Duration = Duration::from_secs(2);
 
 /// How long the broker may take to say who holds the lock and who is ahead.

@@ -20,8 +20,8 @@ pub(super) struct Context {
 }
 
 impl Context {
-    /// Also returns why the broker's place is not known, if it is not: then this user's own place
-    /// is used.
+    /// The context, and why the place of the broker is not known, if it is not. Then the context has
+    /// this user's own place.
     pub(super) fn new(common: &Common, is_keeper: bool) -> (Self, Option<PlaceError>) {
         // Both may come from a variable, and an empty variable counts as unset.
         let bucket = if common.bucket.is_empty() { "default" } else { &common.bucket };

@@ -110,8 +110,8 @@ pub(super) fn run(context: &Context, mut args: RunArgs) -> Result<ExitCode, Fail
     Ok(code(status))
 }
 
-/// Starts the command. It inherits a hold on the locks: if this process is killed, the command
-/// alone holds them, as a child of flock(1) does, and waiters go on waiting until it has ended.
+/// Starts the command. The command inherits the lifeline. If this process is killed, the command
+/// alone holds the locks, as a child of flock(1) does, and waiters wait until the command has ended.
 fn spawn(
     mut lifeline: Option<Lifeline>,
     args: &RunArgs,
@@ -133,8 +133,8 @@ fn spawn(
     Ok((child, lifeline))
 }
 
-/// Becomes the command, which inherits a hold on the locks as one that is started does. Returns
-/// only if that fails.
+/// Becomes the command, which inherits the lifeline as a started command does. Returns only if that
+/// fails.
 fn become_command(
     lifeline: Option<Lifeline>,
     args: &RunArgs,
@@ -150,10 +150,11 @@ fn become_command(
     not_run(&command, &error)
 }
 
+/// Refuses `--no-fork` for locks that machines share.
+///
 /// # Errors
 ///
-/// If the locks are shared with other machines: they end with a lease, and the command would have
-/// to end then.
+/// The locks are shared: they end with a lease, and then somebody has to end the command.
 fn refuse_where_leased(reach: &BrokerReach) -> Result<(), Failure> {
     match block_on(reach.status())?.reach {
         None => Ok(()),

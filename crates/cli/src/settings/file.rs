@@ -27,7 +27,7 @@ pub(super) struct File {
     pub(super) etcd: Option<EtcdTable>,
 }
 
-/// The etcd of a broker.
+/// The etcd of a broker. `docs/settings.md` says what each setting does.
 #[derive(Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields, rename_all = "kebab-case")]
 pub(super) struct EtcdTable {
@@ -67,7 +67,8 @@ fn some_endpoints<'de, D: Deserializer<'de>>(from: D) -> Result<Option<Vec<Strin
     endpoints(from).map(Some)
 }
 
-/// A list. It is easy to forget the brackets if there is only one endpoint.
+/// Reads a list of endpoints. An error reminds of the brackets, because users forget them around a
+/// single endpoint.
 fn endpoints<'de, D: Deserializer<'de>>(from: D) -> Result<Vec<String>, D::Error> {
     struct List;
 

@@ -25,8 +25,8 @@ use crate::{args::SettingsArgs, log::Filter};
 /// The variable in which a client says that it starts a broker, and who it is.
 pub(crate) const STARTED_BY: &str = "NAVLOCK_STARTED_BY";
 
-/// What was found.
-// Not to be printed: there is a password in it.
+/// The settings that the options, the environment and the file give together.
+// No `Debug`: there is a password in it.
 pub(crate) struct Settings {
     /// The file that was read, if there is one.
     pub(crate) file: Option<PathBuf>,

@@ -43,7 +43,7 @@ pub(super) struct Entry<'a> {
     pub(super) bucket: Option<&'a str>,
 }
 
-/// The part of an entry that does not change from look to look.
+/// The part of an entry that does not change while the lock or request stays where it is.
 pub(super) type Told = (&'static str, Inspected, Option<usize>);
 
 impl<'a> Entry<'a> {

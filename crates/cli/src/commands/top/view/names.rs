@@ -163,7 +163,7 @@ fn rows(model: &Model) -> Vec<Row<'_>> {
     rows
 }
 
-/// The value that decides a name's place: the largest first.
+/// The value that decides where a name stands. The name with the largest value comes first.
 fn key(order: Order, queue: Option<&Queue>, known: &Known, data: &Data) -> (u64, u64) {
     let micros = |time: Duration| u64::try_from(time.as_micros()).unwrap_or(u64::MAX);
     let held = || held_for(queue, data.now).map_or(0, micros);
