@@ -37,7 +37,8 @@ pub fn block_on<F: IntoFuture>(future: F) -> F::Output {
     }
 }
 
-/// The same, for no longer than `timeout`: then the future is dropped, and the answer is `None`.
+/// Runs a future on this thread as [`block_on`] does, but for no longer than `timeout`. After that, the
+/// future is dropped, and the answer is `None`.
 ///
 /// The future is polled at least once, even with a timeout of zero. But a lock that another process
 /// keeps takes a moment even if it is free. A timeout whose end the clock cannot represent counts

@@ -96,14 +96,14 @@ impl Unreachable {
         Self::new(UnreachableKind::Other, message)
     }
 
-    /// The same, with the error that caused it as its [source](error::Error::source).
+    /// This error with `cause`, which becomes its [source](error::Error::source).
     #[must_use]
     pub fn caused_by(mut self, cause: impl error::Error + Send + Sync + 'static) -> Self {
         self.0.cause = Some(Arc::new(cause));
         self
     }
 
-    /// The same kind and source, with another message: for a layer that knows more of what was tried.
+    /// This error with another message. For a layer that knows more of what was tried.
     #[must_use]
     pub fn with_message(mut self, message: impl Into<String>) -> Self {
         self.0.message = message.into();

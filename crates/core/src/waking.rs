@@ -37,7 +37,7 @@ pub fn wake_all(wakers: impl IntoIterator<Item = Waker>) {
     wakers.into_iter().for_each(wake);
 }
 
-/// The same for one waker.
+/// Calls one waker, as [`wake_all`] does.
 pub(crate) fn wake(waker: Waker) {
     let depth = DEPTH.get() + 1;
     if depth > DEEPEST {

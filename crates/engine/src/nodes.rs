@@ -45,7 +45,7 @@ impl<T> Nodes<T> {
         self.places.get(index).filter(|node| node.stage != Stage::Vacant)
     }
 
-    /// The same, mutable.
+    /// A mutable reference to what stands at `index`, if anything does.
     #[inline]
     pub(crate) fn get_mut(&mut self, index: usize) -> Option<&mut Node<T>> {
         self.places.get_mut(index).filter(|node| node.stage != Stage::Vacant)

@@ -29,7 +29,7 @@ impl<T> LockManager<T> {
         resource
     }
 
-    /// The same for a name that is not the last one.
+    /// Finds or makes the resource of a name that is not the last one.
     fn find_resource(&mut self, name: HashedName<'_>) -> ResourceIndex {
         let Self { names, resources, .. } = self;
         let known = names.find(name.hash, |&index| resources[index as usize].is(name));

@@ -97,7 +97,8 @@ impl Shared {
 /// - what callers want, and what a watch or a lease brings: [`hear`](Self::hear);
 /// - the outcome of each call: [`done`](Self::done);
 /// - that time has passed, a few times a second while the keeper is not [idle](Self::is_idle):
-///   [`tick`](Self::tick).
+///   [`tick`](Self::tick);
+/// - that the connection ends: [`quit`](Self::quit).
 ///
 /// After each of these, the thread takes calls with [`next_call`](Self::next_call) until there is none,
 /// and makes them.
@@ -343,7 +344,8 @@ impl Keeper {
         self.advance_queries();
     }
 
-    /// The same, and for the names for which requests of ours wait.
+    /// Does what [`step_all`](Self::step_all) does, and also steps the names for which requests of ours
+    /// wait.
     fn step_waiting(&mut self, bucket: u64) {
         let Some(opened) = self.buckets.get(&bucket) else { return };
         for name in self.waiting(&opened.bucket) {

@@ -48,7 +48,8 @@ pub(crate) async fn revoke(
     timeout(options.time_to_live, all).await.unwrap_or(false)
 }
 
-/// The same under one lease. Another cluster may have a lease of the same number: it is left alone.
+/// Does this for the keys under one lease. Another cluster may have a lease of the same number, which is
+/// left alone.
 async fn under(
     members: &Members,
     options: &EtcdOptions,

@@ -59,7 +59,7 @@ impl EtcdReach {
         Self::connect_as(options, Entry::Alone).await
     }
 
-    /// The same for one of several clusters.
+    /// Connects as [`connect`](Self::connect) does, alone or as one of several clusters.
     pub(crate) async fn connect_as(options: EtcdOptions, entry: Entry) -> Result<Self, Error> {
         options.check()?;
         let grace = options.grace();

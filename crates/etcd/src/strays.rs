@@ -178,7 +178,7 @@ fn of_namespace(namespace: &str, kv: &KeyValue) -> Option<Stray> {
     Some(Stray { blocks, ..stray })
 }
 
-/// The same for a key of a bucket, without what it blocks.
+/// The stray that a key of a bucket is, if it is one, without what it blocks.
 pub(crate) fn of_bucket(keys: &BucketKeys, kv: &KeyValue) -> Option<Stray> {
     let why = if keys.parse(&kv.key).is_none() {
         "navlock writes no such key"

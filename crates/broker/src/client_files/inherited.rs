@@ -72,14 +72,14 @@ impl ClientFiles {
         lock_file::open_existing(&self.inherited_path(client)).ok()
     }
 
-    /// The same file, found through the process of this number, which has it open. Its name may be
-    /// gone.
+    /// The file of a client's inherited locks, found through a process that has the file open. The name of
+    /// the file may be gone.
     pub(crate) fn open_inherited_of(&self, client: ClientKey, pid: u32) -> Option<File> {
         lock_file::open_of(pid, self.inherited_path(client).file_name()?)
     }
 
-    /// The same as [`inherited`](Self::inherited), by a file that was opened before: somebody may
-    /// have removed its name since.
+    /// As [`inherited`](Self::inherited), by a file that was opened before. Somebody may have removed its
+    /// name since.
     ///
     /// # Errors
     ///

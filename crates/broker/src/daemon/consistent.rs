@@ -35,7 +35,8 @@ impl Daemon {
         Ok(snapshot)
     }
 
-    /// The same with all details, and with the words as they were read.
+    /// What is held and what is pending in a bucket with all details, and the words of slots as they were
+    /// read.
     pub(super) async fn inspect(
         &self,
         locks: &LockManager,

@@ -75,7 +75,7 @@ impl Leases {
         self.note_own();
     }
 
-    /// The same of all agents, and of the daemon itself.
+    /// Notes the leases of all agents that have something, and those of the daemon itself.
     pub(super) fn note_all(&mut self, client: &Client) {
         for agent in client.askers() {
             self.note(client, agent);

@@ -61,7 +61,7 @@ pub async fn serve(listener: &AsyncListener, user_agent: UserAgent, options: Opt
     serve_in(&daemon, listener, found, &options).await;
 }
 
-/// The same with this state, for a daemon that has `found` these files when it started.
+/// Serves as [`serve`] does, with the state of a daemon that `found` these files when it started.
 pub(super) async fn serve_in(
     daemon: &Arc<Daemon>,
     listener: &impl Accept,

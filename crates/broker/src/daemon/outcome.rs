@@ -7,7 +7,7 @@ use navlock_engine::FencingToken;
 #[derive(Debug)]
 pub(super) enum Outcome {
     Granted(FencingToken),
-    /// The same, and it stands in the slot that the client has reserved for it.
+    /// It is granted, and stands in the slot that the client has reserved for it.
     GrantedInSlot(FencingToken),
     Unavailable,
     Failed(Error),

@@ -57,8 +57,8 @@ impl Daemon {
         }
     }
 
-    /// The same where locks are seen beyond this machine: the reach that keeps them compares the holders,
-    /// and takes the locks.
+    /// Takes the name where locks are seen beyond this machine. The reach that keeps the locks compares the
+    /// holders, and takes the locks.
     async fn evict(&self, steal: Steal) -> Result<u64, NotStolen> {
         let Steal { bucket, name, from, .. } = steal;
         let from = from.into_iter();
@@ -82,7 +82,8 @@ impl Daemon {
         }
     }
 
-    /// The same for locks of this machine alone. There is no `await` in here: this is one moment.
+    /// Takes the name where locks are seen on this machine alone. There is no `await` in here, so nothing
+    /// else happens in between.
     fn take(self: &Arc<Self>, steal: Steal, process: Option<Process>) -> Result<u64, NotStolen> {
         let Steal { bucket, name, from, info } = steal;
         let refused = |why: &str| NotStolen::Refused(why.to_owned());

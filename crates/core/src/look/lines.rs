@@ -171,7 +171,7 @@ impl Line<'_> {
         object.number("at", milliseconds(time)).with(&self.members())
     }
 
-    /// The same without the word and the time.
+    /// The members of [`object`](Self::object) without the word and the time.
     pub fn members(&self) -> Object {
         let mut object = Object::default();
         if let Some(name) = self.name {

@@ -18,7 +18,7 @@ impl<T: Default> LockManager<T> {
         }
     }
 
-    /// The same with an id that is known to be that of a pending request.
+    /// Aborts the request with this id, which is known to be pending.
     #[inline]
     pub(crate) fn abort(&mut self, id: RequestId) -> T {
         // 1. BY TYPE: `&mut self` is the lock task queue.

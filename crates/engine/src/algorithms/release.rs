@@ -16,7 +16,7 @@ impl<T: Default> LockManager<T> {
         }
     }
 
-    /// The same with an id that is known to be that of a held lock.
+    /// Releases the lock with this id, which is known to be held.
     #[inline]
     pub(crate) fn release(&mut self, id: RequestId) -> T {
         // 1. BY TYPE: `&mut self` is the lock task queue.

@@ -94,7 +94,7 @@ pub(crate) enum State {
     Lost(Lost),
 }
 
-/// The same, as the thread sees it.
+/// Where a request or lock stands, as the thread sees it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Status {
     /// Waiting, since this revision; 0 if that is not known yet.

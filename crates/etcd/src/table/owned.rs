@@ -324,7 +324,7 @@ impl Table {
         under.for_each(Owned::close);
     }
 
-    /// The same for one name.
+    /// Grants nothing more of this name, as [`close_under`](Self::close_under) does for many.
     pub(crate) fn close(&mut self, of: &(u64, NameKey)) {
         if let Some(owned) = self.owned.get_mut(of) {
             owned.close();

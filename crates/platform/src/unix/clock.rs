@@ -5,7 +5,7 @@ pub fn monotonic() -> u64 {
     read(MONOTONIC)
 }
 
-/// The same clock, read at less cost: the result may be some milliseconds old.
+/// [`monotonic`] at less cost: the result may be some milliseconds old.
 pub fn recent() -> u64 {
     read(RECENT)
 }

@@ -65,7 +65,7 @@ pub fn mode_at(_: &Path, found: &Metadata) -> u32 {
     found.mode() & 0o7777
 }
 
-/// The same of a file that is open.
+/// What the owner of an open file, a group and others may do with it, in the bits of chmod(1).
 pub fn mode_of(_: &File, found: &Metadata) -> u32 {
     found.mode() & 0o7777
 }
@@ -81,7 +81,7 @@ pub fn careful() -> OpenOptions {
     with_flags(OFlags::NOFOLLOW | OFlags::NONBLOCK)
 }
 
-/// The same for a path that a user has chosen, which may be a link.
+/// For opening a file at a path that a user has chosen. As [`careful`], but the path may be a link.
 pub fn without_waiting() -> OpenOptions {
     with_flags(OFlags::NONBLOCK)
 }
@@ -140,7 +140,7 @@ pub fn make_private(path: &Path) -> io::Result<()> {
     fs::set_permissions(path, Permissions::from_mode(0o600))
 }
 
-/// The same of a file that is open.
+/// Makes sure that nobody else can read or write a file that is open.
 ///
 /// # Errors
 ///

@@ -60,7 +60,8 @@ pub fn of(_: &Stream) -> io::Result<Peer> {
     Ok(Peer { user: ours(), process: None })
 }
 
-/// The same for a stream that does not block. The process is known on all systems that tell it.
+/// Who is at the other end of a stream that does not block. The process is known on all systems that tell
+/// it.
 ///
 /// # Errors
 ///

@@ -194,8 +194,8 @@ pub fn within<T>(directory: &Path, act: impl FnOnce() -> io::Result<T>) -> io::R
     done
 }
 
-/// The same, and then comes back. What else the process does meanwhile is done from that directory,
-/// too.
+/// Does this from within a directory, and then goes back to the directory before. Whatever else the
+/// process does meanwhile is done from within that directory, too.
 ///
 /// # Errors
 ///

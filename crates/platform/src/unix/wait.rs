@@ -90,7 +90,7 @@ pub fn wait<const N: usize>(
     Ok(polled.map(|polled| asked.next().map(|asked| asked.1.told(&polled)).unwrap_or_default()))
 }
 
-/// The same, of as many as there are.
+/// Waits as [`wait`] does, for any number of sources.
 ///
 /// # Errors
 ///

@@ -22,7 +22,7 @@ pub fn monotonic() -> u64 {
     u64::try_from(nanoseconds).unwrap_or(u64::MAX)
 }
 
-/// The same clock, which costs little to read here.
+/// [`monotonic`], which costs little to read here.
 pub fn recent() -> u64 {
     monotonic()
 }

@@ -120,7 +120,7 @@ pub fn careful() -> OpenOptions {
     options
 }
 
-/// The same for a path that a user has chosen, which may be a link.
+/// For opening a file at a path that a user has chosen. As [`careful`], but the path may be a link.
 pub fn without_waiting() -> OpenOptions {
     let mut options = File::options();
     options.security_qos_flags(SECURITY_IDENTIFICATION);
@@ -190,7 +190,7 @@ pub fn make_private(path: &Path) -> io::Result<()> {
     security::make_private(look_at(path, access, FILE_FLAG_OPEN_REPARSE_POINT)?.as_handle())
 }
 
-/// The same of a file that is open.
+/// Makes sure that nobody else can read or write a file that is open.
 ///
 /// # Errors
 ///

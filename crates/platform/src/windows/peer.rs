@@ -34,7 +34,7 @@ pub fn of(stream: &Stream) -> io::Result<Peer> {
     of_pipe(stream.pipe())
 }
 
-/// The same for a stream that does not block.
+/// Who is at the other end of a stream that does not block.
 ///
 /// # Errors
 ///

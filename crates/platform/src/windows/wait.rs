@@ -190,7 +190,7 @@ pub fn wait<const N: usize>(
     Ok(std::array::from_fn(|index| found[index]))
 }
 
-/// The same, of as many as there are.
+/// Waits as [`wait`] does, for any number of sources.
 ///
 /// # Errors
 ///

@@ -183,7 +183,7 @@ impl Requests {
         self.changes_at(0..self.entries.len(), wanted)
     }
 
-    /// The same for the entries at these places.
+    /// As [`changes`](Self::changes), for the entries at these places.
     ///
     /// A new entry gets the last place, and when an entry goes, the last one moves to its place. So whoever
     /// goes through the places from the last one down, however slowly, finds every entry that is there all

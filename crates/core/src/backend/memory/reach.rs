@@ -37,7 +37,7 @@ impl MemoryReach {
         Self { next_token: Arc::new(AtomicU64::new(token.get())), shards }
     }
 
-    /// The same with this many shards (at least one): a caller that is one thread needs just one.
+    /// Sets the number of shards, which is at least one. A caller that is one thread needs just one.
     #[must_use]
     pub fn with_shards(mut self, shards: usize) -> Self {
         self.shards = shards.max(1);
