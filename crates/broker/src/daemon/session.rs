@@ -293,7 +293,7 @@ impl Session {
             }
             _ => {
                 return Err(
-                    ProtocolError("it sent a message twice that a client sends once").into()
+                    ProtocolError("it sent a message that has no place in its session").into()
                 );
             }
         }

@@ -24,8 +24,6 @@ mod web;
 
 use std::process::ExitCode;
 
-use navlock::PlaceError;
-
 use self::context::Context;
 use crate::{
     args::{Cli, Command},
@@ -36,28 +34,28 @@ use crate::{
 /// broker.
 pub(crate) fn dispatch(cli: Cli) -> Result<ExitCode, Failure> {
     let (context, unplaced) = Context::new(&cli.common, cli.is_keeper);
-    let placed = match unplaced {
+    let placed = || match &unplaced {
         None => Ok(&context),
-        Some(error) => Err(error),
-    };
-    let unplaced = |error: PlaceError| {
-        Failure::new(UNREACHABLE, format_args!("cannot tell where the broker is: {error}"))
+        Some(error) => {
+            let message = format_args!("cannot tell where the broker is: {error}");
+            Err(Failure::new(UNREACHABLE, message))
+        }
     };
     match cli.command {
-        Command::Run(args) => run::run(placed.map_err(unplaced)?, args),
-        Command::Query(args) => query::query(placed.map_err(unplaced)?, &args),
-        Command::Watch(args) => watch::watch(placed.map_err(unplaced)?, &args),
-        Command::Clients(args) => clients::clients(placed.map_err(unplaced)?, &args),
+        Command::Run(args) => run::run(placed()?, args),
+        Command::Query(args) => query::query(placed()?, &args),
+        Command::Watch(args) => watch::watch(placed()?, &args),
+        Command::Clients(args) => clients::clients(placed()?, &args),
         #[cfg(feature = "web")]
-        Command::Web(args) => web::web(placed.map_err(unplaced)?, &args),
+        Command::Web(args) => web::web(placed()?, &args),
         #[cfg(feature = "top")]
-        Command::Top(args) => top::top(placed.map_err(unplaced)?, &args),
-        Command::Wait(args) => wait::wait(placed.map_err(unplaced)?, &args),
-        Command::Hold(args) => hold::hold(placed.map_err(unplaced)?, &args),
-        Command::Release(args) => hold::release(placed.map_err(unplaced)?, &args),
-        Command::Extend(args) => hold::extend(placed.map_err(unplaced)?, &args),
-        Command::Daemon(args) => daemon::daemon(placed.map_err(unplaced)?, &args),
-        Command::Doctor(args) => doctor::doctor(&context, placed.err().as_ref(), &args),
+        Command::Top(args) => top::top(placed()?, &args),
+        Command::Wait(args) => wait::wait(placed()?, &args),
+        Command::Hold(args) => hold::hold(placed()?, &args),
+        Command::Release(args) => hold::release(placed()?, &args),
+        Command::Extend(args) => hold::extend(placed()?, &args),
+        Command::Daemon(args) => daemon::daemon(placed()?, &args),
+        Command::Doctor(args) => doctor::doctor(&context, unplaced.as_ref(), &args),
         Command::Evict(args) => evict::evict(&context, &args),
         Command::Completions(args) => completions::completions(&args),
         Command::Man(args) => man::man(&args),
