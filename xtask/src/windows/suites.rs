@@ -241,7 +241,7 @@ fn of_cargo(suite: &Suite, folder: &Path) -> Command {
     let mut command = cargo(folder);
     command.args(["test", "--locked", "--no-fail-fast", "--target", TARGET]);
     command.args(["-Zbuild-std=std,panic_unwind,test", "-p", suite.package, "--all-features"]);
-    command.args(suite.targets).env("NAVLOCK_TESTS_BY_WINE", "1");
+    command.args(suite.targets).env("TESTS_BY_WINE", "1");
     if !suite.has_models {
         command.env("CARGO_PROFILE_TEST_OPT_LEVEL", "0");
     }

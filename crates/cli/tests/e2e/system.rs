@@ -10,7 +10,7 @@ pub(crate) use self::windows::*;
 
 /// Whether Wine runs the tests, as `cargo xtask windows` says.
 pub(crate) fn is_wine() -> bool {
-    std::env::var_os("NAVLOCK_TESTS_BY_WINE").is_some()
+    std::env::var_os("TESTS_BY_WINE").is_some()
 }
 
 #[cfg(unix)]
