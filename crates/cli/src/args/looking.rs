@@ -10,42 +10,61 @@ use super::values;
 /// Shows who holds and who waits for locks.
 #[derive(Debug, Default, Args)]
 #[command(after_long_help = "\
-The table is for people and may change. For programs there is --json: one object a line, with
-state (held, pending), name, mode, clientId, and as far as they are known pid, command, user, host,
-why, meta (an object), ageMs, position (of what is pending; 1 is the next), and fencingToken (of
-what is held), which is a string, as numbers of 64 bits are not safe in JavaScript. A lone surrogate
-in a name is written as the escape \\ud8xx or \\udcxx.
+The table is for people and may change. Programs use --json.
 
-With -v also the names are shown that are owned: nobody holds them, and who had them last can take
-them again without asking the broker, until somebody else asks for them. Their ageMs is since then,
-and taken says how often that was done.
+With --json each line is one object. It has state (held, pending or owned), name, mode and clientId,
+and these as far as they are known:
+  pid, command, user, host, why
+  meta          an object
+  ageMs         for how long it has been held, pending or owned
+  position      of a pending request; 1 is the next
+  fencingToken  of a held lock: a string, because numbers of 64 bits are not safe in JavaScript
+  taken         of an owned name: how often it was taken without asking
+A lone surrogate in a name is written as the escape \\ud8xx or \\udcxx.
 
-With etcd, a machine that keeps a name is asked who holds it. One that does not say so within 2.5 s
-(half of the time to live, if that is less) is shown in the holder's place, as (a machine).
+-v also shows owned names. Nobody holds an owned name. The client that had it last can take it again
+without asking the broker, until somebody else asks for the name.
+
+With etcd, a machine that keeps a name is asked who holds it. If it does not answer within 2.5 s
+(half of the time to live, if that is less), the machine is shown in brackets in the holder's place.
 
 --watch looks once a second until it is interrupted (exit code 130 in a shell). On a terminal it
-redraws the table. Elsewhere, and with --json, it writes what there is whenever that has changed,
+redraws the table. Elsewhere, and with --json, it writes everything whenever something has changed,
 and an empty line after it.
 
---tree shows first who holds up the most, without waiting for anybody, and below it who waits for
-it: hard, if the lock above is held; soft, if the request above is ahead of it in the queue;
-inside, if it holds a lock and goes on once the request above, which was made under that lock, is
-done; perhaps inside, if nobody has said under which lock the request was made, or on another
-machine it was made under one of several that its holder may have. Then come cycles, with what
-kind of deadlock each is. Below each are lines to paste that would end it: to have a stopped
-process go on (kill -CONT), to end a process (kill), to give back a hold (navlock release), to
-remove what another machine has left (navlock evict), or to take the lock from whoever holds it
-(navlock run --steal). With NAME, or a bucket, it shows the trees in which that is. A deadlock is
-told when it has lasted for a second.
+--tree shows who waits for whom. A tree begins with the one who blocks the most others and waits for
+nobody. The line of each waiter says why it waits:
+  hard            the lock above is held
+  soft            the request above is ahead of it in the queue
+  inside          it holds a lock, and releases that once the request above is done, which was made
+                  under that lock
+  perhaps inside  nobody has said under which lock the request above was made; or the request was
+                  made on another machine, under one of several locks that its holder may have
+After the trees come cycles, each with its kind of deadlock. A deadlock is told when it has lasted
+for a second. Below each tree and cycle are lines to paste that would end it:
+  kill -CONT           lets a stopped process go on
+  kill                 ends a process
+  navlock release      gives back a hold
+  navlock evict        removes what another machine has left
+  navlock run --steal  takes the lock from its holder
+With NAME, or a bucket, only the trees that contain it are shown.
 
---tree --json is one object a line for each tree: blocks (how many requests wait), longestWaitMs,
-cycle, deadlock (certain or possible), closedBy (clientId/serial of the request that closed it),
-rows, and remedies. A row has depth (0 is who blocks all others), block (hard, soft, inside,
-same-agent, inside-agent: inside a lock of that agent's on another machine), serial, stopped (the
-processes of it that are), silentMs and endsInMs (of another machine's that has not been heard of:
-for how long, and in what time others can have what it has, if that stays so), and else what it
-has without --tree. A remedy has kind (continue, end, release, evict, steal), does, line, and host
-if it is to be pasted there.")]
+--tree --json writes one object a line for each tree:
+  blocks         how many requests wait
+  longestWaitMs, cycle
+  deadlock       certain or possible
+  closedBy       clientId/serial of the request that closed the cycle
+  rows, remedies
+A row has the members that an object has without --tree, and these:
+  depth     0 is the one who blocks all others
+  block     hard, soft, inside, same-agent or inside-agent (inside a lock of that agent's on another
+            machine)
+  serial
+  stopped   those of its processes that are stopped
+  silentMs  for how long its machine has not been heard of
+  endsInMs  if that stays so: after what time others can have what it has
+A remedy has kind (continue, end, release, evict or steal), does, line, and host if the line is to
+be pasted on that host.")]
 #[expect(clippy::struct_excessive_bools, reason = "they are switches of a command line")]
 pub(crate) struct QueryArgs {
     /// Show this name only. Without one, all names.
@@ -78,26 +97,39 @@ pub(crate) struct QueryArgs {
 /// Shows what happens to locks, as it happens.
 #[derive(Debug, Args)]
 #[command(after_long_help = "\
-First what there is: a line for each lock that is held and each request that waits. Then a line for
-each event: requested, granted, unavailable (it could not be had at once), released, aborted,
-stolen, lost, recalled; owned for a name that its owner takes and releases without asking the
-broker, as it was seen to be when it was looked at, four times a second; and of clients and their
-agents, with -v or --json, client-came, client-went, agent-came, agent-went. With --json there is
-also inside, when it comes to be known inside which locks the one was requested that was told of.
+It first writes a line for each held lock and each waiting request. Then it writes a line for each
+event. It goes on until it is interrupted (exit code 130 in a shell).
 
-With --json one object a line: event, at (milliseconds since 1970), and as far as they are known
-bucket, name, mode, clientId, serial (with clientId, which request or lock it is), pid, command,
-user, host, why, meta, fencingToken, ageMs (of a request that was granted or aborted: for how long
-it had waited; of a lock that was released or lost: for how long it was held), how, by (who has
-stolen it), inside (the locks inside which it was requested) and taken.
+Events of locks and requests:
+  requested, granted, released, aborted, stolen, lost
+  unavailable  the lock was not available at once
+  recalled     an owner has given a name back, because somebody else asked for it
+  owned        an owner takes and releases the name without asking the broker; this is looked at
+               four times a second
+Events of clients and their agents, with -v or --json:
+  client-came, client-went, agent-came, agent-went
+Other events:
+  inside       (with --json) it became known inside which locks a request was made
+  missed       this reader was too slow and has missed so many events; everything is told anew
+  left-out     of this bucket, so many locks and requests of other machines are not shown
+  recovered    another broker has taken over
 
-Whoever reads too slowly misses some: that is said, with how many (missed), and what there is is
-told anew; so it is, once a second, when something has changed on other machines. A name that
-another machine keeps is owned by that machine, whether somebody holds it there or not. With etcd
-the buckets are those that clients of this machine use, and of one that has more than some 10,000
-locks and requests not all of other machines are shown: that is said as well (left-out, with how
-many: leftOut). It goes on until it is interrupted (exit code 130 in a shell), also when the broker
-ends and another one comes: recovered, if that has taken over.")]
+With --json each line is one object with event, at (milliseconds since 1970), and these as far as
+they are known:
+  bucket, name, mode, pid, command, user, host, why, meta, fencingToken
+  clientId, serial  together they name the request or lock
+  ageMs             for how long a request had waited that was granted or aborted, or a lock was
+                    held that was released or lost
+  how               how a lock was lost
+  by                who has stolen it
+  inside            the locks inside which it was requested
+  taken             how often an owner has taken the name
+  missed, leftOut   how many
+
+When something has changed on other machines, everything is told anew, once a second at most. A name
+that another machine keeps is shown as owned by that machine, whether somebody holds it there or
+not. With etcd, only the buckets that clients of this machine use are shown, and of a bucket with
+more than some 10,000 locks and requests not all of other machines.")]
 pub(crate) struct WatchArgs {
     /// Watch these names only. Without one, all names.
     #[arg(value_parser = values::name())]
