@@ -1,5 +1,5 @@
-//! Converts the value that a callback returned to a promise, and settles the request as that promise is
-//! settled.
+//! Converts the value that a callback returned to a promise, and settles the request when that
+//! promise is settled.
 
 use std::{
     cell::{Cell, RefCell},
@@ -19,7 +19,7 @@ use crate::{
 };
 
 impl<'js> Quick<'_, 'js> {
-    /// Has a value converted to a promise, and the request settled once that promise is settled.
+    /// Begins to convert a value to a promise. The request is settled once that promise is settled.
     pub(crate) fn adopt(&mut self, value: &Bare<'js>, key: RequestKey) -> Result<()> {
         // 8.
         if !value.is_object() {
@@ -41,7 +41,7 @@ impl<'js> Quick<'_, 'js> {
         self.later(key, Step::CallThen, [value, &then])
     }
 
-    /// Has the first step done in a job.
+    /// Queues a job that does the first step.
     fn later<const N: usize>(
         &self,
         key: RequestKey,
@@ -76,8 +76,9 @@ impl<'js> Adoption<'js> {
         then: &Bare<'js>,
     ) -> Result<()> {
         let [promise, resolve, reject] = raw::promise(engine.ctx())?;
-        // So that `then` makes a promise of the language's own kind, whatever scripts have made of
-        // `Promise.prototype.constructor`. No script ever sees this one.
+        // Without a `constructor` of the promise's own, `then` would read
+        // `Promise.prototype.constructor`, which scripts can change. With it, `then` makes one of
+        // the language's own promises. No script ever sees this promise.
         let undefined = Property::from(engine.undefined().value(engine.ctx()));
         let object = Object::from_value(promise.value(engine.ctx()))?;
         object.prop(PredefinedAtom::Constructor, undefined)?;
@@ -94,13 +95,13 @@ impl<'js> Adoption<'js> {
         }
     }
 
-    /// Begins again, for another request.
+    /// Begins again for another request.
     pub(crate) fn begin(&self, key: RequestKey, step: Step) {
         self.key.set(key);
         self.next.set(step);
     }
 
-    /// Does what the call is for.
+    /// Does the next step.
     pub(crate) fn step(&self, mut engine: Quick<'_, 'js>, call: &Call<'js>) -> Result<()> {
         let value = call.argument(0);
         let gone_on = match self.next.get() {
@@ -116,8 +117,8 @@ impl<'js> Adoption<'js> {
                 let is_rejected = self.is_rejected(&engine);
                 let value = Bare::clone(&value);
                 let outcome = if is_rejected { Err(value) } else { Ok(value) };
-                // This function must not be used for another request: what has called a script's `then` may
-                // still be on the stack.
+                // This function must not be used for another request, because a call of a script's
+                // `then` may still be on the stack.
                 return self.settle(&mut engine, outcome);
             }
             Step::Fulfill => return self.settle_last(engine, Ok(Bare::clone(&value)), call),
@@ -134,7 +135,7 @@ impl<'js> Adoption<'js> {
         state == Some(qjs::JSPromiseStateEnum_JS_PROMISE_REJECTED)
     }
 
-    /// Stops the request, because a panic goes through a step. No other step follows.
+    /// Stops the request when a panic passes through a step. No other step follows.
     pub(crate) fn stop(&self, engine: Quick<'_, 'js>) {
         engine.realm().stop(self.key.get());
     }
@@ -157,13 +158,14 @@ impl<'js> Adoption<'js> {
         call: &Call<'js>,
     ) -> Result<()> {
         self.settle(&mut engine, outcome)?;
-        // A later request of the same agent may use the function again. A function does not come here if one
-        // of its steps failed, was stopped or panicked, or if it has called a script's own `then`.
+        // A later request of the same agent may use the function again. This line is not reached if
+        // one of the function's steps failed, was stopped or panicked, or if the function has
+        // called a script's own `then`.
         engine.home.spare.replace(Some(Bare::clone(&call.function())));
         Ok(())
     }
 
-    /// Goes on with the value that a promise of the language's own is fulfilled with, by the steps of
+    /// Goes on with the value of a fulfilled promise of the language's own, by the steps of
     /// [`Quick::adopt`].
     fn resolve(
         &self,
@@ -186,8 +188,8 @@ impl<'js> Adoption<'js> {
 
     /// Calls a value's `then`.
     ///
-    /// The `then` of the language's own gives a script nothing that the script could call. So one function,
-    /// this one, can be both of its arguments. The state of the promise says which of the two arguments was
+    /// The language's own `then` gives a script nothing to call. So this one function can be both
+    /// arguments of `then`. The state of the promise then says which of the two arguments was
     /// called.
     ///
     /// Spec: <https://tc39.es/ecma262/#sec-promiseresolvethenablejob>
@@ -206,8 +208,8 @@ impl<'js> Adoption<'js> {
         self.promise.replace(Some(promise.clone()));
         match own.call(engine.ctx(), promise, [&*told, &*told]) {
             Ok(_) => Ok(()),
-            // The error comes from the promise's constructor. `then` was given this function, so another
-            // function does the next step.
+            // The error comes from the promise's constructor. `then` was given this function
+            // already, so another function does the next step.
             Err(error) => {
                 let reason = engine.catch(error)?;
                 engine.later(self.key.get(), Step::Reject, [&reason])?;
@@ -217,7 +219,7 @@ impl<'js> Adoption<'js> {
         }
     }
 
-    /// Has the next step done in a job of its own.
+    /// Queues a job that does the next step.
     fn later(
         &self,
         engine: Quick<'_, 'js>,
@@ -236,7 +238,7 @@ impl<'js> Adoption<'js> {
 }
 
 impl Drop for Adoption<'_> {
-    /// If the function was to be called, in a job that was dropped, the request ends.
+    /// Ends the request if a job that was dropped would have called the function.
     fn drop(&mut self) {
         let next = self.next.get();
         // `Never`: the request is settled, or another function goes on with it.
@@ -244,15 +246,15 @@ impl Drop for Adoption<'_> {
             return;
         };
         if matches!(next, Step::Told | Step::Settled) {
-            // A promise that was finalized together with this function has no state any more. It was pending,
-            // because it still referred to this function.
+            // A promise that was finalized together with this function has no state any more. It
+            // was pending, because it still had a reference to this function.
             let promise = self.promise.get_mut().as_ref();
             let state = promise.and_then(|promise| promise.promise_state(&home.ctx));
             if state.is_none_or(|state| state == qjs::JSPromiseStateEnum_JS_PROMISE_PENDING) {
                 return;
             }
         }
-        // The stop may wake others, who may panic; a panic must not go through QuickJS.
+        // The stop may wake others, and these may panic. A panic must not pass through QuickJS.
         let stop = || home.agent(self.number).map(|agent| agent.realm.stop(self.key.get()));
         let _ = catch_unwind(AssertUnwindSafe(stop));
     }

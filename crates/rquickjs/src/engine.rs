@@ -1,4 +1,4 @@
-//! QuickJS, as `navlock-js` asks for an engine.
+//! Implements for QuickJS the engine that `navlock-js` asks for.
 
 use navlock::{Mode, ReservedName, ResourceName};
 use navlock_js::{Engine, RequestKey};
@@ -13,7 +13,7 @@ use crate::{
     refusal::refuse,
 };
 
-/// QuickJS, for one agent of a context, for the time of a call.
+/// QuickJS as the engine of one agent of a context, for the time of one call.
 #[derive(Clone, Copy)]
 pub(crate) struct Quick<'a, 'js> {
     pub(crate) home: &'a HomeObject<'js>,
@@ -30,7 +30,8 @@ impl<'a, 'js> Quick<'a, 'js> {
         self.home.realm(self.number)
     }
 
-    /// The home whose script knows this signal: that of this context, or of another context of the runtime.
+    /// The home whose hooks recognise this signal: the home of this context, or of another context
+    /// of the runtime.
     fn home_of_signal(&self, value: &Bare<'js>) -> Result<Option<HomeObject<'js>>, Error> {
         let value = value.value(self.ctx());
         let is_signal_of =
@@ -56,12 +57,12 @@ impl<'a, 'js> Quick<'a, 'js> {
         function.call(self.ctx(), &Bare::undefined(self.ctx()), [argument]).map(drop)
     }
 
-    /// Calls a function that settles a promise, even if QuickJS stops the first call. Nothing else would
-    /// settle the promise.
+    /// Calls a function that settles a promise, and calls it again if QuickJS stops the first call.
+    /// Nothing else would settle the promise.
     ///
-    /// QuickJS asks at each call whether to go on. If the answer stops the call, the function is called
-    /// once more, and QuickJS does not ask again. If the function had begun in the first call, it does
-    /// nothing in the second.
+    /// At a call, QuickJS may ask whether to go on. If the answer stops the call, this calls the
+    /// function once more, and QuickJS does not ask again. If the first call had begun to run the
+    /// function, the second call does nothing.
     fn invoke_surely(&self, function: &Bare<'js>, argument: &Bare<'js>) -> Result<(), Error> {
         self.invoke(function, argument).map_err(|error| {
             if !self.ctx().has_exception() {
@@ -84,7 +85,8 @@ impl<'a, 'js> Quick<'a, 'js> {
         }
     }
 
-    /// The error to return when a string cannot be had: what QuickJS has thrown, if it has thrown something.
+    /// The error for a string that cannot be made: the exception that QuickJS has thrown, if any,
+    /// or else `error`.
     fn failed(&self, error: Error) -> Error {
         if self.ctx().has_exception() { Error::Exception } else { error }
     }
@@ -132,7 +134,7 @@ impl<'js> Engine for Quick<'_, 'js> {
     }
 
     fn to_name(&mut self, value: &Bare<'js>) -> Result<Result<ResourceName, ReservedName>, Error> {
-        // FAST: many requests are for one name, which a script has in one string.
+        // FAST: many requests are for one name, and a script often keeps this name in one string.
         if let Some((string, name)) = &*self.home.last_name.borrow() {
             if string.is_same_string(value) {
                 return Ok(Ok(name.clone()));
@@ -161,7 +163,7 @@ impl<'js> Engine for Quick<'_, 'js> {
     fn string(&mut self, units: &[u16]) -> Result<Bare<'js>, Error> {
         match std::string::String::from_utf16(units) {
             Ok(text) => Ok(self.text(&text)?.into()),
-            // A lone surrogate.
+            // The text has a lone surrogate.
             Err(_) => raw::string(self.ctx(), units),
         }
     }
@@ -215,7 +217,7 @@ impl<'js> Engine for Quick<'_, 'js> {
                 }
                 Ok(thrown.into())
             }
-            // This is an error of rquickjs's own.
+            // This error is rquickjs's own.
             error => self.type_error(&error.to_string()),
         }
     }
@@ -276,7 +278,7 @@ impl<'js> Engine for Quick<'_, 'js> {
     }
 }
 
-/// As `CreateDataProperty` makes it.
+/// A property like those that `CreateDataProperty` makes.
 fn data_property(value: Value<'_>) -> Property<Value<'_>> {
     Property::from(value).writable().enumerable().configurable()
 }

@@ -22,35 +22,36 @@ use crate::{
 
 /// The state of this crate in one context.
 ///
-/// A home is the content of one object, which a private field of the global object keeps alive. So the
-/// home lives as long as the context does, and when QuickJS finds that nobody uses the context any more,
-/// the agents end with it.
+/// A home is the content of one object, which a private field of the global object keeps alive. So
+/// the home lives as long as the context. When QuickJS finds that nobody uses the context any more,
+/// the agents end with the home.
 ///
 /// # Invariant
 ///
-/// Values of JavaScript that outlive a call are kept in a home, in a realm, or in an object of a class
-/// of this crate. Exactly one object shows each of them to QuickJS's garbage collector: if none did,
-/// they would keep their context alive for ever; if two did, QuickJS would take them for garbage while
-/// they are used. So only the one object of the home keeps an `Rc` of the home for longer than a call.
+/// Values of JavaScript that outlive a call are kept in a home, in a realm, or in an object of a
+/// class of this crate. Exactly one object shows each value to QuickJS's garbage collector. If no
+/// object did, the value would keep its context alive for ever. If two objects did, QuickJS would
+/// free the value while it is used. So only the one object of the home keeps an `Rc` of the home
+/// for longer than a call.
 pub(crate) struct Home<'js> {
     pub(crate) ctx: Ctx<'js>,
     pub(crate) classes: Classes,
-    /// `Promise.prototype.then`, before scripts could change it.
+    /// `Promise.prototype.then`, as it was before scripts could change it.
     pub(crate) then: Bare<'js>,
     pub(crate) function_prototype: Object<'js>,
     pub(crate) tools: Tools<'js>,
     pub(crate) hooks: Hooks<'js>,
     pub(crate) manager_prototype: Object<'js>,
     pub(crate) lock_prototype: Object<'js>,
-    /// See [`refuse`](crate::refusal::refuse).
+    /// The object for [`refuse`](crate::refusal::refuse).
     pub(crate) refusal: Bare<'js>,
     /// An object like those with the interface `Lock`.
     ///
     /// FAST: QuickJS makes the layout of an object anew if no other object has the same layout. So this
     /// object keeps the layout of locks alive.
     pub(crate) lock_like: Object<'js>,
-    /// The short name that was requested last, as a string of JavaScript and as a name. A string is no
-    /// object, so the garbage collector need not see it.
+    /// The short name that was requested last, as a JavaScript string and as a [`ResourceName`]. A
+    /// string is no object, so the garbage collector need not see it.
     pub(crate) last_name: RefCell<Option<(Bare<'js>, ResourceName)>>,
     /// A function that has settled a request, kept to settle another one.
     pub(crate) spare: RefCell<Option<Bare<'js>>>,
@@ -73,13 +74,13 @@ pub(crate) struct Navigator<'js> {
     pub(crate) number: usize,
 }
 
-/// The object of a [`Home`], and the home.
+/// A counted reference to the object of a [`Home`], and a pointer to the home.
 pub(crate) struct HomeObject<'js> {
     object: Bare<'js>,
     home: NonNull<Home<'js>>,
 }
 
-/// The content of those objects of this crate that are no functions.
+/// The content of those objects of this crate that are not functions.
 pub(crate) enum Content<'js> {
     Home(HomeContent<'js>),
     Manager(ManagerObject<'js>),
@@ -107,8 +108,8 @@ pub(crate) struct LockObject {
 }
 
 impl<'js> Home<'js> {
-    /// Adds an agent. Now and then this removes the agents that are over, except for the agent of
-    /// `navigator.locks`, which stays for ever.
+    /// Adds an agent. Now and then, this also removes the agents that have ended. It never removes
+    /// the agent of `navigator.locks`.
     pub(crate) fn enter(&self, locks: LockManager) -> Result<(usize, Rc<Agent<'js>>)> {
         let number = self.count.get();
         self.count.set(number + 1);
@@ -125,7 +126,7 @@ impl<'js> Home<'js> {
         let over: Vec<_> = {
             let mut agents = self.agents.borrow_mut();
             agents.insert(number, Rc::clone(&agent));
-            // Only at powers of two, which makes this constant amortised time.
+            // The removal runs only at powers of two, so its amortised time is constant.
             let is_time = agents.len().is_power_of_two();
             let all = agents.iter().filter(|_| is_time);
             let over = all.filter(|(_, agent)| agent.realm.is_over()).map(|(number, _)| *number);
@@ -142,13 +143,13 @@ impl<'js> Home<'js> {
         agents.iter().map(|(number, agent)| (*number, Rc::clone(agent))).collect()
     }
 
-    /// The agent with this number. `None` if it has ended and was forgotten.
+    /// The agent with this number, or `None` if the agent has ended and was removed.
     pub(crate) fn agent(&self, number: usize) -> Option<Rc<Agent<'js>>> {
         self.agents.borrow().get(&number).cloned()
     }
 
-    /// The realm of the agent with this number. If the agent has ended and was forgotten, this makes the
-    /// realm of an agent that has ended.
+    /// The realm of the agent with this number. If that agent has ended and was removed, this makes
+    /// the realm of an agent that has ended.
     pub(crate) fn realm(&self, number: usize) -> QuickRealm<'js> {
         let realm = self.agents.borrow().get(&number).map(|agent| agent.realm.clone());
         realm.unwrap_or_else(|| {
@@ -158,7 +159,7 @@ impl<'js> Home<'js> {
         })
     }
 
-    /// The object of the home, for callers that do not hold the context by a call.
+    /// The object of the home. This is for callers that do not hold the context by a call.
     #[cfg(feature = "futures")]
     pub(crate) fn object(&self) -> Option<&HomeObject<'js>> {
         self.object.get()
@@ -212,13 +213,13 @@ impl<'js> Home<'js> {
 
     /// Ends the agents, because the context is freed.
     pub(crate) fn end(&self) {
-        // A call that is about to return may still have a clone of a realm. An ended realm keeps no value
-        // of QuickJS.
+        // A call that is about to return may still have a clone of a realm. This does no harm,
+        // because an ended realm keeps no value of QuickJS.
         let Ok(mut agents) = self.agents.try_borrow_mut() else { return };
         let agents = std::mem::take(&mut *agents);
-        // All agents end at one moment, so that none of them is granted what another one held. At the end of
-        // a runtime, QuickJS has dropped its jobs before. The requests that waited in those jobs have ended
-        // one after the other.
+        // All agents end at one moment, so that none of them is granted a lock that another one
+        // held. At the end of a runtime, QuickJS has already dropped its jobs. The requests that
+        // waited in those jobs have then ended one after the other.
         host::terminate_all(agents.values().map(|agent| agent.realm.locks()));
         for agent in agents.into_values() {
             agent.realm.end();
@@ -255,8 +256,8 @@ impl<'js> Deref for HomeObject<'js> {
 
     #[expect(unsafe_code, reason = "FAST: without a look at what the object has")]
     fn deref(&self) -> &Home<'js> {
-        // SAFETY: the object has the home until the object is finalized. The object lives as long as `self`
-        // counts a reference to it.
+        // SAFETY: the object has the home until the object is finalized. The object lives at least
+        // as long as `self`, which counts a reference to it.
         unsafe { self.home.as_ref() }
     }
 }
@@ -268,7 +269,7 @@ impl Clone for HomeObject<'_> {
 }
 
 impl<'js> ManagerObject<'js> {
-    /// The content of a value. `None` if the value is not a `LockManager` of this crate.
+    /// The content of a value, or `None` if the value is not a `LockManager` of this crate.
     pub(crate) fn of<'a>(classes: Classes, value: &'a Bare<'js>) -> Option<&'a Self> {
         match content(classes, value)? {
             Content::Manager(manager) => Some(manager),
@@ -278,7 +279,7 @@ impl<'js> ManagerObject<'js> {
 }
 
 impl LockObject {
-    /// The content of a value. `None` if the value is not a `Lock` of this crate.
+    /// The content of a value, or `None` if the value is not a `Lock` of this crate.
     pub(crate) fn of<'a>(classes: Classes, value: &'a Bare<'_>) -> Option<&'a Self> {
         match content(classes, value)? {
             Content::Lock(lock) => Some(lock),
@@ -287,7 +288,7 @@ impl LockObject {
     }
 }
 
-// SAFETY: `Classes::of` defines it so.
+// SAFETY: `Classes::of` defines this class with such contents.
 #[expect(unsafe_code, reason = "what an object has, only its class says")]
 unsafe impl Class for Content<'_> {
     fn id(classes: Classes) -> JSClassID {

@@ -1,4 +1,4 @@
-//! The homes of a runtime: finding the home of a context, and making it.
+//! The homes of a runtime: finds or makes the home of a context.
 
 use std::{
     cell::{Cell, OnceCell, RefCell},
@@ -80,7 +80,8 @@ impl<'js> Home<'js> {
         Ok(object)
     }
 
-    /// Forgets a home that could not be made whole. The next call that looks for it makes another one.
+    /// Removes a home whose making has failed. The next call that looks for the home makes another
+    /// one.
     pub(crate) fn forget(ctx: &Ctx<'js>) {
         if let Some(homes) = ctx.userdata::<Homes<'_>>() {
             homes.0.borrow_mut().remove(&key(ctx));
@@ -92,15 +93,15 @@ impl<'js> Home<'js> {
 #[derive(Default)]
 struct Homes<'js>(RefCell<BTreeMap<usize, Weak<Home<'js>>>>);
 
-// SAFETY: `'js` is the lifetime of the values of QuickJS in it, all of them, and with another one it is
-// the same type.
+// SAFETY: `'js` is the lifetime of all QuickJS values in this type. A change of `'js` changes
+// nothing else.
 #[expect(unsafe_code, reason = "the derive knows no `Weak`")]
 unsafe impl<'js> JsLifetime<'js> for Homes<'js> {
     type Changed<'to> = Homes<'to>;
 }
 
-/// The key of a context, unique as long as the context lives. The home does not outlive its context, so
-/// another context that is later made at the same address does not find that home.
+/// The key of a context, which is unique as long as the context lives. The home does not outlive
+/// its context. So a later context at the same address does not find that home.
 fn key(ctx: &Ctx<'_>) -> usize {
     ctx.as_raw().as_ptr() as usize
 }

@@ -27,18 +27,20 @@ use rquickjs::{Ctx, Result};
 
 pub use crate::{drive::run, locks::Locks};
 
-/// Defines `navigator.locks` for the scripts of this context. It is the lock manager of the context's own agent.
+/// Defines `navigator.locks` for the scripts of this context: the lock manager of the context's own
+/// agent.
 ///
-/// This also defines whatever is missing of `navigator`, the interfaces `LockManager` and `Lock`, and these interfaces of
-/// the DOM: `DOMException`, `Event`, `EventTarget`, `AbortController` and `AbortSignal`. Call it before any script that is
-/// not trusted, because a script could change the built-in objects that this uses. Call it after the host has defined its
-/// own `AbortSignal` and `setTimeout`, if it has them.
+/// Of `navigator`, the interfaces `LockManager` and `Lock`, and these interfaces of the DOM, this
+/// also defines those that the context lacks: `DOMException`, `Event`, `EventTarget`,
+/// `AbortController` and `AbortSignal`. Call this function before any script that is not trusted,
+/// because a script could change the built-in objects that this function uses. Call it after the
+/// host has defined its own `AbortSignal` and `setTimeout`, if the host has them.
 ///
 /// # Errors
 ///
-/// [`Error::Exception`](rquickjs::Error::Exception), with the exception for `Ctx::catch`: if
-/// `navigator.locks` is registered in this context already; if the context lacks intrinsics of the
-/// language (`Context::full` has all); or if a limit of memory is reached.
+/// [`Error::Exception`](rquickjs::Error::Exception), with the exception for `Ctx::catch`, in one of
+/// these cases: `navigator.locks` is registered in this context already; the context lacks
+/// intrinsics of the language (`Context::full` has all); or a limit of memory is reached.
 pub fn register<'js>(ctx: &Ctx<'js>, locks: LockManager) -> Result<Locks<'js>> {
     Locks::register(ctx, locks)
 }

@@ -20,9 +20,9 @@ use crate::{
 
 /// The host's handle of an agent of a context. The host runs the agent's tasks, and can end the agent.
 ///
-/// A task is the call of a callback, the answer to a `query()`, or the rejection for a lock that was
-/// lost. A future of the runtime (`spawn()`, feature `futures`) runs the tasks, or [`run`](crate::run), or
-/// the host's own loop:
+/// A task is the call of a callback, the answer to a `query()`, or the rejection for a lock that
+/// was lost. One of these runs the tasks: a future of the runtime (`spawn()`, feature `futures`),
+/// [`run`](crate::run), or the host's own loop:
 ///
 /// 1. As long as there are jobs, it runs them (`Runtime::execute_pending_job`).
 /// 2. It runs one task ([`run_task`](Self::run_task)). If there was one, it goes on with 1.
@@ -56,8 +56,9 @@ impl<'js> Locks<'js> {
         Some(Self { home: manager.home.clone(), number: manager.number, agent })
     }
 
-    /// The agents of this context: that of `navigator.locks`, and those that were [opened](Self::open). An agent that has
-    /// ended is among them until its scripts have been told.
+    /// The agents of this context: the agent of `navigator.locks`, and all agents that were
+    /// [opened](Self::open). An agent that has ended is among them until its scripts have been told
+    /// of the end.
     pub fn all(ctx: &Ctx<'js>) -> impl Iterator<Item = Self> + use<'js> {
         let home = Home::find(ctx);
         let agents = home.as_ref().map(|home| home.agents()).unwrap_or_default();
@@ -69,13 +70,14 @@ impl<'js> Locks<'js> {
         })
     }
 
-    /// Makes another agent of this context, for a host that gives scripts several lock managers, such as
-    /// those of several storage buckets. The host gives scripts the agent's [`object`](Self::object). The
-    /// global interfaces `LockManager` and `Lock` are defined if they are not there yet.
+    /// Makes another agent of this context. This is for a host that gives scripts several lock
+    /// managers, such as those of several storage buckets. The host gives scripts the agent's
+    /// [`object`](Self::object). This also defines the global interfaces `LockManager` and `Lock`,
+    /// if they are not there yet.
     ///
     /// # Errors
     ///
-    /// As [`register`](crate::register), except that a context can have several.
+    /// As [`register`](crate::register), but a context can have several such agents.
     pub fn open(ctx: &Ctx<'js>, locks: LockManager) -> Result<Self> {
         let home = home_with_interfaces(ctx)?;
         let (number, agent) = home.enter(locks)?;
@@ -118,9 +120,9 @@ impl<'js> Locks<'js> {
         self.agent.realm.locks().set_fully_active(is_fully_active);
     }
 
-    /// Ready when there is a task. Otherwise this wakes the task of the last `Context` that it was given, from any
-    /// thread, when there is a task or the agent has ended. So a host that stays until the end checks
-    /// [`has_ended`](Self::has_ended) after this.
+    /// Ready when there is a task. Otherwise, this wakes the task of the last `Context` that it was
+    /// given as soon as there is a task or the agent has ended. The wake may come from any thread.
+    /// So a host that stays until the end checks [`has_ended`](Self::has_ended) after this call.
     pub fn poll_ready(&self, context: &mut Context<'_>) -> Poll<()> {
         self.agent.realm.poll_ready(context)
     }
@@ -130,16 +132,16 @@ impl<'js> Locks<'js> {
     ///
     /// # Errors
     ///
-    /// `Error::Exception`, with an exception that no script can catch, such as an interrupt. The request of
-    /// the task has ended: its lock is released, and its promise is rejected with an `AbortError` if QuickJS still
-    /// can do that.
+    /// `Error::Exception`, with an exception that no script can catch, such as an interrupt. Then
+    /// the request of the task has ended: its lock is released, and its promise is rejected with an
+    /// `AbortError` if QuickJS can still do that.
     pub fn run_task(&self) -> Result<bool> {
         let mut engine = self.engine();
         self.agent.realm.run_task(&mut engine)
     }
 
-    /// Whether a script waits for a lock or for the answer to a `query()`. While it waits, a host should
-    /// not end. A lock that is held is no reason to go on.
+    /// Whether a script waits for a lock or for the answer to a `query()`. While a script waits, a
+    /// host should not end. A held lock is no reason to go on.
     pub fn is_waiting(&self) -> bool {
         self.agent.realm.is_waiting()
     }
@@ -154,9 +156,9 @@ impl<'js> Locks<'js> {
         self.agent.realm.end();
     }
 
-    /// Whether the agent has ended: by [`end`](Self::end), or as any agent of Rust code does, by
-    /// [`terminate`](LockManager::terminate) or [`close`](navlock::UserAgent::close). After these two, tasks reject the
-    /// promises of its requests and locks, as for any lost lock.
+    /// Whether the agent has ended, by [`end`](Self::end), [`terminate`](LockManager::terminate) or
+    /// [`close`](navlock::UserAgent::close). The last two end any agent of Rust code. After them,
+    /// tasks reject the promises of the agent's requests and locks, as for any lost lock.
     pub fn has_ended(&self) -> bool {
         self.agent.realm.has_ended()
     }
@@ -165,21 +167,22 @@ impl<'js> Locks<'js> {
     /// `AsyncRuntime::idle` or anything else drives the runtime. The future lasts as long as the agent
     /// [is waiting](Self::is_waiting). So `AsyncRuntime::idle` waits for requests, but not for held locks.
     ///
-    /// So if the agent waits for nothing and a lock is lost, its scripts are told only with their next request. Use
-    /// [`spawn_until_end`](Self::spawn_until_end) in a host that stays anyway.
+    /// If the agent waits for nothing and one of its locks is lost, its scripts are told only at
+    /// their next request. A host that stays anyway should use
+    /// [`spawn_until_end`](Self::spawn_until_end).
     ///
     /// # Panics
     ///
-    /// As `Ctx::spawn` does: in a context of a `Runtime`, which has no futures.
+    /// As `Ctx::spawn` does in a context of a `Runtime`, which has no futures.
     #[cfg(feature = "futures")]
     pub fn spawn(self) {
         self.agent.drive.spawns.set(true);
         self.engine().spawn();
     }
 
-    /// Spawns a future that runs the tasks until the agent ends. Scripts are told at once when a lock of theirs is stolen
-    /// or lost otherwise. `AsyncRuntime::idle` does not return before the agent ends, so this is for hosts that run
-    /// `AsyncRuntime::drive` all the time.
+    /// Spawns a future that runs the tasks until the agent ends. Scripts are told at once when one
+    /// of their locks is stolen or lost otherwise. `AsyncRuntime::idle` does not return before the
+    /// agent ends. So this is for hosts that run `AsyncRuntime::drive` all the time.
     ///
     /// # Panics
     ///

@@ -1,4 +1,4 @@
-//! Calls of the functions that scripts and QuickJS call.
+//! Runs the operations behind the functions that scripts and QuickJS call.
 
 use navlock_js::Engine;
 use rquickjs::Result;
@@ -72,7 +72,7 @@ impl<'js> Native<'js> {
 }
 
 impl Native<'_> {
-    /// Stops the function, because a panic goes through a call of it.
+    /// Stops the operation when a panic passes through a call of the function.
     #[cold]
     pub(crate) fn stop(&self) {
         if let Operation::Adopt(adoption) = &self.operation {

@@ -1,9 +1,10 @@
-//! Values of QuickJS, on which QuickJS's functions are called directly where rquickjs's types cost too much.
+//! Values of QuickJS without rquickjs's types, for direct calls of QuickJS's functions.
 //!
-//! FAST: a `rquickjs::Value` counts a reference to its context whenever it is made, cloned and dropped, which the garbage
-//! collector sees each time. A call by rquickjs does this for each argument, and for a function with a class of its own
-//! several times. That was a quarter of the time of a request. So the steps of every request are here and in
-//! [`class`](crate::class), and rare steps use rquickjs.
+//! FAST: a `rquickjs::Value` changes its context's reference count whenever it is made, cloned or
+//! dropped, and the garbage collector sees each change. A call through rquickjs does this for each
+//! argument, and several times for a function with a class of its own. This took a quarter of the
+//! time of a request. So the steps of every request use this module and [`class`](crate::class),
+//! and rare steps use rquickjs.
 
 #![expect(unsafe_code, reason = "what QuickJS asks of C")]
 
@@ -16,12 +17,12 @@ use rquickjs::{
     qjs::{self, JSContext, JSRuntime, JSValue},
 };
 
-/// A value that counts a reference to itself, and none to its context.
+/// A value that counts one reference to itself, and none to its context.
 ///
 /// # Invariant
 ///
-/// The value is used and dropped while its runtime lives: a call keeps it while it runs, or an object keeps it and shows
-/// it to QuickJS's garbage collector.
+/// The value is used and dropped while its runtime lives. Either a running call keeps the value, or
+/// an object keeps it and shows it to QuickJS's garbage collector.
 pub(crate) struct Bare<'js> {
     pub(crate) raw: JSValue,
     runtime: NonNull<JSRuntime>,
@@ -31,24 +32,25 @@ pub(crate) struct Bare<'js> {
 impl<'js> Bare<'js> {
     /// # Safety
     ///
-    /// The value is of this runtime, and the caller gives one counted reference to it.
+    /// The value belongs to this runtime, and the caller gives away one counted reference to the
+    /// value.
     pub(crate) unsafe fn owned(runtime: NonNull<JSRuntime>, raw: JSValue) -> Self {
         Self { raw, runtime, _lifetime: Invariant::new() }
     }
 
     pub(crate) fn undefined(ctx: &Ctx<'js>) -> Self {
-        // SAFETY: it is no object, so that nothing is counted.
+        // SAFETY: `undefined` is not reference-counted.
         unsafe { Self::owned(runtime(ctx), qjs::JS_UNDEFINED) }
     }
 
     pub(crate) fn null(ctx: &Ctx<'js>) -> Self {
-        // SAFETY: as `undefined`.
+        // SAFETY: `null` is not reference-counted.
         unsafe { Self::owned(runtime(ctx), qjs::JS_NULL) }
     }
 
     /// The same value.
     pub(crate) fn of(value: &Value<'js>) -> Self {
-        // SAFETY: the value lives, and is counted once more.
+        // SAFETY: the value lives, and `JS_DupValue` counts the new reference.
         unsafe {
             let raw = qjs::JS_DupValue(context(value.ctx()), value.as_raw());
             Self::owned(runtime(value.ctx()), raw)
@@ -67,22 +69,22 @@ impl<'js> Bare<'js> {
 
     /// Whether the value is reference-counted.
     fn is_counted(&self) -> bool {
-        // SAFETY: a look at the tag.
+        // SAFETY: this only reads the tag.
         unsafe { qjs::JS_VALUE_HAS_REF_COUNT(self.raw) }
     }
 
     pub(crate) fn is_undefined(&self) -> bool {
-        // SAFETY: a look at the tag.
+        // SAFETY: this only reads the tag.
         unsafe { qjs::JS_IsUndefined(self.raw) }
     }
 
     pub(crate) fn is_null(&self) -> bool {
-        // SAFETY: a look at the tag.
+        // SAFETY: this only reads the tag.
         unsafe { qjs::JS_IsNull(self.raw) }
     }
 
     pub(crate) fn is_object(&self) -> bool {
-        // SAFETY: a look at the tag.
+        // SAFETY: this only reads the tag.
         unsafe { qjs::JS_IsObject(self.raw) }
     }
 
@@ -91,15 +93,15 @@ impl<'js> Bare<'js> {
         unsafe { qjs::JS_IsFunction(context(ctx), self.raw) }
     }
 
-    /// The state of the promise. `None` if the value is not a promise of the language's own.
+    /// The state of the promise, or `None` if the value is not one of the language's own promises.
     pub(crate) fn promise_state(&self, ctx: &Ctx<'js>) -> Option<qjs::JSPromiseStateEnum> {
-        // SAFETY: the value lives, and its state is only asked for where it has one.
+        // SAFETY: the value lives, and only a promise is asked for its state.
         unsafe { qjs::JS_IsPromise(self.raw).then(|| qjs::JS_PromiseState(context(ctx), self.raw)) }
     }
 
     /// Whether both are the same object.
     pub(crate) fn is_same_object(&self, other: &Self) -> bool {
-        // SAFETY: only objects have such a pointer, and it is only compared.
+        // SAFETY: every object has such a pointer, and the pointers are only compared.
         self.is_object()
             && other.is_object()
             && unsafe { qjs::JS_VALUE_GET_PTR(self.raw) == qjs::JS_VALUE_GET_PTR(other.raw) }
@@ -107,18 +109,19 @@ impl<'js> Bare<'js> {
 
     /// Spec: <https://tc39.es/ecma262/#sec-toboolean>
     pub(crate) fn to_boolean(&self, ctx: &Ctx<'js>) -> bool {
-        // SAFETY: the value lives. Only what was thrown fails, and that is no value.
+        // SAFETY: the value lives. The conversion fails only for the mark of an exception, which is
+        // no value.
         unsafe { qjs::JS_ToBool(context(ctx), self.raw) == 1 }
     }
 
     pub(crate) fn is_string(&self) -> bool {
-        // SAFETY: a look at the tag.
+        // SAFETY: this only reads the tag.
         unsafe { qjs::JS_IsString(self.raw) }
     }
 
-    /// Whether both are the same string, and not only an equal one.
+    /// Whether both are the same string, and not only two equal ones.
     pub(crate) fn is_same_string(&self, other: &Self) -> bool {
-        // SAFETY: strings have such a pointer, and it is only compared.
+        // SAFETY: every string has such a pointer, and the pointers are only compared.
         self.is_string()
             && other.is_string()
             && unsafe { qjs::JS_VALUE_GET_PTR(self.raw) == qjs::JS_VALUE_GET_PTR(other.raw) }
@@ -128,17 +131,19 @@ impl<'js> Bare<'js> {
     pub(crate) fn with_utf16<T>(&self, ctx: &Ctx<'js>, run: impl FnOnce(&[u16]) -> T) -> Result<T> {
         let converted;
         let string = if self.is_object() {
-            // First, because the function that gives the code units takes the message of an `Error` that cannot be converted.
+            // An object is converted first. Otherwise, `JS_ToCStringLenUTF16` would use the message
+            // of an `Error` that cannot be converted.
             // SAFETY: the value lives.
             let raw = unsafe { qjs::JS_ToString(context(ctx), self.raw) };
-            // SAFETY: it is counted for this.
+            // SAFETY: `raw` is a counted reference, which the `Bare` takes over.
             converted = unsafe { given(ctx, self.runtime, raw) }?;
             &converted
         } else {
             self
         };
         let mut length = 0;
-        // SAFETY: the value lives, and what QuickJS gives is so long, and lives until it is freed.
+        // SAFETY: the value lives. QuickJS gives `length` code units, which live until they are
+        // freed below.
         unsafe {
             let units = qjs::JS_ToCStringLenUTF16(context(ctx), &raw mut length, string.raw);
             if units.is_null() {
@@ -152,7 +157,7 @@ impl<'js> Bare<'js> {
 
     /// The property of an object.
     pub(crate) fn get(&self, ctx: &Ctx<'js>, key: PredefinedAtom) -> Result<Self> {
-        // SAFETY: the value lives, and what is predefined always does.
+        // SAFETY: the value lives, and a predefined atom lives as long as its runtime.
         unsafe {
             given(
                 ctx,
@@ -170,7 +175,7 @@ impl<'js> Bare<'js> {
         arguments: [&Self; N],
     ) -> Result<Self> {
         let mut arguments = arguments.map(|argument| argument.raw);
-        // SAFETY: all of them live meanwhile, and QuickJS does not write to them.
+        // SAFETY: all values live during the call, and QuickJS does not write to the arguments.
         unsafe {
             let arguments = (count(N), arguments.as_mut_ptr());
             let returned = qjs::JS_Call(context(ctx), self.raw, this.raw, arguments.0, arguments.1);
@@ -189,7 +194,7 @@ impl<'js> Bare<'js> {
         for (at, argument) in given[1..].iter_mut().zip(arguments) {
             *at = argument.raw;
         }
-        // SAFETY: all of them live, and QuickJS counts those that it keeps.
+        // SAFETY: all values live, and QuickJS counts a reference to each value that it keeps.
         let status = unsafe {
             qjs::JS_EnqueueJob(context(ctx), Some(call_first), count(1 + N), given.as_mut_ptr())
         };
@@ -199,7 +204,7 @@ impl<'js> Bare<'js> {
 
 /// A string of these code units.
 pub(crate) fn string<'js>(ctx: &Ctx<'js>, units: &[u16]) -> Result<Bare<'js>> {
-    // SAFETY: QuickJS copies as many as there are.
+    // SAFETY: QuickJS copies the `length` code units, which are all there.
     unsafe {
         let length = units.len().try_into().map_err(|_| Error::Unknown)?;
         given(ctx, runtime(ctx), qjs::JS_NewStringUTF16(context(ctx), units.as_ptr(), length))
@@ -209,7 +214,8 @@ pub(crate) fn string<'js>(ctx: &Ctx<'js>, units: &[u16]) -> Result<Bare<'js>> {
 /// A promise, and the functions that resolve and reject it.
 pub(crate) fn promise<'js>(ctx: &Ctx<'js>) -> Result<[Bare<'js>; 3]> {
     let mut functions = [qjs::JS_UNDEFINED; 2];
-    // SAFETY: there is room for two, which are whoever's calls this if it does not fail.
+    // SAFETY: there is room for both functions. If the call succeeds, its caller owns a reference
+    // to each of them.
     unsafe {
         let promise = qjs::JS_NewPromiseCapability(context(ctx), functions.as_mut_ptr());
         let promise = given(ctx, runtime(ctx), promise)?;
@@ -220,7 +226,7 @@ pub(crate) fn promise<'js>(ctx: &Ctx<'js>) -> Result<[Bare<'js>; 3]> {
 
 impl Clone for Bare<'_> {
     fn clone(&self) -> Self {
-        // SAFETY: the value lives, and is counted once more.
+        // SAFETY: the value lives, and `JS_DupValueRT` counts the new reference.
         unsafe {
             if self.is_counted() {
                 qjs::JS_DupValueRT(self.runtime.as_ptr(), self.raw);
@@ -233,7 +239,7 @@ impl Clone for Bare<'_> {
 impl Drop for Bare<'_> {
     fn drop(&mut self) {
         if self.is_counted() {
-            // SAFETY: it was counted when it was made, and the runtime lives.
+            // SAFETY: this reference was counted when the `Bare` was made, and the runtime lives.
             unsafe { qjs::JS_FreeValueRT(self.runtime.as_ptr(), self.raw) };
         }
     }
@@ -245,42 +251,44 @@ impl<'js> From<Value<'js>> for Bare<'js> {
     }
 }
 
-/// A job: calls its first argument with the others.
+/// A job that calls its first argument with the other arguments.
 unsafe extern "C" fn call_first(
     context: *mut JSContext,
     count: qjs::c_int,
     arguments: *mut JSValue,
 ) -> JSValue {
-    // SAFETY: there is at least that one, and QuickJS keeps all of them meanwhile.
+    // SAFETY: there is at least one argument, and QuickJS keeps all arguments during the call.
     unsafe {
         let function = arguments.read_unaligned();
         qjs::JS_Call(context, function, qjs::JS_UNDEFINED, count - 1, arguments.add(1))
     }
 }
 
-/// The error that says that something was thrown.
+/// The error that says that an exception was thrown.
 #[cold]
 pub(crate) fn exception(ctx: &Ctx<'_>) -> Error {
     let thrown = ctx.catch();
-    // SAFETY: a look at the tag.
+    // SAFETY: this only reads the tag.
     if unsafe { qjs::JS_IsException(thrown.as_raw()) } {
-        // Not a value: a panic that rquickjs carries. It goes on when a call of rquickjs's own fails.
+        // The exception is not a value but a panic that rquickjs carries. The panic goes on when a
+        // call by rquickjs itself fails.
         let _ = ctx.eval::<(), _>("throw undefined");
     }
     ctx.throw(thrown)
 }
 
-/// The value that QuickJS has returned, unless it has thrown.
+/// The value that QuickJS has returned, or an error if QuickJS has thrown an exception.
 ///
 /// # Safety
 ///
-/// The value is of this runtime, which is the context's, and counted for whoever calls this.
+/// The value belongs to this runtime, which is the runtime of the context. The value's counted
+/// reference is the caller's.
 pub(crate) unsafe fn given<'js>(
     ctx: &Ctx<'js>,
     runtime: NonNull<JSRuntime>,
     raw: JSValue,
 ) -> Result<Bare<'js>> {
-    // SAFETY: said above.
+    // SAFETY: as `# Safety` demands.
     unsafe {
         if qjs::JS_IsException(raw) {
             return Err(exception(ctx));

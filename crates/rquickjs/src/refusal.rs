@@ -1,4 +1,4 @@
-//! Rejects a promise by the function that resolves it.
+//! Rejects a promise through the function that resolves it.
 
 #![expect(unsafe_code, reason = "what QuickJS asks of C")]
 
@@ -15,10 +15,10 @@ use crate::{
     raw::Bare,
 };
 
-/// The content of one object: the reason with which [`refuse`] rejects a promise, while it does so.
+/// The content of one object. While [`refuse`] rejects a promise, this is the reason.
 pub(crate) struct Refusal<'js>(RefCell<Option<Bare<'js>>>);
 
-/// To read any property of a [`Refusal`] throws.
+/// Reading any property of a [`Refusal`] throws the reason.
 pub(crate) static REFUSING: qjs::JSClassExoticMethods = qjs::JSClassExoticMethods {
     get_own_property: None,
     get_own_property_names: None,
@@ -29,15 +29,16 @@ pub(crate) static REFUSING: qjs::JSClassExoticMethods = qjs::JSClassExoticMethod
     set_property: None,
 };
 
-/// The object for [`refuse`].
+/// Makes the object for [`refuse`].
 pub(crate) fn refusal<'js>(classes: Classes, prototype: &Value<'js>) -> Result<Bare<'js>> {
     instance(classes, prototype, Refusal(RefCell::default()))
 }
 
-/// Rejects a promise by the function that resolves it, which `resolve` calls with the object.
+/// Rejects a promise through the function that resolves it. `resolve` calls that function with the
+/// object.
 ///
-/// A promise that is resolved with an object reads the object's `then`. If that throws, the promise is rejected with the
-/// error at once, exactly as by the function that rejects.
+/// A promise that is resolved with an object reads the object's `then`. If this read throws an
+/// error, the promise is rejected with the error at once, exactly as by the function that rejects.
 ///
 /// Spec: <https://tc39.es/ecma262/#sec-promise-resolve-functions>, step 10.
 pub(crate) fn refuse<'js>(
@@ -49,12 +50,13 @@ pub(crate) fn refuse<'js>(
 ) -> Result<()> {
     let refusal: Option<&Refusal<'js>> = content(classes, object);
     let Some(Refusal(place)) = refusal else { return Err(Error::Unknown) };
-    // What is thrown here would replace an earlier exception that the caller still needs: the one that says why a script
-    // was stopped.
+    // The read of `then` throws, and this would replace an earlier exception. The caller still
+    // needs the earlier one, which says why a script was stopped.
     let before = ctx.has_exception().then(|| ctx.catch());
     place.replace(Some(reason));
     let resolved = resolve();
-    // The reason is still there if nobody read `then`: the call was interrupted, or the promise was settled before.
+    // The reason is still there if nothing read `then`: the call was interrupted, or the promise
+    // was settled before.
     let left = place.take();
     drop(left);
     if let Some(before) = before {
@@ -69,7 +71,8 @@ unsafe extern "C" fn throw_reason(
     _: qjs::JSAtom,
     _: JSValueConst,
 ) -> JSValue {
-    // SAFETY: an object of this class has such a content. What is thrown is not counted here any more.
+    // SAFETY: the content of an object of this class is a `Refusal`. `JS_Throw` takes over the
+    // reference to the reason.
     unsafe {
         let refusal = opaque::<Refusal<'_>>(object).as_ref();
         match refusal.and_then(|Refusal(place)| place.take()) {
@@ -79,7 +82,7 @@ unsafe extern "C" fn throw_reason(
     }
 }
 
-// SAFETY: `Classes::of` defines it so.
+// SAFETY: `Classes::of` defines this class with such contents.
 unsafe impl Class for Refusal<'_> {
     fn id(classes: Classes) -> JSClassID {
         classes.refusal
