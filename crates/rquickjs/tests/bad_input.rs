@@ -1,5 +1,5 @@
-//! Scripts that throw where nobody expects it, and values of every kind: nothing is held, nothing panics,
-//! nothing leaks.
+//! Scripts that throw in unusual places, and values of every kind: nothing stays held, nothing
+//! panics, and nothing leaks.
 
 #![allow(clippy::unwrap_used, reason = "a test may panic")]
 
@@ -114,7 +114,7 @@ fn signals_and_lock_managers_of_another_context_are_such_here_as_well() {
     own.with(|ctx| ctx.eval::<(), _>("other.controller.abort('theirs');").unwrap());
     step(&own);
     assert_eq!(log(&own), "waits failed: theirs");
-    // And when the context that has made it is gone, as far as its host is concerned.
+    // The signal is still a signal here after the host has dropped the signal's context.
     drop(other);
     runtime.run_gc();
     let script =
@@ -139,10 +139,10 @@ fn a_panic_of_the_host_goes_on_where_the_host_has_called() {
         let panic = catch_unwind(AssertUnwindSafe(run)).unwrap_err();
         *panic.downcast::<&str>().unwrap()
     };
-    // While a name is converted, and so through a function of the interface.
+    // The function panics while a name is converted, which a function of the interface does.
     let convert = || program.eval::<()>("navigator.locks.request({ toString: panics }, () => {});");
     assert_eq!(message(&convert), "the host's own");
-    // In a callback, and in what that returned.
+    // The function panics in a callback, or in a value that a callback returned.
     let callbacks = [
         "() => panics()",
         "() => ({ get then() { panics(); } })",
@@ -153,13 +153,13 @@ fn a_panic_of_the_host_goes_on_where_the_host_has_called() {
     for callback in callbacks {
         program
             .eval::<()>(&format!("follow('called', navigator.locks.request('db', {callback}));"));
-        // One of a job goes on where the next call of rquickjs's fails.
+        // A panic in a job goes on when the next call by rquickjs fails.
         let step = || {
             program.step();
             program.context.with(|ctx| assert!(ctx.eval::<(), _>("throw 'anything'").is_err()));
         };
         assert_eq!(message(&step), "the host's own", "{callback}");
-        // Nothing of it is left for the next one.
+        // The panic leaves nothing behind that the next request would see.
         assert_eq!(
             program.told("follow('next', navigator.locks.request('db', () => 1));"),
             "called failed: AbortError: the callback was stopped, next: 1",
@@ -183,7 +183,7 @@ fn a_lone_surrogate_survives_as_name_and_in_snapshots() {
 #[test]
 fn what_scripts_make_of_the_language_changes_nothing() {
     let program = alone();
-    // All at once, in a context of its own.
+    // The script makes all changes at once, in a context that no other test uses.
     program.eval::<()>("
         const controller = new AbortController();
         const { prototype } = Promise;

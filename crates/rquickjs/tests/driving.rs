@@ -1,4 +1,4 @@
-//! How hosts have the tasks of agents done.
+//! How hosts run the tasks of agents.
 
 #![allow(clippy::unwrap_used, reason = "a test may panic")]
 
@@ -29,7 +29,7 @@ use tokio::{
     time::timeout,
 };
 
-/// A request that is granted when others let it.
+/// A request that is granted when the holder of the lock releases it.
 const WAIT: &str = "follow('waits', navigator.locks.request('db', () => 'granted'));";
 /// A lock that is held until it is stolen.
 const HOLD: &str = "follow('held', navigator.locks.request('db', () => new Promise(() => {})));";
@@ -76,7 +76,7 @@ fn block_on<T>(future: impl Future<Output = T>) -> T {
     LocalSet::new().block_on(&executor, soon)
 }
 
-/// Waits until as many requests wait in the bucket.
+/// Waits until this many requests wait in the bucket.
 fn until_pending(locks: &LockManager, count: usize) {
     until(|| blocking::block_on(locks.query()).unwrap().pending.len() == count);
 }
@@ -163,7 +163,7 @@ fn idle_waits_for_requests_and_not_for_locks_that_are_held() {
             let is_waiting =
                 std::future::poll_fn(|context| Poll::Ready(idle.as_mut().poll(context)));
             assert!(is_waiting.await.is_pending());
-            // From elsewhere, as a holder in another thread does.
+            // Another thread releases the lock, as a holder elsewhere does.
             thread::spawn(move || drop(guard));
             idle.await;
         }
@@ -224,7 +224,7 @@ fn who_waits_is_polled_only_when_something_has_happened() {
     });
 }
 
-/// Has `tell(text)` send this to the test.
+/// Defines `tell(text)`, which sends the text to the test.
 async fn define_tell(program: &Program) -> UnboundedReceiver<String> {
     let (sender, receiver) = unbounded_channel();
     let tell = move |text| sender.send(text).unwrap();
@@ -249,7 +249,7 @@ fn a_runtime_that_is_driven_beside_hears_of_grants_and_of_thieves() {
         program.eval::<()>(script).await;
         drop(guard);
         assert_eq!(told.recv().await.unwrap(), "granted");
-        // The script waits for nothing, and nobody else does anything with the runtime.
+        // The script waits for nothing, and nothing but `drive` uses the runtime.
         let thief = thread::spawn(move || other.lock("db").steal().blocking().unwrap());
         assert_eq!(told.recv().await.unwrap(), "AbortError");
         drop(thief.join().unwrap());
@@ -311,7 +311,7 @@ fn requests_without_end_leave_others_of_the_runtime_their_turn() {
             .with(|ctx| {
                 let own = ctx.clone();
                 ctx.spawn(async move {
-                    // As a timer would.
+                    // The future yields once, as a timer would.
                     tokio::task::yield_now().await;
                     own.globals().set("stop", true).unwrap();
                 });

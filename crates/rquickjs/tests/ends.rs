@@ -1,4 +1,4 @@
-//! The ends of agents: all that they have is free then, and QuickJS finds nothing left.
+//! The ends of agents: everything that an agent has becomes free, and QuickJS finds nothing left.
 
 #![allow(clippy::unwrap_used, reason = "a test may panic")]
 
@@ -19,7 +19,7 @@ use navlock_rquickjs::{
 };
 use rquickjs::{AsyncContext, AsyncRuntime, CatchResultExt, Context, Ctx, Function, Runtime};
 
-/// Everything that an agent can have at once, and a promise that follows each.
+/// Everything that an agent can have at once, and `follow` notes how each promise is settled.
 const EVERYTHING: &str = "
     globalThis.controller = new AbortController();
     follow('held', navigator.locks.request('held', () => new Promise(() => {})));
@@ -40,7 +40,7 @@ fn a_runtime_that_ends_leaves_nothing_of_its_agents() {
     let program = program(user_agent.lock_manager("app"));
     program.eval::<()>(EVERYTHING);
     program.step();
-    // After the step there is more again that nobody has taken up.
+    // After the step, these requests leave tasks again that nobody has run.
     program.eval::<()>(
         "follow('due again', navigator.locks.request('due', () => {})); navigator.locks.query();",
     );
@@ -89,7 +89,7 @@ fn no_agent_of_a_context_that_is_freed_is_granted_what_another_of_it_held() {
         "navigator.locks.request('db', () => new Promise(() => {})); other.request('db', () => {});",
     );
     drop(program);
-    // One grant, the one that was held, lies between.
+    // Between the two locks of `other` lies one grant, that of the lock that was held.
     assert_eq!(other.lock("db").blocking().unwrap().fencing_token().get(), first + 2);
 }
 
@@ -151,7 +151,8 @@ fn a_context_may_be_dropped_in_a_callback() {
     let runtime = Runtime::new().unwrap();
     let dropped = context(&runtime, user_agent.lock_manager("app"));
     let other = context(&runtime, user_agent.lock_manager("app"));
-    // rquickjs keeps the first context with such a function.
+    // rquickjs keeps the first context that gets a function of Rust. So this gives one to `other`,
+    // because the test drops `dropped`.
     other.with(|ctx| drop(Function::new(ctx, || ()).unwrap()));
     let handle = Rc::new(RefCell::new(None));
     let own = Rc::clone(&handle);
@@ -172,7 +173,7 @@ fn a_context_may_be_dropped_in_a_callback() {
     last.with(|ctx| assert!(Locks::of(&ctx).unwrap().run_task().unwrap()));
     assert!(handle.borrow().is_none());
     drop(last);
-    // Those have it as well.
+    // The jobs keep the context too.
     while runtime.execute_pending_job().unwrap() {}
     runtime.run_gc();
     assert!(is_free(&user_agent, "held"));
@@ -187,7 +188,7 @@ fn what_scripts_delete_ends_nothing() {
         "follow('waits', navigator.locks.request('db', () => 'granted'));
         for (const name of ['navigator', 'Navigator', 'LockManager', 'Lock']) delete globalThis[name];",
     );
-    // The request is all that is left, and no script has it.
+    // Only the request is left, and no script has a reference to it.
     program.runtime.run_gc();
     drop(guard);
     run(&program.context).unwrap();
@@ -245,7 +246,7 @@ fn scripts_that_still_have_the_object_of_an_agent_that_has_ended_are_refused() {
             locks.end();
         }
         assert_eq!(Locks::all(&ctx).count(), 1);
-        // What is kept of it is gone, and the handle has all that it had.
+        // The home has removed the ended agent. The handle says that the agent has ended.
         assert!(Locks::of_object(&first.object()).is_none());
         assert!(first.has_ended() && !first.is_waiting() && !first.run_task().unwrap());
     });
@@ -264,7 +265,7 @@ fn scripts_that_still_have_the_object_of_an_agent_that_has_ended_are_refused() {
 #[test]
 fn a_registration_that_runs_out_of_memory_can_be_made_again() {
     let mut failed = 0;
-    // Large steps where nothing of the adapter is there yet.
+    // The steps are large while nothing of the adapter exists yet.
     for step in 0.. {
         let runtime = Runtime::new().unwrap();
         let context = Context::full(&runtime).unwrap();
@@ -301,7 +302,7 @@ fn a_lock_manager_that_the_host_ends_rejects_what_waits_for_it() {
         follow('waits', navigator.locks.request('a', () => {}));",
     );
     program.step();
-    // Not through the context: as when a broker is gone.
+    // The end does not come through the context. It comes as when a broker is gone.
     locks.terminate();
     run(&program.context).unwrap();
     let told = program.log();
@@ -362,7 +363,8 @@ fn a_runtime_with_futures_that_ends_leaves_nothing_of_its_agents() {
 fn garbage_is_collected_wherever_scripts_run_and_nothing_that_is_used() {
     let program = alone();
     program.context.with(|ctx| {
-        // Not `Function::new` of a closure that keeps something: QuickJS does not see into that.
+        // This is not `Function::new` of a closure with captured values, because QuickJS does not
+        // see these values.
         let collect = Function::new(ctx.clone(), |ctx: Ctx<'_>| ctx.run_gc()).unwrap();
         ctx.globals().set("collect", collect).unwrap();
     });

@@ -1,4 +1,4 @@
-//! Hosts that have things of their own: what they have stays theirs.
+//! Hosts that define objects of their own: these objects stay the host's.
 
 #![allow(clippy::unwrap_used, reason = "a test may panic")]
 #![allow(elided_lifetimes_in_paths, reason = "what rquickjs derives has such")]
@@ -13,7 +13,7 @@ use rquickjs::{
     function::This,
 };
 
-/// A context in which this script runs, and then `navigator.locks` is registered.
+/// A context that runs this script before `navigator.locks` is registered.
 fn after(script: &str, define: impl FnOnce(&Ctx<'_>)) -> (Context, Runtime) {
     let runtime = Runtime::new().unwrap();
     let context = Context::full(&runtime).unwrap();
@@ -68,7 +68,8 @@ fn signals_time_out_where_the_host_has_timers() {
     assert_eq!(log(&context), "1500, late: TimeoutError");
 }
 
-/// As runtimes upon rquickjs have it: a class in Rust, whose listeners are called as the signal aborts.
+/// A signal as runtimes on rquickjs define it: a class in Rust that calls its listeners while the
+/// signal aborts.
 #[derive(JsLifetime, Trace)]
 #[rquickjs::class]
 struct AbortSignal<'js> {

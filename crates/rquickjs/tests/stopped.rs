@@ -1,5 +1,5 @@
-//! Scripts that are stopped, by an interrupt or by a limit of memory: nothing is held, nothing panics, nothing
-//! leaks.
+//! Scripts that an interrupt or a limit of memory stops: nothing stays held, nothing panics, and
+//! nothing leaks.
 
 #![allow(clippy::unwrap_used, reason = "a test may panic")]
 
@@ -67,7 +67,7 @@ fn a_callback_that_is_interrupted_after_it_has_waited_holds_until_its_agent_ends
     });
     is_stopped.set(false);
     run(&program.context).unwrap();
-    // QuickJS has dropped the function where it was, and settles its promise never.
+    // QuickJS has dropped the function at its `await`, and never settles the function's promise.
     assert_eq!(program.log(), "");
     assert!(!is_free(&user_agent));
     program.context.with(|ctx| Locks::of(&ctx).unwrap().end());
@@ -81,8 +81,8 @@ fn a_job_that_is_interrupted_before_it_has_begun_releases_the_lock() {
     {
         let (user_agent, program, is_stopped) = interruptible();
         let mut stopped = 0;
-        // QuickJS asks whether to go on at each ten thousandth turn of a loop or call. So some of these are asked
-        // about each call that comes after the callback.
+        // QuickJS asks whether to go on at every ten-thousandth turn of a loop or call. So for each
+        // call after the callback, one of these numbers of turns makes QuickJS ask at that call.
         for turns in 9_700..=10_000 {
             is_stopped.set(true);
             program.context.with(|ctx| {
@@ -195,7 +195,7 @@ fn what_a_callback_returned_that_is_interrupted_holds_nothing() {
         "gets({ then() { for (;;); } })",
     ] {
         let (user_agent, program, is_stopped) = interruptible();
-        // What adopts is used again, and here for what is stopped.
+        // The function that adopts is kept and used again: here the stopped callback uses it.
         let plain = |name| {
             let told =
                 program.told(&format!("follow('{name}', navigator.locks.request('db', () => 1));"));
@@ -246,7 +246,7 @@ const SCRIPT: &str = "globalThis.go = () => {
     }
 };";
 
-/// Calls `go`, does all that follows, and says whether QuickJS ever failed.
+/// Calls `go`, runs everything that follows from it, and returns whether QuickJS ever failed.
 fn exhaust(context: &Context, limit: usize) -> bool {
     context.runtime().set_memory_limit(limit);
     let mut has_failed = context.with(|ctx| {
@@ -286,7 +286,8 @@ fn a_limit_of_memory_that_is_reached_anywhere_panics_nowhere_and_leaks_nothing()
     loop {
         let user_agent = UserAgent::new();
         let program = program(user_agent.lock_manager("app"));
-        // Read before, as QuickJS itself loses memory where it runs out of it while it reads a script.
+        // The script is read before the limit, because QuickJS leaks memory if it runs out of
+        // memory while it reads a script.
         program.eval::<()>(SCRIPT);
         let has_failed = exhaust(&program.context, used(&program) + room);
         failures += usize::from(has_failed);
@@ -294,7 +295,7 @@ fn a_limit_of_memory_that_is_reached_anywhere_panics_nowhere_and_leaks_nothing()
             break;
         }
         room += 331;
-        // What it could not do, the end of the runtime does.
+        // The end of the runtime releases what the scripts could not.
         drop(program);
         assert!(is_free(&user_agent));
     }

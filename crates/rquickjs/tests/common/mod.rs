@@ -1,4 +1,4 @@
-//! A runtime with a context for tests. QuickJS aborts the process if anything of it leaks.
+//! A runtime with a context for tests. QuickJS aborts the process if the runtime leaks anything.
 #![allow(dead_code, reason = "each test has its own needs")]
 #![allow(clippy::unwrap_used, reason = "a test may panic")]
 
@@ -15,14 +15,15 @@ use navlock_rquickjs::{
 };
 use rquickjs::{CatchResultExt, Context, Ctx, FromJs, Runtime, qjs};
 
-/// How long something may take that takes no time unless the machine is slow.
+/// A deadline for steps that take no time unless the machine is slow.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(60);
 
-/// Has QuickJS abort the process if an object, a string or an atom of this runtime is left when it ends.
+/// Makes QuickJS abort the process if an object, a string or an atom of this runtime is left when
+/// the runtime ends.
 pub(crate) fn abort_on_leaks(ctx: &Ctx<'_>) {
-    // Not among the bindings.
+    // rquickjs's bindings lack this constant.
     const JS_ABORT_ON_LEAKS: u64 = 0x0010_C000;
-    // SAFETY: the runtime is locked, as this is a context of it in use.
+    // SAFETY: the runtime is locked, because this context of the runtime is in use.
     unsafe { qjs::JS_SetDumpFlags(qjs::JS_GetRuntime(ctx.as_raw().as_ptr()), JS_ABORT_ON_LEAKS) };
 }
 
@@ -33,7 +34,7 @@ pub(crate) struct Program {
     pub(crate) deadline: Deadline,
 }
 
-/// The program of an agent that nobody else shares locks with.
+/// The program of an agent that shares locks with no other agent.
 pub(crate) fn alone() -> Program {
     program(UserAgent::new().lock_manager("app"))
 }
@@ -45,7 +46,7 @@ pub(crate) fn program(locks: LockManager) -> Program {
     Program { context, runtime, deadline: within_deadline() }
 }
 
-/// Ends the process if the test hangs, which a test of one thread cannot do itself.
+/// Ends the process if the test hangs. A test with one thread cannot do that itself.
 pub(crate) fn within_deadline() -> Deadline {
     let (test, ended) = channel::<()>();
     thread::spawn(move || {
@@ -57,10 +58,10 @@ pub(crate) fn within_deadline() -> Deadline {
     Deadline(test)
 }
 
-/// Until it is dropped, the test has not ended.
+/// The test has ended when this is dropped.
 pub(crate) struct Deadline(Sender<()>);
 
-/// A context of this runtime with this agent.
+/// A context of this runtime, with `navigator.locks` for this lock manager.
 pub(crate) fn context(runtime: &Runtime, locks: LockManager) -> Context {
     let context = Context::full(runtime).unwrap();
     context.with(|ctx| {
@@ -71,7 +72,7 @@ pub(crate) fn context(runtime: &Runtime, locks: LockManager) -> Context {
     context
 }
 
-/// What scripts of tests use.
+/// Defines what the scripts of tests use.
 pub(crate) fn define_kit(ctx: &Ctx<'_>) {
     let script = "globalThis.log = [];
         globalThis.note = (text) => { log.push(String(text)); };
@@ -83,35 +84,35 @@ pub(crate) fn define_kit(ctx: &Ctx<'_>) {
 }
 
 impl Program {
-    /// Evaluates a script, and does nothing else.
+    /// Evaluates a script, and runs nothing else.
     pub(crate) fn eval<T: for<'js> FromJs<'js>>(&self, script: &str) -> T {
         eval(&self.context, script)
     }
 
-    /// Evaluates a script, and does all that follows from it.
+    /// Evaluates a script, and runs everything that follows from it.
     pub(crate) fn run(&self, script: &str) {
         self.eval::<()>(script);
         run(&self.context).unwrap();
     }
 
-    /// Runs what a script has noted: all there is, one after the other.
+    /// Takes the notes of the scripts, in their order.
     pub(crate) fn log(&self) -> String {
         log(&self.context)
     }
 
-    /// What the script has noted when all is done that follows from it.
+    /// Evaluates a script, runs everything that follows from it, and takes the notes.
     pub(crate) fn told(&self, script: &str) -> String {
         self.run(script);
         self.log()
     }
 
-    /// Does the tasks that there are, and all microtasks. It waits for nothing.
+    /// Runs all tasks and microtasks that there are. It waits for nothing.
     pub(crate) fn step(&self) {
         step(&self.context);
     }
 }
 
-/// Evaluates a script; what it throws is the test's failure.
+/// Evaluates a script. The test fails if the script throws.
 pub(crate) fn eval<T: for<'js> FromJs<'js>>(context: &Context, script: &str) -> T {
     context.with(|ctx| {
         let value = ctx.eval::<T, _>(script).catch(&ctx);
@@ -119,12 +120,12 @@ pub(crate) fn eval<T: for<'js> FromJs<'js>>(context: &Context, script: &str) -> 
     })
 }
 
-/// What was noted, which is forgotten.
+/// Takes the notes of the scripts, in their order.
 pub(crate) fn log(context: &Context) -> String {
     eval(context, "log.splice(0).join(', ')")
 }
 
-/// Does the tasks that there are, and all microtasks. It waits for nothing.
+/// Runs all tasks and microtasks that there are. It waits for nothing.
 pub(crate) fn step(context: &Context) {
     context.with(|ctx| {
         loop {
@@ -136,7 +137,7 @@ pub(crate) fn step(context: &Context) {
     });
 }
 
-/// Waits until this is true.
+/// Waits until the condition is true.
 pub(crate) fn until(mut is_true: impl FnMut() -> bool) {
     let begun = Instant::now();
     while !is_true() {
