@@ -19,7 +19,8 @@ use crate::{
     vm::{Engine, Failure, Setup, Vm},
 };
 
-/// The exit code of a program whose top level waits for what can never come, as in Node.
+/// The exit code of a program whose top level waits for what can never come. Node uses the same
+/// code.
 const NEVER: i32 = 13;
 
 /// Runs the program.
@@ -46,7 +47,7 @@ fn main_of<V: Vm>(args: Args) -> ExitCode {
     });
     let role = Role::Main { script, arguments: args.arguments };
     let agent = on_thread("main", move || run::<V>(shared, role, &Arc::default()));
-    // What is still running, such as a worker that could not be stopped, ends with the process.
+    // Anything that still runs, such as a worker that could not be stopped, ends with the process.
     let code = match agent.map(thread::JoinHandle::join) {
         Ok(Ok(Ok(Finished::Done))) => 0,
         Ok(Ok(Ok(Finished::Waits))) => {
@@ -70,7 +71,7 @@ fn absolute(script: &Path) -> Result<PathBuf, String> {
 }
 
 fn complain(what: &str) {
-    // Where nobody listens, nobody is told.
+    // If the error output is closed, there is nobody to tell.
     let _ = writeln!(stderr(), "navlock-js-run: {what}");
 }
 
@@ -86,7 +87,7 @@ enum Finished {
     Waits,
 }
 
-/// Runs an agent to its end. All that it has is released on return.
+/// Runs an agent to its end. Everything that the agent has is released on return.
 fn run<V: Vm>(
     shared: Arc<Shared>,
     role: Role,
@@ -108,13 +109,14 @@ fn run<V: Vm>(
         Ok(if vm.is_importing() && !host.is_closed() { Finished::Waits } else { Finished::Done })
     });
     match outcome {
-        // Whoever has stopped the agent knows of it.
+        // The thread that has stopped the agent expects its end.
         Err(_) if mailbox.is_stopped() => Ok(Finished::Done),
         outcome => outcome,
     }
 }
 
-/// The event loop: one task of each source in turn, so that none keeps another from its turn.
+/// The event loop. It runs one task of each source in turn, so that no source delays the others for
+/// long.
 fn turn<V: Vm>(vm: &mut V, host: &Host, mailbox: &Arc<Mailbox>) -> Result<(), Failure> {
     let waker = Waker::from(Arc::clone(mailbox));
     while !host.is_closed() && !mailbox.is_stopped() {

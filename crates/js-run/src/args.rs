@@ -54,17 +54,17 @@ impl Args {
     }
 }
 
-/// A variable of the environment; an empty one is none.
+/// A variable of the environment. An empty variable counts as none.
 pub(crate) fn set(name: &str) -> Option<String> {
     env::var(name).ok().filter(|value| !value.is_empty())
 }
 
 /// # Errors
 ///
-/// With what the program ends, once it has said why, or has shown its help.
+/// Gives the exit code of the program, after the error or the help was shown.
 pub(crate) fn parse() -> Result<Args, ExitCode> {
     Args::try_parse().map_err(|shown| {
-        // Where it cannot be shown there is nobody to tell.
+        // If the message cannot be shown, there is nobody to tell.
         let _ = shown.print();
         ExitCode::from(u8::try_from(shown.exit_code()).unwrap_or(2))
     })

@@ -35,9 +35,9 @@ pub(crate) struct Host {
     /// The sources of events for which the agent stays alive.
     sources: RefCell<HashSet<Source>>,
     is_closed: Cell<bool>,
-    /// Whether the agent goes on when nobody handles a rejection, as a page does.
+    /// Whether the agent goes on when no script handles a rejection, as a page does.
     ignores_rejections: Cell<bool>,
-    /// What a script has reported because nobody has caught it.
+    /// An error that a script has reported because nothing has caught it.
     reported: RefCell<Option<String>>,
 }
 
@@ -100,7 +100,7 @@ impl Host {
         }
     }
 
-    /// Does what `op` says. `text` says what it is about.
+    /// Runs the operation `op`, with `text` as its argument.
     ///
     /// # Errors
     ///
@@ -145,7 +145,8 @@ impl Host {
                 if let Some(worker) = self.workers.borrow().get(&parse(text)?) {
                     worker.stop();
                 }
-                // The engine may be unable to stop the worker, so nobody waits for its end.
+                // The engine may be unable to stop the worker, so the agent does not wait for the
+                // worker's end.
                 self.sources.borrow_mut().remove(&source);
             }
             "process" => self.start_process(text)?,
@@ -222,7 +223,7 @@ impl Host {
     }
 }
 
-/// Whatever the agent has started ends with it.
+/// All workers of the agent end with it.
 impl Drop for Host {
     fn drop(&mut self) {
         for worker in self.workers.get_mut().values() {
@@ -231,12 +232,12 @@ impl Drop for Host {
     }
 }
 
-/// Nobody can be told where nobody reads.
+/// Writes a line. If nobody reads the stream, there is nobody to tell of the error.
 fn writeln_to(mut stream: impl Write, text: &str) {
     let _ = writeln!(stream, "{text}").and_then(|()| stream.flush());
 }
 
-/// A number, and what stands behind it.
+/// Splits a text into a number and the text behind it.
 fn split<T: FromStr>(text: &str) -> Result<(T, &str), String> {
     let (number, rest) = text.split_once(' ').unwrap_or((text, ""));
     Ok((parse(number)?, rest))

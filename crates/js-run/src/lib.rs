@@ -1,4 +1,4 @@
 #![doc = include_str!("../../../docs/embedding.md")]
 //!
-//! This library is nothing but that guide: its programs are run as tests, and the runtime itself is the
-//! program beside it.
+//! This library is only that guide: its programs run as tests. The runtime itself is the program
+//! beside this library.

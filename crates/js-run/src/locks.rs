@@ -15,8 +15,8 @@ pub(crate) struct Locks {
 
 impl Locks {
     /// # Errors
-    ///
-    /// The settings are wrong, or this process may have no more threads. If a broker cannot be reached, the
+    /// The settings are wrong, or this process may start no more threads. If a broker cannot be
+    /// reached, this succeeds, and the requests fail instead.
     /// requests fail instead.
     pub(crate) fn open(args: &Args) -> Result<Self, String> {
         let reach = args.reach()?;
@@ -32,11 +32,11 @@ impl Locks {
         self.user_agent.lock_manager(&self.bucket)
     }
 
-    /// A new agent elsewhere, for `runtime.openLocks`.
+    /// A new agent in another bucket or user agent, for `runtime.openLocks`.
     ///
     /// # Errors
     ///
-    /// There is no such kind; otherwise as [`open`](Self::open).
+    /// As [`open`](Self::open), and if there is no such kind.
     pub(crate) fn elsewhere(&self, kind: &str, name: &str) -> Result<LockManager, String> {
         let user_agent = match kind {
             "bucket" => return Ok(self.user_agent.lock_manager(name)),
@@ -57,8 +57,8 @@ fn machine(options: ConnectOptions) -> Result<UserAgent, String> {
     Ok(UserAgent::with_reach(reach))
 }
 
-/// The program that starts a broker, unless `NAVLOCK_BIN` names one: the one that cargo has built beside this
-/// program. Without either, it is `navlock` from `PATH`.
+/// The program that starts a broker, unless `NAVLOCK_BIN` names one. It is the `navlock` that cargo
+/// has built beside this program. Without either, it is `navlock` from `PATH`.
 fn broker() -> Option<PathBuf> {
     let beside = env::current_exe().ok()?.with_file_name("navlock");
     (set("NAVLOCK_BIN").is_none() && beside.exists()).then_some(beside)

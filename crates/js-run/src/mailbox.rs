@@ -1,4 +1,4 @@
-//! What other threads tell an agent.
+//! The events that other threads send to an agent.
 
 use std::{
     collections::VecDeque,
@@ -10,7 +10,7 @@ use std::{
     time::Instant,
 };
 
-/// The events of an agent, in the order in which they were sent, and what wakes it.
+/// The events of an agent, in the order in which they were sent. The mailbox also wakes the agent.
 #[derive(Default)]
 pub(crate) struct Mailbox {
     state: Mutex<State>,
@@ -19,11 +19,11 @@ pub(crate) struct Mailbox {
     pub(crate) stop: Arc<AtomicBool>,
 }
 
-/// What happened.
+/// An event.
 pub(crate) struct Event {
-    /// What the function `deliver` of the prelude gets. The prelude says what there is.
+    /// The text for the function `deliver` of the prelude. The prelude describes the texts.
     pub(crate) text: String,
-    /// The source that sends no more, and for which the agent no longer lives.
+    /// The source that sends no more events, and that no longer keeps the agent alive.
     pub(crate) over: Option<Source>,
 }
 
@@ -41,7 +41,7 @@ pub(crate) enum Source {
 #[derive(Default)]
 struct State {
     events: VecDeque<Event>,
-    /// Whether somebody has called since the agent last waited.
+    /// Whether another thread has sent something or called the waker since the agent last waited.
     is_woken: bool,
 }
 
@@ -54,7 +54,7 @@ impl Mailbox {
         self.state.lock().unwrap_or_else(PoisonError::into_inner).events.pop_front()
     }
 
-    /// Has the agent end, in the middle of a script where its engine can.
+    /// Makes the agent end. If the engine can stop scripts, a running script is stopped.
     pub(crate) fn stop(&self) {
         self.stop.store(true, Ordering::SeqCst);
         self.change(|_| {});

@@ -1,5 +1,6 @@
-//! Runs scripts on a JavaScript engine written in or embedded into Rust, with `navigator.locks`: an
-//! example of an embedder, and what the conformance suite and the web-platform-tests run in.
+//! Runs scripts with `navigator.locks` on a JavaScript engine that is written in Rust or embedded
+//! into it. This is an example of an embedder. The conformance suite and the web-platform-tests run
+//! in it.
 
 mod agent;
 mod args;

@@ -1,4 +1,4 @@
-//! Other processes of this program, and the lines that this one is given.
+//! Other processes of this program, and the lines of the standard input.
 
 use std::{
     env,
@@ -29,7 +29,8 @@ pub(crate) struct Process {
 }
 
 impl Process {
-    /// Gives the process a line. A line that it does not read any more is lost; its end is told anyway.
+    /// Sends a line to the process. If the process no longer reads, the line is lost. The end of
+    /// the process is reported anyway.
     pub(crate) fn write(&mut self, line: &str) {
         if let Some(input) = &mut self.input {
             if writeln!(input, "{line}").is_err() {
@@ -45,12 +46,12 @@ impl Process {
     }
 }
 
-/// Starts another process like this one, with the same engine, reach and bucket. What it prints and its
-/// end are told line by line.
+/// Starts another process like this one, with the same engine, reach and bucket. The agent gets
+/// each line that the process prints, and then the end of the process.
 ///
 /// # Errors
 ///
-/// It cannot be started.
+/// The process cannot be started.
 pub(crate) fn start(
     shared: &Shared,
     number: u64,
@@ -70,7 +71,7 @@ pub(crate) fn start(
     follow(command, number, mailbox).map_err(|error| format!("cannot start a process: {error}"))
 }
 
-/// Starts a process whose lines and end are told.
+/// Starts a process, and sends its lines and its end to the mailbox.
 fn follow(mut command: Command, number: u64, mailbox: &Arc<Mailbox>) -> io::Result<Process> {
     command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
     let mut child = command.spawn()?;
@@ -82,13 +83,14 @@ fn follow(mut command: Command, number: u64, mailbox: &Arc<Mailbox>) -> io::Resu
     let process = Process { child: Arc::clone(&child), input };
     let mailbox = Arc::clone(mailbox);
     thread::spawn(move || {
-        // All that the process has written comes before its end.
+        // The agent gets all lines of the process before its end.
         for reader in [output, errors].into_iter().flatten() {
             let _ = reader.join();
         }
-        // The streams of the process are closed: it ends now, or it has closed them itself, and we wait for
-        // its end. The process keeps its number until its status is taken, so that whoever kills it meanwhile
-        // kills no other.
+        // The streams of the process are closed: the process is ending, or it has closed the
+        // streams itself and goes on. This waits for its end without taking its status. Until the
+        // status is taken, the process keeps its number, so a kill in between hits no other
+        // process.
         let options = WaitIdOptions::EXITED | WaitIdOptions::NOWAIT;
         while matches!(waitid(id.clone(), options), Err(Errno::INTR)) {}
         let status = child.lock().unwrap_or_else(PoisonError::into_inner).wait();
@@ -114,11 +116,11 @@ fn tell_lines(
     })
 }
 
-/// Has the agent told of the lines of the standard input.
+/// Sends the lines of the standard input to the agent.
 ///
 /// # Errors
 ///
-/// There is no room for a thread.
+/// This process may start no more threads.
 pub(crate) fn read_input(mailbox: Arc<Mailbox>) -> Result<(), String> {
     let read = move || {
         for line in stdin().lock().lines().map_while(Result::ok) {
@@ -144,12 +146,12 @@ mod tests {
         let mailbox = Arc::default();
         let mut process = follow(command, 1, &mailbox).unwrap();
         let id = process.child.lock().unwrap().id();
-        // By the time that it does what it is asked for, it has closed them.
+        // When the process runs `sleep`, it has closed its streams.
         process.write("");
         while std::fs::read_to_string(format!("/proc/{id}/comm")).unwrap() != "sleep\n" {
             thread::yield_now();
         }
-        // And whoever reads them has seen that.
+        // The threads that read the streams have then time to see the end.
         for _ in 0..1000 {
             thread::yield_now();
         }
@@ -160,7 +162,7 @@ mod tests {
         });
         let killed = has_killed.recv_timeout(Duration::from_secs(60));
         if killed.is_err() {
-            // It is still there.
+            // The process still runs.
             let _ = Command::new("kill").args(["-9", &id.to_string()]).status();
         }
         assert!(killed.is_ok(), "to kill it waits for its end");

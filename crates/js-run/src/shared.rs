@@ -1,4 +1,4 @@
-//! What the agents of this process share, and which of them one is.
+//! What the agents of this process share, and the role of each agent.
 
 use std::{
     path::{Path, PathBuf},
@@ -12,7 +12,8 @@ use crate::{
     vm::{Engine, Failure},
 };
 
-/// For scripts that call deeply: engines have limits of their own, which are to be met first.
+/// The stack of a thread, for scripts that call deeply. The engines have limits of their own, which
+/// a script must meet first.
 const STACK: usize = 64 << 20;
 
 /// Runs a worker on its new thread.
@@ -26,7 +27,7 @@ pub(crate) struct Shared {
     pub(crate) run_worker: RunWorker,
 }
 
-/// Which agent it is.
+/// Which agent of the process an agent is.
 pub(crate) enum Role {
     Main { script: PathBuf, arguments: Vec<String> },
     Worker { script: PathBuf, argument: String, number: u64, parent: Arc<Mailbox> },
@@ -39,7 +40,7 @@ impl Role {
     }
 }
 
-/// Starts a thread with room for scripts.
+/// Starts a thread with enough stack for scripts.
 pub(crate) fn on_thread<T: Send + 'static>(
     name: &str,
     run: impl FnOnce() -> T + Send + 'static,

@@ -6,8 +6,8 @@ use std::{
     time::{Duration, Instant},
 };
 
-/// Timers by the number that a script knows them by. Those that are due at the same time fire in the
-/// order in which they were set.
+/// Timers by the number by which a script knows them. Timers that are due at the same time fire in
+/// the order in which they were set.
 #[derive(Default)]
 pub(crate) struct Timers {
     queue: BinaryHeap<Reverse<(Instant, u64)>>,
@@ -17,9 +17,9 @@ pub(crate) struct Timers {
 }
 
 impl Timers {
-    /// `number` grows from one to the next.
+    /// Sets a timer. `number` must be larger than the numbers of all earlier timers.
     pub(crate) fn set(&mut self, number: u64, milliseconds: f64, is_referenced: bool) {
-        // Whatever is longer than a century becomes a century; what is no number becomes zero.
+        // More than a century becomes a century. What is not a number becomes zero.
         let century = 100.0 * 366.0 * 86_400.0;
         let seconds = (milliseconds / 1000.0).clamp(0.0, century);
         let after = Duration::try_from_secs_f64(seconds).unwrap_or(Duration::ZERO);

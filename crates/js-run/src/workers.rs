@@ -13,7 +13,7 @@ use crate::{
 ///
 /// # Errors
 ///
-/// There is no room for a thread.
+/// This process may start no more threads.
 pub(crate) fn start(shared: Arc<Shared>, role: Role) -> Result<Arc<Mailbox>, String> {
     let Role::Worker { number, parent, .. } = &role else {
         return Err("the main agent is no worker".to_owned());
@@ -33,7 +33,7 @@ pub(crate) fn start(shared: Arc<Shared>, role: Role) -> Result<Arc<Mailbox>, Str
     }
 }
 
-/// Tells the parent that a worker has ended, also if it ended by a panic.
+/// Tells the parent that a worker has ended, even if the worker has panicked.
 struct End {
     number: u64,
     parent: Arc<Mailbox>,

@@ -112,7 +112,8 @@ impl Vm for Boa {
 }
 
 impl Boa {
-    /// Runs all microtasks after a task that has ended so. What fails first is told.
+    /// Runs all microtasks after a task with this outcome. If several things fail, this returns the
+    /// first failure.
     fn run_microtasks(&mut self, task: JsResult<()>) -> Result<(), Failure> {
         let microtasks = self.context.run_jobs();
         let mut outcome = task.and(microtasks).map_err(|error| thrown(&error));
@@ -135,7 +136,8 @@ impl Boa {
     }
 }
 
-/// Makes what scripts find beyond the language and `navigator.locks`. The function `deliver`.
+/// Makes what scripts find beyond the language and `navigator.locks`. Returns the function
+/// `deliver`.
 fn prepare(context: &mut Context) -> JsResult<JsFunction> {
     let functions: [(JsString, usize, NativeFunctionPointer); 6] = [
         (js_string!("host"), 2, host),
@@ -197,7 +199,7 @@ fn collect_garbage(_: &JsValue, _: &[JsValue], _: &mut Context) -> JsResult<JsVa
     Ok(JsValue::undefined())
 }
 
-/// Memory that all threads can open, for ever.
+/// Memory that all threads can open. It lives as long as the process.
 static MEMORY: Mutex<Vec<boa_engine::builtins::array_buffer::SharedArrayBuffer>> =
     Mutex::new(Vec::new());
 
@@ -260,7 +262,7 @@ impl ModuleLoader for Files {
     ) {
         let Some(path) = module.path() else { return };
         let url = JsString::from(format!("file://{}", path.display()));
-        // A new object has no reason to refuse it.
+        // The object is new, so nothing makes it refuse the property.
         let _ = import_meta.create_data_property_or_throw(js_string!("url"), url, context);
     }
 }
@@ -278,8 +280,8 @@ fn load(file: &Path, context: &mut Context) -> JsResult<Module> {
     Ok(module)
 }
 
-/// The job queue of a host whose event loop is elsewhere. `run_jobs` runs the jobs that there are, and those
-/// that they queue.
+/// The job queue of a host whose event loop is elsewhere. `run_jobs` runs all jobs, and the jobs
+/// that these queue.
 #[derive(Default)]
 struct Microtasks {
     promises: RefCell<VecDeque<PromiseJob>>,
@@ -294,7 +296,7 @@ impl JobExecutor for Microtasks {
             Job::PromiseJob(job) => self.promises.borrow_mut().push_back(job),
             Job::GenericJob(job) => self.others.borrow_mut().push_back(job),
             Job::AsyncJob(job) => self.modules.borrow_mut().push_back(job),
-            // The prelude has the timers, and nothing needs to be told of what was collected.
+            // The prelude has its own timers, and nothing here needs to know what was collected.
             _ => {}
         }
     }
@@ -329,7 +331,7 @@ fn at_once(job: NativeAsyncJob, context: &mut Context) -> JsResult<JsValue> {
     }
 }
 
-/// Promises that are rejected and that nobody handles.
+/// Promises that are rejected and that no script handles.
 #[derive(Default)]
 struct Rejections(RefCell<Vec<JsObject<Promise>>>);
 
@@ -338,7 +340,7 @@ impl Rejections {
         self.0.borrow_mut().retain(|other| !JsObject::equals(other, promise));
     }
 
-    /// The reason of the first. All are told of then.
+    /// The reason of the first promise. No promise is left after this.
     fn take(&self) -> Option<JsValue> {
         let rejected = self.0.take();
         let first = rejected.into_iter().next()?;

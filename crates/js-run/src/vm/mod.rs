@@ -1,4 +1,4 @@
-//! What the program asks of an engine.
+//! What the program needs of an engine.
 
 #[cfg(feature = "boa")]
 mod boa;
@@ -35,45 +35,46 @@ pub(crate) enum Engine {
 }
 
 impl Engine {
-    /// The engine for a command line that names none.
+    /// The engine if the command line names none.
     pub(crate) fn first() -> Self {
         Self::value_variants()[0]
     }
 }
 
-/// A script whose value is a function `(global, native) => deliver`. What scripts find beyond the
-/// language and `navigator.locks`, made of the functions of `native`.
+/// A script whose value is a function `(global, native) => deliver`. From the functions of
+/// `native`, that function makes what scripts find beyond the language and `navigator.locks`.
 pub(crate) const PRELUDE: &str = include_str!("../prelude.js");
 
-/// A call of a script to the program, `native.host(op, text)`, and its answer. An error is thrown as an
-/// `Error` with this message.
+/// What answers a call `native.host(op, text)` of a script. An error is thrown as an `Error` with
+/// this message.
 pub(crate) type Host = Rc<dyn Fn(&str, Option<&str>) -> Result<Option<String>, String>>;
 
 /// The agent of a lock manager that a script opens, by kind and name: `native.openLocks(kind, name)`.
 pub(crate) type Open = Rc<dyn Fn(&str, &str) -> Result<LockManager, String>>;
 
-/// What a virtual machine is made of.
+/// What a virtual machine is made from.
 pub(crate) struct Setup {
-    /// Of `navigator.locks`.
+    /// The lock manager of `navigator.locks`.
     pub(crate) locks: LockManager,
     pub(crate) host: Host,
     pub(crate) open: Open,
-    /// Another thread sets this to stop the running script. The engine does so as soon as it can, if it can.
+    /// Another thread sets this to stop the running script. The engine stops the script as soon as
+    /// it can, if it can stop scripts at all.
     pub(crate) stop: Arc<AtomicBool>,
 }
 
 /// Why a call into a virtual machine has failed.
 #[derive(Debug)]
 pub(crate) enum Failure {
-    /// A script has thrown this, and nobody has caught it: the error and its stack.
+    /// A script has thrown an error, and nobody has caught it: the error and its stack.
     Uncaught(String),
-    /// A promise was rejected with this, and nobody has handled it by the end of the task. The machine
-    /// can go on.
+    /// A promise was rejected with this error, and no script has handled the rejection by the end
+    /// of the task. The machine can go on.
     Rejected(String),
     /// The script was stopped.
     #[cfg_attr(not(feature = "quickjs"), expect(dead_code, reason = "Boa cannot be stopped"))]
     Stopped,
-    /// Anything else, such as a module that is not there.
+    /// Anything else, such as a module that does not exist.
     Engine(String),
 }
 
@@ -88,11 +89,11 @@ impl fmt::Display for Failure {
     }
 }
 
-/// A realm of an engine with `navigator.locks`, on the thread that has made it.
+/// A realm of an engine with `navigator.locks`. It stays on the thread that has made it.
 ///
-/// What runs scripts runs all microtasks before it returns, and fails with
-/// [`Rejected`](Failure::Rejected) if a promise is rejected then that nobody handles. Dropping it ends
-/// its agents.
+/// A method that runs scripts runs all microtasks before it returns. It fails with
+/// [`Rejected`](Failure::Rejected) if a promise is then rejected and no script handles the
+/// rejection. Dropping the realm ends its agents.
 ///
 /// `native` is an object with these functions:
 ///
@@ -100,20 +101,20 @@ impl fmt::Display for Failure {
 /// |---|---|
 /// | `host(op, text)` | [`Setup::host`]: the answer, or `undefined` |
 /// | `openLocks(kind, name)` | a `LockManager` for the agent that [`Setup::open`] gives |
-/// | `evaluate(source, name)` | runs a script in the global scope, and gives its completion value |
+/// | `evaluate(source, name)` | runs a script in the global scope, and returns its completion value |
 /// | `collectGarbage()` | |
-/// | `newMemory(length)` | the number of so many bytes, which all threads can open |
-/// | `openMemory(number)` | a `SharedArrayBuffer` of these |
+/// | `newMemory(length)` | makes memory of this many bytes for all threads, and returns its number |
+/// | `openMemory(number)` | a `SharedArrayBuffer` of this memory |
 pub(crate) trait Vm: Sized {
     /// Name and version.
     const ENGINE: &'static str;
 
-    /// Has [`PRELUDE`] evaluated and called before it registers `navigator.locks`, which takes what there
-    /// is of timers and of error reports by then.
+    /// Evaluates and calls [`PRELUDE`], and then registers `navigator.locks`. The registration uses
+    /// the timers and the error reports that exist by then.
     fn new(setup: Setup) -> Result<Self, Failure>;
 
-    /// Runs a module, by its absolute path, with all that it imports. Its top level may be waiting on
-    /// return.
+    /// Runs a module and its imports, by its absolute path. On return, the module's top level may
+    /// still be waiting.
     fn import(&mut self, file: &Path) -> Result<(), Failure>;
 
     /// Whether the top level of a module is still waiting.

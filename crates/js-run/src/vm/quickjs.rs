@@ -1,4 +1,4 @@
-//! QuickJS-NG, by rquickjs.
+//! QuickJS-NG, through rquickjs.
 
 use std::{
     cell::RefCell,
@@ -25,22 +25,24 @@ use rquickjs::{
 
 use super::{Failure, PRELUDE, Setup, Vm};
 
-/// How deeply scripts may call: less than the thread's stack has room for.
+/// How much stack the calls of scripts may take, in bytes. The thread's stack has room for more.
 const STACK: usize = 16 << 20;
 
 /// A context of QuickJS-NG.
 pub(crate) struct QuickJs {
-    // Dropped in this order: what is kept of the context, the context, the runtime.
+    // These are dropped in this order: the values of the context, the context, and with it the
+    // runtime.
     deliver: Persistent<Function<'static>>,
     module: Option<Persistent<Promise<'static>>>,
     rejections: Rejections,
-    /// Grows, so that each agent of the context comes to be the first that is asked for a task.
+    /// This number grows with each task, so each agent of the context gets its turn to be asked
+    /// first.
     turn: usize,
     stop: std::sync::Arc<std::sync::atomic::AtomicBool>,
     context: rquickjs::Context,
 }
 
-/// Promises that were rejected, and that nobody handles so far, each with its reason.
+/// Promises that were rejected and that no script has handled so far, each with its reason.
 type Rejections = Rc<RefCell<Vec<(Persistent<Value<'static>>, String)>>>;
 
 impl Vm for QuickJs {
@@ -60,7 +62,7 @@ impl Vm for QuickJs {
             let rejections = Rc::clone(&rejections);
             move |ctx, promise, reason, is_handled| {
                 let promise = Persistent::save(&ctx, promise);
-                // This may run a script, and that come back here.
+                // This may run a script, and that script may call this function again.
                 let described = (!is_handled).then(|| describe(&ctx, &reason));
                 let mut rejections = rejections.borrow_mut();
                 rejections.retain(|(other, _)| *other != promise);
@@ -94,7 +96,7 @@ impl Vm for QuickJs {
     }
 
     fn poll_locks(&mut self, context: &mut Context<'_>) -> Poll<()> {
-        // Each is asked, as each wakes only who has asked it.
+        // This asks every agent, because an agent wakes only tasks that have asked it.
         let is_ready = |locks: &Locks<'_>| locks.poll_ready(context).is_ready();
         let ready = self.context.with(|ctx| Locks::all(&ctx).filter(is_ready).count());
         if ready > 0 { Poll::Ready(()) } else { Poll::Pending }
@@ -121,7 +123,7 @@ impl Vm for QuickJs {
 }
 
 impl QuickJs {
-    /// Runs scripts, then microtasks until none is left.
+    /// Runs scripts, and then microtasks until none is left.
     fn run(
         &mut self,
         run: impl FnOnce(&Ctx<'_>, &mut Option<Persistent<Promise<'static>>>) -> rquickjs::Result<()>,
@@ -197,7 +199,7 @@ fn open<'js>(ctx: &Ctx<'js>, setup: Setup) -> rquickjs::Result<Function<'js>> {
 
 // ---- Modules
 
-/// Modules by their path: no packages, nothing added to a name.
+/// Modules by their path. There are no packages, and nothing is added to a name.
 struct Modules;
 
 impl Resolver for Modules {
@@ -228,7 +230,7 @@ impl Loader for Modules {
 
 // ---- Memory that threads share
 
-/// So many bytes, for ever.
+/// Memory of this length, in bytes, that is never freed.
 #[derive(Clone, Copy)]
 struct Memory {
     words: &'static [AtomicU64],
@@ -248,8 +250,8 @@ fn memory(number: usize) -> Option<Memory> {
     MEMORIES.lock().unwrap_or_else(PoisonError::into_inner).get(number).copied()
 }
 
-// SAFETY: the words live for ever, and `length` is no more than they have. They are atomics: whoever has
-// a reference to them may see them change, and may change them through it.
+// SAFETY: the words are never freed, and they have at least `length` bytes. They are atomics. So
+// anybody with a reference to them may see them change, and may change them through that reference.
 #[expect(unsafe_code, reason = "what rquickjs asks for, for memory of the program")]
 unsafe impl ArrayBufferSource for Memory {
     fn as_ptr(&self) -> *mut u8 {

@@ -1,4 +1,4 @@
-//! Brokers of a test run's own.
+//! Brokers that belong to one test run.
 
 use std::{
     path::{Path, PathBuf},
@@ -13,13 +13,14 @@ use navlock_broker::{
 };
 use tempfile::TempDir;
 
-/// Two brokers, the second one for who asks for another user agent. They begin with the first use, and end
-/// with the run.
+/// Two brokers. The second one is for tests that ask for another user agent. Both start at the
+/// first use, and end with the run.
 #[derive(Default)]
 pub(crate) struct Broker(OnceLock<TempDir>);
 
 impl Broker {
-    /// The socket of the first. The second's has `-other` behind it.
+    /// The socket of the first broker. The path of the second socket is this one with `-other` at
+    /// its end.
     pub(crate) fn socket(&self) -> PathBuf {
         let directory = self.0.get_or_init(|| {
             let directory = tempfile::tempdir().unwrap();

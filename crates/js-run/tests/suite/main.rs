@@ -1,11 +1,11 @@
-//! The conformance suite of the npm package (`npm/navlock/test/suite`), file by file as it is there, on each
-//! engine: within a process, and through a broker. And what the script `DOM` defines, as scripts of each engine see
-//! it, and what becomes of programs.
+//! The conformance suite of the npm package (`npm/navlock/test/suite`), with unchanged files, on
+//! each engine: within a process, and through a broker. Further tests check which parts of the DOM
+//! the scripts of each engine find, and how programs end.
 //!
-//! Each test of the suite has a process and a bucket of its own. Its name here is the engine, the reach, the
-//! file and its sentence: `cargo test -p navlock-js-run --test suite -- boa` takes those of Boa. What an
-//! engine cannot show, and what is expected to fail there, stands in
-//! `npm/navlock/test/subjects/embedded.json`; what passes against it fails as well.
+//! Each test of the suite has its own process and bucket. Its name here consists of the engine, the
+//! reach, the file and the test's sentence. `cargo test -p navlock-js-run --test suite -- boa` runs
+//! the tests of Boa. `npm/navlock/test/subjects/embedded.json` lists what an engine cannot show,
+//! and which tests are expected to fail there. If such a test passes, this suite fails.
 
 #![expect(clippy::unwrap_used, reason = "a test's helpers fail the test")]
 
@@ -22,8 +22,8 @@ use crate::{
     program::{Outcome, Program, Untold},
 };
 
-/// How much longer than in a browser a test may take: the engines are interpreters, not optimised here,
-/// and share the machine with other tests.
+/// How many times as long as in a browser a test may take. The engines are interpreters, are not
+/// optimised here, and share the machine with other tests.
 const PATIENCE: u32 = 12;
 
 /// `embedded.json`
@@ -47,7 +47,7 @@ struct Listed {
     file: String,
     name: String,
     needs: Vec<String>,
-    /// In milliseconds.
+    /// The deadline in milliseconds.
     deadline: u32,
 }
 
@@ -117,14 +117,14 @@ fn list(engine: &'static str) -> Vec<Listed> {
     listed
 }
 
-/// A line of a script that checks several things.
+/// A line of a script that makes several checks.
 #[derive(Deserialize)]
 struct Checked {
     name: String,
     failure: Option<String>,
 }
 
-/// Runs a script that checks no fewer things than so many.
+/// Runs a script that makes at least `least` checks.
 fn check_each(engine: &str, script: &str, least: usize) -> Result<(), Failed> {
     let mut program = Program::new(engine, "process", script);
     let output = program.output(&[], 60_000)?;
@@ -156,8 +156,8 @@ fn ends_with_rejection(engine: &'static str) -> Result<(), Failed> {
     if is_told { Ok(()) } else { Err(output.into()) }
 }
 
-/// Whether it is as expected. That a process hangs, or dies, is never that: what is expected to fail fails
-/// by what the test itself finds.
+/// Whether the outcome is as expected. A process that hangs or dies is never as expected: a test
+/// that is expected to fail must fail by its own assertion.
 fn judge(told: Result<Outcome, Untold>, expected: Option<&str>) -> Result<(), Failed> {
     let outcome = told.map_err(|Untold(why)| why)?;
     match (outcome.passed, expected) {
@@ -167,7 +167,7 @@ fn judge(told: Result<Outcome, Untold>, expected: Option<&str>) -> Result<(), Fa
     }
 }
 
-/// That a test which is expected to fail does not pass by a process that tells nothing.
+/// Asserts that a test which is expected to fail does not pass if its process reports nothing.
 fn judges(engine: &'static str) -> Result<(), Failed> {
     let mut program = Program::new(engine, "process", "crates/js-run/tests/rejection.mjs");
     match judge(program.run(&[], 60_000), Some("it is expected to fail")) {

@@ -15,20 +15,21 @@ use serde::Deserialize;
 
 use crate::broker::Broker;
 
-/// What stands before the outcome in the output of a test.
+/// What precedes the outcome in the output of a test.
 const MARK: &str = "\n@outcome ";
 
-/// How much longer a process may take than its test, to start, and to tell of a missed deadline.
+/// How much longer than its test a process may take, to start and to report a missed deadline. In
+/// milliseconds.
 const GRACE: u32 = 30_000;
 
-/// What `runTest` of the suite's kit says.
+/// What `runTest` of the suite's kit reports.
 #[derive(Debug, Deserialize)]
 pub(crate) struct Outcome {
     pub(crate) passed: bool,
     pub(crate) reason: Option<String>,
 }
 
-/// Why a process has told of no outcome: it hangs, or it was gone before.
+/// Why a process has reported no outcome: it hangs, or it has ended before.
 #[derive(Debug)]
 pub(crate) struct Untold(pub(crate) String);
 
@@ -46,7 +47,7 @@ impl Program {
             .stdin(Stdio::null())
             .stdout(Stdio::piped())
             .stderr(Stdio::piped())
-            // With it ends what it leaves running.
+            // What the process leaves running ends with its group.
             .process_group(0);
         Self(command)
     }
@@ -82,7 +83,7 @@ impl Program {
         let (ended, has_ended) = mpsc::channel();
         let wait = thread::spawn(move || {
             let status = wait(&mut child);
-            // Nobody waits for it any more if it was too late.
+            // If the process was late, nobody waits for this message any more.
             let _ = ended.send(());
             status
         });
@@ -112,12 +113,12 @@ fn read(mut stream: impl Read + Send + 'static) -> thread::JoinHandle<String> {
     })
 }
 
-/// A process with what it has started.
+/// A process and all processes that it has started.
 struct Group(Pid);
 
 impl Drop for Group {
     fn drop(&mut self) {
-        // It may be that nobody is left.
+        // Perhaps no process is left.
         let _ = kill_process_group(self.0, Signal::KILL);
     }
 }

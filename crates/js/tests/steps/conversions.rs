@@ -1,4 +1,4 @@
-//! What is done with the arguments of `request()`, and in which order.
+//! How the arguments of `request()` are converted, and in which order.
 
 use std::{cell::RefCell, rc::Rc};
 
@@ -19,7 +19,7 @@ fn checks_are_made_in_the_order_of_the_specification() {
         script.abort(&signal, &"aborted".into()).unwrap();
         Value::Signal(signal)
     };
-    // Each of these has what the next is refused for as well.
+    // Each case also has the fault for which the next case is refused.
     let cases: [(&str, Value, &str); 6] = [
         ("-db", options([("steal", YES), ("ifAvailable", YES), ("signal", aborted())]), "reserved"),
         (
@@ -90,7 +90,7 @@ fn arguments_are_converted_once_from_the_left_to_the_right() {
     let order = ["name", "ifAvailable", "mode", "signal", "steal"];
     assert_eq!(*seen.borrow(), order);
     seen.borrow_mut().clear();
-    // The callback comes last.
+    // The callback is checked last.
     let promise = script.request(&[name, options, "no function".into()]).unwrap();
     assert_eq!(promise.rejection().as_deref(), Some("TypeError"));
     assert_eq!(*seen.borrow(), order);

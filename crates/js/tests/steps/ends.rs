@@ -1,4 +1,4 @@
-//! Realms that end, and engines that panic or stop: nothing is left, and no lock is held.
+//! Realms that end, and engines that panic or stop: nothing is left behind, and no lock stays held.
 
 use std::{
     cell::RefCell,
@@ -51,7 +51,7 @@ fn a_realm_hears_of_an_end_that_others_bring_about_and_scripts_of_what_they_lose
         let counted = Arc::new(Counted::default());
         let waker = Arc::clone(&counted).into();
         let mut context = Context::from_waker(&waker);
-        // It has nothing, and waits for nothing.
+        // The realm has nothing, and waits for nothing.
         assert!(realm.poll_ready(&mut context).is_pending() && !realm.has_ended());
         std::thread::scope(|threads| {
             threads.spawn(|| end(&user_agent, &locks));
@@ -80,7 +80,7 @@ fn a_realm_hears_of_an_end_that_others_bring_about_and_scripts_of_what_they_lose
 }
 
 thread_local! {
-    /// The realm that a host comes back to when it is woken.
+    /// The realm that a woken host calls.
     static WOKEN: RefCell<Option<ScriptRealm>> = const { RefCell::new(None) };
 }
 
@@ -112,7 +112,7 @@ fn a_host_that_is_woken_while_something_is_polled_may_come_back_at_once() {
     WOKEN.set(None);
 }
 
-/// A reach that wakes those who ask it for a snapshot, as it may.
+/// A reach that wakes its caller while the caller asks for a snapshot. A reach may do so.
 #[derive(Debug)]
 struct WakingReach;
 
@@ -193,7 +193,7 @@ fn the_end_of_a_realm_within_a_callback_or_a_conversion_is_its_end() {
     assert_eq!(promise.rejection().as_deref(), Some("InvalidStateError"));
     assert!(is_free(&other, "db"));
 
-    // A signal of the embedder's, which is asked when all else is checked.
+    // The embedder's own signal is asked after all other checks.
     let (mut script, other) = start();
     let signal = Rc::new(Signal::default());
     *signal.when_asked.borrow_mut() = Some(Rc::new(ends));
@@ -218,7 +218,7 @@ fn what_panics_leaves_no_lock_and_no_request_behind() {
         script.request(&["db".into(), Value::function(|script, _| panics(script))]).unwrap();
     panicked(&mut || script.run().unwrap());
     assert!(is_free(&other, "db"));
-    // Nothing of it is done while the panic goes on: its script is told in a task.
+    // While the panic goes on, the promise is not settled. A later task tells the script.
     assert!(promise.outcome().is_none());
     script.run().unwrap();
     assert_eq!(promise.rejection().as_deref(), Some("AbortError"));
@@ -263,7 +263,7 @@ fn what_was_to_settle_a_request_fails_it_unless_it_is_settled() {
         assert!(is_free(&other, "db"));
         script.run().unwrap();
         assert_eq!(promise.rejection().as_deref(), Some(reason));
-        // Too late: the slot is another's.
+        // These come too late, because another request has the slot by now.
         let (callback, _kept) = keeping();
         script.request(&["db".into(), callback]).unwrap();
         script.run().unwrap();
@@ -274,8 +274,8 @@ fn what_was_to_settle_a_request_fails_it_unless_it_is_settled() {
     }
 }
 
-/// A script that uses everything: a request that waits, with a signal, and one that is granted; a query;
-/// a theft; an abort.
+/// A script that uses everything: a request that waits, with a signal, and another that is granted;
+/// a query; a theft; and an abort.
 fn use_everything(script: &mut Script, other: &LockManager) -> Result<(), Failure> {
     let held = other.lock("db").blocking().unwrap();
     let signal = Rc::new(Signal::default());
@@ -303,7 +303,7 @@ fn wherever_the_engine_is_stopped_no_lock_is_held_by_what_was_stopped() {
         let (mut script, other) = start();
         script.fail_after(Some(fuse));
         let outcome = use_everything(&mut script, &other);
-        // What was on its way is done.
+        // The microtasks and tasks that are still queued run without a fault.
         script.fail_after(None);
         script.run().unwrap();
         for name in ["db", "free"] {

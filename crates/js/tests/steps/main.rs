@@ -1,4 +1,4 @@
-//! The method steps and tasks, with an engine that does what a test says.
+//! The method steps and tasks, on an engine that does what a test demands.
 
 #![expect(clippy::unwrap_used, reason = "a test's helpers fail the test")]
 
@@ -30,12 +30,12 @@ fn is_free(other: &LockManager, name: &str) -> bool {
     other.try_lock(name).blocking().unwrap().is_some()
 }
 
-/// A callback that returns what it was given.
+/// A callback that returns its argument.
 fn identity() -> Value {
     Value::function(|_, lock| Ok(lock))
 }
 
-/// A callback that returns a promise, and that promise.
+/// A callback that returns a promise, and the same promise for the test.
 fn keeping() -> (Value, Promise) {
     let kept = Promise::new();
     let returned = kept.clone();
@@ -48,7 +48,7 @@ fn options<const N: usize>(members: [(&'static str, Value); N]) -> Value {
 
 const YES: Value = Value::Boolean(true);
 
-/// A waker that counts.
+/// A waker that counts its calls.
 #[derive(Default)]
 struct Counted(AtomicUsize);
 
@@ -132,7 +132,7 @@ fn each_of_a_crowd_is_told_what_becomes_of_it_when_others_were_in_its_place_befo
         drop(held);
         script.run().unwrap();
         assert!(promises.iter().all(|promise| matches!(promise.outcome(), Some(Ok(_)))));
-        // Those that are lost are told so by what was told of their grants.
+        // The wakers that told of the grants also tell of the losses.
         let held = other.lock("db").blocking().unwrap();
         let (callback, _kept) = keeping();
         let request = |_| script.request(&["db".into(), shared(), callback.clone()]).unwrap();
@@ -157,12 +157,12 @@ fn a_signal_aborts_until_the_callback_is_called_and_keeps_nothing_then() {
     let algorithms = signal.algorithms();
     script.run().unwrap();
     assert!(signal.algorithms().is_empty());
-    // Nor does it if an engine calls it all the same.
+    // A late call of the algorithm by an engine does not abort the request either.
     let realm = script.realm.clone();
     realm.abort(&mut script, algorithms[0], "late".into()).unwrap();
     assert!(!is_free(&other, "db"));
     let waits = script.request(&["db".into(), with_signal.clone(), identity()]).unwrap();
-    // Granted, and its callback not called.
+    // This request is granted, and its callback is not yet called.
     let granted = script.request(&["free".into(), with_signal, identity()]).unwrap();
     assert_eq!(signal.algorithms().len(), 2);
     script.abort(&signal, &"enough".into()).unwrap();
@@ -193,7 +193,7 @@ fn a_lock_that_is_lost_rejects_whatever_the_callback_does_later() {
     script.run().unwrap();
     assert!(!is_free(&other, "db"), "the thief's lock was released");
 
-    // The callback ends before anybody says that the lock is lost.
+    // The callback ends before a task reports the loss of the lock.
     let (callback, kept) = keeping();
     let settled = script.request(&["third".into(), callback]).unwrap();
     script.run().unwrap();
@@ -225,7 +225,8 @@ fn a_query_sees_what_was_requested_before_it_and_nothing_later() {
 
 #[test]
 fn an_answer_that_cannot_be_made_is_a_rejection() {
-    // The two lists, and what has them; as where memory is short.
+    // The three calls make the two lists and the object with both. Each of them fails in turn, as
+    // if memory were short.
     for call in 1..=3 {
         let (mut script, _other) = start();
         let asked = script.query().unwrap();

@@ -1,6 +1,7 @@
-//! An engine without a language: functions are Rust closures, promises are settled by hand or by them.
+//! An engine without a language. Functions are Rust closures. Promises are settled by tests or by
+//! these closures.
 //!
-//! It can be told to fail at its n-th call with what no script can catch.
+//! A test can make the n-th call of the engine fail, and no script can catch this failure.
 
 mod engine;
 
@@ -42,7 +43,7 @@ pub(crate) enum Property {
 #[derive(Clone, Debug)]
 pub(crate) enum Failure {
     Thrown(Value),
-    /// What no script can catch.
+    /// A failure that no script can catch.
     Stopped,
 }
 
@@ -55,12 +56,12 @@ struct PromiseState {
     reactions: Vec<RequestKey>,
 }
 
-/// A signal, which its test aborts.
+/// A signal that its test aborts.
 #[derive(Default)]
 pub(crate) struct Signal {
-    /// What is run when it is first asked whether it has aborted.
+    /// Runs when the signal is first asked whether it has aborted.
     pub(crate) when_asked: RefCell<Option<Getter>>,
-    /// The same when it is given an algorithm.
+    /// Runs when the signal first gets an algorithm.
     pub(crate) when_added: RefCell<Option<Getter>>,
     reason: RefCell<Option<Value>>,
     algorithms: RefCell<Vec<RequestKey>>,
@@ -68,13 +69,13 @@ pub(crate) struct Signal {
 
 pub(crate) type ScriptRealm = Realm<Value, Promise>;
 
-/// The engine, with the one realm that it has.
+/// The engine, with its only realm.
 pub(crate) struct Script {
     pub(crate) realm: ScriptRealm,
     microtasks: VecDeque<(RequestKey, Result<Value, Value>)>,
-    /// After how many more calls one fails.
+    /// Counts down the calls until one fails.
     fuse: Cell<Option<usize>>,
-    /// The same with something that is thrown, once.
+    /// Counts down the calls until one throws. This happens once.
     throws: Cell<usize>,
 }
 
@@ -96,7 +97,7 @@ impl Script {
         self.fuse.set(calls);
     }
 
-    /// What may fail.
+    /// One call of the engine, which may fail.
     fn step(&self) -> Result<(), Failure> {
         let throws = self.throws.get();
         self.throws.set(throws.saturating_sub(1));
@@ -179,12 +180,12 @@ impl Promise {
         self.0.borrow().outcome.clone()
     }
 
-    /// The requests that it settles when it is settled.
+    /// The requests that are settled together with this promise.
     pub(crate) fn reactions(&self) -> Vec<RequestKey> {
         self.0.borrow().reactions.clone()
     }
 
-    /// What it is rejected with: the name of the exception, or what was thrown.
+    /// The reason of the rejection: the name of the exception, or the thrown string.
     pub(crate) fn rejection(&self) -> Option<String> {
         match self.outcome()? {
             Ok(_) => None,

@@ -1,4 +1,4 @@
-//! What an engine is asked for, done by one without a language.
+//! Implements the calls of an engine, for the engine without a language.
 
 use std::rc::Rc;
 
