@@ -1,5 +1,5 @@
-//! Stands in for the module `linux` on other systems, where maps do not exist: making or opening
-//! one is refused.
+//! Replaces the module `linux` on other systems. There, maps do not exist, and making or opening a
+//! map is refused.
 
 #![allow(clippy::unnecessary_wraps, reason = "as it is on Linux")]
 
@@ -29,7 +29,7 @@ impl Mapping {
     }
 }
 
-/// A mapping that is safe from whatever happens to its file. No value of this type exists here.
+/// A mapping that survives whatever happens to its file. No value of this type exists here.
 #[derive(Debug)]
 pub(crate) struct Watched(Mapping);
 
@@ -43,7 +43,7 @@ impl Watched {
     }
 }
 
-/// A page of which a forked process has an empty one. No value of this type exists here.
+/// A page that a forked process gets empty. No value of this type exists here.
 #[derive(Debug)]
 pub(crate) struct Page(Infallible);
 

@@ -1,14 +1,14 @@
-//! Whether this process is the one that has made a value, or was forked from it.
+//! Whether this process has made a value, or was forked from the process that has.
 
 use std::{io, process};
 
 use crate::system::Page;
 
-/// Tells the process that has made this value from those that were forked from it.
+/// Tells the process that has made this value from the processes that were forked from it.
 ///
-/// On Linux this is a page of memory that a forked process finds empty, which takes one load to see.
-/// Elsewhere, and where the kernel does not know of such pages, it is the number of the process, which takes
-/// a system call.
+/// On Linux, this is a page of memory that a forked process finds empty. A check takes one load. On
+/// other systems, and if the kernel does not have such pages, this is the number of the process. A
+/// check then takes a system call.
 #[derive(Debug)]
 pub struct Unforked {
     page: Option<Page>,
@@ -25,7 +25,7 @@ impl Unforked {
         Ok(Self { page: Page::new()?, process: process::id() })
     }
 
-    /// Whether this is the process that has made the value.
+    /// Whether this process has made the value.
     #[inline]
     pub fn is_us(&self) -> bool {
         match &self.page {

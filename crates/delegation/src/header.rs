@@ -4,10 +4,10 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use crate::Slot;
 
-/// Marks a file that is a map, in this format. The last byte is the format's version.
+/// Marks a file as a map of this format. The last byte is the version of the format.
 const MAGIC: u64 = u64::from_le_bytes(*b"navlock\x01");
 
-/// How many bytes a file has at least that is a map.
+/// How many bytes the file of a map has at least.
 pub(crate) const SMALLEST: u64 = bytes(FEWEST);
 
 /// How many slots a map has at first.
@@ -28,22 +28,23 @@ pub(crate) const fn more(slots: u32) -> u32 {
     if doubled < MOST { doubled } else { MOST }
 }
 
-/// The header, which precedes the slots. Both sides read it as something that the other may have
-/// written.
+/// The header, which precedes the slots. Neither side trusts it, because the other side may have
+/// written anything.
 #[derive(Debug)]
 #[repr(C, align(256))]
 pub(crate) struct Header {
-    /// [`MAGIC`], which the owner writes when it has written all else.
+    /// [`MAGIC`]. The owner writes it after all other fields.
     magic: AtomicU64,
-    /// A random number of the owner's, never 0: the broker reads it through the map and compares it
-    /// with the number that it was told by message.
+    /// A random number of the owner, never 0. The broker reads the number through the map, and
+    /// compares it with the number that the owner has sent by message.
     owner: AtomicU64,
-    /// A random number of the broker's, never 0, for the same in the other direction. 0 until the
-    /// broker has written it.
+    /// A random number of the broker, never 0, for the same check by the owner. 0 until the broker
+    /// has written it.
     broker: AtomicU64,
-    /// How many locks the owner has that are in no slot.
+    /// How many of the owner's locks are in no slot.
     unmapped: AtomicU64,
-    /// How many slots there are. The number grows, once the file has room for more.
+    /// How many slots there are. The number grows, each time after the file has got room for the
+    /// new slots.
     slots: AtomicU64,
 }
 
@@ -73,7 +74,7 @@ impl Header {
     }
 
     pub(crate) fn unmapped(&self) -> u32 {
-        // A value that is no such number counts as many.
+        // A value that is too large for such a number counts as the largest number.
         u32::try_from(self.unmapped.load(Ordering::Acquire)).unwrap_or(u32::MAX)
     }
 

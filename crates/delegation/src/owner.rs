@@ -17,18 +17,19 @@ use crate::{
 
 /// A client's own file as memory that it shares with the broker.
 ///
-/// A process that is forked from this one has no part in the map: it finds no slots, and cannot change
-/// anything through this.
+/// A process that is forked from this one has no part in the map. There, this has no slots, and
+/// every change does nothing.
 ///
-/// Whoever truncates the file ends this process at its next access (`SIGBUS`), and harms nobody else.
+/// If somebody truncates the file, the next access ends this process (`SIGBUS`), and no other
+/// process.
 ///
-/// This keeps the file open for as long as it lives, even if all [`File`]s are dropped: what they have locked
-/// by `flock` stays locked.
+/// This keeps the file open as long as it lives, even if all [`File`]s of it are dropped. So a lock
+/// on the file by `flock` stays.
 #[derive(Debug)]
 pub struct OwnerMap {
     mapping: Mapping,
     nonce: u64,
-    /// How many slots there are, as the header says. Grows while `file` is locked.
+    /// How many slots there are, as the header says. The number grows only while `file` is locked.
     slots: AtomicU32,
     file: Mutex<File>,
 }
@@ -38,9 +39,9 @@ impl OwnerMap {
     ///
     /// # Errors
     ///
-    /// If there is no room for the map, which is reserved now so that no later write to it lacks room; if the
-    /// file is not empty; or if the system cannot do it: `Unsupported` on all but Linux. The file is empty
-    /// then.
+    /// If there is no room for the map: the room is reserved now, so that no later write lacks it.
+    /// If the file is not empty. If the system cannot do this: `Unsupported` on all systems but
+    /// Linux. After an error, the file is empty.
     pub fn make(file: &File) -> io::Result<Self> {
         let file = file.try_clone()?;
         if file.metadata()?.len() != 0 {
@@ -73,8 +74,8 @@ impl OwnerMap {
         self.nonce
     }
 
-    /// Whether the broker has written this number into the map, which shows that it sees the same
-    /// memory as we do.
+    /// Whether the broker has written this number into the map. If so, the broker sees the same
+    /// memory as this process.
     pub fn is_confirmed(&self, broker: u64) -> bool {
         broker != 0 && self.mapping.header().map(Header::broker) == Some(broker)
     }
@@ -89,7 +90,7 @@ impl OwnerMap {
     ///
     /// # Errors
     ///
-    /// If there is no room for them. The existing slots stay.
+    /// If there is no room for the new slots. The existing slots stay.
     pub fn grow(&self) -> io::Result<u32> {
         let file = self.file.lock().unwrap_or_else(PoisonError::into_inner);
         let Some(header) = self.mapping.header() else {
@@ -104,14 +105,14 @@ impl OwnerMap {
         Ok(after)
     }
 
-    /// The slot with this number, if there is one. `None` in a process that was forked from the one that has
-    /// made the map, so callers need not check that themselves.
+    /// The slot with this number, if there is one. In a process that was forked from the one that
+    /// has made the map, this returns `None`, so callers need not check for forks.
     #[inline]
     pub fn slot(&self, index: u32) -> Option<&Slot> {
         if index < self.slots() { self.mapping.slot(index) } else { None }
     }
 
-    /// Says how many locks the client has that are in no slot.
+    /// Records how many of the client's locks are in no slot.
     pub fn set_unmapped(&self, holds: u32) {
         if let Some(header) = self.mapping.header() {
             header.set_unmapped(holds);

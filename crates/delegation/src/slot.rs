@@ -1,4 +1,4 @@
-//! A slot: a word, and a description of the lock that it stands for.
+//! A slot: a word, and the description of the lock for which it stands.
 
 use std::fmt;
 
@@ -9,37 +9,38 @@ use crate::{
     atomic::{AtomicU32, AtomicU64, Ordering::Relaxed},
 };
 
-/// How many bytes of text a slot has room for: the lock's name, then the bucket's.
+/// How many bytes of text fit in a slot: the name of the lock, and then the name of the bucket.
 const TEXT: usize = 192;
 const TEXT_WORDS: usize = TEXT / 8;
 
 /// A word with the description of its lock.
 ///
-/// The other side may write anything into it at any time, even what makes no sense: so all of it is atomic,
-/// and what is read is checked. The fields beside the word are written while the word is free (the
-/// description by the owner, before it asks for a grant; the base by the broker, before it grants), and
-/// belong to the word from the grant on. The accesses to the word order the accesses to these fields.
+/// At any time, the other side may write anything into the slot, even nonsense. So all fields are
+/// atomics, and every value that is read is checked. The fields beside the word are written while
+/// the word is free: the owner writes the description before it asks for a grant, and the broker
+/// writes the base before it grants. From the grant on, these fields belong to the word. The
+/// accesses to the word order the accesses to these fields.
 #[derive(Default)]
 #[repr(C, align(256))]
 pub struct Slot {
-    /// Whether the lock is held, and by which right.
+    /// Whether the lock is held, and by what right.
     word: Word,
-    /// The token of a hold is this number plus the hold's count. Written by the broker, before the word. If
-    /// the lock is shared, the owner writes it as well, after a take: then the token is of that moment, so
-    /// that tokens grow over all owners.
+    /// The token of a hold is this number plus the hold's count. The broker writes this field
+    /// before the word. If the lock is shared, the owner also writes it, after a take. Then the
+    /// token is the time of the take, so that tokens grow over all owners.
     base: AtomicU64,
-    /// When the last hold began. Written by the broker at a grant and by the owner at a take: for a moment it
-    /// may still be that of the hold before.
+    /// When the last hold began. The broker writes this at a grant, and the owner at a take. For a
+    /// moment, the field may still have the time of the hold before.
     since: AtomicU64,
-    /// From here on the description, which the owner writes while the word is free. This field and the next
-    /// one are the id of the request by which the slot was granted.
+    /// This field and all below are the description, which the owner writes while the word is free.
+    /// This field and the next one are the id of the request by which the slot was granted.
     serial: AtomicU64,
     index: AtomicU32,
     /// The agent's number.
     agent: AtomicU32,
     client_id: [AtomicU64; 2],
-    /// The mode in the lowest byte, then the lengths of the bucket's name and of the lock's, two bytes
-    /// each.
+    /// The mode in the lowest byte, and above it the lengths of the bucket's name and of the lock's
+    /// name, two bytes each.
     shape: AtomicU64,
     text: [AtomicU64; TEXT_WORDS],
 }
@@ -56,7 +57,7 @@ pub struct Description {
     pub name: ResourceName,
     /// The mode in which it is held.
     pub mode: Mode,
-    /// The number by which the owner knows its agent on the connection.
+    /// The number of the agent on the owner's connection.
     pub agent: u32,
     /// The client id of that agent.
     pub client_id: [u8; 16],
@@ -76,8 +77,8 @@ impl Slot {
         bucket.len() + name.as_bytes().len() <= TEXT
     }
 
-    /// Writes the owner's part, while the word is free. Returns whether it [fits](Self::fits); if it does
-    /// not, nothing is changed.
+    /// Writes the owner's part while the word is free. If the names do not [fit](Self::fits), this
+    /// changes nothing and returns false.
     #[must_use]
     pub fn describe(
         &self,
@@ -110,10 +111,10 @@ impl Slot {
         true
     }
 
-    /// Whether the slot is for this name in this mode and of this agent. For the owner itself.
+    /// Whether the slot is for this name in this mode and of this agent. This is for the owner.
     ///
-    /// A grant may give the slot to another lock in the next moment, but nothing else can. So the answer
-    /// holds for a hold whose [taking](Word::take_seen) began before this was asked.
+    /// Only a grant can give the slot to another lock, and it can do so right after this call. So
+    /// the answer holds for a hold whose [taking](Word::take_seen) began before this call.
     #[inline]
     pub fn is_of(&self, agent: u32, name: &ResourceName, mode: Mode) -> bool {
         let name = name.as_bytes();
@@ -135,7 +136,7 @@ impl Slot {
         bits == 0 || fields.next().is_some_and(|field| field & ((1 << bits) - 1) == last)
     }
 
-    /// The description that the owner has written. `None` if it makes no sense.
+    /// The description that the owner has written, or `None` if it makes no sense.
     pub fn description(&self) -> Option<Description> {
         let shape = self.shape.load(Relaxed);
         let [mode, bucket_0, bucket_1, name_0, name_1, 0, 0, 0] = shape.to_le_bytes() else {
@@ -148,7 +149,7 @@ impl Slot {
         };
         let bucket = usize::from(u16::from_le_bytes([bucket_0, bucket_1]));
         let name = usize::from(u16::from_le_bytes([name_0, name_1]));
-        // Copied first, because the text must not change after it was checked.
+        // The text is copied first, so that it cannot change after the check.
         let text: Vec<u8> = bytes_of(&self.text).collect();
         let bucket = std::str::from_utf8(text.get(name..name + bucket)?).ok()?.to_owned();
         let name = ResourceName::from_wtf8(text.get(..name)?).ok()?;
@@ -159,13 +160,14 @@ impl Slot {
         Some(Description { bucket, name, mode, agent, client_id, request })
     }
 
-    /// Writes the broker's part, before it grants: the token of the hold with count `n` will be `base + n`.
+    /// Writes the broker's part before a grant. The token of the hold with count `n` will be `base
+    /// + n`.
     pub fn set_base(&self, base: u64) {
         self.base.store(base, Relaxed);
     }
 
-    /// Replaces the base `from`, which was there before a take, by `to`. For the owner of a shared lock,
-    /// after the take. Nothing is changed if another grant has set the base since.
+    /// Replaces the base `from`, which was there before a take, by `to`. The owner of a shared lock
+    /// calls this after the take. If another grant has set the base since, this changes nothing.
     #[inline]
     pub fn rebase(&self, from: u64, to: u64) {
         let _ = self.base.compare_exchange(from, to, Relaxed, Relaxed);
@@ -177,7 +179,7 @@ impl Slot {
         self.base.load(Relaxed).wrapping_add(count)
     }
 
-    /// Notes when the hold began, on a clock that all processes share.
+    /// Records when the hold began, on a clock that all processes share.
     #[inline]
     pub fn set_since(&self, moment: u64) {
         self.since.store(moment, Relaxed);

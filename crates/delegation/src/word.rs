@@ -6,24 +6,24 @@ use crate::atomic::{AtomicU64, Ordering};
 
 /// The broker has granted this lock to the client. Only a grant sets this flag.
 const OWNED: u64 = 1 << 0;
-/// Somebody holds the lock. A grant and a take set this flag, each with a count that the word never
-/// had before.
+/// Somebody holds the lock. A grant and a take set this flag, each with a count that the word has
+/// never had before.
 const HELD: u64 = 1 << 1;
 /// The owner may not take the lock any more. Either side sets this flag; only a grant, a release or
 /// the owner's [clear](Word::clear) removes it.
 const RECALLED: u64 = 1 << 2;
-/// The lock was stolen while it was held. Has a meaning only together with [`HELD`].
+/// The lock was stolen while it was held. This flag has a meaning only together with [`HELD`].
 const STOLEN: u64 = 1 << 3;
-/// The broker has given the client up while the lock was held. Has a meaning only together with
-/// [`HELD`].
+/// The broker has given up the client while the lock was held. This flag has a meaning only
+/// together with [`HELD`].
 const REVOKED: u64 = 1 << 4;
 
 const FLAGS: u64 = OWNED | HELD | RECALLED | STOLEN | REVOKED;
-/// Added to a word, one hold more in the count above the flags.
+/// Added to a word, this raises the count above the flags by one hold.
 const ONE: u64 = FLAGS + 1;
 
 /// The state of one lock of one client, in memory that the client (the *owner*) shares with the
-/// broker. The crate's page lists the flags, and who changes them when.
+/// broker. The crate's page lists the states, and which side changes them.
 ///
 /// Each method changes the word in one atomic step or not at all, so either side may die between any
 /// two steps. The broker's methods are wait-free: nothing that an owner does, however fast or
@@ -87,13 +87,13 @@ impl Word {
     pub fn take(&self) -> Option<u64> {
         let mut now = self.0.load(Ordering::Relaxed);
         loop {
-            // Exactly this flag: a lock that was recalled must not be taken.
+            // The flags must be exactly this one: a lock that was recalled must not be taken.
             if now & FLAGS != OWNED {
                 return None;
             }
             let taken = now.wrapping_add(ONE) | HELD;
-            // Fails and goes round again only if another thread of ours has taken and released the
-            // lock meanwhile.
+            // This fails, and the loop goes round again, only if another thread of this client has
+            // taken and released the lock meanwhile.
             match self.0.compare_exchange(now, taken, Ordering::AcqRel, Ordering::Relaxed) {
                 Ok(_) => return Some(Look(taken).count()),
                 Err(found) => now = found,
@@ -101,9 +101,9 @@ impl Word {
         }
     }
 
-    /// Takes the lock if the word is still as it was seen. This is for an owner that reads first,
-    /// beside the word, for which lock the word stands. If this succeeds, what it has read there was
-    /// still true: an idle word that was granted anew has another count.
+    /// Takes the lock if the word is still as it was seen. This is for an owner that first reads,
+    /// beside the word, for which lock the word stands. If this succeeds, the word still stood for
+    /// that lock: an idle word that was granted anew has another count.
     #[inline]
     pub fn take_seen(&self, seen: Look) -> Option<u64> {
         if !seen.is_idle() {
@@ -123,7 +123,7 @@ impl Word {
             |from, to| self.0.compare_exchange(from, to, Ordering::AcqRel, Ordering::Relaxed);
         match exchange(held, idle) {
             Ok(_) => Released::Kept,
-            // Fails if the lock is stolen or revoked at this moment.
+            // This exchange fails if the lock is stolen or revoked at this moment.
             Err(found) if found == held | RECALLED => match exchange(found, free) {
                 Ok(_) => Released::Tell,
                 Err(_) => Released::Gone,
@@ -132,8 +132,8 @@ impl Word {
         }
     }
 
-    /// Gives the lock back: nobody takes it from here on. This is for an owner that is about to ask
-    /// the broker for the name, because a take must not overtake that request.
+    /// Gives the lock back. From then on, nobody takes the lock. This is for an owner that is about
+    /// to ask the broker for the name, because a take must not overtake that request.
     pub fn give_back(&self) -> GivenBack {
         let before = Look(self.0.fetch_or(RECALLED, Ordering::AcqRel));
         if before.is_idle() {
@@ -152,8 +152,8 @@ impl Word {
         now.is_held() && now.0 & !FLAGS == count.wrapping_mul(ONE)
     }
 
-    /// Makes the word free for another request, whatever it was; the count stays. A grant that was
-    /// on its way may still arrive afterwards.
+    /// Makes the word free for another request, whatever the word was. The count stays. A grant
+    /// that was on its way may still arrive afterwards.
     pub fn clear(&self) {
         self.0.fetch_and(!FLAGS, Ordering::AcqRel);
     }
@@ -161,10 +161,11 @@ impl Word {
 
 /// The changes that the broker makes.
 impl Word {
-    /// Grants the lock, which is held from now on; returns the count of this hold. `None` if the word
-    /// is not free, or is being changed: then the word is as it was, and the lock needs another way.
+    /// Grants the lock, which is held from then on, and returns the count of this hold. If the word
+    /// is not free or is just being changed, this changes nothing and returns `None`. Then the lock
+    /// must be granted in another way.
     ///
-    /// `recalled`: the client gets this one hold only, and tells the broker when it releases it.
+    /// `recalled`: the client gets only this one hold, and tells the broker of the release.
     pub fn grant(&self, recalled: bool) -> Option<u64> {
         let now = self.look();
         if !now.is_free() {
@@ -181,13 +182,14 @@ impl Word {
         self.take_back(RECALLED)
     }
 
-    /// Takes the lock back for a request that steals it. If the owner holds the lock, it loses it.
+    /// Takes the lock back for a request that steals it. If the owner holds the lock, the owner
+    /// loses it.
     pub fn steal(&self) -> Recalled {
         self.take_back(RECALLED | STOLEN)
     }
 
-    /// Takes the lock back from a client that is given up. If the client holds the lock, it loses
-    /// it.
+    /// Takes the lock back from a client that the broker gives up. If the client holds the lock,
+    /// the client loses it.
     pub fn revoke(&self) -> Recalled {
         self.take_back(RECALLED | REVOKED)
     }
@@ -217,7 +219,8 @@ impl Look {
         self.0
     }
 
-    /// How many holds there have been, including the one that goes on: the number of that hold.
+    /// How many holds there have been, including the current one. For the current hold, this is its
+    /// number.
     pub const fn count(self) -> u64 {
         self.0 / ONE
     }
@@ -238,8 +241,8 @@ impl Look {
         self.0 & (OWNED | HELD) == OWNED | HELD && !self.is_held()
     }
 
-    /// The client does not have the lock, so it can be granted. True also of every word that makes
-    /// no sense.
+    /// The client does not have the lock, so the lock can be granted. This is also true of every
+    /// word that makes no sense.
     pub const fn is_free(self) -> bool {
         !self.is_idle() && self.0 & (OWNED | HELD) != OWNED | HELD
     }
@@ -286,8 +289,8 @@ impl fmt::Debug for Look {
 mod tests {
     use super::*;
 
-    /// Does the operation to a word with each combination of flags: the word before, the result,
-    /// the word after.
+    /// Applies the operation to a word with each combination of flags. Returns the word before, the
+    /// result, and the word after.
     fn each<T>(operation: impl Fn(&Word) -> T) -> Vec<(Look, T, Look)> {
         let bits = (0..=FLAGS).map(|flags| 7 * ONE + flags);
         let words = bits.map(|bits| Word::from(Look(bits)));

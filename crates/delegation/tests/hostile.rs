@@ -1,5 +1,5 @@
-//! A map into which anybody has written anything, or whose file is not as long as it says: it harms
-//! nobody but the client whose map it is.
+//! A map with arbitrary contents, or whose file is shorter than the map says, harms nobody but the
+//! client that owns it.
 
 #![cfg(all(target_os = "linux", not(shuttle)))]
 #![forbid(unsafe_code)]
@@ -10,9 +10,9 @@ use navlock_delegation::{BrokerMap, OwnerMap, Recalled, Slot, Word};
 use navlock_engine::{Mode, RequestId, ResourceName};
 use proptest::prelude::*;
 
-/// The size of the header, and of a slot.
+/// The size of the header and of each slot.
 const SLOT: u64 = 256;
-/// Where the header says how many slots there are.
+/// Where the header has the number of slots.
 const SLOTS: u64 = 32;
 const SHORTEST: u64 = 64 * SLOT;
 
@@ -23,7 +23,7 @@ fn map() -> (File, OwnerMap, BrokerMap) {
     (file, owner, broker)
 }
 
-/// The operations that a broker does on a slot.
+/// Calls the operations of a broker on a slot.
 fn keep(slot: &Slot) {
     if let Some(about) = slot.description() {
         assert!(Slot::fits(&about.bucket, &about.name));
@@ -36,7 +36,7 @@ fn keep(slot: &Slot) {
     }
 }
 
-/// The operations that a client does on a slot.
+/// Calls the operations of a client on a slot.
 fn own(slot: &Slot) {
     let word = slot.word();
     let _ = word.take().map(|count| word.release(count));
@@ -54,7 +54,8 @@ proptest! {
         header in any::<[[u8; 8]; 4]>(),
     ) {
         let (file, owner, broker) = map();
-        // Everything but the mark: without the mark a new broker does not take the file for a map.
+        // The noise overwrites everything but the mark. Without the mark, a new broker does not
+        // take the file for a map.
         file.write_all_at(&header.concat(), 8).unwrap();
         file.write_all_at(&0_u64.to_le_bytes(), SLOTS).unwrap();
         file.write_all_at(&noise, SLOT).unwrap();
@@ -76,7 +77,7 @@ fn each_field_may_be_anything() {
     let name = ResourceName::try_from("db").unwrap();
     let slot = owner.slot(0).unwrap();
     for field in 0..SLOT / 8 {
-        // Among them a mode with lengths that are too long.
+        // One of these values is a mode with lengths that are too long.
         for anything in [0, 1, 0xD8, 0xFFFF_0001, 0xFF_FFFF_FF01, 1 << 40, u64::MAX >> 1, u64::MAX]
         {
             slot.word().clear();
@@ -87,7 +88,8 @@ fn each_field_may_be_anything() {
             own(slot);
         }
     }
-    // The header is hostile, too: it must not make us believe in more slots than there can be.
+    // The header is hostile, too. It must not make either side believe in more slots than a map can
+    // have.
     for field in 1..SLOT / 8 {
         file.write_all_at(&u64::MAX.to_le_bytes(), 8 * field).unwrap();
     }
@@ -123,7 +125,7 @@ fn a_file_that_is_grown_and_shrunk_is_free_where_it_has_ended() {
     assert!(broker.is_broken());
     assert!(BrokerMap::open(&file).unwrap().is_some_and(|broker| broker.slot(62).is_some()));
 
-    // Zeros, and no SIGBUS: there is nothing to be noticed, and nothing held.
+    // The broker reads zeros and gets no SIGBUS. So it has nothing to notice, and nothing is held.
     let (file, _owner, broker) = map();
     assert!(broker.slot(0).unwrap().word().grant(false).is_some());
     file.set_len(0).unwrap();
@@ -156,7 +158,7 @@ fn a_broker_survives_files_that_are_truncated_while_it_looks_at_them() {
 #[test]
 fn of_many_maps_each_breaks_alone() {
     let mut maps: Vec<_> = (0..200).map(|_| map()).collect();
-    // Others come to where these were.
+    // Later, new maps are mapped where the dropped ones were.
     maps.retain({
         let mut nth = 0;
         move |_| {

@@ -1,4 +1,4 @@
-//! A map of both sides: what one writes, the other reads.
+//! The two sides of a map: what one side writes, the other side reads.
 
 #![cfg(all(target_os = "linux", not(shuttle)))]
 
@@ -130,7 +130,7 @@ fn a_word_is_taken_as_it_was_seen_or_not_at_all() {
     assert_eq!(ours.take_seen(ours.look()), None);
     assert_eq!(ours.release(first), Released::Kept);
     let seen = ours.look();
-    // Idle again, and another's for all that is known.
+    // The word becomes idle again. Meanwhile, the slot could have got another lock.
     assert_eq!(theirs.recall(), Recalled::Free);
     let second = theirs.grant(false).unwrap();
     assert_eq!(ours.release(second), Released::Kept);

@@ -1,5 +1,6 @@
-//! What concerns a whole process: forks, limits, full disks and signals. Each test starts a process of its
-//! own: this program, which runs one of its ignored tests, a *role*.
+//! Tests that concern a whole process: forks, limits, full disks and signals. Each test starts a
+//! process of its own. That process is this program again, and runs one of the ignored tests, a
+//! *role*.
 
 #![cfg(all(target_os = "linux", not(shuttle)))]
 #![allow(unsafe_code, reason = "to fork, to map memory and to handle signals is that")]
@@ -27,7 +28,7 @@ use rustix::{
     process::{Resource, Rlimit, getrlimit, setrlimit},
 };
 
-/// The environment variable with the directory of a role, which no other role uses.
+/// The environment variable with the directory of a role. No other role uses this directory.
 const DIRECTORY: &str = "NAVLOCK_TEST_DIRECTORY";
 
 const DONE: &str = "the role is done";
@@ -75,13 +76,14 @@ fn forks() {
     let is_mapped = || fs::read_to_string("/proc/self/maps").unwrap().contains("/map\n");
     let count = owner.slot(0).unwrap().word().grant(false).unwrap();
     assert!(is_mapped() && unforked.is_us());
-    // SAFETY: the child calls what a program calls that knows nothing of this, which is tested.
+    // SAFETY: the child makes the calls of a program that knows nothing of the map. This is what
+    // the test is about.
     match unsafe { fork() }.unwrap() {
         ForkResult::Child => {
             let sees = [unforked.is_us(), owner.slot(0).is_some(), is_mapped()];
             let grows = owner.grow().is_ok();
             owner.set_unmapped(7);
-            // Unmaps nothing that is now where the map was.
+            // The drop must not unmap other memory that is now where the map was.
             drop(owner);
             process::exit(i32::from(sees != [false; 3] || grows));
         }
@@ -118,7 +120,7 @@ fn is_limited() {
     done();
 }
 
-/// Runs a role whose directory is a disk of its own, if the test can make such a disk.
+/// Runs a role with a separate disk as its directory, if the test can make such a disk.
 fn run_on_disk(mount: &str, name: &str) -> Option<Output> {
     let directory = tempfile::tempdir().expect("a directory is made");
     let script = format!("mount {mount} none \"${DIRECTORY}\" && exec \"$@\"");
@@ -176,7 +178,7 @@ fn has_a_full_disk() {
 
     rest.set_len(0).unwrap();
     let owner = OwnerMap::make(&map).unwrap();
-    // The same beginning, with nothing behind it.
+    // The file begins with the same header. Behind it, the file has no room on the disk.
     let mut header = [0; 256];
     std::os::unix::fs::FileExt::read_exact_at(&map, &mut header, 0).unwrap();
     sparse.write_all(&header).unwrap();
@@ -184,7 +186,7 @@ fn has_a_full_disk() {
     fill(&mut rest);
     assert_eq!(owner.grow().unwrap_err().kind(), ErrorKind::StorageFull);
 
-    // What was made has its room.
+    // The slots that exist have their room on the disk.
     for index in 0..owner.slots() {
         let slot = owner.slot(index).unwrap();
         slot.set_since(u64::MAX);
@@ -212,7 +214,7 @@ fn other_bus_errors_go_to_whom_they_went() {
     assert_done(&run("ignores_bus_errors"));
 }
 
-/// Has the handler that maps need, which is seen to work.
+/// Installs the handler that maps need, and checks that it works.
 fn survive_ours() {
     let file = tempfile::tempfile().expect("a file is made");
     let _owner = OwnerMap::make(&file).expect("there is room");
@@ -221,23 +223,23 @@ fn survive_ours() {
     assert!(broker.slot(0).is_none() && broker.is_broken());
 }
 
-/// Reads a page of a file that has none, in a map that is none of ours.
+/// Reads a page that its file does not have. The mapping is no map of this crate.
 fn fault() {
     let file = tempfile::tempfile().expect("a file is made");
-    // SAFETY: the system chooses a place where nothing is.
+    // SAFETY: the system chooses a place where nothing is mapped.
     let page = unsafe { mmap(ptr::null_mut(), 4096, ProtFlags::READ, MapFlags::SHARED, &file, 0) };
-    // SAFETY: it is mapped, if to nothing.
+    // SAFETY: the page is mapped, even though the file does not have it.
     unsafe { page.expect("it can be mapped").cast::<u8>().read_volatile() };
 }
 
 fn before(handler: SigHandler) {
     let action = SigAction::new(handler, SaFlags::empty(), SigSet::empty());
-    // SAFETY: what handlers there are here do what they may.
+    // SAFETY: the handlers in this file do only what a signal handler may do.
     unsafe { sigaction(Signal::SIGBUS, &action) }.expect("SIGBUS can be handled");
 }
 
 extern "C" fn leave(_: i32) {
-    // SAFETY: this may be called anywhere.
+    // SAFETY: `_exit` may be called anywhere.
     unsafe { nix::libc::_exit(42) }
 }
 

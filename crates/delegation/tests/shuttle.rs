@@ -1,9 +1,9 @@
 //! The word under a scheduler that tries interleavings of its single loads and exchanges.
 //!
-//! `RUSTFLAGS="--cfg shuttle" cargo test -p navlock-delegation --test shuttle`, which `cargo xtask test`
-//! runs as well. Without the flag this file is empty. `tests/protocol`
-//! searches in full what clients and brokers say to each other, and what happens when one of them dies.
-//! Here, threads of a client, a broker and the broker after it use one word at the same moment.
+//! `RUSTFLAGS="--cfg shuttle" cargo test -p navlock-delegation --test shuttle` runs these tests,
+//! and so does `cargo xtask test`. Without the flag, this file is empty. `tests/protocol` searches
+//! all messages between clients and brokers, and all deaths. Here, threads of a client, of a broker
+//! and of the broker after it use one word at the same moment.
 
 #![cfg(shuttle)]
 
@@ -17,7 +17,7 @@ use shuttle::{
     thread::{self, JoinHandle},
 };
 
-/// Interleavings tried of each scenario, by each scheduler that chooses at random.
+/// How many interleavings of each scenario each random scheduler tries.
 const TRIES: usize = 20_000;
 
 fn run(scheduler: impl Scheduler + 'static, scenario: impl Fn() + Send + Sync + 'static) -> usize {
@@ -30,13 +30,13 @@ fn explore(scenario: impl Fn() + Send + Sync + Copy + 'static) {
     run(PctScheduler::new(3, TRIES), scenario);
 }
 
-/// Runs the scenario in every interleaving that there is.
+/// Runs the scenario in every possible interleaving.
 fn explore_all(scenario: impl Fn() + Send + Sync + Copy + 'static) {
     let all = run(DfsScheduler::new(None, false), scenario);
     assert!(all > 1, "there is one interleaving only");
 }
 
-/// Idle, and the client's.
+/// A word that the client owns and nobody holds.
 fn idle() -> Arc<Word> {
     let word = Word::default();
     let count = word.grant(false).expect("a new word is free");
@@ -44,7 +44,7 @@ fn idle() -> Arc<Word> {
     Arc::new(word)
 }
 
-/// Held since it was granted.
+/// A word that is held since its grant, and the count of the hold.
 fn held() -> (Arc<Word>, u64) {
     let word = Word::default();
     let count = word.grant(false).expect("a new word is free");
@@ -81,7 +81,7 @@ fn threads_of_an_owner_exclude_each_other() {
         });
         let mut counts = threads.map(|thread| thread.join().unwrap()).concat();
         counts.sort_unstable();
-        // Each number once, and none left out.
+        // The counts have no duplicates and no gaps.
         assert!(counts.iter().copied().eq(2..2 + counts.len() as u64), "{counts:?}");
     });
 }
@@ -125,7 +125,8 @@ fn one_of_all_who_end_a_delegation_has_ended_it() {
         let returned = spawn(&word, |word| word.give_back() == GivenBack::Freed);
         let broker = spawn(&word, |word| word.recall() == Recalled::Free);
         let ends = [owner, returned, broker].map(|thread| usize::from(thread.join().unwrap()));
-        // The broker may find free what another has freed a moment before: both say so then.
+        // If the broker finds a word free that another thread has freed just before, both report
+        // the end.
         let [told, given, found] = ends;
         assert!(told + given <= 1 && told + given + found >= 1, "{ends:?}");
         assert!(word.look().is_free() && word.take().is_none());
@@ -169,8 +170,8 @@ fn a_late_release_changes_nothing_of_what_was_granted_since() {
     });
 }
 
-/// What a broker does for the client of the second word, who waits for the name that the first
-/// client owns: until it dies, after so many steps.
+/// Does what a broker does that dies after this many steps. The client of the second word waits for
+/// the name that the client of the first word owns.
 fn serve(words: &[Arc<Word>; 2], steps: usize) {
     let mut left = steps;
     let mut dies = || {
@@ -180,10 +181,10 @@ fn serve(words: &[Arc<Word>; 2], steps: usize) {
     let mut is_free = words[0].recall() == Recalled::Free;
     while !is_free && !dies() {
         thread::yield_now();
-        // What its holder tells, or can tell nobody, the word says as well.
+        // The word shows a release even if its holder could not tell any broker.
         is_free = words[0].look().is_free();
     }
-    // One before it may have granted it, and told nobody.
+    // An earlier broker may have granted the word without telling anybody.
     if is_free && !dies() && words[1].look().count() == 0 {
         assert_eq!(words[1].grant(true), Some(1));
     }

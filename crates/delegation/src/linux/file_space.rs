@@ -11,18 +11,18 @@ use rustix::{
     rand::{GetRandomFlags, getrandom},
 };
 
-/// Makes the file longer, and reserves room on the disk for the new part, which is zeros.
+/// Makes the file longer, and reserves room on the disk for the new part, which has zeros.
 ///
 /// # Errors
 ///
 /// If there is no room.
 pub(crate) fn make_room(file: &File, from: u64, to: u64) -> io::Result<()> {
-    // Beyond this limit the system does not only refuse: it kills the process.
+    // A write beyond this limit does not only fail: the system also kills the process.
     if getrlimit(Resource::Fsize).current.is_some_and(|limit| limit < to) {
         return Err(Errno::FBIG.into());
     }
     match retry_on_intr(|| fallocate(file, FallocateFlags::empty(), from, to - from)) {
-        // The file system cannot reserve room. Written bytes have room, though not for ever.
+        // The file system cannot reserve room. Written zeros have room, though not for ever.
         Err(Errno::NOSYS | Errno::OPNOTSUPP) => {
             let zeros = vec![0; usize::try_from(to - from).map_err(io::Error::other)?];
             file.write_all_at(&zeros, from)
@@ -31,14 +31,14 @@ pub(crate) fn make_room(file: &File, from: u64, to: u64) -> io::Result<()> {
     }
 }
 
-/// A number that nobody can guess or has by accident; not 0.
+/// A random number that nobody can guess or hit by accident. It is never 0.
 ///
 /// # Errors
 ///
 /// If the system gives no random bytes.
 pub(crate) fn random_number() -> io::Result<u64> {
     let mut bytes = [0; 8];
-    // The system never returns only a part of so few bytes.
+    // For so few bytes, the system never returns only a part.
     retry_on_intr(|| getrandom(&mut bytes[..], GetRandomFlags::empty()))?;
     Ok(u64::from_ne_bytes(bytes).max(1))
 }

@@ -13,25 +13,26 @@ use crate::{
 /// How many bytes of address space each side takes for a map, however long the file is.
 pub(super) const BYTES: u64 = header::bytes(header::MOST);
 
-/// The pages of a whole map, however long the file is now. Pages behind the end of the file are not accessed,
-/// except by a broker, which survives that.
+/// The pages of a whole map, however long the file is now. Pages behind the end of the file are not
+/// accessed, except by a broker, which survives such an access.
 #[derive(Debug)]
 pub(crate) struct Mapping {
-    /// `None` once a forked process has dropped it: other memory may be in this place there.
+    /// `None` after a forked process has dropped this: other memory may be at this address there.
     pages: Option<Pages>,
     /// For an owner: the process that has these pages.
     only_in: Option<Unforked>,
 }
 
 impl Mapping {
-    /// The mapping of the process that has made the file; not for processes forked from it.
+    /// The mapping of the process that has made the file. Processes that are forked from it cannot
+    /// use the mapping.
     pub(crate) fn of_owner(file: &File) -> io::Result<Self> {
         let pages = Pages::of_file(file, BYTES)?;
         pages.advise(Advice::LinuxDontFork)?;
         Ok(Self { pages: Some(pages), only_in: Some(Unforked::new()?) })
     }
 
-    /// The mapping of the broker, which must [watch](super::Watched) it.
+    /// The mapping of the broker, which must [watch](super::Watched) the mapping.
     pub(crate) fn of_keeper(file: &File) -> io::Result<Self> {
         Ok(Self { pages: Some(Pages::of_file(file, BYTES)?), only_in: None })
     }
@@ -39,10 +40,10 @@ impl Mapping {
     #[inline]
     pub(crate) fn header(&self) -> Option<&Header> {
         let start = self.start()?;
-        // SAFETY: a header fits in these pages at their start, which is aligned to more than it needs. It
-        // consists of atomics, for which all bits have a meaning, so that it does not matter who else writes
-        // there, or that other pages are put in their place. The pages are mapped in this process for as long
-        // as `self` is borrowed.
+        // SAFETY: the header fits at the start of these pages, and the alignment of a page
+        // suffices. The header consists of atomics, for which all bits have a meaning. So other
+        // writers do no harm, and neither do other pages in this place. The pages are mapped in
+        // this process as long as `self` is borrowed.
         Some(unsafe { start.cast().as_ref() })
     }
 
@@ -52,12 +53,12 @@ impl Mapping {
             return None;
         }
         let slots = self.start()?.cast::<Slot>();
-        // SAFETY: the header has the place of the first slot, and this many more fit in these pages.
-        // Otherwise the same holds for a slot as for a header.
+        // SAFETY: the header has the place of the first slot, and `header::MOST` slots fit behind
+        // it. Otherwise, the same is true as for the header.
         Some(unsafe { slots.add(1 + index as usize).as_ref() })
     }
 
-    /// Where the pages are, if they are in this process.
+    /// The address of the pages, if they are mapped in this process.
     #[inline]
     pub(super) fn start(&self) -> Option<NonNull<c_void>> {
         let is_here = self.only_in.as_ref().is_none_or(Unforked::is_us);
@@ -68,7 +69,7 @@ impl Mapping {
 impl Drop for Mapping {
     fn drop(&mut self) {
         if self.start().is_none() {
-            // Other memory may be where the pages were, so they are not unmapped.
+            // Other memory may be at the address of the pages, so this does not unmap them.
             std::mem::forget(self.pages.take());
         }
     }

@@ -1,4 +1,4 @@
-//! What maps need of the system.
+//! What maps need from the operating system.
 
 mod file_space;
 mod mapping;

@@ -1,4 +1,4 @@
-//! Memory that is shared, or that a forked process does not get.
+//! Memory that processes share, or that a forked process does not get.
 
 use std::{
     ffi::c_void,
@@ -23,9 +23,10 @@ pub(super) struct Pages {
     bytes: usize,
 }
 
-// SAFETY: pages belong to the process, not to a thread, and nothing here accesses them but by atomics.
+// SAFETY: pages belong to the process and not to a thread, and this crate accesses them by atomics
+// only.
 unsafe impl Send for Pages {}
-// SAFETY: as above.
+// SAFETY: as for `Send`.
 unsafe impl Sync for Pages {}
 
 impl Pages {
@@ -49,17 +50,18 @@ impl Pages {
         Ok(Self { start, bytes })
     }
 
-    /// Says what becomes of the pages when the process forks.
+    /// Sets what happens to the pages when the process forks.
     pub(super) fn advise(&self, advice: Advice) -> Result<(), Errno> {
         debug_assert!(matches!(advice, Advice::LinuxDontFork | Advice::LinuxWipeOnFork));
-        // SAFETY: the pages are ours, and neither of these changes them in this process.
+        // SAFETY: the pages belong to `self`, and no advice that is used here changes them in this
+        // process.
         unsafe { madvise(self.start.as_ptr(), self.bytes, advice) }
     }
 }
 
 impl Drop for Pages {
     fn drop(&mut self) {
-        // SAFETY: the pages are ours, and whatever refers to them borrows from `self`.
+        // SAFETY: the pages belong to `self`, and all references to them borrow from `self`.
         let done = unsafe { munmap(self.start.as_ptr(), self.bytes) };
         debug_assert_eq!(done, Ok(()), "what was mapped can be unmapped");
     }
@@ -70,7 +72,7 @@ impl Drop for Pages {
 pub(crate) struct Page(Pages);
 
 impl Page {
-    /// `None` if the kernel has no such pages.
+    /// `None` if the kernel does not have such pages.
     ///
     /// # Errors
     ///
@@ -84,7 +86,7 @@ impl Page {
         Ok(Some(page))
     }
 
-    /// Whether this is the process that has made the page.
+    /// Whether this process has made the page.
     #[inline]
     pub(crate) fn is_whole(&self) -> bool {
         self.mark().load(Ordering::Relaxed) != 0
@@ -92,7 +94,8 @@ impl Page {
 
     #[inline]
     fn mark(&self) -> &AtomicU8 {
-        // SAFETY: the page is there for as long as `self` is, and only this refers to it.
+        // SAFETY: the page is mapped as long as `self` lives, and only this function makes
+        // references to it.
         unsafe { self.0.start.cast().as_ref() }
     }
 }

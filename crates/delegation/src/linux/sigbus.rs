@@ -1,8 +1,8 @@
 //! Maps of files that others may truncate.
 //!
-//! A thread that accesses a page of a mapped file which the file does not have, or for which there is no room
-//! on the disk, gets SIGBUS. The handler puts zeros in the place of the whole map, and the access then goes
-//! on with these. All other SIGBUS go to whichever handler had them before.
+//! A thread gets SIGBUS if it accesses a page of a mapped file that the file does not have, or for
+//! which the disk has no room. The handler replaces the whole map by zeros, and the access then
+//! goes on with these zeros. Every other SIGBUS goes to the handler that was there before.
 
 use std::{
     ffi::{c_int, c_void},
@@ -22,26 +22,27 @@ use rustix::mm::{MapFlags, ProtFlags, mmap_anonymous};
 
 use super::mapping::{self, Mapping};
 
-/// A mapping that is safe from whatever happens to its file.
+/// A mapping that survives whatever happens to its file.
 #[derive(Debug)]
 pub(crate) struct Watched {
     mapping: Mapping,
     place: &'static Place,
 }
 
-/// Where a watched map is.
+/// The place of a watched map.
 #[derive(Debug)]
 struct Place {
     /// The address of its first byte; 0 if the place is free.
     ///
-    /// Invariant: the pages at this address, as many as a map has, are those of a [`Mapping`] that is alive.
+    /// Invariant: the pages from this address on, as many as a map has, belong to a [`Mapping`]
+    /// that is alive.
     start: AtomicUsize,
-    /// Whether zeros were put there.
+    /// Whether the map was replaced by zeros.
     is_broken: AtomicBool,
 }
 
-/// All places. The handler reads them, so there is no lock. They grow and never shrink, so that nothing is
-/// freed while the handler reads it.
+/// All places. The handler reads them, so there is no lock around them. Places are added and never
+/// removed, so nothing is freed while the handler reads it.
 struct Places {
     some: [Place; 64],
     more: OnceLock<Box<Places>>,
@@ -49,7 +50,7 @@ struct Places {
 
 static PLACES: Places = Places::new();
 
-/// What was done on SIGBUS before.
+/// What a SIGBUS did before.
 static PREVIOUS: OnceLock<io::Result<SigAction>> = OnceLock::new();
 
 impl Watched {
@@ -70,8 +71,8 @@ impl Watched {
 
 impl Drop for Watched {
     fn drop(&mut self) {
-        // The order matters: the mapping lives until after this, and whoever takes the place next finds it
-        // whole.
+        // The order matters. The mapping lives until after this function, and the next user of the
+        // place must find `is_broken` false.
         self.place.is_broken.store(false, Ordering::Relaxed);
         self.place.start.store(0, Ordering::Release);
     }
@@ -88,7 +89,7 @@ impl Places {
         Self { some: [const { Place::nobodys() }; 64], more: OnceLock::new() }
     }
 
-    /// All places, in some order, up to the last that was ever used.
+    /// All places up to the last one that was ever used, in some order.
     fn iter(&self) -> impl Iterator<Item = &Place> {
         let chain =
             std::iter::successors(Some(self), |places| places.more.get().map(|more| &**more));
@@ -111,22 +112,22 @@ impl Places {
 }
 
 fn install() -> io::Result<SigAction> {
-    // Runs on the alternate signal stack, if the thread has one: a handler that was there before us may need
-    // it.
+    // The handler runs on the alternate signal stack, if the thread has one. An earlier handler, to
+    // which this one passes signals on, may need that stack.
     let flags = SaFlags::SA_SIGINFO | SaFlags::SA_ONSTACK;
     let ours = SigAction::new(SigHandler::SigAction(on_sigbus), flags, SigSet::empty());
     // SAFETY: the handler does only what a signal handler may.
     Ok(unsafe { sigaction(Signal::SIGBUS, &ours) }?)
 }
 
-/// Does only what a handler may do anywhere: loads, stores and system calls.
+/// Does only what a signal handler may do: loads, stores and system calls.
 extern "C" fn on_sigbus(signal: c_int, info: *mut siginfo_t, context: *mut c_void) {
     let errno = Errno::last_raw();
-    // SAFETY: the system gives this to a handler that was installed with SA_SIGINFO.
+    // SAFETY: the system gives this pointer to a handler that was installed with SA_SIGINFO.
     let about = unsafe { &*info };
-    // If it is no fault, somebody has sent the signal, and there is no address.
+    // If this is not a fault, somebody has sent the signal, and there is no address.
     let is_fault = about.si_code > 0;
-    // SAFETY: there is an address if it is a fault; otherwise the value is not used.
+    // SAFETY: a fault has an address. Otherwise, the value is not used.
     let address = unsafe { about.si_addr() }.addr();
     if !is_fault || !put_zeros(address) {
         pass_on(is_fault, signal, info, context);
@@ -134,7 +135,7 @@ extern "C" fn on_sigbus(signal: c_int, info: *mut siginfo_t, context: *mut c_voi
     Errno::set_raw(errno);
 }
 
-/// Puts zeros in the place of the map that contains this address, if one does.
+/// If a map contains this address, replaces that map by zeros.
 fn put_zeros(address: usize) -> bool {
     let bytes = usize::try_from(mapping::BYTES).unwrap_or(usize::MAX);
     let is_there = |place: &&Place| {
@@ -144,14 +145,14 @@ fn put_zeros(address: usize) -> bool {
     let Some(place) = PLACES.iter().find(is_there) else { return false };
     let start = ptr::with_exposed_provenance_mut(place.start.load(Ordering::Acquire));
     let (zeros, there) = (ProtFlags::READ | ProtFlags::WRITE, MapFlags::PRIVATE | MapFlags::FIXED);
-    // SAFETY: these pages are those of a mapping that is alive, as this thread is just accessing it. It is
-    // accessed by atomics only, to which it does not matter what is there.
+    // SAFETY: these pages belong to a mapping that is alive, because this thread is just accessing
+    // it. All accesses to the mapping are by atomics, which accept any contents.
     let done = unsafe { mmap_anonymous(start, bytes, zeros, there) };
     place.is_broken.store(true, Ordering::Relaxed);
     done.is_ok()
 }
 
-/// Does what would have been done without our handler.
+/// Does what a SIGBUS would do without this crate's handler.
 fn pass_on(is_fault: bool, signal: c_int, info: *mut siginfo_t, context: *mut c_void) {
     let previous = PREVIOUS.get().and_then(|previous| previous.as_ref().ok());
     match previous.map(SigAction::handler) {

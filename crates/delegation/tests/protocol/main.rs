@@ -1,10 +1,10 @@
-//! The word as clients and brokers use it: every order in which two clients, a broker, and the brokers
-//! after it can act, with the end of any of them between any two steps.
+//! The word as clients and brokers use it. These tests try every order in which two clients, a
+//! broker and the brokers after it can act. Any of them can end between any two steps.
 //!
-//! `world` has the state, and the steps that can happen. Each step does one thing to one word, by the
-//! word's own methods. In the first search two troubles happen at most (deaths, hang-ups, thefts,
-//! terminations), in the second one; `NAVLOCK_EXHAUSTIVE_TROUBLES=2` lets two happen in both, which
-//! takes minutes and gigabytes.
+//! `world` has the state and the possible steps. Each step does one thing to one word, by the
+//! word's own methods. Troubles are deaths, hang-ups, thefts and terminations. The first search has
+//! at most two troubles, and the second at most one. `NAVLOCK_EXHAUSTIVE_TROUBLES=2` allows two in
+//! both searches, which takes minutes and gigabytes.
 
 #![cfg(not(shuttle))]
 #![forbid(unsafe_code)]
@@ -20,12 +20,12 @@ use proptest::{
 
 use self::world::{Setting, Step, World};
 
-/// Every state that can be reached, each once.
+/// Visits every reachable state once. Returns how many states there are.
 fn explore(setting: Setting) -> usize {
     let troubles = env::var("NAVLOCK_EXHAUSTIVE_TROUBLES")
         .map_or(setting.troubles, |troubles| troubles.parse().expect("it is a number"));
     let first = Rc::new(World::new(Setting { troubles, ..setting }));
-    // How each was reached: by this step, from that one.
+    // For each state, the state before it and the step between them.
     let mut reached = HashMap::from([(first.clone(), None::<(usize, Step)>)]);
     let mut worlds = vec![first];
     let mut next = 0;
@@ -74,7 +74,7 @@ fn threads_of_one_client_share_its_word_whatever_happens() {
     assert!(reached > 10_000, "a search that sees little: {reached}");
 }
 
-/// Taken at random, and longer than all can be searched.
+/// The steps are chosen at random. The histories are too long for a full search.
 #[test]
 fn tokens_grow_over_takes_and_grants_in_long_histories() {
     let mut chance = TestRng::deterministic_rng(RngAlgorithm::ChaCha);
@@ -91,7 +91,7 @@ fn tokens_grow_over_takes_and_grants_in_long_histories() {
             if calm.is_empty() {
                 break;
             }
-            // Trouble is rare, or there is little else.
+            // Trouble is rare. Otherwise, the histories would have little else.
             let step = if path.len() % 64 == 63 { choose(&steps) } else { choose(&calm) };
             path.push(step);
             let taken = world.take(step);

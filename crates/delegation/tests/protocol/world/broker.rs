@@ -68,7 +68,7 @@ impl World {
             }
             Work::Raise => broker.token.0 = broker.token.0.max(now),
             Work::Request(entry, true) if broker.held.iter().any(|held| held.in_slot) => {
-                // Another request was granted while the broker settled the holds before it.
+                // The engine granted another request while the broker settled the holds before it.
                 broker.work.push(Work::Request(entry, true));
                 broker.settle(true);
             }
@@ -118,13 +118,13 @@ impl World {
 }
 
 impl Broker {
-    /// Takes back all words of the name.
+    /// Takes back all words for the name.
     fn settle(&mut self, steals: bool) {
         let owners = self.held.iter().filter(|held| held.in_slot);
         self.work.extend(owners.map(|held| Work::Settle { client: held.client, steals }));
     }
 
-    /// The engine grants this.
+    /// The engine grants the lock to this request.
     fn grant(&mut self, entry: Entry, recalled: bool) {
         self.held.push(entry);
         self.token.0 += 1;

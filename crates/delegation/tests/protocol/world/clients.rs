@@ -40,7 +40,8 @@ impl World {
                     client.map.request = request;
                     client.pending_in_slot = Some(request);
                 } else {
-                    // Counted before the request is sent: a grant may lie unread when the broker dies.
+                    // The request is counted before it is sent: its grant may be unread when the
+                    // broker dies.
                     client.map.unmapped += 1;
                 }
                 client.say(ToBroker::Request { request, in_slot, steals });
@@ -110,7 +111,7 @@ impl World {
         client.is_linked = true;
         broker.awaited.retain(|&awaited| awaited != number);
         broker.ended.retain(|&ended| ended != number);
-        // The client could tell nobody what it has released meanwhile.
+        // The client could not tell any broker of its releases meanwhile.
         if broker.held.iter().any(|held| held.client == number && held.in_slot) {
             broker.work.insert(0, Work::Settle { client: number, steals: false });
         }
@@ -123,7 +124,7 @@ impl World {
                 At::Waiting { request, in_slot } => {
                     client.say(ToBroker::Request { request, in_slot, steals: false });
                 }
-                // A claim of the client to the new broker.
+                // The client claims this lock from the new broker.
                 At::Holding { request, by: None, is_lost: false } => {
                     broker.held.push(Entry { client: number, request, in_slot: false });
                 }
@@ -135,7 +136,8 @@ impl World {
 }
 
 impl Client {
-    /// The connection ends. The client can still read what has arrived; what has not arrived is lost.
+    /// The connection ends. The client can still read messages that have arrived. All other
+    /// messages are lost.
     pub(super) fn cut(&mut self) {
         if self.is_linked {
             self.is_linked = false;
@@ -153,7 +155,7 @@ impl Client {
     pub(super) fn terminate(&mut self, thread: usize) {
         if let At::Holding { request, by: Some(count), .. } = self.threads[thread].at {
             self.threads[thread].at = At::Stale { count };
-            // The word may be free already, or held by another thread.
+            // The word may already be free, or another thread may hold by it.
             if self.map.word.count() == count {
                 self.map.word(Word::clear);
                 self.say(ToBroker::Finish { request });
@@ -161,7 +163,7 @@ impl Client {
         }
     }
 
-    /// A thread begins to hold by the word.
+    /// Records that a thread begins to hold by the word.
     fn note_hold(&mut self, count: u64) -> Result<(), Complaint> {
         if count <= self.last_count {
             return Err(format!("hold {count} after {}", self.last_count));
@@ -185,7 +187,7 @@ impl Client {
         }
     }
 
-    /// A lock that is held by no slot is lost: that of this request, or all such locks.
+    /// Locks in no slot are lost: the lock of this request, or all of them.
     pub(super) fn lose(&mut self, request: Option<u8>) {
         for message in &mut self.inbox {
             if let ToClient::Granted { request: granted, is_lost } = message {

@@ -1,4 +1,4 @@
-//! Clients and a broker, step by step.
+//! A world of clients and a broker, which changes step by step.
 
 mod broker;
 mod clients;
@@ -10,12 +10,12 @@ use std::{
 
 use navlock_delegation::{Look, Word};
 
-/// One name, locked exclusively by clients of some threads each.
+/// The test's setting: clients lock one name exclusively.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Setting {
     /// How many threads each client has.
     pub(crate) threads: &'static [usize],
-    /// How many times each of them locks.
+    /// How many times each thread locks.
     pub(crate) holds: u8,
     /// How many deaths, hang-ups, thefts and terminations there are at most.
     pub(crate) troubles: u8,
@@ -24,11 +24,11 @@ pub(crate) struct Setting {
 /// What can happen next.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Step {
-    /// A thread does the next thing that it has to do.
+    /// A thread does its next action.
     Run { client: usize, thread: usize },
-    /// A thread that wants the lock sends a request that steals it.
+    /// A thread that wants the lock decides to steal it.
     Steal { client: usize, thread: usize },
-    /// The agent of a thread that holds by the slot is terminated. The thread does not notice.
+    /// The agent of a thread that holds by the slot is terminated. The thread does not notice this.
     Terminate { client: usize, thread: usize },
     /// A client reads the next message.
     Hear { client: usize },
@@ -36,15 +36,15 @@ pub(crate) enum Step {
     Return { client: usize },
     /// A client dies.
     Die { client: usize },
-    /// The broker does the next thing that it has to do.
+    /// The broker does its next piece of work.
     Work,
-    /// The broker reads the next message of this client, or that the connection has ended.
+    /// The broker reads the next message of this client, or the end of the connection.
     Serve { client: usize },
     /// The broker hangs up on a client that lives.
     HangUp { client: usize },
     /// The broker dies.
     Crash,
-    /// A new broker begins.
+    /// A new broker starts.
     Inherit,
 }
 
@@ -67,13 +67,14 @@ pub(crate) struct World {
     clients: Vec<Client>,
     broker: Option<Broker>,
     troubles: u8,
-    /// Each take and each grant takes a nanosecond, which is less than they do.
+    /// The current time in nanoseconds. In this world, each take and each grant takes one
+    /// nanosecond. In reality, they take longer.
     now: Growing,
-    /// The last token that anybody got.
+    /// The last token that anybody has got.
     last_token: Growing,
 }
 
-/// A number that grows for ever, so that two worlds are not told apart by it.
+/// A number that always grows. Worlds that differ only in such numbers count as equal.
 #[derive(Clone, Copy, Debug, Default)]
 struct Growing(u64);
 
@@ -92,31 +93,31 @@ impl Hash for Growing {
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 struct Client {
     lives: bool,
-    /// There is a broker at the other end.
+    /// Whether the client is connected to a broker.
     is_linked: bool,
     threads: Vec<Thread>,
     map: Map,
-    /// The request for which the slot is set apart, until it is answered.
+    /// The request for which the slot is reserved, until the request is answered.
     pending_in_slot: Option<u8>,
     last_request: u8,
     inbox: VecDeque<ToClient>,
     outbox: VecDeque<ToBroker>,
 
-    // What nobody knows but who watches.
-    /// The last hold by this word.
+    // Only the checks of the test use the fields below.
+    /// The count of the last hold by this word.
     last_count: u64,
-    /// The broker has taken the word back since it was granted.
+    /// Whether the broker has taken the word back since its grant.
     was_taken_back: bool,
 }
 
-/// What the client and its broker both see.
+/// What both the client and its broker see.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 struct Map {
     word: Look,
     base: Growing,
     /// The request by which the slot was granted.
     request: u8,
-    /// What is in no slot.
+    /// How many of the client's locks and requests are in no slot.
     unmapped: u8,
 }
 
@@ -126,24 +127,25 @@ struct Thread {
     at: At,
 }
 
-/// Where a thread is.
+/// What a thread does next.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 enum At {
-    /// It would take the lock.
+    /// The thread takes the lock, if it has holds left.
     Start,
-    /// It could not. What it asks for must not be overtaken.
+    /// The take has failed. The thread gives the word back, so that no take overtakes its request.
     Refused,
-    /// It has to say that this delegation, or hold, is over; then it asks.
+    /// The thread tells the broker that this delegation or hold is over. Then it may ask for the
+    /// lock.
     Finishing { request: u8, then_ask: bool },
-    /// It will ask.
+    /// The thread asks for the lock.
     Asking { steals: bool },
-    /// It has asked.
+    /// The thread has asked, and waits.
     Waiting { request: u8, in_slot: bool },
-    /// It holds, by the slot or by a message.
+    /// The thread holds the lock, by the slot or by a message.
     Holding { request: u8, by: Option<u64>, is_lost: bool },
-    /// It would release a hold that was ended without it.
+    /// The thread tries to release a hold that has ended already.
     Stale { count: u64 },
-    /// It has seen that its hold was lost, and makes the slot free.
+    /// The thread has seen that its hold was lost, and makes the slot free.
     Clearing,
 }
 
@@ -155,7 +157,7 @@ enum ToBroker {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 enum ToClient {
-    /// `is_lost`: the message that it is lost follows.
+    /// `is_lost`: another message will say that this lock is lost.
     Granted {
         request: u8,
         is_lost: bool,
@@ -168,16 +170,16 @@ enum ToClient {
 
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 struct Broker {
-    /// Those granted, in the engine's eyes.
+    /// The requests that the engine has granted.
     held: Vec<Entry>,
     queue: VecDeque<Entry>,
-    /// What is to be done before the next message; the next at the end.
+    /// The work to do before the next message. The next piece is at the end.
     work: Vec<Work>,
-    /// Those without whom it grants nothing.
+    /// The clients that must come back or end before the broker grants anything.
     awaited: Vec<usize>,
-    /// Those that have ended.
+    /// The clients that have ended, as far as the broker knows.
     ended: Vec<usize>,
-    /// The engine's last.
+    /// The last token of the engine.
     token: Growing,
 }
 
@@ -190,25 +192,25 @@ struct Entry {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 enum Work {
-    /// The next broker looks at a client's map.
+    /// The new broker reads a client's map.
     Inherit(usize),
     /// Takes a word back.
     Settle {
         client: usize,
         steals: bool,
     },
-    /// Gives a word up.
+    /// Revokes a word.
     Revoke(usize),
-    /// Frees all that a client had.
+    /// Removes all locks and requests of a client.
     Forget(usize),
-    /// No token below this moment.
+    /// Raises the engine's token to the current time.
     Raise,
-    /// Lets the engine see a request.
+    /// Passes a request to the engine.
     Request(Entry, bool),
     /// Grants a word.
     Grant(Entry, bool),
     Tell(Entry),
-    /// Grants to who waits.
+    /// Grants the lock to the next waiter, if nobody holds it.
     Next,
 }
 
@@ -243,11 +245,11 @@ impl World {
         }
     }
 
-    /// All that can happen.
+    /// All possible steps.
     pub(crate) fn steps(&self) -> Vec<Step> {
         let mut steps = Vec::new();
         let trouble = self.troubles > 0;
-        // The next broker looks at all maps before it hears anybody.
+        // A new broker reads all maps before it accepts any client.
         let looks = |work: &Work| matches!(work, Work::Inherit(_));
         let accepts = self.broker.as_ref().is_some_and(|broker| !broker.work.iter().any(looks));
         for (number, client) in self.clients.iter().enumerate() {
@@ -299,7 +301,7 @@ impl World {
         steps
     }
 
-    /// What must never be, of a world in which this can happen.
+    /// What is wrong in this world, in which these steps are possible.
     pub(crate) fn is_wrong(&self, steps: &[Step]) -> Option<Complaint> {
         let owners = |client: &Client| {
             let by_message = client
@@ -321,11 +323,11 @@ impl World {
         None
     }
 
-    /// Lets this happen.
+    /// Applies a step.
     ///
     /// # Errors
     ///
-    /// If it must not come out as it does.
+    /// The step has an outcome that it must not have.
     pub(crate) fn take(&mut self, step: Step) -> Result<(), Complaint> {
         if step.is_trouble() {
             self.troubles -= 1;
@@ -366,7 +368,7 @@ impl World {
         self.broker.as_mut().expect("this happens with a broker only")
     }
 
-    /// Somebody has a hold with this token.
+    /// Records that somebody has a hold with this token.
     fn note_token(&mut self, token: u64) -> Result<(), Complaint> {
         self.now.0 += 1;
         if token <= self.last_token.0 {
@@ -378,7 +380,7 @@ impl World {
 }
 
 impl Map {
-    /// Does something to the word, as the real one would.
+    /// Applies an operation to the word, as the real client or broker would.
     fn word<T>(&mut self, operation: impl FnOnce(&Word) -> T) -> T {
         let word = Word::from(self.word);
         let done = operation(&word);
