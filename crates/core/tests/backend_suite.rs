@@ -1,5 +1,6 @@
-//! The backend suite on the in-memory backend: as the handles know it, by type, and as any other
-//! reach, through the trait object; and on one that does no more than a backend must.
+//! The backend suite on the in-memory backend. The handles know this backend by type, and also use
+//! it as a trait object like any other reach. The suite also runs on a backend that has no more
+//! than a backend must have.
 
 use std::task::{Poll, Waker};
 
@@ -33,7 +34,7 @@ mod with_what_a_backend_must_have {
     navlock_testkit::backend_suite!(UserAgent::with_reach(Bare(MemoryReach::default())));
 }
 
-/// All that is not said here is as the traits have it.
+/// Implements only the methods that the traits require.
 #[derive(Debug)]
 struct Bare<T>(T);
 

@@ -1,7 +1,8 @@
-//! Every deadlock that is reported is one, and every deadlock is reported. Random histories show it: what is
-//! reported is compared to what becomes of the waiters in the most generous of all futures.
+//! Every deadlock that is reported is one, and every deadlock is reported. Random histories show
+//! this: the report is compared with what becomes of the waiters in the most generous of all
+//! futures.
 //!
-//! `cargo test --release -p navlock-core --test deadlocks -- --ignored` tries a million of them.
+//! `cargo test --release -p navlock-core --test deadlocks -- --ignored` tries a million histories.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -54,26 +55,26 @@ fn explore(first: u64, histories: u64) {
     assert!(counted.given_up > histories / 500, "{counted:?}");
 }
 
-/// How many histories ended in each of these ways.
+/// How many histories ended in each of these ways. A history may count more than once.
 #[derive(Debug, Default)]
 struct Counted {
-    /// Somebody could never go on.
+    /// Some request or lock could never go on.
     stuck: u64,
-    /// Somebody waited, and all could go on.
+    /// Some request waited, and all could go on.
     free: u64,
     /// A deadlock had a soft block.
     soft: u64,
-    /// More than one deadlock.
+    /// There was more than one deadlock.
     several: u64,
-    /// A deadlock of three names or more.
+    /// A deadlock had three names or more.
     long: u64,
     /// There was a possible deadlock and no certain one.
     only_possible: u64,
-    /// Somebody could never go on if nobody gave up.
+    /// All could go on, but only because some requests may give up.
     given_up: u64,
 }
 
-/// The real engine and the model, and what is said to be inside what.
+/// The real engine, the model, and which request was made inside which locks.
 struct History {
     random: Random,
     engine: LockManager,
@@ -107,7 +108,7 @@ impl History {
         }
     }
 
-    /// Lets something happen.
+    /// Does one random step.
     fn step(&mut self) {
         match self.random.below(100) {
             0..70 => self.request(),
@@ -131,8 +132,9 @@ impl History {
         }
     }
 
-    /// Mostly inside something that its agent holds; sometimes inside another's, as that of a command is
-    /// that is run by another; sometimes nobody says.
+    /// Makes a request. Mostly, it is inside locks that its agent holds. Sometimes, it is inside
+    /// locks of any agent, like the request of a command that runs under another command.
+    /// Sometimes, it is inside nothing.
     fn request(&mut self) {
         let agent = self.random.agent();
         let mode = if self.random.below(3) == 0 { Mode::Shared } else { Mode::Exclusive };
@@ -162,7 +164,7 @@ impl History {
         LockId { client_id: self.agents[made.agent.index()], serial: id.serial() }
     }
 
-    /// What who looks is shown, from the engine.
+    /// What a looker sees of the engine.
     fn overview(&self) -> Overview {
         let mut changes = Vec::new();
         for agent in &self.agents {
@@ -193,13 +195,14 @@ impl History {
         overview
     }
 
-    /// Who never goes on, in the most generous of all futures: nobody asks for anything more, whoever may
-    /// give up does, every lock is released as soon as all that was asked for inside it is answered.
+    /// The locks and requests that never end in the most generous of all futures: there are no more
+    /// requests, every request that may give up does so, and every lock is released once all
+    /// requests inside it are answered. The locks and requests of `without` end first.
     fn stuck(&self, without: &[LockId]) -> BTreeSet<LockId> {
         self.stuck_if(|made| made.may_give_up, without)
     }
 
-    /// The same if only those give up.
+    /// As [`stuck`](Self::stuck), but only the requests that `may_give_up` selects give up.
     fn stuck_if(
         &self,
         may_give_up: impl Fn(&Made) -> bool,
@@ -241,7 +244,7 @@ impl History {
             return Err(format!("told {certain:#?}\nstuck {stuck:?}"));
         }
         for deadlock in &certain {
-            // If all others end, it is still a deadlock.
+            // It is still a deadlock if all other locks and requests end.
             let members: BTreeSet<_> = ids(deadlock).collect();
             let all = self.made.iter().map(|made| self.lock_id(made.id));
             let others: Vec<_> = all.filter(|id| !members.contains(id)).collect();
@@ -250,7 +253,8 @@ impl History {
             }
             check_shape(deadlock)?;
         }
-        // Each deadlock is broken by the request that has closed it, and all deadlocks by all of these.
+        // Without the request that has closed it, a deadlock is none. Without all these requests,
+        // nobody is stuck.
         let closed: Vec<_> = certain.iter().map(|deadlock| deadlock.closed_by()).collect();
         let left = self.stuck(&closed);
         if !left.is_empty() {
@@ -282,7 +286,7 @@ fn ids(deadlock: &Deadlock) -> impl Iterator<Item = LockId> {
     deadlock.members.iter().map(|member| member.entry.id)
 }
 
-/// Begins with its youngest request, and has a line for each request.
+/// Checks that the deadlock begins with its youngest request, and has a line for each request.
 fn check_shape(deadlock: &Deadlock) -> Result<(), String> {
     let requests: Vec<_> = deadlock.members.iter().filter(|member| !member.is_held).collect();
     let youngest = requests.iter().map(|member| member.entry.since).max();
@@ -294,8 +298,8 @@ fn check_shape(deadlock: &Deadlock) -> Result<(), String> {
     Ok(())
 }
 
-/// Everybody who waits is in it once; what is below something that does not end waits for ever if anything
-/// is shown to be in a cycle of known steps.
+/// Checks that the tree shows every waiter once. If some locks never end, a cycle must be shown,
+/// and no root outside a cycle may be one of these locks.
 fn check_tree(
     overview: &Overview,
     roots: &[Root<'_>],
@@ -328,7 +332,7 @@ fn check_tree(
     Ok(())
 }
 
-/// `SplitMix64`, as it is known.
+/// The generator `SplitMix64`.
 struct Random(u64);
 
 impl Random {

@@ -1,4 +1,4 @@
-//! What is known to be made inside which lock, and what becomes of those who wait for each other.
+//! Which request is made inside which lock, and what happens to requests that wait for each other.
 
 #![expect(clippy::unwrap_used, reason = "a test's helpers fail the test")]
 
@@ -30,17 +30,18 @@ fn held(locks: &LockManager, name: &str) -> LockGuard {
     locks.lock(name).blocking().unwrap()
 }
 
-/// Two callbacks, each of which asks for the other's lock. Whether the second one is refused that.
+/// Runs two callbacks, each of which asks for the other's lock. Returns whether the second one
+/// fails in the deadlock.
 fn second_of_two(ask: &impl AsyncFn(&LockManager, &str) -> Result<(), Error>) -> bool {
     second_of(&bucket(), ask)
 }
 
-/// The same in this bucket.
+/// The same in a given bucket.
 fn second_of(bucket: &Bucket, ask: &impl AsyncFn(&LockManager, &str) -> Result<(), Error>) -> bool {
     let (one, two) = (bucket.lock_manager(), bucket.lock_manager());
     let begun = Cell::new(false);
     let mut first = pin!(one.request("a", async |_| {
-        // The other callback has its lock from here on.
+        // The other callback has its lock from this point on.
         poll_fn(|_| if begun.get() { Poll::Ready(()) } else { Poll::Pending }).await;
         ask(&one, "b").await
     }));
@@ -56,7 +57,7 @@ fn second_of(bucket: &Bucket, ask: &impl AsyncFn(&LockManager, &str) -> Result<(
         Poll::Pending => false,
         Poll::Ready(answer) => {
             assert!(matches!(answer.unwrap(), Err(Error::Deadlock(_))));
-            // That failure releases the lock that the first one has waited for.
+            // The failure releases the lock for which the first callback has waited.
             assert_eq!(block_on(first), Ok(Ok(())));
             true
         }
@@ -135,12 +136,12 @@ fn a_user_agent_that_is_to_has_all_its_requests_fail_and_nobody_elses() {
     let user_agent = || UserAgent::new().fail_on_deadlock().bucket("app");
     assert!(second_of(&user_agent(), &plain));
     assert!(second_of(&user_agent(), &several));
-    // As each of them does.
+    // A request with a signal may give up by itself.
     let options = LockOptions { signal: true, ..LockOptions::default() };
     let signalled =
         async |locks: &LockManager, name: &str| locks.lock_with(name, options).await.map(drop);
     assert!(!second_of(&user_agent(), &signalled));
-    // Of one that all share, the requests that are made through this handle.
+    // A shared user agent affects only the requests that are made through this handle.
     let [mine, others] = [(); 2].map(|()| UserAgent::in_process());
     let mine = mine.clone().fail_on_deadlock();
     assert!(second_of(&mine.bucket("those of who has asked for it"), &plain));
@@ -157,7 +158,8 @@ fn nothing_is_kept_of_a_task_that_has_ended() {
     let a = held(&locks, "a");
     let task = std::sync::Arc::new(Task);
     let waker = Waker::from(std::sync::Arc::clone(&task));
-    // Inside a callback, and by itself; it goes on without it, or is granted.
+    // One request is inside a callback, and one is by itself. The first is dropped with its
+    // callback, and the other is granted.
     let mut inside =
         Box::pin(locks.request("b", async |_| locks.lock("a").fail_on_deadlock().await.map(drop)));
     let mut alone = Box::pin(locks.lock("a").fail_on_deadlock().into_future());
@@ -234,9 +236,9 @@ fn of_two_by_which_there_came_to_be_a_cycle_one_fails() {
     let ((by_two, _), (by_one, _)) = (request(two, "a"), request(one, "b"));
     bucket.put_inside(by_two, b_id);
     bucket.put_inside(by_one, a_id);
-    // This one is the last, and is to fail.
+    // This request has closed the cycle, so it must fail.
     assert!(bucket.fail_in_deadlock(by_one).is_some());
-    // Before it has failed, more is told of the other request.
+    // Before it has failed, the other request is put inside another lock.
     bucket.put_inside(by_two, c_id);
     assert_eq!(bucket.fail_in_deadlock(by_two), None);
     bucket.finish(by_one);
@@ -248,7 +250,8 @@ fn of_two_by_which_there_came_to_be_a_cycle_one_fails() {
 fn what_a_task_in_another_thread_waits_for_is_inside_nothing() {
     let asked = async |locks: &LockManager, name: &str| {
         let mut task = pin!(locks.lock(name).fail_on_deadlock().into_owned());
-        // It is made, and looked after, while the callback is polled, but by no thread that polls the callback.
+        // Another thread makes and polls the request while the callback is polled. That thread does
+        // not poll the callback.
         poll_fn(|_| {
             let polled = thread::scope(|scope| scope.spawn(|| poll_once(task.as_mut())).join());
             let polled = polled.unwrap();
@@ -274,7 +277,8 @@ fn what_a_task_in_the_same_thread_waits_for_is_inside_nothing() {
         let spawns = &spawns;
         Box::pin(locks.request(held, async move |_| spawns(locks, asked).await))
     });
-    // The executor has its turns: the callbacks begin, the tasks ask, and all of them are looked at again.
+    // The executor takes turns: the callbacks begin, the tasks ask, and then all of them are polled
+    // again.
     for _ in 0..3 {
         assert!(callbacks.iter_mut().all(|callback| poll_once(callback.as_mut()).is_pending()));
         let mut tasks = tasks.borrow_mut();
@@ -313,7 +317,8 @@ fn of_three_in_a_cycle_the_last_one_is_refused() {
     };
     assert_eq!(told.lines().count(), 4, "{told}");
     assert!(waits.iter().all(|request| request.deadlock().is_none()));
-    // A request that does not ask to fail waits. So all wait, and can be told of the deadlock.
+    // This request does not ask to fail, so it waits. All requests wait now, and can be told of the
+    // deadlock.
     let mut last = pin!(last().into_future());
     assert!(poll_once(last.as_mut()).is_pending());
     assert!(last.deadlock().is_some_and(|deadlock| deadlock.is_last));
@@ -327,7 +332,7 @@ fn of_three_in_a_cycle_the_last_one_is_refused() {
 fn hand_over_hand_is_no_cycle() {
     let bucket = bucket();
     let (one, two) = (bucket.lock_manager(), bucket.lock_manager());
-    // The first one goes on along a list, and the other one behind it.
+    // The first agent walks along a list, and the other agent follows.
     let a = held(&one, "a");
     let b = one.lock("b").inside(&a).blocking().unwrap();
     drop(a);
@@ -368,7 +373,7 @@ fn what_waits_inside_is_forgotten_when_it_has_been_answered() {
         drop(b);
         assert!(poll_once(waits.as_mut()).is_ready());
     }
-    // What is left of them is no cycle, whoever has their places in the queues now.
+    // The old requests are no part of a cycle, whoever has their places in the queues now.
     let b = held(&two, "b");
     let mut waits = pin!(two.lock("a").inside(&b).fail_on_deadlock().into_future());
     assert!(poll_once(waits.as_mut()).is_pending());
@@ -386,7 +391,7 @@ fn a_request_that_is_put_inside_a_lock_while_it_waits_can_close_a_cycle() {
     let mut second = pin!(two.lock("a").inside(&b).fail_on_deadlock().into_future());
     assert!(poll_once(second.as_mut()).is_pending());
     assert!(first.deadlock().is_none());
-    // This request was made before the other, but it is the one that closes the cycle.
+    // The first request is the older one, but putting it inside its lock closes the cycle.
     first.put_inside(a.id());
     assert!(matches!(block_on(first), Err(Error::Deadlock(_))));
     drop(a);

@@ -1,4 +1,4 @@
-//! What comes and goes leaves nothing behind: agents that were terminated, locks that were stolen or
+//! Things that end leave nothing behind: agents that were terminated, locks that were stolen or
 //! watched, buckets that nobody uses.
 
 #![allow(clippy::unwrap_used, reason = "in a test, to panic is to fail")]
@@ -16,11 +16,11 @@ use navlock_core::{LockManager, UserAgent, host::MemoryReach, look::LookOptions}
 
 const ROUNDS: usize = 10_000;
 
-/// Calls `what` some rounds, in which lasting things are made, and then checks that further rounds leave
-/// nothing.
+/// Calls `what` for some rounds, which may allocate lasting memory. Then checks that further rounds
+/// leave nothing.
 #[track_caller]
 fn leaves_nothing_behind(mut what: impl FnMut(usize)) {
-    // Tables double while they fill for the first time: let them have what they will have.
+    // Tables double while they fill for the first time. These rounds let them grow to their size.
     (0..ROUNDS).for_each(&mut what);
     let before = ALLOCATED.get();
     (ROUNDS..2 * ROUNDS).for_each(&mut what);
@@ -49,7 +49,8 @@ fn guards_that_outlive_their_handles() {
     let bucket = locks().bucket();
     let stays = bucket.lock_manager();
     leaves_nothing_behind(|_| {
-        // Which of the two goes first is all the same; and one that is lost goes like any other.
+        // The order in which handles and guards are dropped does not matter. A lost guard is
+        // dropped like any other.
         let [one, other] = [(); 2].map(|()| bucket.lock_manager());
         let (held, lost) = (one.lock("db").blocking().unwrap(), other.lock("log").blocking());
         let another = other.lock("other").blocking().unwrap();
@@ -84,7 +85,7 @@ fn looks_that_are_over() {
     let kept = locks.lock("kept").blocking().unwrap();
     let mut made = 0;
     leaves_nothing_behind(|round| {
-        // A picture waits for its turn.
+        // Only some rounds look, because a picture waits for its turn.
         if round % 8 == 0 {
             let mut looker = user_agent.look(LookOptions::default()).unwrap();
             looker.next(None).unwrap().unwrap();
@@ -102,7 +103,7 @@ fn looks_that_are_over() {
 fn a_crowd_of_agents() {
     const CROWD: usize = 100_000;
     let bucket = locks().bucket();
-    // All at once, each with a lock, and one that stays.
+    // All agents of the crowd live at the same time, each with a lock. One more agent stays.
     let stays = bucket.lock_manager();
     drop(stays.lock("db").blocking().unwrap());
     let before = ALLOCATED.get();
@@ -116,7 +117,7 @@ fn a_crowd_of_agents() {
     assert!(ALLOCATED.get() > before + 100 * 100_000, "the allocator counts");
     drop(crowd);
     let more = ALLOCATED.get() - before;
-    // The few places that every table keeps.
+    // Every table keeps a few places.
     assert!(more < 100_000, "{more} bytes more after {CROWD} agents");
 }
 
@@ -136,7 +137,7 @@ fn a_handle_costs_the_same_however_many_shards_there_are() {
                 })
                 .collect()
         };
-        // What all have in common.
+        // The first handles allocate what all handles share.
         drop(handles());
         let before = ALLOCATED.get();
         let _handles = handles();
@@ -180,7 +181,7 @@ fn a_crowd_that_was_stolen_from() {
     thief();
     drop(crowd);
     let more = ALLOCATED.get() - before;
-    // The few places that every table keeps.
+    // Every table keeps a few places.
     assert!(more < 100_000, "{more} bytes more after 100,000 victims");
 }
 
@@ -242,7 +243,7 @@ fn buckets_that_nobody_uses() {
 }
 
 thread_local! {
-    /// Bytes that this thread has allocated and not freed; each test is a thread of its own.
+    /// The bytes that this thread has allocated and not freed. Each test has its own thread.
     static ALLOCATED: Cell<isize> = const { Cell::new(0) };
 }
 
@@ -251,18 +252,18 @@ struct Counting;
 #[global_allocator]
 static ALLOCATOR: Counting = Counting;
 
-// SAFETY: every call goes to the system's allocator as it is. Counting beside it neither allocates
-// nor panics: the counter is made at compile time, is never dropped, and wraps around.
+// SAFETY: every call is passed to the system's allocator unchanged. The counting neither allocates
+// nor panics: the counter is initialised at compile time, is never dropped, and wraps around.
 unsafe impl GlobalAlloc for Counting {
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
         ALLOCATED.set(ALLOCATED.get().wrapping_add_unsigned(layout.size()));
-        // SAFETY: the caller keeps the promises of `alloc`.
+        // SAFETY: the caller keeps the contract of `alloc`.
         unsafe { System.alloc(layout) }
     }
 
     unsafe fn dealloc(&self, place: *mut u8, layout: Layout) {
         ALLOCATED.set(ALLOCATED.get().wrapping_sub_unsigned(layout.size()));
-        // SAFETY: the caller keeps the promises of `dealloc`.
+        // SAFETY: the caller keeps the contract of `dealloc`.
         unsafe { System.dealloc(place, layout) }
     }
 }

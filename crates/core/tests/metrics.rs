@@ -1,4 +1,4 @@
-//! What is measured of locks: by a recorder of this test's own, in its own thread.
+//! The metrics of locks, as this test's own recorder gets them in its own thread.
 
 #![expect(clippy::float_cmp, reason = "what is compared are small whole numbers")]
 #![expect(clippy::unwrap_used, reason = "a test's helpers fail the test")]
@@ -18,7 +18,7 @@ use metrics::{
 };
 use navlock_core::{ClientId, Error, UserAgent, blocking::block_on, describe_metrics, host};
 
-/// What was recorded: counters and gauges by their sum, histograms by their values.
+/// The recorded values. Counters and gauges are compared by their sums, histograms by their values.
 #[derive(Clone, Default)]
 struct Recorded(Arc<Mutex<BTreeMap<String, Vec<f64>>>>);
 
@@ -102,7 +102,7 @@ impl Recorder for Recorded {
     }
 }
 
-/// What is recorded while this runs.
+/// Returns the metrics that are recorded while `run` runs.
 fn recorded(run: impl FnOnce(&Recorded)) -> Recorded {
     let recorded = Recorded::default();
     metrics::with_local_recorder(&recorded, || run(&recorded));
@@ -137,7 +137,7 @@ fn each_wait_and_each_hold_is_measured_once() {
     });
     assert_eq!(recorded.count("navlock.lock.wait_time"), 4);
     assert_eq!(recorded.count("navlock.lock.use_time"), 4);
-    // Two waited in that time, while the first was held.
+    // Two requests waited for this time, while the first lock was held.
     assert!(recorded.sum("navlock.lock.wait_time") >= 2.0 * waited.as_secs_f64());
     assert!(recorded.sum("navlock.lock.use_time") >= waited.as_secs_f64());
     for gauge in ["navlock.lock.held", "navlock.lock.pending_requests"] {

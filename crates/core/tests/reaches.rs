@@ -1,5 +1,5 @@
-//! What a reach is asked that is not the process's: what it says arrives, and what it leaves unsaid has
-//! an answer all the same.
+//! Reaches other than the process. The answers of a reach arrive, and calls that a reach does not
+//! implement have a default answer.
 
 #![allow(clippy::unwrap_used, reason = "in a test, to panic is to fail")]
 
@@ -21,7 +21,7 @@ use navlock_core::{
     look::LockId,
 };
 
-/// Has the backend inside do what each backend must, and nothing else.
+/// Passes the calls that every backend must have to the backend inside.
 macro_rules! pass_on {
     () => {
         fn open_agent(&self, client_id: ClientId) -> AgentId {
@@ -72,7 +72,7 @@ macro_rules! pass_on {
 
 type Notes = Arc<Mutex<Vec<String>>>;
 
-/// Says no more than it must.
+/// A backend that implements only the required calls.
 #[derive(Debug)]
 struct Terse {
     inner: Box<dyn Backend>,
@@ -89,7 +89,7 @@ impl Backend for Terse {
     pass_on!();
 }
 
-/// Says all that can be said.
+/// A backend that implements all calls.
 #[derive(Debug)]
 struct Full {
     inner: Box<dyn Backend>,
@@ -114,7 +114,8 @@ impl Backend for Full {
     pass_on!();
 
     fn lanes(&self) -> usize {
-        // As many as are inside, which are handed on by number.
+        // This must be the number of lanes of the backend inside, because its tickets are passed on
+        // unchanged.
         self.inner.lanes()
     }
 
@@ -294,7 +295,7 @@ fn what_is_asked_of_a_reach_gets_there() {
 fn of_a_request_that_waits_all_is_said_and_then_that_it_was() {
     let (user_agent, notes) = full();
     let (locks, others) = (user_agent.lock_manager("app"), user_agent.lock_manager("app"));
-    // What is granted at once is not said to be made.
+    // A request that is granted at once is not reported as made.
     let held = ["a", "b"].map(|name| locks.lock(name).blocking().unwrap());
     assert_eq!(taken(&notes), [""; 0]);
     let [a, b] = [&held[0], &held[1]];
@@ -306,10 +307,10 @@ fn of_a_request_that_waits_all_is_said_and_then_that_it_was() {
     assert_eq!(waits(request().inside(b).into_owned(), &notes), ["inside", "made"]);
 }
 
-/// What the reach is told of this request, which has to wait.
+/// What the reach is told about this request, which has to wait.
 fn waits<N: Named>(mut request: LockFuture<'_, LockGuard, N>, notes: &Notes) -> Vec<String> {
     let mut context = Context::from_waker(Waker::noop());
-    // It is asked again, and made once.
+    // The request is polled twice, and reported as made once.
     for _ in 0..2 {
         assert!(Pin::new(&mut request).poll(&mut context).is_pending());
     }

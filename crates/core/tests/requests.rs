@@ -1,4 +1,4 @@
-//! What a request is before and after its future is polled, and what becomes of several locks.
+//! A request before and after its future is polled, and the end of one of several locks.
 
 #![allow(clippy::unwrap_used, reason = "in a test, to panic is to fail")]
 
@@ -54,7 +54,7 @@ fn a_request_that_is_detached_keeps_its_place_and_needs_no_handle() {
     };
     drop(granted);
     assert!(last.as_mut().poll(&mut context).is_ready());
-    // What is over, and what has not begun, is not in a queue.
+    // A request that has ended or has not begun is not in a queue.
     assert!(detached.detach().is_none());
     assert!(other.lock("db").into_owned().detach().is_none());
 }

@@ -1,4 +1,4 @@
-//! Snapshots, as serde writes and reads them.
+//! Snapshots as serde writes and reads them.
 
 #![allow(clippy::unwrap_used, reason = "in a test, to panic is to fail")]
 

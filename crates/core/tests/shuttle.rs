@@ -1,8 +1,8 @@
-//! The in-memory backend under a scheduler that tries interleavings, with its locks and atomics
-//! exchanged for those that the scheduler controls (`src/sync.rs`).
+//! The in-memory backend under a scheduler that tries interleavings. The backend's locks and
+//! atomics are replaced by those that the scheduler controls (`src/sync.rs`).
 //!
-//! `RUSTFLAGS="--cfg shuttle" cargo test -p navlock-core --test shuttle`, which `cargo xtask test`
-//! runs as well. Without the flag this file is empty.
+//! `RUSTFLAGS="--cfg shuttle" cargo test -p navlock-core --test shuttle` runs these tests, and so
+//! does `cargo xtask test`. Without the flag, this file is empty.
 
 #![cfg(shuttle)]
 
@@ -24,11 +24,11 @@ use shuttle::{
     thread,
 };
 
-/// Interleavings tried of each scenario, by each scheduler.
+/// How many interleavings of each scenario each scheduler tries.
 const TRIES: usize = 20_000;
 
-/// Runs the scenario in many interleavings. A deadlock, which is what a lost wake-up comes to, is
-/// a failure, as is a panic.
+/// Runs the scenario in many interleavings. A panic is a failure, and so is a deadlock, to which a
+/// lost wake-up leads.
 fn explore(scenario: impl Fn() + Send + Sync + Copy + 'static) {
     fn run(scheduler: impl Scheduler + 'static, scenario: impl Fn() + Send + Sync + 'static) {
         shuttle::Runner::new(scheduler, shuttle::Config::default()).run(scenario);
@@ -41,7 +41,7 @@ fn block_on<F: IntoFuture>(future: F) -> F::Output {
     shuttle::future::block_on(future.into_future())
 }
 
-/// In one shard, where everybody meets.
+/// A user agent with one shard, in which all agents meet.
 fn user_agent() -> UserAgent {
     UserAgent::with_memory(MemoryReach::default().with_shards(1))
 }
@@ -110,7 +110,7 @@ fn an_agent_that_ends_while_it_is_granted_leaves_the_lock_to_others() {
         });
         let killer = thread::spawn(move || {
             killer.terminate();
-            // From here on it has nothing, and gets nothing.
+            // From this point on, the agent has nothing and gets nothing.
             let state = block_on(onlooker.query()).unwrap();
             let all = state.held.iter().chain(&state.pending);
             assert!(all.into_iter().all(|info| info.client_id != killer.client_id()));
@@ -153,7 +153,8 @@ fn a_theft_that_races_the_release_ends_with_one_holder() {
         });
         let waiter = thread::spawn(move || {
             let result = block_on(waiter.request("db", async |_| ()));
-            // Granted before the theft, told after it: a victim that never ran.
+            // The request may be granted before the theft and told after it. Then its callback
+            // never runs.
             assert!(matches!(result, Ok(()) | Err(Error::Lost(Lost::Stolen))));
         });
         drop(victim);
@@ -203,7 +204,8 @@ fn a_snapshot_is_one_moment_of_all_shards() {
         let walker = locks.clone();
         let mut held = block_on(walker.lock("0")).unwrap();
         let walker = thread::spawn(move || {
-            // Takes the next lock before it lets go of the last: it always has one.
+            // The walker takes the next lock before it releases the last one. So it always has a
+            // lock.
             for name in ["1", "2", "3"] {
                 held = block_on(walker.lock(name)).unwrap();
             }
@@ -236,7 +238,7 @@ fn an_agent_ends_in_all_shards_at_one_moment() {
     });
 }
 
-/// What is held, and what waits.
+/// The ids of all held locks, or of all pending requests.
 fn all(overview: &Overview, which: fn(&Queue) -> &Vec<Entry>) -> BTreeSet<LockId> {
     overview.queues.values().flat_map(which).map(|entry| entry.id).collect()
 }
@@ -255,8 +257,8 @@ fn who_begins_to_look_meanwhile_sees_each_change_once() {
         });
         let looks = user_agent.clone();
         let (begins, begun) = mpsc::channel();
-        // It waits without a time after which it would give up: the model has no clock. So it has to know what
-        // comes last.
+        // The looker waits without a timeout, because the model has no clock. So it has to
+        // recognise the last lock.
         let looker = thread::spawn(move || {
             let mut looker = looks.look(LookOptions::default()).unwrap();
             assert_eq!(looker.next(None), Ok(Some(News::Anew { missed: 0 })));
@@ -335,7 +337,7 @@ fn tokens_grow_however_a_bucket_comes_and_goes() {
             .map(|_| {
                 let (user_agent, last) = (user_agent.clone(), last.clone());
                 thread::spawn(move || {
-                    // The bucket is in use by this thread alone, or by others as well.
+                    // Only this thread uses the bucket, or other threads use it as well.
                     let guard = block_on(user_agent.lock_manager("app").lock("db")).unwrap();
                     let token = Some(guard.fencing_token());
                     let before = std::mem::replace(&mut *last.lock().unwrap(), token);

@@ -1,4 +1,5 @@
-//! Threads that are blocked for an answer, and take it in themselves where they are offered to.
+//! Sources: a thread that is blocked for an answer waits at the source that the future offers, and
+//! takes the answer there.
 
 #![allow(clippy::unwrap_used, reason = "in a test, to panic is to fail")]
 
@@ -13,12 +14,12 @@ use std::{
 
 use navlock_core::blocking::{Source, block_on, block_on_timeout, offer};
 
-/// A source that has news each second time it is waited at.
+/// A source that has news at every second wait.
 #[derive(Default)]
 struct Script {
     state: Mutex<State>,
     changed: Condvar,
-    /// Whether another thread is at it.
+    /// Whether another thread is waiting at the source.
     is_taken: bool,
 }
 
@@ -28,7 +29,7 @@ struct State {
     waits: usize,
     interrupted: usize,
     left: usize,
-    /// Whether who waits does so until it is interrupted.
+    /// Whether a wait lasts until it is interrupted.
     holds: bool,
 }
 
@@ -69,18 +70,18 @@ impl Source for Script {
     }
 }
 
-/// A future of this source: ready with its first news.
+/// A future of this source, which is ready with the first news.
 async fn answer(script: &Arc<Script>) -> usize {
     news(script, 1).await
 }
 
-/// The same with so many of them. How often it was polled.
+/// A future that is ready with the `count`-th news. Returns how often it was polled.
 async fn news(script: &Arc<Script>, count: usize) -> usize {
     let mut polls = 0;
     poll_fn(|context| {
         polls += 1;
         let mut state = script.state.lock().unwrap();
-        // Polled once with a waker that does nothing, and once with the one that counts.
+        // The first poll has a waker that does nothing, and the second has the waker that counts.
         if polls > 1 + count {
             return Poll::Ready(polls);
         }
@@ -105,7 +106,7 @@ fn a_thread_that_is_blocked_waits_at_the_source_until_its_answer_is_there_and_le
     let script = Arc::default();
     assert_eq!(block_on(answer(&script)), 3);
     let state = script.state.lock().unwrap();
-    // Of its own doing it is not interrupted.
+    // The thread is not interrupted by what it does itself.
     assert_eq!((state.waits, state.left, state.interrupted), (2, 1, 0));
 }
 

@@ -1,4 +1,4 @@
-//! Real threads and tasks on real data: whoever breaks exclusion or order is caught by the data.
+//! Real threads and tasks on real data. The data show every violation of exclusion or order.
 
 #![allow(clippy::unwrap_used, reason = "in a test, to panic is to fail")]
 
@@ -16,8 +16,8 @@ use std::{
 
 use navlock_core::{LockManager, UserAgent, blocking::block_on};
 
-/// Numbers that differ from thread to thread and from run to run of the loop, and not between runs
-/// of the test: a linear congruential generator.
+/// A linear congruential generator. Its numbers differ between threads and between rounds, but not
+/// between two runs of the test.
 struct Numbers(u64);
 
 impl Numbers {
@@ -27,7 +27,7 @@ impl Numbers {
     }
 }
 
-/// Data that readers and writers may only touch as the mode of their lock allows.
+/// Data that readers and writers may touch only as the mode of their lock allows.
 #[derive(Default)]
 struct Guarded {
     data: RwLock<u64>,
@@ -41,7 +41,7 @@ impl Guarded {
     }
 }
 
-/// Lets others run while the data is in use: who comes in then is caught.
+/// Lets other threads run while the data is in use, so that a violation shows.
 fn yield_sometimes(numbers: &mut Numbers) {
     if numbers.below(16) == 0 {
         thread::yield_now();
@@ -72,7 +72,7 @@ async fn readers_and_writers(locks: LockManager, tables: Arc<[Guarded; 3]>, seed
                     *table.write() += 1;
                 }
             }
-            // Asked for, and not wanted any more.
+            // The request is made, and then dropped.
             _ => {
                 let mut request = pin!(locks.lock(&name).into_future());
                 let _ = request.as_mut().poll(&mut Context::from_waker(Waker::noop()));
@@ -111,8 +111,8 @@ fn readers_and_writers_in_tasks_and_threads_exclude_each_other() {
     assert!(state.held.is_empty() && state.pending.is_empty());
 }
 
-/// The order in which requests for one name were made, which is known because they were made one
-/// at a time.
+/// The order in which the requests for one name were made. It is known because the requests were
+/// made one at a time.
 #[derive(Default)]
 struct Line {
     expected: Mutex<VecDeque<u64>>,
@@ -171,8 +171,8 @@ fn agents_that_end_at_any_moment_leave_nothing_behind() {
                     let work = async {
                         loop {
                             let Ok(guard) = locks.lock("db").await else { return };
-                            // No waiting in here: an agent that is terminated at work is not
-                            // kept from doing it.
+                            // The work does not wait here, because an agent that is terminated
+                            // during its work is not kept from going on with the work.
                             if numbers.below(4) == 0 {
                                 locks.terminate();
                                 drop(guard);

@@ -1,4 +1,5 @@
-//! What is not a matter of the reach: user agents apart, executors, and what may cross threads.
+//! What does not depend on the reach: separate user agents, executors, and which values may cross
+//! threads.
 
 #![allow(clippy::unwrap_used, reason = "in a test, to panic is to fail")]
 
@@ -69,7 +70,7 @@ fn agents_that_are_closed_together_grant_nothing_to_each_other() {
     assert!(survivor.as_mut().poll(&mut context).is_pending());
 
     closed.close();
-    // Tokens count grants, and this is the next one.
+    // Tokens count grants, and this is the next grant.
     let token = block_on(survivor).unwrap().fencing_token().get();
     assert_eq!(token, held.fencing_token().get() + 1);
     assert!(waiting.into_iter().all(|request| block_on(request).unwrap_err() == Error::Closed));
@@ -174,7 +175,7 @@ fn an_owned_request_is_a_task_of_its_own() {
     assert_eq!(tokio.block_on(failed).unwrap().unwrap_err(), Error::ReservedName);
 }
 
-/// The same work on each executor: writers that read, wait and write back.
+/// The same work on each executor. Writers read, wait and write back.
 async fn count_to_forty(locks: LockManager, wait: impl AsyncFn() + Clone + Send + 'static) -> u32 {
     let total = std::cell::Cell::new(0);
     let writers = (0..4).map(|_| async {
@@ -202,7 +203,8 @@ fn it_works_on_tokio_on_smol_and_on_a_bare_block_on() {
     let tokio = tokio::runtime::Builder::new_multi_thread().enable_time().build().unwrap();
     let nap = Duration::from_micros(100);
 
-    // Nothing is waited for: these are the work under the lock, in the time of either executor.
+    // These pauses do not wait for an event. They are the work under the lock, timed by the
+    // executor.
     let on_tokio = count_to_forty(locks.clone(), async move || tokio::time::sleep(nap).await);
     assert_eq!(tokio.block_on(on_tokio), 40);
     let on_smol = count_to_forty(locks.clone(), async move || {

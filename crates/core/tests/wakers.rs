@@ -1,4 +1,4 @@
-//! Wakers are foreign code: what they do when they are called or dropped is not ours to know.
+//! Wakers are foreign code. navlock cannot know what they do when they are called or dropped.
 
 #![allow(clippy::unwrap_used, reason = "in a test, to panic is to fail")]
 
@@ -17,12 +17,12 @@ use navlock_core::{
     host::MemoryReach,
 };
 
-/// Everybody in one shard.
+/// A lock manager whose bucket has one shard.
 fn locks() -> LockManager {
     UserAgent::with_memory(MemoryReach::default().with_shards(1)).lock_manager("app")
 }
 
-/// Fails instead of hanging.
+/// Fails if `what` hangs.
 fn within_a_deadline(what: impl FnOnce() + Send + 'static) {
     let (done, wait) = mpsc::channel();
     thread::spawn(move || {
@@ -32,7 +32,7 @@ fn within_a_deadline(what: impl FnOnce() + Send + 'static) {
     wait.recv_timeout(Duration::from_secs(20)).expect("it neither hangs nor panics");
 }
 
-/// The waker of a task that owns a guard, as tasks of many executors do.
+/// The waker of a task that owns a guard. Tasks of many executors have such wakers.
 struct Owner(#[expect(dead_code, reason = "it is there to be dropped")] Mutex<Option<LockGuard>>);
 
 impl Wake for Owner {
@@ -49,13 +49,13 @@ fn a_waker_may_take_a_guard_along_when_it_is_dropped() {
             Waker::from(Arc::new(Owner(Mutex::new(Some(guard)))))
         };
 
-        // Replaced while it waits, then left behind by the abort.
+        // The waker is replaced while the request waits. The last waker is left to the abort.
         let mut request = Box::pin(locks.lock("db").into_future());
         assert!(request.as_mut().poll(&mut Context::from_waker(&owner())).is_pending());
         assert!(request.as_mut().poll(&mut Context::from_waker(Waker::noop())).is_pending());
         assert!(request.as_mut().poll(&mut Context::from_waker(&owner())).is_pending());
         drop(request);
-        // The same for who watches.
+        // The same happens to the wakers of a watched lock.
         let watched = locks.lock("watched").blocking().unwrap();
         assert!(watched.poll_lost(&Context::from_waker(&owner())).is_pending());
         assert!(watched.poll_lost(&Context::from_waker(Waker::noop())).is_pending());
@@ -65,7 +65,7 @@ fn a_waker_may_take_a_guard_along_when_it_is_dropped() {
     });
 }
 
-/// Asks for a lock, and lets it go, from inside the call that wakes it.
+/// Asks for a lock and releases it, inside the call of the waker.
 struct Again(LockManager, Mutex<u32>);
 
 impl Wake for Again {
@@ -93,7 +93,7 @@ struct Panics;
 
 impl Wake for Panics {
     fn wake(self: Arc<Self>) {
-        // Without the panic hook: nobody needs to read of it.
+        // This does not call the panic hook, because nobody needs the message.
         std::panic::resume_unwind(Box::new("a waker that panics"));
     }
 }
@@ -126,7 +126,8 @@ fn a_waker_that_panics_leaves_nobody_asleep_and_no_lock_without_a_guard() {
 
 #[test]
 fn what_a_waker_panics_with_may_panic_as_well_and_leaves_nobody_asleep() {
-    /// What it panics with when it is dropped is another of these, a few times over.
+    /// A payload that panics when it is dropped, with another such payload. This goes on a few
+    /// times.
     struct Payload(u32);
 
     impl Drop for Payload {
@@ -160,11 +161,12 @@ fn what_a_waker_panics_with_may_panic_as_well_and_leaves_nobody_asleep() {
     });
 }
 
-/// A task that drops itself when it is woken, and so gives the lock that it was granted to the next.
+/// A task that drops itself when it is woken. So the lock that it was granted goes to the next
+/// request.
 struct DropsItself(Mutex<Option<LockFuture<'static>>>);
 
 impl DropsItself {
-    /// One that waits for the lock.
+    /// Makes a task that waits for the lock.
     fn wait(locks: &LockManager) -> Arc<Self> {
         let this = Arc::new(Self(Mutex::default()));
         let mut request = Box::pin(locks.lock("db").into_future());
@@ -190,7 +192,8 @@ fn twenty_thousand_tasks_that_drop_themselves_when_they_are_woken_need_no_deep_s
     let mut last = pin!(locks.lock("db").into_future());
     assert!(last.as_mut().poll(&mut Context::from_waker(Waker::noop())).is_pending());
 
-    // A release returns when all those are woken whom it concerns, and so does each of theirs.
+    // A release returns when all wakers that it concerns have been called. So does the release of
+    // each of these tasks.
     drop(holder);
     assert!(tasks.iter().all(|task| task.0.lock().unwrap().is_none()));
     assert!(last.as_mut().poll(&mut Context::from_waker(Waker::noop())).is_ready());
@@ -198,7 +201,8 @@ fn twenty_thousand_tasks_that_drop_themselves_when_they_are_woken_need_no_deep_s
 
 #[test]
 fn a_waker_may_wait_for_what_a_waker_lets_go_of_that_it_wakes_itself() {
-    /// Drops itself, then waits for what the next one lets go of before it does the same.
+    /// Releases its guard, drops its task, and then waits for the guard that the next waker
+    /// releases.
     struct Waits {
         lets_go: Mutex<Option<LockGuard>>,
         task: Arc<DropsItself>,
@@ -253,7 +257,7 @@ fn a_lock_may_be_waited_for_and_let_go_of_while_a_thread_ends() {
         fn drop(&mut self) {
             let locks = &self.0;
             self.tell();
-            // One that somebody else lets go of, and one that somebody else waits for.
+            // Another thread releases the first lock, and another thread waits for it afterwards.
             let guard = locks.lock("db").blocking().unwrap();
             let late = locks.lock("held for long").blocking_timeout(Duration::from_millis(1));
             assert_eq!(late.unwrap_err(), Error::TimedOut);
@@ -270,7 +274,8 @@ fn a_lock_may_be_waited_for_and_let_go_of_while_a_thread_ends() {
         || told.recv_timeout(Duration::from_secs(20)).expect("the thread comes to its end");
     let its = locks.clone();
     let thread = thread::spawn(move || {
-        // Made before anything that the crate keeps for a thread, and so dropped after it.
+        // This value is made before all thread-local values of the crate, and so is dropped after
+        // them.
         AT_THE_END.set(Some(AtTheEnd(its.clone(), tell)));
         let late = its.lock("db").blocking_timeout(Duration::from_millis(1));
         assert_eq!(late.unwrap_err(), Error::TimedOut);
@@ -295,7 +300,8 @@ fn panics_when_cloned() -> Waker {
         |_| {},
         |_| {},
     );
-    // SAFETY: none of the functions looks at the pointer, and all of them may be called anywhere.
+    // SAFETY: none of the functions reads the pointer, and all of them may be called from any
+    // thread.
     unsafe { Waker::new(std::ptr::null(), &DATALESS) }
 }
 

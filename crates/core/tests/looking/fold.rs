@@ -1,4 +1,5 @@
-//! The state that events add up to. It believes no event: each must be possible where it stands.
+//! The state that results from all events. Every event is checked: it must be possible in the state
+//! before it.
 
 use std::collections::{BTreeMap, HashMap};
 
@@ -19,7 +20,7 @@ pub(crate) struct Fold {
     agents: HashMap<ClientId, String>,
 }
 
-/// What `query()` says of one bucket, as this says it.
+/// What `query()` reports about one bucket, in the form of this file.
 pub(crate) type Said = BTreeMap<LockName, (Vec<(ClientId, Mode)>, Vec<(ClientId, Mode)>)>;
 
 pub(crate) fn said(bucket: &str, snapshot: &LockManagerSnapshot) -> Said {
@@ -45,7 +46,7 @@ fn take(entries: &mut Vec<Entry>, id: LockId) -> Option<Entry> {
 }
 
 impl Fold {
-    /// What a picture shows, in which nobody waits who could have what it waits for.
+    /// The state of a picture. This asserts that no front request of a queue could be granted.
     pub(crate) fn of_picture(overview: &Overview) -> Self {
         let fold = Self::of(overview);
         for (name, (held, pending)) in &fold.queues {
@@ -69,7 +70,7 @@ impl Fold {
         fold
     }
 
-    /// Takes in what has happened, if it can have.
+    /// Applies an event, and asserts that it was possible.
     pub(crate) fn apply(&mut self, Event { change, .. }: &Event) {
         let possible = self.try_apply(change);
         assert!(possible.is_some(), "cannot have happened: {change:#?}\nin {self:#?}");
@@ -105,7 +106,7 @@ impl Fold {
                 let (held, pending) = self.queues.entry(name.clone()).or_default();
                 (entry.token.is_none() && !held.iter().any(|it| it.id == entry.id)).then_some(())?;
                 if let Some(known) = pending.iter_mut().find(|it| it.id == entry.id) {
-                    // More is known of the request.
+                    // The event says more about a known request.
                     let is_more = known.inside.len() < entry.inside.len()
                         || (!known.may_give_up && entry.may_give_up);
                     is_more.then_some(())?;
@@ -119,7 +120,8 @@ impl Fold {
                 let (held, pending) = self.queues.entry(name.clone()).or_default();
                 (entry.token.is_some() && admits(held, entry.mode)).then_some(())?;
                 (!held.iter().any(|it| it.token >= entry.token)).then_some(())?;
-                // The first of the queue, or whoever has just come: to an empty one, or as a thief.
+                // The request is the first of its queue, or it is new: for an empty queue, or as a
+                // thief.
                 let is_first = pending.first().is_some_and(|front| front.id == entry.id);
                 if is_first {
                     pending.remove(0);
@@ -141,7 +143,7 @@ impl Fold {
         Some(())
     }
 
-    /// The same as `query()` would say of this bucket.
+    /// What `query()` must report about this bucket.
     pub(crate) fn said(&self, bucket: &str) -> Said {
         let each = |entries: &[Entry]| -> Vec<_> {
             entries.iter().map(|entry| (entry.id.client_id, entry.mode)).collect()

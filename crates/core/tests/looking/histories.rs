@@ -1,4 +1,4 @@
-//! Random histories: whoever looks, and whenever it began, sees what there is.
+//! Random histories: every looker sees the true state, whenever its look began.
 
 use std::{
     future::{Future, IntoFuture},
@@ -32,7 +32,7 @@ impl Random {
     }
 }
 
-/// Somebody who looks, and what it has made of that by itself.
+/// A looker, and the state that the test computes from its events.
 struct Looks {
     looker: Looker,
     fold: Fold,
@@ -140,7 +140,7 @@ impl History {
         }
     }
 
-    /// What everybody has seen is what there is.
+    /// Asserts that the state that each looker has computed is the true state.
     fn judge(&mut self) {
         for looks in &mut self.lookers {
             looks.hear();
@@ -161,7 +161,7 @@ impl History {
         for looks in &mut self.lookers {
             looks.hear();
         }
-        // Whoever begins now sees the same as those who have looked, times and all.
+        // A new look shows the same as the older looks, including all times.
         if let Some(looks) = self.lookers.first() {
             let late = begin(&self.user_agent, LookOptions::default());
             assert_eq!(late.overview(), looks.looker.overview());

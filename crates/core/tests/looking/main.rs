@@ -1,4 +1,4 @@
-//! What somebody sees who looks at locks that this process keeps.
+//! What a looker sees of locks that this process keeps.
 
 #![allow(clippy::unwrap_used, reason = "in a test, to panic is to fail")]
 
@@ -24,10 +24,10 @@ use navlock_core::{
 
 use self::fold::name;
 
-/// What takes longer does not come.
+/// A deadline: news that take longer do not come.
 const LONG: Duration = Duration::from_secs(60);
 
-/// A look that has told what there is.
+/// A look that has shown its first picture.
 fn begin(user_agent: &UserAgent, options: LookOptions) -> Looker {
     let mut looker = user_agent.look(options).unwrap();
     assert_eq!(looker.next(Some(LONG)), Ok(Some(News::Anew { missed: 0 })));
@@ -38,7 +38,7 @@ fn begin_all(user_agent: &UserAgent) -> Looker {
     begin(user_agent, LookOptions::default())
 }
 
-/// All that has happened until now and was not told yet.
+/// All events until now that the looker has not reported yet.
 fn hear(looker: &mut Looker) -> Vec<Event> {
     let mut all = Vec::new();
     while let Some(news) = looker.next(Some(Duration::ZERO)).unwrap() {
@@ -50,13 +50,13 @@ fn hear(looker: &mut Looker) -> Vec<Event> {
     all
 }
 
-/// What has happened to locks and requests, in words.
+/// The events of locks and requests, as words.
 fn words(events: &[Event]) -> Vec<&'static str> {
     let events = events.iter().filter(|event| event.change.name().is_some());
     events.map(|event| event.change.word()).collect()
 }
 
-/// Whether it is ready.
+/// Whether the future is ready.
 fn poll(future: Pin<&mut impl Future>) -> bool {
     future.poll(&mut Context::from_waker(Waker::noop())).is_ready()
 }
@@ -117,7 +117,7 @@ fn thefts_aborts_and_what_is_not_to_be_had_are_seen() {
         let Change::Lost { id, how, by, .. } = event.change else { panic!("{event:?}") };
         assert_eq!((id, how, by), (reader.id(), Lost::Stolen, Some(b.client_id())));
     }
-    // Who was robbed has nothing to release.
+    // The victims have nothing to release.
     drop((readers, thief));
     assert_eq!(words(&hear(&mut looker)), ["released"]);
 }
@@ -172,7 +172,7 @@ fn what_an_agent_says_of_itself_is_shown_to_who_asks_and_not_kept_when_it_has_en
     let position = block_on(b.position("db".try_into().unwrap())).unwrap();
     assert_eq!(position.holder.unwrap().agent.as_deref(), Some(&info));
     drop((held, a));
-    // The number is another's from here on.
+    // Another agent has the number from this point on.
     let others = [(); 3].map(|()| bucket.lock_manager());
     let held = [0, 1, 2].map(|nth| others[nth].lock(format!("{nth}")).blocking().unwrap());
     let inspection = block_on(b.inspect(None)).unwrap();
@@ -192,7 +192,7 @@ fn one_name_or_bucket_is_seen_without_the_others() {
     assert_eq!(names(bucket.overview()), ["app/early"]);
     assert!(one.overview().queues.is_empty());
     drop(early);
-    // It was not there when they began.
+    // The other bucket did not exist when the looks began.
     let other = user_agent.lock_manager("other");
     let locks = [(&app, "db"), (&app, "x"), (&other, "db"), (&other, "x")];
     let held = locks.map(|(locks, name)| locks.lock(name).blocking().unwrap());
@@ -235,7 +235,7 @@ fn what_happens_while_somebody_looks_has_its_time_and_what_was_there_before_is_o
     assert!(seen.iter().all(|event| began <= event.at && event.at <= last));
     assert!(seen.is_sorted_by_key(|event| event.at));
 
-    // Whoever begins while another looks knows as much.
+    // A look that begins during another look shows the same.
     let second = begin_all(&user_agent);
     for looker in [&first, &second] {
         let since = |of: &str| {
@@ -243,14 +243,14 @@ fn what_happens_while_somebody_looks_has_its_time_and_what_was_there_before_is_o
             (entry.is_older, entry.since >= began)
         };
         assert_eq!(since("held"), (true, false));
-        // A lock since then, whenever it was asked for.
+        // This lock was granted during the look, whenever it was requested.
         assert_eq!(since("waited"), (false, true));
         assert_eq!(since("later"), (false, true));
     }
     assert_eq!(first.overview(), second.overview());
     let held_since = first.overview().queues[&name("app", "held")].held[0].since;
 
-    // When nobody looks any more nothing is known any more.
+    // When nobody looks any more, the known times are forgotten.
     drop((first, second));
     let third = begin_all(&user_agent);
     let entry = &third.overview().queues[&name("app", "held")].held[0];
@@ -272,9 +272,9 @@ fn who_is_too_slow_is_told_how_much_it_has_missed_and_what_there_is() {
     }
     assert_eq!(slow.next(Some(LONG)), Ok(Some(News::Anew { missed: 2 * LOCKS + 1 })));
     assert_eq!(names(slow.overview()), ["app/kept"]);
-    // It is told when it began, though nobody has heard of that.
+    // The picture has the time of the grant, even though the looker has missed that event.
     assert!(!slow.overview().queues[&name("app", "kept")].held[0].is_older);
-    // What it does not want to see is nothing that it has missed.
+    // Events of other names do not count as missed.
     assert_eq!(of_another.next(Some(Duration::ZERO)), Ok(None));
     drop(kept);
     assert_eq!(words(&hear(&mut slow)), ["released"]);
@@ -322,7 +322,7 @@ fn buckets_that_come_and_go_are_seen_by_who_looked_before() {
         assert_eq!(words(&hear(&mut looker)), ["released"]);
         assert!(looker.overview().agents.is_empty());
     }
-    // It was opened while somebody looked, and is looked at by nobody.
+    // The bucket was opened during a look, and nobody looks at it now.
     let locks = user_agent.lock_manager("app");
     let _held = locks.lock("db").blocking().unwrap();
     drop(looker);

@@ -1,4 +1,4 @@
-//! Whoever looks while threads lock, steal, give up and end sees nothing twice, and nothing too little.
+//! While threads lock, steal, give up and end, a looker sees no event twice and misses none.
 
 use std::{
     future::{Future, IntoFuture},
@@ -18,7 +18,7 @@ use navlock_core::{
 
 use super::{LONG, begin, fold::Fold, fold::said};
 
-/// Says so when it is dropped, also by a panic.
+/// Sets the flag when it is dropped, even by a panic.
 struct End<'a>(&'a AtomicBool);
 
 impl Drop for End<'_> {
@@ -27,7 +27,7 @@ impl Drop for End<'_> {
     }
 }
 
-/// Agents that come, lock, steal, give up, are ended and go, until it is over.
+/// Agents begin, lock, steal, give up, are ended and go, until `is_over`.
 fn work(user_agent: &UserAgent, seed: u64, is_over: &AtomicBool, done: &AtomicU64) {
     let mut random = seed;
     let mut below = |bound: u64| {
@@ -84,7 +84,7 @@ fn while_threads_lock_steal_and_end_each_look_adds_up_whenever_it_began() {
         }
         let (mut pictures, mut events) = (0, 0);
         let deadline = Instant::now() + LONG;
-        // Each look from its beginning to its end, while the others go on.
+        // Each look begins and ends while the threads go on.
         for _ in 0..40 {
             let mut looker = begin(&user_agent, LookOptions::default());
             let mut fold = Fold::of_picture(looker.overview());
@@ -112,7 +112,7 @@ fn while_threads_lock_steal_and_end_each_look_adds_up_whenever_it_began() {
         while done.load(Ordering::Relaxed) == 0 {
             thread::yield_now();
         }
-        // All have ended when nothing more comes and all who are left were forgotten.
+        // All agents have ended when the only ones left are those whose guards were forgotten.
         let deadline = Instant::now() + LONG;
         let is_over = |last: &navlock_core::look::Looker| {
             let mut left = last.overview().agents.values();

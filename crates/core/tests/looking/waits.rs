@@ -1,4 +1,4 @@
-//! What is seen of requests that wait: for each other, and until they give up.
+//! What a looker sees of requests that wait for each other, or that may give up.
 
 use std::{
     future::{IntoFuture, poll_fn},
@@ -34,11 +34,11 @@ fn who_waits_for_each_other_is_seen_to_whenever_the_look_began() {
     hear(&mut early);
     assert_told(&early);
     drop(early);
-    // Nobody has looked when it came to be.
+    // This look begins after the deadlock has come about.
     assert_told(&begin_all(&user_agent));
 }
 
-/// Takes one, lets others run, and asks inside it for the other.
+/// Takes one lock, lets others run, and then asks for the other lock inside the first.
 async fn hold_both(locks: &LockManager, mine: &str, others: &str) {
     let work = async |_| {
         let mut is_first = true;
@@ -66,7 +66,7 @@ fn a_request_that_may_give_up_is_seen_to_whenever_the_look_began() {
         let queue = &looker.overview().queues[&name("app", "a")];
         assert!(queue.pending[0].may_give_up && !queue.held[0].may_give_up);
     }
-    // Once it is a lock it gives up nothing.
+    // A lock does not give up, even if its request could.
     drop(held);
     hear(&mut early);
     assert!(!early.overview().queues[&name("app", "a")].held[0].may_give_up);
