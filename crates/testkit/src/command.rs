@@ -4,20 +4,20 @@ use navlock_engine::{AgentId, RequestKind, ResourceName};
 
 /// One command to a lock manager.
 ///
-/// A request has a label, by which later commands name it, also after its end. Every sequence of commands can
-/// be run, whatever shrinking has cut from it: a label means the newest request that has it, and a command
-/// with a label of no request does nothing.
+/// A request has a label. Later commands name the request by the label, even after the request has
+/// ended. Every sequence of commands can be run, whatever shrinking has cut from it: a label means
+/// the newest request with this label, and a command with a label of no request does nothing.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Command {
     /// Make a request.
     Request {
-        /// What later commands call it.
+        /// The label by which later commands name the request.
         label: usize,
-        /// Who asks.
+        /// The agent that makes the request.
         agent: AgentId,
-        /// For what.
+        /// The name that is requested.
         name: ResourceName,
-        /// In which way.
+        /// The kind of the request.
         kind: RequestKind,
     },
     /// End the request with this label, whether it is pending or held.
@@ -26,6 +26,6 @@ pub enum Command {
     Abort(usize),
     /// Release the lock that the request with this label became.
     Release(usize),
-    /// End all that these agents have, as one.
+    /// End everything that these agents have, all at one moment.
     Terminate(Vec<AgentId>),
 }

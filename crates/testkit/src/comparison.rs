@@ -8,29 +8,30 @@ use navlock_engine::{
 
 use crate::{Command, Model};
 
-/// The engine and the model, given the same commands.
+/// The engine and the model. Both get the same commands.
 ///
-/// After each command everything that can be seen is compared: the events and their order, the
-/// status and fencing token of every id ever given out, the snapshot, whether anything is left.
+/// After each command, this compares everything that can be seen: the events and their order, the
+/// status and fencing token of every id that was ever given out, the snapshot, and whether anything
+/// is left.
 #[derive(Clone, Debug, Default)]
 pub struct Comparison {
     engine: LockManager,
     model: Model,
-    /// Every request ever made, with its label, in the order in which they were made.
+    /// Every request that was ever made, with its label, in the order of the requests.
     requests: Vec<(usize, RequestId)>,
 }
 
-/// Where engine and model differ, or break a rule together.
+/// How engine and model differ, or which rule both break.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Divergence(String);
 
 impl Comparison {
-    /// Lets the command happen to both.
+    /// Applies the command to both.
     ///
     /// # Errors
     ///
-    /// [`Divergence`] if they can be told apart now, or if something is true of both that must
-    /// never be. After that there is no use in going on.
+    /// [`Divergence`] if the two differ now, or if both are in a state that must never occur. After
+    /// an error, there is no use in going on.
     pub fn apply(&mut self, command: &Command) -> Result<(), Divergence> {
         match *command {
             Command::Request { label, agent, ref name, kind } => {
@@ -75,8 +76,8 @@ impl Comparison {
         self.requests.iter().rev().find(|request| request.0 == label).map(|request| request.1)
     }
 
-    /// That it makes no difference to anybody else whether agents end all at once, as in the
-    /// engine, or step by step, as in the specification.
+    /// Checks that other agents see no difference between agents that end all at once, as in the
+    /// engine, and agents that end step by step, as in the specification.
     ///
     /// Tokens differ: step by step, locks may be granted to an agent that is ending.
     fn terminates_alike(&self, agents: &[AgentId]) -> Result<(), Divergence> {
@@ -88,8 +89,9 @@ impl Comparison {
         let literal_state = sorted(step_by_step.snapshot_lock_state());
         same("state after termination", &state, &literal_state)?;
 
-        // What was granted to others is still held, what was granted to the agents is not. A held
-        // lock's place in the snapshot is thus its place among the grants of its name.
+        // A lock that was granted to another agent is still held, and a lock that was granted to an
+        // ending agent is not. So the order of held locks in the snapshot is the order of the
+        // grants of a name.
         let granted_to_others = |model: &mut Model| -> Vec<_> {
             let events = model.take_events();
             let granted = |lock: &&LockInfo| events.contains(&Event::Granted(lock.id));
@@ -102,12 +104,13 @@ impl Comparison {
         )
     }
 
-    /// Checks that the snapshot of one name shows the same as the snapshot of all names. This is not part of
-    /// the comparison after each command, because it takes as long as all of that.
+    /// Checks that the snapshot of one name shows the same as the snapshot of all names. This is
+    /// not part of the comparison after each command, because it takes as long as that whole
+    /// comparison.
     ///
     /// # Errors
     ///
-    /// [`Divergence`] if it is not.
+    /// [`Divergence`] if the two snapshots differ.
     pub fn shows_each_name(&self) -> Result<(), Divergence> {
         let all = sorted(self.engine.snapshot_lock_state());
         let names: HashSet<_> = all.held.iter().chain(&all.pending).map(|one| &one.name).collect();
@@ -168,14 +171,14 @@ fn same<T: fmt::Debug + PartialEq>(what: &str, is: &T, should_be: &T) -> Result<
     Err(Divergence(format!("{what}\n       is {is:?}\nshould be {should_be:?}")))
 }
 
-/// The snapshot with its names in one order, and the entries of each name in theirs.
+/// The snapshot with its names sorted, and the entries of each name in their own order.
 fn sorted(mut snapshot: Snapshot) -> Snapshot {
     snapshot.held.sort_by(|a, b| a.name.cmp(&b.name));
     snapshot.pending.sort_by(|a, b| a.name.cmp(&b.name));
     snapshot
 }
 
-/// Checks that only names that somebody holds or waits for are known, and one more at most.
+/// Checks that the engine knows only names that somebody holds or waits for, and at most one more.
 fn forgets(names_known: usize, sorted: &Snapshot) -> Result<(), Divergence> {
     let mut names: Vec<_> =
         sorted.held.iter().chain(&sorted.pending).map(|info| &info.name).collect();
@@ -187,8 +190,8 @@ fn forgets(names_known: usize, sorted: &Snapshot) -> Result<(), Divergence> {
     Err(Divergence(format!("knows {names_known} names when in use are {names:?}")))
 }
 
-/// What no snapshot may show, should the model be wrong in the same way as the engine: holders
-/// who exclude each other, and a first waiter whom nobody keeps waiting.
+/// Checks what no snapshot may show, in case the model is as wrong as the engine: two holders that
+/// exclude each other, or a first waiter that could be granted.
 fn never_happens(sorted: &Snapshot) -> Result<(), Divergence> {
     let shared = |lock: &LockInfo| lock.mode == Mode::Shared;
     let same_name = |a: &LockInfo, b: &LockInfo| a.name == b.name;

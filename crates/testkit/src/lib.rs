@@ -1,12 +1,12 @@
-//! What navlock's own tests share.
+//! What navlock's own tests have in common.
 //!
-//! [`Model`] is the specification once more, as plain as it can be written and as slow as that
-//! makes it: the oracle to which the engine is compared. A [`Command`] is one thing that can
-//! happen to a lock manager, and a [`Comparison`] lets a sequence of them happen to both, and says where
-//! they part. [`suite`] is what every reach must do, told through the public API. A [`Port`] is one for
-//! a [`Server`] that a test starts, as it does etcd.
+//! [`Model`] is the specification once more, written as plainly as possible and therefore slow. The
+//! engine is compared with it. A [`Command`] is one thing that can happen to a lock manager. A
+//! [`Comparison`] applies a sequence of commands to both, and reports where they differ. [`suite`]
+//! has the tests that every reach must pass, written against the public API. A [`Port`] is a port
+//! for a [`Server`] that a test starts, such as etcd.
 //!
-//! Nothing here is published, and nothing that is published depends on it, except in its tests.
+//! This crate is not published. Published crates depend on it only in their tests.
 //!
 //! ```
 //! use navlock_engine::{AgentId, Mode, RequestKind, ResourceName};

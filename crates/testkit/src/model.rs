@@ -1,4 +1,4 @@
-//! The reference model: the specification's algorithms, transcribed to be read, not to be run fast.
+//! The reference model: the specification's algorithms, written to be read and not to be fast.
 
 use std::{collections::BTreeMap, mem};
 
@@ -7,17 +7,17 @@ use navlock_engine::{
     Status,
 };
 
-/// A lock manager in lists and linear scans, one function for each algorithm.
+/// A lock manager made of lists and linear scans, with one function for each algorithm.
 ///
-/// It shares the engine's vocabulary and none of its code. It does not make ids: the caller says
-/// what a request is called, so that both can be asked about the same one. An id that is not
-/// pending cannot be aborted and one that is not held cannot be released; both do nothing, as
-/// the specification never asks for it.
+/// The model uses the engine's types and none of its algorithms. It makes no ids: the caller gives
+/// each request its id, so that both can be asked about the same request. An id that is not pending
+/// cannot be aborted, and an id that is not held cannot be released. Both calls then do nothing,
+/// because the specification never makes them.
 #[derive(Clone, Debug, Default)]
 pub struct Model {
-    /// In the order of the grants.
+    /// The held locks, in the order of their grants.
     held: Vec<Lock>,
-    /// Keeps the queue of every name ever used, as the specification does.
+    /// The queues of all names that were ever used, because the specification keeps them, too.
     queue_map: BTreeMap<ResourceName, Vec<Request>>,
     events: Vec<Event>,
     requests_made: u64,
@@ -30,7 +30,7 @@ struct Request {
     agent: AgentId,
     name: ResourceName,
     mode: Mode,
-    /// How many requests were made before it.
+    /// How many requests were made before this one.
     number: u64,
 }
 
@@ -76,7 +76,7 @@ impl Model {
             // 3.4.2 The front of the queue.
             self.get_lock_request_queue(name).insert(0, request);
         } else {
-            // 3.5.1 Now or never, and it cannot be now.
+            // 3.5.1 An `ifAvailable` request that is not grantable now ends here.
             if matches!(kind, RequestKind::IfAvailable(_)) && !self.is_grantable(&request) {
                 self.events.push(Event::Unavailable(id));
                 return;
@@ -115,7 +115,7 @@ impl Model {
         self.process_lock_request_queue(&name);
     }
 
-    /// Aborts the request or releases the lock, whichever it is. Not in the specification.
+    /// Aborts the request or releases the lock, whichever the id is. Not in the specification.
     pub fn finish(&mut self, id: RequestId) {
         match self.status(id) {
             Status::Pending => self.abort_request(id),
@@ -124,8 +124,8 @@ impl Model {
         }
     }
 
-    /// "Terminate remaining locks and requests", in the order that the engine promises: all that
-    /// the agent has ends before anything is granted.
+    /// "Terminate remaining locks and requests", in the order that the engine promises: everything
+    /// that the agents have ends before anything is granted.
     ///
     /// <https://w3c.github.io/web-locks/#termination-of-locks>
     pub fn terminate_remaining_locks_and_requests(&mut self, agents: &[AgentId]) {
@@ -143,17 +143,18 @@ impl Model {
             self.events.push(Event::Terminated(lock.id));
             shortened.push(lock.name);
         }
-        // Now they are. A queue that comes twice has nothing left to grant the second time.
+        // Now the queues are processed. If a queue is processed twice, the second time grants
+        // nothing.
         for name in shortened {
             self.process_lock_request_queue(&name);
         }
     }
 
-    /// "Terminate remaining locks and requests" to the letter: each request is aborted and each
-    /// lock is released by the whole of its own algorithm, one after the other.
+    /// "Terminate remaining locks and requests" to the letter: one after the other, each request is
+    /// aborted and each lock is released by the whole of its own algorithm.
     ///
-    /// It tells nobody whose request or lock has ended, since the algorithms do not; and a lock
-    /// may be granted to the agent on the way, only to be released.
+    /// This reports no end of a request or lock, because the algorithms do not. On the way, a lock
+    /// may be granted to an ending agent, and is then released.
     ///
     /// <https://w3c.github.io/web-locks/#termination-of-locks>
     pub fn terminate_step_by_step(&mut self, agents: &[AgentId]) {
@@ -198,7 +199,7 @@ impl Model {
         }
     }
 
-    /// Where the request with this id stands now. Not in the specification.
+    /// The status of the request with this id. Not in the specification.
     pub fn status(&self, id: RequestId) -> Status {
         if self.pending().any(|request| request.id == id) {
             Status::Pending
@@ -219,7 +220,7 @@ impl Model {
         FencingToken::new(self.locks_granted + 1)
     }
 
-    /// What has happened since this was called last, oldest first.
+    /// All events since the last call of this function, oldest first.
     pub fn take_events(&mut self) -> Vec<Event> {
         mem::take(&mut self.events)
     }

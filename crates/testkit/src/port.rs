@@ -1,9 +1,10 @@
 //! Ports for servers that a test starts as programs of their own.
 //!
-//! A port that the system chose (`127.0.0.1:0`) is free again as soon as it is closed. The system may give it
-//! to the next outgoing connection, or to the next program that asks: before the server starts, or while a
-//! test restarts the server. The ports here are outside of what the system chooses from, and each has one
-//! holder among all processes that take them here.
+//! A port that the system chose (`127.0.0.1:0`) is free again as soon as it is closed. The system
+//! may then give it to the next outgoing connection, or to the next program that asks for a port.
+//! This can happen before the server starts, or while a test restarts the server. The system never
+//! chooses the ports of this module. Of all processes that take ports by this module, only one has
+//! a port at a time.
 
 use std::{
     fmt,
@@ -16,18 +17,19 @@ use std::{
 
 use navlock_platform::{file_lock, user};
 
-/// From here on: what is below may be well known, or need rights.
+/// The first port. Lower ports may be well known, or may need rights.
 const FIRST: u16 = 10_000;
 
-/// What the system chooses from where it does not say so.
+/// The ports from which the system chooses, if the system does not report them.
 const EPHEMERAL: RangeInclusive<u16> = 32_768..=u16::MAX;
 
-/// A port of `127.0.0.1` that nobody else is given until this is dropped. Nobody listens there yet.
+/// A port of `127.0.0.1` that nobody else gets until this is dropped. Nobody listens at the port
+/// yet.
 #[derive(Debug)]
 pub struct Port {
     number: u16,
-    /// Locked while this lives. The file is never removed: whoever waited for its lock would then have
-    /// another file.
+    /// The file is locked as long as this lives. It is never removed: otherwise, a process that
+    /// waits for its lock would have another file.
     _lock: File,
 }
 
@@ -42,11 +44,12 @@ impl Port {
         let folder = std::env::temp_dir().join(format!("navlock-test-ports-{user}"));
         fs::create_dir_all(&folder)?;
         let ports = outside(&ephemeral());
-        // Each process begins elsewhere: most ports are free, and two processes seldom try the same.
+        // Each process begins at another port. Most ports are free, so two processes seldom try the
+        // same port.
         let start = usize::try_from(std::process::id()).unwrap_or_default() * 61 % ports.len();
         for &number in ports[start..].iter().chain(&ports[..start]) {
             if let Some(lock) = locked(&folder.join(number.to_string()))? {
-                // A program that knows nothing of these files may use the port.
+                // A program that does not use these files may use the port.
                 if TcpListener::bind(("127.0.0.1", number)).is_ok() {
                     return Ok(Self { number, _lock: lock });
                 }
@@ -55,26 +58,26 @@ impl Port {
         Err(io::Error::new(io::ErrorKind::AddrInUse, "no port is free for a server of a test"))
     }
 
-    /// Its number.
+    /// The number of the port.
     pub fn number(&self) -> u16 {
         self.number
     }
 }
 
-/// As an address: `127.0.0.1:10000`.
+/// The port as an address, such as `127.0.0.1:10000`.
 impl fmt::Display for Port {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "127.0.0.1:{}", self.number)
     }
 }
 
-/// The file, locked, if nobody else has it so.
+/// The locked file, or `None` if somebody else has locked it.
 fn locked(path: &Path) -> io::Result<Option<File>> {
     let file = File::options().read(true).write(true).create(true).truncate(false).open(path)?;
     Ok(file_lock::try_exclusive(&file)?.then_some(file))
 }
 
-/// The ports that the system chooses from.
+/// The ports from which the system chooses.
 fn ephemeral() -> RangeInclusive<u16> {
     let text = fs::read_to_string("/proc/sys/net/ipv4/ip_local_port_range").unwrap_or_default();
     let mut bounds = text.split_whitespace().map(str::parse);
@@ -84,7 +87,8 @@ fn ephemeral() -> RangeInclusive<u16> {
     }
 }
 
-/// The ports that are outside of it; where hardly any is, all: to be locked is all that they can be.
+/// The ports outside of this range. If there are hardly any, all ports: then only the locks keep a
+/// port.
 fn outside(ephemeral: &RangeInclusive<u16>) -> Vec<u16> {
     let all = FIRST..=u16::MAX;
     let outside: Vec<_> = all.clone().filter(|port| !ephemeral.contains(port)).collect();
@@ -115,7 +119,7 @@ mod tests {
     #[test]
     fn a_port_at_which_somebody_listens_is_not_given_out() {
         let first = Port::take().unwrap().number();
-        // Nobody else takes it meanwhile, or it is in use as well.
+        // If another process has this port by now, the port is in use as well.
         let _listener = TcpListener::bind(("127.0.0.1", first));
         assert_ne!(Port::take().unwrap().number(), first);
     }

@@ -15,9 +15,10 @@ use std::{
     time::{Duration, Instant},
 };
 
-/// Starts what is given to it, says its number and, once it has ended, that. It is killed when the
-/// guard's own standard input ends: with who started it, however that ends. Then the directory is
-/// removed that is named first, if one is.
+/// Starts the program that it is given, prints the program's process id, and prints a line once the
+/// program has ended. When the guard's standard input ends, the guard kills the program: the input
+/// ends with the process that has started the guard, however that process ends. Then the guard
+/// removes the directory in its first argument, if one is given.
 const GUARD: &str = r#"directory=$1; said=$2; shift 2; exec 3<&0
     "$@" >/dev/null 2>"$said" 3<&- & pid=$!
     trap '' PIPE; echo $pid
@@ -25,10 +26,10 @@ const GUARD: &str = r#"directory=$1; said=$2; shift 2; exec 3<&0
     wait $pid; kill $watch 2>/dev/null; echo ended 2>/dev/null
     cat <&3 >/dev/null; [ -z "$directory" ] || rm -rf "$directory""#;
 
-/// How long between two looks.
+/// How long to pause between two checks.
 const PAUSE: Duration = Duration::from_millis(20);
 
-/// A server that runs. It is killed when this is dropped, or with this process.
+/// A server that runs. It is killed when this is dropped, or when this process ends.
 #[derive(Debug)]
 pub struct Server {
     guard: Child,
@@ -42,9 +43,9 @@ pub struct Server {
 pub struct Start<'a> {
     /// The program and its arguments.
     pub words: &'a [String],
-    /// Where it listens once it is up.
+    /// The address at which the server listens when it is up.
     pub address: &'a str,
-    /// The file that gets what the server writes to its standard error.
+    /// The file for the server's standard error.
     pub said: &'a Path,
     /// The directory that is removed if the server ends with this process.
     pub removed: Option<&'a Path>,
@@ -55,26 +56,26 @@ pub struct Start<'a> {
 /// Why there is no server.
 #[derive(Debug)]
 pub enum Failed {
-    /// It could not be started.
+    /// The server could not be started.
     NotStarted(io::Error),
-    /// It has ended by itself, and has said this.
+    /// The server has ended by itself, with this error output.
     Ended(String),
-    /// It runs and does not listen.
+    /// The server runs, and does not listen.
     Silent,
 }
 
 impl Server {
-    /// Starts the server, and waits until it listens. If its port is in use, tries again until the port is
-    /// free.
+    /// Starts the server, and waits until the server listens. If its port is in use, this tries
+    /// again until the port is free.
     ///
     /// # Errors
     ///
-    /// If it cannot be started, has ended for another reason, or the time is over.
+    /// If the server cannot be started, has ended for another reason, or does not listen in time.
     pub fn start(start: &Start<'_>) -> Result<Self, Failed> {
         let since = Instant::now();
         loop {
             match Self::start_once(start, since) {
-                // By who does not know whose it is, for a moment.
+                // A program that does not know who holds the port may use it for a moment.
                 Err(Failed::Ended(said))
                     if is_port_in_use(&said) && since.elapsed() < start.patience =>
                 {
@@ -86,7 +87,7 @@ impl Server {
     }
 
     fn start_once(start: &Start<'_>, since: Instant) -> Result<Self, Failed> {
-        // Or another who listens there would be taken for it.
+        // Otherwise, another program that listens at the address would be taken for the server.
         TcpListener::bind(start.address).map_err(|error| Failed::Ended(error.to_string()))?;
         let server = Self::spawn(start).map_err(Failed::NotStarted)?;
         server.until_it_listens(start, since)?;
@@ -94,7 +95,7 @@ impl Server {
     }
 
     fn spawn(start: &Start<'_>) -> io::Result<Self> {
-        // Made here, so that the file is there even if the program cannot be found.
+        // The file is made here, so that it exists even if the program cannot be found.
         File::create(start.said)?;
         let mut guard = Command::new("sh")
             .args(["-c", GUARD, "sh"])
@@ -111,7 +112,7 @@ impl Server {
         let has_ended = Arc::<AtomicBool>::default();
         let tell = Arc::clone(&has_ended);
         thread::spawn(move || {
-            // If the guard ends without a word, the server counts as ended too.
+            // If the guard ends without a line, the server counts as ended, too.
             let _ = told.read_line(&mut String::new());
             tell.store(true, Ordering::SeqCst);
         });
@@ -134,7 +135,7 @@ impl Server {
         }
     }
 
-    /// The number of its process.
+    /// The process id of the server.
     pub fn pid(&self) -> i32 {
         self.pid
     }
@@ -151,7 +152,7 @@ fn is_port_in_use(said: &str) -> bool {
     said.to_ascii_lowercase().contains("address already in use")
 }
 
-/// For who reads why a test failed.
+/// The text for people who read why a test failed.
 impl fmt::Display for Failed {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
@@ -172,7 +173,7 @@ mod tests {
 
     const LONG: Duration = Duration::from_secs(60);
 
-    /// Not a test: a server, which a test has started with the address as `$LISTEN`.
+    /// This is no test but a server. A test starts it with the address in `$LISTEN`.
     #[test]
     #[ignore = "the part of another process"]
     fn listener() {
@@ -182,7 +183,7 @@ mod tests {
         }
     }
 
-    /// A server in shell, in which `listen` has it listen.
+    /// Starts a server that is a shell script. The script calls `listen` to listen.
     fn start(script: &str, port: &Port, patience: Duration) -> Result<Server, Failed> {
         let address = port.to_string();
         let said = std::env::temp_dir().join(format!("navlock-server-{}", port.number()));
@@ -199,7 +200,7 @@ mod tests {
             removed: None,
             patience,
         });
-        // It is not there if nothing was started.
+        // The file does not exist if nothing was started.
         let _ = fs::remove_file(said);
         started
     }
@@ -222,7 +223,8 @@ mod tests {
     fn a_server_whose_port_is_in_use_is_started_again_until_it_is_free() {
         let port = Port::take().unwrap();
         let tries = std::env::temp_dir().join(format!("navlock-server-tries-{}", port.number()));
-        // As a server says it of another of its ports; the third try finds that free.
+        // The script fails as a server does if another of its ports is in use. At the third try, it
+        // finds the port free.
         let script = format!(
             "echo x >> '{0}'; [ $(wc -l < '{0}') -ge 3 ] && listen; \
              echo bind: address already in use >&2; exit 1",

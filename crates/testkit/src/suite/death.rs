@@ -14,13 +14,14 @@ use navlock_core::{Error, LockGuard, LockManager, Lost, UserAgent};
 
 use super::{Waiting, agent, assert_nothing_is_left, exclusive, settle, shared, soon};
 
-/// Rule 25: no request of the dying agent is granted on the way.
+/// Rule 25: no request of the ending agent is granted on the way.
 pub fn termination_ends_requests_then_locks_then_wakes(user_agent: &UserAgent) {
     let (dying, heir) = (agent(user_agent), agent(user_agent));
     let held = exclusive(&dying, "db");
     let own_request = Waiting::new(&dying, dying.lock("db"));
     let heirs_request = Waiting::new(&heir, heir.lock("db"));
-    // Shared by both; the dying agent's writer keeps the heir's reader out.
+    // Both agents hold the name shared. The ending agent's waiting writer keeps the heir's second
+    // reader out.
     let (own_reader, _heirs_reader) = (shared(&dying, "log"), shared(&heir, "log"));
     let own_writer = Waiting::new(&dying, dying.lock("log"));
     let heirs_second_reader = Waiting::new(&heir, heir.lock("log").shared());
@@ -33,12 +34,12 @@ pub fn termination_ends_requests_then_locks_then_wakes(user_agent: &UserAgent) {
     let heirs = heirs_request.granted();
     drop(heirs_second_reader.granted());
 
-    // What the dead agent drops later is not the heir's.
+    // A guard that the ended agent drops later does not release the heir's lock.
     drop(held);
     assert!(!heirs.is_lost());
 }
 
-/// After the end.
+/// An agent that has ended.
 pub fn a_terminated_agent_gets_nothing_any_more(user_agent: &UserAgent) {
     let locks = agent(user_agent);
     let clone = locks.clone();
@@ -50,7 +51,7 @@ pub fn a_terminated_agent_gets_nothing_any_more(user_agent: &UserAgent) {
     drop(exclusive(&locks.bucket().lock_manager(), "db"));
 }
 
-/// A guard from a temporary handle stays good.
+/// A guard from a temporary handle stays valid.
 pub fn an_agent_lives_as_long_as_a_guard(user_agent: &UserAgent) {
     let guard = exclusive(&agent(user_agent), "db");
     let others = agent(user_agent);
@@ -61,7 +62,7 @@ pub fn an_agent_lives_as_long_as_a_guard(user_agent: &UserAgent) {
     drop(waiter.granted());
 }
 
-/// Rule 25, as Rust programs end.
+/// Rule 25: the same when a Rust program drops everything.
 pub fn dropping_everything_frees_everything(user_agent: &UserAgent) {
     let (dying, heir) = (agent(user_agent), agent(user_agent));
     let held = exclusive(&dying, "db");
@@ -91,7 +92,8 @@ pub fn closing_a_user_agent_ends_all_of_it(user_agent: &UserAgent) {
     }
 }
 
-/// The end of a user agent: all its agents end at one moment, so that none is granted what another held.
+/// The end of a user agent: all its agents end at one moment, so no agent is granted a lock that
+/// another one held.
 pub fn closing_grants_nothing_to_whom_it_closes(user_agent: &UserAgent) {
     /// Agents of one bucket. Each agent holds its own name and waits for the names of all others. So if
     /// one agent ended before the others, its name would be granted to another one.
@@ -111,7 +113,7 @@ pub fn closing_grants_nothing_to_whom_it_closes(user_agent: &UserAgent) {
 
     let (held, waiting): (Vec<_>, Vec<_>) =
         ["one", "two"].iter().map(|bucket| cycle(user_agent, bucket)).unzip();
-    // Of one name there may be several, and of shared ones too.
+    // A name may have several waiters, and its holder may be shared.
     let (a, b) = (agent(user_agent), agent(user_agent));
     let holder = shared(&a, "db");
     let others = [&a, &b, &b].map(|locks| Inline::wait(locks, "db"));
@@ -125,8 +127,8 @@ pub fn closing_grants_nothing_to_whom_it_closes(user_agent: &UserAgent) {
     }
 }
 
-/// A request that is polled where it is woken, as by an executor that runs tasks at once: it sees
-/// whatever there was to be seen in between.
+/// A request that is polled inside the call of its waker, as by an executor that runs tasks at
+/// once. So it sees every state in between.
 struct Inline {
     request: Mutex<Option<Request>>,
     woken: AtomicBool,
@@ -151,7 +153,7 @@ impl Inline {
     #[track_caller]
     fn outcome(&self) -> Error {
         soon(std::future::poll_fn(|context| {
-            // Woken or not: what counts is what it came to.
+            // The outcome counts, whether or not the request was woken for it.
             let outcome = self.outcome.lock().unwrap().take();
             if outcome.is_none() {
                 context.waker().wake_by_ref();
@@ -169,7 +171,8 @@ impl Wake for Inline {
 
     fn wake_by_ref(self: &Arc<Self>) {
         self.woken.store(true, Ordering::SeqCst);
-        // Who comes while it is polled, from within or from elsewhere, has it polled again.
+        // If the waker is called during a poll, by the poll itself or by another thread, the
+        // request is polled again.
         while self.woken.load(Ordering::SeqCst) {
             let Ok(mut request) = self.request.try_lock() else { return };
             self.woken.store(false, Ordering::SeqCst);

@@ -29,7 +29,7 @@ pub fn nothing_happens_before_the_future_is_polled(user_agent: &UserAgent) {
     assert!(ran.get());
 }
 
-/// Rule 8: the abort comes between the grant and the callback.
+/// Rule 8: an abort between the grant and the callback.
 pub fn a_grant_that_nobody_takes_goes_to_the_next(user_agent: &UserAgent) {
     let locks = agent(user_agent);
     let holder = exclusive(&locks, "db");
@@ -39,7 +39,7 @@ pub fn a_grant_that_nobody_takes_goes_to_the_next(user_agent: &UserAgent) {
     let mut next = Waiting::new(&locks, locks.lock("db"));
 
     drop(holder);
-    // The grant is made, nobody polls for it, and now it is not wanted any more.
+    // The lock is granted, and nobody polls for the grant. Now the request is aborted.
     assert!(next.still(&locks));
     assert_eq!(snapshot(&locks).0.len(), 1);
     drop(aborted);
@@ -84,9 +84,9 @@ pub fn a_callback_that_panics_releases(user_agent: &UserAgent) {
     drop(exclusive(&locks, "db"));
 }
 
-/// Rule 26: what a dying holder ran has stopped before the next holder starts.
+/// Rule 26: the work of a dropped holder has stopped before the next holder starts.
 pub fn a_callback_that_is_dropped_ends_before_its_lock(user_agent: &UserAgent) {
-    /// Whether the lock is still held while the callback's future is dropped.
+    /// Records whether the lock is still held while the callback's future is dropped.
     struct AtEnd<'a>(&'a UserAgent, &'a Cell<Option<usize>>);
     impl Drop for AtEnd<'_> {
         fn drop(&mut self) {
@@ -106,7 +106,8 @@ pub fn a_callback_that_is_dropped_ends_before_its_lock(user_agent: &UserAgent) {
         assert!(poll.is_pending());
         settle(&locks);
     };
-    // Made, granted, and the callback called: in one poll, or in two if the grant has a way to go.
+    // This makes the request, grants it and calls the callback: in one poll, or in two if the grant
+    // takes a message.
     poll();
     poll();
     drop(request);
@@ -141,7 +142,7 @@ pub fn fencing_tokens_grow_with_every_grant_of_a_name(user_agent: &UserAgent) {
     }
 }
 
-/// Fencing tokens, of a bucket that nobody used for a while.
+/// Fencing tokens of a bucket that nobody has used for a while.
 pub fn fencing_tokens_grow_over_the_life_of_a_bucket(user_agent: &UserAgent) {
     let mut last = None;
     for _ in 0..10 {
@@ -151,7 +152,7 @@ pub fn fencing_tokens_grow_over_the_life_of_a_bucket(user_agent: &UserAgent) {
     }
 }
 
-/// Several names: the same order for all, whatever order they are given in.
+/// Several names: all requests take them in the same order, however the names are given.
 pub fn several_names_are_taken_in_one_order(user_agent: &UserAgent) {
     thread::scope(|scope| {
         for names in [["a", "b", "c"], ["c", "b", "a"], ["b", "c", "a"]] {
@@ -169,7 +170,7 @@ pub fn several_names_are_taken_in_one_order(user_agent: &UserAgent) {
     assert_nothing_is_left(&agent(user_agent));
 }
 
-/// Several names: never a deadlock with oneself.
+/// Several names: a request never deadlocks with itself.
 pub fn a_name_given_twice_is_taken_once(user_agent: &UserAgent) {
     let locks = agent(user_agent);
     let guards = soon(locks.lock_all(["b", "a", "b", "a"])).unwrap();
@@ -183,7 +184,7 @@ pub fn a_name_given_twice_is_taken_once(user_agent: &UserAgent) {
     assert_nothing_is_left(&locks);
 }
 
-/// Several names: some to read, some to write.
+/// Several names: some shared, some exclusive.
 pub fn several_names_are_taken_each_in_its_mode(user_agent: &UserAgent) {
     use Mode::{Exclusive, Shared};
 
@@ -199,7 +200,7 @@ pub fn several_names_are_taken_each_in_its_mode(user_agent: &UserAgent) {
     assert_nothing_is_left(&locks);
 }
 
-/// Several names: they are held as one.
+/// Several names: they are held together.
 pub fn losing_one_of_several_locks_releases_all(user_agent: &UserAgent) {
     let locks = agent(user_agent);
     let result = soon(locks.request_all(["a", "b"], async |_| {
@@ -210,11 +211,11 @@ pub fn losing_one_of_several_locks_releases_all(user_agent: &UserAgent) {
     assert_nothing_is_left(&locks);
 }
 
-/// Several names: all of them at once, or none.
+/// Several names: all of them at once, or none of them.
 pub fn several_names_are_had_at_once_or_not_at_all(user_agent: &UserAgent) {
     let (locks, others) = (agent(user_agent), agent(user_agent));
     let all = || locks.lock_all(["c", "a", "b"]).if_available();
-    // Whichever it is that cannot be had, the first or the last.
+    // The name that cannot be had may be the first, the middle or the last.
     for taken in ["a", "b", "c"] {
         let holder = exclusive(&others, taken);
         assert!(soon(all()).unwrap().is_none());
@@ -234,7 +235,7 @@ pub fn several_names_are_had_at_once_or_not_at_all(user_agent: &UserAgent) {
     assert_nothing_is_left(&locks);
 }
 
-/// Several names: an error says which of them it is about.
+/// Several names: an error says to which name it belongs.
 pub fn a_failure_with_several_names_says_which(user_agent: &UserAgent) {
     use navlock_core::FailedName::{Name, Place};
 
@@ -247,7 +248,8 @@ pub fn a_failure_with_several_names_says_which(user_agent: &UserAgent) {
 
     let holder = exclusive(&others, "b");
     if HAS_THREADS {
-        // Longer each time: on a busy machine the first name takes as long as that.
+        // Each time is longer. On a busy machine, the request may not get beyond the first name in
+        // a shorter time.
         let times = [20, 500, 10_000].map(Duration::from_millis);
         let late = |time| locks.lock_all(["c", "b", "a"]).blocking_timeout(time).unwrap_err();
         let is_b = Some(Name(holder.name().clone()));
@@ -263,7 +265,7 @@ pub fn a_failure_with_several_names_says_which(user_agent: &UserAgent) {
     assert_nothing_is_left(&others);
 }
 
-/// Several names: the first lock may be lost while the request waits for the last.
+/// Several names: the first lock may be lost while the request waits for the last one.
 pub fn a_lock_lost_while_another_is_waited_for_is_not_used(user_agent: &UserAgent) {
     let (locks, others) = (agent(user_agent), agent(user_agent));
     for with_callback in [true, false] {
@@ -323,7 +325,7 @@ pub fn blocking_waits_for_its_turn(user_agent: &UserAgent) {
     });
 }
 
-/// What runs in a blocking call may block as well, and must not swallow the other's wake-up.
+/// A future that blocks in a blocking call must not swallow the outer call's wake-up.
 pub fn blocking_within_blocking_wakes_both(user_agent: &UserAgent) {
     let (locks, others) = (agent(user_agent), agent(user_agent));
     let (outer, inner) = (exclusive(&others, "outer"), exclusive(&others, "inner"));
@@ -332,7 +334,7 @@ pub fn blocking_within_blocking_wakes_both(user_agent: &UserAgent) {
             while snapshot(&others).1.len() < 2 {
                 thread::yield_now();
             }
-            // The outer wake-up comes while the inner call has the thread.
+            // The outer wake-up comes while the inner call blocks the thread.
             drop(outer);
             settle(&others);
             drop(inner);
@@ -341,7 +343,8 @@ pub fn blocking_within_blocking_wakes_both(user_agent: &UserAgent) {
         let mut first = true;
         let guard = soon(std::future::poll_fn(|context| {
             let poll = waiting.as_mut().poll(context);
-            // Once it has left its waker: the second poll is the one with it.
+            // The first poll may have a waker that does nothing. So the inner call blocks in the second
+            // poll, which has left a waker of the outer call.
             if poll.is_pending() && !std::mem::replace(&mut first, false) {
                 drop(locks.lock("inner").blocking().unwrap());
             }

@@ -1,4 +1,4 @@
-//! Rule 33: buckets and agents apart.
+//! Rule 33: buckets and agents are separate.
 
 use navlock_core::UserAgent;
 
@@ -19,14 +19,15 @@ pub fn buckets_do_not_see_each_other(user_agent: &UserAgent) {
     assert_eq!(snapshot(&here).0.len(), 1);
 }
 
-/// The numbers of dead agents, requests and locks are used again; nothing else is.
+/// The internal numbers of ended agents, requests and locks are used again, and nothing else of
+/// them.
 pub fn a_new_agent_is_no_heir_of_an_old_one(user_agent: &UserAgent) {
     let old = agent(user_agent);
     let stale = exclusive(&old, "db");
     old.terminate();
     drop(old);
 
-    // Its guard keeps its number from being given to another.
+    // The stale guard keeps the old agent's number from being given to another agent.
     let new = agent(user_agent);
     let held = exclusive(&new, "db");
     let waiting = Waiting::new(&new, new.lock("db"));
@@ -36,7 +37,7 @@ pub fn a_new_agent_is_no_heir_of_an_old_one(user_agent: &UserAgent) {
     drop(held);
     drop(waiting.granted());
 
-    // Now it does not.
+    // Now nothing keeps the number.
     for _ in 0..3 {
         let next = agent(user_agent);
         drop(exclusive(&next, "db"));

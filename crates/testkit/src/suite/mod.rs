@@ -1,14 +1,14 @@
-//! The backend suite: what every reach must do, told through the public API.
+//! The backend suite: what every reach must do, tested through the public API.
 //!
-//! Each function is one test. It gets a user agent of its own and talks to it as a user would;
-//! nothing in it knows which [`Backend`](navlock_core::host::Backend) answers. A macro makes tests of them
-//! all:
+//! Each function is one test. The function gets its own user agent, and uses it as a program would.
+//! It does not know which [`Backend`](navlock_core::host::Backend) answers. A macro makes tests of
+//! all these functions:
 //!
 //! ```text
 //! navlock_testkit::backend_suite!(navlock_core::UserAgent::new());
 //! ```
 //!
-//! The numbers in the names of the sections are those of the rules in CONFORMANCE.md.
+//! The rules are numbered as in CONFORMANCE.md.
 
 #![allow(
     clippy::missing_panics_doc,
@@ -145,7 +145,7 @@ pub const TESTS: &[Test] = backend_suite!(@all table);
 /// Whether the target can block a thread and have several threads.
 pub const HAS_THREADS: bool = !cfg!(target_arch = "wasm32");
 
-/// The future's output, or a failed test if it takes too long.
+/// The output of the future. The test fails if the future takes too long.
 #[track_caller]
 pub fn soon<T>(future: impl IntoFuture<Output = T>) -> T {
     match until_deadline(future) {
@@ -174,8 +174,8 @@ fn until_deadline<T>(future: impl IntoFuture<Output = T>) -> Option<T> {
     }
 }
 
-/// Lets the event loop take a turn, and returns the time after it. Where a thread cannot be blocked, this
-/// must be set before the first test.
+/// Lets the event loop take a turn, and returns the time after it. On targets where a thread cannot
+/// be blocked, this must be set before the first test.
 #[cfg(target_arch = "wasm32")]
 pub static TURN: std::sync::OnceLock<fn() -> Duration> = std::sync::OnceLock::new();
 
@@ -208,7 +208,7 @@ impl TestWaker {
         std::mem::take(&mut woken)
     }
 
-    /// As with threads, but takes turns of the event loop while it waits.
+    /// As with threads, but this takes turns of the event loop while it waits.
     #[must_use]
     #[cfg(target_arch = "wasm32")]
     pub fn is_woken_soon(&self) -> bool {
@@ -233,7 +233,7 @@ impl Wake for TestWaker {
 }
 
 impl<'a, G: navlock_core::Grant, N: navlock_core::Named> Waiting<'a, G, N> {
-    /// Makes the request and sees that it has to wait.
+    /// Makes the request, and asserts that it has to wait.
     #[track_caller]
     pub fn new(locks: &LockManager, request: LockRequest<'a, G, N>) -> Self {
         let future = Box::pin(request.into_future());
@@ -243,20 +243,21 @@ impl<'a, G: navlock_core::Grant, N: navlock_core::Named> Waiting<'a, G, N> {
         waiting
     }
 
-    /// Whether the request still waits, once the bucket has dealt with all that came before.
+    /// Whether the request still waits, once the bucket has handled everything that was asked
+    /// before.
     #[track_caller]
     pub fn still(&mut self, locks: &LockManager) -> bool {
         settle(locks);
         self.poll().is_pending()
     }
 
-    /// The grant.
+    /// The lock that is granted. The test fails if the request fails.
     #[track_caller]
     pub fn granted(self) -> G {
         self.answered().expect("the request is granted")
     }
 
-    /// The failure.
+    /// The error with which the request fails. The test fails if the lock is granted.
     #[track_caller]
     pub fn failed(self) -> Error {
         self.answered().err().expect("the request fails")
@@ -281,7 +282,7 @@ impl<'a, G: navlock_core::Grant, N: navlock_core::Named> Waiting<'a, G, N> {
     }
 }
 
-/// Waits until the bucket has dealt with all that was asked of it before.
+/// Waits until the bucket has handled everything that was asked of it before.
 #[track_caller]
 pub fn settle(locks: &LockManager) {
     soon(locks.query()).expect("the bucket can be queried");

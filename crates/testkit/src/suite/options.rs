@@ -1,4 +1,4 @@
-//! Rules 17 and 20: what is refused, and in which order.
+//! Rules 17 and 20: which options are refused, and in which order.
 
 use std::time::Duration;
 
@@ -10,7 +10,8 @@ fn options(steal: bool, if_available: bool, mode: Mode, signal: bool) -> LockOpt
     LockOptions { mode, if_available, steal, signal }
 }
 
-/// Rule 17: the request breaks everything at once; mending what is found shows the next.
+/// Rule 17: the first request breaks every check. Each further request repairs what the last error
+/// named.
 pub fn checks_come_in_the_order_of_the_specification(user_agent: &UserAgent) {
     let opaque = user_agent.opaque_bucket().lock_manager();
     opaque.set_fully_active(false);
@@ -53,7 +54,7 @@ pub fn checks_come_in_the_order_of_the_specification(user_agent: &UserAgent) {
     drop(exclusive(&locks, "db"));
 }
 
-/// Rule 17, as the builder says it.
+/// Rule 17: the same with the builder.
 pub fn a_shared_lock_cannot_be_stolen(user_agent: &UserAgent) {
     let locks = agent(user_agent);
     let holder = exclusive(&locks, "db");
@@ -63,7 +64,7 @@ pub fn a_shared_lock_cannot_be_stolen(user_agent: &UserAgent) {
     assert!(!holder.is_lost());
 }
 
-/// Rule 20: whatever fails is an `Err` of what is awaited, whichever way it is asked for.
+/// Rule 20: every failure is an `Err` of the awaited future, however the lock is asked for.
 pub fn every_failure_is_an_error_and_leaves_nothing_behind(user_agent: &UserAgent) {
     let locks = agent(user_agent);
     let holder = exclusive(&locks, "held");
@@ -76,7 +77,7 @@ pub fn every_failure_is_an_error_and_leaves_nothing_behind(user_agent: &UserAgen
         (&terminated, Error::Terminated),
         (&opaque, Error::Unobtainable),
     ] {
-        // Good names and bad ones, since the name comes later.
+        // These are good names and bad ones, because the name is checked later.
         for name in ["db", "held", "-"] {
             fails_in_every_way(failing, name, &expected);
         }
@@ -100,7 +101,7 @@ pub fn every_failure_is_an_error_and_leaves_nothing_behind(user_agent: &UserAgen
         assert_eq!(soon(run), Err::<(), _>(expected));
     }
 
-    // And while it is waited for.
+    // A request can also fail while it waits.
     if HAS_THREADS {
         let late = locks.lock("held").blocking_timeout(Duration::ZERO);
         assert_eq!(late.unwrap_err(), Error::TimedOut);

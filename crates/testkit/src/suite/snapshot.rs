@@ -26,14 +26,14 @@ pub fn a_snapshot_shows_the_whole_bucket(user_agent: &UserAgent) {
     assert_eq!(pending, [entry("db", Mode::Exclusive), entry("log", Mode::Exclusive)]);
 }
 
-/// Rule 31: nothing comes between the one poll of a request and the query.
+/// Rule 31: nothing comes between the only poll of a request and the query.
 pub fn a_query_right_after_a_request_shows_it(user_agent: &UserAgent) {
     let locks = agent(user_agent);
     let mut context = Context::from_waker(Waker::noop());
     for round in 1..=3 {
         let mut requests: Vec<_> =
             (0..round).map(|_| Box::pin(locks.lock("db").into_future())).collect();
-        // Kept: what is granted at once is held by it.
+        // The guards are kept, because a guard that is dropped releases its lock.
         let _guards: Vec<_> =
             requests.iter_mut().map(|request| request.as_mut().poll(&mut context)).collect();
         let state = soon(locks.query()).unwrap();

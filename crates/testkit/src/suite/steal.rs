@@ -66,7 +66,7 @@ pub fn the_last_of_two_thieves_wins(user_agent: &UserAgent) {
     assert_eq!(snapshot(&a).0.len(), 1);
 }
 
-/// Rule 14, for a callback: the request fails, and its work goes no further.
+/// Rule 14, for a callback: the request fails, and the callback's work goes no further.
 pub fn a_victim_whose_callback_runs_is_dropped_where_it_waits(user_agent: &UserAgent) {
     let (locks, thief) = (agent(user_agent), agent(user_agent));
     let waits = AtomicBool::new(false);
@@ -79,7 +79,7 @@ pub fn a_victim_whose_callback_runs_is_dropped_where_it_waits(user_agent: &UserA
             drop(soon(thief.lock("db").steal()).unwrap());
         });
         let result = soon(locks.request("db", async |_| {
-            // From its second poll on it waits to be woken, by the theft and by nothing else.
+            // From the second poll on, only the theft wakes the callback.
             let mut polls = 0;
             poll_fn(|context| {
                 polls += 1;
@@ -100,7 +100,7 @@ pub fn a_victim_whose_callback_runs_is_dropped_where_it_waits(user_agent: &UserA
     assert_nothing_is_left(&locks);
 }
 
-/// Rule 14: the request fails because of the steal, even if its callback ends in the same poll.
+/// Rule 14: the request fails because of the theft, even if its callback ends in the same poll.
 pub fn a_victim_that_ends_as_it_is_robbed_has_lost(user_agent: &UserAgent) {
     let locks = agent(user_agent);
     let result = soon(locks.request("db", async |_| {
@@ -110,7 +110,8 @@ pub fn a_victim_that_ends_as_it_is_robbed_has_lost(user_agent: &UserAgent) {
     assert_nothing_is_left(&locks);
 }
 
-/// Rule 14: once the lock is stolen, its callback is not polled, whatever wakes it, and does not begin.
+/// Rule 14: once the lock is stolen, the callback is not polled, whatever wakes the request. It
+/// does not even begin.
 pub fn a_victim_is_not_polled_once_it_is_robbed(user_agent: &UserAgent) {
     let (locks, thief) = (agent(user_agent), agent(user_agent));
     let polls = Cell::new(0);
@@ -132,7 +133,7 @@ pub fn a_victim_is_not_polled_once_it_is_robbed(user_agent: &UserAgent) {
     assert_eq!(polls.get(), before);
     drop(stolen);
 
-    // Robbed between the grant and the first poll of what the callback returns.
+    // The theft comes between the grant and the first poll of the future that the callback returns.
     let began = &Cell::new(false);
     let result = soon(locks.lock("db").run(|_| {
         drop(soon(thief.lock("db").steal()).unwrap());
@@ -144,7 +145,7 @@ pub fn a_victim_is_not_polled_once_it_is_robbed(user_agent: &UserAgent) {
     assert_nothing_is_left(&locks);
 }
 
-/// Rule 16: granted, stolen, and only then polled.
+/// Rule 16: the request is granted, stolen, and polled only then.
 pub fn a_victim_that_was_not_told_of_its_grant_never_runs(user_agent: &UserAgent) {
     let locks = agent(user_agent);
     let holder = exclusive(&locks, "db");
@@ -160,7 +161,7 @@ pub fn a_victim_that_was_not_told_of_its_grant_never_runs(user_agent: &UserAgent
     }
     assert!(!ran);
 
-    // Who asked for a guard does not get one either.
+    // A request for a guard does not get one either.
     let holder = exclusive(&locks, "db");
     let victim = Waiting::new(&locks, locks.lock("db"));
     drop(holder);
@@ -171,7 +172,7 @@ pub fn a_victim_that_was_not_told_of_its_grant_never_runs(user_agent: &UserAgent
     assert_nothing_is_left(&locks);
 }
 
-/// Several futures watch one guard.
+/// Several futures watch one guard, and all of them are woken.
 pub fn everybody_who_watches_a_lock_is_told_of_its_loss(user_agent: &UserAgent) {
     let locks = agent(user_agent);
     let victim = exclusive(&locks, "db");
@@ -189,7 +190,8 @@ pub fn everybody_who_watches_a_lock_is_told_of_its_loss(user_agent: &UserAgent) 
     }
 }
 
-/// A guard that is held for long and watched by many for a short time remembers none of them.
+/// A guard that is held for long and is watched by many futures for a short time remembers none of
+/// them.
 pub fn who_watches_no_more_is_forgotten(user_agent: &UserAgent) {
     let guard = exclusive(&agent(user_agent), "db");
     let test_waker = Arc::new(TestWaker::default());
