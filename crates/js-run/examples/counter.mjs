@@ -3,8 +3,8 @@
 //   cargo run -p navlock-js-run -- --engine boa crates/js-run/examples/counter.mjs
 //   cargo run -p navlock-js-run -- --engine quickjs crates/js-run/examples/counter.mjs
 //
-// The second waits until the first is done. `navlock run counter -- sh` and a Node process with
-// `navlock/register` wait for them, and they for those.
+// The second program waits until the first one is done. `navlock run counter -- sh` and Node processes with
+// `navlock/register` wait for these programs, and these programs wait for them.
 
 const pause = () => new Promise((resolve) => setTimeout(resolve, 1_000));
 

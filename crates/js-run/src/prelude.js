@@ -1,16 +1,16 @@
 // What scripts find beyond the language and `navigator.locks`: timers, console, a few functions of the
-// web, and `runtime`, which is this program's own. Its value is a function `(global, native) => deliver`;
-// `vm/mod.rs` says what `native` has.
+// web, and this program's own object `runtime`. The value of this script is a function
+// `(global, native) => deliver`. `vm/mod.rs` describes `native`.
 //
-// `deliver(text)` is called for each event, in a task of its own, with JSON:
+// The program calls `deliver(text)` once for each event, in a task of its own. The text is JSON:
 //
-//   7                                           the timer of this number
-//   { "message": … }                            to a worker, from who has started it
+//   7                                           the timer with this number is due
+//   { "message": … }                            to a worker, from the agent that has started it
 //   { "worker": 1, "message": … }               from a worker
-//   { "worker": 1, "end": { "error": … } }      it has ended; the error is null if there was none
-//   { "process": 1, "line": … }                 it has printed a line; `errorLine` if as an error
+//   { "worker": 1, "end": { "error": … } }      the worker has ended; the error is null if there was none
+//   { "process": 1, "line": … }                 it has printed a line; `errorLine` if to the error output
 //   { "process": 1, "end": { "code", "signal" } }
-//   { "input": … }                              a line of the standard input, null behind the last one
+//   { "input": … }                              a line of the standard input, or null after the last one
 (function (global, native) {
   'use strict';
 
@@ -50,7 +50,7 @@
     (0, timer.callback)(...timer.args);
   }
 
-  // ---- Telling people
+  // ---- Output
 
   function inspect(value, depth = 0) {
     if (typeof value === 'string') return depth === 0 ? value : JSON.stringify(value);
@@ -68,7 +68,7 @@
   const print = (...values) => void host('print', line(values));
   const complain = (...values) => void host('complain', line(values));
 
-  // ---- Messages: JSON, and memory that the agents of this process share
+  // ---- Messages: JSON and the memory that the agents of this process share
 
   const numbers = new WeakMap();
 
@@ -86,7 +86,7 @@
   const units = (text) => Array.from({ length: text.length }, (_, index) => text.charCodeAt(index));
 
   const encode = (message) => JSON.stringify(message ?? null, (_, value) => {
-    // Boa's JSON.parse refuses the escapes of surrogates that stand alone: JSON.parse('"\\ud800"').
+    // Boa's JSON.parse refuses the escapes of lone surrogates: JSON.parse('"\\ud800"').
     if (typeof value === 'string' && /[\ud800-\udfff]/.test(value)) return { '@text': units(value) };
     if (typeof value !== 'object' || value === null) return value;
     if (numbers.has(value)) return { '@memory': numbers.get(value) };
@@ -113,14 +113,14 @@
   let listener;
   let input;
 
-  /** @param {{ message?, end? }} handlers  of what it posts, and of its end, with an error or null */
+  /** @param {{ message?, end? }} handlers  for its messages, and for its end, with an error or null */
   function startWorker(script, argument, handlers = {}) {
     const number = ++lastAgent;
     host('worker', `${number} ${JSON.stringify({ script: String(script), argument: String(argument ?? '') })}`);
     workers.set(number, handlers);
     return {
       post: (message) => void host('post to worker', `${number} ${encode(message)}`),
-      /** Ends it, in the middle of what it does where the engine can. */
+      /** Ends the worker, even in the middle of a script if the engine can do that. */
       terminate: () => void host('terminate', String(number)),
     };
   }
@@ -136,7 +136,7 @@
     };
   }
 
-  /** In a worker: to who has started it. It lives as long as it listens. */
+  /** In a worker: the agent that has started it. The worker lives as long as it listens. */
   const parent = {
     post: (message) => void host('post', encode(message)),
     listen(callback) {
@@ -146,7 +146,7 @@
     stopListening: () => void host('stop listening'),
   };
 
-  /** The standard input. The agent lives until its end, or until it is stopped. */
+  /** Reads the standard input. The agent lives until the input ends, or until the reading is stopped. */
   function readLines(line, end = () => {}) {
     input = { line, end };
     host('input');
@@ -203,7 +203,7 @@
       close: () => void host('close'),
       readFile: (path) => host('read', path),
       readLines,
-      /** Has `callback` told of what is reported, which otherwise ends the agent. */
+      /** Passes reported errors to `callback`. Without it, such an error ends the agent. */
       onReport: (callback) => void (reporter = callback),
       ignoreRejections: () => void host('ignore rejections'),
       unreferencedTimer: (callback, milliseconds) => setTimer(callback, milliseconds, { referenced: false }),

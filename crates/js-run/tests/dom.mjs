@@ -1,5 +1,5 @@
-// What navlock-js defines of the DOM, as scripts of this engine see it: the tests of crates/js/tests/dom.
-// Prints a line for each: its name, and what was wrong.
+// The parts of the DOM that navlock-js defines, as scripts of this engine see them: runs the tests of
+// crates/js/tests/dom. Prints a line for each test: its name, and its failure or null.
 
 import events from '../../js/tests/dom/events.mjs';
 import signals from '../../js/tests/dom/signals.mjs';

@@ -1,6 +1,6 @@
-// What a callback returns is converted to a promise, and the request settled when that is: job by job as
-// if a new promise were resolved with it. Prints a line for each kind of value: its name, and what was
-// wrong.
+// The value that a callback returns is converted to a promise, and the request is settled when that promise
+// is settled. This takes the same jobs as if a new promise were resolved with the value. Prints a line for
+// each kind of value: its name, and its failure or null.
 
 const values = {
   'a number': () => 1,
@@ -31,7 +31,7 @@ const values = {
   'a promise of an object that gets a then that is no function': (note) => {
     const object = {};
     const promise = Promise.resolve(object);
-    // Only once: what the request is fulfilled with is asked again.
+    // The getter removes itself, because `then` is read again when the request is fulfilled with the object.
     const get = () => (note('get'), delete object.then, 1);
     Object.defineProperty(object, 'then', { get, configurable: true });
     return promise;
@@ -101,7 +101,7 @@ const values = {
   },
   'a promise whose species makes promises of its own': (note) => {
     const promise = Promise.resolve(1);
-    // Its functions are called with what the language's own reactions return.
+    // The language's own reactions call these functions with their results.
     promise.constructor = {
       [Symbol.species]: function (executor) {
         executor((value) => note(`resolved ${value}`), (reason) => note(`rejected ${reason}`));
@@ -167,7 +167,7 @@ function never() {
   throw 'it was called';
 }
 
-/** A class of promises that says when one is made. */
+/** A class of promises that notes when a promise is made. */
 function species(note) {
   return class extends Promise {
     constructor(executor) {
@@ -177,7 +177,7 @@ function species(note) {
   };
 }
 
-/** What happens to a value from here on, and in which round of jobs. */
+/** Notes what happens to a value from now on, and in which round of jobs. */
 function follow(make) {
   const noted = [];
   let round = 0;
@@ -195,7 +195,7 @@ function follow(make) {
   };
   return {
     value: make(note),
-    /** `late`: how many rounds after it was settled `promise` tells. */
+    /** `late`: how many rounds after the value's own promise `promise` is settled. */
     settled: (promise, late) => promise.then(
       (value) => end(`fulfilled ${typeof value}`, late),
       (reason) => end(`rejected ${typeof reason}`, late),

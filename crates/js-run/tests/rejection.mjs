@@ -1,4 +1,4 @@
-// Rejects a promise, and when the reason is shown, another.
+// Rejects a promise, and rejects another promise when the reason is shown.
 
 Promise.reject({
   toString() {

@@ -1,6 +1,6 @@
 // The script of dom.rs in a realm of Node that has nothing but the language: node --test tests/dom.test.mjs
 //
-// What scripts see of it (dom/*.mjs) is tested in Boa and QuickJS as well, by navlock-js-run.
+// The tests of what scripts see (dom/*.mjs) also run in Boa and QuickJS, by navlock-js-run.
 
 import { readFileSync } from 'node:fs';
 import { test } from 'node:test';
@@ -12,14 +12,14 @@ import events from './dom/events.mjs';
 import signals from './dom/signals.mjs';
 
 const source = (file) => readFileSync(new URL(`../src/${file}`, import.meta.url), 'utf8');
-// Put together as Rust does it.
+// Assembles the script as Rust does.
 const parts = Array.from(source('dom.rs').matchAll(/include_str!\("(.+)"\)/g), ([, file]) => source(file));
 const text = `(function (global, host) {\n'use strict';\n${parts.join('')}return { ...hooks, DOMException };\n})`;
 const script = new vm.Script(text, { filename: 'dom.js' });
 v8.setFlagsFromString('--expose-gc');
 const collect = vm.runInNewContext('gc');
 
-/** A realm with the script in it, and what else a script has put there before. */
+/** A realm in which the script `before` has run, and then the script DOM. */
 function open(before = '', host = { setTimeout }) {
   const context = vm.createContext();
   const global = vm.runInContext('globalThis', context);
@@ -145,7 +145,7 @@ test('a report that throws stops no listener and no algorithm, and both errors a
   equal([...globalThis.rejected], ['of an algorithm', 'of the report', 'of a listener', 'of the report'], 'what was rejected');
 });
 
-/** How many of `count` objects that `make` gives are still there when nobody holds them. */
+/** How many of `count` objects that `make` returns still exist after a collection, when nothing refers to them. */
 async function left(count, make) {
   const references = Array.from({ length: count }, () => new WeakRef(make()));
   // A WeakRef holds its object until the end of the task.
@@ -215,7 +215,7 @@ test('a source does not grow with the number of dependents that it had', async (
   };
   const before = await round();
   for (let count = 0; count < 10; count++) await round();
-  // The references and entries of 200,000 that stayed would be more than 20 MB.
+  // If 200,000 dependents left their references and entries, these would take more than 20 MB.
   ok((await round()) - before < 10_000_000, 'the memory has grown');
 });
 

@@ -1,5 +1,5 @@
-// What the tests of the script DOM claim. `TypeError` is that of the realm that is tested, by its name, because
-// a test may run in another one.
+// The assertions of the tests of the script DOM. A `TypeError` is recognised by its name, because a test may run
+// in another realm than the one that it tests.
 
 export class Failure extends Error {}
 
@@ -11,7 +11,7 @@ export function same(found, wanted, what) {
   if (!Object.is(found, wanted)) throw new Failure(`${what}: ${String(wanted)} was expected, ${String(found)} was found`);
 }
 
-/** The same plain data. */
+/** Asserts that both are the same plain data. */
 export function equal(found, wanted, what) {
   const text = (value) => JSON.stringify(value, (_, member) => (member === undefined ? 'undefined' : member));
   if (text(found) !== text(wanted)) throw new Failure(`${what}: ${text(wanted)} was expected, ${text(found)} was found`);

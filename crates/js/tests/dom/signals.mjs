@@ -174,7 +174,7 @@ export default {
 
   'what scripts change later does not matter'(realm) {
     const { AbortController, AbortSignal, EventTarget, globalThis } = realm;
-    // In the realm that is tested, of which these are the prototypes.
+    // This runs in the realm that is tested, so it changes the prototypes of that realm.
     const source = `(({ AbortController, AbortSignal, EventTarget }) => {
       const broken = () => { throw new Error('spoilt'); };
       const value = { __proto__: null, configurable: true, writable: true, value: broken };
