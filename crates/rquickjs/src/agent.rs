@@ -30,7 +30,7 @@ impl<'js> Agent<'js> {
 #[cfg(feature = "futures")]
 #[derive(Debug, Default)]
 pub(crate) struct Drive {
-    /// Whether a future is to be spawned when there is something to wait for.
+    /// Whether to spawn a future when there is something to wait for.
     pub(crate) spawns: Cell<bool>,
     /// Whether such a future is spawned.
     pub(crate) is_spawned: Cell<bool>,
@@ -38,11 +38,11 @@ pub(crate) struct Drive {
     pub(crate) stays: Cell<bool>,
 }
 
-/// What settles a promise.
+/// The function that settles a promise.
 ///
-/// FAST: not both of its functions. Thousands of requests may wait, and the collector of garbage sees all
-/// that each of them keeps. What resolves a promise rejects it as well: see
-/// [`refuse`](crate::refusal::refuse).
+/// FAST: this is only one of the promise's two functions. Thousands of requests may wait, and the
+/// garbage collector visits everything that each request keeps. The function that resolves the
+/// promise also rejects it: see [`refuse`](crate::refusal::refuse).
 pub(crate) struct Deferred<'js> {
     pub(crate) resolve: Bare<'js>,
 }

@@ -21,7 +21,7 @@ pub(crate) struct Call<'js> {
     pub(crate) _lifetime: Invariant<'js>,
 }
 
-/// How many arguments functions of this crate take, at most.
+/// How many arguments the functions of this crate take at most.
 const MOST: usize = 3;
 
 impl<'js> Call<'js> {
@@ -34,24 +34,26 @@ impl<'js> Call<'js> {
         self.borrow(self.this)
     }
 
-    /// The argument at this place, or `undefined` if there are fewer.
+    /// The argument at this place, or `undefined` if the call has fewer arguments.
     pub(crate) fn argument(&self, at: usize) -> ManuallyDrop<Bare<'js>> {
         self.borrow(if at < self.count {
-            // SAFETY: there are so many. On some platforms they are not where Rust would have them.
+            // SAFETY: the call has more than `at` arguments. On some platforms, they are not
+            // aligned as Rust demands.
             unsafe { self.arguments.add(at).read_unaligned() }
         } else {
             qjs::JS_UNDEFINED
         })
     }
 
-    /// Those that there are, and `undefined`; and how many there are of these.
+    /// The arguments of the call, filled up with `undefined`, and how many arguments the call has.
     pub(crate) fn arguments(&self) -> (ManuallyDrop<[Bare<'js>; MOST]>, usize) {
         let argument = |at| ManuallyDrop::into_inner(self.argument(at));
         (ManuallyDrop::new(std::array::from_fn(argument)), self.count.min(MOST))
     }
 
     fn borrow(&self, raw: JSValue) -> ManuallyDrop<Bare<'js>> {
-        // SAFETY: it is counted by the caller for the time of the call, and not dropped here.
+        // SAFETY: the caller counts a reference to the value during the call, and this reference is
+        // not dropped here.
         ManuallyDrop::new(unsafe { Bare::owned(self.runtime, raw) })
     }
 }

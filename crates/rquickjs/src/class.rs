@@ -1,4 +1,4 @@
-//! Classes of objects that have a content in Rust.
+//! Classes whose objects have a content in Rust.
 //!
 //! FAST: see [`raw`](crate::raw).
 
@@ -28,7 +28,7 @@ pub(crate) struct Classes {
     pub(crate) refusal: JSClassID,
 }
 
-// SAFETY: nothing of a context is in it.
+// SAFETY: a `Classes` has no value of QuickJS.
 unsafe impl JsLifetime<'_> for Classes {
     type Changed<'to> = Self;
 }
@@ -42,7 +42,7 @@ pub(crate) unsafe trait Class: Show {
     fn id(classes: Classes) -> JSClassID;
 }
 
-/// Defines the class whose objects have such a content.
+/// Defines the class whose objects have contents of this type.
 pub(crate) fn define<C: Class>(
     ctx: &Ctx<'_>,
     name: &'static CStr,
@@ -57,8 +57,8 @@ pub(crate) fn define<C: Class>(
         exotic: exotic.map_or(ptr::null_mut(), |exotic| ptr::from_ref(exotic).cast_mut()),
     };
     let mut id = qjs::JS_INVALID_CLASS_ID;
-    // SAFETY: the number is a new one. QuickJS copies the definition, and what that points to is
-    // there for ever, and only read.
+    // SAFETY: the class id is new. QuickJS copies the definition. The definition points only to
+    // things that live for ever, and QuickJS only reads these.
     let status = unsafe {
         let runtime = runtime(ctx).as_ptr();
         qjs::JS_NewClassID(runtime, &raw mut id);
@@ -69,18 +69,18 @@ pub(crate) fn define<C: Class>(
 
 /// An object with this content.
 ///
-/// FAST: QuickJS's own allocator has the content. With a second allocator, the code of a request would not fit into the
-/// cache of instructions.
+/// FAST: QuickJS's own allocator allocates the content. With a second allocator, the code of a
+/// request would not fit into the instruction cache.
 pub(crate) fn instance<'js, C: Class>(
     classes: Classes,
     prototype: &Value<'js>,
     content: C,
 ) -> Result<Bare<'js>> {
     let ctx = prototype.ctx();
-    // QuickJS's memory is aligned for pointers, as its own objects need it.
+    // QuickJS's memory is aligned for pointers, because QuickJS's own objects need that.
     const { assert!(align_of::<C>() <= 8) };
-    // SAFETY: the prototype lives, the place is large enough, and an object of this class has a value of
-    // this type in such a place from here on.
+    // SAFETY: the prototype lives, and the place is large enough for the content. From here on, the
+    // object has a value of this type in a place of its own.
     unsafe {
         let raw = qjs::JS_NewObjectProtoClass(context(ctx), prototype.as_raw(), C::id(classes));
         let object = given(ctx, runtime(ctx), raw)?;
@@ -97,13 +97,14 @@ pub(crate) fn instance<'js, C: Class>(
 
 /// The content of an object, if the object is of this class.
 pub(crate) fn content<'a, C: Class>(classes: Classes, value: &'a Bare<'_>) -> Option<&'a C> {
-    // SAFETY: objects of this class have such a content, or none while they are made, until they are
-    // finalized; and it is never changed.
+    // SAFETY: the content of an object of this class has this type. Before the content is set, the
+    // pointer is null. The content lives until the object is finalized, and it is never changed.
     unsafe { qjs::JS_GetOpaque(value.raw, C::id(classes)).cast::<C>().as_ref() }
 }
 
 unsafe extern "C" fn finalize<C>(runtime: *mut JSRuntime, object: JSValueConst) {
-    // SAFETY: what an object of this class has is such a value, in a place of its own, or none yet.
+    // SAFETY: the content of an object of this class has this type and a place of its own, or the
+    // pointer is null.
     unsafe {
         let content = opaque::<C>(object);
         if !content.is_null() {
@@ -126,9 +127,10 @@ unsafe extern "C" fn mark<C: Show>(
 
 /// # Safety
 ///
-/// The object is of the class whose objects have this, or nothing yet.
+/// The object's class is the one whose objects have contents of this type. The pointer is null if
+/// the content is not set yet.
 pub(crate) unsafe fn opaque<C>(object: JSValueConst) -> *mut C {
     let mut class = 0;
-    // SAFETY: said above.
+    // SAFETY: as `# Safety` demands.
     unsafe { qjs::JS_GetAnyOpaque(object, &raw mut class).cast() }
 }

@@ -47,8 +47,8 @@ unsafe extern "C" fn call(
     arguments: *mut JSValue,
     _: qjs::c_int,
 ) -> JSValue {
-    // SAFETY: an object of this class has such a content, and QuickJS keeps all that it gives for the time
-    // of the call. A context has a runtime.
+    // SAFETY: the content of an object of this class is a `Native`. QuickJS keeps all values that
+    // it passes for the time of the call. A context has a runtime.
     let (native, runtime) = unsafe {
         let native = &*opaque::<Native<'_>>(function);
         (native, NonNull::new_unchecked(qjs::JS_GetRuntime(context)))
@@ -59,14 +59,14 @@ unsafe extern "C" fn call(
         Ok(Ok(returned)) => returned.into_raw(),
         Ok(Err(error)) => throw(native.ctx(), &error),
         Err(panic) => {
-            // The stop may wake others, who may panic as well. Such a panic would be lost.
+            // The stop may wake others, and these may panic as well. Such a panic is dropped.
             let _ = catch_unwind(AssertUnwindSafe(|| native.stop()));
             carry(native.ctx(), panic)
         }
     }
 }
 
-/// What a function that has failed returns.
+/// Throws the error of a function that has failed. Returns the mark of an exception.
 #[cold]
 fn throw(ctx: &Ctx<'_>, error: &Error) -> JSValue {
     if !matches!(error, Error::Exception) {
@@ -76,13 +76,13 @@ fn throw(ctx: &Ctx<'_>, error: &Error) -> JSValue {
     qjs::JS_EXCEPTION
 }
 
-/// Has rquickjs carry a panic past QuickJS, which it does for its own functions.
+/// Makes rquickjs carry a panic past QuickJS, as rquickjs does for its own functions.
 #[cold]
 fn carry(ctx: &Ctx<'_>, panic: Box<dyn Any + Send>) -> JSValue {
     let panic = Cell::new(Some(panic));
     let again = move || panic.take().map_or((), |panic| resume_unwind(panic));
     if let Ok(again) = Function::new(ctx.clone(), again) {
-        // SAFETY: it has no arguments, and returns nothing that is counted.
+        // SAFETY: the function has no arguments, and its result is not reference-counted.
         unsafe {
             qjs::JS_Call(context(ctx), again.as_raw(), qjs::JS_UNDEFINED, 0, ptr::null_mut());
         }

@@ -1,4 +1,4 @@
-//! QuickJS's collector of garbage.
+//! QuickJS's garbage collector.
 
 #![expect(unsafe_code, reason = "what QuickJS asks of C")]
 
@@ -9,27 +9,27 @@ use rquickjs::{
 
 use crate::raw::Bare;
 
-/// What shows its values to the collector of garbage.
+/// Shows its values to the garbage collector.
 pub(crate) trait Show {
     fn show(&self, collector: &Collector);
 }
 
-/// QuickJS's collector of garbage, which is to be shown each value that is kept, once.
+/// QuickJS's garbage collector. Every kept value must be shown to it exactly once.
 pub(crate) struct Collector {
-    /// QuickJS's own, as it gives them for the time of a call.
+    /// The runtime and the function that QuickJS gives for the time of a call.
     pub(crate) runtime: *mut JSRuntime,
     pub(crate) mark: qjs::JS_MarkFunc,
 }
 
 impl Collector {
     pub(crate) fn see(&self, value: &Bare<'_>) {
-        // SAFETY: both are those that QuickJS has given for the time of this.
+        // SAFETY: QuickJS has given the runtime and the function for the time of this call.
         unsafe { qjs::JS_MarkValue(self.runtime, value.raw, self.mark) };
     }
 
-    /// For values of rquickjs, which each show their context as well.
+    /// The tracer for values of rquickjs. Each of these also shows its context.
     pub(crate) fn tracer<'js>(&self) -> Tracer<'_, 'js> {
-        // SAFETY: as `see`, and it does not outlive this.
+        // SAFETY: as for `see`, and the tracer does not outlive this call.
         unsafe { Tracer::from_ffi(self.runtime, self.mark) }
     }
 }

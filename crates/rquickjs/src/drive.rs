@@ -10,8 +10,9 @@ use rquickjs::{Error, Result};
 
 use crate::Locks;
 
-/// Runs all jobs of the context's runtime, and all tasks of the [agents](Locks::all) of this context,
-/// until there are none and no agent [waits](Locks::is_waiting). Blocks the thread while one waits.
+/// Runs all jobs of the context's runtime, and all tasks of the [agents](Locks::all) of this
+/// context, until there are none and no agent [waits](Locks::is_waiting). Blocks the thread while
+/// an agent waits.
 ///
 /// This is for programs that use a `Runtime` and have no event loop of their own, as `AsyncRuntime::idle` is for an
 /// `AsyncRuntime`. Programs with timers or several contexts need a loop of their own: see [`Locks`].
@@ -28,7 +29,7 @@ pub fn run(context: &rquickjs::Context) -> Result<()> {
     };
     loop {
         finish_jobs()?;
-        // One task of each agent in turn.
+        // This runs one task of each agent in turn.
         let mut number = 0;
         let mut is_idle = true;
         while let Some(has_run) =
@@ -67,7 +68,7 @@ impl Wake for Unpark {
 
 #[cfg(not(feature = "futures"))]
 impl crate::engine::Quick<'_, '_> {
-    /// Does nothing: without futures the host runs the tasks.
+    /// Does nothing, because without futures the host runs the tasks.
     #[expect(clippy::unused_self, reason = "it is, with futures")]
     pub(crate) fn spawn(&self) {}
 }
@@ -84,12 +85,12 @@ mod spawned {
 
     use crate::{engine::Quick, home::Home};
 
-    /// How many tasks are done before others of the runtime have their turn.
+    /// How many tasks run before other futures of the runtime get their turn.
     const AT_ONCE: usize = 16;
 
     impl Quick<'_, '_> {
-        /// Spawns a future in the runtime that runs the tasks of this agent, if one is wanted and there is
-        /// none.
+        /// Spawns a future in the runtime that runs the tasks of this agent, if such a future is
+        /// wanted and there is none.
         pub(crate) fn spawn(&self) {
             let Some(agent) = self.home.agent(self.number) else { return };
             let drive = &agent.drive;
@@ -100,7 +101,7 @@ mod spawned {
         }
     }
 
-    /// Runs the tasks of an agent. This does not keep the context, which may end meanwhile.
+    /// Runs the tasks of an agent. This does not keep the context alive.
     struct Spawned<'js> {
         home: Weak<Home<'js>>,
         number: usize,
@@ -110,14 +111,15 @@ mod spawned {
         type Output = ();
 
         fn poll(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<()> {
-            // From here on the object keeps the context.
+            // From here to the end of the call, the object keeps the context alive.
             let home = self.home.upgrade().and_then(|home| home.object().cloned());
             let Some(home) = &home else { return Poll::Ready(()) };
             let mut engine = Quick { home, number: self.number };
             let Some(agent) = home.agent(self.number) else { return Poll::Ready(()) };
             for _ in 0..AT_ONCE {
                 if agent.realm.poll_ready(context).is_pending() {
-                    // Checked after `poll_ready`, whose waker is also woken when the agent ends.
+                    // This is checked after `poll_ready`, because its waker is also woken when the
+                    // agent ends.
                     let stays = agent.drive.stays.get() && !agent.realm.has_ended();
                     if agent.realm.is_waiting() || stays {
                         return Poll::Pending;
@@ -139,8 +141,8 @@ mod spawned {
 
     impl Drop for Spawned<'_> {
         fn drop(&mut self) {
-            // A panic of a host's function has gone through this future, and the runtime polls it no more.
-            // The next request spawns another one.
+            // A panic of a host's function has passed through this future, and the runtime does not
+            // poll the future any more. The next request spawns another one.
             if thread::panicking() {
                 let agent = self.home.upgrade().and_then(|home| home.agent(self.number));
                 if let Some(agent) = agent {

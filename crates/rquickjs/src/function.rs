@@ -17,7 +17,8 @@ use crate::{
 
 /// A function of this crate.
 ///
-/// `Function::new` is not used: QuickJS does not see what such a function keeps. See also [`Classes`].
+/// `Function::new` is not used, because QuickJS does not see the values that such a function keeps.
+/// See also [`Classes`].
 pub(crate) struct Native<'js> {
     pub(crate) home: HomeObject<'js>,
     /// The number of the agent, for the functions that belong to one.
@@ -91,9 +92,9 @@ pub(crate) enum Step {
     /// The new promise, whose functions a script's own `then` was given, has been settled. The request is
     /// to be settled in the same way.
     Settled,
-    /// The request is to be settled, with the argument.
+    /// The request is to be fulfilled with the argument.
     Fulfill,
-    /// The request is to be settled, with the argument for a reason.
+    /// The request is to be rejected with the argument.
     Reject,
     /// The function is not to be called.
     Never,
@@ -115,8 +116,8 @@ impl<'js> Native<'js> {
         &self.home.ctx
     }
 
-    /// Lets the function adopt what another callback has returned, if it is such a function and belongs to
-    /// this agent. Returns whether it does.
+    /// If the function adopts values and belongs to this agent, makes the function adopt what
+    /// another callback has returned. Returns whether it does.
     pub(crate) fn adopts_again(&self, number: usize, key: RequestKey, step: Step) -> bool {
         match &self.operation {
             Operation::Adopt(adoption) if self.number == number => {
@@ -128,7 +129,7 @@ impl<'js> Native<'js> {
     }
 }
 
-// SAFETY: `Classes::of` defines it so.
+// SAFETY: `Classes::of` defines this class with such contents.
 #[expect(unsafe_code, reason = "what an object has, only its class says")]
 unsafe impl Class for Native<'_> {
     fn id(classes: Classes) -> JSClassID {

@@ -24,7 +24,7 @@ pub(crate) fn define(home: &HomeObject<'_>) -> Result<()> {
     attribute(home, locks, "mode", Operation::LockMode)
 }
 
-/// Makes `navigator.locks` this lock manager.
+/// Makes this lock manager `navigator.locks`.
 ///
 /// Spec: <https://w3c.github.io/web-locks/#navigator-mixins>
 pub(crate) fn define_navigator<'js>(
@@ -36,7 +36,7 @@ pub(crate) fn define_navigator<'js>(
     let globals = ctx.globals();
     let navigator: Value<'js> = globals.get("navigator")?;
     let (object, prototype) = if let Some(navigator) = navigator.into_object() {
-        // The host's own: an object of some class, or a plain one.
+        // The host has its own `navigator`: an object of some class, or a plain object.
         let plain = Object::new(ctx.clone())?.get_prototype();
         let prototype = navigator.get_prototype().filter(|own| Some(own) != plain.as_ref());
         let prototype = prototype.unwrap_or_else(|| navigator.clone());
@@ -49,7 +49,7 @@ pub(crate) fn define_navigator<'js>(
         (navigator, prototype)
     };
     attribute(home, &prototype, "locks", Operation::Locks)?;
-    // Registered once for each context, and only when all of it is there.
+    // This is set once for each context, after all of it is defined.
     let object = Bare::from(object.into_value());
     let _ = home.navigator.set(Navigator { object, locks: locks.clone(), number });
     Ok(())

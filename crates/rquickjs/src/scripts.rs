@@ -28,7 +28,7 @@ macro_rules! functions {
 }
 
 functions! {
-    /// What `tools.js` gives.
+    /// What the script `tools.js` returns.
     Tools {
         type_error: Constructor = "TypeError",
         keep: Function = "keep",
@@ -36,7 +36,7 @@ functions! {
 }
 
 functions! {
-    /// What the script `DOM` gives.
+    /// What the script `DOM` returns.
     Hooks {
         dom_exception: Constructor = "DOMException",
         is_signal: Function = "isSignal",

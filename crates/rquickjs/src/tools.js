@@ -1,11 +1,11 @@
-// What the adapter needs of the language, taken before scripts of others can change it.
+// What the adapter needs from the language, read before foreign scripts can change it.
 (function () {
   'use strict';
 
   const { Promise, TypeError } = globalThis;
   const { then } = Promise.prototype;
 
-  /** A constructor that returns an object has the private fields of its class added to that object. */
+  /** If a constructor returns an object, the private fields of the class are added to that object. */
   class Given {
     constructor(object) {
       return object;
@@ -25,7 +25,7 @@
     TypeError,
     then,
 
-    /** Keeps `value` for as long as `object` lives, where no script finds it. */
+    /** Keeps `value` as long as `object` lives, where no script finds `value`. */
     keep(object, value) {
       new Keeper(object, value);
     },
