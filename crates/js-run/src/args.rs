@@ -13,12 +13,12 @@ pub(crate) struct Args {
     /// The engine
     #[arg(long, value_enum, default_value_t = Engine::first())]
     pub(crate) engine: Engine,
-    /// Who sees the locks: this process alone, or all processes of the user on this machine; without
-    /// it, what `NAVLOCK_REACH` says, or machine
+    /// Who sees the locks: this process alone, or all processes of the user on this machine. The default is
+    /// the value of `NAVLOCK_REACH`, or else machine
     #[arg(long, value_enum)]
     reach: Option<Reach>,
-    /// The bucket: programs with another one never see each other; without it, what `NAVLOCK_BUCKET`
-    /// says, or default
+    /// The bucket: programs in different buckets never see each other's locks. The default is the value of
+    /// `NAVLOCK_BUCKET`, or else default
     #[arg(long, value_name = "NAME")]
     bucket: Option<String>,
     /// An ECMAScript module
