@@ -20,7 +20,7 @@ use crate::{
 pub enum FromDaemon {
     /// The session has begun.
     Welcome {
-        /// The version that is spoken in it.
+        /// The version that is spoken in the session.
         version: u16,
     },
     /// There will be no session.
@@ -33,7 +33,7 @@ pub enum FromDaemon {
         /// Which request.
         #[serde(with = "RequestIdForm")]
         request: RequestId,
-        /// Its fencing token.
+        /// The lock's fencing token.
         #[serde(with = "FencingTokenForm")]
         token: FencingToken,
     },
@@ -53,13 +53,13 @@ pub enum FromDaemon {
     },
     /// The lock is not held any more, against its holder's will.
     Lost {
-        /// Which request it had come from.
+        /// The request that the lock came from.
         #[serde(with = "RequestIdForm")]
         request: RequestId,
-        /// How it was lost.
+        /// How the lock was lost.
         how: Lost,
     },
-    /// A part of a snapshot: one that is too long for a frame comes in several.
+    /// A part of a snapshot. A snapshot that is too long for a frame comes in several parts.
     Snapshot {
         /// To which question.
         query: Query,
@@ -77,7 +77,7 @@ pub enum FromDaemon {
         /// Why.
         failure: Failure,
     },
-    /// Since version 2: a part of an inspection, as of a snapshot.
+    /// A part of an inspection, which comes in parts as a snapshot does. Since version 2.
     Inspection {
         /// To which question.
         query: Query,
@@ -100,33 +100,33 @@ pub enum FromDaemon {
     /// What was claimed is settled, and requests are granted from now on. Sent once, after
     /// [`ToDaemon::Introduce`](crate::ToDaemon::Introduce) and all claims.
     Settled,
-    /// Since version 3, in place of [`Welcome`](Self::Welcome): the session has begun, and its locks
-    /// are seen beyond this machine.
+    /// The session has begun, and its locks are seen beyond this machine. Sent in place of
+    /// [`Welcome`](Self::Welcome), since version 3.
     WelcomeShared {
-        /// The version that is spoken in it.
+        /// The version that is spoken in the session.
         version: u16,
-        /// How far they are seen, for people.
+        /// How far the locks are seen, for people.
         reach: String,
     },
-    /// Since version 3: until when this agent has its locks and requests. If the client hears
-    /// nothing further by then, the agent's locks are lost. Sent before the agent's first grant,
-    /// and whenever the time has changed while the agent holds something.
+    /// Tells until when this agent has its locks and requests. If the client hears nothing further by
+    /// then, the agent's locks are lost. Sent before the agent's first grant, and whenever the time has
+    /// changed while the agent holds something. Since version 3.
     Term {
         /// Which agent.
         agent: Agent,
-        /// When its time is over.
+        /// When the agent's time is over.
         ends: BootTime,
     },
-    /// Since version 4: the limits and settings under which the daemon runs.
+    /// The limits and settings under which the daemon runs. Since version 4.
     Details {
         /// To which question.
         query: Query,
-        /// Names and values, in words for people. Releases know more or fewer of them.
+        /// Names and values, in words for people. Not every release knows all of them.
         details: Vec<(String, String)>,
     },
-    /// Since version 4: the daemon ends now, as it was asked to. The connection ends with it.
+    /// The daemon ends now, as it was asked to. The connection ends with it. Since version 4.
     Stopping,
-    /// Since version 4: where an agent stands in the queue of a name.
+    /// Where an agent stands in the queue of a name. Since version 4.
     Position {
         /// To which question.
         query: Query,
@@ -134,45 +134,46 @@ pub enum FromDaemon {
         holder: Option<InspectionEntry>,
         /// What that holder says of itself.
         agent: Option<AgentInfo>,
-        /// How many hold it.
+        /// How many hold the name.
         holders: u64,
         /// How many requests are before the agent's first one; `None` if it has none in the queue.
         ahead: Option<u64>,
     },
-    /// Since version 4, after each [`Term`](Self::Term): its other moments. Also sent for agents
-    /// that only wait.
+    /// The other moments of a [`Term`](Self::Term). Sent after each of them, and also for agents that
+    /// only wait, since version 4.
     TermBounds {
         /// Which agent.
         agent: Agent,
-        /// When whoever keeps the locks was last heard of.
+        /// When the service that keeps the locks was last heard of.
         heard: BootTime,
-        /// By when it is to be heard of again. From then on something is wrong.
+        /// By when that service is to be heard of again. From then on something is wrong.
         due: BootTime,
         /// When others may be granted what the agent has.
         expires: BootTime,
     },
-    /// Since version 4: somebody has removed files from the daemon's directory. The client is to see to it that its
-    /// own file is there, or the next daemon will not know that the client lives.
+    /// Somebody has removed files from the daemon's directory. The client is to see to it that its own
+    /// file is there, or the next daemon will not know that the client lives. Since version 4.
     Register,
-    /// Since version 5: the daemon has mapped the client's file, and found in it what the client said.
+    /// The daemon has mapped the client's file, and found in it what the client said. Since version 5.
     Mapped {
-        /// What the daemon has written into it.
+        /// What the daemon has written into the file.
         nonce: u64,
-        /// Added to a [`Moment`](crate::Moment), it gives a fencing token that is larger than all that
-        /// were given up to that moment and smaller than those that will be given later.
+        /// The sum of this number and a [`Moment`](crate::Moment) is a fencing token. The token is larger
+        /// than all tokens that were given up to that moment, and smaller than those that will be given
+        /// later.
         epoch: u64,
     },
-    /// Since version 5: the request is a lock now, and its slot says so.
+    /// The request is a lock now, and its slot says so. Since version 5.
     GrantedInSlot {
         /// Which request.
         #[serde(with = "RequestIdForm")]
         request: RequestId,
-        /// Its fencing token.
+        /// The lock's fencing token.
         #[serde(with = "FencingTokenForm")]
         token: FencingToken,
     },
-    /// Since version 5, before the last part of an inspection: names that are owned and that nobody
-    /// holds.
+    /// Names that are owned and that nobody holds. Sent before the last part of an inspection, since
+    /// version 5.
     Owned {
         /// To which question.
         query: Query,
@@ -181,64 +182,67 @@ pub enum FromDaemon {
         /// More such names.
         names: Vec<OwnedEntry>,
     },
-    /// Since version 6: a picture of all that there is follows, and what was said before is to be forgotten.
+    /// A picture of all locks and requests follows. The looker is to forget what it was told before.
+    /// Since version 6.
     LookBegins {
         /// How many events are not told, because the looker was too slow.
         missed: u64,
-        /// The PID namespace of the numbers of clients' processes, by its inode; `None` if that is not known.
+        /// The inode of the PID namespace in which the process numbers of clients are meant; `None` if
+        /// it is not known.
         pids: Option<u64>,
     },
-    /// Since version 6: a part of the picture or, after [`LookComplete`](Self::LookComplete), what has happened.
+    /// A part of the picture or, after [`LookComplete`](Self::LookComplete), what has happened. Since
+    /// version 6.
     LookEvents {
         /// The events, in their order.
         events: Vec<LookEvent>,
     },
-    /// Since version 6: the picture is complete.
+    /// The picture is complete. Since version 6.
     LookComplete,
-    /// Since version 6, before the answer to a question: what these agents say of themselves beyond
-    /// what the answer tells.
+    /// What agents say of themselves beyond what the answer to a question tells. Sent before that
+    /// answer, since version 6.
     Annotated {
         /// To which question.
         query: Query,
         /// The agents that have said something, each with what it has said.
         agents: Vec<(ClientId, Meta)>,
     },
-    /// Since version 6: the daemon's report on itself.
+    /// The daemon's report on itself. Since version 6.
     Report {
         /// To which question.
         query: Query,
         /// The report.
         report: Report,
     },
-    /// Since version 6: what is logged from now on.
+    /// What is logged from now on. Since version 6.
     Logs {
         /// To which question.
         query: Query,
         /// What the daemon has set, or why nothing was changed, for people.
         outcome: Result<String, String>,
     },
-    /// Since version 6: this request is in a deadlock, and has been for a while: it waits for others that wait for
-    /// it.
+    /// The request has been in a deadlock for a while: it waits for others that wait for it. Since
+    /// version 6.
     Deadlock {
         /// Which request.
         #[serde(with = "RequestIdForm")]
         request: RequestId,
         /// Who waits for whom, for people.
         told: String,
-        /// Whether it was made last of all requests in the deadlock.
+        /// Whether the request was made last of all requests in the deadlock.
         is_last: bool,
     },
-    /// Since version 6: from how many holders the name was stolen, or why it was not.
+    /// From how many holders the name was stolen, or why it was not. Since version 6.
     Stolen {
         /// To which question.
         query: Query,
         /// The number, or the reason.
         outcome: Result<u64, NotStolen>,
     },
-    /// Since version 6, before [`LookBegins`](Self::LookBegins): the daemon waits for the clients of the daemon
-    /// before it. The picture follows once they have come back, or were given up.
+    /// The daemon waits for the clients of the daemon before it. The picture follows once they have come
+    /// back, or were given up. Sent before [`LookBegins`](Self::LookBegins), since version 6.
     Recovering,
-    /// Since version 6, before an inspection: how many locks and requests it leaves out.
+    /// How many locks and requests an inspection leaves out. Sent before the inspection, since version 6.
     LeftOut {
         /// To which question.
         query: Query,

@@ -18,20 +18,20 @@ use crate::{
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[non_exhaustive]
 pub enum ToDaemon {
-    /// First of all: the versions of the protocol that the client speaks.
+    /// Says which versions of the protocol the client speaks. The first message of a connection.
     Hello {
-        /// The oldest.
+        /// The oldest of these versions.
         oldest: u16,
-        /// The newest.
+        /// The newest of these versions.
         newest: u16,
     },
     /// Opens an agent in this bucket.
     OpenAgent {
-        /// Its number from now on.
+        /// The agent's number from now on.
         agent: Agent,
-        /// What a snapshot calls it.
+        /// The id by which snapshots name the agent.
         client_id: ClientId,
-        /// Its bucket's name.
+        /// The bucket's name.
         bucket: String,
     },
     /// Closes the agent: its requests and locks end.
@@ -71,39 +71,39 @@ pub enum ToDaemon {
         /// The bucket's name.
         bucket: String,
     },
-    /// Since version 2, right after the greeting: who the client is.
+    /// Says who the client is. Sent right after the greeting, since version 2.
     Introduce {
-        /// Its key.
+        /// The client's key.
         client: ClientKey,
-        /// Whether it was connected before. Then what it claims follows, each agent
-        /// [opened](Self::OpenAgent) before its claims, up to [`Claimed`](Self::Claimed).
+        /// Whether the client was connected before. Then its claims follow, up to
+        /// [`Claimed`](Self::Claimed). Each agent is [opened](Self::OpenAgent) before its claims.
         returning: bool,
     },
-    /// A lock that the client held when the daemon before this one ended.
+    /// Claims a lock that the client held when the daemon before this one ended.
     ClaimLock {
         /// Which agent.
         agent: Agent,
-        /// The number of the request that it came from.
+        /// The number of the request that the lock came from.
         #[serde(with = "RequestIdForm")]
         request: RequestId,
-        /// Its name.
+        /// The lock's name.
         #[serde(with = "name")]
         name: ResourceName,
-        /// How it is held.
+        /// How the lock is held.
         #[serde(with = "ModeForm")]
         mode: Mode,
-        /// Its fencing token, which it keeps.
+        /// The lock's fencing token, which the lock keeps.
         #[serde(with = "FencingTokenForm")]
         token: FencingToken,
-        /// When it was granted.
+        /// When the lock was granted.
         since: Moment,
     },
-    /// A request that was pending, as far as the client knows, when the daemon before this one
-    /// ended.
+    /// Claims a request that was pending, as far as the client knows, when the daemon before this
+    /// one ended.
     ClaimRequest {
         /// Which agent.
         agent: Agent,
-        /// Its number.
+        /// The request's number.
         #[serde(with = "RequestIdForm")]
         request: RequestId,
         /// The lock's name.
@@ -112,25 +112,25 @@ pub enum ToDaemon {
         /// What kind of request it is.
         #[serde(with = "RequestKindForm")]
         kind: RequestKind,
-        /// When it was made: its place in the queue.
+        /// When the request was made. This decides its place in the queue.
         since: Moment,
     },
     /// Ends the claims of this client.
     Claimed,
-    /// What the agent says of itself.
+    /// Tells what the agent says of itself.
     Describe {
         /// Which agent.
         agent: Agent,
-        /// What it says.
+        /// What the agent says.
         info: AgentInfo,
     },
-    /// As [`Query`](Self::Query), with all details.
+    /// Asks what [`Query`](Self::Query) asks, with all details.
     Inspect {
         /// The question's number.
         query: Query,
         /// The bucket's name.
         bucket: String,
-        /// Of this name only.
+        /// The one lock name that is asked for; `None` for all names.
         #[serde(with = "optional_name")]
         name: Option<ResourceName>,
     },
@@ -139,17 +139,17 @@ pub enum ToDaemon {
         /// The question's number.
         query: Query,
     },
-    /// Since version 4, before [`Introduce`](Self::Introduce): asks for the limits and settings
-    /// under which the daemon runs.
+    /// Asks for the limits and settings under which the daemon runs. Sent before
+    /// [`Introduce`](Self::Introduce), since version 4.
     Details {
         /// The question's number.
         query: Query,
     },
-    /// Since version 4, in place of [`Introduce`](Self::Introduce): the daemon shall end. Its clients
-    /// claim what they have from the next one.
+    /// Asks the daemon to end. Its clients claim what they have from the next one. Sent in place of
+    /// [`Introduce`](Self::Introduce), since version 4.
     Stop,
-    /// Since version 4: asks where an agent stands in the queue of a name, and who holds the name. Of
-    /// the other requests in the queue, the answer tells only the number.
+    /// Asks where an agent stands in the queue of a name, and who holds the name. Of the other
+    /// requests in the queue, the answer tells only the number. Since version 4.
     Position {
         /// The question's number.
         query: Query,
@@ -161,21 +161,22 @@ pub enum ToDaemon {
         /// Which agent.
         client_id: ClientId,
     },
-    /// Since version 5, at most once in a session: the client's own file is a map of the locks that
-    /// it holds and of the names that it owns. The daemon answers
-    /// [`Mapped`](crate::FromDaemon::Mapped), or nothing if it does not use the map.
+    /// Says that the client's own file is a map of the locks that the client holds and of the names
+    /// that it owns. The daemon answers [`Mapped`](crate::FromDaemon::Mapped), or nothing if it does
+    /// not use the map. Sent at most once in a session, since version 5.
     Map {
         /// The number that the client has written into the map. If the daemon reads the same number
         /// there, both see the same memory.
         nonce: u64,
     },
-    /// Since version 5, after [`Mapped`](crate::FromDaemon::Mapped): as [`Request`](Self::Request), with a
-    /// slot of the map that the client has reserved, and in which it has described the request.
+    /// The agent requests a lock, as by [`Request`](Self::Request), with a slot of the map that the
+    /// client has reserved, and in which it has described the request. Sent after
+    /// [`Mapped`](crate::FromDaemon::Mapped), since version 5.
     RequestInSlot {
         /// Which agent.
         agent: Agent,
-        /// The request's number; never used before in this session. It also finishes what the client
-        /// takes in the slot later.
+        /// The request's number; never used before in this session. The number also finishes what the
+        /// client takes in the slot later.
         #[serde(with = "RequestIdForm")]
         request: RequestId,
         /// The lock's name.
@@ -187,15 +188,15 @@ pub enum ToDaemon {
         /// The slot.
         slot: Slot,
     },
-    /// Since version 6: what the agent says of itself beyond [`Describe`](Self::Describe).
+    /// Tells what the agent says of itself beyond [`Describe`](Self::Describe). Since version 6.
     Annotate {
         /// Which agent.
         agent: Agent,
-        /// What it says.
+        /// What the agent says.
         meta: Meta,
     },
-    /// Since version 6, after the request or the claim: the request was made inside a lock, whose holder
-    /// releases it only after this request was granted. Sent once for each such lock.
+    /// The request was made inside a lock, whose holder releases it only after this request was
+    /// granted. Sent once for each such lock, after the request or the claim, since version 6.
     Inside {
         /// Which request.
         #[serde(with = "RequestIdForm")]
@@ -203,48 +204,50 @@ pub enum ToDaemon {
         /// Which lock.
         lock: LockId,
     },
-    /// Since version 6, in place of [`Introduce`](Self::Introduce): asks for a picture of the locks
-    /// and requests, and for the events after it. The client sends nothing else on this connection.
+    /// Asks for a picture of the locks and requests, and for the events after it. The client sends
+    /// nothing else on this connection. Sent in place of [`Introduce`](Self::Introduce), since
+    /// version 6.
     Look {
-        /// In this bucket only.
+        /// The one bucket that is asked for; `None` for all buckets.
         bucket: Option<String>,
-        /// Of this name only.
+        /// The one lock name that is asked for; `None` for all names.
         #[serde(with = "optional_name")]
         name: Option<ResourceName>,
-        /// Whether to be told the events after the picture as well.
+        /// Whether the events after the picture are asked for as well.
         follow: bool,
     },
-    /// Since version 6, before [`Introduce`](Self::Introduce): asks for the daemon's report on
-    /// itself.
+    /// Asks for the daemon's report on itself. Sent before [`Introduce`](Self::Introduce), since
+    /// version 6.
     Report {
         /// The question's number.
         query: Query,
     },
-    /// Since version 6, before [`Introduce`](Self::Introduce): sets what the daemon logs from now on.
+    /// Sets what the daemon logs from now on. Sent before [`Introduce`](Self::Introduce), since
+    /// version 6.
     Log {
         /// The question's number.
         query: Query,
         /// The filter, in the form that the daemon's program understands.
         filter: String,
     },
-    /// Since version 6, before [`Introduce`](Self::Introduce): steals the name from its holders and releases
-    /// it at once, unless somebody else than these holds it.
+    /// Steals a name from the holders that were seen, and releases it at once. Nothing is stolen if
+    /// somebody else holds the name. Sent before [`Introduce`](Self::Introduce), since version 6.
     Steal {
         /// The question's number.
         query: Query,
-        /// The name's bucket.
+        /// The bucket's name.
         bucket: String,
         /// Which name.
         #[serde(with = "name")]
         name: ResourceName,
-        /// The locks that were seen, each with its fencing token, because an owner takes its name again and
-        /// again under the same id.
+        /// The locks that were seen, each with its fencing token, because an owner takes its name again
+        /// and again under the same id.
         from: Vec<(LockId, u64)>,
-        /// Who steals it, to be told to those who lose it and to lookers.
+        /// Who steals the name, as those who lose it and those who look are told.
         info: AgentInfo,
     },
-    /// Since version 6, after the request or the claim: the request may give up by itself, so nobody waits
-    /// for it for ever.
+    /// The request may give up by itself, so nobody waits for it for ever. Sent after the request or
+    /// the claim, since version 6.
     MayGiveUp {
         /// Which request.
         #[serde(with = "RequestIdForm")]
