@@ -1,4 +1,4 @@
-//! Files that exist to be locked, and how to open files of ours safely.
+//! Lock files, and the safe ways to open a file that must belong to this user.
 
 use std::{
     ffi::OsStr,
@@ -18,13 +18,13 @@ use navlock_platform::{
 
 pub(crate) use navlock_platform::file::Identity;
 
-/// The pause between two tries to get a lock doubles from the first of these to the second. Many may wait for one that
-/// starts a broker, which needs the processor more than they do.
+/// The pause between two tries to get a lock doubles from the first of these to the second. Many
+/// clients may wait for the one that starts a broker, which needs the processor more than they do.
 const SHORTEST_PAUSE: Duration = Duration::from_millis(1);
 const LONGEST_PAUSE: Duration = Duration::from_millis(16);
 
-/// Locks the file at `path`, which is made if it is not there. Dropping it releases the lock.
-/// `None` if somebody else has it for longer than `patience`.
+/// Locks the file at `path`, which is made if it is not there. The returned file releases the lock
+/// when it is dropped. `None` if somebody else has the lock for longer than `patience`.
 pub(crate) fn lock(path: &Path, patience: Duration) -> io::Result<Option<fs::File>> {
     let deadline = Instant::now() + patience;
     let mut pause = SHORTEST_PAUSE;
@@ -41,7 +41,7 @@ pub(crate) fn lock(path: &Path, patience: Duration) -> io::Result<Option<fs::Fil
             thread::sleep(pause);
             pause = (2 * pause).min(LONGEST_PAUSE);
         }
-        // If not, the file was removed before we had it locked, and others lock a new one.
+        // A file that was removed before it was locked here is of no use: others lock a new one.
         if is_at(&file, path) {
             return Ok(Some(file));
         }

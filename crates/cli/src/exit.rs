@@ -77,8 +77,8 @@ impl From<Error> for Failure {
             Error::Unreachable(_) => UNREACHABLE,
             Error::Lost(_) | Error::Terminated | Error::Closed => LOST,
             Error::TimedOut | Error::Deadlock(_) => CONFLICT,
-            // The rest are errors in the arguments, and so are requests that the broker has
-            // refused.
+            // The other errors are in the arguments. A request that the broker has refused counts
+            // as one of them.
             _ => USAGE,
         };
         Self::new(code, error)

@@ -1,5 +1,9 @@
-//! What stands between the faces of navlock and the reaches of its locks: agents, handles, guards,
-//! and the [`Backend`](host::Backend) seam with its in-memory implementation.
+//! Agents, handles and guards, and the [`Backend`](host::Backend) seam beneath them, with its
+//! in-memory implementation.
+//!
+//! Above this crate are the faces of navlock: the APIs for Rust and for JavaScript, and the command
+//! line. Below it are the reaches. A reach decides how far a lock is seen: by one process, by one
+//! machine, by many machines, or by the pages of a browser.
 //!
 //! This is not the crate to lock something with: use `navlock`, which re-exports everything that is
 //! public here. This crate is for authors of a new reach, who implement [`Backend`](host::Backend) and

@@ -1,9 +1,9 @@
 //! The algorithms of the [Web Locks API][spec] as a state machine without input or output.
 //!
 //! A [`LockManager`] holds the state of one bucket: the held lock set and the lock request queue
-//! of every name. It takes commands and gives events; it has no clock, no threads, no futures and
-//! no sockets, so that one set of algorithms serves a process, a machine and a cluster, and so
-//! that a test can replay any history.
+//! of every name. It takes commands and gives events. It has no clock, no threads, no futures and
+//! no sockets. So one set of algorithms serves a process, a machine and a cluster, and a test can
+//! replay any history.
 //!
 //! This is not the crate to lock something with: `navlock` is. This one is for those who build a
 //! host around the algorithms.
@@ -26,10 +26,16 @@
 //! ```
 //!
 //! Read on at [`LockManager`], which gives the calling order. Each algorithm of the specification
-//! is one function in `algorithms/`, its steps numbered beside the code. The words that stand for
-//! a step done elsewhere: `HOST:` the caller does it; `BY TYPE:` the type system does it; `FAST:`
-//! an optimisation, and why it is equivalent; `DEVIATION:` also listed in CONFORMANCE.md. Beyond
-//! the specification, each lock gets a [`FencingToken`] when it is granted: `held.rs` makes it.
+//! is one function in `algorithms/`, its steps numbered beside the code. Four words mark the steps
+//! that the code does not take as they are written:
+//!
+//! - `HOST:` the caller does the step;
+//! - `BY TYPE:` the type system does it;
+//! - `FAST:` an optimisation, and why it is equivalent;
+//! - `DEVIATION:` a difference, which CONFORMANCE.md lists too.
+//!
+//! Beyond the specification, each lock gets a [`FencingToken`] when it is granted: `held.rs` makes
+//! it.
 //!
 //! [spec]: https://www.w3.org/TR/2025/WD-web-locks-20250924/
 

@@ -38,14 +38,14 @@ pub(crate) const KEEP: usize = 1024;
 ///
 /// Request, grant, release, abort, and each victim of a steal: constant time (expected, because
 /// names are hashed). Termination: linear in what the agent has. Snapshot: linear in what it shows.
-/// Of the names that nobody holds or waits for, at most one is kept, if it is short; agents that
-/// were terminated are not kept. Their places in the tables are used for others, and large tables
-/// are given back when they are empty. No command recurses.
+/// Of the names that nobody holds or waits for, at most one is kept, if it is short. Agents that
+/// were terminated are not kept. Entries of the tables that become free are used again, and large
+/// tables are freed when they are empty. No command recurses.
 ///
 /// # Invariants
 ///
-/// Between commands the first request of a queue is not grantable, and no resource is idle but
-/// the one that [`names_known`](Self::names_known) may count beyond those in use.
+/// Between commands the first request of a queue is not grantable, and at most one resource is
+/// idle, which [`names_known`](Self::names_known) counts as well.
 ///
 /// # Data of the host
 ///
@@ -61,8 +61,8 @@ pub struct LockManager<T = ()> {
     /// The resource that is idle and kept, because its name mostly comes straight back; or [`NONE`].
     /// Its name is short, so that what is kept needs no memory of its own.
     pub(crate) idle: u32,
-    /// The resource that was asked for last, if it is still there: its place may be another's by
-    /// now.
+    /// The index of the resource that was asked for last. That resource may have gone, and another
+    /// one may have the index by now.
     pub(crate) last_resource: ResourceIndex,
     /// Every pending request and every lock.
     pub(crate) nodes: Nodes<T>,
@@ -152,8 +152,8 @@ impl<T> LockManager<T> {
         }
     }
 
-    /// Ends a request or a lock: aborts it while it is pending, releases it once it is held, does
-    /// nothing when it has ended already, and then returns `None`.
+    /// Ends a request or a lock: aborts a pending request, or releases a held lock. Returns the data
+    /// of the host, or `None` if the request or lock has ended already.
     ///
     /// The one path for a host whose cancellation may race a grant.
     #[inline]
@@ -205,8 +205,8 @@ impl<T> LockManager<T> {
         FencingToken::new(self.next_token)
     }
 
-    /// Has the next grant get no smaller token than `least`. For a host that has given out tokens
-    /// itself.
+    /// Makes sure that the next grant gets no smaller token than `least`. This is for a host that has
+    /// given out tokens itself.
     ///
     /// ```
     /// use navlock_engine::{AgentId, FencingToken, LockManager, Mode, RequestKind, Status};

@@ -82,8 +82,8 @@ pub(crate) struct Shared(Mutex<Table>);
 
 impl Shared {
     pub(crate) fn table(&self) -> MutexGuard<'_, Table> {
-        // Whole between any two statements: what could panic in there is a waker's `clone`, which
-        // comes before anything is changed.
+        // The table is whole after a panic. Only a waker's `clone` can panic in there, and it comes
+        // before anything is changed.
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
@@ -141,7 +141,7 @@ pub(crate) struct Keeper {
     calls: VecDeque<Call>,
 }
 
-/// A bucket.
+/// A bucket that is open, with its name.
 struct OpenedBucket {
     name: String,
     bucket: Bucket,
@@ -191,7 +191,7 @@ impl Keeper {
         !is_asked && !is_waiting && !self.slots.has_spent()
     }
 
-    /// Takes in a message.
+    /// Does what a caller wants, or what the event of a watch or a lease leads to.
     pub(crate) fn hear(&mut self, message: Message) {
         match message {
             Message::OpenBucket { bucket, name } => {

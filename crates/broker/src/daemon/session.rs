@@ -109,6 +109,7 @@ impl Session {
         }
     }
 
+    /// Reads messages and sends what there is to say. An error is the end of the session.
     fn turn(&mut self, context: &mut Context<'_>) -> Result<More, End> {
         let mut more = More::Now;
         for _ in 0..TURN {
@@ -240,6 +241,7 @@ impl Session {
         if self.is_mute { Ok(()) } else { say(&mut self.stream, message) }
     }
 
+    /// Does what a message of the client asks for. An error is the end of the session.
     fn hear(&mut self, message: ToDaemon) -> Result<(), End> {
         if self.is_mute && asks(&message) {
             // Nobody would read the answer. If the client lives, it asks again on another
@@ -300,6 +302,7 @@ impl Session {
         Ok(())
     }
 
+    /// Makes a request for a lock, and tells the client its outcome if that is known at once.
     fn request(
         &mut self,
         agent: Agent,

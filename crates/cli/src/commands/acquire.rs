@@ -107,7 +107,7 @@ pub(super) fn acquire(
         Some(Ok(Some(guards))) => Ok(guards),
         Some(Err(failed)) => Err(failure(failed, args)),
         None if at_once => {
-            // Nothing is asked for a reason that would not be shown.
+            // The broker is asked for the reason only if the reason is shown.
             let position = || block_on_timeout(locks.position(name.clone()), POSITION);
             let why = match (context.voice != Voice::Quiet).then(position).flatten() {
                 Some(Err(Error::Unreachable(why))) => printable(why.message()),
@@ -181,7 +181,7 @@ fn wait(
     }
 }
 
-/// Tells, if that is asked, of locks that were taken.
+/// Tells of locks that were taken, if `--verbose` was given.
 fn tell_of(context: &Context, guards: &[LockGuard], since: Instant) {
     for guard in guards {
         context.voice.detail(format_args!(

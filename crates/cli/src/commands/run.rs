@@ -1,4 +1,4 @@
-//! `navlock run`: a command under a lock.
+//! `navlock run`: a command under a lock. Its arguments are in `args/run.rs`.
 
 use std::{
     io::{self, ErrorKind},
@@ -39,6 +39,10 @@ const LONGEST_VARIABLE: usize = 32 << 10;
 /// How much of a command line others are shown, in characters.
 const LONGEST_COMMAND: usize = 200;
 
+/// Acquires the locks, runs the command, and ends as the command does.
+///
+/// There are four states in this order, and a failure in one of them undoes those before: the
+/// lifeline is prepared, the locks are held, the lifeline holds the locks too, the command runs.
 pub(super) fn run(context: &Context, mut args: RunArgs) -> Result<ExitCode, Failure> {
     let (names, work) = args.names_and_work()?;
     let bounds = Bounds::of(&args.request);

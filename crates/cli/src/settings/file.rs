@@ -63,6 +63,7 @@ pub(super) struct ClusterTable {
     pub(super) retired: bool,
 }
 
+/// Reads [`endpoints`] for a field that may be left out.
 fn some_endpoints<'de, D: Deserializer<'de>>(from: D) -> Result<Option<Vec<String>>, D::Error> {
     endpoints(from).map(Some)
 }

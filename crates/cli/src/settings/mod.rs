@@ -91,7 +91,7 @@ impl Settings {
     /// What is wrong, with what, and what to do: a broker that went on without its etcd would grant
     /// what another machine holds.
     pub(crate) fn load(args: &SettingsArgs) -> Result<Self, String> {
-        // Both may come from a variable, and an empty variable counts as unset.
+        // `--config` and `--etcd` may come from variables, and an empty variable counts as unset.
         let chosen = args.config.as_deref().filter(|path| !path.as_os_str().is_empty());
         let is_variable = chosen.map(Path::as_os_str) == env::var_os("NAVLOCK_CONFIG").as_deref();
         if let Some(path) = chosen.filter(|path| path.is_relative() && is_variable) {

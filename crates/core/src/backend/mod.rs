@@ -39,6 +39,21 @@ use crate::{
 
 /// The lock manager of one bucket, wherever it is.
 ///
+/// # Calling order
+///
+/// 1. [`open_agent`](Self::open_agent) makes an agent known. If the agent comes from another process,
+///    [`reclaim`](Self::reclaim) is next.
+/// 2. [`request`](Self::request) asks for a lock, and returns a ticket. If the answer is not there at
+///    once, the caller names the locks that the request is [inside](Self::put_inside) of, says that the
+///    request is [`made`](Self::made), and waits by [`poll_request`](Self::poll_request).
+/// 3. After a grant, [`poll_lost`](Self::poll_lost) and [`lost`](Self::lost) tell whether the lock is
+///    lost.
+/// 4. [`finish`](Self::finish) ends the request or the lock.
+/// 5. [`close_agent`](Self::close_agent) or [`terminate`](Self::terminate) ends the agent.
+///
+/// All other methods look at the bucket, or tell the reach more of an agent or a request. Most of them
+/// have a default, for a reach that knows or shows no more.
+///
 /// # Contract
 ///
 /// - No call blocks or runs a callback.

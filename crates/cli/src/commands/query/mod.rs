@@ -32,8 +32,8 @@ use crate::{
 /// How often `--watch` looks.
 const PERIOD: Duration = Duration::from_secs(1);
 
-/// How long the broker may take to answer: one that takes over from another answers ten seconds
-/// later at most, and a client that has begun to speak to it by then gets its answer.
+/// How long the broker may take to answer. A broker that takes over from another one answers ten
+/// seconds later at most, and then answers a client that has begun to speak to it by then.
 const ANSWER: Duration = Duration::from_secs(25);
 
 pub(super) fn query(context: &Context, args: &QueryArgs) -> Result<ExitCode, Failure> {
@@ -79,6 +79,7 @@ fn query_all(
     show(context, &entries.collect::<Vec<_>>(), args, colours)
 }
 
+/// Writes these entries once: as a table, or as JSON.
 fn show(
     context: &Context,
     entries: &[Entry<'_>],
@@ -130,7 +131,8 @@ fn inspect(locks: &LockManager, args: &QueryArgs) -> Result<Inspection, Failure>
     Err(Failure::new(UNREACHABLE, message))
 }
 
-/// Shows them again and again, until it is interrupted or nobody reads it any more.
+/// Shows the locks and requests of a bucket again and again, until the command is interrupted or
+/// nobody reads what it writes.
 fn watch(
     context: &Context,
     locks: &LockManager,
@@ -138,7 +140,8 @@ fn watch(
     colours: bool,
 ) -> Result<(), Failure> {
     let verbose = context.voice.is_verbose();
-    // Whether it was said that some entries are not shown: their number changes all the time.
+    // Whether the last answer left entries out. People are told when that begins, and not whenever
+    // the number of these entries changes.
     let mut is_cut = false;
     let mut drawn = None;
     let mut told: Option<Vec<Told>> = None;
