@@ -43,8 +43,8 @@ use crate::{
 /// still while the terms run out, as when the machine is suspended.
 const CHECK_INTERVAL: Duration = Duration::from_secs(1);
 
-/// After how long without a daemon those who wait for one are told. Locks that are held are not lost
-/// by that.
+/// How long there may be no daemon before those who wait for one are told. Locks that are held are not
+/// lost then.
 pub(super) const RETURN: Duration = Duration::from_secs(9);
 
 /// For messages: what was being done when the registration failed.
@@ -53,12 +53,13 @@ const REGISTERING: &str = "writing to its directory";
 /// What the maintainer of a connection does on its thread.
 type Keeping = Box<dyn FnOnce() + Send>;
 
-/// The owners' end of a connection: it ends with the last of them.
+/// A connection, as the reach, its buckets and lifelines share it. It ends when the last of them has
+/// gone.
 pub(super) struct Connection {
     shared: Arc<Shared>,
 }
 
-/// What the owners share with the thread that keeps the connection.
+/// What a [`Connection`] shares with the thread that keeps the connection.
 ///
 /// # Invariants
 ///
@@ -79,9 +80,9 @@ pub(super) struct Shared {
     reader: Mutex<Option<Reader>>,
     /// A byte in here wakes the maintainer, to look what there is to do.
     waking_end: Stream,
-    /// A byte in here has the thread that waits with the reader give it up.
+    /// A byte in here makes the thread that waits with the reader give the reader up.
     interrupt: WakePipe,
-    /// Whether the last owner has gone.
+    /// Whether the [`Connection`] was dropped.
     closed: AtomicBool,
     pub(super) turns: ReaderTurns,
     /// Whether the maintainer has a thread. Without one it does nothing.
@@ -226,8 +227,8 @@ impl Shared {
             let table = self.forked.get_or_init(forked);
             return table.lock().unwrap_or_else(PoisonError::into_inner);
         }
-        // Whole between any two statements: what could panic in there is a waker's `clone`, which
-        // comes before anything is changed.
+        // The table is whole after a panic. Only a waker's `clone` can panic in there, and it comes
+        // before anything is changed.
         self.table.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -286,7 +287,7 @@ impl Shared {
         socket.is_none_or(|socket| has_hung_up(&*socket))
     }
 
-    /// Changes something, and sends what that gives to say. Never waits.
+    /// Changes the table, and sends the messages that result. Never waits.
     fn change<T>(&self, change: impl FnOnce(&mut Table) -> T) -> T {
         if self.is_forked() {
             return change(&mut self.table());
@@ -312,8 +313,8 @@ impl Shared {
         Some(Instant::now() + clock::until(next(self.table())?).min(CHECK_INTERVAL))
     }
 
-    /// There is a new connection: claims on it all requests and locks, and lets other threads read
-    /// it.
+    /// Begins to use a new connection: claims all requests and locks on it, and lets other threads
+    /// read it.
     pub(super) fn connected(&self, welcomed: Welcomed) -> Result<(), Reason> {
         let Welcomed { reader: new, version, reach } = welcomed;
         // The daemons before this one are gone. From here on only this one can give us up, and if
@@ -346,7 +347,7 @@ impl Shared {
         let mut writer = self.writer();
         *reader = None;
         if let Some(socket) = writer.socket.take() {
-            // So that it ends for the daemon now as well.
+            // So that the connection ends for the daemon now as well.
             let _ = socket.shutdown(Shutdown::Both);
         }
         writer.bytes.clear();

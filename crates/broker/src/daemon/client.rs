@@ -68,18 +68,18 @@ pub(super) struct Client {
     /// number of the connection, and an orphan has a number of its own. `None` before the client was
     /// entered, and once it has ended.
     number: Option<(u64, ClientState)>,
-    /// When it came.
+    /// When the client came.
     since: Moment,
     /// `None` where no names are owned.
     delegations: Option<Arc<Delegations>>,
-    /// Its map, if it has announced one.
+    /// The client's map, if the client has announced one.
     map: Option<Arc<ClientMap>>,
-    /// The process at the other end of its connection, if that is known.
+    /// The process at the other end of the connection, if that is known.
     process: Option<Process>,
     /// The client's key and its files. `None` if the client has not told a key.
     files: Option<(ClientKey, ClientFiles)>,
-    /// The file by which its command will inherit its locks. It is kept open, because its name may
-    /// be removed while the command works.
+    /// The file by which the client's command will inherit the client's locks. It is kept open, because
+    /// its name may be removed while the command works.
     inherited_file: Option<Counted<File>>,
 }
 
@@ -134,7 +134,7 @@ impl Client {
     ) {
         self.requests.log_as(process.as_ref().map(Process::number));
         (self.process, self.files) = (process, files);
-        // On a new connection it announces its map anew.
+        // On a new connection the client announces its map anew.
         self.map = None;
     }
 

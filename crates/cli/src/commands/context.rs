@@ -23,7 +23,7 @@ impl Context {
     /// The context, and why the place of the broker is not known, if it is not. Then the context has
     /// this user's own place.
     pub(super) fn new(common: &Common, is_keeper: bool) -> (Self, Option<PlaceError>) {
-        // Both may come from a variable, and an empty variable counts as unset.
+        // The bucket and the socket may come from variables. An empty variable counts as unset.
         let bucket = if common.bucket.is_empty() { "default" } else { &common.bucket };
         let place = match &common.socket {
             Some(socket) if !socket.as_os_str().is_empty() => Ok(Place::at(socket)),
@@ -52,7 +52,7 @@ impl Context {
         self.ours(ConnectOptions::default().only_questions())
     }
 
-    /// With this program as the broker, if one has to be started.
+    /// These options for the broker of the context. If it has to be started, it is this program.
     fn ours(&self, options: ConnectOptions) -> ConnectOptions {
         let options = options.place(self.place.clone());
         match std::env::current_exe() {
@@ -73,7 +73,7 @@ impl Context {
         BrokerReach::connect_blocking(options.only_running().only_questions())
     }
 
-    /// Tells people who look that there is more to see elsewhere, if that is known.
+    /// Tells people who look why other programs of this machine cannot be seen here, if that is so.
     pub(super) fn tell_if_secluded(&self) {
         if let Some(why) = self.place.secluded() {
             self.voice.tell(why);

@@ -34,8 +34,8 @@ pub(super) const GRACE: Duration = Duration::from_secs(5);
 /// for a disk cannot end.
 const PATIENCE: Duration = Duration::from_secs(5);
 
-/// How often this looks whether the command has ended, where only a signal tells it, which may be
-/// blocked; and how often it looks at the time, since the clock that sleeps are measured by may
+/// How often the supervisor looks whether the command has ended, where only a signal tells that: the
+/// signal may be blocked. It also looks at the time as often, because the clock that measures sleeps may
 /// stand still.
 const CHECK_INTERVAL: Duration = Duration::from_millis(200);
 
@@ -110,7 +110,7 @@ impl Supervisor {
             // no thread need read the connection. This look takes in what it has said.
             let is_lost = guards.iter().any(LockGuard::is_lost);
             let unheard = if is_lost { None } else { reach.unheard() };
-            // From then on the waker wakes this thread.
+            // Once the connection has a thread, the waker wakes this one.
             let is_heard = unheard.is_some() || reach.keep().is_ok();
             let lost = if unheard.is_some() {
                 Vec::new()
@@ -155,7 +155,7 @@ impl Supervisor {
             }
             if kill_at.is_some_and(|at| at <= uptime()) {
                 self.family.kill();
-                // It is done again, in case some process is left.
+                // The processes are killed again after a while, in case one is left.
                 kill_at = Some(uptime() + CHECK_INTERVAL);
             }
         }
