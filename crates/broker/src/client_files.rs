@@ -1,22 +1,26 @@
 //! The files by which a daemon knows which clients of the daemon before it live, and which processes have
 //! inherited locks.
 //!
-//! It means nothing that a file exists. What counts is that the file is locked, and the kernel unlocks it with
-//! the last process that has it open.
+//! It means nothing that a file exists. What counts is that the file is locked, and the kernel
+//! unlocks it with the last process that has it open.
 //!
-//! - `KEY` is the client's own file, which the client has locked for as long as it lives. It is empty, or a map
-//!   of the locks that the client holds and of the names that it owns (`navlock_delegation`).
+//! - `KEY` is the client's own file, which the client has locked for as long as it lives. It is
+//!   empty, or a map of the locks that the client holds and of the names that it owns
+//!   (`navlock_delegation`).
 //! - `KEY.locks` is locked by the processes that have inherited locks of that client, such as the command of
 //!   `navlock run`. It contains the messages by which the client would claim these locks.
-//! - `KEY.leases` is not locked. Where locks are kept elsewhere for the time of a lease, the daemon notes here
-//!   the leases of the client's agents, so that the next daemon can end them if the client is dead.
-//! - `KEY.broker` is locked by a daemon for as long as the daemon lives; here `KEY` is the daemon's. The daemon
-//!   notes in it the leases that it has itself, under which the machine owns names.
+//! - `KEY.leases` is not locked. Where locks are kept elsewhere for the time of a lease, the daemon
+//!   notes here the leases of the client's agents, so that the next daemon can end them if the
+//!   client is dead.
+//! - `KEY.broker` is locked by a daemon for as long as the daemon lives; here `KEY` is the
+//!   daemon's. The daemon notes in it the leases that it has itself, under which the machine owns
+//!   names.
 //!
-//! As long as a client's own file stands at its path, nobody else was granted what the client holds. When a
-//! daemon gives a client up, because the client did not come back in time or because the daemon has hung up on
-//! it, the daemon removes the file before it frees the client's locks. So a client without a daemon holds its
-//! locks as long as its file stands, however long that is, and has lost them otherwise. For inherited locks,
+//! As long as a client's own file stands at its path, nobody else was granted what the client
+//! holds. When a daemon gives a client up, because the client did not come back in time or because
+//! the daemon has hung up on it, the daemon removes the file before it frees the client's locks. So
+//! a client without a daemon holds its locks as long as its file stands, however long that is, and
+//! has lost them otherwise. For inherited locks,
 //! `KEY.locks` says the same.
 //!
 //! To remove these files by hand is to take away the broker's memory. Nothing changes while the broker lives.

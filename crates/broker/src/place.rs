@@ -71,8 +71,8 @@ impl Place {
     ///
     /// # Errors
     ///
-    /// [`PlaceError::Settings`] if there are settings that cannot be used: at another place, this program would not
-    /// meet the others.
+    /// [`PlaceError::Settings`] if there are settings that cannot be used: at another place, this
+    /// program would not meet the others.
     pub fn from_env() -> Result<Self, PlaceError> {
         let socket = std::env::var_os("NAVLOCK_SOCKET").filter(|socket| !socket.is_empty());
         let socket = match socket {

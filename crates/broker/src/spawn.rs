@@ -24,9 +24,9 @@ use crate::{
 /// this line; anything else that the program writes is taken for the reason why it did not start.
 pub const READY_LINE: &str = "ready";
 
-/// The beginning of a line that the daemon's program writes earlier, if it waits for the service that keeps its
-/// locks; the rest of the line names the service. A client that has read it does not at once start a second
-/// daemon if the first one did not come to listen.
+/// The beginning of a line that the daemon's program writes earlier, if it waits for the service
+/// that keeps its locks; the rest of the line names the service. A client that has read it does not
+/// at once start a second daemon if the first one did not come to listen.
 pub const WAITS_FOR: &str = "waits for ";
 
 /// How long a daemon may take to accept a client, and to answer its first message.

@@ -1,9 +1,10 @@
-//! How the maintainer of a connection and the threads that read for themselves take turns, in every order of their
-//! single steps.
+//! How the maintainer of a connection and the threads that read for themselves take turns, in every
+//! order of their single steps.
 //!
-//! The code under test is the client's own, with the atomics of a scheduler. The reader is a lock, as it is there;
-//! the wake pipe is a flag that stays set until the maintainer has seen it, as a byte stays in a pipe. The code is
-//! the same on all systems, and the scheduler is built on Linux alone.
+//! The code under test is the client's own, with the atomics of a scheduler. The reader is a lock,
+//! as it is there; the wake pipe is a flag that stays set until the maintainer has seen it, as a
+//! byte stays in a pipe. The code is the same on all systems, and the scheduler is built on Linux
+//! alone.
 
 #![cfg(target_os = "linux")]
 #![expect(clippy::unwrap_used, reason = "a test's helpers fail the test")]

@@ -32,7 +32,8 @@ use crate::{names, native, page};
 ///
 /// # Errors
 ///
-/// [`Error::Refused`] where there is no `navigator.locks`, as in a page that came by http, or outside of a browser.
+/// [`Error::Refused`] where there is no `navigator.locks`, as in a page that came by http, or
+/// outside of a browser.
 pub fn browser() -> Result<UserAgent, Error> {
     Ok(UserAgent::with_reach(BrowserReach::open()?))
 }

@@ -185,7 +185,8 @@ pub(crate) fn js_string(units: &[u16]) -> JsString {
 
 /// The UTF-16 code units of a string of JavaScript.
 pub(crate) fn units(string: &JsString) -> Vec<u16> {
-    // FAST: each unit that is asked for by itself is a call. What stands for a lone surrogate in there may also
+    // FAST: each unit that is asked for by itself is a call. What stands for a lone surrogate in
+    // there may also
     //       be a character of the string's own.
     match string.as_string() {
         Some(text) if !text.contains(char::REPLACEMENT_CHARACTER) => text.encode_utf16().collect(),

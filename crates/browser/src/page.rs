@@ -1,8 +1,8 @@
 //! What a page asks the browser, or a worker does, and what the browser answers.
 //!
-//! All of it belongs to the thread, as the values of JavaScript do; what leaves the thread are numbers. Nothing in
-//! here calls foreign code while it is borrowed: wakers are called, and dropped, by whoever borrowed it,
-//! afterwards, and so are the browser's functions.
+//! All of it belongs to the thread, as the values of JavaScript do; what leaves the thread are
+//! numbers. Nothing in here calls foreign code while it is borrowed: wakers are called, and
+//! dropped, by whoever borrowed it, afterwards, and so are the browser's functions.
 
 mod state;
 
@@ -196,8 +196,8 @@ fn ask(serial: u64) {
     }
 }
 
-/// The callback of a request: it runs under the lock until the promise that it returns settles. `lock` is null
-/// if the lock could not be had at once.
+/// The callback of a request: it runs under the lock until the promise that it returns settles.
+/// `lock` is null if the lock could not be had at once.
 fn on_granted(serial: u64, lock: &JsValue) -> JsValue {
     let (promise, release) = Promise::pending();
     let (wanted, waker) = with(|page| page.granted(serial, lock.is_null(), release));

@@ -209,8 +209,8 @@ impl LockGuard {
 pub enum LockState {
     /// It is held.
     Held,
-    /// It is held, but the service that keeps it has not been heard of in time. If that does not change, the lock is
-    /// lost.
+    /// It is held, but the service that keeps it has not been heard of in time. If that does not
+    /// change, the lock is lost.
     Suspended {
         /// For how long the service has not been heard of.
         silent: Duration,

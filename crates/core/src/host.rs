@@ -215,8 +215,8 @@ pub fn details(user_agent: &UserAgent) -> Vec<(String, String)> {
     user_agent.reach().details()
 }
 
-/// If the service that keeps the locks of this user agent does not answer: a text for people that says so, and
-/// for how long. See [`Reach::outage`].
+/// If the service that keeps the locks of this user agent does not answer: a text for people that
+/// says so, and for how long. See [`Reach::outage`].
 pub fn outage(user_agent: &UserAgent) -> Option<String> {
     user_agent.reach().outage()
 }

@@ -38,16 +38,17 @@ pub struct Inspection {
     pub held: Vec<Inspected>,
     /// The pending requests, in the order of [`LockManagerSnapshot::pending`].
     pub pending: Vec<Inspected>,
-    /// Names that nobody holds, but that an agent's process can take without asking, until somebody else asks for
-    /// them. Empty if the reach has no such names.
+    /// Names that nobody holds, but that an agent's process can take without asking, until somebody
+    /// else asks for them. Empty if the reach has no such names.
     pub owned: Vec<Owned>,
-    /// How many locks and requests there are that are not shown, because a reach shows only so many at once. If it is
-    /// asked for one name, it may show more of them. They may be anywhere in their queues.
+    /// How many locks and requests there are that are not shown, because a reach shows only so many
+    /// at once. If it is asked for one name, it may show more of them. They may be anywhere in
+    /// their queues.
     pub left_out: u64,
 }
 
-/// A name that is owned: where locks are kept by another process, an agent that had the lock of a name may take and
-/// release it again and again without asking, until somebody else asks for it.
+/// A name that is owned: where locks are kept by another process, an agent that had the lock of a
+/// name may take and release it again and again without asking, until somebody else asks for it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Owned {
@@ -85,8 +86,8 @@ pub struct Position {
     pub holder: Option<Inspected>,
     /// How many hold it.
     pub holders: usize,
-    /// How many requests are before the first one of the agent; `None` if it has none in the queue, or the reach does
-    /// not know because it has not looked at all of a very long queue.
+    /// How many requests are before the first one of the agent; `None` if it has none in the queue,
+    /// or the reach does not know because it has not looked at all of a very long queue.
     pub ahead: Option<usize>,
 }
 

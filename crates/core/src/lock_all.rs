@@ -42,9 +42,9 @@ use crate::{
 ///
 /// # Errors
 ///
-/// As [`LockRequest`](crate::LockRequest), for the first name at which the request fails, and [`Error::Lost`] if one
-/// of the locks was lost while another was waited for; [`LockAllError`] says which name it is. No lock is held after
-/// an error.
+/// As [`LockRequest`](crate::LockRequest), for the first name at which the request fails, and
+/// [`Error::Lost`] if one of the locks was lost while another was waited for; [`LockAllError`] says
+/// which name it is. No lock is held after an error.
 #[must_use = "a request is made when it is awaited, run or blocked on"]
 pub struct LockAllRequest<G = Vec<LockGuard>> {
     environment: Arc<Environment>,
@@ -81,8 +81,9 @@ impl LockAllRequest {
         Self { environment: Arc::clone(environment), ask, grant: PhantomData }
     }
 
-    /// Asks with options that came from elsewhere, in any combination, as [`LockManager::lock_with`] does for one
-    /// name. The request gives `None` only with `if_available`.
+    /// Asks with options that came from elsewhere, in any combination, as
+    /// [`LockManager::lock_with`] does for one name. The request gives `None` only with
+    /// `if_available`.
     ///
     /// ```
     /// # use navlock_core::{Error, LockOptions, Mode, UserAgent};
@@ -139,8 +140,8 @@ impl LockAllRequest {
     ///
     /// # Errors
     ///
-    /// As [`LockRequest::run`](crate::LockRequest::run), for the first name at which the request fails. If one of the
-    /// locks is lost, all are released.
+    /// As [`LockRequest::run`](crate::LockRequest::run), for the first name at which the request
+    /// fails. If one of the locks is lost, all are released.
     ///
     /// # Cancel safety
     ///
@@ -208,8 +209,9 @@ impl<G: GrantAll> LockAllRequest<G> {
         self
     }
 
-    /// Has the request fail in a deadlock: see [`LockRequest::fail_on_deadlock`](crate::LockRequest::fail_on_deadlock).
-    /// Each lock is requested inside those that were taken before it.
+    /// Has the request fail in a deadlock: see
+    /// [`LockRequest::fail_on_deadlock`](crate::LockRequest::fail_on_deadlock). Each lock is
+    /// requested inside those that were taken before it.
     ///
     /// ```
     /// # use navlock_core::{Error, UserAgent, blocking::block_on};
@@ -258,8 +260,8 @@ impl<G: GrantAll> LockAllRequest<G> {
     ///
     /// # Errors
     ///
-    /// As awaiting it, and [`Error::TimedOut`] with the name that was waited for; the locks that were held are then
-    /// released.
+    /// As awaiting it, and [`Error::TimedOut`] with the name that was waited for; the locks that
+    /// were held are then released.
     pub fn blocking_timeout(mut self, timeout: Duration) -> Result<G, LockAllError> {
         // The request may give up by itself, as a request with a signal may.
         self.ask.options.signal |= !self.ask.options.if_available;

@@ -43,11 +43,12 @@ impl LockManager {
     ///
     /// # Errors
     ///
-    /// In this order: [`Error::NotFullyActive`], [`Error::Terminated`] or [`Error::Closed`]; [`Error::Unobtainable`];
-    /// [`Error::ReservedName`]. While waiting: [`Error::Terminated`] or [`Error::Closed`], [`Error::Refused`] if the
-    /// reach has limits, [`Error::Unreachable`] if it fails. Once the callback runs: [`Error::Lost`], upon which the
-    /// callback's future is dropped where it awaits. An error that the callback returns is not one of these: it is
-    /// part of the result, as any value of the callback is.
+    /// In this order: [`Error::NotFullyActive`], [`Error::Terminated`] or [`Error::Closed`];
+    /// [`Error::Unobtainable`]; [`Error::ReservedName`]. While waiting: [`Error::Terminated`] or
+    /// [`Error::Closed`], [`Error::Refused`] if the reach has limits, [`Error::Unreachable`] if it
+    /// fails. Once the callback runs: [`Error::Lost`], upon which the callback's future is dropped
+    /// where it awaits. An error that the callback returns is not one of these: it is part of the
+    /// result, as any value of the callback is.
     ///
     /// # Cancel safety
     ///
@@ -171,8 +172,8 @@ impl LockManager {
         LockAllRequest::new(&self.0, names.into_iter().map(|name| (name, None)))
     }
 
-    /// Starts a request for the locks of several names, as `lock_all` does, with a mode for each name. A name that is
-    /// given in both modes is locked exclusively.
+    /// Starts a request for the locks of several names, as `lock_all` does, with a mode for each
+    /// name. A name that is given in both modes is locked exclusively.
     ///
     /// ```
     /// # use navlock_core::{Error, Mode, UserAgent, blocking::block_on};
@@ -225,9 +226,10 @@ impl LockManager {
         self.lock_all(names).run(callback).await
     }
 
-    /// Says who this agent is, for those who [`inspect`](Self::inspect) and who [look](crate::UserAgent::look); the
-    /// last call counts. Where this process keeps the locks, an agent that has not said anything is shown without a
-    /// description: to collect one by default is not worth its cost.
+    /// Says who this agent is, for those who [`inspect`](Self::inspect) and who
+    /// [look](crate::UserAgent::look); the last call counts. Where this process keeps the locks, an
+    /// agent that has not said anything is shown without a description: to collect one by default
+    /// is not worth its cost.
     ///
     /// ```
     /// # use navlock_core::UserAgent;

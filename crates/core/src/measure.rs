@@ -1,8 +1,8 @@
 //! What is measured of locks, by the facade [`metrics`](https://docs.rs/metrics), with the feature of
 //! that name.
 //!
-//! Requests and guards are measured, not backends. So each lock is measured once, whatever keeps it. Without the
-//! feature the types here have no size and do nothing.
+//! Requests and guards are measured, not backends. So each lock is measured once, whatever keeps
+//! it. Without the feature the types here have no size and do nothing.
 
 #[cfg(not(feature = "metrics"))]
 pub(crate) use self::off::{Holds, Waits};
@@ -29,8 +29,8 @@ pub(crate) mod on {
     const STOLEN: &str = "navlock.lock.stolen";
     const LOST: &str = "navlock.lock.lost";
 
-    /// Tells the recorder of [`metrics`] what is measured and in which units. To be called once the recorder is
-    /// installed. Locks are measured with or without this call.
+    /// Tells the recorder of [`metrics`] what is measured and in which units. To be called once the
+    /// recorder is installed. Locks are measured with or without this call.
     ///
     /// The names follow OpenTelemetry's conventions for connection pools (`db.client.connection.*`), where
     /// a lock is the connection. No metric has a label: names of locks are as many as a program makes.
@@ -47,12 +47,13 @@ pub(crate) mod on {
     /// | `navlock.lock.stolen` | counter | | locks that another request has stolen |
     /// | `navlock.lock.lost` | counter | | locks that ended against their holder's will in another way |
     ///
-    /// With the feature, a free lock of one process takes some 2.4 times as long where no recorder is installed, and
-    /// 3.5 times with a recorder that counts by atomics: the clock is read three times, and the recorder asked
-    /// four times for a metric. Without the feature it takes no instruction more.
+    /// With the feature, a free lock of one process takes some 2.4 times as long where no recorder
+    /// is installed, and 3.5 times with a recorder that counts by atomics: the clock is read three
+    /// times, and the recorder asked four times for a metric. Without the feature it takes no
+    /// instruction more.
     ///
-    /// A loss is counted when the guard of the lost lock is dropped. Locks that a process has as a broker for others
-    /// are not counted among its own.
+    /// A loss is counted when the guard of the lost lock is dropped. Locks that a process has as a
+    /// broker for others are not counted among its own.
     ///
     /// ```
     /// navlock_core::describe_metrics();

@@ -1,9 +1,10 @@
 //! Unwind safety: all types that users have may be used after a panic was caught.
 //!
-//! The compiler cannot tell, because a reach is a trait object. But no panic leaves the state behind our mutexes half
-//! changed: the only foreign code that can panic there is the functions of wakers, and these are called before or
-//! after a change, never within one. And a lock of ours contains no data that a panic could leave half changed. For
-//! the data that a program protects by a lock, the program itself is responsible.
+//! The compiler cannot tell, because a reach is a trait object. But no panic leaves the state
+//! behind our mutexes half changed: the only foreign code that can panic there is the functions of
+//! wakers, and these are called before or after a change, never within one. And a lock of ours
+//! contains no data that a panic could leave half changed. For the data that a program protects by
+//! a lock, the program itself is responsible.
 
 use std::panic::{RefUnwindSafe, UnwindSafe};
 

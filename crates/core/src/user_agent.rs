@@ -101,9 +101,10 @@ impl UserAgent {
         Self(Scope::new(Buckets::new(reach)))
     }
 
-    /// Has each request that is made from now on through this handle, its clones and what is opened through them
-    /// [fail](crate::LockRequest::fail_on_deadlock) in a deadlock, instead of waiting for ever. Requests for [several
-    /// names](crate::LockManager::lock_all) are included; requests that may give up by themselves are not.
+    /// Has each request that is made from now on through this handle, its clones and what is opened
+    /// through them [fail](crate::LockRequest::fail_on_deadlock) in a deadlock, instead of waiting
+    /// for ever. Requests for [several names](crate::LockManager::lock_all) are included; requests
+    /// that may give up by themselves are not.
     ///
     /// ```
     /// # use navlock_core::{Error, UserAgent};
@@ -180,21 +181,23 @@ impl UserAgent {
         self.reach().is_leased()
     }
 
-    /// Looks at all buckets of this user agent: first at what there is, and then at what happens. `None` if the reach
-    /// does not show that, which is so for etcd without a broker.
+    /// Looks at all buckets of this user agent: first at what there is, and then at what happens.
+    /// `None` if the reach does not show that, which is so for etcd without a broker.
     ///
-    /// Where this process keeps the locks, the looker sees the locks and requests of everybody who has a handle of
-    /// the user agent. The first picture ([`News::Anew`]) shows one moment, and the events after it leave nothing out
-    /// and tell nothing twice. Nobody gets a lock while a picture is taken, so after each picture, none is taken for
-    /// nine times as long as that took. Agents are shown with what they say of themselves ([`describe`]); clients are
-    /// not, because there are none. When an agent ends with locks of several names, they end at one moment, but are
+    /// Where this process keeps the locks, the looker sees the locks and requests of everybody who
+    /// has a handle of the user agent. The first picture ([`News::Anew`]) shows one moment, and the
+    /// events after it leave nothing out and tell nothing twice. Nobody gets a lock while a picture
+    /// is taken, so after each picture, none is taken for nine times as long as that took. Agents
+    /// are shown with what they say of themselves ([`describe`]); clients are not, because there
+    /// are none. When an agent ends with locks of several names, they end at one moment, but are
     /// told of name by name.
     ///
-    /// While nobody looks, no clock is read either: of an entry that is there when somebody begins to look, it is
-    /// known only that it [is older](crate::look::Entry::is_older). While somebody looks, each request, grant and
-    /// release is written down under a mutex that all threads share, and takes longer because of that. A look at one
-    /// [bucket](LookOptions::bucket()) slows down nobody in another bucket. A look at one [name](LookOptions::name())
-    /// slows down only those whose names are kept together with this name.
+    /// While nobody looks, no clock is read either: of an entry that is there when somebody begins
+    /// to look, it is known only that it [is older](crate::look::Entry::is_older). While somebody
+    /// looks, each request, grant and release is written down under a mutex that all threads share,
+    /// and takes longer because of that. A look at one [bucket](LookOptions::bucket()) slows down
+    /// nobody in another bucket. A look at one [name](LookOptions::name()) slows down only those
+    /// whose names are kept together with this name.
     ///
     /// [`News::Anew`]: crate::look::News::Anew
     /// [`describe`]: crate::LockManager::describe
@@ -235,8 +238,9 @@ impl UserAgent {
     /// that the whole process [shares](Self::in_process), it ends only the agents that were opened
     /// through this handle and its clones.
     ///
-    /// The agents end as one: none of them is granted a lock because another ends. Their waiting requests, and all
-    /// that they ask for from now on, fail with [`Error::Closed`](crate::Error::Closed). The locks that they held are
+    /// The agents end as one: none of them is granted a lock because another ends. Their waiting
+    /// requests, and all that they ask for from now on, fail with
+    /// [`Error::Closed`](crate::Error::Closed). The locks that they held are
     /// [`Lost::Closed`](crate::Lost::Closed). Closing twice changes nothing.
     ///
     /// ```

@@ -19,8 +19,8 @@ pub(crate) struct Watch(Mutex<Watchers>);
 
 #[derive(Debug, Default)]
 struct Watchers {
-    /// How often all were called. After each call nobody is noted any more, and a future that polls again is noted
-    /// anew.
+    /// How often all were called. After each call nobody is noted any more, and a future that polls
+    /// again is noted anew.
     round: u64,
     /// The wakers of the futures that wait.
     futures: Slab<Waker>,

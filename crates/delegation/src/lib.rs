@@ -101,9 +101,9 @@
 //! writes, and whenever it does. Each side has sent the other a random number by message, and also
 //! writes this number into the map. This proves that both sides see the same memory.
 //!
-//! The tests: `tests/protocol` reaches every state of two clients and a broker; `tests/shuttle.rs` tries the
-//! interleavings of single loads and exchanges; `tests/hostile.rs` and `tests/processes.rs` are for noise, truncated
-//! files, full disks, forks and signals.
+//! The tests: `tests/protocol` reaches every state of two clients and a broker; `tests/shuttle.rs`
+//! tries the interleavings of single loads and exchanges; `tests/hostile.rs` and
+//! `tests/processes.rs` are for noise, truncated files, full disks, forks and signals.
 //!
 //! Maps can be made on Linux only. Elsewhere, [`OwnerMap::make`] fails as unsupported, and every
 //! lock takes a message. Only the module `linux` has `unsafe` code.

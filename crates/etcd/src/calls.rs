@@ -95,8 +95,8 @@ pub(crate) async fn list(
 
 /// # Errors
 ///
-/// [`Failure::NoRevision`] if etcd has forgotten its first page's revision before the last one, or has lost its
-/// data.
+/// [`Failure::NoRevision`] if etcd has forgotten its first page's revision before the last one, or
+/// has lost its data.
 async fn list_once(
     members: &Members,
     prefix: &[u8],

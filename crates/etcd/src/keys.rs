@@ -11,12 +11,12 @@
 //! The 3 is the number of the format of keys and values. Programs with different formats do not understand
 //! each other, so each looks for other formats before anything else (see [`formats`](crate::formats)).
 //!
-//! Namespace, bucket and name are any bytes. Each is spelled without a `/`, and different ones are spelled
-//! differently, so that no key of one is below the prefix of another. Locks and waiting requests have
-//! different keys, because the fencing token is the revision of the grant: the grant creates the lock's key,
-//! so the token is the key's create revision. It stays the same when the agent describes itself anew, which
-//! rewrites the value of the key. Exclusive and shared ones have different prefixes, so that a transaction can
-//! check for either.
+//! Namespace, bucket and name are any bytes. Each is spelled without a `/`, and different ones are
+//! spelled differently, so that no key of one is below the prefix of another. Locks and waiting
+//! requests have different keys, because the fencing token is the revision of the grant: the grant
+//! creates the lock's key, so the token is the key's create revision. It stays the same when the
+//! agent describes itself anew, which rewrites the value of the key. Exclusive and shared ones have
+//! different prefixes, so that a transaction can check for either.
 //!
 //! The key of a name's owner (see [`owned`](crate::table::owned)) stands among the exclusive locks. So it
 //! keeps away the same requests as an exclusive lock, and a request that steals removes it as well.

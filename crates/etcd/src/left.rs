@@ -1,5 +1,5 @@
-//! Removes keys of others: those that agents have left behind whose connection ended before them, and the locks
-//! that a person takes away from their holders by hand.
+//! Removes keys of others: those that agents have left behind whose connection ended before them,
+//! and the locks that a person takes away from their holders by hand.
 
 use std::{
     collections::{BTreeMap, HashSet},

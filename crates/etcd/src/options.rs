@@ -85,10 +85,10 @@ impl EtcdOptions {
         self
     }
 
-    /// How long a connection may take to be made; 5 s if this is not called. It is also how long one call may
-    /// take before it is made again, but a call never takes longer than an eighth of the
-    /// [time to live](Self::time_to_live), or half a second if that is more: while a member hangs, the next try
-    /// may use another one.
+    /// How long a connection may take to be made; 5 s if this is not called. It is also how long
+    /// one call may take before it is made again, but a call never takes longer than an eighth of
+    /// the [time to live](Self::time_to_live), or half a second if that is more: while a member
+    /// hangs, the next try may use another one.
     #[must_use]
     pub fn timeout(mut self, time: Duration) -> Self {
         self.timeout = time.max(Duration::from_millis(10));
@@ -116,10 +116,10 @@ impl EtcdOptions {
         self
     }
 
-    /// Whether a waiting request goes on waiting when etcd was away for longer than the
-    /// [time to live](Self::time_to_live); it does if this is not called. Its place in the queue is lost with the
-    /// lease, so the request is made again, before later requests of this connection. Otherwise it
-    /// fails with [`Error::Unreachable`].
+    /// Whether a waiting request goes on waiting when etcd was away for longer than the [time to
+    /// live](Self::time_to_live); it does if this is not called. Its place in the queue is lost
+    /// with the lease, so the request is made again, before later requests of this connection.
+    /// Otherwise it fails with [`Error::Unreachable`].
     #[must_use]
     pub fn wait_through_outages(mut self, waits: bool) -> Self {
         self.waits_through_outages = waits;

@@ -1,9 +1,10 @@
 //! Finds the leases that were not renewed when they should have been, for those who look.
 //!
-//! Etcd is asked for them (`LeaseTimeToLive`). Its leader answers from memory: nothing is written, and no other
-//! member is asked. After an answer, a lease is asked for again once it should have been renewed. If it was
-//! not, it is asked for at each look, but no more often than every half second, until it is renewed or ends. So
-//! a lease that is renewed in time is asked for less often than its owner renews it, however many look.
+//! Etcd is asked for them (`LeaseTimeToLive`). Its leader answers from memory: nothing is written,
+//! and no other member is asked. After an answer, a lease is asked for again once it should have
+//! been renewed. If it was not, it is asked for at each look, but no more often than every half
+//! second, until it is renewed or ends. So a lease that is renewed in time is asked for less often
+//! than its owner renews it, however many look.
 
 use std::{collections::HashMap, sync::Arc, time::Duration};
 

@@ -76,10 +76,10 @@ impl Wanted {
     }
 }
 
-/// Watches what it is ordered to, through one stream, for as long as somebody can send orders. When the
-/// stream ends (etcd restarts, has no leader, or does not know us any more), another one begins, and each
-/// watch begins anew with [`Watched::Up`]. A watch that etcd ends, because it has compacted events that were not
-/// sent yet, also begins anew.
+/// Watches what it is ordered to, through one stream, for as long as somebody can send orders. When
+/// the stream ends (etcd restarts, has no leader, or does not know us any more), another one
+/// begins, and each watch begins anew with [`Watched::Up`]. A watch that etcd ends, because it has
+/// compacted events that were not sent yet, also begins anew.
 pub(crate) async fn watch(
     members: Members,
     orders: mpsc::UnboundedReceiver<Order>,

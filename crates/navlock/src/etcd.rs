@@ -1,7 +1,8 @@
 //! Locks that all machines share which use one etcd.
 //!
-//! [`etcd`] connects to it, and [`etcd_clusters`] to several that share the names of locks. There is one connection
-//! and one thread for each call, whatever is done with it; the broker's daemon is not needed.
+//! [`etcd`] connects to it, and [`etcd_clusters`] to several that share the names of locks. There
+//! is one connection and one thread for each call, whatever is done with it; the broker's daemon is
+//! not needed.
 //!
 //! ```no_run
 //! # navlock::blocking::block_on(async {

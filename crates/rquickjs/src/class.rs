@@ -18,8 +18,8 @@ use crate::{
 
 /// The classes of this crate in a runtime.
 ///
-/// rquickjs's own classes are not used: each has one prototype for all contexts of a runtime, and that prototype keeps the
-/// first context until the runtime ends.
+/// rquickjs's own classes are not used: each has one prototype for all contexts of a runtime, and
+/// that prototype keeps the first context until the runtime ends.
 #[derive(Clone, Copy)]
 pub(crate) struct Classes {
     /// The class of homes, lock managers and locks.

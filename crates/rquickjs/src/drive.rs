@@ -14,7 +14,8 @@ use crate::Locks;
 /// context, until there are none and no agent [waits](Locks::is_waiting). Blocks the thread while
 /// an agent waits.
 ///
-/// This is for programs that use a `Runtime` and have no event loop of their own, as `AsyncRuntime::idle` is for an
+/// This is for programs that use a `Runtime` and have no event loop of their own, as
+/// `AsyncRuntime::idle` is for an
 /// `AsyncRuntime`. Programs with timers or several contexts need a loop of their own: see [`Locks`].
 ///
 /// # Errors

@@ -107,15 +107,15 @@ impl<'js> Locks<'js> {
         self.agent.object(&self.home.ctx)
     }
 
-    /// The agent's lock manager for Rust code. It has the locks and requests of this agent, and scripts see its client id
-    /// in snapshots.
+    /// The agent's lock manager for Rust code. It has the locks and requests of this agent, and
+    /// scripts see its client id in snapshots.
     pub fn lock_manager(&self) -> LockManager {
         self.agent.realm.locks().clone()
     }
 
-    /// Says whether the context is fully active. This is for hosts with documents that can be kept while they are not
-    /// shown. While the context is not fully active, requests of its scripts are rejected with an `InvalidStateError`. Their
-    /// locks and earlier requests stay as they are.
+    /// Says whether the context is fully active. This is for hosts with documents that can be kept
+    /// while they are not shown. While the context is not fully active, requests of its scripts are
+    /// rejected with an `InvalidStateError`. Their locks and earlier requests stay as they are.
     pub fn set_fully_active(&self, is_fully_active: bool) {
         self.agent.realm.locks().set_fully_active(is_fully_active);
     }
@@ -127,8 +127,8 @@ impl<'js> Locks<'js> {
         self.agent.realm.poll_ready(context)
     }
 
-    /// Runs one task, if there is one. Returns whether there was one. Before the next task, the host runs the jobs of
-    /// the runtime.
+    /// Runs one task, if there is one. Returns whether there was one. Before the next task, the
+    /// host runs the jobs of the runtime.
     ///
     /// # Errors
     ///
@@ -146,12 +146,13 @@ impl<'js> Locks<'js> {
         self.agent.realm.is_waiting()
     }
 
-    /// Ends the agent: its requests are aborted, its locks are released, and none of its callbacks is called any
-    /// more. Later requests of its scripts are rejected.
+    /// Ends the agent: its requests are aborted, its locks are released, and none of its callbacks
+    /// is called any more. Later requests of its scripts are rejected.
     ///
-    /// All agents of a context end in this way when the context is freed. QuickJS frees a context when it collects
-    /// garbage after the last `Context` was dropped: in `Runtime::run_gc`, or at the latest with the runtime. A host
-    /// that has several contexts in a runtime should end a context's agents before it drops the context.
+    /// All agents of a context end in this way when the context is freed. QuickJS frees a context
+    /// when it collects garbage after the last `Context` was dropped: in `Runtime::run_gc`, or at
+    /// the latest with the runtime. A host that has several contexts in a runtime should end a
+    /// context's agents before it drops the context.
     pub fn end(&self) {
         self.agent.realm.end();
     }

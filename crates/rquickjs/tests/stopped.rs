@@ -142,7 +142,8 @@ fn a_then_that_is_interrupted_ends_no_request_but_its_own() {
             then(resolve) {
                 resolve(1);
                 runJobs();
-                // The first request is over, and this one is called back before the one that ended it returns.
+                // The first request is over, and this one is called back before the one that ended
+                // it returns.
                 follow('second', navigator.locks.request('b', () => 7));
                 runTask();
                 stop();

@@ -19,7 +19,8 @@ impl LookEvent {
     }
 }
 
-/// Appends the frame of a [`FromDaemon::LookEvents`] with `count` events, which were encoded before and stand in
+/// Appends the frame of a [`FromDaemon::LookEvents`] with `count` events, which were encoded before
+/// and stand in
 /// `events` one behind the other: what is told to many is encoded once.
 ///
 /// # Errors

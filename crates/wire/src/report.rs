@@ -7,8 +7,9 @@ use serde::{Deserialize, Serialize};
 pub struct Report {
     /// What was counted so far, and present values, by name. Releases have more or fewer of them.
     pub numbers: Vec<(String, u64)>,
-    /// For how long requests have waited until they were granted. Each entry is a bound in nanoseconds, and the
-    /// number of requests that waited for no longer than that, but longer than the bound before it.
+    /// For how long requests have waited until they were granted. Each entry is a bound in
+    /// nanoseconds, and the number of requests that waited for no longer than that, but longer than
+    /// the bound before it.
     pub waits: Vec<(u64, u64)>,
     /// How many have waited for longer than all bounds.
     pub longer: u64,
@@ -18,8 +19,8 @@ pub struct Report {
     pub ends: Vec<SessionEnd>,
     /// Where the daemon logs, if its program says so.
     pub log: Option<LogState>,
-    /// The PID namespace in which the daemon runs and sees the numbers of its clients' processes, by its inode
-    /// (`/proc/self/ns/pid` on Linux). `None` if that is not known.
+    /// The PID namespace in which the daemon runs and sees the numbers of its clients' processes,
+    /// by its inode (`/proc/self/ns/pid` on Linux). `None` if that is not known.
     pub pids: Option<u64>,
 }
 

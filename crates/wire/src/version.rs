@@ -12,9 +12,9 @@ use std::ops::RangeInclusive;
 /// 4. A daemon can be asked to end, and says more of itself and of the end of locks.
 /// 5. A client can own names: it takes them and releases them in a map that it shares with the daemon,
 ///    without a message.
-/// 6. Lookers are told what there is in all buckets, and what happens; agents say more of themselves, and inside
-///    which lock they ask for another. A daemon reports on itself, and takes a name from those who were seen to hold
-///    it.
+/// 6. Lookers are told what there is in all buckets, and what happens; agents say more of
+///    themselves, and inside which lock they ask for another. A daemon reports on itself, and takes
+///    a name from those who were seen to hold it.
 pub const VERSION: u16 = 6;
 
 /// The oldest version that knows of locks which are seen beyond this machine. Their holders may

@@ -49,8 +49,8 @@ pub(crate) unsafe fn export(env: napi_env, exports: napi_value) -> Result<(), Fa
     js.define(exports, c"holder", Some(holder), realm)
 }
 
-/// Defines a function of Node-API by its arguments and its body. The value of the body is returned, and its error is
-/// thrown.
+/// Defines a function of Node-API by its arguments and its body. The value of the body is returned,
+/// and its error is thrown.
 macro_rules! function {
     ($(#[$meta:meta])* $name:ident[$($argument:ident),*] |$js:ident, $realm:ident| $work:expr) => {
         $(#[$meta])*
@@ -76,8 +76,9 @@ function! {
     listen[wake] |js, realm| {
         realm.listen(js, wake)?;
         let realm = std::ptr::from_ref(realm).cast_mut().cast();
-        // Hooks run last to first. This one is added after the threadsafe function, so that the realm has ended, and
-        // nobody calls that function any more, before the runtime takes the function back.
+        // Hooks run last to first. This one is added after the threadsafe function, so that the
+        // realm has ended, and nobody calls that function any more, before the runtime takes the
+        // function back.
         //
         // SAFETY: the hook gets a realm that is never given back.
         let status = unsafe { napi_sys::napi_add_env_cleanup_hook(js.raw(), Some(end), realm) };
@@ -284,8 +285,9 @@ function! {
 function! {
     /// `(id: number, names: string[], clientIds: string[]): Uint32Array | undefined`
     ///
-    /// First the held locks, then the pending requests. `names` gets the name of each. The result begins with the number
-    /// of held locks. Then it has two numbers for each entry: `SHARED` or 0, and the index of its client id.
+    /// First the held locks, then the pending requests. `names` gets the name of each. The result
+    /// begins with the number of held locks. Then it has two numbers for each entry: `SHARED` or 0,
+    /// and the index of its client id.
     snapshot[id, names, client_ids] |js, realm| {
         let id = js.to_u32(id)?;
         realm.look(|slots| Some(flat(js, slots.snapshot(id)?, names, client_ids)))

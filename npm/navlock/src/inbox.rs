@@ -20,8 +20,8 @@ pub(crate) struct Inbox {
     state: Mutex<State>,
     /// `None` before the realm listens, and for ever after it has ended.
     ///
-    /// FAST: this has a lock of its own. A realm that is woken may run at once, before the thread that wakes it goes
-    /// on, and must not find the state locked.
+    /// FAST: this has a lock of its own. A realm that is woken may run at once, before the thread
+    /// that wakes it goes on, and must not find the state locked.
     loop_waker: Mutex<Option<LoopWaker>>,
 }
 
@@ -42,8 +42,8 @@ struct State {
 #[derive(Clone, Copy)]
 pub(crate) struct LoopWaker(napi_threadsafe_function);
 
-// SAFETY: the function is made to be called from any thread. `Inbox::close` takes it away at the realm's end, under
-// the lock under which it is called, so that nobody calls it after that.
+// SAFETY: the function is made to be called from any thread. `Inbox::close` takes it away at the
+// realm's end, under the lock under which it is called, so that nobody calls it after that.
 unsafe impl Send for LoopWaker {}
 
 impl LoopWaker {
@@ -90,8 +90,8 @@ impl Inbox {
         Waker::from(Arc::new(SlotWaker { inbox: Arc::clone(self), slot }))
     }
 
-    /// From now on `on_wake` is called with the environment and the realm, in a task of the realm, when a slot may
-    /// have news. Returns what wakes the event loop for that, for the realm itself.
+    /// From now on `on_wake` is called with the environment and the realm, in a task of the realm,
+    /// when a slot may have news. Returns what wakes the event loop for that, for the realm itself.
     pub(crate) fn listen(
         &self,
         env: Env,
@@ -131,8 +131,8 @@ impl Inbox {
         state.ready = VecDeque::new();
     }
 
-    /// The next slot that may have news, and whether there are more. If there are none, the realm is woken for the next
-    /// slot that comes.
+    /// The next slot that may have news, and whether there are more. If there are none, the realm
+    /// is woken for the next slot that comes.
     pub(crate) fn next(&self) -> Option<(u32, bool)> {
         let mut state = self.state();
         let next = state.ready.pop_front();
@@ -140,9 +140,9 @@ impl Inbox {
         next.map(|slot| (slot, state.awake))
     }
 
-    /// Runs `act`, which may have news for the realm that runs it. Returns the result of `act`, and whether the realm has
-    /// to take the news now. It has not if it is taking older news already: that loop takes these news, too, and must
-    /// not be entered a second time.
+    /// Runs `act`, which may have news for the realm that runs it. Returns the result of `act`, and
+    /// whether the realm has to take the news now. It has not if it is taking older news already:
+    /// that loop takes these news, too, and must not be entered a second time.
     ///
     /// FAST: a realm that wakes itself pays about as much as for ten requests.
     pub(crate) fn attend<T>(&self, act: impl FnOnce() -> T) -> (T, bool) {

@@ -42,8 +42,8 @@ const NODE_API_VERSION: i32 = 6;
 /// To be called by a Node-API runtime, on the realm's thread.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn napi_register_module_v1(env: napi_env, exports: napi_value) -> napi_value {
-    // The runtime unloads an addon with the last worker that has it. The threads that keep connections may still be
-    // in it then. Where this fails nothing else would help.
+    // The runtime unloads an addon with the last worker that has it. The threads that keep
+    // connections may still be in it then. Where this fails nothing else would help.
     let _ = navlock_platform::library::keep_loaded();
     #[cfg(looks_up_node_api)]
     look_up_node_api();

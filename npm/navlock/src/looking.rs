@@ -1,5 +1,6 @@
-//! Looks at locks and at what happens to them. A thread waits for the next news only when a script has asked for it. So
-//! nothing piles up here for a slow script: the source of the news counts what the script has missed.
+//! Looks at locks and at what happens to them. A thread waits for the next news only when a script
+//! has asked for it. So nothing piles up here for a slow script: the source of the news counts what
+//! the script has missed.
 
 use std::{
     sync::{
@@ -59,7 +60,8 @@ impl Looking {
 
     /// Asks for the next news, unless that was done already.
     pub(crate) fn go_on(&self) {
-        // The channel is full if the thread has not taken the last question yet. It has no receiver if the look failed.
+        // The channel is full if the thread has not taken the last question yet. It has no receiver
+        // if the look failed.
         _ = self.ask.try_send(());
     }
 
@@ -94,7 +96,8 @@ impl Drop for Watched<'_> {
 /// Waits for news whenever the script asks, for as long as it may ask.
 fn look(mut looker: Looker, asked: &Receiver<()>, told: &Told, waker: &Waker) {
     let _watched = Watched { told, waker };
-    // This thread does not lower its priority: threads that lock in this process wait while it takes its picture.
+    // This thread does not lower its priority: threads that lock in this process wait while it
+    // takes its picture.
     let mut lines = Lines::default();
     while asked.recv().is_ok() {
         let news = loop {

@@ -9,8 +9,8 @@ use crate::js::Failure;
 
 /// How many idle lock managers a realm keeps open.
 ///
-/// A program may use a bucket for each of its tenants, for ever. An open lock manager costs kilobytes here and in the
-/// broker, which takes 65,536 agents of a client.
+/// A program may use a bucket for each of its tenants, for ever. An open lock manager costs
+/// kilobytes here and in the broker, which takes 65,536 agents of a client.
 const KEEP: usize = 256;
 
 /// The lock managers of a realm, by number. JavaScript says when it has forgotten one.
@@ -45,7 +45,8 @@ impl Managers {
         number(self.entries.insert(entry))
     }
 
-    /// The lock manager, for something that goes into a slot. [`leave`](Self::leave) is called when the slot is empty.
+    /// The lock manager, for something that goes into a slot. [`leave`](Self::leave) is called when
+    /// the slot is empty.
     pub(crate) fn enter(&mut self, number: u32) -> Result<&LockManager, Failure> {
         let index = self.open(number)?;
         let entry = &mut self.entries[index];

@@ -1,8 +1,8 @@
-//! All numbers that cross between the addon and its JavaScript side. The JavaScript side reads them from the addon, which
-//! has properties with these names.
+//! All numbers that cross between the addon and its JavaScript side. The JavaScript side reads them
+//! from the addon, which has properties with these names.
 //!
-//! An *answer* (of `request`, `query`, `next` and `release`) is one number. It has the id of its slot, a bit that says
-//! whether more answers can be taken, and a [`Status`].
+//! An *answer* (of `request`, `query`, `next` and `release`) is one number. It has the id of its
+//! slot, a bit that says whether more answers can be taken, and a [`Status`].
 
 use std::ffi::CStr;
 

@@ -8,8 +8,8 @@ use std::{
 
 use navlock::{BrokerReach, ConnectError, ConnectOptions, Place, UserAgent};
 
-/// The user agents whose locks all processes of the machine see, by the broker's socket. A connection lives for as long as
-/// a realm uses it.
+/// The user agents whose locks all processes of the machine see, by the broker's socket. A
+/// connection lives for as long as a realm uses it.
 static OF_THE_MACHINE: Mutex<Option<HashMap<PathBuf, Weak<UserAgent>>>> = Mutex::new(None);
 
 /// The user agent whose locks all of this process sees.
@@ -22,8 +22,8 @@ pub(crate) fn private() -> Arc<UserAgent> {
     Arc::new(UserAgent::new())
 }
 
-/// The user agent whose locks all users of the broker at this socket see. It connects when it is first asked for
-/// something. If there is no broker then, it starts one with `program`.
+/// The user agent whose locks all users of the broker at this socket see. It connects when it is
+/// first asked for something. If there is no broker then, it starts one with `program`.
 ///
 /// # Errors
 ///

@@ -30,8 +30,9 @@ pub(crate) struct Realm {
     inbox: Arc<Inbox>,
     /// `None` before the realm listens, and once it has ended.
     loop_waker: Cell<Option<LoopWaker>>,
-    /// The function of JavaScript that takes news. It is held weakly: it refers to everything that the realm has, and
-    /// a strong reference would keep all of that for as long as the process lives.
+    /// The function of JavaScript that takes news. It is held weakly: it refers to everything that
+    /// the realm has, and a strong reference would keep all of that for as long as the process
+    /// lives.
     wake: Cell<Option<Weak>>,
     /// `None` once the realm has ended.
     state: RefCell<Option<State>>,
@@ -95,8 +96,8 @@ impl Realm {
         }
     }
 
-    /// Wakes the realm, whether there is news or not. This needs no room on the realm's stack, so it can be called
-    /// where the stack is full.
+    /// Wakes the realm, whether there is news or not. This needs no room on the realm's stack, so
+    /// it can be called where the stack is full.
     pub(crate) fn wake_loop(&self) {
         self.inbox.wake_loop();
     }
@@ -222,7 +223,8 @@ impl Realm {
         })
     }
 
-    /// Begins to look at the bucket of a lock manager, or at all buckets of its user agent, and asks for the first news.
+    /// Begins to look at the bucket of a lock manager, or at all buckets of its user agent, and
+    /// asks for the first news.
     pub(crate) fn look_at(
         &self,
         manager: u32,
@@ -295,8 +297,9 @@ impl Realm {
         }
     }
 
-    /// Ends the realm because nobody can use it any more: everything that had its functions was collected, be it the
-    /// context of a test file or a copy of the module. Returns whether the realm had not ended before.
+    /// Ends the realm because nobody can use it any more: everything that had its functions was
+    /// collected, be it the context of a test file or a copy of the module. Returns whether the
+    /// realm had not ended before.
     ///
     /// # Errors
     ///
@@ -313,7 +316,8 @@ impl Realm {
         Ok(true)
     }
 
-    /// Ends the realm, of which nothing runs any more: its requests leave their queues, and its locks are released.
+    /// Ends the realm, of which nothing runs any more: its requests leave their queues, and its
+    /// locks are released.
     ///
     /// Spec: <https://w3c.github.io/web-locks/#termination-of-locks>
     pub(crate) fn end(&self) {
@@ -340,8 +344,8 @@ unsafe extern "C" fn on_wake(
     if env.is_null() {
         return;
     }
-    // SAFETY: the runtime gives us the environment, on its thread, and the realm that `listen` was given. That realm is
-    // never given back.
+    // SAFETY: the runtime gives us the environment, on its thread, and the realm that `listen` was
+    // given. That realm is never given back.
     let (js, realm) = unsafe { (Env::new(env), &*realm.cast::<Realm>()) };
     // If the function throws, the runtime reports that.
     let _ = realm.wake(js);

@@ -123,7 +123,8 @@ impl Slots {
         }
     }
 
-    /// Asks what is held and what is pending in the bucket. Returns the id, and whether the answer is known at once.
+    /// Asks what is held and what is pending in the bucket. Returns the id, and whether the answer
+    /// is known at once.
     pub(crate) fn query(&mut self, manager: u32, locks: &LockManager) -> (u32, Status) {
         let locks = locks.clone();
         self.ask(manager, Box::pin(async move { Ok(Told::Snapshot(locks.query().await?)) }))
@@ -164,7 +165,8 @@ impl Slots {
         (id, self.news(id).unwrap_or(Status::Pending))
     }
 
-    /// How a slot stands, if that has changed since it was told last. The slot's waker is called when it changes again.
+    /// How a slot stands, if that has changed since it was told last. The slot's waker is called
+    /// when it changes again.
     pub(crate) fn news(&mut self, id: u32) -> Option<Status> {
         let index = id as usize;
         let Entry { slot, tells_deadlock, .. } = self.entries.get_mut(index)?;
@@ -211,7 +213,8 @@ impl Slots {
 
     /// Takes out what is in a slot, with the number of its lock manager.
     ///
-    /// A request is aborted, and a lock released, when the result is dropped. This may cause news for this realm.
+    /// A request is aborted, and a lock released, when the result is dropped. This may cause news
+    /// for this realm.
     pub(crate) fn release(&mut self, id: u32) -> Option<(u32, impl Sized + use<>)> {
         let released = self.entries.try_remove(id as usize);
         let released = released.map(|Entry { manager, slot, .. }| (manager, slot));

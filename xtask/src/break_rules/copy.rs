@@ -135,8 +135,8 @@ impl Copy {
             }
             command.args(test.split_whitespace()).args(arguments);
             command.current_dir(&self.0).env("CARGO_TARGET_DIR", self.0.join("target"));
-            // Most of the time goes into building, so build what is quick to build. A crate to which Cargo.toml
-            // gives a level of its own keeps that level.
+            // Most of the time goes into building, so build what is quick to build. A crate to
+            // which Cargo.toml gives a level of its own keeps that level.
             for profile in ["DEV", "TEST"] {
                 command.env(format!("CARGO_PROFILE_{profile}_OPT_LEVEL"), "0");
                 command.env(format!("CARGO_PROFILE_{profile}_DEBUG"), "0");

@@ -112,8 +112,8 @@ impl Backend for BrokerBackend {
         wake(self.connection.change(|table| table.terminate(agent)));
     }
 
-    /// In one change of the table: a grant that is on its way to one of these agents, because another one has ended,
-    /// finds all of them ended.
+    /// In one change of the table: a grant that is on its way to one of these agents, because
+    /// another one has ended, finds all of them ended.
     fn terminate_all(&self, agents: &[AgentId]) {
         let end = |table: &mut Table| {
             agents.iter().flat_map(|agent| table.terminate(*agent)).collect::<Vec<_>>()
@@ -145,7 +145,8 @@ impl Backend for BrokerBackend {
     }
 
     fn made(&self, _: Ticket) {
-        // Sent together with the locks inside which it was made, so that nobody sees the request without them.
+        // Sent together with the locks inside which it was made, so that nobody sees the request
+        // without them.
         self.connection.change(|_| ());
         self.connection.await_word();
     }

@@ -51,12 +51,13 @@ const COME_BACK: Duration = Duration::from_secs(3);
 /// clients may be slow.
 const LONGEST_RECOVERY: Duration = RECOVERY_TIME.saturating_mul(3);
 
-/// A look at the broker of a place: an overview of its locks and requests, and then the events that change it.
-/// A look is no client, and nobody waits for it.
+/// A look at the broker of a place: an overview of its locks and requests, and then the events that
+/// change it. A look is no client, and nobody waits for it.
 ///
-/// While there is no broker, and no client that would start the next one, nobody holds a lock: the overview is
-/// empty until there is a broker. Between two brokers the overview stays as it was, because a broker that takes
-/// over tells nothing before the clients of the last one are back or were given up. All calls block.
+/// While there is no broker, and no client that would start the next one, nobody holds a lock: the
+/// overview is empty until there is a broker. Between two brokers the overview stays as it was,
+/// because a broker that takes over tells nothing before the clients of the last one are back or
+/// were given up. All calls block.
 ///
 /// ```no_run
 /// use navlock_broker::{Look, LookOptions, News, Place};

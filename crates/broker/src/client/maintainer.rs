@@ -94,8 +94,8 @@ impl Maintainer {
             if came_to_nothing {
                 self.pause();
             }
-            // A daemon that refuses, or whose message was not understood, is still there. It is not asked again,
-            // because its next answer would be no better.
+            // A daemon that refuses, or whose message was not understood, is still there. It is not
+            // asked again, because its next answer would be no better.
             let connected = match end {
                 End::Closed if self.shared.is_closed() => return,
                 End::Closed => {

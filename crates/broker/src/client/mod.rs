@@ -13,8 +13,8 @@
 //! Locks stay held for as long as nobody else can have been granted them, with or without a daemon.
 //! If we do not come back to a new daemon in ten seconds, it removes our file before it grants
 //! anything. So while there is no connection, the file tells whether our locks are still ours. Once
-//! the file is gone, they are [`Lost::Disconnected`](navlock_core::Lost::Disconnected). We find that out in the second before somebody
-//! else can get them, or later if we were stopped.
+//! the file is gone, they are [`Lost::Disconnected`](navlock_core::Lost::Disconnected). We find
+//! that out in the second before somebody else can get them, or later if we were stopped.
 //!
 //! # When locks end by themselves
 //!

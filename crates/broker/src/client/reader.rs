@@ -35,8 +35,8 @@ pub(super) struct Reader {
     ends: bool,
     /// Lets the thread that waits for its own answer sleep until something can be read.
     watch: Option<Pair>,
-    /// Why the daemon is of no use any more: it refuses to go on, or a message of it cannot be understood. Nothing
-    /// after such a message is read.
+    /// Why the daemon is of no use any more: it refuses to go on, or a message of it cannot be
+    /// understood. Nothing after such a message is read.
     unusable: Option<Unreachable>,
     /// Whether the daemon has asked us to check our own file.
     asked_to_register: bool,
@@ -199,9 +199,9 @@ pub(super) fn send(socket: &Stream, bytes: &mut BytesMut) -> bool {
     true
 }
 
-/// Waits until the socket (if it is given) can be read, a byte is in the wake pipe, or the deadline has passed. If
-/// something is `left_over` to be sent, this also waits until the socket has room for it. Empties the wake pipe, and
-/// returns whether a byte was in it.
+/// Waits until the socket (if it is given) can be read, a byte is in the wake pipe, or the deadline
+/// has passed. If something is `left_over` to be sent, this also waits until the socket has room
+/// for it. Empties the wake pipe, and returns whether a byte was in it.
 pub(super) fn wait(
     socket: Option<&Stream>,
     left_over: bool,

@@ -1,18 +1,20 @@
 //! Deadlocks: the daemon knows all locks and requests, so it finds the cycles of requests that wait for each
 //! other, and tells each client whose request is in one.
 //!
-//! Every cycle contains a request that was made inside a lock and waits: all other steps lead from a request
-//! to a lock of its name, or to a request that is older. So the daemon does not look for cycles before a
-//! client has said of a waiting request which locks it is inside of. Only such a request leads from one name to
-//! another. So the daemon looks at no other names than those for which such requests wait.
+//! Every cycle contains a request that was made inside a lock and waits: all other steps lead from
+//! a request to a lock of its name, or to a request that is older. So the daemon does not look for
+//! cycles before a client has said of a waiting request which locks it is inside of. Only such a
+//! request leads from one name to another. So the daemon looks at no other names than those for
+//! which such requests wait.
 //!
-//! Where machines share the locks, another machine's request may close a cycle. Each machine says with its
-//! requests inside which locks they were made. Each machine looks for cycles by itself and tells its own
-//! clients: the machine on which the cycle was closed finds it soon, the others look now and then for as long
-//! as a request of theirs waits inside a lock. All of them look at what etcd has, of each name at one revision,
-//! also for their own clients. So a request that etcd has granted is not taken for one that waits, even if its
-//! machine has not heard of the grant yet. A lock or request is the same in two pictures only if it was there
-//! all the time between them. So everything that is in both pictures was there at one moment.
+//! Where machines share the locks, another machine's request may close a cycle. Each machine says
+//! with its requests inside which locks they were made. Each machine looks for cycles by itself and
+//! tells its own clients: the machine on which the cycle was closed finds it soon, the others look
+//! now and then for as long as a request of theirs waits inside a lock. All of them look at what
+//! etcd has, of each name at one revision, also for their own clients. So a request that etcd has
+//! granted is not taken for one that waits, even if its machine has not heard of the grant yet. A
+//! lock or request is the same in two pictures only if it was there all the time between them. So
+//! everything that is in both pictures was there at one moment.
 //!
 //! A cycle may also lead through names for which only requests of other machines wait inside a lock. The
 //! daemon finds these names backwards: a request that waits for a lock of ours is in the queue of that lock's

@@ -1,11 +1,11 @@
 //! Locks that stand in the maps of their clients, and the names that clients own by these locks.
 //!
-//! A lock that is granted in a slot of its client's [map](super::map) is held in the engine as any other lock.
-//! If nobody waits for its name, the client *owns* the name from then on: it releases the lock and takes it
-//! again in the map, without a message. The engine is not asked, and sees the lock held all the time. So
-//! before the engine is asked about a name, or a request for it is made, the name must be
-//! [settled](Delegations::settle): its owners are recalled, and the locks that none of them holds at that
-//! moment are released.
+//! A lock that is granted in a slot of its client's [map](super::map) is held in the engine as any
+//! other lock. If nobody waits for its name, the client *owns* the name from then on: it releases
+//! the lock and takes it again in the map, without a message. The engine is not asked, and sees the
+//! lock held all the time. So before the engine is asked about a name, or a request for it is made,
+//! the name must be [settled](Delegations::settle): its owners are recalled, and the locks that
+//! none of them holds at that moment are released.
 //!
 //! # Invariants
 //!

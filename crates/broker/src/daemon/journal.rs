@@ -1,9 +1,10 @@
 //! The events that have happened lately, kept once for all lookers.
 //!
-//! Each looker has a place in the journal up to which it has been told. Events that all lookers have been told
-//! are forgotten. A looker that does not read cannot make the journal grow without bound: when the journal is
-//! full, those lookers fall *behind* that have not been told the first event. From then on only the number of
-//! events that they miss is counted, until they get a new picture.
+//! Each looker has a place in the journal up to which it has been told. Events that all lookers
+//! have been told are forgotten. A looker that does not read cannot make the journal grow without
+//! bound: when the journal is full, those lookers fall *behind* that have not been told the first
+//! event. From then on only the number of events that they miss is counted, until they get a new
+//! picture.
 
 use std::{collections::VecDeque, mem};
 

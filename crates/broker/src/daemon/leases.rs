@@ -1,14 +1,16 @@
 //! Ends the leases of dead clients, where locks are kept elsewhere.
 //!
-//! A leased lock outlives the daemon, so that its client can go on with it through the next daemon. If the
-//! client dies together with the daemon, others would wait for the end of the lease for nothing. So the daemon
-//! notes the leases of a client's agents in a [file](crate::client_files) beside the client's own. The next
-//! daemon ends the leases of clients that are dead and whose locks nobody has inherited.
+//! A leased lock outlives the daemon, so that its client can go on with it through the next daemon.
+//! If the client dies together with the daemon, others would wait for the end of the lease for
+//! nothing. So the daemon notes the leases of a client's agents in a [file](crate::client_files)
+//! beside the client's own. The next daemon ends the leases of clients that are dead and whose
+//! locks nobody has inherited.
 //!
-//! Names that the machine owns belong to the daemon and not to a client. The daemon notes their leases in a
-//! file of its own. A lock of such a name may be known only to the client that holds it. So the next daemon
-//! waits until every client that it has found has claimed its locks, or is dead. By then all claimed locks are
-//! written as any other lock, and what is left of the names protects nothing: the daemon ends these leases.
+//! Names that the machine owns belong to the daemon and not to a client. The daemon notes their
+//! leases in a file of its own. A lock of such a name may be known only to the client that holds
+//! it. So the next daemon waits until every client that it has found has claimed its locks, or is
+//! dead. By then all claimed locks are written as any other lock, and what is left of the names
+//! protects nothing: the daemon ends these leases.
 //!
 //! Nothing depends on this: a lease that is not noted, or cannot be ended, ends by itself.
 
@@ -110,9 +112,10 @@ impl Daemon {
         }
     }
 
-    /// Ends the names that these daemons owned when they ended. Any client may hold one of them, so this waits
-    /// until all clients have claimed their locks or are dead, and then for a grace. In the grace, a client whose lock ended
-    /// with its lease ends the work under that lock, and a client on which a daemon has hung up notices that.
+    /// Ends the names that these daemons owned when they ended. Any client may hold one of them, so
+    /// this waits until all clients have claimed their locks or are dead, and then for a grace. In
+    /// the grace, a client whose lock ended with its lease ends the work under that lock, and a
+    /// client on which a daemon has hung up notices that.
     pub(super) fn end_names(self: &Arc<Self>, brokers: Vec<ClientKey>) {
         let Some(files) = self.files() else { return };
         if !self.user_agent().is_leased() {
@@ -126,8 +129,8 @@ impl Daemon {
         }
     }
 
-    /// Whether any client that was found when the daemon started may still claim locks: it lives, or others have
-    /// inherited its locks, and its claims have not come yet.
+    /// Whether any client that was found when the daemon started may still claim locks: it lives,
+    /// or others have inherited its locks, and its claims have not come yet.
     fn awaits_claims(&self) -> bool {
         let Some(files) = self.files() else { return false };
         let is_kept = |client| self.clients().orphans.values().any(|orphan| orphan.key == client);

@@ -87,8 +87,8 @@ pub(super) async fn serve_in(
             () = &mut recovered, if recovering => recovering = false,
             stream = accept(listener), if turned_away.len() < MOST_TURNED_AWAY => {
                 let (daemon, patience) = (Arc::clone(daemon), options.limits.handshake);
-                // Other users are refused. The modes of directory and socket refuse them already; this asks the
-                // kernel.
+                // Other users are refused. The modes of directory and socket refuse them already;
+                // this asks the kernel.
                 if !peer::is_ours(&stream) {
                 } else if sessions.len() + 2 * daemon.orphans() + descriptor::counted() < most {
                     sessions.spawn(session(stream, daemon, patience));
@@ -167,8 +167,9 @@ async fn idle(since: Instant, options: &Options) {
     }
 }
 
-/// How many clients there can be, so that enough descriptors are left for everything else: the files of clients,
-/// clients that are turned away, and connections that ask for something else than locks.
+/// How many clients there can be, so that enough descriptors are left for everything else: the
+/// files of clients, clients that are turned away, and connections that ask for something else than
+/// locks.
 fn most_clients() -> usize {
     let Some(most) = descriptor::limit() else {
         return usize::MAX;
@@ -224,8 +225,8 @@ async fn session(stream: AsyncStream, daemon: Arc<Daemon>, patience: Duration) {
     daemon.ends().note(pid, &why);
 }
 
-/// Waits until a client's process has ended, if the system can tell that. A child of this process may keep the
-/// connection open for longer; the child holds no locks by that.
+/// Waits until a client's process has ended, if the system can tell that. A child of this process
+/// may keep the connection open for longer; the child holds no locks by that.
 async fn end_of(process: Option<Process>) {
     match process {
         Some(process) => process.end().await,

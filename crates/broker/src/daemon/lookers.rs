@@ -175,8 +175,8 @@ impl Looker {
         &self.filter
     }
 
-    /// Begins a picture for this looker: what has happened until now is in the picture, and events from now on
-    /// are told as a part of it.
+    /// Begins a picture for this looker: what has happened until now is in the picture, and events
+    /// from now on are told as a part of it.
     pub(super) fn begin_picture(&self) {
         self.lookers.inbox().put(Entry::Picture(self.id, self.filter.clone()));
     }
@@ -186,9 +186,10 @@ impl Looker {
         self.lookers.inbox().put(Entry::Whole(self.id));
     }
 
-    /// To be called when all that comes before the picture was sent: appends messages with the events that
-    /// happened while the picture was made. Returns how many events the looker had missed before; `None` if it
-    /// has missed some of these events as well, and so needs another picture.
+    /// To be called when all that comes before the picture was sent: appends messages with the
+    /// events that happened while the picture was made. Returns how many events the looker had
+    /// missed before; `None` if it has missed some of these events as well, and so needs another
+    /// picture.
     pub(super) fn end_events(&self, message: &mut BytesMut) -> Result<Option<u64>, CodecError> {
         self.lookers.journal().go_on(self.id, message)
     }
@@ -249,8 +250,8 @@ impl Drop for Looker {
     fn drop(&mut self) {
         self.lookers.count.fetch_sub(1, Relaxed);
         self.lookers.inbox().put(Entry::Gone(self.id));
-        // The entry has to be taken in here, since there may be no other looker. Not on this thread, which may
-        // be the one of the sessions.
+        // The entry has to be taken in here, since there may be no other looker. Not on this
+        // thread, which may be the one of the sessions.
         match self.lookers.thread.get() {
             Some(Some(thread)) => {
                 let lookers = Arc::clone(&self.lookers);

@@ -31,8 +31,8 @@ const MOST: usize = 64;
 /// between pictures for at least this many times as long as the pictures take it, however many look.
 const SHARE: u32 = 10;
 
-/// A looker that has missed events during this many pictures in a row gets one that is made in one turn of the
-/// daemon.
+/// A looker that has missed events during this many pictures in a row gets one that is made in one
+/// turn of the daemon.
 const TRIES: u32 = 3;
 
 /// A looker's connection, and what it asked for.

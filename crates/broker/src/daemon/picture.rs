@@ -1,10 +1,10 @@
 //! Pictures: all clients, agents, locks and requests, put together for a looker.
 //!
-//! The more there is, the longer this takes. So it is done in several turns of the daemon, and sessions have
-//! their turns in between. A picture shows one moment all the same, that of its last turn: the events that
-//! happen between the turns are told as a part of the picture, after its entries (see
-//! [`journal`](super::journal)). Each event says all of its entry, so it does not matter whether the entry was
-//! read before the event or after it.
+//! The more there is, the longer this takes. So it is done in several turns of the daemon, and
+//! sessions have their turns in between. A picture shows one moment all the same, that of its last
+//! turn: the events that happen between the turns are told as a part of the picture, after its
+//! entries (see [`journal`](super::journal)). Each event says all of its entry, so it does not
+//! matter whether the entry was read before the event or after it.
 
 use std::{mem, sync::Arc, time::Duration};
 

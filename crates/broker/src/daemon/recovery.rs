@@ -48,9 +48,9 @@ use crate::client_files::{ClientFiles, Found};
 /// How often the daemon looks whether the clients for which it waits still live.
 const CHECK_INTERVAL: Duration = Duration::from_millis(50);
 
-/// Clients that have not come back are given up when one part in `NOTICE` of the recovery time is left: one second
-/// of ten. In that second, a client that runs but cannot connect learns that it has lost its locks, before anybody
-/// else can get them.
+/// Clients that have not come back are given up when one part in `NOTICE` of the recovery time is
+/// left: one second of ten. In that second, a client that runs but cannot connect learns that it
+/// has lost its locks, before anybody else can get them.
 const NOTICE: u32 = 10;
 
 /// The time between the start of a daemon and its first grant.

@@ -94,8 +94,8 @@ impl Daemon {
         Some(("owned names".to_owned(), how))
     }
 
-    /// If the service that keeps the locks does not answer: for how long, in words for people; and how long the
-    /// locks still last, if they are about to be lost by that.
+    /// If the service that keeps the locks does not answer: for how long, in words for people; and
+    /// how long the locks still last, if they are about to be lost by that.
     pub(super) fn outage(&self) -> Option<String> {
         let terms = self.all_clients().into_iter().flat_map(|client| lock(&client).terms());
         // The term that ends first.

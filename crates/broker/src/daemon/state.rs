@@ -272,9 +272,10 @@ impl Daemon {
         connected.chain(orphans).cloned().collect()
     }
 
-    /// Leaves all requests and locks of clients as they are, although their sessions end: where locks are kept
-    /// elsewhere, to end the clients would be to release their locks. Returns the notes of the daemon's own
-    /// leases, to be removed once the user agent has ended, and its leases with it.
+    /// Leaves all requests and locks of clients as they are, although their sessions end: where
+    /// locks are kept elsewhere, to end the clients would be to release their locks. Returns the
+    /// notes of the daemon's own leases, to be removed once the user agent has ended, and its
+    /// leases with it.
     pub(super) fn leave_behind(&self) -> Option<OwnNotes> {
         self.is_left.store(true, SeqCst);
         let notes = self.own_leases.end(!self.is_empty());

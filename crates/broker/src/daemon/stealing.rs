@@ -1,9 +1,10 @@
 //! Takes a name away from the holders that a person has seen.
 //!
-//! A request with `steal` takes a name from whoever holds it at that moment. But a person who has looked and
-//! then decides means the holders that were shown. So the message names these holders, and the daemon compares
-//! them with the holders of the moment in the same turn in which it calls the engine: nobody can come in
-//! between. Where locks are seen beyond this machine, the reach that keeps them compares.
+//! A request with `steal` takes a name from whoever holds it at that moment. But a person who has
+//! looked and then decides means the holders that were shown. So the message names these holders,
+//! and the daemon compares them with the holders of the moment in the same turn in which it calls
+//! the engine: nobody can come in between. Where locks are seen beyond this machine, the reach that
+//! keeps them compares.
 
 use std::{collections::HashSet, sync::Arc, time::Duration};
 

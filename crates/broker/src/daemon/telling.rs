@@ -46,8 +46,8 @@ impl Teller {
         socket::another(stream)
     }
 
-    /// Sends one picture; or, if `follow`, each picture and in between all events, until the looker has gone or
-    /// no more pictures come.
+    /// Sends one picture; or, if `follow`, each picture and in between all events, until the looker
+    /// has gone or no more pictures come.
     pub(super) async fn tell(
         mut self,
         mut pictures: mpsc::Receiver<Picture>,

@@ -344,8 +344,8 @@ impl LeasedDaemon {
 
 impl Drop for LeasedDaemon {
     fn drop(&mut self) {
-        // Before its directory is removed: by Wine, that of a daemon that still runs is never empty, and whoever
-        // removes it tries for ever.
+        // Before its directory is removed: by Wine, that of a daemon that still runs is never
+        // empty, and whoever removes it tries for ever.
         if let Some(RunningDaemon { end, thread, .. }) = self.running.take() {
             drop(end);
             let ended = thread.join();

@@ -132,12 +132,13 @@ impl Page {
         FencingToken::new(self.last_token)
     }
 
-    /// What may be told now: always the first order, and a request or a query only once all that the browser was
-    /// told to release has settled. What stands behind one that waits, waits with it.
+    /// What may be told now: always the first order, and a request or a query only once all that
+    /// the browser was told to release has settled. What stands behind one that waits, waits with
+    /// it.
     pub(super) fn next_order(&mut self) -> Option<Order> {
-        // An abort that is first does not wait for releases that the browser was told of: it would grant what is to
-        // be aborted, and take it back only once it has heard that nobody wants it. So it may do with an abort that
-        // stands behind a request; see `granted`.
+        // An abort that is first does not wait for releases that the browser was told of: it would
+        // grant what is to be aborted, and take it back only once it has heard that nobody wants
+        // it. So it may do with an abort that stands behind a request; see `granted`.
         let is_end = matches!(self.orders.front()?, Order::Release(..) | Order::Abort(_));
         if !is_end && !self.releasing.is_empty() {
             return None;
@@ -178,7 +179,8 @@ impl Page {
         Ok(serial)
     }
 
-    /// What the browser gets, and by which functions it answers. `None` if the request is not wanted any more.
+    /// What the browser gets, and by which functions it answers. `None` if the request is not
+    /// wanted any more.
     pub(super) fn prepare(
         &mut self,
         serial: u64,
@@ -223,8 +225,8 @@ impl Page {
         let token = self.next_token();
         let request = self.requests.get_mut(&serial);
         let Some(request) = request.filter(|it| matches!(it.state, State::Pending)) else {
-            // It was aborted, and the browser has not been told yet, or could not be: it has the lock until it
-            // settles, and nobody here is to see that.
+            // It was aborted, and the browser has not been told yet, or could not be: it has the
+            // lock until it settles, and nobody here is to see that.
             self.releasing.insert(serial);
             return (false, None);
         };

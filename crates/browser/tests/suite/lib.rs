@@ -1,8 +1,8 @@
 //! The backend suite on the browser's own locks, for a page that calls each test: `cargo xtask browser`.
 //!
-//! A test waits as it does everywhere, by a call that returns when what it waits for has come. Here that call
-//! suspends the whole test (JavaScript Promise Integration), so that the page's event loop goes on. One test at
-//! a time can be suspended so: all share one stack.
+//! A test waits as it does everywhere, by a call that returns when what it waits for has come. Here
+//! that call suspends the whole test (JavaScript Promise Integration), so that the page's event
+//! loop goes on. One test at a time can be suspended so: all share one stack.
 
 #![cfg(target_arch = "wasm32")]
 

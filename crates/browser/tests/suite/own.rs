@@ -1,5 +1,5 @@
-//! What only a browser has: locks that the page's own JavaScript has, names that it can spell, refusals in its
-//! words; and what its reach does with wakers.
+//! What only a browser has: locks that the page's own JavaScript has, names that it can spell,
+//! refusals in its words; and what its reach does with wakers.
 
 use std::{
     future::poll_fn,
@@ -105,7 +105,8 @@ fn names_with_lone_surrogates_are_told_as_they_are(user_agent: &UserAgent) {
     }
 }
 
-/// What the browser rejects otherwise is told in its words, with what it was asked for, whatever it is called.
+/// What the browser rejects otherwise is told in its words, with what it was asked for, whatever it
+/// is called.
 fn only_who_has_a_lock_can_be_robbed_of_it(user_agent: &UserAgent) {
     let locks = user_agent.lock_manager("");
     refuse();
@@ -139,8 +140,8 @@ fn a_waker_that_comes_back_when_it_is_dropped_finds_the_page_free(_: &UserAgent)
     assert!(bucket.poll_lost(lock, &comes_back()).is_ready());
 }
 
-/// Spec: <https://w3c.github.io/web-locks/#termination-of-locks>. Chromium cannot tell the order by what it grants
-/// (rule 1), so it is told by who hears of it first.
+/// Spec: <https://w3c.github.io/web-locks/#termination-of-locks>. Chromium cannot tell the order by
+/// what it grants (rule 1), so it is told by who hears of it first.
 fn termination_ends_requests_before_locks(_: &UserAgent) {
     let bucket = open();
     let agent = bucket.open_agent(ClientId::random());

@@ -37,7 +37,8 @@ impl Bounded {
         };
         let found = file.metadata()?.len();
         if found > 0 && found.saturating_add(length) > self.limit {
-            // It is tried once. Whoever writes a line of a log does not wait for a program that has the file open.
+            // It is tried once. Whoever writes a line of a log does not wait for a program that has
+            // the file open.
             fs::rename(&self.path, predecessor(&self.path))?;
             file = open_to_append(&self.path)?;
         }

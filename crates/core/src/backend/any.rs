@@ -41,8 +41,9 @@ impl AnyBackend {
         matches!(self, Self::Memory(_))
     }
 
-    /// The agent has no handle any more, and makes no requests: a backend that [keeps agents](Self::keeps_agents)
-    /// keeps this one alive, by what `keep` gives, until it has no locks and requests.
+    /// The agent has no handle any more, and makes no requests: a backend that [keeps
+    /// agents](Self::keeps_agents) keeps this one alive, by what `keep` gives, until it has no
+    /// locks and requests.
     pub(crate) fn leave(&self, agent: AgentId, keep: impl Fn() -> KeptAgent) {
         if let Self::Memory(memory) = self {
             memory.leave(agent, keep);

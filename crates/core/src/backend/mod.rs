@@ -174,8 +174,8 @@ pub trait Backend: fmt::Debug + Send + Sync {
     }
 
     /// The deadlock that the request of this ticket has closed, if it has. The caller must then
-    /// [finish](Self::finish) the request at once, so that it fails. Only one caller is told of a cycle: for later
-    /// ones, the cycle is broken.
+    /// [finish](Self::finish) the request at once, so that it fails. Only one caller is told of a
+    /// cycle: for later ones, the cycle is broken.
     fn fail_in_deadlock(&self, ticket: Ticket) -> Option<InDeadlock> {
         self.deadlock(ticket).filter(|deadlock| deadlock.is_last)
     }

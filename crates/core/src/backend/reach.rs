@@ -42,9 +42,10 @@ pub trait Reach: fmt::Debug + Send + Sync {
         Duration::ZERO
     }
 
-    /// Ends leases that agents had through other processes, which are dead, with all locks and requests under them;
-    /// see [`Backend::lease`]. It also ends what those processes had themselves; see [`lease`](Self::lease). A lease
-    /// that is not there any more, or was another reach's, is passed over.
+    /// Ends leases that agents had through other processes, which are dead, with all locks and
+    /// requests under them; see [`Backend::lease`]. It also ends what those processes had
+    /// themselves; see [`lease`](Self::lease). A lease that is not there any more, or was another
+    /// reach's, is passed over.
     ///
     /// Returns whether none of the leases is there any more. It is tried once, in a bounded time.
     fn revoke(&self, leases: Vec<Vec<u8>>) -> RevokeFuture<'_> {
@@ -52,15 +53,16 @@ pub trait Reach: fmt::Debug + Send + Sync {
         Box::pin(ready(true))
     }
 
-    /// Takes a name of a bucket from all its holders at one moment, if each of them is among those that were `seen`
-    /// to hold it, with the token it had then. Those who wait are next. This is for people, who decide by what they
-    /// have seen. Only a reach whose names are taken by others than this user agent needs it: where there are no
-    /// others, the user agent knows by itself who holds what.
+    /// Takes a name of a bucket from all its holders at one moment, if each of them is among those
+    /// that were `seen` to hold it, with the token it had then. Those who wait are next. This is
+    /// for people, who decide by what they have seen. Only a reach whose names are taken by others
+    /// than this user agent needs it: where there are no others, the user agent knows by itself who
+    /// holds what.
     ///
     /// # Errors
     ///
-    /// [`Error::Refused`] if the reach cannot do so. [`Error::Unreachable`] if whoever keeps the locks does not
-    /// answer: then the name may have been taken all the same.
+    /// [`Error::Refused`] if the reach cannot do so. [`Error::Unreachable`] if whoever keeps the
+    /// locks does not answer: then the name may have been taken all the same.
     fn evict(
         &self,
         bucket: &str,
@@ -72,13 +74,15 @@ pub trait Reach: fmt::Debug + Send + Sync {
         Box::pin(ready(Err(Error::Refused(why.to_owned()))))
     }
 
-    /// What is known of the reach at this moment, as names and values for people. They mean nothing to programs.
+    /// What is known of the reach at this moment, as names and values for people. They mean nothing
+    /// to programs.
     fn details(&self) -> Vec<(String, String)> {
         Vec::new()
     }
 
-    /// Says, for people, that whoever keeps the locks, or a part of them, has not answered, and for how long, as far
-    /// as that is known. It means nothing to programs. `None` if the keeper answers, or was not asked.
+    /// Says, for people, that whoever keeps the locks, or a part of them, has not answered, and for
+    /// how long, as far as that is known. It means nothing to programs. `None` if the keeper
+    /// answers, or was not asked.
     fn outage(&self) -> Option<String> {
         None
     }

@@ -8,8 +8,8 @@
 //! | the one owner of a [`PolledGuard`], of work under a lock, or of a request for several locks | the owner's waker |
 //! | anybody who has the [`LockGuard`] and asks | a [`Watch`](crate::watch::Watch), which calls all of them |
 //!
-//! Nobody else can ask for the loss of a guard that has one owner: the guard has been moved into what the owner
-//! polls.
+//! Nobody else can ask for the loss of a guard that has one owner: the guard has been moved into
+//! what the owner polls.
 
 use std::{
     future::Future,

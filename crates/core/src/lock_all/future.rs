@@ -25,8 +25,8 @@ use crate::{
     sync::{Arc, AtomicBool, Mutex, Ordering, lock},
 };
 
-/// The next lock is said to be waited for inside this many of the locks that were taken, the last ones. To say it of
-/// all of them would take quadratic time.
+/// The next lock is said to be waited for inside this many of the locks that were taken, the last
+/// ones. To say it of all of them would take quadratic time.
 const MOST_INSIDE: usize = 64;
 
 /// The future of a [`LockAllRequest`](crate::LockAllRequest).
@@ -113,8 +113,8 @@ impl<G> LockAllFuture<G> {
         Self { state: State::Unmade { environment, ask }, grant: PhantomData }
     }
 
-    /// The locks that were taken so far, in the order in which they were taken. None before the future was polled,
-    /// and none once it has completed.
+    /// The locks that were taken so far, in the order in which they were taken. None before the
+    /// future was polled, and none once it has completed.
     ///
     /// ```
     /// # use std::{future::IntoFuture, time::Duration};
@@ -133,8 +133,8 @@ impl<G> LockAllFuture<G> {
         }
     }
 
-    /// The name whose lock is waited for, if there is one: or, if the answer was `None`, the name whose lock was not
-    /// available.
+    /// The name whose lock is waited for, if there is one: or, if the answer was `None`, the name
+    /// whose lock was not available.
     ///
     /// ```
     /// # use navlock_core::{Error, UserAgent, blocking::block_on};

@@ -32,8 +32,8 @@ pub struct LockName {
 pub struct ParseLockIdError;
 
 impl LockId {
-    /// The serial numbers from here on are those of locks and requests of other machines. Which ones they have
-    /// there is not known.
+    /// The serial numbers from here on are those of locks and requests of other machines. Which
+    /// ones they have there is not known.
     pub const MADE_UP: u64 = 1 << 63;
 
     /// Whether its serial number was made up, as that of what another machine has: there it has another one.

@@ -51,9 +51,9 @@ struct Told {
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct Line<'a> {
-    /// What the line tells: `held`, `pending` or `owned` for what was there from the beginning, otherwise
-    /// [what has happened](Change::word). `inside` tells of a request that was told before, and of which it is known now
-    /// inside which locks it was made.
+    /// What the line tells: `held`, `pending` or `owned` for what was there from the beginning,
+    /// otherwise [what has happened](Change::word). `inside` tells of a request that was told
+    /// before, and of which it is known now inside which locks it was made.
     pub word: &'static str,
     /// When.
     pub at: Instant,
@@ -108,8 +108,8 @@ impl Lines {
                 let is_held = matches!(change, Change::Granted { .. });
                 let before = self.know(entry, is_held);
                 match &before {
-                    // The entry is told again because more is known of it. Programs count grants, so this line
-                    // gets another word.
+                    // The entry is told again because more is known of it. Programs count grants,
+                    // so this line gets another word.
                     Some(before) if before.is_held == is_held => {
                         if before.entry.inside == entry.inside {
                             return None;

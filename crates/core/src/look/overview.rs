@@ -23,8 +23,8 @@ pub struct Overview {
     pub agents: HashMap<ClientId, Agent>,
     /// The names that are held, waited for or owned. No queue is empty.
     pub queues: BTreeMap<LockName, Queue>,
-    /// How many locks and requests of other machines are left out at most: if there are very many, not all are
-    /// told.
+    /// How many locks and requests of other machines are left out at most: if there are very many,
+    /// not all are told.
     pub left_out: u64,
     /// The kind of each entry, so that nothing is searched that is not there.
     kinds: HashMap<LockId, Kind, RandomState>,

@@ -90,16 +90,17 @@ impl<G: Grant, N: Named> LockFuture<'_, G, N> {
 
 impl<G, N> LockFuture<'_, G, N> {
     /// Says that the request, if it waits, was made inside this lock: as
-    /// [`LockRequest::inside`](crate::LockRequest::inside), for hosts that know this only afterwards. A request that
-    /// [fails](crate::LockRequest::fail_on_deadlock) because of that does so when it is polled.
+    /// [`LockRequest::inside`](crate::LockRequest::inside), for hosts that know this only
+    /// afterwards. A request that [fails](crate::LockRequest::fail_on_deadlock) because of that
+    /// does so when it is polled.
     pub fn put_inside(&self, lock: LockId) {
         if let State::Pending(Pending { ticket, agent, .. }) = &self.state {
             agent.backend().put_inside(ticket.unpack(), lock);
         }
     }
 
-    /// Says that the request, if it waits, may give up by itself, as a request with a signal may, so that nobody
-    /// waits for it for ever. For hosts that know this only afterwards.
+    /// Says that the request, if it waits, may give up by itself, as a request with a signal may,
+    /// so that nobody waits for it for ever. For hosts that know this only afterwards.
     #[cold]
     pub fn note_may_give_up(&self) {
         if let State::Pending(Pending { ticket, agent, .. }) = &self.state {
@@ -107,8 +108,9 @@ impl<G, N> LockFuture<'_, G, N> {
         }
     }
 
-    /// The deadlock that the waiting request is part of, if that is known: in one process, as of now; elsewhere, as
-    /// far as the reach has told. There the future's waker is called when the reach tells of a deadlock.
+    /// The deadlock that the waiting request is part of, if that is known: in one process, as of
+    /// now; elsewhere, as far as the reach has told. There the future's waker is called when the
+    /// reach tells of a deadlock.
     pub fn deadlock(&self) -> Option<InDeadlock> {
         match &self.state {
             State::Pending(Pending { ticket, agent, .. }) => {

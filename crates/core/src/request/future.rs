@@ -293,9 +293,9 @@ impl<G: Grant, N: Named> LockFuture<'_, G, N> {
 }
 
 impl LockFuture<'static, Option<LockGuard>> {
-    /// Polls a request that was made, for a host that also polls the granted lock by hand: if the lock is granted,
-    /// this is also the first [`PolledGuard::poll_lost`], with the same context. If the lock was granted and is lost
-    /// by now, the answer is [`Error::Lost`].
+    /// Polls a request that was made, for a host that also polls the granted lock by hand: if the
+    /// lock is granted, this is also the first [`PolledGuard::poll_lost`], with the same context.
+    /// If the lock was granted and is lost by now, the answer is [`Error::Lost`].
     ///
     /// ```
     /// # use std::task::{Context, Poll, Waker};

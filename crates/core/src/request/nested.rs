@@ -11,7 +11,8 @@ use super::{
 use crate::{Error, Lock, LockGuard, blocking, holding::Holding, look::LockId, sync::Arc};
 
 /// A [`LockRequest`] that says inside which locks it is made, or that it is to fail in a deadlock:
-/// [`LockRequest::inside`], [`LockRequest::fail_on_deadlock`]. It is awaited and blocked on as any other request is.
+/// [`LockRequest::inside`], [`LockRequest::fail_on_deadlock`]. It is awaited and blocked on as any
+/// other request is.
 ///
 /// FAST: a type of its own, since most requests say nothing of the kind and are smaller without it.
 #[must_use = "a request is made when it is awaited or blocked on"]
@@ -104,20 +105,21 @@ impl<'a, G: Grant, N: Named> IntoFuture for NestedRequest<'a, G, N> {
 }
 
 impl<'a, G: Grant, N: Named> LockRequest<'a, G, N> {
-    /// Says that the request is made inside this lock: the lock's holder goes on, and releases the lock, only once
-    /// this request was granted. To be called once for each such lock.
+    /// Says that the request is made inside this lock: the lock's holder goes on, and releases the
+    /// lock, only once this request was granted. To be called once for each such lock.
     ///
-    /// This decides nothing about who is granted a lock. It makes deadlocks known, in which requests wait for each
-    /// other for ever: `navlock query --tree` and whoever waits are told of them, and a request that asked for it
-    /// [fails](Self::fail_on_deadlock).
+    /// This decides nothing about who is granted a lock. It makes deadlocks known, in which
+    /// requests wait for each other for ever: `navlock query --tree` and whoever waits are told of
+    /// them, and a request that asked for it [fails](Self::fail_on_deadlock).
     ///
-    /// What a callback waits for (of [`request`](crate::LockManager::request), [`run`](Self::run) and the like) is
-    /// inside the callback's lock without being said to be. That holds for exactly the requests that the callback's
-    /// future polls: not for those of a task that it has spawned, and not for those that block its thread. A request
-    /// that may give up by itself is inside nothing: that of [`blocking_timeout`](Self::blocking_timeout), and one
-    /// with [`LockOptions::signal`](crate::LockOptions::signal). If a request is dropped when some time is over, as
-    /// by `tokio::time::timeout`, that cannot be known before: until then the request is taken for one that waits for
-    /// ever.
+    /// What a callback waits for (of [`request`](crate::LockManager::request), [`run`](Self::run)
+    /// and the like) is inside the callback's lock without being said to be. That holds for exactly
+    /// the requests that the callback's future polls: not for those of a task that it has spawned,
+    /// and not for those that block its thread. A request that may give up by itself is inside
+    /// nothing: that of [`blocking_timeout`](Self::blocking_timeout), and one with
+    /// [`LockOptions::signal`](crate::LockOptions::signal). If a request is dropped when some time
+    /// is over, as by `tokio::time::timeout`, that cannot be known before: until then the request
+    /// is taken for one that waits for ever.
     ///
     /// ```
     /// # use navlock_core::{Error, UserAgent};
@@ -130,14 +132,16 @@ impl<'a, G: Grant, N: Named> LockRequest<'a, G, N> {
         NestedRequest::of(self).inside(lock)
     }
 
-    /// Has the request fail with [`Error::Deadlock`] instead of waiting for ever. It fails if it waits for somebody
-    /// who waits, directly or through others, for a lock that the request was made [inside](Self::inside), and if it
-    /// was made last of all requests in this cycle. The others wait on, and one of them is granted in the end.
+    /// Has the request fail with [`Error::Deadlock`] instead of waiting for ever. It fails if it
+    /// waits for somebody who waits, directly or through others, for a lock that the request was
+    /// made [inside](Self::inside), and if it was made last of all requests in this cycle. The
+    /// others wait on, and one of them is granted in the end.
     ///
-    /// In one process a deadlock is found at once. Each request that asks for this and waits inside a lock costs a
-    /// look at all requests that wait inside locks. There the last request of a cycle is the one that was said last
-    /// to be inside a lock, which [`LockFuture::put_inside`] may say later. Where another process keeps the locks,
-    /// that process finds a deadlock within a few seconds, and only once it has lasted for one.
+    /// In one process a deadlock is found at once. Each request that asks for this and waits inside
+    /// a lock costs a look at all requests that wait inside locks. There the last request of a
+    /// cycle is the one that was said last to be inside a lock, which [`LockFuture::put_inside`]
+    /// may say later. Where another process keeps the locks, that process finds a deadlock within a
+    /// few seconds, and only once it has lasted for one.
     ///
     /// ```
     /// # use navlock_core::{Error, UserAgent};

@@ -81,8 +81,8 @@ fn kind(code: i32, message: &str, is_of_connection: bool) -> UnreachableKind {
         DEADLINE_EXCEEDED => UnreachableKind::TimedOut,
         PERMISSION_DENIED => UnreachableKind::PermissionDenied,
         UNAUTHENTICATED => UnreachableKind::Unauthenticated,
-        // By their words, because etcd has one code for arguments that are wrong and for users who are, and some
-        // of its services lose the code.
+        // By their words, because etcd has one code for arguments that are wrong and for users who
+        // are, and some of its services lose the code.
         _ if says(&["authentication failed", "user name is empty", "invalid auth token"]) => {
             UnreachableKind::Unauthenticated
         }

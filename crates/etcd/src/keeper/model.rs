@@ -1,11 +1,11 @@
 //! Every order in which calls and faults can come, with the code that runs.
 //!
 //! Machines with their own [`Keeper`](super::Keeper) share an etcd in memory. The explorer takes
-//! each step that can come next, be it the way of a call, of its answer, of a watch, or a fault, and
-//! looks after each whether the rules of the engine hold. It goes [breadth-first](explore), and does not look
-//! again at states that it has seen. What a test looks at is bounded by what its machines do and how much goes
-//! wrong: within that it sees all. What is too much for a test is [searched](search) at random, and
-//! explored by `cargo xtask model`, as far as there is time for.
+//! each step that can come next, be it the way of a call, of its answer, of a watch, or a fault,
+//! and looks after each whether the rules of the engine hold. It goes [breadth-first](explore), and
+//! does not look again at states that it has seen. What a test looks at is bounded by what its
+//! machines do and how much goes wrong: within that it sees all. What is too much for a test is
+//! [searched](search) at random, and explored by `cargo xtask model`, as far as there is time for.
 //!
 //! # What it leaves out
 //!
@@ -166,8 +166,8 @@ const CROWD_ENDS: &[Act] = &[
     RequestBy(0, "a", X),
     Finish(2),
 ];
-/// After a kill, one of two agents goes on with what it had under the lease of before, and the other has the name be
-/// the machine's.
+/// After a kill, one of two agents goes on with what it had under the lease of before, and the
+/// other has the name be the machine's.
 const RECLAIMED_BESIDE: &[Act] = &[
     RequestBy(0, "b", X),
     RequestBy(1, "a", X),

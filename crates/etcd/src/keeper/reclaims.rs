@@ -99,7 +99,8 @@ impl Keeper {
         }
     }
 
-    /// Answers the reclaims that have taken too long, whose leases have ended by now. Goes on with the others.
+    /// Answers the reclaims that have taken too long, whose leases have ended by now. Goes on with
+    /// the others.
     pub(super) fn check_reclaims(&mut self) {
         let patience = self.options.time_to_live.min(PATIENCE);
         let is_late = |reclaim: &Reclaim| reclaim.since.elapsed() >= patience;

@@ -288,7 +288,8 @@ fn owned_by_another() -> KeyValue {
 }
 
 impl Machine {
-    /// Somebody asks for the name, as long as that is not listed. The request, and the list once it is watched.
+    /// Somebody asks for the name, as long as that is not listed. The request, and the list once it
+    /// is watched.
     fn ask(&mut self, kind: RequestKind, is_granted: bool) -> (RequestId, Option<(Listed, Known)>) {
         let (agent, serial) = self.open_agent(1);
         let (id, _) = self.call(agent, kind);

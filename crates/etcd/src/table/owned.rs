@@ -1,9 +1,10 @@
 //! Names that this connection owns: requests for them are granted here, without etcd.
 //!
-//! While this connection's owner key of a name stands in etcd (see [`Phase::Owned`](crate::keys::Phase)),
-//! nobody else is granted the name. So the requests of this connection need only a queue of their own here, in
-//! the order of the calls. Each caller does what is next in the queue, with the table locked. The thread says
-//! when a name begins to be owned, and when that ends.
+//! While this connection's owner key of a name stands in etcd (see
+//! [`Phase::Owned`](crate::keys::Phase)), nobody else is granted the name. So the requests of this
+//! connection need only a queue of their own here, in the order of the calls. Each caller does what
+//! is next in the queue, with the table locked. The thread says when a name begins to be owned, and
+//! when that ends.
 //!
 //! A request that steals a name asks the owner for it first, and takes it only from an owner that does not
 //! answer. A person who removes the owner key does not ask at all. In both cases this connection learns of it

@@ -31,7 +31,8 @@ fn until_asked(nodes: &[Server]) {
 
 #[test]
 fn all_members_that_were_given_may_be_replaced_one_after_the_other() {
-    // On a machine that is so busy that a lease of four seconds is not renewed in time it is lost all the same.
+    // On a machine that is so busy that a lease of four seconds is not renewed in time it is lost
+    // all the same.
     assert!((0..3).any(|_| is_kept_while_all_are_replaced()), "the lock was lost");
 }
 

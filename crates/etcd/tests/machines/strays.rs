@@ -218,8 +218,8 @@ fn nobody_is_robbed_who_was_not_seen_however_often_the_name_changes_hands_meanwh
     let (is_over, robbed) = (AtomicBool::new(false), Mutex::new(Vec::new()));
     let mut named = HashSet::new();
     thread::scope(|scope| {
-        // The one holds for so short that it hardly ever hears that it was robbed, so that the name changes hands; the
-        // other for long enough.
+        // The one holds for so short that it hardly ever hears that it was robbed, so that the name
+        // changes hands; the other for long enough.
         for (locks, time) in machines.iter().zip([1, 20].map(Duration::from_millis)) {
             let (is_over, robbed) = (&is_over, &robbed);
             scope.spawn(move || {

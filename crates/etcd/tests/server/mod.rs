@@ -259,8 +259,9 @@ impl GrpcProxy {
     }
 }
 
-/// After how many takes every machine keeps a name, if it is set: all tests hold also for names that are kept
-/// after the first (`1`). They are of names that are kept where they say so, and so never (`0`) is not for all.
+/// After how many takes every machine keeps a name, if it is set: all tests hold also for names
+/// that are kept after the first (`1`). They are of names that are kept where they say so, and so
+/// never (`0`) is not for all.
 const KEEP: &str = "NAVLOCK_TEST_KEEP_NAMES";
 
 /// What that says.

@@ -114,8 +114,8 @@ mod alarm {
             Ok(())
         }
 
-        /// What becomes readable; `None` where the system has no such thing, and the caller has to look at the clock
-        /// now and then.
+        /// What becomes readable; `None` where the system has no such thing, and the caller has to
+        /// look at the clock now and then.
         pub fn source(&self) -> Option<BorrowedSource<'_>> {
             self.0.as_ref().map(crate::wait::Source::source)
         }

@@ -92,8 +92,8 @@ pub fn open_count() -> Option<usize> {
     list.map(Iterator::count)
 }
 
-/// A copy of a file's descriptor with this number or the next that is free. Programs that are started do not inherit
-/// it.
+/// A copy of a file's descriptor with this number or the next that is free. Programs that are
+/// started do not inherit it.
 ///
 /// # Errors
 ///
@@ -110,8 +110,8 @@ pub fn numbered(file: &File, number: i32) -> io::Result<Descriptor> {
     }
 }
 
-/// Puts a copy of a file's descriptor in the place of this one. Programs that are started from now on inherit the
-/// copy.
+/// Puts a copy of a file's descriptor in the place of this one. Programs that are started from now
+/// on inherit the copy.
 ///
 /// # Errors
 ///

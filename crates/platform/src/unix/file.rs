@@ -75,8 +75,8 @@ pub fn is_executable(path: &Path) -> bool {
     fs::metadata(path).is_ok_and(|found| found.is_file() && found.permissions().mode() & 0o111 != 0)
 }
 
-/// For opening a file that may be another's: if it is made, nobody else may read or write it, and a link at its path
-/// is an error. Opening does not wait: what stands at the path may be a pipe.
+/// For opening a file that may be another's: if it is made, nobody else may read or write it, and a
+/// link at its path is an error. Opening does not wait: what stands at the path may be a pipe.
 pub fn careful() -> OpenOptions {
     with_flags(OFlags::NOFOLLOW | OFlags::NONBLOCK)
 }

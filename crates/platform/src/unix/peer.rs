@@ -17,8 +17,8 @@ pub struct Peer {
     pub process: Option<u32>,
 }
 
-/// Who is at the other end; where the system does not say, somebody of this user, who alone can use the socket's
-/// directory.
+/// Who is at the other end; where the system does not say, somebody of this user, who alone can use
+/// the socket's directory.
 ///
 /// # Errors
 ///
@@ -78,8 +78,8 @@ pub fn is_ours(stream: &AsyncStream) -> bool {
     stream.peer_cred().is_ok_and(|peer| peer.uid() == ours())
 }
 
-/// The process that listens at the other end: the one that has begun to, if several could. `None` where that is not
-/// known.
+/// The process that listens at the other end: the one that has begun to, if several could. `None`
+/// where that is not known.
 #[cfg(target_os = "linux")]
 pub fn listener(stream: &Stream) -> Option<Handle> {
     use nix::sys::socket::{getsockopt, sockopt::PeerPidfd};

@@ -1,8 +1,8 @@
 //! Processes: whether they live, who has started whom, and signals to them.
 //!
-//! A number alone may be anybody's by now. A [`Handle`] is opened while the process provably is the one that is
-//! meant, and refers to this process from then on: on Linux it is a pidfd, on Apple's systems an event of kqueue(2),
-//! elsewhere there is none.
+//! A number alone may be anybody's by now. A [`Handle`] is opened while the process provably is the
+//! one that is meant, and refers to this process from then on: on Linux it is a pidfd, on Apple's
+//! systems an event of kqueue(2), elsewhere there is none.
 
 #[cfg(target_vendor = "apple")]
 mod apple;
@@ -107,8 +107,8 @@ pub fn name(number: u32) -> String {
     name.trim_end_matches('\n').to_owned()
 }
 
-/// Leaves the terminal and the process group of whoever has started this process. Nothing happens if this process
-/// leads a group already.
+/// Leaves the terminal and the process group of whoever has started this process. Nothing happens
+/// if this process leads a group already.
 pub fn leave_terminal() {
     let _ = rustix::process::setsid();
 }
@@ -125,8 +125,8 @@ pub fn set_apart(command: &mut std::process::Command) {
     command.process_group(0);
 }
 
-/// Keeps a program that everybody uses, a broker, from ending with whoever happens to start it. Here the program sees
-/// to that itself.
+/// Keeps a program that everybody uses, a broker, from ending with whoever happens to start it.
+/// Here the program sees to that itself.
 pub fn let_go(_: &mut std::process::Command) {}
 
 /// Whether a program needs this variable to be started at all. Here it needs none.
@@ -142,8 +142,9 @@ pub const OPENERS: &[&str] = if cfg!(target_vendor = "apple") {
     &["xdg-open", "gio open", "wslview"]
 };
 
-/// The PID namespace of this process, by the number of its inode: numbers of processes mean something only in the
-/// namespace in which they were seen. `None` where there are no namespaces, or this cannot be told.
+/// The PID namespace of this process, by the number of its inode: numbers of processes mean
+/// something only in the namespace in which they were seen. `None` where there are no namespaces,
+/// or this cannot be told.
 pub fn namespace() -> Option<u64> {
     crate::file::identity_behind("/proc/self/ns/pid".as_ref()).ok().map(|(_, inode)| inode)
 }

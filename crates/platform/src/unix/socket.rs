@@ -26,8 +26,8 @@ pub type AsyncStream = tokio::net::UnixStream;
 /// A socket that others connect to, for a runtime of tokio.
 pub type AsyncListener = tokio::net::UnixListener;
 
-/// The longest path of a socket that is used, in bytes. It leaves room for another name under which the socket is
-/// made. The kernel takes 104 bytes at least, with the zero at the end.
+/// The longest path of a socket that is used, in bytes. It leaves room for another name under which
+/// the socket is made. The kernel takes 104 bytes at least, with the zero at the end.
 pub const MAX_PATH: usize = 99;
 
 /// Whether what stands at this path, which has this metadata, is a socket.
@@ -111,8 +111,8 @@ pub fn bind_private(path: &Path) -> io::Result<Listener> {
     listener
 }
 
-/// Sends as much as there is room for; where there is none, a socket that does not block returns `WouldBlock`. No
-/// signal is raised if the other end has gone.
+/// Sends as much as there is room for; where there is none, a socket that does not block returns
+/// `WouldBlock`. No signal is raised if the other end has gone.
 ///
 /// # Errors
 ///
@@ -151,8 +151,8 @@ pub fn another(socket: &AsyncStream) -> io::Result<Stream> {
     socket.as_fd().try_clone_to_owned().map(Into::into)
 }
 
-/// Two ends of a connection: one to talk through, and one that a program of ours gets as its standard output, which
-/// takes it by [`of_output`].
+/// Two ends of a connection: one to talk through, and one that a program of ours gets as its
+/// standard output, which takes it by [`of_output`].
 ///
 /// # Errors
 ///
@@ -180,8 +180,8 @@ pub fn of_output() -> io::Result<Stream> {
     Ok(output.into())
 }
 
-/// Does this from within a directory, and then goes to the root directory: for sockets whose paths are longer than
-/// the system takes, in a process that uses no other relative paths.
+/// Does this from within a directory, and then goes to the root directory: for sockets whose paths
+/// are longer than the system takes, in a process that uses no other relative paths.
 ///
 /// # Errors
 ///

@@ -7,8 +7,8 @@ use rustix::{
 
 use crate::wait::Source;
 
-/// The size of the terminal that this stream is, in columns and rows, each 0 if the terminal does not know; `None` if
-/// it is no terminal.
+/// The size of the terminal that this stream is, in columns and rows, each 0 if the terminal does
+/// not know; `None` if it is no terminal.
 pub fn size(stream: &impl Source) -> Option<(u16, u16)> {
     let size = tcgetwinsize(stream.source()).ok()?;
     Some((size.ws_col, size.ws_row))

@@ -1,13 +1,13 @@
 //! Priorities of threads.
 
-/// By how much a thread that looks is nicer than others (see nice(2)). Where both want a CPU, a thread that locks has
-/// it some ten times as long, if both are of the same session or container: the kernel shares a CPU among these
-/// first.
+/// By how much a thread that looks is nicer than others (see nice(2)). Where both want a CPU, a
+/// thread that locks has it some ten times as long, if both are of the same session or container:
+/// the kernel shares a CPU among these first.
 #[cfg(any(target_os = "linux", target_os = "android"))]
 const NICER: i32 = 10;
 
-/// Has this thread stand back behind others who want a CPU, from now on: for threads that look, for which nobody who
-/// locks should have to wait. Threads that this one starts do so as well.
+/// Has this thread stand back behind others who want a CPU, from now on: for threads that look, for
+/// which nobody who locks should have to wait. Threads that this one starts do so as well.
 ///
 /// Only on Linux, where threads have priorities of their own; elsewhere it does nothing.
 pub fn stand_back() {
@@ -29,8 +29,8 @@ mod slice {
         SCHED_BATCH, SCHED_OTHER, SYS_sched_getattr, SYS_sched_setattr, c_uint, syscall,
     };
 
-    /// In nanoseconds. Threads that ask for no slice have three milliseconds at most. A thread that looks is through
-    /// with its turn in a hundredth of this.
+    /// In nanoseconds. Threads that ask for no slice have three milliseconds at most. A thread that
+    /// looks is through with its turn in a hundredth of this.
     pub(super) const SLICE: u64 = 10_000_000;
 
     /// `struct sched_attr` in its first version (see `sched_setattr(2)`), which all kernels take.
@@ -51,9 +51,9 @@ mod slice {
     const SIZE: c_uint = 48;
     const _: () = assert!(size_of::<Attributes>() == SIZE as usize);
 
-    /// Asks for a longer slice than others have, so that this thread is taken off its CPU as soon as one of them has
-    /// something to do. Being nicer does not do that: it decides how much of a CPU a thread has, and a thread that
-    /// has just begun stays for most of a millisecond.
+    /// Asks for a longer slice than others have, so that this thread is taken off its CPU as soon
+    /// as one of them has something to do. Being nicer does not do that: it decides how much of a
+    /// CPU a thread has, and a thread that has just begun stays for most of a millisecond.
     pub(super) fn lengthen() {
         // An older kernel does not look at the slice; where these calls are forbidden, all is as
         // before.

@@ -39,8 +39,8 @@ pub fn runtime_directory(name: &str) -> PathBuf {
 
 /// The same for this user, on a system that has this directory for what lives until it is restarted.
 ///
-/// Root's own is one that nobody else can make first. That does not change while the system runs: `run` is there from
-/// the start, and only root can change its owner or mode.
+/// Root's own is one that nobody else can make first. That does not change while the system runs:
+/// `run` is there from the start, and only root can change its owner or mode.
 fn runtime_directory_of(user: UserId, name: &str, run: &Path) -> PathBuf {
     let is_roots_alone = || {
         fs::symlink_metadata(run)
@@ -53,8 +53,8 @@ fn runtime_directory_of(user: UserId, name: &str, run: &Path) -> PathBuf {
     }
 }
 
-/// A directory of this user for what outlives the machine's restart. Nobody need have made it yet. `None` for a user
-/// without a home.
+/// A directory of this user for what outlives the machine's restart. Nobody need have made it yet.
+/// `None` for a user without a home.
 pub fn state_directory(name: &str) -> Option<PathBuf> {
     if ours() == ROOT {
         return Some(Path::new("/var/lib").join(name));

@@ -44,8 +44,8 @@ impl Interest {
     /// What the system has told of a source for which this was asked.
     fn told(self, polled: &PollFd<'_>) -> Ready {
         let mut found = polled.revents();
-        // Apple's systems say of devices that cannot be polled, such as `/dev/null`, that they are not open. Such
-        // devices can be read and written at any time.
+        // Apple's systems say of devices that cannot be polled, such as `/dev/null`, that they are
+        // not open. Such devices can be read and written at any time.
         if cfg!(target_vendor = "apple") && found.contains(PollFlags::NVAL) {
             found = self.0.intersection(Self::BOTH.0);
         }
@@ -75,7 +75,8 @@ impl Ready {
     }
 }
 
-/// Waits until one of these sources is ready, but no longer than this. A source that is given twice is told of twice.
+/// Waits until one of these sources is ready, but no longer than this. A source that is given twice
+/// is told of twice.
 ///
 /// # Errors
 ///
@@ -128,8 +129,8 @@ fn poll_all(
         if told == 0 || ready.any(Ready::any) || left.is_some_and(|left| left.is_zero()) {
             return Ok(());
         }
-        // A device that cannot be polled is asked for its end alone, which never comes: so its waiter waits for
-        // another source, or for a time.
+        // A device that cannot be polled is asked for its end alone, which never comes: so its
+        // waiter waits for another source, or for a time.
         thread::sleep(left.map_or(CHECK_INTERVAL, |left| left.min(CHECK_INTERVAL)));
     }
 }
@@ -162,8 +163,8 @@ mod pair {
     /// Two things that a thread waits for, known to the kernel once and for all: a socket, and the end
     /// of a pipe by which others wake the thread.
     ///
-    /// FAST: to `poll` them is to have the kernel enter the thread in two queues and take it out again, each time.
-    /// Where there is no epoll, there is no such pair.
+    /// FAST: to `poll` them is to have the kernel enter the thread in two queues and take it out
+    /// again, each time. Where there is no epoll, there is no such pair.
     #[derive(Debug)]
     pub struct Pair(OwnedFd);
 
@@ -180,8 +181,9 @@ mod pair {
     const WAKE_END: epoll::EventData = epoll::EventData::new_u64(1);
 
     impl Pair {
-        /// A pair of a socket and a wake end. That something has come on the socket is told once, and not again while
-        /// it is still there, because whoever reads it reads everything. The wake end is told of until it is read.
+        /// A pair of a socket and a wake end. That something has come on the socket is told once,
+        /// and not again while it is still there, because whoever reads it reads everything. The
+        /// wake end is told of until it is read.
         ///
         /// # Errors
         ///

@@ -41,8 +41,8 @@ mod alarm {
 
     use crate::wait::BorrowedSource;
 
-    /// A source that becomes readable at a time. There is none here that counts the time in which the machine was
-    /// suspended.
+    /// A source that becomes readable at a time. There is none here that counts the time in which
+    /// the machine was suspended.
     #[derive(Debug)]
     pub struct Alarm;
 

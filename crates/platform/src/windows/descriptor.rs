@@ -79,7 +79,8 @@ pub fn open_count() -> Option<usize> {
     usize::try_from(count).ok().filter(|count| *count > 0)
 }
 
-/// What keeps a place for what is to be [inherited](let_inherit). A handle has no number that one could choose.
+/// What keeps a place for what is to be [inherited](let_inherit). A handle has no number that one
+/// could choose.
 ///
 /// # Errors
 ///

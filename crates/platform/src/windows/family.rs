@@ -37,7 +37,8 @@ pub struct Family {
 }
 
 impl Family {
-    /// The family of a command which is about to be started. A broker leaves the job of whoever happens to start it.
+    /// The family of a command which is about to be started. A broker leaves the job of whoever
+    /// happens to start it.
     pub fn new(_: &'static str) -> Self {
         // SAFETY: It has no name and no attributes; the handle is new.
         let job = unsafe { owned(CreateJobObjectW(ptr::null(), ptr::null())) }.ok();
@@ -57,9 +58,10 @@ impl Family {
         Self { job, command: None }
     }
 
-    /// Adds the command. To be called right after the command's start, when it cannot have started anything itself: a
-    /// process has libraries to load first. To start the command so that it waits for us would leave a process that
-    /// waits for ever, and has the lock, if we were killed in between.
+    /// Adds the command. To be called right after the command's start, when it cannot have started
+    /// anything itself: a process has libraries to load first. To start the command so that it
+    /// waits for us would leave a process that waits for ever, and has the lock, if we were killed
+    /// in between.
     pub fn begins(&mut self, command: &Child) {
         self.command =
             command.as_handle().try_clone_to_owned().ok().map(|handle| (handle, command.id()));

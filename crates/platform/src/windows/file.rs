@@ -111,9 +111,9 @@ pub fn is_executable(path: &Path) -> bool {
     fs::metadata(path).is_ok_and(|found| found.is_file())
 }
 
-/// For opening a file that may be another's: a link at its path is opened itself, and is no file. The directory of a
-/// file that is made says who can read it. Opening does not wait: what stands at the path may be a pipe, whose owner
-/// gets to know who we are and can do nothing in our name.
+/// For opening a file that may be another's: a link at its path is opened itself, and is no file.
+/// The directory of a file that is made says who can read it. Opening does not wait: what stands at
+/// the path may be a pipe, whose owner gets to know who we are and can do nothing in our name.
 pub fn careful() -> OpenOptions {
     let mut options = without_waiting();
     options.custom_flags(FILE_FLAG_OPEN_REPARSE_POINT);
@@ -223,8 +223,9 @@ pub fn touch(path: &Path) -> io::Result<()> {
     look_at(path, FILE_WRITE_ATTRIBUTES, FILE_FLAG_OPEN_REPARSE_POINT)?.set_times(times)
 }
 
-/// Gives the file at `from` the path `to`, in place of what is there. A program that has either file open and so
-/// prevents this, as a virus scanner does with new files, is waited for, up to two seconds.
+/// Gives the file at `from` the path `to`, in place of what is there. A program that has either
+/// file open and so prevents this, as a virus scanner does with new files, is waited for, up to two
+/// seconds.
 ///
 /// # Errors
 ///
@@ -259,7 +260,8 @@ pub fn write_all_at(file: &File, mut bytes: &[u8], mut at: u64) -> io::Result<()
     Ok(())
 }
 
-/// Whether something is mounted at this path, so that nobody who sees it there can remove it. Here this is not asked.
+/// Whether something is mounted at this path, so that nobody who sees it there can remove it. Here
+/// this is not asked.
 pub fn is_mounted(_: &Path) -> bool {
     false
 }

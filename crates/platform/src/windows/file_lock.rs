@@ -1,11 +1,11 @@
 //! Locks on files: each ends with the last process that has the file open.
 //!
-//! Windows' own lock on a file belongs to one process, whoever else has inherited the handle. So what a process
-//! leaves to the processes that it starts is an object that is named after the file ([`inherited`]): whoever has this
-//! object has the file locked as well.
+//! Windows' own lock on a file belongs to one process, whoever else has inherited the handle. So
+//! what a process leaves to the processes that it starts is an object that is named after the file
+//! ([`inherited`]): whoever has this object has the file locked as well.
 //!
-//! Windows keeps others from reading the bytes that are locked. So the byte that is locked is far behind the end of
-//! any file.
+//! Windows keeps others from reading the bytes that are locked. So the byte that is locked is far
+//! behind the end of any file.
 #![allow(unsafe_code, reason = "windows-sys has the calls as they are in C")]
 
 use std::{
@@ -33,7 +33,8 @@ use super::{
     system::{owned, set_inherited, wide},
 };
 
-/// How often to look whether the processes that have inherited a lock have ended: the system cannot wait for that.
+/// How often to look whether the processes that have inherited a lock have ended: the system cannot
+/// wait for that.
 const CHECK_INTERVAL: Duration = Duration::from_millis(20);
 
 /// Locks a file exclusively. Returns whether it could: nobody else had the file locked.

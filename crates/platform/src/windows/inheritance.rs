@@ -1,5 +1,6 @@
-//! Putting away what a process has inherited from the process that has started it: handles that its starter had from
-//! others in turn, or had open so that all processes that it starts have them. Limits are those of a job.
+//! Putting away what a process has inherited from the process that has started it: handles that its
+//! starter had from others in turn, or had open so that all processes that it starts have them.
+//! Limits are those of a job.
 #![allow(unsafe_code, reason = "windows-sys has the calls as they are in C")]
 
 use windows_sys::{
@@ -25,8 +26,8 @@ const STEP: usize = 4;
 /// No handle is looked for beyond this number, whatever the system counts.
 const MOST: usize = 1 << 16;
 
-/// After how many numbers without a handle the search ends where the system does not count them. Wine gives the
-/// lowest number that is free, and takes a second to be asked for all numbers.
+/// After how many numbers without a handle the search ends where the system does not count them.
+/// Wine gives the lowest number that is free, and takes a second to be asked for all numbers.
 const GAP: usize = 256;
 
 /// Puts away what a broker has from its starter: nothing here.
@@ -38,8 +39,9 @@ pub fn keep_files_private() {}
 /// Nothing here: there are no signals that a starter could have ignored.
 pub fn reset_signals() {}
 
-/// Closes the handles that are open because a starter had them open: ends of pipes whose closing somebody else waits
-/// for, and objects that keep files locked. The standard streams are left. Nobody passes a socket here.
+/// Closes the handles that are open because a starter had them open: ends of pipes whose closing
+/// somebody else waits for, and objects that keep files locked. The standard streams are left.
+/// Nobody passes a socket here.
 ///
 /// To be called before anything is opened.
 ///
@@ -72,8 +74,8 @@ pub fn close_inherited() -> Result<Option<Listener>, String> {
             open += 1;
             continue;
         }
-        // SAFETY: What this program opens itself is not inherited. So the handle is the starter's, and nothing here
-        // uses it.
+        // SAFETY: What this program opens itself is not inherited. So the handle is the starter's,
+        // and nothing here uses it.
         if unsafe { CloseHandle(handle) } == 0 {
             open += 1;
         }
@@ -81,8 +83,8 @@ pub fn close_inherited() -> Result<Option<Listener>, String> {
     Ok(None)
 }
 
-/// Whether it is a handle of the console. The type of the file would be the same for a serial port, which one process
-/// alone can have.
+/// Whether it is a handle of the console. The type of the file would be the same for a serial port,
+/// which one process alone can have.
 ///
 /// # Safety
 ///

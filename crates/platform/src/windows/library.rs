@@ -16,8 +16,8 @@ pub fn keep_loaded() -> io::Result<()> {
     let flags = GET_MODULE_HANDLE_EX_FLAG_PIN | GET_MODULE_HANDLE_EX_FLAG_FROM_ADDRESS;
     let inside: *const u16 = (keep_loaded as fn() -> io::Result<()>) as *const u16;
     let mut module = ptr::null_mut();
-    // SAFETY: By these flags the second argument is an address in the library, and the handle that is written need not
-    // be given back.
+    // SAFETY: By these flags the second argument is an address in the library, and the handle that
+    // is written need not be given back.
     let is_kept = unsafe { GetModuleHandleExW(flags, inside, &raw mut module) } != 0;
     if is_kept { Ok(()) } else { Err(io::Error::last_os_error()) }
 }

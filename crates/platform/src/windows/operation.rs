@@ -1,9 +1,9 @@
 //! Overlapped calls, which come to their end later, whatever becomes of the thread that has begun
 //! them.
 //!
-//! The system cancels the calls that a thread has under way when the thread ends, unless the end of a call is told to
-//! a completion port and to nothing else. So there is such a port, and a thread that takes each end from it and sets
-//! an event for the call.
+//! The system cancels the calls that a thread has under way when the thread ends, unless the end of
+//! a call is told to a completion port and to nothing else. So there is such a port, and a thread
+//! that takes each end from it and sets an event for the call.
 #![allow(unsafe_code, reason = "windows-sys has the calls as they are in C")]
 
 use std::{
@@ -41,8 +41,8 @@ const SKIP: u8 = 1;
 /// How often to look whether a call has come to its end while its event cannot say so.
 const PAUSE: Duration = Duration::from_millis(1);
 
-/// Has the ends of calls on this handle, which was opened for overlapped calls, told to the port. To be called once
-/// for a handle.
+/// Has the ends of calls on this handle, which was opened for overlapped calls, told to the port.
+/// To be called once for a handle.
 pub(crate) fn associate(handle: BorrowedHandle<'_>) -> io::Result<()> {
     let port = port()?;
     // SAFETY: Both handles are open.
@@ -85,8 +85,9 @@ fn hear(port: &OwnedHandle) {
             );
         }
         if !ended.is_null() {
-            // SAFETY: It is the first field of an `Operation` that is under way. The operation is there until it is
-            // told that it has ended, and is not touched here any more from then on.
+            // SAFETY: It is the first field of an `Operation` that is under way. The operation is
+            // there until it is told that it has ended, and is not touched here any more from then
+            // on.
             let (event, also) = unsafe {
                 let operation = ended.cast::<Operation>();
                 let events = (Arc::clone(&(*operation).event), (*operation).also.clone());
@@ -155,8 +156,8 @@ impl Operation {
     ///
     /// # Safety
     ///
-    /// The call is one on this handle whose end is told by this operation, and touches nothing but the buffer, which
-    /// the caller leaves alone while the call is under way.
+    /// The call is one on this handle whose end is told by this operation, and touches nothing but
+    /// the buffer, which the caller leaves alone while the call is under way.
     pub(crate) unsafe fn begin(
         self: &mut Box<Self>,
         on: &Arc<OwnedHandle>,
@@ -190,8 +191,8 @@ impl Operation {
         if self.has_ended.load(Acquire) {
             return true;
         }
-        // The event may be set by the end of the call before, of which we knew already. If this call ends meanwhile,
-        // we see that, or the event is set again.
+        // The event may be set by the end of the call before, of which we knew already. If this
+        // call ends meanwhile, we see that, or the event is set again.
         self.event.reset();
         self.has_ended.load(Acquire)
     }
@@ -212,8 +213,8 @@ impl Operation {
         Some(checked(done).map(|()| length as usize))
     }
 
-    /// Waits until the call that is under way has come to its end. Returns its result; `None` if nothing is under
-    /// way.
+    /// Waits until the call that is under way has come to its end. Returns its result; `None` if
+    /// nothing is under way.
     pub(crate) fn wait(&mut self) -> Option<io::Result<usize>> {
         while self.is_under_way() {
             if let Some(result) = self.result() {

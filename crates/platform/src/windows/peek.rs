@@ -47,8 +47,8 @@ pub(crate) fn peek(pipe: BorrowedHandle<'_>) -> (bool, bool) {
     }
 }
 
-/// Whether the other end of a pipe has gone while there is something in it: then what is in it is read as before, and
-/// only this says so.
+/// Whether the other end of a pipe has gone while there is something in it: then what is in it is
+/// read as before, and only this says so.
 pub(crate) fn is_closing(pipe: BorrowedHandle<'_>) -> bool {
     /// `FILE_PIPE_CONNECTED_STATE`.
     const CONNECTED: u32 = 3;

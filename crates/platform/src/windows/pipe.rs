@@ -1,10 +1,11 @@
-//! One end of a named pipe, read and written as a socket is: one can wait until there is something in it or room for
-//! more, and does not have to wait.
+//! One end of a named pipe, read and written as a socket is: one can wait until there is something
+//! in it or room for more, and does not have to wait.
 //!
-//! Windows has no such readiness: it takes a buffer and says when it has filled the buffer or taken what is in it. So
-//! each end has a buffer of its own for either direction. There is something to be read when the read that is under
-//! way has come to its end; there is room when no write is under way. What was written is sent also when the end is
-//! dropped before the other has taken it, as with a socket.
+//! Windows has no such readiness: it takes a buffer and says when it has filled the buffer or taken
+//! what is in it. So each end has a buffer of its own for either direction. There is something to
+//! be read when the read that is under way has come to its end; there is room when no write is
+//! under way. What was written is sent also when the end is dropped before the other has taken it,
+//! as with a socket.
 #![allow(unsafe_code, reason = "windows-sys has the calls as they are in C")]
 
 use std::{
@@ -32,8 +33,8 @@ use super::{
 /// How much is read, or written, at once.
 const ROOM: usize = 64 << 10;
 
-/// About how much of what the other end has written is still read once this one is shut down: more than the system
-/// keeps, so that only an end that goes on writing is cut short.
+/// About how much of what the other end has written is still read once this one is shut down: more
+/// than the system keeps, so that only an end that goes on writing is cut short.
 const LAST: usize = 4 * ROOM;
 
 /// Which end of a pipe it is.
@@ -236,7 +237,8 @@ impl Pipe {
         }
     }
 
-    /// Ends the connection at both ends. What was written before is still read: at the other end, and at this one.
+    /// Ends the connection at both ends. What was written before is still read: at the other end,
+    /// and at this one.
     pub(crate) fn shut_down(&self) {
         let mut state = self.state();
         if let Some(handle) = state.handle.take() {
@@ -287,8 +289,8 @@ fn last(state: &mut State, handle: &Arc<OwnedHandle>) -> Vec<u8> {
 
 fn begin_read(state: &mut State, handle: &Arc<OwnedHandle>) -> Option<io::Result<usize>> {
     let room = u32::try_from(ROOM).unwrap_or(u32::MAX);
-    // SAFETY: What is read is put into the buffer, of which it is said how long it is, and nobody touches it meanwhile:
-    // what was in it was taken.
+    // SAFETY: What is read is put into the buffer, of which it is said how long it is, and nobody
+    // touches it meanwhile: what was in it was taken.
     unsafe {
         state.reading.begin(handle, |buffer, overlapped| {
             buffer.resize(ROOM, 0);

@@ -113,8 +113,8 @@ pub(crate) fn ours() -> Sid {
     of_token().0
 }
 
-/// Who we are, and who owns what we make: for a process with the rights of an administrator, the owner may be all
-/// administrators.
+/// Who we are, and who owns what we make: for a process with the rights of an administrator, the
+/// owner may be all administrators.
 fn of_token() -> (Sid, Sid) {
     static OURS: OnceLock<(Sid, Sid)> = OnceLock::new();
     *OURS.get_or_init(|| {
@@ -188,8 +188,8 @@ unsafe impl Send for Descriptor {}
 unsafe impl Sync for Descriptor {}
 
 impl Descriptor {
-    /// The descriptor for a file that nobody but this user and the system may touch, or for such a directory and what
-    /// is made in it.
+    /// The descriptor for a file that nobody but this user and the system may touch, or for such a
+    /// directory and what is made in it.
     pub(crate) fn of_file(is_directory: bool) -> io::Result<Self> {
         let flags = if is_directory { "OICI" } else { "" };
         Self::written(&format!("D:P(A;{flags};FA;;;{})(A;{flags};FA;;;SY)", ours()))
@@ -312,8 +312,8 @@ pub(crate) fn access(file: BorrowedHandle<'_>) -> io::Result<Access> {
     Ok(Access { owner, others_read: granted & READ != 0, others_write: granted & WRITE != 0 })
 }
 
-/// All rights that this list gives to anybody but us and those who may do anything anyway. Entries that deny rights
-/// are not looked at: with them, the file is less open than this says.
+/// All rights that this list gives to anybody but us and those who may do anything anyway. Entries
+/// that deny rights are not looked at: with them, the file is less open than this says.
 ///
 /// # Safety
 ///
@@ -330,8 +330,8 @@ unsafe fn granted_to_others(dacl: *const ACL) -> u32 {
     let us = [of_token().0, of_token().1];
     let trusted = [SYSTEM, ADMINISTRATORS, OWNER_RIGHTS, CREATOR_OWNER];
     let mut granted = 0;
-    // SAFETY: The caller says what it is. All entries begin with a header and a mask, and those of the plain kind have an
-    // identifier behind that.
+    // SAFETY: The caller says what it is. All entries begin with a header and a mask, and those of
+    // the plain kind have an identifier behind that.
     unsafe {
         for index in 0..u32::from((*dacl).AceCount) {
             let mut entry: *mut c_void = ptr::null_mut();

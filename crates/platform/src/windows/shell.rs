@@ -31,15 +31,16 @@ pub fn command(line: &OsStr) -> Command {
     command
 }
 
-/// The command that runs the program of this name: also one whose name ends with what `%PATHEXT%` says, as that of
+/// The command that runs the program of this name: also one whose name ends with what `%PATHEXT%`
+/// says, as that of
 /// `npm.cmd` does. The system itself finds what ends with `.exe`.
 pub fn command_of(program: &OsStr) -> Command {
     let found = found(program, env::var_os("PATH").as_deref());
     Command::new(found.map_or_else(|| program.to_owned(), PathBuf::into_os_string))
 }
 
-/// The program that this name runs, if there is one. A name that is no path is looked up in these folders, and a name
-/// without an ending is looked for with each ending that a program may have.
+/// The program that this name runs, if there is one. A name that is no path is looked up in these
+/// folders, and a name without an ending is looked for with each ending that a program may have.
 pub fn found(name: &OsStr, folders: Option<&OsStr>) -> Option<PathBuf> {
     let name = Path::new(name);
     if name.components().count() > 1 || name.has_root() {

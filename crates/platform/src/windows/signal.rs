@@ -67,7 +67,8 @@ unsafe extern "system" fn came(event: u32) -> BOOL {
     drop(all);
     let ends_us = [Signal::HANG_UP, Signal::TERMINATE].contains(&signal);
     if is_caught && ends_us {
-        // The process is ended when this returns: what is to be done before is given the time that the system gives.
+        // The process is ended when this returns: what is to be done before is given the time that
+        // the system gives.
         loop {
             thread::park();
         }
@@ -95,8 +96,8 @@ pub fn is_ignored(_: Signal) -> bool {
     false
 }
 
-/// Has the command lead a group of its own, as only a group can be told something by ^Break. What the console tells
-/// is passed on to it; the console's own ^C it does not hear.
+/// Has the command lead a group of its own, as only a group can be told something by ^Break. What
+/// the console tells is passed on to it; the console's own ^C it does not hear.
 pub fn hand_on(command: &mut Command) {
     crate::process::set_apart(command);
 }
@@ -108,8 +109,8 @@ pub struct PassedOn {
 }
 
 impl PassedOn {
-    /// Catches these signals from now on. It also returns an end that does not block: a write to this end wakes
-    /// whoever waits for the source.
+    /// Catches these signals from now on. It also returns an end that does not block: a write to
+    /// this end wakes whoever waits for the source.
     ///
     /// # Errors
     ///
@@ -133,8 +134,8 @@ impl PassedOn {
         }
     }
 
-    /// Tells the command by ^Break what has come, apart from what the console tells all programs in front of it: its
-    /// own end, and that of the user's session.
+    /// Tells the command by ^Break what has come, apart from what the console tells all programs in
+    /// front of it: its own end, and that of the user's session.
     pub fn pass_on(&mut self, child: &Child) {
         let is_ours = |signal: &Signal| [Signal::INTERRUPT, Signal::QUIT].contains(signal);
         for signal in self.take().into_iter().filter(is_ours) {

@@ -56,14 +56,15 @@ pub(crate) fn wide(text: impl AsRef<OsStr>) -> Vec<u16> {
     text.as_ref().encode_wide().chain([0]).collect()
 }
 
-/// A path as the system has it. It takes a plain path of some 250 characters at most, and a longer path only in the
-/// form in which it writes such paths itself.
+/// A path as the system has it. It takes a plain path of some 250 characters at most, and a longer
+/// path only in the form in which it writes such paths itself.
 pub(crate) fn wide_path(path: &Path) -> io::Result<Vec<u16>> {
     let path = absolute(path)?;
     Ok(if path.as_os_str().len() < LONG { wide(path) } else { wide(of_any_length(&path)) })
 }
 
-/// From here on a path is written so that it may have any length. A directory's must leave room for a name in it.
+/// From here on a path is written so that it may have any length. A directory's must leave room for
+/// a name in it.
 const LONG: usize = 240;
 
 /// An absolute path, as one that may have any length.
@@ -118,7 +119,8 @@ impl AsHandle for Event {
     }
 }
 
-/// Waits until one of these is signalled, but no longer than this. Returns its place; `None` if none was in time.
+/// Waits until one of these is signalled, but no longer than this. Returns its place; `None` if
+/// none was in time.
 ///
 /// There may be [`MOST`] of them.
 pub(crate) fn wait_for(
@@ -167,8 +169,8 @@ impl Awaited {
     pub(crate) fn new() -> io::Result<Self> {
         let wakers: Arc<Mutex<Vec<Waker>>> = Arc::default();
         let context = Arc::as_ptr(&wakers).cast_mut().cast();
-        // SAFETY: What is called gets a pointer that is good for as long as this value, which waits at its end
-        // for all calls.
+        // SAFETY: What is called gets a pointer that is good for as long as this value, which waits
+        // at its end for all calls.
         let wait = unsafe { CreateThreadpoolWait(Some(wake), context, ptr::null()) };
         if wait == 0 {
             return Err(io::Error::last_os_error());
@@ -183,16 +185,16 @@ impl Awaited {
             wakers.push(waker.clone());
         }
         drop(wakers);
-        // SAFETY: The wait is there until this value is dropped. Whoever has this value has the object as well,
-        // and both are dropped in this order.
+        // SAFETY: The wait is there until this value is dropped. Whoever has this value has the
+        // object as well, and both are dropped in this order.
         unsafe { SetThreadpoolWait(self.wait, object.as_raw_handle(), ptr::null()) };
     }
 }
 
 impl Drop for Awaited {
     fn drop(&mut self) {
-        // SAFETY: Nothing is waited for from here on, and no thread is in `wake` when the second call returns; only
-        // then is the wait closed.
+        // SAFETY: Nothing is waited for from here on, and no thread is in `wake` when the second
+        // call returns; only then is the wait closed.
         unsafe {
             SetThreadpoolWait(self.wait, ptr::null_mut(), ptr::null());
             WaitForThreadpoolWaitCallbacks(self.wait, 1);

@@ -30,8 +30,8 @@ pub fn ours() -> UserId {
     security::ours()
 }
 
-/// The user's own directory: that which the system knows and not `%USERPROFILE%`, which a process has from whoever
-/// happened to start it.
+/// The user's own directory: that which the system knows and not `%USERPROFILE%`, which a process
+/// has from whoever happened to start it.
 pub fn home() -> Option<PathBuf> {
     known(&FOLDERID_Profile).filter(|home| home.is_absolute())
 }
@@ -63,17 +63,18 @@ pub fn host() -> String {
     String::from_utf16_lossy(name)
 }
 
-/// A directory of this user alone. It may not be there yet. Its path follows from the user and this name, and from
-/// nothing else.
+/// A directory of this user alone. It may not be there yet. Its path follows from the user and this
+/// name, and from nothing else.
 pub fn runtime_directory(name: &str) -> PathBuf {
-    // A user without a profile has no directory in which others could not be first; what is made there is checked.
+    // A user without a profile has no directory in which others could not be first; what is made
+    // there is checked.
     known(&FOLDERID_LocalAppData)
         .unwrap_or_else(|| PathBuf::from(r"C:\ProgramData").join(ours().to_string()))
         .join(name)
 }
 
-/// A directory of this user for what outlives the machine's restart. Nobody need have made it yet. `None` for a user
-/// without a profile.
+/// A directory of this user for what outlives the machine's restart. Nobody need have made it yet.
+/// `None` for a user without a profile.
 pub fn state_directory(name: &str) -> Option<PathBuf> {
     known(&FOLDERID_LocalAppData).map(|local| local.join(name).join("state"))
 }

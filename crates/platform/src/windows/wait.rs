@@ -158,8 +158,8 @@ impl BorrowedSource<'_> {
         }
     }
 
-    /// The objects that are signalled when the source may be ready, if there are any, and whether these say all there
-    /// is to be known.
+    /// The objects that are signalled when the source may be ready, if there are any, and whether
+    /// these say all there is to be known.
     fn objects(&self, interest: Interest) -> ([Option<BorrowedHandle<'_>>; 2], bool) {
         match self.0 {
             Kind::Pipe(pipe) => {
@@ -177,7 +177,8 @@ impl BorrowedSource<'_> {
     }
 }
 
-/// Waits until one of these sources is ready, but no longer than this. A source that is given twice is told of twice.
+/// Waits until one of these sources is ready, but no longer than this. A source that is given twice
+/// is told of twice.
 ///
 /// # Errors
 ///

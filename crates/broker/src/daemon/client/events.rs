@@ -31,8 +31,8 @@ impl Client {
         }
     }
 
-    /// Reads on, for at most `room` places, and subtracts from `room` those that it has read. Returns where to
-    /// go on; `None` if that was all.
+    /// Reads on, for at most `room` places, and subtracts from `room` those that it has read.
+    /// Returns where to go on; `None` if that was all.
     ///
     /// Entries that have begun or changed since `began` are left out: events tell lookers of them.
     pub(in super::super) fn look(

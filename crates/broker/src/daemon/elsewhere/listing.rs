@@ -59,7 +59,8 @@ impl Lists<'_> {
         shared.collect()
     }
 
-    /// Asks for those of these names that were not asked for yet. `None` if there is no answer for one of them.
+    /// Asks for those of these names that were not asked for yet. `None` if there is no answer for
+    /// one of them.
     async fn list(&mut self, names: impl Iterator<Item = Shared>) -> Option<()> {
         let with_silence = self.with_silence;
         let mut asked = Vec::new();
@@ -145,8 +146,8 @@ impl Daemon {
         // The same ones each time, if they are too many.
         let names: Vec<_> = names.into_iter().take(MOST_NAMES).collect();
         lists.list(names.iter().map(|(shared, _)| shared.clone())).await?;
-        // A request that waits for a lock around ours may itself be made inside a lock, for which others wait,
-        // and so on.
+        // A request that waits for a lock around ours may itself be made inside a lock, for which
+        // others wait, and so on.
         let mut met: HashSet<Shared> = around.into_keys().collect();
         let (mut todo, mut left): (Vec<_>, _) = (met.iter().cloned().collect(), MOST_FURTHER);
         while !todo.is_empty() {

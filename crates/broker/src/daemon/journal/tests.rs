@@ -30,8 +30,8 @@ impl Book {
         self.inbox.put(Entry::Whole(id));
     }
 
-    /// A looker is told what there is. How much it has missed, if it need not be told once more, and if nothing
-    /// happened meanwhile.
+    /// A looker is told what there is. How much it has missed, if it need not be told once more,
+    /// and if nothing happened meanwhile.
     fn go_on(&mut self, id: u64) -> Option<u64> {
         let mut meanwhile = BytesMut::new();
         let missed = self.journal().go_on(id, &mut meanwhile).unwrap();

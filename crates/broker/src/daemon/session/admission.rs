@@ -51,8 +51,8 @@ impl Session {
                 () = ended => Err(End::Died),
             };
         };
-        // If others have inherited locks of the client, its claims are reclaimed even if the client itself has
-        // gone: these locks are left to the inheritors with the rest.
+        // If others have inherited locks of the client, its claims are reclaimed even if the client
+        // itself has gone: these locks are left to the inheritors with the rest.
         let is_needed = || daemon.has_inheritors(connected);
         let goes_on = daemon.go_on(connected, &mut claims);
         meanwhile(stream, terms, connected, goes_on, ended.as_mut(), is_needed).await?;

@@ -1,13 +1,13 @@
 //! The events that have happened lately in the buckets of one user agent, for those who look.
 //!
-//! Whoever changes anything in a shard that is looked at puts an event here before it unlocks the shard. So all
-//! events are in one order, in which no event comes before its cause. Each moment has a place in this order: an
-//! event that comes after a picture was taken is not in the picture.
+//! Whoever changes anything in a shard that is looked at puts an event here before it unlocks the
+//! shard. So all events are in one order, in which no event comes before its cause. Each moment has
+//! a place in this order: an event that comes after a picture was taken is not in the picture.
 //!
-//! Each reader has a place up to which it has been told; events that all readers have been told are forgotten. Nobody
-//! waits for a reader: when too many events wait, the readers that have not been told the first of them fall
-//! *behind*. For a reader that is behind, only the number of events that it misses is counted, until it gets a
-//! picture.
+//! Each reader has a place up to which it has been told; events that all readers have been told are
+//! forgotten. Nobody waits for a reader: when too many events wait, the readers that have not been
+//! told the first of them fall *behind*. For a reader that is behind, only the number of events
+//! that it misses is counted, until it gets a picture.
 
 use std::{
     collections::VecDeque,
@@ -135,8 +135,8 @@ impl Board {
         is_last
     }
 
-    /// The reader gets a picture of this moment. Returns how many events it has missed before. To be called while
-    /// everything that the picture shows is locked.
+    /// The reader gets a picture of this moment. Returns how many events it has missed before. To
+    /// be called while everything that the picture shows is locked.
     pub(crate) fn catch_up(&self, key: usize) -> u64 {
         let mut journal = lock(&self.journal);
         let told = journal.told;

@@ -1,4 +1,5 @@
-//! Deadlocks of requests that wait inside locks of one bucket: what is noted to find them, and which request fails.
+//! Deadlocks of requests that wait inside locks of one bucket: what is noted to find them, and
+//! which request fails.
 
 use std::{
     collections::{BTreeSet, HashMap},
@@ -99,7 +100,8 @@ impl MemoryBackend {
         states: &[(u32, MutexGuard<'_, State>)],
         requests: &HashMap<Ticket, Noted, RandomState>,
     ) -> Overview {
-        // No clock tells the order here: noted requests are put in the order of their notes, after all others.
+        // No clock tells the order here: noted requests are put in the order of their notes, after
+        // all others.
         let begin = Instant::now();
         let agents = lock(&self.agents);
         let mut overview = Overview::default();

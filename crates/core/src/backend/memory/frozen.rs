@@ -29,8 +29,8 @@ pub(crate) struct FrozenBucket<'a> {
 }
 
 impl MemoryBackend {
-    /// Makes the client ids of all agents, which most agents do not have before somebody wants to see them. It
-    /// takes a while, so nothing is locked meanwhile.
+    /// Makes the client ids of all agents, which most agents do not have before somebody wants to
+    /// see them. It takes a while, so nothing is locked meanwhile.
     pub(crate) fn name_agents(&self) {
         let states: Vec<_> = {
             let agents = lock(&self.agents);
@@ -77,8 +77,8 @@ impl FrozenBucket<'_> {
         }
     }
 
-    /// Ends the telling of events for one looker. If it was the last, returns the tables, to be dropped when nothing
-    /// is locked any more, because they may be large.
+    /// Ends the telling of events for one looker. If it was the last, returns the tables, to be
+    /// dropped when nothing is locked any more, because they may be large.
     pub(crate) fn end(&mut self) -> impl Sized + use<> {
         let mut left = Vec::new();
         for (_, state) in &mut self.states {

@@ -1,8 +1,9 @@
 //! Look tables: what a shard keeps while somebody looks at it, to tell the lookers.
 //!
-//! The engine does not know the time, nor what a request that is gone had asked for. So a shard that is looked at has
-//! a table of its entries beside it. The table is made with the first picture, and dropped with the last looker.
-//! Without a table, a request only has to check that there is none.
+//! The engine does not know the time, nor what a request that is gone had asked for. So a shard
+//! that is looked at has a table of its entries beside it. The table is made with the first
+//! picture, and dropped with the last looker. Without a table, a request only has to check that
+//! there is none.
 
 use std::{collections::HashMap, sync::Arc};
 

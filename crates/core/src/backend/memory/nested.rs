@@ -1,10 +1,11 @@
 //! What is noted of requests that wait inside locks of this bucket.
 //!
-//! Only requests that have to wait are noted, and only those that are inside something. A request is noted after it
-//! has got into its queue, so of the requests that form a cycle, the one that is noted last finds the cycle
-//! (`deadlock.rs`).
+//! Only requests that have to wait are noted, and only those that are inside something. A request
+//! is noted after it has got into its queue, so of the requests that form a cycle, the one that is
+//! noted last finds the cycle (`deadlock.rs`).
 //!
-//! A thread that looks locks shards first and this after them. A thread that has locked this waits for nothing.
+//! A thread that looks locks shards first and this after them. A thread that has locked this waits
+//! for nothing.
 
 use std::{
     collections::HashMap,

@@ -48,8 +48,8 @@ pub struct Member {
 pub struct InDeadlock {
     /// The deadlock in words: see [`Deadlock::told`].
     pub told: String,
-    /// Whether this request closed the cycle: it was made last or, in one process, was the last that was said to
-    /// be inside a lock.
+    /// Whether this request closed the cycle: it was made last or, in one process, was the last
+    /// that was said to be inside a lock.
     pub is_last: bool,
 }
 

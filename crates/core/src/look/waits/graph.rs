@@ -223,8 +223,9 @@ impl<'a> Graph<'a> {
     }
 }
 
-/// Adds edges from the locks of other machines to the requests that were made inside a lock of the same agent.
-/// Such a request names the lock by the id that its own broker uses, and here the lock has another id.
+/// Adds edges from the locks of other machines to the requests that were made inside a lock of the
+/// same agent. Such a request names the lock by the id that its own broker uses, and here the lock
+/// has another id.
 fn add_inside_agents(
     nodes: &mut Vec<Option<NamedEntry<'_>>>,
     locks: &HashMap<LockId, Index, RandomState>,

@@ -3,8 +3,9 @@
 //! A state cannot be copied, only come to again by its steps. So of each that was found is kept from where
 //! it was found and by which step, and its fingerprint: some fifty bytes, however large it is.
 //!
-//! An exploration that fails says by which steps, and there are no fewer that lead there; `NAVLOCK_MODEL_STEPS`
-//! has these done again. One that is not a test goes on to its end, or for `NAVLOCK_MODEL_MINUTES`.
+//! An exploration that fails says by which steps, and there are no fewer that lead there;
+//! `NAVLOCK_MODEL_STEPS` has these done again. One that is not a test goes on to its end, or for
+//! `NAVLOCK_MODEL_MINUTES`.
 
 use std::{
     collections::HashSet,

@@ -124,8 +124,8 @@ impl Family {
         while let Ok(status) = waitid(Id::All, all | WaitPidFlag::WNOWAIT) {
             let command = self.command.map(|pid| pid.as_raw_nonzero().get());
             let Some(pid) = status.pid().map(unistd::Pid::as_raw) else { return };
-            // The caller waits for the command. Once it has ended this process soon ends too, and need not reap the
-            // others.
+            // The caller waits for the command. Once it has ended this process soon ends too, and
+            // need not reap the others.
             if Some(pid) == command || waitid(Id::Pid(unistd::Pid::from_raw(pid)), all).is_err() {
                 return;
             }

@@ -1,7 +1,7 @@
 //! Processes: whether they live, who has started whom, and signals to them, as far as there are such here.
 //!
-//! A number alone may be anybody's by now. A [`Handle`] is opened while the process provably is the one that is meant,
-//! and refers to this process from then on.
+//! A number alone may be anybody's by now. A [`Handle`] is opened while the process provably is the
+//! one that is meant, and refers to this process from then on.
 #![allow(unsafe_code, reason = "windows-sys has the calls as they are in C")]
 
 mod started;
@@ -39,8 +39,8 @@ use crate::{
     wait::{BorrowedSource, Source},
 };
 
-/// A signal that a process can be told. Windows has few of them, so these are the numbers of Unix, which exit codes and
-/// messages use.
+/// A signal that a process can be told. Windows has few of them, so these are the numbers of Unix,
+/// which exit codes and messages use.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Signal(i32);
 
@@ -87,8 +87,8 @@ impl Signal {
     }
 }
 
-/// Tells this process what a signal says, as far as Windows can: by ^Break, which a process that leads a group gets
-/// with all of its group, or by ending it.
+/// Tells this process what a signal says, as far as Windows can: by ^Break, which a process that
+/// leads a group gets with all of its group, or by ending it.
 pub(crate) fn signal(process: BorrowedHandle<'_>, number: u32, signal: Signal) {
     match signal {
         Signal::KILL => {
@@ -169,8 +169,8 @@ pub fn seen(number: u32) -> Option<Seen> {
     parent_of(number).map(|parent| Seen { is_stopped: false, parent })
 }
 
-/// Whether a process that was not started by this one can be asked to end, and not only be killed: only processes in
-/// front of the same console can be asked.
+/// Whether a process that was not started by this one can be asked to end, and not only be killed:
+/// only processes in front of the same console can be asked.
 #[cfg(feature = "command")]
 pub const TELLS_OTHERS: bool = false;
 
@@ -323,7 +323,8 @@ impl Source for Handle {
     }
 }
 
-/// Waits for the end of the process whose [`Handle`] this is or keeps. Never returns if the end cannot be waited for.
+/// Waits for the end of the process whose [`Handle`] this is or keeps. Never returns if the end
+/// cannot be waited for.
 pub async fn end_of<T: Source>(handle: T) {
     let Ok(awaited) = Awaited::new() else { return std::future::pending().await };
     std::future::poll_fn(|context| {

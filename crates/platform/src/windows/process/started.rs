@@ -28,9 +28,9 @@ use windows_sys::{
 
 use crate::windows::system::{checked, owned, set_inherited};
 
-/// Has this process stand for a command, to everybody who waits for it: it does nothing else any more, ends as the
-/// command ends, and the command ends with it, without the processes that the command has started. Returns the reason
-/// if that fails.
+/// Has this process stand for a command, to everybody who waits for it: it does nothing else any
+/// more, ends as the command ends, and the command ends with it, without the processes that the
+/// command has started. Returns the reason if that fails.
 pub fn execute(command: &mut Command) -> io::Error {
     unsafe extern "system" fn leave_to_command(event: u32) -> BOOL {
         // All other events end every process in front of the console.
@@ -61,7 +61,8 @@ fn ends_with_us() -> io::Result<OwnedHandle> {
     limits.BasicLimitInformation.LimitFlags =
         JOB_OBJECT_LIMIT_KILL_ON_JOB_CLOSE | JOB_OBJECT_LIMIT_SILENT_BREAKAWAY_OK;
     let size = u32::try_from(size_of::<JOBOBJECT_EXTENDED_LIMIT_INFORMATION>()).unwrap_or_default();
-    // SAFETY: The job has no name and no attributes, the handle is new, and what is read is as long as is said.
+    // SAFETY: The job has no name and no attributes, the handle is new, and what is read is as long
+    // as is said.
     unsafe {
         let job = owned(CreateJobObjectW(ptr::null(), ptr::null()))?;
         checked(SetInformationJobObject(
@@ -79,8 +80,9 @@ pub fn set_apart(command: &mut Command) {
     command.creation_flags(CREATE_NEW_PROCESS_GROUP);
 }
 
-/// Keeps a program that everybody uses, a broker, from ending with whoever happens to start it. The program gets no
-/// console, leaves our job if the job lets it go, and does not inherit our standard streams, whose end others wait for.
+/// Keeps a program that everybody uses, a broker, from ending with whoever happens to start it. The
+/// program gets no console, leaves our job if the job lets it go, and does not inherit our standard
+/// streams, whose end others wait for.
 pub fn let_go(command: &mut Command) {
     let breakaway = if may_break_away() { CREATE_BREAKAWAY_FROM_JOB } else { 0 };
     command.creation_flags(CREATE_NO_WINDOW | CREATE_NEW_PROCESS_GROUP | breakaway);
@@ -108,8 +110,9 @@ fn may_break_away() -> bool {
     told != 0 && limits.BasicLimitInformation.LimitFlags & JOB_OBJECT_LIMIT_BREAKAWAY_OK != 0
 }
 
-/// Whether a program needs this variable to be started at all: by some, libraries of the system are found, and by
-/// others, folders of the user. Their names may be written in any case, as `Path` mostly is.
+/// Whether a program needs this variable to be started at all: by some, libraries of the system are
+/// found, and by others, folders of the user. Their names may be written in any case, as `Path`
+/// mostly is.
 pub fn is_needed(name: &OsStr) -> bool {
     const NEEDED: [&str; 12] = [
         "PATH",

@@ -1,5 +1,5 @@
-//! Sockets that others connect to: several instances of a pipe at once, each of which is told when somebody has
-//! connected to it.
+//! Sockets that others connect to: several instances of a pipe at once, each of which is told when
+//! somebody has connected to it.
 #![allow(unsafe_code, reason = "windows-sys has the calls as they are in C")]
 
 use std::{
@@ -68,8 +68,8 @@ impl Slot {
         let event = Arc::new(Event::new(false)?);
         let mut connecting = Operation::new(&event);
         connecting.tell_also(any);
-        // Any end of this call means that somebody has connected. They may have gone again, which whoever reads is
-        // told.
+        // Any end of this call means that somebody has connected. They may have gone again, which
+        // whoever reads is told.
         //
         // SAFETY: The call touches no buffer.
         let _ = unsafe {

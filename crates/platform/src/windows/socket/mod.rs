@@ -1,8 +1,9 @@
 //! Connections between the processes of one machine, found by a path: named pipes.
 //!
-//! A named pipe has no path but a name, and names are shared by all users. So at the path there is a file that contains
-//! the name, which is new each time, so that nobody can guess it and take it before us. The file is found, removed and
-//! renamed as a socket is. If no pipe has the name any more, its listener was killed.
+//! A named pipe has no path but a name, and names are shared by all users. So at the path there is
+//! a file that contains the name, which is new each time, so that nobody can guess it and take it
+//! before us. The file is found, removed and renamed as a socket is. If no pipe has the name any
+//! more, its listener was killed.
 
 mod instance;
 mod listener;
@@ -27,8 +28,8 @@ pub use self::{
     stream::{Stream, connect, hearing},
 };
 
-/// Listens at `path`, where nothing but this user's processes find it. The system is told who may connect when the pipe
-/// is made; the file gets its own path last.
+/// Listens at `path`, where nothing but this user's processes find it. The system is told who may
+/// connect when the pipe is made; the file gets its own path last.
 ///
 /// # Errors
 ///
@@ -53,7 +54,8 @@ pub fn bind_private(path: &Path) -> io::Result<Listener> {
     Listener::bind(path)
 }
 
-/// Sends as much as there is room for; where there is none, a socket that does not block returns `WouldBlock`.
+/// Sends as much as there is room for; where there is none, a socket that does not block returns
+/// `WouldBlock`.
 ///
 /// # Errors
 ///

@@ -72,8 +72,8 @@ pub(super) fn fit<C: Copy, const N: usize>(
     widths
 }
 
-/// The cells of a line, each as wide as its column: `cell` is given what the cell tells, and its width. Only cells
-/// that are shown are made.
+/// The cells of a line, each as wide as its column: `cell` is given what the cell tells, and its
+/// width. Only cells that are shown are made.
 pub(super) fn row<C: Copy, const N: usize>(
     columns: &[Column<C>; N],
     widths: &[usize; N],

@@ -12,11 +12,12 @@ use crate::keeper::{Call, Done};
 impl World {
     /// The same for states from which the same can come, and which the same is to be expected of.
     ///
-    /// All is in it by which what is done next can differ, and so can what is expected of that: what is left
-    /// out follows from the rest, or is a name for something. Where it is in doubt whether something makes a
-    /// difference it does: to look at two states of one kind takes time, to miss one misses what comes of it.
-    /// One thing is left out that is expected: which tokens of what has ended were given to whom. With it there
-    /// would be a state for each history, and who is given a token of before has a lock that is not there.
+    /// All is in it by which what is done next can differ, and so can what is expected of that:
+    /// what is left out follows from the rest, or is a name for something. Where it is in doubt
+    /// whether something makes a difference it does: to look at two states of one kind takes time,
+    /// to miss one misses what comes of it. One thing is left out that is expected: which tokens of
+    /// what has ended were given to whom. With it there would be a state for each history, and who
+    /// is given a token of before has a lock that is not there.
     pub(in crate::keeper::model) fn fingerprint(&self) -> u64 {
         let mut seen = Fingerprint(foldhash::fast::FixedState::default().build_hasher());
         let Self { etcd, machines, unkept, faults, troubled, .. } = self;

@@ -17,10 +17,11 @@ use std::collections::BTreeMap;
 impl World {
     /// What there is of a request stands under the lease of its agent: it ends with what else that has.
     ///
-    /// What says whose a name is belongs to no request: it is the machine's, and stands under the lease that
-    /// this had when it asked for it. That may be another than its agents have by now, since they have lost
-    /// theirs or go on with what they had before. It keeps others away and gives nobody anything: who holds the
-    /// name because of it has to be under its lease, and so ends with it.
+    /// What says whose a name is belongs to no request: it is the machine's, and stands under the
+    /// lease that this had when it asked for it. That may be another than its agents have by now,
+    /// since they have lost theirs or go on with what they had before. It keeps others away and
+    /// gives nobody anything: who holds the name because of it has to be under its lease, and so
+    /// ends with it.
     pub(super) fn check_leases(&self) {
         let entries = self.etcd.entries();
         for machine in &self.machines {
