@@ -9,8 +9,8 @@ use clap::{
 
 use super::{Cli, Command, Common, flock, run::RunArgs};
 
-/// The first argument of the process that keeps the locks of a `navlock hold`, before those that this
-/// was given. It is no option: nobody else gives it.
+/// The first argument of the process that keeps the locks of a `navlock hold`. The arguments that the
+/// `navlock hold` was given follow. It is no option, because nobody else gives it.
 pub(crate) const KEEPER: &str = "--keeper-of-a-hold";
 
 /// The arguments of this process.
@@ -34,11 +34,11 @@ pub(super) fn parse_from(arguments: &[OsString]) -> Result<Cli, clap::Error> {
     Cli::from_arg_matches(&matches).map_err(|error| error.format(&mut command))
 }
 
-/// `navlock run` as it is mostly written. `None` for all that is not, or is wrong, which is said by
-/// who knows the whole.
+/// Parses `navlock run` as it is mostly written. `None` for any other command line, and for a wrong
+/// one: the parser of all subcommands says what is wrong.
 ///
-/// FAST: to make known to clap what all subcommands take costs as much as a lock, and this one is
-/// waited for.
+/// FAST: it costs as much as a lock to tell clap what all subcommands take, and somebody waits for this
+/// one.
 fn parse_run(arguments: &[OsString]) -> Option<Cli> {
     let (_, arguments) = arguments.split_first()?;
     if arguments.first()? != "run" {
@@ -70,8 +70,8 @@ pub(crate) fn is_subcommand(name: &str) -> bool {
     Cli::command().find_subcommand(name).is_some()
 }
 
-/// What clap cannot know: a name that looks like an option, and what somebody means who is used to
-/// flock(1).
+/// Explains an error where clap cannot: a name that looks like an option, and the words of a user who
+/// is used to flock(1).
 fn explain(error: clap::Error, arguments: &[OsString]) -> clap::Error {
     let word = subcommand(arguments);
     if error.kind() == ErrorKind::InvalidSubcommand {
@@ -97,7 +97,7 @@ fn explain(error: clap::Error, arguments: &[OsString]) -> clap::Error {
     if let Some(said) = unknown.and_then(|unknown| flock::instead_of(unknown, word)) {
         return Cli::command().error(ErrorKind::UnknownArgument, said);
     }
-    // Who has an option's name nearly right has no name in mind.
+    // A user who has an option's name nearly right does not mean the name of a lock.
     let is_nearly_right = error.get(ContextKind::SuggestedArg).is_some();
     if !takes_names || is_nearly_right {
         return error;

@@ -110,8 +110,8 @@ impl Files {
 }
 
 impl Etcd {
-    /// The endpoints that were `given` come before those of the table; the rest is from the table,
-    /// which is the one of `file`.
+    /// Checks the settings of an etcd. Endpoints that were `given` replace those of the table. All other
+    /// settings are from the table, which stands in `file`.
     pub(super) fn new(
         given: Option<&str>,
         table: EtcdTable,
@@ -155,7 +155,7 @@ impl Etcd {
         };
         let certificate_authority = table.certificate_authority.map(path);
         let files = Files { of_file: of_file.clone(), user, certificate_authority, identity };
-        // Whatever is wrong is said now, and not when the file is needed.
+        // What is wrong with a file is said now, and not when the file is needed.
         let Secrets { certificate_authority, identity, .. } = files.read()?;
         let server_name = table.server_name;
         let has_tls =
