@@ -20,8 +20,7 @@
 //! holds. When a daemon gives a client up, because the client did not come back in time or because
 //! the daemon has hung up on it, the daemon removes the file before it frees the client's locks. So
 //! a client without a daemon holds its locks as long as its file stands, however long that is, and
-//! has lost them otherwise. For inherited locks,
-//! `KEY.locks` says the same.
+//! has lost them otherwise. For inherited locks, `KEY.locks` says the same.
 //!
 //! To remove these files by hand is to take away the broker's memory. Nothing changes while the broker lives.
 //! But when it is killed, the clients whose files are gone have lost their locks, and are told so.

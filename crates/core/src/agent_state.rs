@@ -103,9 +103,9 @@ impl AgentState {
     }
 
     /// Corrects the error of a request by what the backend cannot know: that its `terminate` was
-    /// the user agent's
-    /// `close`, and that the task has not heard of a grant. A lock that the agent's end has taken away before that was
-    /// never held by anybody: its request fails as those do that wait.
+    /// the user agent's `close`, and that the task has not heard of a grant. A lock that the
+    /// agent's end has taken away before that was never held by anybody: its request fails as those
+    /// do that wait.
     pub(crate) fn explain(&self, error: Error) -> Error {
         match error {
             Error::Terminated | Error::Lost(Lost::Terminated) => {

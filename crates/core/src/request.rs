@@ -22,10 +22,10 @@ use crate::{
 /// A request for a lock, which is made only when you await it, [`run`](Self::run) something under
 /// it, or block a thread on it.
 ///
-/// `G` is what a grant gives: a [`LockGuard`], or an `Option` of it with [`if_available`](Self::if_available). `N` is
-/// the name as it was given: it becomes a [`ResourceName`] when the request is made. A struct that
-/// contains a request has to name that type as well; a struct that contains the future of
-/// [`into_owned`](Self::into_owned) does not:
+/// `G` is what a grant gives: a [`LockGuard`], or an `Option` of it with
+/// [`if_available`](Self::if_available). `N` is the name as it was given: it becomes a
+/// [`ResourceName`] when the request is made. A struct that contains a request has to name that
+/// type as well; a struct that contains the future of [`into_owned`](Self::into_owned) does not:
 ///
 /// ```
 /// # use navlock_core::{Error, LockFuture, LockGuard, LockRequest, UserAgent};

@@ -11,9 +11,9 @@ use crate::ClientId;
 /// Spec: `LockManagerSnapshot`, <https://w3c.github.io/web-locks/#api-lock-manager-query>
 ///
 /// With the feature `serde` it is written and read in the specification's shape, the one of
-/// `navigator.locks.query()`: an object with `held` and `pending`, whose entries have `name`, `mode` and `clientId`.
-/// Serde's strings are Unicode, so each lone surrogate of a name is written as U+FFFD: two names
-/// that differ in nothing else look the same in this form.
+/// `navigator.locks.query()`: an object with `held` and `pending`, whose entries have `name`,
+/// `mode` and `clientId`. Serde's strings are Unicode, so each lone surrogate of a name is written
+/// as U+FFFD: two names that differ in nothing else look the same in this form.
 ///
 /// ```
 /// # use navlock_core::{Error, UserAgent};

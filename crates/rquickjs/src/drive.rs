@@ -15,8 +15,8 @@ use crate::Locks;
 /// an agent waits.
 ///
 /// This is for programs that use a `Runtime` and have no event loop of their own, as
-/// `AsyncRuntime::idle` is for an
-/// `AsyncRuntime`. Programs with timers or several contexts need a loop of their own: see [`Locks`].
+/// `AsyncRuntime::idle` is for an `AsyncRuntime`. Programs with timers or several contexts need a
+/// loop of their own: see [`Locks`].
 ///
 /// # Errors
 ///

@@ -20,8 +20,7 @@ impl LookEvent {
 }
 
 /// Appends the frame of a [`FromDaemon::LookEvents`] with `count` events, which were encoded before
-/// and stand in
-/// `events` one behind the other: what is told to many is encoded once.
+/// and stand in `events` one behind the other: what is told to many is encoded once.
 ///
 /// # Errors
 ///

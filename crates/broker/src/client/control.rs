@@ -164,10 +164,9 @@ impl Control {
 
     /// Takes a name away from the holders that were seen, and releases it at once, so the first
     /// request that waits for the name is granted next. `from` names the locks that were seen, each
-    /// with its fencing token.
-    /// `info` says who takes the name, for those who lose it. Returns from how many holders the name was taken.
-    /// If anybody else holds the name by then, the daemon takes nothing; it checks that at the same moment.
-    /// Blocks.
+    /// with its fencing token. `info` says who takes the name, for those who lose it. Returns from
+    /// how many holders the name was taken. If anybody else holds the name by then, the daemon
+    /// takes nothing; it checks that at the same moment. Blocks.
     ///
     /// ```no_run
     /// use navlock_broker::{Control, Look, LookOptions, Place, this_process};

@@ -355,9 +355,9 @@ fn held_here(events: &[LookEvent]) -> HeldHere<'_> {
 
 /// The first free number of this agent, from the number of this id on. The number is taken from now on.
 ///
-/// `next` leads from each number that is taken to a later one, and so on to the first that is free. All numbers
-/// on the way then lead to the end directly. So an agent that gives all its requests the same number slows
-/// nobody down.
+/// `next` leads from each number that is taken to a later one, and so on to the first that is free.
+/// All numbers on the way then lead to the end directly. So an agent that gives all its requests
+/// the same number slows nobody down.
 fn first_free((agent, first): LockId, next: &mut HashMap<LockId, u64>) -> u64 {
     let (mut free, mut gone_through) = (first, Vec::new());
     while let Some(behind) = next.get(&(agent, free)) {

@@ -13,7 +13,8 @@ use crate::{AgentInfo, ClientId, host::Object};
 /// The lines of a look, for as long as it goes on: each event with what is known of its subject from
 /// before.
 ///
-/// `navlock watch` tells this to people and, as the JSON of [`Line::object`], to programs; so does the npm package.
+/// `navlock watch` tells this to people and, as the JSON of [`Line::object`], to programs; so does
+/// the npm package.
 ///
 /// ```
 /// # use navlock_core::{Error, UserAgent};

@@ -44,8 +44,8 @@ mod elsewhere {
 mod apple {
     use nix::{libc, time::ClockId};
 
-    /// `mach_continuous_time`, which goes on while the machine is suspended. `CLOCK_MONOTONIC` is no such clock here:
-    /// it is the time of day minus that of the start, in microseconds.
+    /// `mach_continuous_time`, which goes on while the machine is suspended. `CLOCK_MONOTONIC` is
+    /// no such clock here: it is the time of day minus that of the start, in microseconds.
     pub(super) const MONOTONIC: ClockId = ClockId::from_raw(libc::CLOCK_MONOTONIC_RAW);
     pub(super) const RECENT: ClockId = MONOTONIC;
     pub(super) const UPTIME: ClockId = MONOTONIC;

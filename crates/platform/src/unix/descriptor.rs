@@ -78,8 +78,8 @@ pub fn highest_limit() -> Option<u64> {
 #[cfg(target_vendor = "apple")]
 pub fn highest_limit() -> Option<u64> {
     use rustix::process::Rlimit;
-    /// `OPEN_MAX` of `sys/syslimits.h`, the most that setrlimit(2) takes for certain. It does not take "no limit",
-    /// which is the usual maximum.
+    /// `OPEN_MAX` of `sys/syslimits.h`, the most that setrlimit(2) takes for certain. It does not
+    /// take "no limit", which is the usual maximum.
     const OPEN_MAX: u64 = 10_240;
     let Rlimit { current, maximum } = getrlimit(Resource::Nofile);
     // Somebody may have raised it further.

@@ -28,8 +28,8 @@ pub enum Changed {
 
 #[cfg(target_os = "linux")]
 impl Watch {
-    /// `None` if the system has no watch to give: then the caller looks now and then. Must be called in a runtime of
-    /// tokio.
+    /// `None` if the system has no watch to give: then the caller looks now and then. Must be
+    /// called in a runtime of tokio.
     pub fn of(directory: &Path) -> Option<Self> {
         use rustix::fs::inotify::{self, CreateFlags, WatchFlags};
         use tokio::net::unix::pipe::Receiver;

@@ -32,8 +32,7 @@ pub fn command(line: &OsStr) -> Command {
 }
 
 /// The command that runs the program of this name: also one whose name ends with what `%PATHEXT%`
-/// says, as that of
-/// `npm.cmd` does. The system itself finds what ends with `.exe`.
+/// says, as that of `npm.cmd` does. The system itself finds what ends with `.exe`.
 pub fn command_of(program: &OsStr) -> Command {
     let found = found(program, env::var_os("PATH").as_deref());
     Command::new(found.map_or_else(|| program.to_owned(), PathBuf::into_os_string))
