@@ -103,7 +103,7 @@ event. It goes on until it is interrupted (exit code 130 in a shell).
 Events of locks and requests:
   requested, granted, released, aborted, stolen, lost
   unavailable  the lock was not available at once
-  recalled     an owner has given a name back, because somebody else asked for it
+  recalled     a name that nobody held has lost its owner, as when somebody else asks for it
   owned        an owner takes and releases the name without asking the broker; this is looked at
                four times a second
 Events of clients and their agents, with -v or --json:
