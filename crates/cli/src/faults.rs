@@ -1,6 +1,6 @@
 //! Panics inside a broker. An error of this program must not pass unseen. So each panic is logged,
-//! if anything is, and is also written to a file in which no later lines push it out. `navlock
-//! doctor` and `navlock daemon logs` tell of that file.
+//! if anything is, and is also written to a file in which no later lines push it out.
+//! `navlock doctor` and `navlock daemon logs` tell of that file.
 
 use std::{
     backtrace::{Backtrace, BacktraceStatus},

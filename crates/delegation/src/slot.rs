@@ -160,8 +160,8 @@ impl Slot {
         Some(Description { bucket, name, mode, agent, client_id, request })
     }
 
-    /// Writes the broker's part before a grant. The token of the hold with count `n` will be `base
-    /// + n`.
+    /// Writes the broker's part before a grant. The token of the hold with count `n` will be
+    /// `base + n`.
     pub fn set_base(&self, base: u64) {
         self.base.store(base, Relaxed);
     }

@@ -2,8 +2,8 @@
 //!
 //! Some modules are for Unix alone: they test by `sh`, by signals and by files of the kernel. The others also
 //! run on Windows, where a single test may say that it needs one of these. What tests need of either system
-//! is in [`system`]. The comment above each module for Unix alone says what the module needs of Unix: `cargo
-//! xtask windows` prints it.
+//! is in [`system`]. The comment above each module for Unix alone says what the module needs of Unix:
+//! `cargo xtask windows` prints it.
 
 #![expect(clippy::unwrap_used, reason = "a test's helpers fail the test")]
 #![cfg_attr(not(unix), expect(dead_code, reason = "some helpers are for tests of Unix alone"))]
