@@ -1,8 +1,8 @@
 'use strict';
 // Abort algorithms: <https://dom.spec.whatwg.org/#abortsignal-abort-algorithms>.
 //
-// Only Deno lets us add one. DEVIATION: elsewhere we add a listener, which runs in the turn of the abort. Where the
-// engine has a way, no other listener of the signal can stop it.
+// Only Deno has functions to add one. DEVIATION: elsewhere we add a listener, which runs in the turn of the abort. If
+// the engine has a way, no other listener of the signal can stop ours.
 
 const { TypeError, WeakMap, getOwnPropertySymbols, weakMapGet, weakMapSet } = require('./primordials.cjs');
 const { interfaceOf } = require('./signals.cjs');
@@ -21,7 +21,7 @@ function unstoppable() {
     const signal = { aborted: false, addEventListener: (type, listener, given) => (options = given) };
     require('node:events').addAbortListener(signal, () => {});
   } catch {
-    return null; // there is none, or it is another runtime's
+    return null; // the runtime has no such function, or the function is not Node's
   }
   const [key] = getOwnPropertySymbols(options);
   return key === undefined ? null : { __proto__: null, [key]: options[key] };
@@ -41,7 +41,7 @@ class AbortSource {
     /** The algorithms in the order in which they were added. */
     this.first = null;
     this.last = null;
-    /** Whether a realm has this among what it has left; see realm.cjs. */
+    /** The next one in the list `Realm.left`, and whether this source is in that list; see realm.cjs. */
     this.next = null;
     this.isLeft = false;
   }
@@ -101,7 +101,7 @@ class AbortSource {
     }
   }
 
-  /** Does in a task what was left. */
+  /** Runs, in a task, the algorithms for which there was no room on the stack. */
   finish() {
     this.isLeft = false;
     this.run();
@@ -113,7 +113,7 @@ Object.setPrototypeOf(AbortSource.prototype, null);
 /** Sources by signal. A signal keeps its source for as long as it lives, but no listener and no algorithm. */
 const sources = new WeakMap();
 
-/** @returns {AbortSource | null} `null` if that is no signal */
+/** @returns {AbortSource | null} `null` if `value` is no signal */
 function abortSourceOf(value) {
   // The interface is asked each time: a WeakMap does not tell a proxy from its target.
   const itsInterface = interfaceOf(value);
@@ -146,7 +146,7 @@ Object.setPrototypeOf(AbortAlgorithm.prototype, null);
 /** <https://dom.spec.whatwg.org/#abortsignal-add>: `source` has not aborted. */
 function addAbortAlgorithm(source, algorithm) {
   const { last } = source;
-  // First: if this fails, nothing was linked.
+  // The listener is added first: if that fails, no algorithm has been linked.
   if (last === null) {
     try {
       source.listen();

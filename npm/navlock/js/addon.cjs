@@ -8,7 +8,7 @@ const { missing } = require('./missing.cjs');
 
 /**
  * @returns {{ addon: object, file: string }}
- * @throws {Error} with the cause, as far as it can be told, what was looked for, and what to do
+ * @throws {Error} that says the cause, as far as it is known, what was looked for, and what to do
  */
 function findAddon() {
   const tried = candidates('addon');

@@ -6,7 +6,10 @@ const { Promise } = require('./primordials.cjs');
 let resolve;
 let reject;
 
-/** FAST: one for all promises, instead of a closure for each. It runs before the constructor returns. */
+/**
+ * FAST: one executor for all promises, instead of a closure for each. The constructor runs the executor before it
+ * returns, so no other promise can come between.
+ */
 function executor(fulfil, fail) {
   resolve = fulfil;
   reject = fail;

@@ -10,15 +10,15 @@ const { callInside, heldOutside, holdersOutside } = require('./own-callback.cjs'
 const { at, placeOf, reporting, takeStack, wantedReports, warn } = require('./reports.cjs');
 
 /**
- * For how long a request may wait for its own callback before that is reported. Nobody can see whether the callback
- * waits for the request. A callback that does not wait for it mostly ends sooner.
+ * How long a request may wait for the callback in which it was made, before that is reported. Nobody can see whether
+ * the callback waits for the request. A callback that does not wait for the request mostly ends sooner.
  */
 const OWN_MS = 1000;
 
-/** For how long a report waits for the answer who holds a lock. */
+/** How long a report waits for the answer to the query for the holder of a lock. */
 const ANSWER_MS = 1000;
 
-/** For how many places in a program that is reported at most, once each. */
+/** At how many places in a program such requests are reported, at most. Each place is reported once. */
 const MOST_PLACES = 1000;
 
 const places = new Set();
@@ -63,7 +63,10 @@ class Followed {
     return this.#isWaiting;
   }
 
-  /** Whether the request fails in a deadlock: if it would wait for ever, for others that wait for its callbacks. */
+  /**
+   * Whether the request fails in a deadlock, in which it would wait for ever: it waits for requests that wait for the
+   * callbacks in which it was made.
+   */
   get failsOnDeadlock() {
     return this.#lists.wanted.deadlocks === 'reject';
   }
@@ -105,14 +108,14 @@ class Followed {
     return hasContexts ? callInside([this], () => callback(lock)) : callback(lock);
   }
 
-  /** The request is over, or its lock. This may be called more than once. */
+  /** Notes that the request or its lock is over. This may be called more than once. */
   end() {
     this.#stopWaiting();
     setDelete(holders, this);
     this.#lists.held?.delete(this);
-    // Asynchronous contexts outlive this, and know in which callback they are. Once this is over it must keep neither
-    // its stack, which refers to the objects whose methods were called, nor its request, whose promise refers to a
-    // context: each would keep the one before it, for ever.
+    // An asynchronous context that began in the callback refers to this object, and may outlive the request. The
+    // stack refers to the objects whose methods were called, and the request's promise refers to a context. If this
+    // object kept them, each context would keep the one before it, for ever.
     this.stack = null;
     this.request = null;
   }
@@ -137,12 +140,15 @@ function callInsideAll(requests, call) {
   return callInside(followed, call);
 }
 
-/** Whether the request waits for as long as somebody holds the lock. Others wait for the broker at most, or for a signal. */
+/**
+ * Whether the request waits for as long as somebody holds the lock. With `ifAvailable` or `steal` it waits for the
+ * broker at most, and with a signal the program can end it.
+ */
 function waitsForHolders({ ifAvailable, source, steal }) {
   return !ifAvailable && !steal && source === null;
 }
 
-/** Follows a request if reports are wanted. Otherwise `null`, and from then on no request need ask. */
+/** Follows a request if reports are wanted. Otherwise returns `null`, and notes that later requests need not ask. */
 function follow(request) {
   const wanted = wantedReports();
   if (lists === null || lists.wanted !== wanted) lists = listsFor(wanted);
@@ -181,7 +187,10 @@ function holderHere({ manager, name }) {
   return null;
 }
 
-/** Says, too, if nobody answers: that may be why the request waits. */
+/**
+ * The words for the holder of the lock, by a query. If the query is not answered in time, the words say so: that may
+ * be why the request waits.
+ */
 function holderElsewhere({ manager, name }) {
   const { promise, resolve } = deferred();
   tellHolder(manager, name, resolve);
@@ -221,7 +230,10 @@ function tellOwn(followed, ms) {
   warn('NAVLOCK_OWN_CALLBACK', ownText(followed, ms), followed.told);
 }
 
-/** The request has waited so long that a callback which does not wait for it would mostly have ended: so it counts as waited for. */
+/**
+ * Notes that the request was made inside the locks that are held around it. A callback that does not wait for the
+ * request would mostly have ended by now, so those that have not ended are taken to wait for it.
+ */
 function tellNested({ around, request }) {
   for (const holder of around) if (holder.isHolding) request.realm.putInside(request, holder.request);
 }

@@ -16,8 +16,8 @@ const key = {};
 /**
  * A lock that is held until it is released.
  *
- * This object is released when it is collected, so nothing that holds the lock may refer to it: no part of the
- * request does.
+ * The lock is released when this object is collected. So nothing that lives as long as the lock is held may refer to
+ * this object: no part of the request does.
  */
 class HeldLock {
   #lock;
@@ -47,7 +47,10 @@ class HeldLock {
     return this.#holding.lost;
   }
 
-  /** The same promise each time: settled once the lock is free, rejected if it had been lost. */
+  /**
+   * Releases the lock. Returns the same promise each time: it is settled once the lock is free, and rejected if the
+   * lock was lost before.
+   */
   release() {
     unregisterFinalization(abandoned, this.#holding);
     return this.#holding.release();
@@ -81,7 +84,10 @@ class Holding {
     return this.#granted.promise;
   }
 
-  /** Whether nothing is left to be released. Requests and locks of an agent that has ended are told nothing. */
+  /**
+   * Whether nothing is left to be released. The lock is asked as well: if its agent has ended, the promise of the
+   * request never settles.
+   */
   get isOver() {
     return this.#hasEnded || isOver(this.lock);
   }
@@ -94,7 +100,7 @@ class Holding {
   async #follow(request) {
     try {
       await request;
-      // Here and below, this has no effect if the request was granted.
+      // Here and below, `reject` has no effect if the request was granted.
       this.#granted.reject(new TypeError('hold: the lock manager has ended the request and not called its callback'));
     } catch (reason) {
       this.#granted.reject(reason);
@@ -134,7 +140,10 @@ async function hold(locks, name, options = {}) {
   return held;
 }
 
-/** For `await using`. Runs at each call: a program may have defined the symbol since, if the runtime has none. */
+/**
+ * Defines the method that `await using` calls. This runs at each call of `hold`: if the runtime does not have the
+ * symbol, a program may have defined it since the last call.
+ */
 function defineDisposal() {
   const { asyncDispose } = Symbol;
   if (typeof asyncDispose !== 'symbol' || asyncDispose in HeldLock.prototype) return;

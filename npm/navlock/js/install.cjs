@@ -1,6 +1,6 @@
 'use strict';
-// Where a platform has locks: `navigator.locks`, `LockManager` and `Lock`:
-// <https://w3c.github.io/web-locks/#navigator-mixins>. What is put there can be taken back.
+// Installs `navigator.locks`, `LockManager` and `Lock` where a platform has them:
+// <https://w3c.github.io/web-locks/#navigator-mixins>. Each function returns another one that undoes it.
 
 const process = require('node:process');
 
@@ -10,7 +10,7 @@ const { LockManager } = require('./lock-manager.cjs');
 /**
  * Defines a property by this descriptor.
  *
- * @returns {() => void} makes it what it was
+ * @returns {() => void} restores what was there before
  */
 function replace(object, name, descriptor) {
   const before = Object.getOwnPropertyDescriptor(object, name);
@@ -21,7 +21,7 @@ function replace(object, name, descriptor) {
   };
 }
 
-/** The interface objects, on a global object. */
+/** Installs the interface objects on a global object. */
 function installInterfaces(global) {
   const undo = [['LockManager', LockManager], ['Lock', Lock]].map(
     ([name, value]) => replace(global, name, { value, writable: true, enumerable: false }),
@@ -30,10 +30,10 @@ function installInterfaces(global) {
 }
 
 /**
- * The attribute, as one is defined: an enumerable accessor.
+ * Installs the attribute `locks` in the form that Web IDL gives to attributes: an enumerable accessor.
  *
  * @param {object} navigator
- * @param {(of: unknown) => object} locksOf  throws if that is no navigator
+ * @param {(of: unknown) => object} locksOf  throws if `of` is no navigator
  */
 function installAttribute(navigator, locksOf) {
   const attribute = {
@@ -46,8 +46,9 @@ function installAttribute(navigator, locksOf) {
 }
 
 /**
- * Where the attribute belongs: on the interface, unless the navigator is a plain object (Bun; of any
- * realm, whose prototype is that of all objects), or was given locks of its own.
+ * The object to which the attribute belongs: the prototype of the navigator's interface, or the navigator itself if
+ * it is a plain object, as on Bun, or has a property `locks` of its own. In any realm, the prototype of a plain
+ * object is that of all objects, which has no prototype.
  */
 function holderOf(navigator) {
   const prototype = Object.getPrototypeOf(navigator);
@@ -56,8 +57,8 @@ function holderOf(navigator) {
 }
 
 /**
- * Node 20 has none. That of later versions says what runs, and code that finds a navigator reads it
- * unasked.
+ * Installs a navigator on Node 20, which has none. As in later versions of Node, its `userAgent` names the runtime:
+ * code that finds a navigator reads this attribute without checking for it.
  */
 function installNavigator() {
   class Navigator {

@@ -10,8 +10,8 @@ function defineInterface(constructor, members) {
 }
 
 /**
- * Has `console.log()` show the name and the mode of its instances, on all runtimes: they look for this on
- * their own interfaces, too.
+ * Makes `console.log()` show the name and the mode of the instances of an interface, on all runtimes. Runtimes look
+ * for this symbol on their own interfaces, too.
  */
 function defineShown(constructor) {
   function show(depth, options, inspect) {

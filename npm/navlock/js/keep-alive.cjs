@@ -13,14 +13,15 @@ class KeepAlive {
 
   #isResting = false;
 
-  /** @param {(on: boolean) => void} keep  as dear as a request each time */
+  /** @param {(on: boolean) => void} keep  costs as much as a request at each call */
   constructor(keep) {
     this.#keep = keep;
   }
 
   /** One more request or query waits. */
   start() {
-    // In this order: where the stack is full, nobody waits, and nothing is said to be kept.
+    // In this order: if the stack is full, this throws before `#isKept` is set and before the request or query is
+    // counted.
     if (!this.#isKept) {
       this.#keep(true);
       this.#isKept = true;
@@ -28,7 +29,7 @@ class KeepAlive {
     this.#waiting++;
   }
 
-  /** One request or query less waits. The caller then calls {@link rest} or {@link restLater}. */
+  /** One request or query fewer waits. The caller then calls {@link rest} or {@link restLater}. */
   stop() {
     this.#waiting--;
   }
@@ -38,7 +39,7 @@ class KeepAlive {
     if (this.#waiting === 0 && this.#isKept) this.#keep((this.#isKept = false));
   }
 
-  /** The same once it is known whether somebody else waits. */
+  /** Does what {@link rest} does, in a later task: by then it is known whether something else waits. */
   restLater() {
     if (this.#waiting > 0 || !this.#isKept || this.#isResting) return;
     setImmediate(KeepAlive.#rest, this);

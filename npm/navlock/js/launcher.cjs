@@ -35,7 +35,7 @@ function main() {
   replaceBy(program);
 }
 
-/** Ends this process as the program ends when it cannot do what it is told. */
+/** Prints why the command cannot be run, and sets the exit code of a command that has failed. */
 function fail(message) {
   console.error(message);
   process.exitCode = 1;
@@ -55,12 +55,13 @@ function commandOf(words) {
  */
 function replaceBy(program) {
   if (typeof process.execve === 'function' && process.exitCode === undefined) {
-    // Node ignores this signal, and commands would go on to do so. One that is caught is set back.
+    // Node ignores SIGPIPE, and `execve` would leave it ignored for the program and its commands. A signal that has a
+    // handler is set back to its default by `execve`.
     process.on('SIGPIPE', () => {});
     process.execve(program, [program, ...words], process.env);
   }
   const child = spawn(program, words, { stdio: 'inherit' });
-  // A terminal sends these to both, the last one on Windows.
+  // A terminal sends these signals to both processes. It sends the last one on Windows.
   for (const signal of ['SIGINT', 'SIGQUIT', 'SIGBREAK']) process.on(signal, () => {});
   for (const signal of ['SIGHUP', 'SIGTERM', 'SIGUSR2', 'SIGCONT']) process.on(signal, () => child.kill(signal));
   child.on('error', (error) => fail(`navlock: ${program} cannot be started: ${error.message}`));

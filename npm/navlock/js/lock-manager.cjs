@@ -109,15 +109,15 @@ function notSupported(why) {
 module.exports = {
   LockManager,
   check,
-  /** @param {() => import('./requests.cjs').OpenManager} open  throws why there is none */
+  /** @param {() => import('./requests.cjs').OpenManager} open  throws the reason if there is no lock manager */
   createLockManager: (open) => new LockManager(key, open),
   endAgent,
   /** Opens a lock manager, unless it is open. Throws if that fails, or for an object that is no lock manager. */
   obtainLockManager: obtain,
   /**
-   * From now on it is the lock manager of what this opens.
+   * Makes a lock manager forget what it has opened. When it is next needed, it opens what `open` returns.
    *
-   * @returns {import('./requests.cjs').OpenManager | null} what it had opened until now
+   * @returns {import('./requests.cjs').OpenManager | null} what the lock manager had opened until now
    */
   reopenLockManager: reopen,
 };

@@ -83,7 +83,10 @@ class Watching extends AbortAlgorithm {
     this.isAsked = true;
   }
 
-  /** Only now listens to the signal, so that a signal does not keep a look that never begins. */
+  /**
+   * Begins the look. The signal is listened to only from now on, so that the signal does not keep a look that never
+   * begins.
+   */
   #begin() {
     const { signal } = this;
     if (signal !== null && signal.aborted) {
@@ -263,7 +266,10 @@ function look(locks, options = {}) {
   return begun;
 }
 
-/** For `await using`. Runs at each call: a program may have defined the symbol since, if the runtime has none. */
+/**
+ * Defines the method that `await using` calls. This runs at each call of `look`: if the runtime does not have the
+ * symbol, a program may have defined it since the last call.
+ */
 function defineDisposal() {
   const { asyncDispose } = Symbol;
   if (typeof asyncDispose !== 'symbol' || asyncDispose in Look.prototype) return;

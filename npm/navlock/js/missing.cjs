@@ -7,7 +7,7 @@ const { fittingPlatforms, foreignPlatforms, isBundled, isMusl } = require('./pla
 
 /**
  * @param {'addon' | 'program'} what
- * @param {{ place: string, file: string | null, error?: Error }[]} tried  all that there are
+ * @param {{ place: string, file: string | null, error?: Error }[]} tried  all candidates
  * @returns {Error}
  */
 function missing(what, tried) {

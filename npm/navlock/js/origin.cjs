@@ -42,7 +42,7 @@ function ownEntry() {
 /**
  * @typedef {object} Origin
  * @property {string} bucket
- * @property {string} because  why it is this one, to be put behind it
+ * @property {string} because  why it is this bucket, in words that are put behind its name
  */
 
 /**
@@ -60,7 +60,8 @@ function programOrigin() {
 }
 
 /**
- * The bucket of the working folder. The working folder is asked for only if it counts: it may have been removed.
+ * The bucket of the working folder. This is called only where the working folder decides the bucket, because the
+ * folder may have been removed.
  *
  * @returns {Origin}
  */
@@ -71,7 +72,7 @@ function folderOrigin() {
   return { bucket: named(project.folder), because: `of the working folder: ${project.because}` };
 }
 
-/** What the environment says goes before it. */
+/** The bucket that the environment names, or `null`. It goes before the bucket of the working folder. */
 function given() {
   const bucket = environment('NAVLOCK_BUCKET');
   return bucket === null ? null : { bucket, because: 'as NAVLOCK_BUCKET says' };

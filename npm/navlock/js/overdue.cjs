@@ -3,7 +3,7 @@
 
 const { Map, mapDelete, mapFirst, mapSet, now, setTimeout } = require('./primordials.cjs');
 
-/** If the timer fires later than by this many milliseconds, the check is put off by as many. */
+/** If the timer fires more than this many milliseconds late, the check is put off by the same time. */
 const LATE_MS = 100;
 
 /**
@@ -24,7 +24,7 @@ class Overdue {
   /**
    * @param {number} ms
    * @param {(item: object, ms: number) => void} tell  called once for each item that is still there after `ms`
-   * @param {boolean} [isExact]  whether a look that comes late is put off: if the process was stopped or busy, the
+   * @param {boolean} [isExact]  whether a late check is put off: if the process was stopped or busy, the
    *   event that removes the item may be on its way already
    */
   constructor(ms, tell, isExact = false) {

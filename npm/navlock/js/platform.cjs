@@ -13,9 +13,10 @@ const PROGRAM = process.platform === 'win32' ? 'navlock.exe' : 'navlock';
 const PLATFORMS = ['darwin-arm64', 'darwin-x64', 'linux-arm64-gnu', 'linux-arm64-musl', 'linux-x64-gnu', 'linux-x64-musl', 'win32-x64'];
 
 /*
- * Where a file is if the package of its platform stands beside this one, as package managers put it, or
- * what a local build has made, in this package. All are written out: tracers find by reading what they
- * have to take along. They are no modules to a bundler, which could not read them.
+ * The path of a file in the package of a platform, if that package stands beside this one, where package managers put
+ * it. Without a platform: the path of the file that a local build makes in this package. Every path is written out,
+ * because tracers find the files that a program needs by reading its code. No path is that of an import, because
+ * bundlers could not read these files as modules.
  */
 
 function addonBeside(platform) {
@@ -88,7 +89,10 @@ function existing(find) {
   }
 }
 
-/** Where the package is if it is elsewhere, or we are in a bundle: as seen from here, the script or the executable. */
+/**
+ * The path of a file in a package that stands elsewhere, or for code that is in a bundle. The package is looked for
+ * as this file, the script or the executable would find it. `null` if none of them does.
+ */
 function installed(specifier) {
   // Nothing is looked for in the working folder: it may be anybody's, and this is native code.
   const places = [() => __filename, () => process.argv[1], () => process.execPath];
@@ -96,7 +100,7 @@ function installed(specifier) {
     try {
       return createRequire(from()).resolve(specifier);
     } catch {
-      // Not from there.
+      // It cannot be found from there.
     }
   }
   return null;

@@ -17,7 +17,7 @@ const { defineProperty, getOwnPropertyDescriptor, getOwnPropertySymbols, getProt
 
 const { Error } = globalThis;
 
-/** The global one, or the runtime's where a test environment has put nothing in its place. */
+/** The global class. Where a test environment has none, that of the runtime. */
 const AbortController = globalThis.AbortController ?? transferableAbortController().constructor;
 const DOMException = globalThis.DOMException ?? reasonOf(new AbortController()).constructor;
 
@@ -26,12 +26,12 @@ function reasonOf(controller) {
   return controller.signal.reason;
 }
 
-/** An accessor, but for environments in which every controller has a property of its own. */
+/** The accessor of `signal`. `undefined` in environments in which each controller has a property of its own. */
 const signalOf = getOwnPropertyDescriptor(AbortController.prototype, 'signal')?.get;
 
 /**
- * Keeps a platform object of ours from being cloned to an empty one, where the runtime can: Node 20
- * has no such function, and that of Deno adds a property that everybody sees.
+ * Makes structured cloning refuse a platform object of ours. Otherwise the clone would be an empty object. On two
+ * runtimes this does nothing: Node 20 has no such function, and Deno's adds a property that everybody sees.
  */
 const refuseToClone = canRefuse() ? markAsUncloneable : () => {};
 
@@ -52,7 +52,7 @@ function arrayOf(length, make) {
   return apply(arrayFrom, Array, [{ __proto__: null, length }, (_, index) => make(index)]);
 }
 
-/** An array for ourselves and the addon, to which an assignment adds in any case. */
+/** An array for ourselves and the addon. It has no prototype, so that an assignment calls no setter of a program. */
 function ownArray() {
   return setPrototypeOf([], null);
 }
@@ -80,7 +80,7 @@ module.exports = {
   getPrototypeOf,
   isPromise: types.isPromise,
   isProxy: types.isProxy,
-  /** Milliseconds, on a clock that is not set. */
+  /** Milliseconds on a clock that nobody sets. */
   now: performance.now.bind(performance),
   hasOwn: Object.hasOwn,
   jsonParse: JSON.parse,

@@ -7,7 +7,7 @@ const path = require('node:path');
 /**
  * @typedef {object} Project
  * @property {string} folder
- * @property {string} because  what makes it one, in words
+ * @property {string} because  what makes the folder a project, in words
  */
 
 /**

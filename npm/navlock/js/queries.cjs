@@ -82,7 +82,7 @@ function readSnapshot(query) {
 }
 
 /**
- * Who holds a name, as far as the reach knows.
+ * Asks who holds a name, as far as the reach knows.
  *
  * @param {import('./requests.cjs').OpenManager} manager
  * @returns {Query} its promise is of {@link import('./realm.cjs').Holder} or `null`

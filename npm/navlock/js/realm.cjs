@@ -137,7 +137,7 @@ class Realm {
     for (const look of this.#looks(isOver)) look.abandon();
   }
 
-  /** The looks at what lock managers see for which `areThey` is true. */
+  /** The looks that have begun by a lock manager for which `areThey` is true. */
   #looks(areThey) {
     return arrayFilter(this.#entries, (entry) => entry?.watched != null && areThey(entry.watched));
   }
@@ -159,7 +159,7 @@ class Realm {
   /** Requests a lock. Throws an OperationError where the addon cannot. */
   request(entry, manager, name, { ifAvailable, isShared, signal, steal }) {
     const addon = this.#addon;
-    if (this.left !== null) this.wakeLoop(); // where there was no room even for that
+    if (this.left !== null) this.wakeLoop(); // if there was no room even for that call before
     let flags = 0;
     if (isShared) flags |= addon.SHARED;
     if (ifAvailable) flags |= addon.IF_AVAILABLE;
@@ -177,8 +177,8 @@ class Realm {
       this.#begin(entry, answer);
     } catch (error) {
       if (answer === undefined) throw operationError(error);
-      // Nobody has its promise. This is written out here and in `query`: the stack may be full, and a function for
-      // both would need room to be called before anything is noted.
+      // Nobody has the promise of this entry. These lines are written out here, in `query` and in `look`: the stack
+      // may be full, and a common function would need room on it before anything is noted.
       entry.news = -1;
       entry.isLeft = true;
       entry.next = this.left;
@@ -300,7 +300,7 @@ class Realm {
     }
   }
 
-  /** Tells the entries that were left. */
+  /** Tells an entry the status that it is still to be told. */
   tell(entry) {
     tell(entry, entry.news, this.#addon);
   }
@@ -396,7 +396,7 @@ function tell(entry, status, { FAILED, GRANTED, PENDING }) {
 /** How a lock was lost, for programs. */
 function lossCause(message, code, clientId) {
   const cause = new Error(clientId === null ? message : `${message}, by client ${clientId}`);
-  cause.stack = `Error: ${cause.message}`; // where it was made says nothing
+  cause.stack = `Error: ${cause.message}`; // the place at which the error was made says nothing
   cause.code = code;
   if (clientId !== null) cause.clientId = clientId;
   return cause;

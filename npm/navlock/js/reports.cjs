@@ -13,12 +13,12 @@ const { settings, toMilliseconds } = require('./settings.cjs');
  * Which reports are wanted.
  *
  * @typedef {object} Wanted
- * @property {number | null} held  milliseconds, as the next one
- * @property {number | null} waiting
+ * @property {number | null} held  milliseconds; `null`: no reports of held locks
+ * @property {number | null} waiting  milliseconds; `null`: no reports of waiting requests
  * @property {boolean} stacks
  * @property {'off' | 'warn' | 'reject'} strict
- * @property {'off' | 'warn' | 'reject'} deadlocks  of requests that would wait for ever: whether they are told of,
- *   and whether the one fails that came last
+ * @property {'off' | 'warn' | 'reject'} deadlocks  for requests that would wait for ever: whether they are reported,
+ *   and whether the request that came last fails
  */
 
 /** @type {Wanted | null} what the program has said; `null`: what the environment says */
@@ -94,7 +94,8 @@ function at(what, place) {
 
 /** Emits a warning of the process. Its listeners find `code` and `lock` beside the text. */
 function warn(code, message, lock) {
-  // The runtime takes its own errors alone, and that of a context is another one: test runners give each file one.
+  // `emitWarning` accepts only errors of the main context, and `Error` may be that of another context: test runners
+  // give each file a context of its own.
   const warning = new (runInThisContext('Error'))(message);
   warning.name = 'NavlockWarning';
   warning.code = code;

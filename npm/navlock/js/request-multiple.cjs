@@ -26,7 +26,7 @@ class Holdings {
     return this.#failed.promise;
   }
 
-  /** @returns {Promise<boolean>} whether the lock was there to be taken */
+  /** @returns {Promise<boolean>} whether the lock was available */
   async take(manager, name, options) {
     const granted = deferred();
     const callback = (lock) => {

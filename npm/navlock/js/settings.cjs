@@ -28,7 +28,7 @@ class Settings {
     return (this.#bucket ??= toBucket(environment('NAVLOCK_BUCKET') ?? defaultBucket(), 'NAVLOCK_BUCKET'));
   }
 
-  /** @returns {string | null} the broker's; `null`: what the files of settings say, or the usual place */
+  /** @returns {string | null} the broker's socket; `null`: the one in the files of settings, or the usual one */
   get socket() {
     if (this.#socket === undefined) {
       const socket = environment('NAVLOCK_SOCKET');

@@ -13,8 +13,8 @@ class TaskQueue {
   /**
    * Runs `task(argument)` in a task of its own, after those that were queued before.
    *
-   * FAST: the first one runs in the task in which the addon has woken us. For the event loop to get from one task to
-   * the next takes as long as a whole request.
+   * FAST: the first task runs within the task in which the addon has woken this realm. The event loop takes as long
+   * to get from one task to the next as a whole request takes.
    */
   queue(task, argument) {
     if (this.#isTaskFree) {

@@ -1,6 +1,6 @@
 'use strict';
-// What `navlock/test` gives a test file: a user agent that nothing else shares. It is the default one, and
-// its locks are `navigator.locks` in each window of a test environment. It ends with the file.
+// What `navlock/test` gives a test file: a user agent that nothing else shares. This user agent is the default one. Its
+// locks are `navigator.locks` in each window of a test environment. It ends with the file.
 
 const { TypeError } = require('./primordials.cjs');
 const { OF_TEST_FILE } = require('./copies.cjs');
@@ -9,7 +9,10 @@ const { installAttribute, installInterfaces, installNavigator, replace } = requi
 const { endAgent } = require('./lock-manager.cjs');
 const { createAgent, locks, replaceDefaultUserAgent } = require('./user-agent.cjs');
 
-/** Where jest's runner keeps the functions that it tells what happens. It is not the same for all that load it. */
+/**
+ * The global property in which jest's runner keeps its event handlers. The runner's module is of no use here: not all
+ * code that loads the module gets the same one.
+ */
 const HANDLERS_OF_JEST = Symbol.for('EVENT_HANDLERS');
 
 /** @param {((end: () => void) => void) | undefined} afterAll  of the runner */
@@ -21,7 +24,8 @@ function beginTestFile(afterAll) {
   }
   const file = new TestFile();
   const end = () => file.end();
-  // What jest is told to do after all tests it does in that order, and a file may still need locks for its own.
+  // jest runs the functions of `afterAll` in the order in which they were given, and those of the file may still need
+  // locks.
   if (Array.isArray(handlers)) handlers.push(({ name }) => name === 'run_finish' && end());
   else afterAll(end);
 }
@@ -35,7 +39,7 @@ class TestFile {
   /** Windows of happy-dom that have been opened. */
   #opened = [];
 
-  /** Takes back what others than this file may see. */
+  /** The functions that take back the changes that other files may see. */
   #undo = [replace(globalThis, OF_TEST_FILE, { value: navlock })];
 
   constructor() {
@@ -68,7 +72,8 @@ class TestFile {
   #locksOf(navigator) {
     const known = this.#locks.get(navigator);
     if (known !== undefined) return known;
-    // All windows of happy-dom have one interface: one that we do not know asks for its locks here first.
+    // All windows of happy-dom share one interface, so the navigator of a window that we do not know comes here when it
+    // is first asked for its locks.
     const window = globalThis.happyDOM === undefined ? undefined : windowOf(navigator, [...this.#opened, ...framesOf(globalThis.document)]);
     if (window === undefined) throw new TypeError('Illegal invocation: this is not the navigator');
     const locks = createAgent(this.#userAgent);
@@ -111,9 +116,9 @@ class TestFile {
   }
 
   /**
-   * Gives the windows of jsdom's frames their locks, before what they load runs. jsdom tells nobody of a new
-   * window, and each has interfaces of its own; so we learn of it from what implements the element. Where
-   * that is not as we know it, frames have no locks.
+   * Gives the windows of jsdom's frames their locks, before the code that they load runs. jsdom has no event for a
+   * new window, and each window has interfaces of its own. So methods of the object that implements the frame's element
+   * are replaced. If that object does not have the methods that we know, frames have no locks.
    */
   #addFrames(document) {
     const frame = document.createElement('iframe');

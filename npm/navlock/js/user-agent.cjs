@@ -61,7 +61,7 @@ class SharedUserAgent {
     if (this.#place.isPrivate && this !== replaced) this.#end();
   }
 
-  /** The same whoever has it, and nothing that it was asked for hears of it. */
+  /** Ends all requests and locks of the user agent, also if it replaces the default one. No promise settles. */
   terminate() {
     const number = this.#number;
     if (number !== -1) getRealm().terminate(({ userAgent }) => userAgent === number);
@@ -90,7 +90,7 @@ function closed() {
  * @typedef {object} Place
  * @property {'process' | 'machine'} reach
  * @property {boolean} isPrivate
- * @property {string | null} socket  of reach `machine`, where it is not the usual one
+ * @property {string | null} socket  of the broker, for the reach `machine`; `null` if none is named
  */
 
 /** @param {Place} place */
@@ -203,7 +203,7 @@ class Bucket {
   }
 }
 
-/** Opens nothing yet: the first request does. Throws a TypeError for options that make no sense. */
+/** Creates a user agent. Its first request opens it. Throws a TypeError for options that make no sense. */
 function createUserAgent(options = {}) {
   if (typeof options !== 'object' || options === null) {
     throw new TypeError('createUserAgent: the options are not an object');

@@ -13,8 +13,9 @@ function rejectedWith(reason) {
 /**
  * <https://webidl.spec.whatwg.org/#js-promise>, of what a callback has returned, for an `await`.
  *
- * FAST: `await` adopts all else in the same way, with the functions that the language had from the
- * start. Only where a promise has a `then` that is not that of all promises, it does not call it.
+ * FAST: `await` adopts most values in the same way, with the functions that the language had from the start, so these
+ * values are returned as they are. The exception is a promise whose `then` may not be that of all promises: `await`
+ * would not call this `then`.
  */
 function toPromise(value) {
   if (typeof value !== 'object' || value === null) return value;
