@@ -11,7 +11,7 @@ use crate::{
     realm::Realm,
 };
 
-/// Gives a new realm its functions and the numbers that they use, and has the realm end with its environment.
+/// Makes a realm, and defines its functions and the numbers that they use as properties of `exports`.
 ///
 /// # Safety
 ///
@@ -84,7 +84,7 @@ function! {
         let status = unsafe { napi_sys::napi_add_env_cleanup_hook(js.raw(), Some(end), realm) };
         ok("napi_add_env_cleanup_hook", status)?;
         let (hint, reference) = (std::ptr::null_mut(), std::ptr::null_mut());
-        // SAFETY: so does the finalizer.
+        // SAFETY: the finalizer also gets a realm that is never given back.
         let status = unsafe {
             napi_sys::napi_add_finalizer(js.raw(), wake, realm, Some(collected), hint, reference)
         };
@@ -105,7 +105,7 @@ unsafe extern "C" fn collected(env: napi_env, realm: *mut c_void, _hint: *mut c_
     let (js, this) = unsafe { (Env::new(env), &*realm.cast::<Realm>()) };
     // Nobody is left who could be told of a failure.
     if let Ok(true) = this.collected(js) {
-        // SAFETY: it was added with this realm.
+        // SAFETY: the hook was added with this realm.
         unsafe { napi_sys::napi_remove_env_cleanup_hook(env, Some(end), realm) };
     }
 }
@@ -351,13 +351,13 @@ fn flat(
     js.u32_array(&facts)
 }
 
-/// Lone surrogates and all, as below.
+/// The name that a string of JavaScript is, with its lone surrogates.
 fn to_name(js: Env, name: napi_value) -> Result<ResourceName, Failure> {
     let name = js.with_units(name, ResourceName::from_utf16)?;
     name.map_err(|error| Failure::Own(error.to_string()))
 }
 
-/// Lone surrogates and all.
+/// The string of JavaScript that a name is, with its lone surrogates.
 fn string_of_name(js: Env, name: &ResourceName) -> Result<napi_value, Failure> {
     match name.as_str() {
         Some(name) => js.string(name),

@@ -29,7 +29,8 @@ pub(crate) struct Inbox {
 struct State {
     /// Slots that were woken, each to be looked at once.
     ready: VecDeque<u32>,
-    /// The realm takes all that is ready before it rests, or was woken to do so: nobody needs to wake it.
+    /// The realm was woken or is taking news already, and takes all that is ready before it rests:
+    /// nobody needs to wake it.
     ///
     /// While nothing is ready this is false, except during an [`attend`](Inbox::attend).
     awake: bool,
@@ -64,7 +65,7 @@ impl LoopWaker {
         ok("napi_ref_threadsafe_function", status)
     }
 
-    /// Gives it back to the runtime. Nobody may use it any more.
+    /// Gives the function back to the runtime. Nobody may use this waker or a copy of it after that.
     ///
     /// # Safety
     ///
@@ -91,7 +92,7 @@ impl Inbox {
     }
 
     /// From now on `on_wake` is called with the environment and the realm, in a task of the realm,
-    /// when a slot may have news. Returns what wakes the event loop for that, for the realm itself.
+    /// when a slot may have news. Returns the waker of the event loop, for the realm's own use.
     pub(crate) fn listen(
         &self,
         env: Env,
@@ -140,11 +141,11 @@ impl Inbox {
         next.map(|slot| (slot, state.awake))
     }
 
-    /// Runs `act`, which may have news for the realm that runs it. Returns the result of `act`, and
-    /// whether the realm has to take the news now. It has not if it is taking older news already:
-    /// that loop takes these news, too, and must not be entered a second time.
+    /// Runs `act`, which may cause news for the realm that runs it. Returns the result of `act`, and
+    /// whether the realm has to take the news now. If the realm is taking older news already, it
+    /// does not have to: that loop takes this news, too, and must not be entered a second time.
     ///
-    /// FAST: a realm that wakes itself pays about as much as for ten requests.
+    /// FAST: for a realm to wake itself instead would cost about as much as ten requests.
     pub(crate) fn attend<T>(&self, act: impl FnOnce() -> T) -> (T, bool) {
         let was_awake = mem::replace(&mut self.state().awake, true);
         let done = act();
@@ -182,7 +183,7 @@ impl Inbox {
     }
 
     fn state(&self) -> MutexGuard<'_, State> {
-        // Whole between any two statements.
+        // The state is whole between any two statements, so a panic leaves it usable.
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -191,7 +192,8 @@ impl Inbox {
     }
 }
 
-/// Has one slot looked at. A slot keeps its waker when another request moves in: a look too many is harmless.
+/// Has one slot looked at. A slot keeps its waker for the next request that it has: to look at a slot
+/// once too often is harmless.
 struct SlotWaker {
     inbox: Arc<Inbox>,
     slot: u32,

@@ -6,17 +6,17 @@ use napi_sys::{
     Status, napi_callback, napi_callback_info, napi_env, napi_ref, napi_status, napi_value,
 };
 
-/// What a call of Node-API came to.
+/// Why a function of the addon has failed.
 #[derive(Debug)]
 pub(crate) enum Failure {
-    /// Node-API refused, in this call.
+    /// The call of this name was refused by Node-API, with this status.
     Refused(&'static str, napi_status),
-    /// We cannot.
+    /// The addon itself cannot do what it was asked for, for this reason.
     Own(String),
 }
 
 impl Failure {
-    /// Throws it, unless something was thrown already.
+    /// Throws this failure as an error of JavaScript, unless something was thrown already.
     pub(crate) fn throw(&self, env: napi_env) {
         let mut is_pending = false;
         // SAFETY: `env` is that of the call that is about to return.
@@ -45,7 +45,7 @@ impl fmt::Display for Failure {
 #[derive(Clone, Copy)]
 pub(crate) struct Env(napi_env);
 
-/// A reference of Node-API that does not keep what it leads to.
+/// A weak reference of Node-API: it does not keep its value from being collected.
 #[derive(Clone, Copy)]
 pub(crate) struct Weak(napi_ref);
 
@@ -84,7 +84,7 @@ impl Env {
         let mut length = N;
         let mut arguments = [ptr::null_mut(); N];
         let mut data = ptr::null_mut();
-        // SAFETY: there is room for as many arguments as is said; the callee is not asked for.
+        // SAFETY: there is room for as many arguments as is said; `this` is not asked for.
         let status = unsafe {
             napi_sys::napi_get_cb_info(
                 self.0,
@@ -101,14 +101,14 @@ impl Env {
 
     /// # Errors
     ///
-    /// If it is no number.
+    /// If the value is no number.
     pub(crate) fn to_u32(self, value: napi_value) -> Result<u32, Failure> {
         call!(self, napi_get_value_uint32(value))
     }
 
     /// # Errors
     ///
-    /// If it is no boolean.
+    /// If the value is no boolean.
     pub(crate) fn to_bool(self, value: napi_value) -> Result<bool, Failure> {
         call!(self, napi_get_value_bool(value))
     }
@@ -119,7 +119,7 @@ impl Env {
 
     /// # Errors
     ///
-    /// If it is neither a string nor null.
+    /// If the value is neither a string nor null.
     pub(crate) fn to_string(self, value: napi_value) -> Result<Option<String>, Failure> {
         if self.is_null(value)? {
             return Ok(None);
@@ -132,11 +132,11 @@ impl Env {
         Ok(Some(String::from_utf8_lossy(&bytes).into_owned()))
     }
 
-    /// Passes the code units of a string on.
+    /// Calls `then` with the code units of a string, and returns its result.
     ///
     /// # Errors
     ///
-    /// If it is no string.
+    /// If the value is no string.
     pub(crate) fn with_units<T>(
         self,
         value: napi_value,
@@ -146,7 +146,8 @@ impl Env {
         let mut short = [0_u16; 64];
         let length: usize =
             call!(self, napi_get_value_string_utf16(value, short.as_mut_ptr(), short.len()))?;
-        // One unit of the room is for the end, and was not needed.
+        // One unit of the room is for the NUL at the end. Since another one is free, this is the
+        // whole string.
         if length + 1 < short.len() {
             return Ok(then(&short[..length]));
         }
@@ -162,7 +163,7 @@ impl Env {
         Ok(Weak(call!(self, napi_create_reference(function, 0))?))
     }
 
-    /// What a reference leads to, unless it was collected.
+    /// The value of a weak reference, unless the value was collected.
     pub(crate) fn get(self, Weak(reference): Weak) -> Result<Option<napi_value>, Failure> {
         let value: napi_value = call!(self, napi_get_reference_value(reference))?;
         Ok((!value.is_null()).then_some(value))
@@ -214,7 +215,8 @@ impl Env {
         call!(self, napi_create_string_utf16(units.as_ptr(), length))
     }
 
-    /// Puts these into an array by assignment: one of no prototype, where no program has a setter.
+    /// Assigns these to the elements of an array. The array has no prototype, so that no setter of a
+    /// program is called.
     pub(crate) fn fill(
         self,
         array: napi_value,
@@ -234,7 +236,7 @@ impl Env {
         let bytes = size_of_val(numbers);
         let buffer = call!(self, napi_create_arraybuffer(bytes, &raw mut place))?;
         if bytes > 0 {
-            // SAFETY: the buffer is new and has as many bytes; what is written is numbers to it.
+            // SAFETY: the buffer is new and has as many bytes, and any bytes are valid in it.
             unsafe { ptr::copy_nonoverlapping(numbers.as_ptr().cast(), place.cast::<u8>(), bytes) };
         }
         let kind = napi_sys::TypedarrayType::uint32_array;
@@ -278,9 +280,11 @@ fn signed(length: usize) -> isize {
     isize::try_from(length).expect("nothing in memory is longer")
 }
 
+/// Checks the status that the function of this name has returned.
+///
 /// # Errors
 ///
-/// If this was not a success of this function.
+/// If the function has failed.
 pub(crate) fn ok(call: &'static str, status: napi_status) -> Result<(), Failure> {
     if status == Status::napi_ok { Ok(()) } else { Err(Failure::Refused(call, status)) }
 }

@@ -1,12 +1,13 @@
 //! The addon of the npm package: navlock's locks as plain functions for a JavaScript realm.
 //!
-//! What a script sees is made in JavaScript (`../js`): conversions, promises, callbacks, interface
-//! objects. Here are numbers, strings and nothing that waits, because what crosses Node-API costs
-//! more than what it carries. Hence `napi-sys` without the layer above it.
+//! Everything that a script sees is made in JavaScript (`../js`): conversions, promises, callbacks,
+//! interface objects. The functions of the addon take and return numbers and strings, and none of
+//! them waits, because a call across Node-API costs more than the work that it asks for. For the
+//! same reason the addon uses `napi-sys` without the layer above it.
 //!
-//! A *realm* (main thread, worker) is one instance of the addon. It asks by `functions` and gets
-//! an id and a status at once; what comes later goes into its `inbox`, for which it is woken once
-//! a batch. All realms of a process share the user agents of `reach`.
+//! A *realm* (main thread, worker) is one instance of the addon. A realm asks by `functions`, and
+//! gets an id and a status at once. Later news goes into the `inbox` of the realm, which is woken
+//! once for each batch of news. All realms of a process share the user agents of `reach`.
 //!
 //! # Safety
 //!
@@ -15,8 +16,8 @@
 //! - Node-API calls the functions of a realm on the thread of the realm, one at a time.
 //! - What a realm shares with other threads is its inbox, which stops using Node-API when the
 //!   realm's environment is cleaned up.
-//! - A realm's memory is emptied then, and never given back: a function that is called even later,
-//!   as some runtimes do, finds that it has ended.
+//! - At the same time the realm drops all that it has, but its own memory is never given back: some
+//!   runtimes call a function even later, and the function then finds that the realm has ended.
 
 mod functions;
 mod inbox;
@@ -43,7 +44,7 @@ const NODE_API_VERSION: i32 = 6;
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn napi_register_module_v1(env: napi_env, exports: napi_value) -> napi_value {
     // The runtime unloads an addon with the last worker that has it. The threads that keep
-    // connections may still be in it then. Where this fails nothing else would help.
+    // connections may still run code of the addon then. If this call fails, nothing else would help.
     let _ = navlock_platform::library::keep_loaded();
     #[cfg(looks_up_node_api)]
     look_up_node_api();

@@ -23,7 +23,7 @@ use crate::js::Failure;
 /// How often a waiting thread checks whether anybody still wants news.
 const CHECK_INTERVAL: Duration = Duration::from_millis(100);
 
-/// A look. It ends when this is dropped, or soon after.
+/// A look. The look ends when this value is dropped, or soon after.
 pub(crate) struct Looking {
     /// Asks the thread for the next news.
     ask: SyncSender<()>,
@@ -42,7 +42,8 @@ impl Told {
 }
 
 impl Looking {
-    /// Begins a look, and asks for the first news. The waker is called whenever asked news has come.
+    /// Begins a look, and asks for the first news. The waker is called whenever news has come that
+    /// was asked for.
     ///
     /// # Errors
     ///
@@ -93,7 +94,7 @@ impl Drop for Watched<'_> {
     }
 }
 
-/// Waits for news whenever the script asks, for as long as it may ask.
+/// The thread of a look: waits for news whenever the script asks, until the [`Looking`] is dropped.
 fn look(mut looker: Looker, asked: &Receiver<()>, told: &Told, waker: &Waker) {
     let _watched = Watched { told, waker };
     // This thread does not lower its priority: threads that lock in this process wait while it
@@ -125,7 +126,7 @@ fn look(mut looker: Looker, asked: &Receiver<()>, told: &Told, waker: &Waker) {
 /// News as a list of objects; `None` if there is nothing to say.
 fn text_of(news: &News, looker: &Looker, lines: &mut Lines) -> Option<String> {
     let News::Events(events) = news else {
-        // Without a broker there are no locks.
+        // The overview was made anew, or there is no broker and so there are no locks.
         let missed = if let News::Anew { missed } = news { *missed } else { 0 };
         let mut all = [Vec::new(), Vec::new(), Vec::new()];
         lines.begin(looker.overview(), |line| {

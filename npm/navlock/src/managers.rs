@@ -19,7 +19,7 @@ pub(crate) struct Managers {
     entries: Slab<Entry>,
     /// How many are open.
     open: usize,
-    /// With this many open ones, idle ones are looked for again.
+    /// When more than this many are open, idle ones are looked for again.
     most: usize,
     /// Grows with every use.
     now: u64,
@@ -30,14 +30,14 @@ struct Entry {
     bucket: Box<str>,
     /// `None` while the lock manager is closed. The next use opens it, as another agent.
     locks: Option<LockManager>,
-    /// How many slots have a request or a lock of it. It is idle if none has.
+    /// How many slots are in use for it. The lock manager is idle if there are none.
     uses: usize,
     used_at: u64,
     is_forgotten: bool,
 }
 
 impl Managers {
-    /// Opens nothing yet: the first use does.
+    /// Adds a lock manager, and returns its number. The first use opens the lock manager.
     pub(crate) fn add(&mut self, user_agent: Arc<UserAgent>, bucket: &str) -> u32 {
         let bucket = bucket.into();
         let entry =
@@ -45,8 +45,8 @@ impl Managers {
         number(self.entries.insert(entry))
     }
 
-    /// The lock manager, for something that goes into a slot. [`leave`](Self::leave) is called when
-    /// the slot is empty.
+    /// The lock manager, for something that goes into a slot. The caller calls
+    /// [`leave`](Self::leave) when the slot is empty.
     pub(crate) fn enter(&mut self, number: u32) -> Result<&LockManager, Failure> {
         let index = self.open(number)?;
         let entry = &mut self.entries[index];
@@ -54,7 +54,8 @@ impl Managers {
         Ok(entry.locks.get_or_insert_with(|| entry.user_agent.lock_manager(&entry.bucket)))
     }
 
-    /// The same for a query or a look, which no agent makes: the bucket and its user agent.
+    /// As [`enter`](Self::enter), but for a look, for which no agent is needed. Returns the user agent
+    /// and the bucket.
     pub(crate) fn enter_unopened(&mut self, number: u32) -> Result<(&UserAgent, &str), Failure> {
         let entry = self.entries.get_mut(number as usize).ok_or_else(unknown)?;
         entry.uses += 1;
@@ -68,7 +69,8 @@ impl Managers {
         }
     }
 
-    /// JavaScript has no reference to it any more. Its requests and locks go on.
+    /// Notes that JavaScript has no reference to the lock manager any more. Its requests and locks go
+    /// on.
     pub(crate) fn forget(&mut self, number: u32) {
         if let Some(entry) = self.entries.get_mut(number as usize) {
             entry.is_forgotten = true;
@@ -112,9 +114,10 @@ impl Managers {
         Ok(index)
     }
 
-    /// Closes the idle ones, except for those that were used last.
+    /// Closes idle lock managers, except for those that were used last.
     ///
-    /// FAST: many at once. To close one for each that is opened would mean a look at all of them each time.
+    /// FAST: closes many at once. To close one for each that is opened would mean to go through all of
+    /// them each time.
     fn close_idle(&mut self) {
         let idle = |entry: &Entry| entry.uses == 0 && entry.locks.is_some();
         let mut idle: Vec<_> =

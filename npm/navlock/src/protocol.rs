@@ -36,7 +36,7 @@ const ID_SHIFT: Answer = 3;
 /// The answer that says nothing.
 pub(crate) const NOTHING: Answer = Answer::MAX;
 
-/// Ids are smaller than this: then an answer has room for them, and none looks like [`NOTHING`].
+/// Ids are smaller than this. So an answer has room for every id, and no answer equals [`NOTHING`].
 pub(crate) const ID_END: u32 = Answer::MAX >> ID_SHIFT;
 
 pub(crate) fn answer((id, status): (u32, Status), has_more: bool) -> Answer {

@@ -22,8 +22,8 @@ pub(crate) fn private() -> Arc<UserAgent> {
     Arc::new(UserAgent::new())
 }
 
-/// The user agent whose locks all users of the broker at this socket see. It connects when it is
-/// first asked for something. If there is no broker then, it starts one with `program`.
+/// The user agent whose locks all users of the broker at this socket see. The user agent connects
+/// when it is first asked for something. If there is no broker then, it starts one with `program`.
 ///
 /// # Errors
 ///
@@ -32,7 +32,7 @@ pub(crate) fn machine(
     socket: Option<String>,
     program: Option<String>,
 ) -> Result<Arc<UserAgent>, ConnectError> {
-    // An error in the settings is told when it connects.
+    // An error in the settings is reported when the user agent connects.
     let place = socket.map_or_else(Place::from_env, |socket| Ok(Place::at(socket)));
     let Ok(place) = place else {
         return BrokerReach::connect_when_needed(ConnectOptions::default())

@@ -51,7 +51,7 @@ pub(crate) struct Told {
 
 struct State {
     user_agents: Slab<Arc<UserAgent>>,
-    /// Together they are the realm's agent.
+    /// Together these are the realm's agent.
     managers: Managers,
     slots: Slots,
 }
@@ -131,7 +131,7 @@ impl Realm {
     /// Forgets a user agent. Requests and locks of its lock managers go on, unless `ends` is set.
     pub(crate) fn close_user_agent(&self, user_agent: u32, ends: bool) -> Result<(), Failure> {
         let closed = self.with(|state| Ok(state.user_agents.try_remove(user_agent as usize)))?;
-        // What ends may cause news for this realm.
+        // The requests and locks that end may cause news for this realm.
         if let Some(closed) = closed.filter(|_| ends) {
             closed.close();
         }
@@ -201,7 +201,8 @@ impl Realm {
         })
     }
 
-    /// Notes that a request was made inside a lock. News of that comes in this turn, but not from this call.
+    /// Notes that a request was made inside a lock. News that this causes goes into the inbox, and is
+    /// not returned by this call.
     pub(crate) fn put_inside(&self, request: u32, holder: u32) -> Result<(), Failure> {
         self.with(|state| {
             state.slots.put_inside(request, holder);
@@ -237,7 +238,7 @@ impl Realm {
             if !all_buckets {
                 options = options.bucket(bucket);
             }
-            // A closed lock manager has nothing to be seen, and never will have.
+            // There is nothing to be seen of a closed user agent, and there never will be.
             let looker = if host::is_closed(user_agent) {
                 Err(Failure::Own(Error::Closed.to_string()))
             } else {
@@ -280,7 +281,7 @@ impl Realm {
         if has_news { self.next() } else { Ok(NOTHING) }
     }
 
-    /// Looks at a slot.
+    /// Reads something of the slots. Fails if `look` returns `None`.
     pub(crate) fn look<T>(
         &self,
         look: impl FnOnce(&Slots) -> Option<Result<T, Failure>>,
@@ -305,7 +306,8 @@ impl Realm {
     ///
     /// If Node-API refuses to take back what it gave. The realm has ended then, too.
     pub(crate) fn collected(&self, env: Env) -> Result<bool, Failure> {
-        // None if the realm ended before, with its environment: that takes everything back.
+        // `None` if the realm has ended before, with its environment. Then the runtime takes
+        // everything back.
         let Some(loop_waker) = self.loop_waker.get() else {
             return Ok(false);
         };
@@ -326,7 +328,8 @@ impl Realm {
         let Some(state) = self.state.take() else {
             return;
         };
-        // All locks of a bucket end at one moment, and not one by one, as they would when they are dropped.
+        // All locks of a bucket end at one moment. If they were only dropped, they would end one by
+        // one.
         for manager in state.managers.iter() {
             manager.terminate();
         }
@@ -347,7 +350,7 @@ unsafe extern "C" fn on_wake(
     // SAFETY: the runtime gives us the environment, on its thread, and the realm that `listen` was
     // given. That realm is never given back.
     let (js, realm) = unsafe { (Env::new(env), &*realm.cast::<Realm>()) };
-    // If the function throws, the runtime reports that.
+    // If the function of JavaScript throws, the runtime reports the error.
     let _ = realm.wake(js);
 }
 

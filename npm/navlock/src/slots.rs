@@ -104,7 +104,7 @@ impl Slots {
         };
         let slot = match Pin::new(&mut request).poll(&mut context) {
             Poll::Ready(answer) => Slot::answered(answer, &context),
-            // It was polled once, and has not ended: it is pending.
+            // The request was polled once and has not ended, so it is pending.
             Poll::Pending => request.detach().map_or(Slot::Unavailable, Slot::Requested),
         };
         let status = slot.status();
@@ -130,7 +130,7 @@ impl Slots {
         self.ask(manager, Box::pin(async move { Ok(Told::Snapshot(locks.query().await?)) }))
     }
 
-    /// Asks who holds a name. As [`query`](Self::query).
+    /// Asks who holds a name. Returns what [`query`](Self::query) returns.
     pub(crate) fn query_holder(
         &mut self,
         manager: u32,
@@ -150,7 +150,7 @@ impl Slots {
         Ok(id)
     }
 
-    /// The next news of a look.
+    /// The look in this slot.
     pub(crate) fn looking(&self, id: u32) -> Option<&Looking> {
         match &self.entries.get(id as usize)?.slot {
             Slot::Looks(looking) => Some(looking),
@@ -203,7 +203,7 @@ impl Slots {
         Some(slot.status())
     }
 
-    /// The text that tells of the deadlock of which a request is part.
+    /// The text about the deadlock of which a request is part.
     pub(crate) fn deadlock(&self, id: u32) -> Option<String> {
         match &self.entries.get(id as usize)?.slot {
             Slot::Requested(request) => request.deadlock().map(|deadlock| deadlock.told),
