@@ -1,4 +1,4 @@
-// What the suite cannot ask of every implementation: how signals and asynchronous contexts are kept.
+// Signals and asynchronous contexts: what of them is kept in memory. The suite cannot ask this of every implementation.
 
 import assert from 'node:assert/strict';
 import { AsyncLocalStorage } from 'node:async_hooks';
@@ -10,7 +10,7 @@ import { createUserAgent } from 'navlock';
 import { Hold, settle } from '../kit/hold.mjs';
 import { openPlace } from '../kit/place.mjs';
 
-/** A lock manager of a reach that no other test sees. */
+/** A lock manager that no other test sees, of this reach. */
 function openReach(context, reach) {
   if (reach === 'process') return open();
   const { socket, remove } = openPlace();
@@ -96,7 +96,7 @@ test('a callback runs in the asynchronous context of its request', async () => {
   assert.equal(await ask('three'), 'three');
 });
 
-/** What a program may do to a signal so that Node throws whenever it is listened to, ignored or aborted. */
+/** Changes a signal as a program may: from then on Node throws when a listener is added or removed, or on an abort. */
 const spoil = (signal) => (signal.constructor = undefined);
 
 for (const reach of ['process', 'machine']) {

@@ -1,4 +1,4 @@
-// The addon in its process.
+// What the addon does to the process that loads it.
 
 import assert from 'node:assert/strict';
 import { createRequire } from 'node:module';

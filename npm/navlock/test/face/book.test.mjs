@@ -1,4 +1,4 @@
-// The JavaScript of the READMEs and the book: each example runs as it stands there.
+// The JavaScript examples of the READMEs and the book: each one runs as it stands there.
 
 import assert from 'node:assert/strict';
 import { execFile } from 'node:child_process';
@@ -16,14 +16,14 @@ const sources = path.join(root, '..', '..');
 const book = readdirSync(path.join(sources, 'docs')).filter((name) => name.endsWith('.md')).map((name) => `docs/${name}`);
 const pages = ['README.md', 'npm/navlock/README.md', ...book];
 
-/** The examples of a page. Those that configure a test runner are what `test/environments` runs. */
+/** The examples of a page, except for those that configure a test runner: `test/environments` runs these. */
 function examples(page) {
   const parts = readFileSync(path.join(sources, page), 'utf8').split('```');
   const blocks = parts.filter((part, index) => index % 2 === 1 && part.startsWith('js\n'));
   return blocks.map((part) => part.slice('js\n'.length)).filter((code) => !/^\/\/ \w+\.config\.mjs/.test(code));
 }
 
-/** What an example has from elsewhere, so that it says only what it is about. */
+/** The code around an example. It defines everything that the example uses and does not show. */
 const AROUND = `
 import * as navlock from 'navlock';
 
@@ -41,7 +41,7 @@ const { log } = console;
 console.log = (...words) => { log(...words); process.exit(0); };
 `;
 
-/** What a reader would write below the recipe. */
+/** Code that uses the recipe, as a reader would write it below. */
 const BELOW = `
 if ((await accessToken()) !== 'new') throw new Error('it was not refreshed');
 `;

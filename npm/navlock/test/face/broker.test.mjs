@@ -1,4 +1,4 @@
-// What a killed broker is to those who hold and wait.
+// What happens to holders and waiters when the broker is killed.
 
 import assert from 'node:assert/strict';
 import { execFileSync } from 'node:child_process';
@@ -12,7 +12,7 @@ import { createUserAgent, inspect } from 'navlock';
 import { Hold } from '../kit/hold.mjs';
 import { openPlace, program } from '../kit/place.mjs';
 
-/** The locks of a broker of the test's own, and a way to kill that. */
+/** The locks of a broker of the test's own, and a function that kills this broker. */
 function open(context) {
   const { socket, remove } = openPlace();
   context.after(remove);

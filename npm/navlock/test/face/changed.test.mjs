@@ -1,4 +1,4 @@
-// Whether anybody else has held a name: inspect(lock).changed, and what is built on it.
+// Whether anybody else has held a name: inspect(lock).changed, and the recipe of the book that uses it.
 
 import assert from 'node:assert/strict';
 import { fork } from 'node:child_process';
@@ -27,7 +27,7 @@ const changed = (locks, name, options = {}) => locks.request(name, options, (loc
 test('a name that only this thread has held has not changed', async () => {
   const locks = open();
   const first = changed(locks, 'db');
-  const second = changed(locks, 'db'); // waits for it
+  const second = changed(locks, 'db'); // waits for the first one
   assert.deepEqual([await first, await second, await changed(locks, 'db')], [true, false, false]);
 });
 
@@ -47,7 +47,7 @@ test('a name that another thread has held in between has changed, whether it was
   await once(new Worker(use, { eval: true }), 'exit');
   assert.equal(await changed(locks, 'db'), true);
   assert.equal(await changed(locks, 'db'), false);
-  // Once more, with both waiting: the worker first.
+  // Once more, with two waiting requests: the worker's is the first.
   let exited;
   let mine;
   await locks.request('db', async (lock) => {
@@ -99,7 +99,7 @@ test('where that cannot be told it has: after other names, after a shared lock, 
   }
 });
 
-/** A machine on an etcd of its own: how it is set, for programs. */
+/** Starts an etcd for one test. Returns the environment for programs of a machine that uses it. */
 async function openMachine(context, settings = '') {
   const { folder, socket, remove } = openPlace();
   const etcd = await startEtcd(folder);
@@ -135,7 +135,7 @@ test('on etcd a name that its machine keeps has not changed, and has once it was
       const { changed, fencingToken } = inspect(lock);
       return { changed, counted: fencingToken & 0xfffffn };
     });
-    // It is the machine's once what is granted is counted by it.
+    // The machine owns the name once a token shows that the machine counts the grants.
     let isCounted = false;
     for (let nth = 0; nth < 100 && !isCounted; nth += 1) isCounted = (await look(locks)).counted !== 0n;
     if (!isCounted) throw new Error('its machine does not keep it');
@@ -158,7 +158,7 @@ test('tokens in a row are those of etcd only where locks have leases', () => {
     for (const [last, token] of [[7n, 8n], [at(7n, 3n), at(7n, 4n)]]) assert.equal(after(last, token, hasLease), false);
     for (const [last, token] of [
       [at(7n), at(7n)], [at(7n), at(9n)], [at(7n), at(8n, 2n)], [at(7n), at(9n, 1n)],
-      // Who was counted last is not known.
+      // The earlier token was counted by a machine, and others may have been counted after it.
       [at(7n, 1n), at(8n)], [at(7n, 1n), at(8n, 1n)], [at(7n, 1n), at(8n, 2n)], [at(7n, 3n), at(7n, 5n)],
     ]) assert.equal(after(last, token, hasLease), true, `${last} ${token}`);
     for (const token of [at(8n), at(8n, 1n)]) assert.equal(after(at(7n), token, hasLease), !hasLease);
@@ -182,7 +182,7 @@ test('names that have been inspected leave nothing behind', async () => {
   assert.ok(grown < 1_000_000, `the heap has grown by ${grown} bytes`);
 });
 
-/** A server whose refresh tokens are good once: who uses one again is thrown out. */
+/** A server whose refresh tokens are good once: it refuses a token that is used again. */
 async function openServer(context) {
   const server = { current: 'refresh 0', refreshes: 0, reused: [] };
   const http = createServer((request, response) => {
@@ -202,7 +202,10 @@ async function openServer(context) {
   return { server, url: `http://127.0.0.1:${http.address().port}` };
 }
 
-/** A process with the recipe of the book, that says what it has when it is told which access has expired. */
+/**
+ * Starts a process with the recipe of the book. Returns a function that tells the process which access has expired,
+ * and returns what the process then has.
+ */
 function openClient(context, file, url, socket) {
   const program = path.join(import.meta.dirname, 'session.mjs');
   const env = { ...process.env, NAVLOCK_SOCKET: socket, NAVLOCK_REACH: 'machine', NAVLOCK_BUCKET: 'session' };
@@ -226,11 +229,11 @@ test('two processes refresh a token once that is good once, and read it only if 
   context.after(remove); // after the processes have ended
   for (let round = 0; round < 5; round++) {
     const said = await Promise.all(clients.map((client) => client(round)));
-    // Three callers in each process.
+    // In each process, three callers ask for an access.
     for (const { accesses } of said) assert.deepEqual(accesses, [round + 1, round + 1, round + 1]);
     assert.deepEqual([server.refreshes, server.reused], [round + 1, []]);
   }
-  // One by itself does not read what only it has written.
+  // A process that is alone does not read the file again: only this process has written it.
   const before = await clients[0](5);
   const after = await clients[0](6);
   assert.equal(after.reads, before.reads);

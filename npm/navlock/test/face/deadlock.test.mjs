@@ -1,4 +1,4 @@
-// Requests that would wait for ever, for others that wait for what is held around them.
+// Deadlocks: requests that would wait for ever, because they wait for others that wait for the locks held around them.
 
 import assert from 'node:assert/strict';
 import { describe, test } from 'node:test';
@@ -11,7 +11,10 @@ const PROCESS = { NAVLOCK_BUCKET: 'shop', NAVLOCK_REACH: 'process', NAVLOCK_DEAD
 
 const DEADLOCK = /^deadlock: these wait for each other, and none goes on unless one of them ends\n {2}\S.* holds "b" .* inside it waits for "a" .*\n/;
 
-/** Two callbacks that ask for each other's lock, the second one last. How they ended, and what is left. */
+/**
+ * Two callbacks request each other's lock, the second callback last. Returns how the requests ended, and how many locks
+ * and requests are left.
+ */
 async function cross({ locks }) {
   const told = (error) => `${error.name}: ${error.message}`;
   const has = {};
@@ -38,8 +41,9 @@ async function cross({ locks }) {
 }
 
 /**
- * The same, until that has been told, and then the first one's lock is stolen; as often as the environment says. What was
- * told, who waited then, and how they ended, the last time.
+ * Makes the same deadlock, and steals the lock of the first callback once the deadlock was reported. Does this as often
+ * as the environment says. Returns all warnings, and, of the last time, the names for which requests waited and how the
+ * requests ended.
  */
 async function crossAndSteal({ locks }) {
   const told = [];
@@ -73,7 +77,10 @@ async function crossAndSteal({ locks }) {
   return { told, waiting, after };
 }
 
-/** What looks like it: what nobody waits for, what gives up by itself, what is taken from others. What was granted. */
+/**
+ * Makes waits that look like deadlocks: a request for which nobody waits, one that its signal ends, and one that does
+ * not wait. Returns what was granted.
+ */
 async function lookAlikes({ locks }) {
   const granted = [];
   const grant = (name) => () => void granted.push(name);
@@ -84,7 +91,7 @@ async function lookAlikes({ locks }) {
     await wait(20);
   });
   await forgotten;
-  // The second one would close a cycle, but for the signal of the first one.
+  // The second request would close a cycle, but the first one has a signal that ends it.
   const begin = Promise.withResolvers?.() ?? (() => { const all = {}; all.promise = new Promise((resolve) => { all.resolve = resolve; }); return all; })();
   const first = locks.request('a', async () => {
     await begin.promise;
@@ -96,7 +103,7 @@ async function lookAlikes({ locks }) {
     return locks.request('a', grant('a'));
   });
   await Promise.all([first, second]);
-  // Those that do not wait.
+  // A request that does not wait.
   await locks.request('available', () => locks.request('available', { ifAvailable: true }, (lock) => { granted.push(lock); }));
   return granted;
 }
@@ -119,11 +126,11 @@ describe('deadlocks', () => {
       assert.equal(told.length, 1);
       assert.match(told[0].message, DEADLOCK);
       assert.equal(told[0].code, 'NAVLOCK_DEADLOCK');
-      // Whichever of ours hears of it first.
+      // Either request may hear of the deadlock first. The warning names the one that does.
       const { name: toldOf, ...lock } = told[0].lock;
       assert.ok(['a', 'b'].includes(toldOf), toldOf);
       assert.deepEqual(lock, { mode: 'exclusive', bucket: 'shop' });
-      // It ends when somebody ends it, and not before.
+      // The deadlock lasts until somebody ends it, here the thief.
       assert.deepEqual(after, ['AbortError', 'granted']);
     });
   }
@@ -131,7 +138,7 @@ describe('deadlocks', () => {
   test('one that comes again is told again', async () => {
     const { told } = await evaluateOn(runtimes.node, { ...PROCESS, NAVLOCK_DEADLOCKS: 'warn', TIMES: '2' }, crossAndSteal);
     assert.equal(told.length, 2);
-    // No time is told that nobody knows.
+    // A report has no time if nobody knows the time.
     for (const { message } of told) assert.doesNotMatch(message, / for 0s/);
   });
 
@@ -153,10 +160,10 @@ describe('deadlocks', () => {
         command.stderr.on('data', (data) => { said += data; });
         const ended = new Promise((resolve) => command.on('close', resolve));
         await new Promise((resolve) => command.stdout.once('data', resolve));
-        // It waits, and only then is it our turn to.
+        // The command waits first. Only then do we request its lock.
         while ((await locks.query()).pending.length === 0) await null;
         const told = await locks.request('b', () => 'granted').catch(({ message, name }) => `${name}: ${message}`);
-        // As long as we hold our lock: once the command has its own, it has nothing to tell.
+        // We hold our lock until the command has reported the deadlock: with that lock the command would report nothing.
         for (const end = Date.now() + 10_000; !said.includes('deadlock:') && Date.now() < end;) {
           await new Promise((resolve) => setTimeout(resolve, 20));
         }
@@ -164,7 +171,7 @@ describe('deadlocks', () => {
       }).then(async ({ ended, said, told }) => ({ code: await ended(), said: said(), told }));
     }, program);
     assert.match(seen.told, /^OperationError: deadlock: /);
-    // The command goes on when our callback has ended, and was told as well.
+    // The command was told of the deadlock as well, and went on when our callback had ended.
     assert.equal(seen.code, 0);
     assert.match(seen.said, /navlock: deadlock: these wait for each other, .*\n(  .*\n){2}/);
   });
@@ -173,7 +180,7 @@ describe('deadlocks', () => {
     const { socket, remove } = openPlace();
     context.after(remove);
     const env = { ...PROCESS, NAVLOCK_REACH: 'machine', NAVLOCK_SOCKET: socket };
-    // Whichever way it is asked for: it is not the last one, and so is not rejected.
+    // With both settings: the request is not the one that came last, so it is not rejected.
     for (const asked of ['1', 'warn']) {
       const seen = await evaluateOn(runtimes.node, { ...env, NAVLOCK_DEADLOCKS: asked }, async ({ locks }, program) => {
         const { spawn } = require('node:child_process');
@@ -187,7 +194,7 @@ describe('deadlocks', () => {
           const ended = new Promise((resolve) => command.on('close', resolve));
           await new Promise((resolve) => command.stdout.once('data', resolve));
           const waits = locks.request('b', () => 'granted');
-          // Our own is said to be inside after a second, so that the command comes last for certain.
+          // Our request is known to be inside our lock only after a second, so the command certainly comes last.
           while ((await locks.query()).pending.length === 0) await null;
           writeFileSync(`${folder}/go`, '');
           const { code, lock, message } = await isTold;
@@ -202,7 +209,7 @@ describe('deadlocks', () => {
       assert.equal(seen.code, 'NAVLOCK_DEADLOCK');
       assert.match(seen.message, /^deadlock: these wait for each other, .*\n( {2}.*\n?){2}/);
       assert.deepEqual(seen.lock, { name: 'b', mode: 'exclusive', bucket: 'shop' });
-      // Both wait on until somebody ends one of them.
+      // Both requests waited on until one of them was ended.
       assert.deepEqual(seen.pending, ['a', 'b']);
       assert.equal(seen.answer, 'granted');
     }

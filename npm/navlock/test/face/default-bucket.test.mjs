@@ -1,4 +1,4 @@
-// Which bucket is meant when none is named.
+// The bucket of a program that names none.
 
 import assert from 'node:assert/strict';
 import { mkdirSync, mkdtempSync, realpathSync, rmSync, symlinkSync, writeFileSync } from 'node:fs';
@@ -13,7 +13,7 @@ import { navlock, run } from './programs.mjs';
 const ORIGIN = JSON.stringify(path.join(path.dirname(navlock), 'origin.cjs'));
 const PRINT = `console.log(require(${ORIGIN}).defaultBucket())`;
 
-/** A folder with these files, and a way to ask a program in it for its bucket. */
+/** Makes a folder with these files. Returns it, with a function that asks a program in the folder for its bucket. */
 function open(context, files) {
   const folder = realpathSync(mkdtempSync(path.join(tmpdir(), 'navlock-bucket-')));
   context.after(() => rmSync(folder, { recursive: true, force: true }));

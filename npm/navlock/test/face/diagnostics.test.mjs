@@ -1,4 +1,4 @@
-// What subscribers of Node's diagnostics channels for locks are told.
+// The messages to subscribers of Node's diagnostics channels for locks.
 
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
@@ -6,7 +6,7 @@ import { test } from 'node:test';
 import { runtimes } from '../runtimes.mjs';
 import { evaluate, navlock, run } from './programs.mjs';
 
-/** Prints what is told of requests of `locks`, in order. */
+/** Makes requests of `locks`, and prints the messages about them in order. */
 async function told(locks) {
   const { subscribe } = require('node:diagnostics_channel');
   const lines = [];
@@ -22,12 +22,15 @@ async function told(locks) {
   let theft;
   await locks.request('stolen', () => (theft = locks.request('stolen', { steal: true }, () => {}))).catch(() => {});
   await theft;
-  // Node's own tells of the end of what was stolen when its callback has ended, too.
+  // For a stolen lock, Node's own locks publish the end only when the callback has ended.
   while (lines.filter(({ what }) => what === 'end').length < 6) await new Promise(setImmediate);
   console.log(JSON.stringify(lines));
 }
 
-/** By name, because Node's own locks call back inside of `request()`, and two ends in one turn. */
+/**
+ * The messages in the order of their text: Node's own locks call back inside of `request()`, and two ends come in one
+ * turn.
+ */
 const sorted = (printed) => JSON.parse(printed).map((line) => JSON.stringify(line)).sort();
 
 for (const runtime of Object.keys(runtimes)) {

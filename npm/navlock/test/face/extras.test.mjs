@@ -109,7 +109,7 @@ test('several locks come in the order of the names that were given', async () =>
 
 test('several locks are taken in the order of their code units', async () => {
   const locks = open();
-  // By code points the order is the other way round.
+  // These two names are in the order of code units. By code points the order would be the other way round.
   const [first, last] = ['\u{1f600}', '\uffff'];
   const holder = new Hold(locks, first);
   const request = requestMultiple(locks, [last, first], { mode: 'shared' }, () => 'value');

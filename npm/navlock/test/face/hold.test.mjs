@@ -116,7 +116,7 @@ for (const runtime of ['node', 'deno']) {
   });
 }
 
-/** As text: not all runtimes know the syntax. */
+/** A function as text, because not all runtimes know the syntax. */
 const BLOCK = `async function block(hold, locks, isFree, seen) {
   await using lock = await hold(locks, 'db');
   await using nothing = await hold(locks, 'db', { ifAvailable: true });
@@ -124,7 +124,7 @@ const BLOCK = `async function block(hold, locks, isFree, seen) {
   throw new Error('as planned');
 }`;
 
-/** What is seen of the lock inside of the block and after it, in order. */
+/** Returns, in order, what is seen of the lock inside of the block and after it. */
 async function useInBlock({ hold, locks }, source) {
   const seen = [];
   const isFree = () => locks.request('db', { ifAvailable: true }, (lock) => lock !== null);
@@ -143,7 +143,7 @@ for (const [name, words] of Object.entries(runtimes)) {
 }
 
 test('where a runtime has no Symbol.asyncDispose there is release(), and the symbol of a program that brings one', async () => {
-  // As the first releases of Node 20 are.
+  // Without the symbol, as in the first releases of Node 20.
   const seen = await evaluateOn(runtimes.node20, { NAVLOCK_REACH: 'process' }, async ({ hold, locks }) => {
     let asyncDispose;
     const { Symbol } = globalThis;
@@ -161,7 +161,7 @@ test('where a runtime has no Symbol.asyncDispose there is release(), and the sym
   assert.equal(seen, true);
 });
 
-/** Holds a lock by an object that nobody keeps. What the process was warned of, and whether the lock is free then. */
+/** Holds a lock by an object that nobody keeps. Returns the warning, and whether the lock is free after it. */
 async function abandon({ hold, locks }) {
   const collect = globalThis.Bun ? () => Bun.gc(true) : () => globalThis.gc();
   const warned = new Promise((resolve) => process.on('warning', resolve));
@@ -208,7 +208,7 @@ test('an object that is kept, or was released, is nothing to warn of, also while
       await new Promise((resolve) => setImmediate(resolve));
     }
     await new Promise((resolve) => setImmediate(resolve));
-    registry.unregister({}); // it is needed until here
+    registry.unregister({}); // keeps the registry until here
     const isHeld = await locks.request('kept', { ifAvailable: true }, (lock) => lock === null);
     await kept.release();
     return [isHeld, ...codes];
@@ -233,7 +233,7 @@ test('an object whose agent has ended, as with a test file, is nothing to warn o
       await new Promise((resolve) => setImmediate(resolve));
     }
     await new Promise((resolve) => setImmediate(resolve));
-    registry.unregister({}); // it is needed until here
+    registry.unregister({}); // keeps the registry until here
     return codes;
   }, setup);
   assert.deepEqual(warnings, []);

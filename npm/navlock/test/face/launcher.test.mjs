@@ -15,10 +15,10 @@ import { openPlace, program } from '../kit/place.mjs';
 import { runtimes } from '../runtimes.mjs';
 
 const launcher = fileURLToPath(new URL('../../js/launcher.cjs', import.meta.url));
-/** The newest becomes the program, the oldest waits for it. */
+/** On the newest Node the launcher is replaced by the program. On the oldest Node it waits for the program. */
 const nodes = ['node', 'node20'];
 
-/** A workspace with one member and a broker that nobody else has, and a way to run the command in a folder of it. */
+/** Makes a workspace with one member and a broker of its own. Returns functions that run the command in its folders. */
 function open(context) {
   const { socket, remove } = openPlace();
   context.after(remove);
@@ -68,7 +68,7 @@ for (const node of nodes) {
     const [line] = await once(createInterface({ input: child.stdout }), 'line');
     assert.equal(line, 'held');
     child.kill('SIGTERM');
-    const [code, signal] = await once(child, 'close'); // the output is the sleeper's as well
+    const [code, signal] = await once(child, 'close'); // `sleep` has the output too, so it has ended as well
     assert.ok(code === 143 || signal === 'SIGTERM', `${code} ${signal}`);
   });
 

@@ -19,7 +19,7 @@ import { evaluate, evaluateOn, navlock, run } from './programs.mjs';
 /** A lock manager that no other test sees. */
 const open = () => createUserAgent({ reach: 'process', private: true }).locks;
 
-/** The next news that `isIt`. */
+/** The next news for which `isIt` returns true. */
 async function next(news, isIt) {
   for (;;) {
     const { value, done } = await news.next();
@@ -28,7 +28,7 @@ async function next(news, isIt) {
   }
 }
 
-/** What has happened to names until `isLast`. */
+/** The events about names, up to the one for which `isLast` returns true. */
 async function until(news, isLast) {
   const seen = [];
   await next(news, (value) => {
@@ -90,9 +90,9 @@ for (const [name, words] of Object.entries(runtimes)) {
   test(`on ${name} a look keeps the process alive only while somebody waits for its news`, async () => {
     const env = { NAVLOCK_REACH: 'process' };
     const source = (body) => `const { locks, look } = require(${JSON.stringify(navlock)}); (async () => { ${body} })();`;
-    // It ends by itself, although the look was not ended.
+    // The program ends by itself, although it has not ended its look.
     await runToItsEnd(words, env, source('const news = look(locks); await news.next(); globalThis.kept = news;'));
-    // What happens comes of a timer that keeps nothing alive.
+    // The event is caused by a timer, which does not keep the process alive.
     const said = await runToItsEnd(words, env, source(`
       const news = look(locks, { name: 'db' });
       await news.next();
@@ -204,7 +204,7 @@ test('a look that nobody has any more ends', { skip: process.platform === 'linux
       try {
         return readFileSync('/proc/self/task/' + id + '/comm', 'utf8') === 'navlock-look\\n';
       } catch {
-        return false; // it has ended
+        return false; // the thread has ended
       }
     };
     const looking = () => readdirSync('/proc/self/task').filter(isLooking).length;
@@ -280,14 +280,14 @@ test('64 look at a broker at a time, and the next one is told that it cannot', a
   const { socket, remove } = openPlace();
   context.after(remove);
   const { locks } = createUserAgent({ reach: 'machine', socket, bucket: 'face' });
-  // There is a broker from here on, for as long as somebody holds something.
+  // From here on a broker runs, for as long as somebody holds a lock.
   const held = await hold(locks, 'db');
   const looks = Array.from({ length: 64 }, () => look(locks));
   const pictures = await Promise.all(looks.map((news) => news.next()));
   assert.ok(pictures.every(({ value }) => value.event === 'picture'));
   await assert.rejects(look(locks).next(), { name: 'OperationError' });
   await looks.pop().return();
-  // The broker may hear of its end later than this process.
+  // The broker may hear of the end of a look later than this process.
   for (;;) {
     const news = look(locks);
     const told = await news.next().catch(({ name }) => name);
@@ -312,14 +312,14 @@ test('events are what `navlock watch --json` tells', async (context) => {
   const { socket, remove } = openPlace();
   context.after(remove);
   const { locks } = createUserAgent({ reach: 'machine', socket, bucket: 'face' });
-  // There is a broker from here on.
+  // From here on a broker runs.
   await locks.query();
   const watch = spawn(program, ['watch', '--json', '--socket', socket, '--bucket', 'face'], { stdio: ['ignore', 'pipe', 'inherit'] });
   context.after(() => watch.kill());
   const lines = createInterface({ input: watch.stdout })[Symbol.asyncIterator]();
   const news = look(locks);
   await news.next();
-  // Both have begun when they see this; what follows both see.
+  // When both have seen this lock, both have begun, and so both see everything that follows.
   const begins = spawn(program, ['run', '--socket', socket, '--bucket', 'face', 'begin', '--', 'cat'], { stdio: ['pipe', 'ignore', 'ignore'] });
   const isBegun = ({ event, name }) => name === 'begin' && (event === 'held' || event === 'granted');
   const watched = { next: async () => ({ value: JSON.parse((await lines.next()).value), done: false }) };

@@ -1,4 +1,4 @@
-// What is said where there is no addon that can be used: the cause, and what to do.
+// The error if there is no addon that can be used: it says the cause, and what to do.
 
 import assert from 'node:assert/strict';
 import { cpSync, mkdirSync, mkdtempSync, realpathSync, rmSync, writeFileSync } from 'node:fs';
@@ -17,7 +17,7 @@ const other = `${process.platform}-${process.arch}-musl`;
 /**
  * A project in which navlock is installed with these packages for platforms, each with this addon.
  *
- * @param {Record<string, string | null>} packages  `null`: the one that was built
+ * @param {Record<string, string | null>} packages  `null`: the addon that was built here
  */
 function open(context, packages) {
   const folder = realpathSync(mkdtempSync(path.join(tmpdir(), 'navlock-missing-')));

@@ -1,4 +1,4 @@
-// Requests for what is held by the callback in which they are made.
+// Requests for a lock that is held by the callback in which they are made.
 
 import assert from 'node:assert/strict';
 import { describe, test } from 'node:test';
@@ -10,7 +10,10 @@ import { evaluateOn } from './programs.mjs';
 const WARN = { NAVLOCK_BUCKET: 'shop', NAVLOCK_REACH: 'process', NAVLOCK_STRICT: 'warn' };
 const STRICT = { ...WARN, NAVLOCK_STRICT: '1' };
 
-/** All ways to wait for oneself. How the inner requests were rejected, and what is left. */
+/**
+ * Makes requests that wait for their own callbacks, in every way. Returns how the inner requests were rejected, and how
+ * many locks and requests are left.
+ */
 async function nest({ locks, requestMultiple }) {
   const told = (error) => `${error.name}: ${error.message}`;
   const seen = {};
@@ -32,7 +35,10 @@ async function nest({ locks, requestMultiple }) {
   return { seen, left: held.length + pending.length };
 }
 
-/** All that looks like it and is none. What was told of it, how much was granted, and what is left. */
+/**
+ * Makes requests that seem to wait for their own callbacks and do not. Returns what was reported, how many were
+ * granted, and how many locks and requests are left.
+ */
 async function lookAlikes({ createUserAgent, locks }) {
   const told = [];
   process.on('warning', ({ message }) => told.push(message));
@@ -40,42 +46,43 @@ async function lookAlikes({ createUserAgent, locks }) {
   const grant = () => void granted++;
   const fail = (error) => told.push(`${error.name}: ${error.message}`);
   const wait = (ms) => new Promise((resolve) => setTimeout(resolve, ms));
-  const long = () => wait(1300); // longer than it takes to be told
+  const long = () => wait(1300); // longer than it takes until a report
   const other = createUserAgent({ reach: 'process', bucket: 'other' }).locks;
   const requests = [];
   const ask = (manager, name, ...rest) => requests.push(manager.request(name, ...rest).catch(fail));
 
-  // Not waited for: granted when the callback has ended.
+  // The callback does not wait for the request, which is granted when the callback has ended.
   ask(locks, 'forgotten', () => void ask(locks, 'forgotten', grant));
   ask(locks, 'forgotten later', async () => {
     ask(locks, 'forgotten later', grant);
     await wait(300);
   });
-  // What others hold: of another bucket, of another name.
+  // Locks that others hold: one of another bucket, one of another name.
   ask(other, 'bucket', long);
   ask(locks, 'name 2', long);
   ask(locks, 'bucket', () => other.request('bucket', grant));
   ask(locks, 'name', () => locks.request('name 2', grant));
-  // Shared beside shared, but for a writer that gives up in the end.
+  // A shared request inside a shared lock. A writer before it in the queue gives up in the end.
   ask(locks, 'shared', { mode: 'shared' }, async () => {
     locks.request('shared', { signal: AbortSignal.timeout(1300) }, () => told.push('the writer was called')).catch(() => {});
     await locks.request('shared', { mode: 'shared' }, grant);
   });
-  // Those that do not wait.
+  // Requests that do not wait.
   ask(locks, 'available', async () => { await locks.request('available', { ifAvailable: true }, grant); await long(); });
   locks.request('stolen', async () => { await locks.request('stolen', { steal: true }, grant); await long(); }).catch(() => {});
-  // What a signal ends.
+  // A request that a signal ends.
   ask(locks, 'signal', async () => {
     await locks.request('signal', { signal: AbortSignal.timeout(1300) }, () => {}).catch(({ name }) => name === 'TimeoutError' && grant());
   });
-  // Its own callback has ended, and what was begun in that goes on; somebody else holds the name for long.
+  // A request that is made when the callback has ended, by code that began in the callback. Another callback holds the
+  // name for long.
   const ended = wait(200);
   let late;
   const isLate = new Promise((resolve) => (late = resolve));
   ask(locks, 'ended', () => void ended.then(() => late(locks.request('ended', grant))));
   ask(locks, 'ended', () => ended.then(long));
   requests.push(isLate.catch(fail));
-  // Its callback lost the lock to a thief, who holds it for long.
+  // A request in a callback whose lock was stolen. The thief holds the lock for long.
   let begun;
   const isBegun = new Promise((resolve) => (begun = resolve));
   locks.request('lost', async () => {
@@ -91,7 +98,7 @@ async function lookAlikes({ createUserAgent, locks }) {
   return { told, granted, left: held.length + pending.length };
 }
 
-// Side by side: each waits for time to pass.
+// The tests run side by side: each waits for time to pass.
 describe('requests in their own callback', { concurrency: 4 }, () => {
   for (const [name, words] of Object.entries(runtimes)) {
     test(`on ${name} NAVLOCK_STRICT=1 rejects what waits for its own callback, which goes on`, async () => {
@@ -117,7 +124,7 @@ describe('requests in their own callback', { concurrency: 4 }, () => {
       const names = [];
       const isTold = new Promise((resolve) => process.on('warning', ({ lock }) => names.push(lock.name) && lock.name === 'last' && resolve()));
       const deadlock = (name) => locks.request(name, { mode: 'shared' }, async () => { await locks.request(name, () => {}); });
-      // Holders that do not exclude each other, at one place, and each deadlocks.
+      // Three holders of one name, which do not exclude each other. All are at one place, and each waits for itself.
       for (let index = 0; index < 3; index++) deadlock('db');
       locks.request('last', () => locks.request('last', () => {}));
       await isTold;
@@ -144,7 +151,7 @@ describe('requests in their own callback', { concurrency: 4 }, () => {
       await locks.request('db', async () => {
         inner = locks.request('db', () => 'granted').catch(({ message }) => message);
         setTimeout(block, 1, 1300);
-        block(5); // that is due before all else
+        block(5); // the timer is due before everything else
         for (let turn = 0; turn < 5; turn++) await setImmediate();
       });
       return inner;
@@ -185,13 +192,13 @@ describe('requests in their own callback', { concurrency: 4 }, () => {
           }
           return process.memoryUsage().heapUsed;
         };
-        // Each callback asks for the next lock while it holds its own, and begins in the context of the last.
+        // Each callback requests the next lock while it holds its own, so the next callback begins in its context.
         const pass = (count) => new Promise((resolve) => {
           const next = (index) => locks.request(`baton ${index % 2}`, async () => {
             if (index < count) {
               next(index + 1);
             } else {
-              setInterval(() => {}, 1000); // has its context
+              setInterval(() => {}, 1000); // the timer keeps its context
               resolve();
             }
             await setImmediate();

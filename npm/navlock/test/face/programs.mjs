@@ -1,4 +1,4 @@
-// Programs of their own, for what depends on how a process was started.
+// Runs programs in processes of their own, for tests that depend on how a process was started.
 
 import { execFile } from 'node:child_process';
 import { createRequire } from 'node:module';
@@ -8,7 +8,7 @@ import { promisify } from 'node:util';
 
 export const navlock = createRequire(import.meta.url).resolve('navlock');
 
-/** The environment without what would decide for the test. */
+/** An environment without the variables that would decide a test. */
 function clean(env) {
   const inherited = Object.entries(process.env).filter(([name]) => !name.startsWith('NAVLOCK_') && name !== 'NODE_OPTIONS');
   return { ...Object.fromEntries(inherited), ...env };
@@ -25,7 +25,7 @@ export async function run([file, ...words], { env = {}, cwd } = {}) {
  *
  * @param {string[]} words  of ../runtimes.mjs
  * @param {(navlock: object, ...args: any[]) => unknown} call  sent as its source
- * @returns {Promise<any>} what it came to, by way of JSON
+ * @returns {Promise<any>} the result of the function, by way of JSON
  */
 export async function evaluateOn([file, ...words], env, call, ...args) {
   const source = `(async () => JSON.stringify(await (${call})(require(${JSON.stringify(navlock)}), ...${JSON.stringify(args)})))().then((line) => { console.log(line); process.exit(0); })`;
@@ -38,7 +38,7 @@ export async function evaluateOn([file, ...words], env, call, ...args) {
  * Runs a function in a process of its own.
  *
  * @param {(navlock: object, ...args: any[]) => unknown} call  sent as its source
- * @returns {Promise<any>} what it came to, by way of JSON
+ * @returns {Promise<any>} the result of the function, by way of JSON
  */
 export async function evaluate(env, call, ...args) {
   const source = `(async () => JSON.stringify(await (${call})(require(${JSON.stringify(navlock)}), ...${JSON.stringify(args)})))().then(console.log)`;

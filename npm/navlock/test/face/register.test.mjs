@@ -1,4 +1,4 @@
-// `navlock/register`, as it is given to the runtimes.
+// `navlock/register`, as the runtimes load it before a program.
 
 import assert from 'node:assert/strict';
 import path from 'node:path';
@@ -31,7 +31,7 @@ for (const [name, flag, module] of WAYS) {
       leaks: false,
       hasUserAgent: true,
       granted: 'db',
-      // Those of Node take over what their process was given; others import it.
+      // Workers of Node inherit the preloaded modules of their process. On other runtimes, a worker imports the module.
       inWorker: name.startsWith('node'),
     });
   });

@@ -1,11 +1,11 @@
-// What a program does to the language after it has loaded the module does not reach its locks.
+// Locks go on working when a program changes the built-in objects of the language after it has loaded the module.
 
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 
 import { evaluate } from './programs.mjs';
 
-/** By what is replaced: functions that replace it, in a process of their own. */
+/** By what is replaced: a function that replaces it, which is run in a process of its own. */
 const ways = {
   'methods of promises, functions and maps': (replace) => {
     const fail = () => { throw new Error('replaced'); };
@@ -21,7 +21,7 @@ const ways = {
     for (const name of names) replace(globalThis, name, { value: undefined });
     replace(Object, 'defineProperty', { value: undefined });
   },
-  // As polyfills of `watch` once did.
+  // Polyfills of `watch` once did this.
   'the prototype of all objects, with what cannot be overwritten': (replace) => {
     for (const name of ['before', 'first', 'isHeld', 'manager', 'watch']) replace(Object.prototype, name, { value: 'mine', writable: false });
   },
@@ -45,7 +45,7 @@ for (const [what, way] of Object.entries(ways)) {
         }
       };
       const asked = {};
-      await undefined; // whoever called this has its promise, and what it needs of it
+      await undefined; // the caller has the promise by now, and has called its methods
       (0, eval)(way)(replace);
       try {
         let release;
@@ -55,8 +55,8 @@ for (const [what, way] of Object.entries(ways)) {
         asked.waiting = locks.request('db', { mode: 'shared' }, ({ name }) => name);
         asked.seen = locks.query();
         asked.looked = look(locks, { name: 'db' }).next();
-        await asked.looked; // its picture is of before the abort
-        await new Promise((resolve) => setTimeout(resolve, 50)); // nothing of ours, which is what is tried
+        await asked.looked; // so that the picture shows the state before the abort
+        await new Promise((resolve) => setTimeout(resolve, 50)); // not a function of ours, which are what is tested
         controller.abort('reason');
         release('released');
         asked.stolen = reasonOf(locks.request('stolen', () => new Promise(() => {})));
@@ -77,8 +77,8 @@ for (const [what, way] of Object.entries(ways)) {
 
 test('setters at the elements of all arrays see nothing of locks, and break nothing', async () => {
   const outcomes = await evaluate({ NAVLOCK_REACH: 'process' }, async ({ locks }) => {
-    // What the runtime itself cannot do any more: it knows where the program is by then, and time
-    // goes by without timers.
+    // The first query loads the addon and finds the bucket of the program. The runtime itself could not do that once the
+    // setters are there. It could not set timers either, so `tasks` waits by immediates.
     await locks.query();
     const tasks = async () => {
       for (let i = 0; i < 50; i++) await new Promise((resolve) => setImmediate(resolve));

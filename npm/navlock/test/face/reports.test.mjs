@@ -1,4 +1,4 @@
-// What is told if it is asked for: what is held or waits for long.
+// Reports: locks that are held for long, and requests that wait for long, are reported if a program asks for that.
 
 import assert from 'node:assert/strict';
 import { execFileSync } from 'node:child_process';
@@ -12,7 +12,7 @@ import { openPlace, program } from '../kit/place.mjs';
 import { runtimes } from '../runtimes.mjs';
 import { evaluate, evaluateOn, navlock, run } from './programs.mjs';
 
-/** Waits and holds for longer than is asked for. The warnings, in order. */
+/** Waits and holds for longer than the limits of the reports. Returns the warnings in order. */
 async function takeLong({ locks }) {
   const warnings = [];
   let told;
@@ -22,7 +22,7 @@ async function takeLong({ locks }) {
     if (warnings.length === 2) told();
   });
   const held = locks.request('db', function holder() { return isTold; });
-  // What ends in time is nothing to tell of.
+  // Locks that end in time are not reported.
   for (let index = 0; index < 100; index++) await locks.request(`short ${index}`, () => {});
   const waited = (function waiter() {
     return locks.request('db', { mode: 'shared' }, () => {});
@@ -32,7 +32,7 @@ async function takeLong({ locks }) {
   return warnings;
 }
 
-// Side by side: each waits for time to pass.
+// The tests run side by side: each waits for time to pass.
 describe('what takes long', { concurrency: 4 }, () => {
   for (const [name, words] of Object.entries(runtimes)) {
     for (const reach of ['process', 'machine']) {
@@ -177,7 +177,7 @@ test('a lock that is stolen by who hears of its grant is not reported', async ()
     };
     subscribe('locks.request.grant', steal);
     const victim = locks.request('db', () => heard).catch(({ cause }) => cause.code);
-    locks.request('other', () => heard); // the last that is held for long
+    locks.request('other', () => heard); // the last lock that is held for long
     await locks.query();
     locks.request('db', () => {}); // waits for the thief
     await heard;
@@ -206,7 +206,7 @@ test('who waits for a broker that does not answer is told that, and a report kee
     const { message } = await warned;
     controller.abort();
     await waiting;
-    return message; // and the process ends by itself
+    return message; // and then the process ends by itself
   }, broker);
   assert.match(message, /has waited for \d+ ms; the broker has not said who holds it$/);
 });

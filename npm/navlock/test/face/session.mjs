@@ -1,5 +1,5 @@
-// A process that uses a session which others use as well: the recipe of the book, to the letter (book.test.mjs
-// sees to that).
+// A process that shares a session with other processes. The code is the recipe of the book, to the letter:
+// book.test.mjs compares the two.
 
 import { readFile, writeFile } from 'node:fs/promises';
 import process from 'node:process';

@@ -1,4 +1,4 @@
-// Where the stack is full, any call can fail, also in the middle of a request, an abort or a theft.
+// Where the stack is full, any call can fail, even in the middle of a request, an abort or a theft.
 
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
@@ -7,8 +7,8 @@ import { openPlace } from '../kit/place.mjs';
 import { evaluate } from './programs.mjs';
 
 /**
- * Calls `act` where there is no room, and again and again on the way back, where there is a little
- * more each time. Before, it calls it where there is room: to compile what is called takes much.
+ * Calls `act` where the stack has no room, and again and again on the way back, with a little more room each time.
+ * Before that, calls `act` where there is room: the first calls compile code, which takes much of the stack.
  */
 function whereTheStackIsFull(act) {
   let index = 0;
@@ -16,7 +16,7 @@ function whereTheStackIsFull(act) {
     try {
       act(index++);
     } catch {
-      // There was not enough for this yet.
+      // There was not enough room for this call yet.
     }
   };
   while (index < 20) next();
@@ -32,12 +32,12 @@ function whereTheStackIsFull(act) {
   if (index < 400) throw new Error('the stack was too short for this test');
 }
 
-/** By what is looked at: a program, and what it comes to. */
+/** By what is tested: a program, and the result that is expected of it. */
 const ways = {
   'requests that fail hold nothing, although nothing else is asked for': [async ({ locks }, whereTheStackIsFull) => {
     const asked = [];
     let tried = 0;
-    // Of a name each: whatever is held or pending later is of one that has failed.
+    // Each request has a name of its own. So what is held or pending later belongs to a request that has failed.
     whereTheStackIsFull((index) => {
       tried++;
       asked.push(locks.request(`db ${index}`, () => {}));
@@ -90,14 +90,14 @@ const ways = {
     const releases = [];
     const names = controllers.map((_, index) => `db ${index}`);
     const holders = names.map((name) => locks.request(name, { mode: 'shared' }, () => new Promise((resolve) => releases.push(resolve))));
-    // Two writers wait with the signal, and a reader behind them.
+    // With each signal two writers wait, and a reader waits behind them.
     const outcomes = controllers.flatMap(({ signal }, index) => [1, 2].map(
       () => locks.request(names[index], { signal }, () => 'called').catch((reason) => reason),
     ));
     const others = names.map((name) => locks.request(name, { mode: 'shared' }, () => 'served'));
-    // Granted after all that was granted before: the answer of a broker to a query may come before grants.
+    // This request is granted after all earlier grants have come. A query would not do: a broker may answer it earlier.
     await locks.request('settle', () => {});
-    // What a runtime reports of listeners for which there was no room is not what is looked at.
+    // Runtimes report listeners for which there was no room. That is not what is tested.
     process.on('uncaughtException', () => {});
     whereTheStackIsFull((index) => controllers[index].abort('aborted'));
     for (const controller of controllers) controller.abort('aborted');

@@ -1,4 +1,4 @@
-// What is told of locks: how they are shown, and why they were lost.
+// How locks are printed, and what an error says about how a lock was lost.
 
 import assert from 'node:assert/strict';
 import { copyFileSync, writeFileSync } from 'node:fs';
@@ -58,7 +58,7 @@ test('the error of a lock that another process has stolen says by whom in its ca
   assert.deepEqual([name, cause.code, cause.clientId], ['AbortError', 'STOLEN', thief]);
 });
 
-/** What is held does not keep a process alive, and nor do news of it. */
+/** Keeps the process alive: neither a held lock nor the news that it is lost does. */
 function stayAlive(context) {
   const timer = setInterval(() => {}, 1000);
   context.after(() => clearInterval(timer));
@@ -85,7 +85,7 @@ test('the error of a lock that was lost with its broker says that in its cause',
     const lost = locks.request('db', () => new Promise(() => {})).catch((reason) => reason);
     await locks.query();
     const status = require('node:child_process').execFileSync(copy, ['daemon', 'status', '--socket', socket], { encoding: 'utf8' });
-    // No other broker can be started, and somebody gives this client up.
+    // No other broker can be started. The client's files are removed, as by a daemon that gives the client up.
     require('node:fs').rmSync(copy);
     process.kill(Number(status.match(/^process +(\d+)$/m)[1]), 'SIGKILL');
     require('node:fs').rmSync(`${socket}.clients`, { recursive: true });

@@ -1,4 +1,4 @@
-// Which objects mean the same locks, and what is refused.
+// Which objects have the same locks, and which options are refused.
 
 import assert from 'node:assert/strict';
 import { createRequire } from 'node:module';
