@@ -1,5 +1,5 @@
-// @supabase/auth-js guards the refresh of a session by navigator.locks where it finds them: a refresh
-// token is good once, and two who use the same one lose the session.
+// @supabase/auth-js refreshes a session under a lock where it finds navigator.locks. A refresh token is good once: if
+// two programs use the same token, they lose the session.
 
 import assert from 'node:assert/strict';
 import { once } from 'node:events';
@@ -13,7 +13,7 @@ import { nodes, openPlace, start } from './programs.mjs';
 /**
  * A server of sessions whose refresh tokens are good once.
  *
- * @param {number} overlap  how long it waits for a second one to come with the same token, in milliseconds
+ * @param {number} overlap  how long a request waits for a second one to come at the same time, in milliseconds
  */
 async function openServer(context, overlap) {
   const seen = { refreshed: 0, reused: 0 };
@@ -23,7 +23,7 @@ async function openServer(context, overlap) {
     let body = '';
     for await (const bytes of request) body += bytes;
     const { refresh_token: token } = JSON.parse(body);
-    // Two who come at the same time do meet here.
+    // A request that waits here goes on when another one comes.
     for (const goOn of others) goOn();
     await new Promise((resolve) => {
       const goOn = () => {
@@ -65,7 +65,7 @@ function session(refreshToken, seconds) {
 
 async function twoNeedTheSession(context, command, withNavlock) {
   const place = openPlace(context);
-  // Without navlock the second one comes, however busy the machine is; with it, none does.
+  // Without navlock a second request comes, and the wait is long enough for a busy machine. With navlock none comes.
   const { url, seen } = await openServer(context, withNavlock ? 1500 : 30_000);
   writeFileSync(path.join(place.folder, 'session'), JSON.stringify(session('token 0', -60)));
   const programs = [1, 2].map(() => start(context, { command, place, program: 'session.mjs', words: [url, place.folder], withNavlock }));

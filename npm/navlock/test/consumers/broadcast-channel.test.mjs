@@ -1,5 +1,4 @@
-// broadcast-channel elects its leader by navigator.locks where it finds them, and by messages and
-// timers where it does not.
+// broadcast-channel elects its leader by navigator.locks where it finds them. Elsewhere it uses messages and timers.
 
 import assert from 'node:assert/strict';
 import { test } from 'node:test';

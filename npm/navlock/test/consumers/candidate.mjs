@@ -1,5 +1,5 @@
-// A program that waits to be the leader: it says how it stands once it has asked, `leads` or `waits`, and
-// later that it leads.
+// A program that waits to be the leader. Once it has requested the lock, it prints `leads` or `waits`. If it becomes
+// the leader later, it prints `leads` then.
 
 import process from 'node:process';
 import { createInterface } from 'node:readline';
@@ -7,7 +7,7 @@ import { createInterface } from 'node:readline';
 let leads = false;
 let hasTold = false;
 
-/** It is the leader now. */
+/** Notes that the program is the leader now. */
 export function lead() {
   if (leads) return;
   leads = true;
@@ -16,16 +16,16 @@ export function lead() {
 
 export const isLeader = () => leads;
 
-/** It has asked for the lock, in this turn or before. */
+/** Prints whether the program leads. It has requested the lock, in this turn or before. */
 export async function asked() {
-  // This comes after all that was decided before, and after its callbacks.
+  // The query is answered after all grants that were decided before. The timer fires after their callbacks.
   await navigator.locks.query();
   await new Promise((resolve) => setTimeout(resolve, 0));
   hasTold = true;
   console.log(leads ? 'leads' : 'waits');
 }
 
-/** What it says to each line that it is told. It goes on until it is killed. */
+/** Prints the answer of `say` to each line of the input. The program goes on until it is killed. */
 export function answer(say) {
   createInterface({ input: process.stdin }).on('line', async (line) => console.log(await say(line)));
 }

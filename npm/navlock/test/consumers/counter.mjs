@@ -1,5 +1,5 @@
-// Adds to a number in a database, which other processes do too. Prints the number when it is ready, begins
-// when it is told to, and prints how many times it has added to it, and how many times the database failed.
+// Adds to a number in a database, as other processes do at the same time. Prints the number, begins when a line
+// comes, and at the end prints how many times it has added to the number and how many times the database failed.
 //
 //     node counter.mjs FOLDER POLICY TIMES
 
@@ -35,7 +35,7 @@ let added = 0;
 let failed = 0;
 while (added + failed < Number(times)) {
   try {
-    // What other connections had read meanwhile would be lost if they could write it.
+    // A transaction: without it, two connections could read the same number, and one addition would be lost.
     await sqlite3.exec(database, 'BEGIN');
     const n = await number();
     await delay(1);
@@ -43,7 +43,7 @@ while (added + failed < Number(times)) {
     added++;
   } catch (error) {
     await sqlite3.exec(database, 'ROLLBACK').catch(() => {});
-    // Two that have read and wish to write: one of them has to begin anew.
+    // Two connections have read and wish to write: one of them has to begin anew.
     if (error.code === SQLite.SQLITE_BUSY) await delay(Math.random() * 10);
     else failed++;
   }

@@ -1,4 +1,4 @@
-// A file system for wa-sqlite: files of a folder, which processes share as tabs share theirs.
+// A file system for wa-sqlite: the files of a folder, which processes share as the tabs of a browser share files.
 
 import { closeSync, existsSync, fstatSync, fsyncSync, ftruncateSync, openSync, readSync, rmSync, writeSync } from 'node:fs';
 import path from 'node:path';
@@ -8,7 +8,7 @@ import * as VFS from '@journeyapps/wa-sqlite/src/VFS.js';
 import { WebLocksMixin } from '@journeyapps/wa-sqlite/src/WebLocksMixin.js';
 
 class Files extends FacadeVFS {
-  /** By SQLite's number of an open file. */
+  /** The open files, by the numbers that SQLite gives them. */
   #open = new Map();
   #folder;
 
@@ -75,5 +75,5 @@ class Files extends FacadeVFS {
   }
 }
 
-/** The same with locks, as wa-sqlite takes them by `navigator.locks`. */
+/** The same file system, with the locks that wa-sqlite takes by `navigator.locks`. */
 export const LockedFiles = WebLocksMixin(Files);

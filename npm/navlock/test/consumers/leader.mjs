@@ -1,4 +1,4 @@
-// Waits to be the leader of a channel, and says so.
+// Waits to be the leader of a channel, and prints when it is.
 
 import process from 'node:process';
 import { BroadcastChannel, createLeaderElection } from 'broadcast-channel';
@@ -9,5 +9,5 @@ console.log(`led ${await elector.hasLeader()}`);
 await elector.awaitLeadership();
 console.log(`leader ${process.pid}`);
 console.log((await navigator.locks.query()).held.map(({ name }) => name).join());
-// Until it is killed.
+// The program goes on until it is killed.
 setInterval(() => {}, 1 << 30);

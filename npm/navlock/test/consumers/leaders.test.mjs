@@ -1,5 +1,5 @@
-// Packages that elect a leader by navigator.locks: who has the lock leads, until it ends. By messages,
-// which Node has between threads, the others have the leader work for them.
+// Packages that elect a leader by navigator.locks: the program that has the lock leads, until it ends. The others
+// have the leader work for them by messages, which Node has between threads.
 
 import assert from 'node:assert/strict';
 import path from 'node:path';
@@ -8,13 +8,14 @@ import { test } from 'node:test';
 import { hasOwnLocks, nodes, openPlace, start } from './programs.mjs';
 
 /**
- * The program that is a tab, what it is told, and what it says to it: `alone`, the leader and, when that has
- * been killed, the next one; `shared`, the second of two, when the first leads and when that has ended.
+ * For each package: the program that is a tab, the line that it reads, and its answers. `alone` has the answers of
+ * the leader and, when that was killed, of the next one. `shared` has those of the second of two threads, while the
+ * first one leads and when the first one has ended.
  */
 const consumers = {
   'tab-election': { program: 'tab-election.mjs', words: '21', alone: ['42', '42'], shared: ['42', '42'] },
   'TanStack DB': { program: 'tanstack-db.mjs', words: 'key', alone: ['true 1 1', 'true 1 1'], shared: ['true 1 0', 'true 1 1'] },
-  // What has been written is there for the next leader.
+  // The next leader finds the rows that were written before.
   PGlite: { program: 'pglite.mjs', words: 'name', alone: ['1', '2'], shared: ['1', '2'] },
 };
 

@@ -4,7 +4,7 @@ import { PGlite } from '@electric-sql/pglite';
 import { worker } from '@electric-sql/pglite/worker';
 
 worker({
-  // The leader is asked for it, once.
+  // Only the leader calls this, once.
   init: ({ dataDir }) => {
     postMessage({ type: 'opens' });
     return PGlite.create(dataDir);

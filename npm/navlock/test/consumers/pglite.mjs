@@ -1,5 +1,5 @@
-// A tab of PGlite: its worker opens the database, for all tabs, when it is the leader. For each line that
-// it is told it adds a row, and says how many there are.
+// A tab of PGlite. When its worker is the leader, the worker opens the database for all tabs. For each line of the
+// input the tab adds a row, and prints how many rows there are.
 //
 //     node pglite.mjs FOLDER
 
@@ -12,10 +12,10 @@ import { answer, asked, isLeader, lead } from './candidate.mjs';
 import { Worker } from './web-worker.mjs';
 
 const worker = new Worker(new URL('pglite-worker.mjs', import.meta.url));
-// Not by what PGlite tells of it, which it does not do if the worker leads before the tab listens.
+// Not by PGlite's own message, which does not come if the worker leads before the tab listens.
 worker.addEventListener('message', ({ data }) => data.type === 'opens' && lead());
 const tab = await PGliteWorker.create(worker, { id: 'work', dataDir: process.argv[2] });
-// It is the worker that asks, another thread, of which this one sees the request.
+// The worker, which is another thread, requests the lock. This thread sees the request in a query.
 const waits = ({ pending }) => pending.some(({ name }) => name === 'pglite-election-lock:work');
 while (!isLeader() && !waits(await navigator.locks.query())) await delay(5);
 await asked();

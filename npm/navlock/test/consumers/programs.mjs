@@ -1,5 +1,5 @@
-// Programs that consumers run in: on the newest Node and the oldest, with our locks, in a bucket and
-// with a broker of their own.
+// Starts the programs that use a package: on the newest Node and the oldest, with our locks, in a bucket and with a
+// broker of their own.
 
 import { execFileSync, spawn } from 'node:child_process';
 import { randomUUID } from 'node:crypto';
@@ -17,7 +17,7 @@ const here = path.dirname(fileURLToPath(import.meta.url));
 /** The newest Node and the oldest that we support. */
 export const nodes = ['node', 'node20'].map((name) => ({ name, command: runtimes[name] }));
 
-/** Whether a runtime has locks of its own, which are those of one process. */
+/** Whether a runtime has locks of its own. These are seen within one process. */
 export function hasOwnLocks([file, ...flags]) {
   return execFileSync(file, [...flags, '-p', 'typeof globalThis.navigator?.locks'], { encoding: 'utf8' }).trim() === 'object';
 }
@@ -29,7 +29,7 @@ export function openPlace(context) {
   return { folder, env: { NAVLOCK_BUCKET: randomUUID(), NAVLOCK_SOCKET: socket } };
 }
 
-/** A program of this folder that has `navigator.locks` from us, or whatever its Node has. */
+/** Starts a program of this folder, with our `navigator.locks` or with those of its Node, if there are any. */
 export function start(context, { command: [file, ...flags], place, program, words = [], withNavlock = true }) {
   const register = pathToFileURL(path.join(here, '..', '..', 'js', 'register.mjs')).href;
   const preload = withNavlock ? ['--import', register] : [];
@@ -41,13 +41,13 @@ export function start(context, { command: [file, ...flags], place, program, word
   const lines = createInterface({ input: child.stdout })[Symbol.asyncIterator]();
   return {
     pid: child.pid,
-    /** The next line that it prints. */
+    /** The next line that the program prints. */
     hear: async () => {
       const { value, done } = await lines.next();
       if (done) throw new Error(`${program} has ended without a word`);
       return value;
     },
-    /** Gives it a line to read. */
+    /** Gives the program a line to read. */
     tell: (words = '') => child.stdin.write(`${words}\n`),
     kill: async () => {
       const exited = once(child, 'exit');

@@ -1,4 +1,4 @@
-// A program with a session that has expired: whoever needs the session refreshes it first.
+// A program with a session that has expired, so it has to refresh the session first.
 //
 //     node session.mjs URL FOLDER
 
@@ -8,13 +8,13 @@ import process from 'node:process';
 
 const [url, folder] = process.argv.slice(2);
 
-// What the package takes for a sign of a browser. Only there it looks for navigator.locks.
+// The package takes these for the sign of a browser. It looks for navigator.locks only in browsers.
 globalThis.window = globalThis;
 globalThis.document = { visibilityState: 'visible' };
 globalThis.addEventListener ??= () => {};
 const { GoTrueClient } = (await import('@supabase/auth-js')).default;
 
-/** Storage that programs share, as tabs share theirs. */
+/** Storage that programs share, as the tabs of a browser share theirs. */
 const file = (key) => path.join(folder, encodeURIComponent(key));
 const storage = {
   getItem: (key) => {

@@ -1,4 +1,4 @@
-// A tab of TanStack DB with a collection that all tabs have and the leader writes.
+// A tab of TanStack DB, with a collection that all tabs share. The leader writes the collection.
 
 import { BrowserCollectionCoordinator } from '@tanstack/browser-db-sqlite-persistence';
 

@@ -1,5 +1,6 @@
-// Runs a program in threads of one process. Begins one for the line `start`; ends the one with a number
-// for `end NUMBER`, and says `NUMBER ended`; hands on what is said to one, `NUMBER WORDS`, and what it says.
+// Runs a program in threads of one process. Reads three kinds of lines: `start` starts a thread; `end NUMBER` ends
+// the thread with this number, and prints `NUMBER ended`; `NUMBER WORDS` passes words on to the thread. A line that a
+// thread prints is printed with the thread's number before it.
 //
 //     node threads.mjs PROGRAM WORDS…
 

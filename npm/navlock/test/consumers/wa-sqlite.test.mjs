@@ -1,6 +1,7 @@
-// wa-sqlite (here the copy of it that is published) locks a database as SQLite asks for it: its
-// WebLocksMixin makes one lock of SQLite of up to four of navigator.locks, shared and exclusive, some of
-// them only if they are available. A lock that is not one loses what others have written, or the database.
+// wa-sqlite (here the copy of it that is published) locks a database as SQLite asks for it. Its WebLocksMixin makes
+// one lock of SQLite out of up to four of navigator.locks. Some of these are shared, some exclusive, and some are
+// requested only if they are available. If a lock does not exclude others, their writes are lost, or the database is
+// spoilt.
 
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
@@ -10,12 +11,14 @@ import { hasOwnLocks, nodes, openPlace, start } from './programs.mjs';
 const PROCESSES = 4;
 const TIMES = 40;
 
-/** Has processes add to a number in one database, at the same time. What is in the database then. */
+/**
+ * Has processes add to a number in one database, at the same time. Returns the number that is in the database then.
+ */
 async function count(context, { command, policy, withNavlock }) {
   const place = openPlace(context);
   const open = (times) => start(context, { command, place, program: 'counter.mjs', words: [place.folder, policy, times], withNavlock });
   const programs = [];
-  // The first makes the database.
+  // The first process makes the database.
   for (let index = 0; index < PROCESSES; index++) {
     programs.push(open(TIMES));
     assert.equal(await programs[index].hear(), '0');

@@ -1,9 +1,9 @@
-// As much of the web's workers as packages need that are made for them: a `Worker`, and in one, the
-// functions of its scope. Locks and channels have nothing to do with it.
+// As much of the web's workers as the packages need: the class `Worker`, and, in a worker, the functions of its
+// scope. Locks and channels do not depend on this file.
 
 import { isMainThread, parentPort, Worker as Thread } from 'node:worker_threads';
 
-/** A thread that is spoken to as a worker. */
+/** A thread with the interface of a worker. */
 export class Worker extends EventTarget {
   #thread;
 

@@ -1,4 +1,4 @@
-// Scripts in engines embedded in Rust, in Node, and commands have the same locks.
+// Scripts in engines embedded in Rust, scripts in Node and commands have the same locks.
 
 import { execFileSync, spawn } from 'node:child_process';
 import { once } from 'node:events';
@@ -23,7 +23,7 @@ after(() => {
   place.remove();
 });
 
-/** A program that prints "granted" and holds its lock until it is given a line. */
+/** Starts a program that prints "granted" and holds its lock until it is given a line. */
 function start(file, args) {
   const child = spawn(file, args, { env, stdio: ['pipe', 'pipe', 'inherit'] });
   children.push(child);
@@ -32,15 +32,15 @@ function start(file, args) {
     line: async () => (await lines.next()).value,
     release: () => child.stdin.write('\n'),
     ended: once(child, 'close').then(([code, signal]) => (program.end = [code, signal])),
-    /** Its code and signal, once it has ended; or why it could not be started. */
+    /** The program's code and signal, once it has ended, or the reason why it could not be started. */
     end: undefined,
   };
-  // Whoever waits for it hears of it too.
+  // Code that awaits `ended` still sees the rejection.
   program.ended.catch((error) => (program.end = [error.message]));
   return program;
 }
 
-/** How many hold and wait. */
+/** How many locks are held, and how many requests wait. */
 function state() {
   const output = execFileSync(navlock, ['query', '--bucket', 'shared', '--json'], { env, encoding: 'utf8' });
   const states = output.split('\n').filter(Boolean).map((line) => JSON.parse(line).state);
@@ -59,9 +59,9 @@ test('scripts on Boa and QuickJS, a Node process and a command exclude each othe
     const program = Object.assign(start(file, args), { name });
     queue.push(program);
     if (queue.length === 1) assert.equal(await program.line(), 'granted', name);
-    // It has taken its place before the next one asks.
+    // Wait until this program has its place in the queue, before the next one makes its request.
     while (state().join() !== [1, queue.length - 1].join()) {
-      signal.throwIfAborted(); // a test that is late is not stopped by that
+      signal.throwIfAborted(); // without this the loop would go on after the deadline of the test
       assert.equal(program.end?.join(' '), undefined, `${name} has ended before it has asked for its lock`);
       await task();
     }

@@ -1,4 +1,4 @@
-// Holds a lock until it is given a line. In Node with navlock/register, and in navlock-js-run.
+// Holds a lock until a line comes. This program runs in Node, with navlock/register, and in navlock-js-run.
 
 const { runtime } = globalThis;
 if (!runtime) await import('../../js/register.mjs');

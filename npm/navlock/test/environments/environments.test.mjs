@@ -1,4 +1,4 @@
-// The package in test runners, in environments that have put a DOM's globals in the place of Node's.
+// The package in test runners, in environments that replace Node's globals by those of a DOM.
 
 import assert from 'node:assert/strict';
 import { execFile, execFileSync } from 'node:child_process';
@@ -19,7 +19,7 @@ const modules = path.join(folder, 'node_modules');
 
 before(() => {
   install(folder);
-  // As it is when it is installed: what is outside of node_modules some runners treat as sources.
+  // The package is installed: some runners treat files outside of node_modules as sources.
   const packed = mkdtempSync(path.join(tmpdir(), 'navlock-environments-'));
   try {
     npm(root, 'pack', '--pack-destination', packed);
@@ -35,7 +35,10 @@ const vitest = (...words) => ['vitest/vitest.mjs', 'run', ...words];
 const jest = (...words) => ['jest/bin/jest.js', '--ci', ...words];
 const happyDom = '@happy-dom/jest-environment';
 
-/** Runs a runner to its end in a folder of this one. No broker can be started. What it prints, if it fails too. */
+/**
+ * Runs a test runner to its end, in a folder of this one. No broker can be started. Returns the exit code and the
+ * output.
+ */
 async function run(runtime, where, [file, ...words]) {
   const [node, ...flags] = runtimes[runtime];
   const cwd = path.join(folder, where);
@@ -74,13 +77,13 @@ testWays({
   'one thread of vitest with jsdom': vitest(...oneProcess, '--environment', 'jsdom'),
   'contexts of vitest with jsdom': vitest('--pool', 'vmThreads', '--environment', 'jsdom'),
   'contexts of vitest with happy-dom': vitest('--pool', 'vmThreads', '--environment', 'happy-dom'),
-  // In the runner's own process, which does not end while anything in it waits.
+  // The tests run in jest's own process, which does not end while anything in it waits.
   'jest': jest('--config', 'jest.config.json', '--runInBand'),
   'jest with jsdom': jest('--config', 'jest.config.json', '--runInBand', '--env', 'jsdom'),
   'jest with happy-dom': jest('--config', 'jest.config.json', '--runInBand', '--env', happyDom),
 }, 'setup', 'navlock/test gives each file locks of its own, which end with it');
 
-// On Node 20 jest fails when its window has been closed, whoever's locks there are.
+// Only on the newest Node: on Node 20 jest fails when its window is closed, with or without our locks.
 testWays({
   'vitest': vitest(),
   'jest': jest('--config', 'jest.config.json'),

@@ -1,4 +1,4 @@
-// Run by vitest, in the environment that it is told.
+// A test file for vitest, in the environment that its command line names.
 
 import { createRequire } from 'node:module';
 

@@ -1,5 +1,5 @@
-// The package in projects as people have them, by what the README and the book say alone: what these have them
-// write is taken from there.
+// The package in projects as people have them, set up only as the README and the book say: the code for it is taken
+// from their examples.
 
 import assert from 'node:assert/strict';
 import { execFile, execFileSync, spawn } from 'node:child_process';
@@ -20,7 +20,7 @@ const here = path.dirname(fileURLToPath(import.meta.url));
 const modules = path.join(here, 'node_modules');
 const pages = ['README.md', '../../docs/javascript-tools.md'].map((page) => readFileSync(path.join(root, page), 'utf8'));
 
-/** The example of the README or the book that begins so. */
+/** The one example of the README or the book that begins with this text. */
 function example(begin) {
   const found = pages.join('\n').split('```').filter((part, index) => index % 2 === 1).map((part) => part.slice(part.indexOf('\n') + 1));
   const [only, ...more] = found.filter((code) => code.startsWith(begin));
@@ -28,7 +28,7 @@ function example(begin) {
   return only;
 }
 
-/** What an app does with locks, and what its tests see of that. */
+/** An app that uses locks, and its tests. */
 const APP = `
 export async function save(storage, value) {
   return await navigator.locks.request('storage', async () => {
@@ -74,13 +74,13 @@ suite('in a project', () => {
     rmSync(folder, { recursive: true, force: true, maxRetries: 100, retryDelay: 10 });
   });
 
-  /** Nothing that would decide for the tests, and a broker of our own. */
+  /** An environment without the variables that would decide the tests, and with a broker of our own. */
   function environment() {
     const inherited = Object.entries(process.env).filter(([name]) => !/^(NAVLOCK_|NODE_|npm_config_)/.test(name));
     return { ...Object.fromEntries(inherited), NAVLOCK_SOCKET: path.join(folder, 'sock'), NO_COLOR: '1', FORCE_COLOR: '0' };
   }
 
-  /** A project that has installed navlock as the README says. What else it needs is found above it. */
+  /** Makes a project, and installs navlock in it as the README says. Other packages are found in the folder above. */
   function openProject(name, type) {
     const project = path.join(folder, name);
     mkdirSync(project);
@@ -89,7 +89,7 @@ suite('in a project', () => {
     return project;
   }
 
-  /** What it prints, if it ends well. */
+  /** Runs a program to its end. Returns its output. Fails if the program does. */
   async function run(cwd, file, ...words) {
     const [node, ...flags] = runtimes.node;
     const ended = promisify(execFile)(node, [...flags, path.join(modules, file), ...words], { cwd, env: environment(), timeout: 110_000 });

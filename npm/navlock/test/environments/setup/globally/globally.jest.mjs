@@ -1,5 +1,5 @@
-// In ECMAScript modules, with no global functions of the runner, and with timers that are not real from
-// before anything is loaded.
+// A test file that is an ECMAScript module. It has no global functions of the runner, and all timers are fake before
+// anything is loaded.
 
 import assert from 'node:assert/strict';
 
