@@ -1,4 +1,4 @@
-// Runs the suite on one subject. run.mjs and table.mjs show what comes of it.
+// Runs the suite on one subject. run.mjs and table.mjs show the results.
 
 import { tests } from './suite/index.mjs';
 import { subjects } from './subjects/index.mjs';

@@ -1,5 +1,5 @@
-// Installs what the tests of a folder need besides the development dependencies of the package, unless
-// that is there: node test/install.mjs FOLDER
+// Installs the packages that the tests of a folder need besides the development dependencies of the package, unless
+// they are installed: node test/install.mjs FOLDER
 
 import { execFileSync } from 'node:child_process';
 import { existsSync, statSync } from 'node:fs';

@@ -1,4 +1,4 @@
-// The rules of CONFORMANCE.md in short, for tables.
+// The rules of CONFORMANCE.md in few words, for tables.
 
 /** @type {Record<number, string>} */
 export const rules = {

@@ -1,7 +1,9 @@
-// The conformance suite: node test/run.mjs --subject native,navlock [--rule N] [--test WORDS]
-// [--jobs N] [--json] [--verbose] [--update]. What other implementations are known to fail stands in
-// native-expectations.json, and what they fail sometimes. Exits with 1 if anything else fails, or if
-// something passes that stands there; --update writes the list anew for the subjects of the run.
+// Runs the conformance suite: node test/run.mjs --subject native,navlock [--rule N] [--test WORDS] [--jobs N]
+// [--json] [--verbose] [--update].
+//
+// native-expectations.json lists the tests that other implementations are known to fail, always or sometimes. The
+// exit code is 1 if another test fails, or if a test passes that is known to fail always. With --update the list is
+// written anew for the subjects of the run.
 
 import { readFileSync, writeFileSync } from 'node:fs';
 import process from 'node:process';
@@ -48,7 +50,7 @@ for (const name of values.subject.split(',').flatMap(expand)) {
   const isSurprise = ({ test, verdict }) => !unsure.has(test.name) && (verdict === 'failed') !== known.has(test.name);
   const surprises = [];
   for (const result of results.filter(isSurprise)) {
-    // Others may have had bad luck with the order in which things happened. Ours may not.
+    // Other implementations may fail by a rare order of events, so the test runs again. Ours must pass in any order.
     const again = isOurs(name) ? [] : (await conformance(name, { words: result.test.name })).results;
     if (!again.some((other) => other.test === result.test && !isSurprise(other))) surprises.push(result);
   }
@@ -68,8 +70,9 @@ function isOurs(name) {
 }
 
 /**
- * The subjects that are meant: `navlock` is the package everywhere, `one-face` what `npm run bench:faces`
- * measures beside it, `embedded` ours in engines embedded in Rust, `native` all others.
+ * The subjects that a word means. `navlock`: the package in every runtime. `wine`: the package for Windows.
+ * `one-face`: what `npm run bench:faces` measures beside the package. `embedded`: navlock in engines embedded in
+ * Rust. `native`: all others.
  */
 function expand(word) {
   const names = Object.keys(subjects);

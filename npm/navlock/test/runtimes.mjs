@@ -9,8 +9,8 @@ const executable = (name, file) => path.join(path.dirname(require.resolve(`${nam
 const deno = () => [executable('deno', 'deno'), 'run', '--allow-all', '--no-prompt', '--quiet'];
 
 /**
- * What a program is started with. `node20` is the oldest Node that we support. Each is looked for when it is
- * asked for: what needs none of them works without.
+ * The words with which a program is started on each runtime. `node20` is the oldest Node that we support. A runtime
+ * is looked for when it is first used, so that code that needs none works without them.
  */
 export const runtimes = {
   get node() { return [executable('node', 'bin/node'), '--no-warnings']; },
@@ -19,7 +19,7 @@ export const runtimes = {
   get bun() { return [executable('bun', 'bin/bun.exe'), 'run']; },
 };
 
-/** The same, with a collector that a program can call. Bun always has one. */
+/** The same, with a garbage collector that the program can call. On Bun it always can. */
 export const withCollector = {
   get node() { return [...runtimes.node, '--expose-gc']; },
   get node20() { return [...runtimes.node20, '--expose-gc']; },

@@ -1,7 +1,8 @@
-// Writes what the suite says of each rule and implementation into CONFORMANCE.md, between its
-// markers: node test/table.mjs [--subject navlock-node+navlock-node-machine,node] [--from FILE] [--only]. What
-// is joined by + has one column. FILE is what run.mjs prints with --json; without it the suite is run.
-// With --only, the columns of other subjects stay as they are.
+// Writes the results of the suite for each rule and implementation into CONFORMANCE.md, between its markers:
+// node test/table.mjs [--subject navlock-node+navlock-node-machine,node] [--from FILE] [--only].
+//
+// Subjects that are joined by + share one column. FILE has what run.mjs prints with --json; without it the suite is
+// run. With --only, the columns of other subjects stay as they are.
 
 import { readFileSync, writeFileSync } from 'node:fs';
 import process from 'node:process';
@@ -13,7 +14,7 @@ import { rules } from './rules.mjs';
 const PAGE = new URL('../../../CONFORMANCE.md', import.meta.url);
 const [START, END] = ['<!-- conformance:js -->', '<!-- /conformance:js -->'];
 
-/** Ours in each runtime and engine, within a process and through the broker; then the others. */
+/** navlock in each runtime and engine, within a process and through the broker. The other implementations follow. */
 const OURS = ['navlock-node', 'navlock-node20', 'navlock-deno', 'navlock-bun', 'boa', 'quickjs'];
 const ALL = [...OURS.map((name) => `${name}+${name}-machine`), 'node', 'deno', 'chromium'].join();
 
@@ -60,12 +61,12 @@ async function fromRuns() {
 /** @returns {Report} */
 function joined(name, parts) {
   const [{ title, version }] = parts;
-  // The reach is no part of a title that is for both.
+  // A column of two reaches does not name a reach.
   const heading = parts.length === 1 ? `${title} ${version}` : `${title.replace(/, reach .*/, '')} ${version}`;
   return { heading, tests: parts.flatMap(({ tests }) => tests) };
 }
 
-/** The lines that there are, with the columns of these, which replace those of the same title or come last of ours. */
+/** The old lines with the new columns. A new column replaces the one of its title, or comes last of navlock's. */
 function merged(old, made) {
   const cells = (line) => line.split(/(?<!\\)\|/).slice(1, -1).map((cell) => cell.trim());
   const title = (heading) => heading.replace(/ [\d.]+$/, '');
@@ -101,7 +102,7 @@ function table(reports) {
   ];
 }
 
-/** A test counts for the first of its rules: the others are what it needs as well. */
+/** A test counts for the first of its rules. The other rules are those that the test needs as well. */
 function cell({ tests }, rule) {
   const observed = tests.filter((test) => test.rule === rule && test.verdict !== 'not observable');
   const failed = observed.filter(({ verdict }) => verdict === 'failed');
@@ -126,6 +127,6 @@ function broken({ heading, tests }) {
 
 function inline(text) {
   const short = text.length > 200 ? `${text.slice(0, 200)}…` : text;
-  // Process ids change from run to run, and say nothing.
+  // Process ids are replaced, because they change from run to run.
   return `\`${short.replace(/node-\d+-\d+/, 'node-PID-0').replaceAll('|', '\\|').replaceAll('`', "'")}\``;
 }

@@ -1,8 +1,8 @@
 // Runs the web-platform-tests of Web Locks, which are not part of this repository, on subjects:
 // node test/wpt.mjs --wpt CHECKOUT [--subject node,deno] [--file WORDS] [--update] [--verbose].
 //
-// What is expected to fail stands in wpt-expectations.json. Exits with 1 if anything else fails, or
-// if something passes that is expected to fail.
+// wpt-expectations.json lists the tests that are expected to fail. The exit code is 1 if another test fails, or if a
+// test passes that is expected to fail.
 
 import { existsSync, readFileSync, readdirSync, writeFileSync } from 'node:fs';
 import path from 'node:path';
@@ -13,13 +13,13 @@ import { subjects } from './subjects/index.mjs';
 
 const EXPECTATIONS = new URL('wpt-expectations.json', import.meta.url);
 
-/** A file may take so long; those that wait for what never comes take all of it. */
+/** How long a file may take. A file takes all of this time if it waits for something that never comes. */
 const DEADLINE = 10_000;
 
-/** What tells of the DOM that engines embedded in Rust are given: folders of the checkout, if it has them. */
+/** Folders of the checkout, if it has them, with tests of the DOM that navlock gives to engines embedded in Rust. */
 const OF_THE_DOM = ['dom/abort', 'dom/events', 'webidl/ecmascript-binding/es-exceptions'];
 
-/** What cannot be asked outside of a browser. */
+/** Files that make no sense outside of a browser. */
 const LEFT_OUT = {
   'non-secure-context.any.js': 'every program is a secure context',
   'storage-buckets.tentative.https.any.js': 'navigator.storageBuckets is another specification',
@@ -84,7 +84,7 @@ function surprise(what) {
   if (!values.update) console.log(`  UNEXPECTED  ${what}`);
 }
 
-/** Every file with each of the scopes that it names and that exist outside of browsers. */
+/** Each file with each scope that the file names and that exists outside of browsers. */
 function* files() {
   let told = false;
   for (const file of readdirSync(path.join(checkout, 'web-locks')).sort()) {
@@ -97,7 +97,7 @@ function* files() {
     if (file === 'workers.https.html') yield { file, scope: 'window' };
     if (!file.endsWith('.any.js')) continue;
     const source = readFileSync(path.join(checkout, 'web-locks', file), 'utf8');
-    // Without a list it is both; service and shared workers are the browsers'.
+    // A file without a list is for both scopes. Only browsers have service workers and shared workers.
     const scopes = source.match(/^\/\/ META: global=(.*)$/m)?.[1].split(',') ?? ['window', 'dedicatedworker'];
     if (scopes.includes('window')) yield { file, scope: 'window' };
     if (scopes.includes('dedicatedworker')) yield { file, scope: 'worker' };

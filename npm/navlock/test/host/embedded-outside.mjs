@@ -1,5 +1,5 @@
-// Agents in navlock-js-run that a test starts: workers, which are threads, and processes; and programs that
-// are looked at from outside.
+// Starts agents in navlock-js-run for a test: workers, which are threads, and processes. Also starts programs that a
+// test watches from outside.
 
 import { Failure } from '../kit/assert.mjs';
 import { RemoteAgent } from '../kit/remote.mjs';
@@ -56,7 +56,7 @@ export function programRunner(realm) {
     });
     return {
       end: end.promise,
-      /** The next line that it prints. */
+      /** The next line that the program prints. */
       line() {
         if (unread.length > 0) return Promise.resolve(unread.shift());
         reader = deferred();

@@ -1,4 +1,4 @@
-// The inside of an agent that is a process of navlock-js-run: a message a line, in and out.
+// The inside of an agent that is a process of navlock-js-run. Each line of the input and the output is one message.
 
 import { serve } from '../kit/agent.mjs';
 
@@ -16,4 +16,4 @@ const ways = {
 
 const own = { die: (way) => ways[way](), unreferencedTimer: runtime.unreferencedTimer };
 const obey = serve(await openRealm(), own, (message) => console.log(JSON.stringify(message)));
-const stopReading = runtime.readLines((line) => obey(JSON.parse(line)), () => runtime.exit(0)); // the test has gone
+const stopReading = runtime.readLines((line) => obey(JSON.parse(line)), () => runtime.exit(0)); // the test has ended

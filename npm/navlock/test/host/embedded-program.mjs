@@ -1,4 +1,4 @@
-// A program in navlock-js-run that is looked at from outside: nothing but its own requests keeps it alive.
+// A program in navlock-js-run that a test watches from outside: only the program's own requests keep it alive.
 
 import { createContext } from '../kit/context.mjs';
 

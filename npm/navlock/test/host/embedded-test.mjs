@@ -6,7 +6,7 @@ import { processSpawner, programRunner, workerSpawner } from './embedded-outside
 
 const { runtime } = globalThis;
 
-/** What subjects/runtime.mjs looks for in the output. */
+/** The mark by which subjects/runtime.mjs finds the outcome in the output. */
 const MARK = '@outcome ';
 
 const [word] = runtime.arguments;
@@ -14,8 +14,8 @@ if (word === '--list') await list();
 else await run(JSON.parse(word));
 
 /**
- * @param {{ realm: string, test: string, file?: string, patience?: number }} job  `file` is where the test
- *     stands, so that no others have to be read; `patience` is how much longer than elsewhere it may take
+ * @param {{ realm: string, test: string, file?: string, patience?: number }} job  `file` is the
+ *     file of the test, so that no other has to be read; `patience` says how many times as long the test may take
  */
 async function run({ realm, test, file = 'index', patience = 1 }) {
   const { openRealm } = await import(`../realms/${realm}.mjs`);
@@ -32,7 +32,7 @@ async function run({ realm, test, file = 'index', patience = 1 }) {
   runtime.exit(0);
 }
 
-/** Prints all tests, a line each, with the files in which they stand. */
+/** Prints all tests, one a line, each with its file. */
 async function list() {
   const folder = runtime.script.replace(/host\/[^/]*$/, 'suite');
   const files = [...runtime.readFile(`${folder}/index.mjs`).matchAll(/^import '\.\/(.*)\.mjs';$/gm)];

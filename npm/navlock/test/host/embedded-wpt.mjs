@@ -1,5 +1,5 @@
-// Runs one file of the web-platform-tests in navlock-js-run, in the main agent (as a window) or in a worker; and
-// the workers that the files start.
+// Runs one file of the web-platform-tests in navlock-js-run, in the main agent (as a window) or in a worker. Also
+// runs the workers that such a file starts.
 
 import { runFile } from './wpt-file.mjs';
 
@@ -31,8 +31,9 @@ const platform = {
 };
 
 /**
- * To Boa 0.22 each use of a regular expression costs as much as the whole text is long, and the parser uses
- * one for each token: html.idl would take minutes. Definitions do not depend on each other to be parsed.
+ * A parser that parses each definition by itself. In Boa 0.22 the cost of each use of a regular expression grows with
+ * the length of the whole text, and the parser uses one for each token: html.idl would take minutes. A definition can
+ * be parsed without the others.
  */
 function parsingByPieces(parser) {
   const END = '\n};\n';
@@ -46,10 +47,10 @@ if (job.script) await runScript();
 else if (job.scope === 'worker' && !runtime.isWorker) platform.startWorker(job, {});
 else await runFile(job, platform);
 
-// What waits for a lock for ever is to be seen as that, not as the end of the process.
+// A test that waits for a lock for ever must time out. Without this timer, the process would end instead.
 if (!runtime.isWorker) setInterval(() => {}, 60_000);
 
-/** A script that talks to its owner as a worker of the web does. */
+/** Runs a script that exchanges messages with its owner as a worker of the web does. */
 async function runScript() {
   const { openRealm } = await import(`../realms/${job.realm}.mjs`);
   await openRealm();

@@ -1,4 +1,4 @@
-// The inside of an agent that is a process: a message a line, in and out.
+// The inside of an agent that is a process. Each line of the input and the output is one message.
 
 import { writeSync } from 'node:fs';
 import process from 'node:process';
@@ -25,6 +25,6 @@ const ways = {
 
 const own = { die: (way) => ways[way](), unreferencedTimer };
 const obey = serve(await openRealm(), own, (message) => writeSync(1, `${JSON.stringify(message)}\n`));
-const ended = () => process.exit(0); // the test has gone
+const ended = () => process.exit(0); // the test has ended
 lines.on('line', (line) => obey(JSON.parse(line)));
 lines.on('close', ended);

@@ -1,4 +1,4 @@
-// Agents that are processes, and programs that are looked at from outside.
+// Starts agents that are processes, and programs that a test watches from outside.
 
 import { spawn } from 'node:child_process';
 import { createInterface } from 'node:readline';
@@ -21,7 +21,7 @@ export function processSpawner(job) {
       post: (message) => child.stdin.write(`${JSON.stringify(message)}\n`),
       end: () => child.kill('SIGKILL'),
     });
-    child.stdin.on('error', () => {}); // of a process that is dead; its end is told below
+    child.stdin.on('error', () => {}); // the process has ended, which is told below
     createInterface({ input: child.stdout }).on('line', (line) => agent.receive(JSON.parse(line)));
     child.on('exit', (code, signal) => agent.hasEnded(signal ?? `exit code ${code}`));
     return agent.ready;
@@ -50,7 +50,7 @@ export function programRunner(job) {
     });
     return {
       end: end.promise,
-      /** The next line that it prints. */
+      /** The next line that the program prints. */
       line() {
         if (unread.length > 0) return Promise.resolve(unread.shift());
         reader = deferred();

@@ -1,4 +1,4 @@
-// A program that is looked at from outside: nothing but its own requests keeps it alive.
+// A program that a test watches from outside: only the program's own requests keep it alive.
 
 import { writeSync } from 'node:fs';
 import process from 'node:process';

@@ -5,7 +5,7 @@ import { runTest } from '../kit/test.mjs';
 import { tests } from '../suite/index.mjs';
 import { webWorkerSpawner } from './web-worker-outside.mjs';
 
-/** Called from outside, with what subjects/browser.mjs sends. */
+/** Called by subjects/browser.mjs, with a job. */
 globalThis.runJob = async (job) => {
   const { openRealm } = await import(`../realms/${job.realm}.mjs`);
   const platform = { spawnWorker: webWorkerSpawner(job.realm) };

@@ -11,7 +11,7 @@ import { nodeWorkerSpawner } from './node-worker-outside.mjs';
 import { processSpawner, programRunner } from './process-outside.mjs';
 import { webWorkerSpawner } from './web-worker-outside.mjs';
 
-/** What subjects/runtime.mjs looks for in the output. */
+/** The mark by which subjects/runtime.mjs finds the outcome in the output. */
 const MARK = '@outcome ';
 
 const job = JSON.parse(process.argv[2]);
@@ -32,5 +32,5 @@ process.exit(0);
 
 function collectGarbage() {
   if (globalThis.Bun) Bun.gc(true);
-  else globalThis.gc(); // by the flags in subjects/index.mjs
+  else globalThis.gc(); // which the flags of the runtime define; see runtimes.mjs
 }

@@ -1,6 +1,6 @@
 import { setTimeout } from 'node:timers';
 
-/** Fires after `ms`, if anything else keeps the event loop going so long. */
+/** Fires after `ms`, if something else keeps the event loop running until then. */
 export function unreferencedTimer(callback, ms) {
   setTimeout(callback, ms).unref();
 }

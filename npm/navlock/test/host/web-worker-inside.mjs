@@ -2,7 +2,7 @@
 
 import { serve } from '../kit/agent.mjs';
 
-// Bun takes the query away.
+// On Bun the URL has lost its query, so the realm is an argument.
 const realm = new URL(import.meta.url).searchParams.get('realm') ?? process.argv[2];
 const { openRealm } = await import(`../realms/${realm}.mjs`);
 

@@ -13,7 +13,7 @@ export function webWorkerSpawner(realm) {
     });
     worker.addEventListener('message', ({ data }) => agent.receive(data));
     worker.addEventListener('error', (event) => {
-      event.preventDefault(); // or runtimes end the test as well
+      event.preventDefault(); // otherwise some runtimes would end the test as well
       agent.hasEnded(event.message);
     });
     return agent.ready;

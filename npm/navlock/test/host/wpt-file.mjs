@@ -1,8 +1,8 @@
-// What a file of the web-platform-tests needs around it, in whichever runtime. The checkout's own
-// testharness.js is loaded as it is; it finds no document, and takes this for a shell.
+// Runs a file of the web-platform-tests in any runtime, with the globals that the file needs. The checkout's own
+// testharness.js is loaded without a change. It finds no document, and so takes the runtime for a shell.
 
 /**
- * What the runtime does for it.
+ * What the runtime does for a file.
  *
  * @typedef {object} Platform
  * @property {(file: string) => string} read
@@ -30,25 +30,25 @@ export async function runFile(job, platform) {
   const code = job.file.endsWith('.html') ? [...source.matchAll(/<script>(.*?)<\/script>/gs)].map(([, code]) => code).join('\n') : source;
   const load = (file) => platform.evaluate(platform.read(file), file);
 
-  // All in one turn: the harness takes the end of the turn for the end of loading.
+  // Everything is loaded in one turn: the harness takes the end of the turn for the end of loading.
   load(`${job.checkout}/resources/testharness.js`);
   report(platform);
-  // idlharness.js asks what kind of global this is. Node has one kind, and the Navigator of windows.
+  // idlharness.js asks which kind of global scope this is. Node has only one kind, with the Navigator of windows.
   if (!globalThis.DedicatedWorkerGlobalScope && !globalThis.Window) globalThis.Window = class Window {};
   for (const script of scripts) load(inCheckout(job.checkout, script.startsWith('/') ? script : folder + script));
   platform.evaluate(code, job.file);
-  // Where the harness sees a worker of the web, it waits to be told.
+  // In a worker of the web, the harness waits for this call.
   const { DedicatedWorkerGlobalScope } = globalThis;
   if (DedicatedWorkerGlobalScope && globalThis instanceof DedicatedWorkerGlobalScope) globalThis.done();
 }
 
-/** Where the tests' server would find it. */
+/** The file in the checkout that the tests' server would send for this address. */
 function inCheckout(checkout, address) {
   if (address === '/resources/WebIDLParser.js') return `${checkout}/resources/webidl2/lib/webidl2.js`;
   return `${checkout}${address.startsWith('/') ? '' : '/web-locks/'}${address}`;
 }
 
-/** Told line by line, because a subject may end the process in the middle. */
+/** Prints each result as it comes, because a subject may end the process in the middle. */
 function report(platform) {
   const STATUS = ['PASS', 'FAIL', 'TIMEOUT', 'NOTRUN', 'PRECONDITION_FAILED'];
   const print = (kind, what) => platform.print(`\n@${kind} ${JSON.stringify(what)}`);
@@ -61,7 +61,7 @@ function report(platform) {
   });
 }
 
-/** What a file expects of a global scope, as far as the runtime has not got it. */
+/** Defines the globals that a file expects, as far as the runtime does not have them. */
 function provideGlobals({ checkout, file, scope, realm }, platform) {
   const define = (name, value) => Object.defineProperty(globalThis, name, { configurable: true, writable: true, value });
   define('self', globalThis);
@@ -78,7 +78,7 @@ function provideGlobals({ checkout, file, scope, realm }, platform) {
     const text = platform.read(inCheckout(checkout, String(url)));
     return { ok: true, status: 200, text: async () => text };
   });
-  // Pages live on when nobody handles a rejection, and tests count on it.
+  // A page goes on after a rejection that nobody handles, and tests rely on that.
   platform.ignoreRejections();
   define('Worker', class extends EventTarget {
     constructor(script) {

@@ -8,7 +8,7 @@ import { startWorker } from './wpt-worker-outside.mjs';
 
 const job = JSON.parse(process.argv[2]);
 
-// What waits for a lock for ever is to be seen as that, not as the end of the process.
+// A test that waits for a lock for ever must time out. Without this timer, the process would end instead.
 setInterval(() => {}, 60_000);
 
 if (job.scope === 'worker') startWorker(job, { file: job.file });

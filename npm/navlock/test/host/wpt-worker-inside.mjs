@@ -9,14 +9,14 @@ import { parentPort, workerData } from 'node:worker_threads';
 import { runFile } from './wpt-file.mjs';
 import { platform } from './wpt-platform.mjs';
 
-// In a worker of the web it is in the URL; Bun takes the query away, and has arguments.
+// A worker of the web has its job in the URL. On Bun the URL has lost its query, and the job is an argument.
 const given = new URL(import.meta.url).searchParams.get('job') ?? (globalThis.Bun ? process.argv[2] : undefined);
 const job = JSON.parse(given ?? workerData);
 
 if (job.script) await runScript();
 else await runFile({ ...job, scope: 'worker' }, platform);
 
-/** A script that talks to its owner as a worker of the web does. */
+/** Runs a script that exchanges messages with its owner as a worker of the web does. */
 async function runScript() {
   const { openRealm } = await import(`../realms/${job.realm}.mjs`);
   await openRealm();
@@ -27,7 +27,7 @@ async function runScript() {
   self.postMessage('@ready');
 }
 
-/** Bun calls the listeners of its global scope without one. */
+/** Bun calls the listeners of its global scope without a `this`. */
 function giveListenersTheirThis() {
   const { addEventListener } = globalThis;
   globalThis.addEventListener = (type, listener) => addEventListener.call(globalThis, type, (event) => listener.call(globalThis, event));

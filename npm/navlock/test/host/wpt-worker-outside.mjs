@@ -1,8 +1,8 @@
-// Workers for the web-platform-tests: a file of tests, or a script that a test starts.
+// Starts workers for the web-platform-tests: each runs a file of tests, or a script that a test starts.
 
 import { Worker as NodeWorker } from 'node:worker_threads';
 
-const WebWorker = globalThis.Worker; // before tests are given another one
+const WebWorker = globalThis.Worker; // taken before tests get another one
 
 /**
  * @param {{ checkout: string, realm: string }} job
@@ -12,7 +12,7 @@ const WebWorker = globalThis.Worker; // before tests are given another one
 export function startWorker(job, what, onMessage = () => {}) {
   const url = new URL('wpt-worker-inside.mjs', import.meta.url);
   const options = JSON.stringify({ ...job, ...what });
-  const waiting = []; // until there is somebody who listens
+  const waiting = []; // messages that are sent before the script of the worker listens
   let send = (data) => waiting.push(data);
   const receive = (data) => {
     if (data !== '@ready') return onMessage(data);

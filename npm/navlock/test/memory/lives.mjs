@@ -1,11 +1,10 @@
-// A process that lives long: prints what it has in memory after each part of its life. In bytes, as
-// JSON.
+// A process that makes many requests, in several parts. Prints the memory in use after each part, in bytes, as JSON.
 
 import process from 'node:process';
 
 import { createUserAgent } from 'navlock';
 
-/** In each part. */
+/** How many requests and names are used in each part. */
 const REQUESTS = 250_000;
 const NAMES = 25_000;
 const { locks } = createUserAgent({ reach: 'process' });
@@ -16,7 +15,7 @@ async function requests(count) {
 }
 
 async function names(count, tag) {
-  // As many as that are there at once, so that there is a peak to come down from.
+  // This many requests are there at once, so that memory has a peak that must be given back.
   const crowd = 1000;
   for (let i = 0; i < count; i += crowd) {
     await Promise.all(Array.from({ length: crowd }, (_, j) => locks.request(`${tag} ${i + j}`, async () => {})));

@@ -8,7 +8,7 @@ import { promisify } from 'node:util';
 
 import { withCollector } from '../runtimes.mjs';
 
-/** For each of eight parts: two bytes for each request. */
+/** The most bytes by which memory may grow in each of eight parts: two bytes for each request. */
 const MOST = 1 << 19;
 
 for (const [name, [file, ...flags]] of Object.entries(withCollector)) {
@@ -17,8 +17,8 @@ for (const [name, [file, ...flags]] of Object.entries(withCollector)) {
     const { stdout } = await promisify(execFile)(file, [...flags, lives], { timeout: 110_000 });
     const parts = JSON.parse(stdout);
     for (const what of ['heap', 'rss']) {
-      // Collectors give themselves more room at times, tens of megabytes that are nobody's. What is
-      // kept of requests is kept in each part.
+      // A collector sometimes takes tens of megabytes more, without anything that is kept. But memory that requests
+      // leave behind grows in each part. So the smallest growth is compared.
       const growth = parts.slice(1).map((part, index) => part[what] - parts[index][what]);
       context.diagnostic(`${what}: ${growth.join(', ')} bytes`);
       assert.ok(Math.min(...growth) < MOST, `${what} grows by ${growth.join(', ')} bytes`);

@@ -1,6 +1,6 @@
-// A process that runs files in contexts of their own, each with a copy of the package, as test runners
-// do. Prints how many contexts are left in the end, and what is held by then, as JSON. With `keep` it
-// keeps their global objects, but no copy of the package.
+// A process that runs files in contexts of their own, each with a copy of the package, as test runners do. Prints how
+// many contexts are left in the end, and how many locks are held and requests pending by then, as JSON. With `keep`
+// the process keeps the global objects of the contexts, but no copy of the package.
 
 import { AsyncLocalStorage } from 'node:async_hooks';
 import { readFileSync } from 'node:fs';
@@ -18,7 +18,7 @@ const runnerStorage = new AsyncLocalStorage();
 const require = createRequire(import.meta.url);
 const entry = require.resolve('navlock');
 
-/** What a runner gives to the global object of a file. */
+/** The globals that a test runner defines for a file. */
 const GLOBALS = ['AbortController', 'AbortSignal', 'Buffer', 'DOMException', 'Event', 'EventTarget', 'clearTimeout', 'process', 'setImmediate', 'setTimeout'];
 
 /** Runs code with a `require` that loads the package anew. */
@@ -36,7 +36,7 @@ async function runFile(code) {
   };
   const file = vm.compileFunction(`return (async () => { ${code} })();`, ['navlock'], { parsingContext: context });
   const navlock = load(entry);
-  // Runners keep what they know of a file in its asynchronous context.
+  // A test runner keeps its data of a file in the file's asynchronous context.
   await runnerStorage.run(vm.runInContext('globalThis', context), () => file(navlock));
   const global = vm.runInContext('globalThis', context);
   if (isKeeping) kept.push(global);
@@ -67,7 +67,7 @@ do {
   left = globals.filter((global) => global.deref() !== undefined).length;
   state = await locks.query();
 } while (isKeeping ? ++turns < 20 : (left > 0 || state.held.length > 0 || state.pending.length > 0) && Date.now() < end);
-// All locks of those that ended can be had, and ours go on working.
+// The locks of contexts that have ended are free, and the locks of this context go on working.
 const isFree = await locks.request('left held 0', { ifAvailable: true }, (lock) => lock !== null);
 console.log(JSON.stringify({ files: FILES, heldBefore, left, held: state.held.length, pending: state.pending.length, isFree }));
 process.exit(0);

@@ -1,5 +1,5 @@
-// A program with a bucket for each of its tenants, more than a broker takes at once. Prints how many
-// were served, and what it has in memory in the middle and at the end, in bytes, as JSON.
+// A program with a bucket for each of its tenants, more buckets than a broker takes at once. Prints how many tenants
+// were served, and the memory in use after each quarter of them, in bytes, as JSON.
 
 import process from 'node:process';
 

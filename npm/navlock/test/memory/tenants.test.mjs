@@ -9,7 +9,9 @@ import { promisify } from 'node:util';
 import { openPlace } from '../kit/place.mjs';
 import { withCollector } from '../runtimes.mjs';
 
-/** In bytes for each bucket. An open one has 8.6 KB, an object of it some hundred. */
+/**
+ * The most bytes that may be left of each bucket. An open bucket has 8.6 KB, and an object of it some hundred bytes.
+ */
 const MOST = { heap: 100, rss: 2048 };
 
 async function live(context, [file, ...flags], count, kind, env) {

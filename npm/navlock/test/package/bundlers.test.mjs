@@ -35,7 +35,7 @@ suite('bundled', () => {
     mkdirSync(project);
     mkdirSync(path.join(folder, 'packed'));
     writeFileSync(inProject('package.json'), '{ "name": "bundled", "private": true }\n');
-    // The one that is released.
+    // The layout that is released.
     const pack = Object.values(layouts).at(-1);
     npm(project, 'install', ...pack(path.join(folder, 'packed')).filter(isForHere));
     writeFileSync(inProject('main.mjs'), `import { locks } from 'navlock';\n${USE}`);
@@ -46,17 +46,19 @@ suite('bundled', () => {
     rmSync(folder, { recursive: true, force: true, maxRetries: 100, retryDelay: 10 });
   });
 
-  /** A broker of our own, and no `navlock` in the PATH that could be it. */
+  /**
+   * An environment with a broker of our own, and without a `navlock` in the PATH that could be started as the broker.
+   */
   function environment() {
     const inherited = Object.entries(process.env).filter(([name]) => !name.startsWith('NAVLOCK_') && !name.startsWith('NODE_'));
     return { ...Object.fromEntries(inherited), PATH: '/usr/bin:/bin', NAVLOCK_SOCKET: path.join(folder, 'sock') };
   }
 
-  // By this Node: it need not be in a PATH like that.
+  // Started by the path of this Node, which may not be in that PATH.
   const stopBroker = () =>
     execFileSync(process.execPath, [inProject('node_modules', '.bin', 'navlock'), 'daemon', 'stop'], { env: environment(), stdio: 'ignore' });
 
-  /** What a program prints. */
+  /** Runs a program, and returns its output. */
   function run([file, ...words], cwd = folder) {
     stopBroker();
     return execFileSync(file, words, { cwd, env: environment(), encoding: 'utf8', timeout: 30_000 }).trim();
@@ -131,7 +133,7 @@ suite('bundled', () => {
   test('a bundle that is moved away from what is installed says so', async () => {
     await bundleWith({ outfile: path.join(folder, 'moved.cjs') });
     const moved = [...runtimes.node, path.join(folder, 'moved.cjs')];
-    // In the project too: what lies in the working folder is not run for that.
+    // In the folder of the project, too: the package is not taken from the working folder.
     for (const cwd of [folder, project]) assert.match(run(moved, cwd), /^navlock: the addon cannot be used: this is a bundle/);
   });
 });

@@ -9,13 +9,13 @@ import { fileURLToPath } from 'node:url';
 /** The folder of the package in the repository. */
 export const root = path.resolve(path.dirname(fileURLToPath(import.meta.url)), '..', '..');
 
-/** A folder with packages that were made to be released: then they are what is tried, and nothing is built. */
+/** A folder with packages that were made for a release, if it is set. Then these are tested, and nothing is built. */
 const released = process.env.NAVLOCK_PACKED;
 
 /**
- * Where the packages come from. Each packs into a folder.
+ * The ways to make the packages. Each function packs into a folder.
  *
- * @type {Record<string, (folder: string) => string[]>} the paths of what is packed
+ * @type {Record<string, (folder: string) => string[]>} returns the paths of the packages
  */
 export const layouts = released ? { 'as it is released': () => packed(released) } : {
   'with what was built beside it': (folder) => {
@@ -32,7 +32,7 @@ function packed(folder) {
   return readdirSync(folder).filter((file) => file.endsWith('.tgz')).map((file) => path.join(folder, file));
 }
 
-/** Whether npm installs it here: for other systems there may be packages beside those for this one. */
+/** Whether npm installs this package here. There may be packages for other systems, too. */
 export function isForHere(tarball) {
   const manifest = JSON.parse(execFileSync('tar', ['-xOf', tarball, 'package/package.json'], { encoding: 'utf8' }));
   const { glibcVersionRuntime } = process.report.getReport().header;

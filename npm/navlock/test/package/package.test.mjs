@@ -20,7 +20,7 @@ import { isForHere, layouts, npm, root } from './pack.mjs';
 
 const resolve = createRequire(import.meta.url).resolve;
 
-/** The program of the README, with something to do under the lock: it waits for the end of its input. */
+/** The program of the README. Under the lock it waits for the end of its input. */
 const HOLD = `
 import { once } from 'node:events';
 import process from 'node:process';
@@ -34,7 +34,7 @@ await locks.request('my_resource', async () => {
 process.exit(0);
 `;
 
-/** From the other entry of the package. */
+/** A program that uses the other entry of the package. */
 const LOOK = `
 const { locks } = require('navlock');
 
@@ -60,12 +60,12 @@ for (const [layout, pack] of Object.entries(layouts)) {
     });
     const command = () => path.join(project, 'node_modules', '.bin', 'navlock');
     after(() => {
-      // The broker, which would go on for a while, makes its files anew.
+      // The broker is ended first: it would go on for a while, and make its files anew.
       execFileSync(command(), ['daemon', 'stop'], { env: environment(), stdio: 'ignore' });
       rmSync(folder, { recursive: true, force: true, maxRetries: 100, retryDelay: 10 });
     });
 
-    /** Without what would decide for the tests, and with a broker of the project's own. */
+    /** An environment without the variables that would decide the tests, and with a broker of the project's own. */
     function environment() {
       const inherited = Object.entries(process.env).filter(([name]) => !name.startsWith('NAVLOCK_') && name !== 'NODE_OPTIONS');
       return { ...Object.fromEntries(inherited), NAVLOCK_SOCKET: path.join(folder, 'sock') };
@@ -97,7 +97,7 @@ for (const [layout, pack] of Object.entries(layouts)) {
         first.child.stdin.end();
         assert.equal(await second.hear(), 'held');
         assert.deepEqual(await first.ended, [0, null]);
-        // Killed, it leaves nothing held.
+        // A program that is killed leaves no lock held.
         second.child.kill('SIGKILL');
         await second.ended;
         while ((await look()) !== '0 held, 0 waiting');
@@ -149,7 +149,7 @@ for (const [layout, pack] of Object.entries(layouts)) {
         const data = new Uint8Array(readFileSync(tarball));
         const { messages, pkg } = await publint({ pack: { tarball: data.buffer }, strict: true });
         assert.deepEqual(messages.map((message) => formatMessage(message, pkg)), []);
-        if (!/\/navlock-\d/.test(tarball)) continue; // the others are not for import
+        if (!/\/navlock-\d/.test(tarball)) continue; // the other packages cannot be imported
         const { entrypoints, problems, types } = await checkPackage(createPackageFromTarballData(data));
         assert.deepEqual([Object.keys(entrypoints), types.kind, problems], [['.', './register', './test', './package.json'], 'included', []]);
       }
@@ -160,7 +160,7 @@ for (const [layout, pack] of Object.entries(layouts)) {
       const nodeTypes = path.dirname(resolve('types-node-20/package.json'));
       cpSync(nodeTypes, path.join(project, 'node_modules', '@types', 'node'), { recursive: true });
       for (const file of ['usage.ts', 'register.ts', 'setup.ts']) cpSync(path.join(root, 'test', 'types', file), path.join(project, file));
-      // The newest TypeScript cannot resolve as Node 10 did.
+      // The newest TypeScript cannot find modules as Node 10 did, so an older one is used.
       const old = createRequire(resolve('@arethetypeswrong/core')).resolve('typescript/lib/tsc.js');
       for (const words of [['commonjs', 'node10'], ['node16', 'node16'], ['esnext', 'bundler']]) {
         const [module, resolution] = words;

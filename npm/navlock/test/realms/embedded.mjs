@@ -1,4 +1,4 @@
-// navlock's in an engine embedded into Rust: what navlock-js-run registers.
+// navlock's locks in an engine embedded into Rust, as navlock-js-run registers them.
 
 const { runtime } = globalThis;
 

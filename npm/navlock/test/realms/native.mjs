@@ -1,4 +1,4 @@
-// The runtime's own navigator.locks.
+// The runtime's own locks, `navigator.locks`.
 
 export async function openRealm() {
   const { locks } = navigator;

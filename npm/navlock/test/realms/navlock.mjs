@@ -1,4 +1,4 @@
-// navlock's, as `navlock/register` installs it.
+// navlock's locks, as `navlock/register` installs them.
 
 import process from 'node:process';
 

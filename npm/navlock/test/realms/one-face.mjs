@@ -1,4 +1,4 @@
-// The Rust half on Node-API, which bench/one-face measures.
+// Locks by the Rust half on Node-API: bench/one-face, which is there only to be measured.
 
 import process from 'node:process';
 

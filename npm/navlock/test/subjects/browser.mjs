@@ -1,4 +1,5 @@
-// Runs tests in pages of Chromium, each in a context of its own: what a private window is to a user.
+// Runs tests in pages of Chromium. Each page has a browser context of its own, which a user knows as a private
+// window.
 
 import { createReadStream } from 'node:fs';
 import { createServer } from 'node:http';
@@ -19,7 +20,7 @@ export async function openBrowser(realm) {
   const server = await serve(ROOT);
   const browser = await chromium.launch({
     executablePath: CHROMIUM,
-    chromiumSandbox: process.getuid?.() !== 0, // which root cannot have
+    chromiumSandbox: process.getuid?.() !== 0, // root cannot have a sandbox
     args: ['--disable-gpu', '--disable-quic'],
   });
   const page = `http://127.0.0.1:${server.address().port}/host/test-page.html`;
@@ -55,7 +56,7 @@ async function runInPage(browser, url, job, ms) {
   }
 }
 
-/** Serves the files below `root` on loopback, with the headers that shared memory asks for. */
+/** Serves the files below `root` on loopback, with the headers without which a page has no shared memory. */
 function serve(root) {
   const server = createServer((request, response) => {
     const { pathname } = new URL(request.url, 'http://localhost');

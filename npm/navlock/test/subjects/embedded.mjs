@@ -1,4 +1,4 @@
-// Runs tests in processes of navlock-js-run, one each. Cargo builds it, and the broker.
+// Runs each test in a process of navlock-js-run. Cargo builds navlock-js-run and the broker.
 
 import { execFileSync } from 'node:child_process';
 import { fileURLToPath } from 'node:url';
@@ -7,10 +7,10 @@ import { openHosts, outcome } from './runtime.mjs';
 
 const REPOSITORY = fileURLToPath(new URL('../../../../', import.meta.url));
 
-/** How much longer than in a browser a test may take, in an interpreter that is not optimised. */
+/** How many times as long as in a browser a test may take, in an interpreter that is not optimised. */
 const PATIENCE = 12;
 
-/** How much longer a process may take than its test, to start and to tell of a missed deadline. */
+/** How much longer than its test a process may take, to start and to report a missed deadline. */
 const GRACE = 10_000;
 
 let executables;
@@ -33,8 +33,8 @@ export async function openEmbedded({ engine, reach }) {
 }
 
 /**
- * Has cargo build them as `cargo test --workspace --all-features` does: with other features it would build Boa
- * a second time, which takes minutes. The programs are built with the tests of their packages.
+ * Has cargo build the programs as `cargo test --workspace --all-features` does: with other features, cargo would
+ * build Boa a second time, which takes minutes. The programs are built with the tests of their packages.
  *
  * @returns {Record<string, string>} the programs, by name
  */

@@ -1,4 +1,4 @@
-// What the suite is run on: implementations, each in a runtime.
+// The subjects of the suite: implementations, each in a runtime.
 
 import { existsSync, readFileSync } from 'node:fs';
 
@@ -14,7 +14,7 @@ import { WINDOWS, openWine } from './wine.mjs';
  * - `workers`: `spawnWorker()`; `death:close`, `death:throw`, `death:return`: a worker dies when it
  *   closes itself, of an error that nobody catches, or when it has nothing left to do
  * - `processes`: `spawnProcess()`, and locks reach from one process to the other
- * - `programs`: `runProgram()`: a process that is looked at from outside
+ * - `programs`: `runProgram()`: a process that the test watches from outside
  * - `memory`, `listeners`: `memory()` in bytes, `abortListeners(signal)`
  * - `buckets`, `user agents`: `openBucket(name)`, `openUserAgent()`, which give a lock manager
  * - `refusal to clone`: a runtime in which platform objects can be made that are not cloned
@@ -24,8 +24,8 @@ import { WINDOWS, openWine } from './wine.mjs';
  * @typedef {object} Subject
  * @property {string} title
  * @property {string[]} offers
- * @property {() => string | false} [missing]  what it needs and does not find
- * @property {boolean} [isEmbedded]  it is ours in an engine embedded into Rust: cargo builds what runs it
+ * @property {() => string | false} [missing]  what the subject needs and does not find
+ * @property {boolean} [isEmbedded]  navlock in an engine embedded into Rust, for which cargo builds the program
  * @property {() => Promise<Session>} open
  *
  * @typedef {object} Session
@@ -35,7 +35,7 @@ import { WINDOWS, openWine } from './wine.mjs';
  * @property {() => Promise<void>} close
  */
 
-/** Runtimes, and what they can show of an implementation. */
+/** Runtimes, and what tests can observe in them. */
 const kinds = {
   node: {
     title: 'Node',
@@ -90,7 +90,7 @@ for (const [name, { title, offers }] of Object.entries(kinds)) {
   }
 }
 
-// The package as it is on Windows, by Wine: `wine-node`, `wine-node-machine` and so on.
+// The package for Windows, on Wine: `wine-node`, `wine-node-machine` and so on.
 for (const name of ['node', 'bun']) {
   const { title, offers } = kinds[name];
   for (const reach of ['process', 'machine']) {
@@ -114,10 +114,10 @@ for (const name of ['node', 'deno', 'bun']) {
   };
 }
 
-/** Engines embedded into Rust, and what navlock-js-run can show of them. Its own tests read it as well. */
+/** Engines embedded into Rust, and what tests can observe in navlock-js-run. Its own tests read this file as well. */
 const embedded = JSON.parse(readFileSync(new URL('embedded.json', import.meta.url), 'utf8'));
 
-// navlock in these: `boa`, `boa-machine` and so on.
+// navlock in these engines: `boa`, `boa-machine` and so on.
 for (const engine of ['boa', 'quickjs']) {
   for (const reach of ['process', 'machine']) {
     subjects[reach === 'process' ? engine : `${engine}-machine`] = {

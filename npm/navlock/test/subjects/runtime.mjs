@@ -1,4 +1,4 @@
-// Runs tests in processes of a runtime, one each: some implementations end their process, or hang it.
+// Runs each test in a process of its own: some implementations end their process, or hang it.
 
 import { execFileSync, spawn } from 'node:child_process';
 import { randomUUID } from 'node:crypto';
@@ -14,7 +14,7 @@ export const host = (module) => fileURLToPath(new URL(`../host/${module}`, impor
 
 const MARK = '\n@outcome ';
 
-/** How much longer a process may take than its test, to start and to tell of a missed deadline. */
+/** How much longer than its test a process may take, to start and to report a missed deadline. */
 const GRACE = 3_000;
 
 /** @returns {Promise<import('./index.mjs').Session>} */
@@ -30,13 +30,13 @@ export async function openRuntime({ realm, command, reach }) {
 }
 
 /**
- * What runs modules of host/, each in a bucket of its own.
+ * Returns a function that runs a module of host/, each time in a bucket of its own.
  *
  * @param {{ realm: string, command: string[], reach?: string, program?: string }} what  `program` is the
  *     command line `navlock`, if it is not that of the package
  */
 export function openHosts({ realm, command, reach, program }) {
-  // A broker of this session's own: what else runs on the machine does not matter.
+  // This session has a broker of its own, so that other programs on the machine do not matter.
   const { socket, remove } = openPlace(program);
   const environment = () => ({
     ...process.env,
@@ -50,15 +50,15 @@ export function openHosts({ realm, command, reach, program }) {
 }
 
 /**
- * Runs a program with a job as its last word. What it writes goes through pipes, or through files of this
- * folder where pipes are not to be had.
+ * Runs a program with a job as its last word. Its output goes through pipes, or, if a folder is given, through files
+ * of that folder.
  *
  * @returns {Promise<{ code?: number, signal?: string, output: string, errors: string, late: boolean }>}
  */
 export function executeModule([file, ...words], job, env, ms, folder) {
   const written = folder && ['output', 'errors'].map((name) => path.join(folder, `${name}-${randomUUID()}`));
   const files = written?.map((name) => openSync(name, 'w'));
-  // In a group of its own, so that what a test leaves running can be ended with it.
+  // In a process group of its own, so that processes that a test leaves behind can be ended with it.
   const child = spawn(file, [...words, JSON.stringify(job)], { env, detached: true, stdio: ['ignore', ...(files ?? ['pipe', 'pipe'])] });
   files?.forEach((one) => closeSync(one));
   let [output, errors, late] = ['', '', false];
@@ -74,7 +74,7 @@ export function executeModule([file, ...words], job, env, ms, folder) {
       clearTimeout(timer);
       endGroup(child.pid);
     });
-    // All who had the pipes have ended by now, and all that they wrote has arrived.
+    // All processes that had the pipes have ended by now, and everything that they wrote has arrived.
     child.on('close', (code, signal) => {
       if (written) [output, errors] = written.map((name) => readFileSync(name, 'utf8'));
       resolve({ code, signal, output, errors, late });
@@ -86,7 +86,7 @@ function endGroup(pid) {
   try {
     process.kill(-pid, 'SIGKILL');
   } catch {
-    // Nobody is left, as it should be.
+    // No process is left, as it should be.
   }
 }
 

@@ -1,4 +1,4 @@
-// Runs tests in processes of Node and Bun for Windows, by Wine. `cargo xtask windows addon` puts together what this takes.
+// Runs tests in processes of Node and Bun for Windows, on Wine. `cargo xtask windows addon` makes the folder for it.
 
 import { execFileSync } from 'node:child_process';
 import { randomUUID } from 'node:crypto';
@@ -8,11 +8,14 @@ import process from 'node:process';
 
 import { executeModule, host, outcome } from './runtime.mjs';
 
-/** A folder with `node.exe` and `bun.exe`, and for places of brokers. Without it these subjects cannot be opened. */
+/**
+ * A folder with `node.exe` and `bun.exe`, in which brokers have their places. These subjects cannot be opened without
+ * it.
+ */
 export const WINDOWS = process.env.NAVLOCK_WINDOWS;
 const WINE = process.env.WINE ?? 'wine';
 
-/** How much longer a process may take than its test: Wine takes a second to start one. */
+/** How much longer than its test a process may take: Wine takes a second to start one. */
 const GRACE = 20_000;
 
 const commands = {
@@ -20,7 +23,7 @@ const commands = {
   bun: ['bun.exe', 'run'],
 };
 
-/** The path of a file as programs for Windows call it. */
+/** The path of a file, as programs for Windows name the file. */
 const named = (file) => `Z:${file.replaceAll('/', '\\')}`;
 
 /** @returns {Promise<import('./index.mjs').Session>} */
@@ -36,9 +39,9 @@ export async function openWine({ runtime, reach }) {
   return {
     version,
     run: async (test) => outcome(await executeModule(
-      // The module starts others, and is not by Wine for itself.
+      // `command` does not begin with Wine: the module, which starts other processes by it, runs on Windows itself.
       [WINE, ...command, named(host('test-process.mjs'))], { realm: 'navlock', command, test: test.name }, environment(), test.deadline + GRACE,
-      // Node does not know what a pipe of Linux is.
+      // Files are used because Node for Windows does not know the pipes of Linux.
       folder,
     )),
     async close() {
