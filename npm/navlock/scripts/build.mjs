@@ -1,5 +1,5 @@
-// Builds the addon and the `navlock` program beside this package, from the sources of the repository,
-// and copies its licences.
+// Builds the addon and the `navlock` program from the sources of the repository, and puts them into this package,
+// with the licences of the repository.
 //
 //     npm run build            optimised
 //     npm run build -- --debug
@@ -30,7 +30,7 @@ cargo('build', ...(isDebug ? [] : ['--release']), ...packages);
 const { target_directory: target } = JSON.parse(cargo('metadata', '--format-version', '1', '--no-deps'));
 const built = join(target, isDebug ? 'debug' : 'release');
 
-// By renaming: who has the old one in use keeps it whole.
+// Puts a file in its place by renaming it, so that programs that use the old file keep that file whole.
 function put(from, ...to) {
   const path = join(folder, ...to);
   mkdirSync(dirname(path), { recursive: true });
@@ -39,5 +39,5 @@ function put(from, ...to) {
 }
 put(names.library, 'navlock.node');
 put(names.program, 'bin', names.program);
-// They belong into every package, and npm takes what is in its folder.
+// Each package must have the licences, and npm packs only files of the package's folder.
 for (const licence of licences) copyFileSync(join(repository, licence), join(folder, licence));

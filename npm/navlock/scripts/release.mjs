@@ -1,5 +1,6 @@
-// Makes the packages that are published, in dist/ or the folder of --out: `navlock`, which is JavaScript, and for each target
-// one with what is built for it, of which npm installs the one that fits.
+// Makes the packages that are published, in dist/ or in the folder of --out. The package `navlock` has the
+// JavaScript. Besides, there is a package for each target with the files that are built for it. npm installs the one
+// that fits.
 //
 //     npm run release                                   for this machine, with cargo
 //     npm run release -- --target TARGET[,TARGET…]      with cargo-zigbuild; `all` for all of them
@@ -17,7 +18,10 @@ import { fileNames, licences, packages } from './packages.mjs';
 
 const folder = path.dirname(path.dirname(fileURLToPath(import.meta.url)));
 const repository = path.resolve(folder, '..', '..');
-/** By Rust's name of the target. A glibc as old as that of Node's own builds, so that it runs where they do. */
+/**
+ * The targets, by Rust's names. The glibc is as old as that of Node's own builds, so that the files run where Node
+ * runs.
+ */
 const targets = {
   'x86_64-unknown-linux-gnu': { os: 'linux', cpu: 'x64', libc: 'glibc', suffix: '-gnu', zig: '.2.28' },
   'aarch64-unknown-linux-gnu': { os: 'linux', cpu: 'arm64', libc: 'glibc', suffix: '-gnu', zig: '.2.28' },
@@ -26,7 +30,7 @@ const targets = {
   'x86_64-apple-darwin': { os: 'darwin', cpu: 'x64', suffix: '', zig: '' },
   'aarch64-apple-darwin': { os: 'darwin', cpu: 'arm64', suffix: '', zig: '' },
   'x86_64-pc-windows-gnu': { os: 'win32', cpu: 'x64', suffix: '', zig: '' },
-  // The same package, built on Windows itself.
+  // The package of the target above, if it is built on Windows itself.
   'x86_64-pc-windows-msvc': { os: 'win32', cpu: 'x64', suffix: '' },
 };
 
@@ -70,7 +74,7 @@ function makePlatformPackage(name) {
     ...(libc && { libc: [libc] }),
     files: ['navlock.node', `bin/${program}`, ...licences],
     exports: { './navlock.node': './navlock.node', [`./bin/${program}`]: `./bin/${program}` },
-    // As it is not to be bundled into one file.
+    // Yarn should unpack this package and not keep it as one archive.
     preferUnplugged: true,
   });
 }
@@ -80,7 +84,7 @@ function makePackage() {
   mkdirSync(to, { recursive: true });
   for (const what of ['js', 'types', 'register', 'README.md']) cpSync(path.join(folder, what), path.join(to, what), { recursive: true });
   const { name, description, type, main, types, typesVersions, exports, engines, bin } = manifest;
-  // Each target that there is, whether it was built here or not.
+  // The packages of all targets, whether they were built here or not.
   const optionalDependencies = Object.fromEntries(Object.keys(targets).map((target) => [packageOf(target), version]));
   write(to, { name, version, description, keywords, homepage, license, repository: where, type, main, types, typesVersions, exports, bin, engines, files: ['js', 'types', 'register', ...licences], optionalDependencies });
 }
@@ -90,10 +94,10 @@ function packageOf(name) {
   return `@navlock/${os}-${cpu}${suffix}`;
 }
 
-/** Builds the addon and the program. The folder where they are. */
+/** Builds the addon and the program, and returns their folder. */
 function build(name) {
   const { zig, libc } = targets[name];
-  // By default Rust links musl into all it builds, and nothing can be loaded into that.
+  // By default Rust links musl statically, and a library that is to be loaded cannot be built so.
   const variable = `CARGO_TARGET_${name.toUpperCase().replaceAll('-', '_')}_RUSTFLAGS`;
   const env = { ...process.env, ...(libc === 'musl' && { [variable]: '-C target-feature=-crt-static' }) };
   const words = values.target ? ['zigbuild', '--target', name + zig] : ['build'];
@@ -102,11 +106,11 @@ function build(name) {
   return path.join(target, values.target ? name : '', 'release');
 }
 
-/** A folder with its manifest and licences, packed beside it. */
+/** Writes the manifest and the licences of a package into its folder, and packs the folder into dist. */
 function write(to, contents) {
   writeFileSync(path.join(to, 'package.json'), `${JSON.stringify(contents, null, 2)}\n`);
   for (const licence of licences) cpSync(path.join(repository, licence), path.join(to, licence));
-  // On Windows npm is no program; where npm runs this, it says which script it is.
+  // On Windows npm is a script and no program. If npm has started this, the environment names that script.
   const npm = process.env.npm_execpath ? [process.execPath, process.env.npm_execpath] : ['npm'];
   const packed = run(npm[0], [...npm.slice(1), 'pack', '--silent', '--pack-destination', dist, to]).trim();
   console.log(path.relative(process.cwd(), path.join(dist, packed)));

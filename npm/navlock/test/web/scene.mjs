@@ -1,4 +1,5 @@
-// A made-up morning: four jams, a fifth with another machine, and somebody who works in peace.
+// A made-up scene: four queues that are stuck, a fifth one behind another machine, and a holder for whom nobody
+// waits.
 //
 // As a program it draws the picture of the README: `node test/web/scene.mjs FILE.png`.
 
@@ -12,7 +13,7 @@ import { openPlace } from '../kit/place.mjs';
 import { slim } from './png.mjs';
 import { browse, navlock, open } from './site.mjs';
 
-/** Has them all take their places; some of them on another machine, if there is one. */
+/** Starts all holders and waiters. Some are on another machine, if there is one. */
 export async function play(site, elsewhere) {
   const asks = async (...args) => {
     const before = pending(site);
@@ -20,20 +21,20 @@ export async function play(site, elsewhere) {
     while (pending(site) <= before) await new Promise((resolve) => setTimeout(resolve, 20));
     return asker;
   };
-  // Who sleeps with a lock, and who waits for it.
+  // A holder that is idle, and requests that wait for its lock.
   await site.holdAs('make', '--why', 'nightly build', 'build-cache');
   await asks('deploy', '--why', 'to staging', 'build-cache');
   await asks('eslint', '--shared', 'build-cache');
   await asks('tsc', '--shared', 'build-cache');
-  // Who was stopped.
+  // A holder that was stopped.
   const stopped = await site.holdAs('git', '--why', 'release notes', 'git-index');
   process.kill(stopped.pid, 'SIGSTOP');
   await asks('pre-commit', 'git-index');
-  // Who could go on, if nobody had asked before.
+  // A shared request that could be granted if no other request were before it.
   await site.holdAs('next', '--shared', '--why', 'preview of #4711', 'port:3000');
   await asks('playwright', '--why', 'end to end', 'port:3000');
   await asks('next', '--shared', '--why', 'preview of #4712', 'port:3000');
-  // Two who each hold what the other one wants.
+  // A deadlock: two holders, each of which waits for the other's lock.
   const pair = [await site.holdAs('billing', 'accounts'), await site.holdAs('report', 'ledger')];
   for (const [index, name] of ['ledger', 'accounts'].entries()) {
     const before = pending(site);
@@ -41,11 +42,11 @@ export async function play(site, elsewhere) {
     while (pending(site) <= before) await new Promise((resolve) => setTimeout(resolve, 20));
   }
   if (elsewhere) {
-    // Whose machine may be gone.
+    // A holder whose machine may be gone.
     await elsewhere.holdAs('publish', '--why', 'release 2.0', 'registry');
     await asks('changelog', 'registry');
   }
-  // Who is in peace.
+  // A holder for whom nobody waits.
   await site.holdAs('importer', '--bucket', 'shop', '--why', 'prices', 'orders');
 }
 
@@ -66,7 +67,7 @@ if (process.argv[1] === fileURLToPath(import.meta.url)) {
     await page.locator('#count-deadlocks:visible').waitFor();
     await page.locator('#tree .stopped').waitFor();
     await page.locator('#tree li').filter({ hasText: '@ci-7' }).first().waitFor();
-    // Not the foot, which says where all this is.
+    // Without the foot of the page, which names the place on this machine.
     const { width, y: height } = await page.locator('footer').evaluate((footer) => ({ width: innerWidth, y: Math.floor(footer.getBoundingClientRect().top) }));
     const picture = await page.screenshot({ fullPage: true, clip: { x: 0, y: 0, width, height } });
     writeFileSync(process.argv[2] ?? 'web.png', slim(picture));

@@ -1,4 +1,4 @@
-// `navlock web` of a broker that nobody else has, those who lock there, and a browser that looks.
+// Serves `navlock web` of a broker of its own, starts programs that lock there, and opens a browser on the page.
 
 import { spawn, spawnSync } from 'node:child_process';
 import { once } from 'node:events';
@@ -23,8 +23,9 @@ export const noBrowser = spawnSync(CHROMIUM, ['--version']).error ? `there is no
 export const noMachines = ['etcd', 'unshare'].find((program) => spawnSync(program, ['--version']).error) ? 'there is no etcd, or no unshare (Debian: apt-get install etcd-server util-linux)' : false;
 
 /**
- * A place with its environment, in which programs are started that end with it: with an `etcd` that others share,
- * and on another machine of the name `host`, as far as programs can tell.
+ * Opens a place, with functions that start programs in it. The programs end when the place is closed. With `etcd` the
+ * place uses this etcd, as other places may. With `host` the programs believe that they run on a machine of this
+ * name.
  */
 export function open({ etcd, host } = {}) {
   const place = openPlace(navlock);
@@ -48,20 +49,23 @@ export function open({ etcd, host } = {}) {
     return child;
   }
 
-  /** Somebody who will hold these locks until told to end, or what to take inside them, by a program of this name. */
+  /**
+   * Starts a command that requests these locks. Under them it runs a program of this name, which requests another
+   * lock for each line of its input, and ends with its input.
+   */
   function askAs(called, ...args) {
     const file = path.join(place.folder, called);
     if (!existsSync(file)) writeFileSync(file, '#!/bin/sh\necho $$\nwhile read name; do "$NAVLOCK_BIN" run "$name" true; done\n', { mode: 0o700 });
     const child = start(navlock, ['run', ...args, '--', file]);
     return {
       child,
-      /** Waits until it holds, and tells the command's process. */
+      /** Waits until the locks are held, and returns the process id of the command. */
       held: async () => Number(await child.line()),
       release: async () => { child.stdin.end(); await child.ended; },
     };
   }
 
-  /** The same, by a program that is called so, who holds them when this is over. */
+  /** As `askAs`, and waits until the locks are held. */
   async function holdAs(called, ...args) {
     const holder = askAs(called, ...args);
     return { ...holder, pid: await holder.held() };
@@ -69,7 +73,7 @@ export function open({ etcd, host } = {}) {
 
   const [ask, hold] = [askAs, holdAs].map((as) => (...args) => as('worker', ...args));
 
-  /** A program of JavaScript, which writes lines and ends with its input. */
+  /** Starts a program of JavaScript, which writes lines and ends with its input. */
   const script = (source) => start(process.execPath, ['--input-type=module', '-e', `import { locks } from ${JSON.stringify(LIBRARY)};\n${source}`]);
 
   /** Serves the page. */
@@ -90,15 +94,16 @@ export function open({ etcd, host } = {}) {
 }
 
 /**
- * Kills whoever has this in its environment: what a `navlock run` has started goes on when that is killed, with the
- * locks, and two that wait for each other would do so for ever, each with an end of our pipes.
+ * Kills all processes that have this setting in their environment. To kill a `navlock run` is not enough: the command
+ * that it has started goes on, with the locks. Two such commands in a deadlock would wait for ever, and keep our
+ * pipes open.
  */
 function endAll(setting) {
   const has = (pid) => {
     try {
       return readFileSync(`/proc/${pid}/environ`, 'latin1').split('\0').includes(setting);
     } catch {
-      return false; // it has ended by itself
+      return false; // the process has ended by itself
     }
   };
   const kill = (pid) => {
@@ -108,11 +113,15 @@ function endAll(setting) {
       if (error.code !== 'ESRCH') throw error;
     }
   };
-  // One may have started another one meanwhile. Who has ended, but was not yet waited for, has no environment.
+  // A process may have started another one meanwhile. A process that has ended and was not waited for yet has no
+  // environment.
   for (let left; (left = readdirSync('/proc').filter((entry) => /^\d+$/.test(entry) && Number(entry) !== process.pid && has(entry))).length;) left.forEach((pid) => kill(Number(pid)));
 }
 
-/** Kills all of these at one moment, as far as they can tell: none has time to do anything about the end of another one. */
+/**
+ * Kills these processes at one moment, as far as they can tell: none of them has time to act on the end of another
+ * one.
+ */
 export function killAtOnce(...pids) {
   for (const pid of pids) {
     process.kill(pid, 'SIGSTOP');
@@ -124,7 +133,9 @@ export function killAtOnce(...pids) {
 
 export const LIBRARY = fileURLToPath(new URL('../../js/index.mjs', import.meta.url));
 
-/** Asks without a browser, and as none would: any header, any method. */
+/**
+ * Sends a request without a browser. It may have any method and any header, also those that no browser would send.
+ */
 export function ask(options) {
   return new Promise((resolve, reject) => {
     const asked = request({ host: '127.0.0.1', ...options }, async (answer) => {
@@ -137,7 +148,7 @@ export function ask(options) {
   });
 }
 
-/** A browser. What its pages ask for is in `asked`, and what goes wrong in them in `wrong`. */
+/** Opens a browser. The requests of its pages are in `asked`, and their errors in `wrong`. */
 export async function browse() {
   const { chromium } = await import('playwright-core');
   const browser = await chromium.launch({ executablePath: CHROMIUM, chromiumSandbox: process.getuid?.() !== 0, args: ['--disable-gpu', '--disable-quic'] });

@@ -24,7 +24,7 @@ let browser;
 before(async () => { browser = noBrowser ? undefined : await browse(); });
 after(async () => { await browser?.close(); });
 
-/** A place with a page that looks at it. It all ends with the test, in which nothing may have gone wrong. */
+/** Opens a place and a page that looks at it. Both end with the test. */
 async function look(context, { web = [], page: pageOptions, ...site } = {}) {
   const place = open(site);
   browser.wrong.length = 0;
@@ -42,7 +42,7 @@ async function look(context, { web = [], page: pageOptions, ...site } = {}) {
   return { ...place, served, page, row };
 }
 
-/** Nothing was asked of anybody else, and the page broke nowhere. */
+/** Asserts that the page has sent requests to no other server, and that it had no errors. */
 function assertQuiet(served) {
   assert.deepEqual(browser.wrong, []);
   assert.deepEqual(browser.asked.filter((url) => new URL(url).origin !== served.origin), []);
@@ -158,7 +158,7 @@ test('who comes when there is no room is told so, and served when there is', opt
   const { served, page } = await look(context);
   const pages = new Set();
   context.after(() => pages.forEach((socket) => socket.destroy()));
-  // Each by a connection of its own.
+  // Each request has a connection of its own.
   const get = () => ask({ port: served.port, path: `/api/state?token=${served.token}`, agent: false });
   const events = `${new URL(page.url()).pathname}events?token=${served.token}`;
   let told;
@@ -172,7 +172,7 @@ test('who comes when there is no room is told so, and served when there is', opt
   assert.equal(told.status, 503);
   assert.match(told.body, /^navlock web serves 128 connections at a time, and has as many: close pages that nobody needs\n$/);
   assert.ok(pages.size >= 100, pages.size);
-  // Who is there already is told on.
+  // A page that was open before is still told of changes.
   await says(page.locator('#pulse-text'), /live|no broker runs/);
   for (const socket of pages) socket.destroy();
   while ((told = await get()).status !== 200) await new Promise((resolve) => setTimeout(resolve, 20));
@@ -201,7 +201,7 @@ test('a deadlock of Node and a command is shown, and in the terminal with the sa
   await page.getByRole('link', { name: 'See who' }).click();
   const ring = await page.locator('.ring').innerText();
   for (const step of steps) assert.match(ring, step);
-  // Who waits is told by itself.
+  // The program that waits is told of the deadlock, too.
   const [code, message] = JSON.parse(await program.line());
   assert.equal(code, 'NAVLOCK_DEADLOCK');
   const text = run('query', '--tree').stdout;
@@ -271,7 +271,7 @@ test('to steal, the page asks first and names the victim, and says so when someb
   await page.keyboard.press('Escape');
   await dialog.waitFor({ state: 'hidden' });
   assert.equal(victim.child.exitCode, null);
-  // Somebody else has it by the time it is confirmed.
+  // Another process holds the lock by the time the theft is confirmed.
   await button.click();
   await victim.release();
   await next.held();
@@ -346,7 +346,7 @@ test('texts of others are texts: markup, what turns lines around, what is too lo
   assertQuiet(served);
 });
 
-/** The page is not wider than the screen. */
+/** Asserts that the page is not wider than the screen. */
 async function narrow(page) {
   const { wide, screen, widest } = await page.evaluate(() => ({
     wide: document.documentElement.scrollWidth,
@@ -377,7 +377,7 @@ test('on a phone and in the dark nothing is wider than the screen, and all is to
   }
 });
 
-/** What stands out less from its ground than 4.5 to 1 (WCAG 2.2, 1.4.3). Runs in the page. */
+/** The texts with a contrast of less than 4.5 to 1 (WCAG 2.2, 1.4.3). This function runs in the page. */
 function faint() {
   const channel = (value) => (value <= 0.04045 ? value / 12.92 : ((value + 0.055) / 1.055) ** 2.4);
   const light = ([red, green, blue]) => 0.2126 * channel(red / 255) + 0.7152 * channel(green / 255) + 0.0722 * channel(blue / 255);
@@ -420,7 +420,7 @@ test('all of it is reached by keyboard, and it is seen where one is', options, a
   const seen = await walk();
   for (const what of ['Skip to the content', 'navlock', 'now', 'deadlocks', 'clients', 'machines', 'bucket', 'filter', 'db']) assert.ok(seen.includes(what), `${what} in ${seen}`);
   assert.equal(seen[0], 'Skip to the content');
-  // To a name, to its holder, and to the question, by keys alone. What changes meanwhile takes the focus away from nobody.
+  // By keys alone: to a name, to its holder, and to the question. A change meanwhile does not take the focus away.
   await page.getByRole('link', { name: 'db', exact: true }).last().focus();
   const third = request('db');
   await says(page.locator('#now-head'), '2 requests wait');
@@ -452,7 +452,7 @@ test('with etcd the other machines are shown, with what they hold and wait for',
     remove();
   });
   const holder = await hold('--why', 'here', 'db');
-  // A broker looks at buckets of etcd that somebody uses here.
+  // A broker looks only at those buckets of etcd that are used on its own machine.
   await hold('other');
   await row('db').waitFor();
   const waiter = elsewhere.ask('--why', 'there', 'db');
@@ -474,7 +474,7 @@ test('with etcd the other machines are shown, with what they hold and wait for',
 test('a queue behind a machine that has died is shown with that machine, until its lock is evicted', { ...options, skip: noBrowser || noMachines }, async (context) => {
   const { folder, remove } = openPlace();
   const etcd = await startEtcd(folder);
-  // No lease ends by itself before all this is over.
+  // No lease ends by itself before the test is over.
   etcd.settings = path.join(folder, 'config.toml');
   writeFileSync(etcd.settings, `[etcd]\nendpoints = ["${etcd.endpoint}"]\ntime-to-live = 600\n`);
   const elsewhere = open({ etcd, host: 'elsewhere' });
@@ -489,17 +489,17 @@ test('a queue behind a machine that has died is shown with that machine, until i
   const { pid } = JSON.parse(elsewhere.run('daemon', 'status', '--json').stdout);
   const waiter = request('db');
   await row('db').waitFor();
-  // Of which process its command is, a holder says only once it holds.
+  // A holder tells the process id of its command only once it holds the lock.
   const isShown = () => says(page.locator('#tree li').first(), new RegExp(`worker\\[${holder.pid}\\] .*@elsewhere \\(nightly\\) holds db`));
   await isShown();
-  // All of it at once: nobody is left there who would start another broker, or give anything back.
+  // All at once, so that no process is left there that would start another broker or release a lock.
   killAtOnce(holder.child.pid, holder.pid, pid);
   await holder.child.ended;
   await isShown();
   await says(page.locator('#tree li').first(), 'keeps 1 request waiting');
   await page.locator('nav a[data-view=machines]').click();
   await says(page.locator('#machine-list li'), /elsewhere[^]*Holds\s*1 lock/);
-  // What ends it is in the terminal.
+  // The command that ends the lock is in the output of `navlock query`.
   const line = /^ {2}or (navlock evict db \S+) {4}# removes it from etcd at once, if elsewhere is gone: otherwise it ends by itself when its lease has run out$/m;
   const [, evict] = line.exec(run('query', '--tree').stdout);
   assert.match(run(...evict.split(' ').slice(1)).stdout, /^removed /);
@@ -554,7 +554,7 @@ test('a page of another origin can neither read nor steal nor show it', options,
   await new Promise((resolve) => server.listen(0, '127.0.0.1', resolve));
   context.after(() => server.close());
   const { port } = server.address();
-  // The same browser, with the same cookies; the other one even knows the path.
+  // A page of another server, in the same browser with the same cookies. It even knows the path.
   const other = await page.context().newPage();
   for (const host of ['127.0.0.1', 'localhost']) {
     await other.goto(`http://${host}:${port}/`);
@@ -584,11 +584,11 @@ test('a page of another origin can neither read nor steal nor show it', options,
       found.frame = await outcome((async () => frame.contentDocument?.body.textContent ?? 'nothing')());
       return found;
     }, { origin: served.origin, path, token: served.token });
-    // What is opaque tells a page nothing but that somebody has answered, or not even that.
+    // An opaque answer tells the page only that a server has answered, and the request may also fail.
     assert.match(got.opaque, /^(opaque 0|TypeError)$/);
     delete got.opaque;
     assert.deepEqual(got, { read: 'TypeError', readByToken: 'TypeError', steal: 'TypeError', simple: 'TypeError', image: 'failed', script: 'failed', style: 'failed', events: 'closed', frame: 'nothing' }, host);
-    // A form is sent without being asked, and the page is left for its answer.
+    // A browser sends a form without a preflight request, and leaves the page for the answer.
     const answered = other.waitForResponse((answer) => answer.url().includes('api/steal'));
     await other.evaluate(({ origin, path }) => {
       const form = Object.assign(document.createElement('form'), { method: 'post', action: `${origin}${path}api/steal`, enctype: 'text/plain' });
@@ -640,7 +640,7 @@ test('a page whose connection breaks or stalls shows how it is once it is back, 
   const place = open();
   const file = path.join(place.folder, 'web.sock');
   const { address } = await place.web('--unix', file, '--quiet');
-  // A port that is forwarded, as ssh does.
+  // A proxy forwards a port, as ssh does.
   const connections = new Set();
   let isCut = false;
   const proxy = createRelay((down) => {
@@ -664,7 +664,7 @@ test('a page whose connection breaks or stalls shows how it is once it is back, 
   await says(page.locator('#pulse-text'), /live|no broker runs/);
   const first = await place.hold('first');
   await says(page.locator('#names tbody'), 'first');
-  // It breaks, and cannot be had again for a while.
+  // The proxy breaks its connections, and accepts no new ones for a while.
   isCut = true;
   for (const { down } of connections) down.destroy();
   await says(page.locator('#pulse-text'), 'navlock web does not answer; trying again');
@@ -675,7 +675,7 @@ test('a page whose connection breaks or stalls shows how it is once it is back, 
   await says(page.locator('#names tbody'), 'second');
   await page.locator('#names tbody tr').nth(1).waitFor({ state: 'detached' });
   assert.deepEqual(await page.locator('#names a.name').allInnerTexts(), ['second']);
-  // It stalls while more happens than is kept for anybody.
+  // The proxy passes nothing on while more happens than is kept for a page.
   for (const { up } of connections) up.unpipe().pause();
   await second.release();
   const busy = place.script(`
