@@ -1,14 +1,9 @@
 //! The graph of locks and requests: which of them wait for which.
 
-use std::collections::HashMap;
+mod builder;
 
-use foldhash::fast::RandomState;
-use navlock_engine::Mode;
-
-use crate::{
-    ClientId,
-    look::{Entry, LockId, LockName, Overview},
-};
+use self::builder::Builder;
+use crate::look::{Entry, LockName, Overview};
 
 /// Why a node waits for the next one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -67,144 +62,16 @@ pub(super) struct Edges {
     edges: Vec<(Index, Why)>,
 }
 
-/// The last requests of a queue.
-#[derive(Default)]
-struct Last {
-    any: Option<Index>,
-    exclusive: Option<Index>,
-}
-
-impl Last {
-    /// The last one that conflicts with a request of this mode.
-    fn before(&self, mode: Mode) -> Option<Index> {
-        match mode {
-            Mode::Exclusive => self.any,
-            Mode::Shared => self.exclusive,
-        }
-    }
-
-    fn add(&mut self, request: Index, mode: Mode) {
-        self.any = Some(request);
-        if mode == Mode::Exclusive {
-            self.exclusive = self.any;
-        }
-    }
-}
-
-/// The locks of an agent, and those of its requests that do not say what they are inside of.
-#[derive(Default)]
-struct AgentNodes {
-    locks: Vec<Index>,
-    requests: Vec<Index>,
-}
-
 impl<'a> Graph<'a> {
     pub(super) fn new(overview: &'a Overview) -> Self {
-        let mut nodes: Vec<Option<NamedEntry<'a>>> = Vec::new();
-        let mut edges = Vec::new();
-        let mut locks: HashMap<LockId, Index, RandomState> = HashMap::default();
-        let mut has: HashMap<ClientId, AgentNodes, RandomState> = HashMap::default();
-
+        let mut builder = Builder::default();
         for (name, queue) in &overview.queues {
-            let first = index(nodes.len());
-            for entry in &queue.held {
-                locks.insert(entry.id, index(nodes.len()));
-                nodes.push(Some(NamedEntry { name, entry, is_held: true }));
-            }
-            if queue.pending.is_empty() {
-                continue;
-            }
-            let held = first..index(nodes.len());
-            let modes = queue.held.iter().map(|entry| entry.mode);
-            let exclusive = held.clone().zip(modes).find(|(_, mode)| *mode == Mode::Exclusive);
-            // The node or nodes for which exclusive requests wait.
-            let all = match held.len() {
-                0 => None,
-                1 => Some(held.start),
-                _ => {
-                    let between = index(nodes.len());
-                    nodes.push(None);
-                    edges.extend(held.map(|lock| (between, lock, Why::Held)));
-                    Some(between)
-                }
-            };
-            let (mut last, mut last_to_stay) = (Last::default(), Last::default());
-            for entry in &queue.pending {
-                let request = index(nodes.len());
-                nodes.push(Some(NamedEntry { name, entry, is_held: false }));
-                let hard = match entry.mode {
-                    Mode::Exclusive => all,
-                    Mode::Shared => exclusive.map(|(lock, _)| lock),
-                };
-                edges.extend(hard.map(|to| (request, to, Why::Held)));
-                let soft = last.before(entry.mode);
-                edges.extend(soft.map(|to| (request, to, Why::Ahead)));
-                // The requests between `to_stay` and this request may give up. Once they have given up,
-                // this request waits for `to_stay`.
-                let to_stay = last_to_stay.before(entry.mode).filter(|to| soft != Some(*to));
-                edges.extend(to_stay.map(|to| (request, to, Why::Ahead)));
-                last.add(request, entry.mode);
-                if !entry.may_give_up {
-                    last_to_stay.add(request, entry.mode);
-                }
-                // An agent that has named one of its own locks would have named the others as well.
-                let whose = entry.id.client_id;
-                if !entry.inside.iter().any(|lock| lock.client_id == whose) {
-                    let requests = &mut has.entry(whose).or_default().requests;
-                    // Only the first request of each name.
-                    let is_of_this_name = |last: &Index| *last >= first;
-                    if !requests.last().is_some_and(is_of_this_name) {
-                        requests.push(request);
-                    }
-                }
-            }
+            builder.add_queue(name, queue);
         }
-
-        for (request, at) in (0..).zip(&nodes) {
-            let Some(NamedEntry { entry, is_held: false, .. }) = at else { continue };
-            // An owner takes its name again and again under the same id. A lock that was taken after
-            // the request was made is not the one inside which the request was made.
-            let is_later = |lock: Index| {
-                let lock = nodes[lock as usize].map(|at| at.entry);
-                lock.is_some_and(|lock| lock.taken > 0 && lock.since > entry.since)
-            };
-            let inside = entry.inside.iter().filter_map(|lock| locks.get(lock));
-            let inside = inside.filter(|lock| !is_later(**lock));
-            edges.extend(inside.map(|lock| (*lock, request, Why::Inside)));
-        }
-        add_inside_agents(&mut nodes, &locks, &mut edges);
-
-        // Collects the locks of each agent that has a request in `has`.
-        for (id, lock) in &locks {
-            if let Some(has) = has.get_mut(&id.client_id) {
-                has.locks.push(*lock);
-            }
-        }
-        let name_of =
-            |nodes: &[Option<NamedEntry<'a>>], node: Index| nodes[node as usize].map(|at| at.name);
-        for AgentNodes { locks, requests } in has.into_values() {
-            match *requests {
-                // A lock of the same name makes no edge: the agent waits for another task of its own,
-                // as is usual.
-                [request] => {
-                    let name = name_of(&nodes, request);
-                    let others = locks.into_iter().filter(|lock| name_of(&nodes, *lock) != name);
-                    edges.extend(others.map(|lock| (lock, request, Why::SameAgent)));
-                }
-                _ if locks.is_empty() => {}
-                _ => {
-                    let between = index(nodes.len());
-                    nodes.push(None);
-                    edges.extend(locks.into_iter().map(|lock| (lock, between, Why::SameAgent)));
-                    edges.extend(requests.iter().map(|to| (between, *to, Why::SameAgent)));
-                }
-            }
-        }
-
-        let backwards = edges.iter().map(|&(from, to, why)| (to, from, why));
-        let blocks = Edges::new(nodes.len(), backwards);
-        let waits = Edges::new(nodes.len(), edges.iter().copied());
-        Self { nodes, waits, blocks }
+        builder.add_inside();
+        builder.add_inside_agents();
+        builder.add_same_agents();
+        builder.build()
     }
 
     /// The lock or request of a node; `None` if it only stands between others.
@@ -220,48 +87,6 @@ impl<'a> Graph<'a> {
     /// All nodes.
     pub(super) fn indices(&self) -> std::ops::Range<Index> {
         0..index(self.nodes.len())
-    }
-}
-
-/// Adds edges from the locks of other machines to the requests that were made inside a lock of the
-/// same agent. Such a request names the lock by the id that its own broker uses, and here the lock
-/// has another id.
-fn add_inside_agents(
-    nodes: &mut Vec<Option<NamedEntry<'_>>>,
-    locks: &HashMap<LockId, Index, RandomState>,
-    edges: &mut Vec<(Index, Index, Why)>,
-) {
-    let mut inside: HashMap<ClientId, AgentNodes, RandomState> = HashMap::default();
-    for (request, at) in (0..).zip(&*nodes) {
-        let Some(NamedEntry { entry, is_held: false, .. }) = at else { continue };
-        for lock in entry.inside.iter().filter(|lock| !locks.contains_key(lock)) {
-            let requests = &mut inside.entry(lock.client_id).or_default().requests;
-            if requests.last() != Some(&request) {
-                requests.push(request);
-            }
-        }
-    }
-    // FAST: mostly all locks are known by their ids.
-    if inside.is_empty() {
-        return;
-    }
-    for (id, lock) in locks.iter().filter(|(id, _)| id.is_made_up()) {
-        if let Some(has) = inside.get_mut(&id.client_id) {
-            has.locks.push(*lock);
-        }
-    }
-    for AgentNodes { mut locks, requests } in inside.into_values() {
-        locks.sort_unstable();
-        match *requests {
-            [request] => edges.extend(locks.iter().map(|lock| (*lock, request, Why::InsideAgent))),
-            _ if locks.is_empty() => {}
-            _ => {
-                let between = index(nodes.len());
-                nodes.push(None);
-                edges.extend(locks.iter().map(|lock| (*lock, between, Why::InsideAgent)));
-                edges.extend(requests.iter().map(|to| (between, *to, Why::InsideAgent)));
-            }
-        }
     }
 }
 
