@@ -77,7 +77,10 @@ use self::{
     tokens::Tokens,
 };
 pub use crate::spawn::{READY_LINE, WAITS_FOR};
-use crate::{LOGS, Place, client_files::ClientFiles};
+use crate::{
+    LOGS, Place,
+    client_files::{ClientFiles, Found},
+};
 
 /// How often the daemon checks that the bound of fencing tokens is far enough ahead.
 const CHECK_INTERVAL: Duration = Duration::from_secs(2);
@@ -106,7 +109,7 @@ pub fn run(
     ready: impl FnOnce(),
 ) -> Result<(), DaemonError> {
     place.prepare()?;
-    let failed = |error| DaemonError::Io(place.socket().to_owned(), error);
+    let failed = io_error(place);
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_io()
         .enable_time()
@@ -132,47 +135,17 @@ pub fn run(
     let daemon = Daemon::new(user_agent, options, Some(files), &found, Some(delegations));
     let daemon = Arc::new(daemon);
     let ended = runtime.block_on(async {
-        let listener = match &options.socket {
-            Some(passed) => take_over(place, passed)?,
-            None => listen(place).map_err(failed)?,
-        };
-        place_guard.listens(options.socket.is_some());
-        let listening = Listening::at(listener);
+        let listening = listen_at(place, options, &mut place_guard)?;
         ready();
         // FAST: after `ready`, so that a client that waits for the daemon does not wait for this.
-        tracing::info!(
-            target: LOGS,
-            pid = std::process::id(),
-            release = env!("CARGO_PKG_VERSION"),
-            socket = %place.socket().display(),
-            reach = options.reach,
-            "a broker listens"
-        );
-        if let Some(why) = &complaint {
-            tracing::warn!(target: LOGS, "fencing tokens: {why}");
-        }
-        tokio::select! {
-            () = serve_in(&daemon, &listening, found, options) => {}
-            // All sessions end, and their clients connect to the broker that has the place.
-            () = place_guard.keep(&listening, &daemon) => {
-                tracing::warn!(target: LOGS, "another broker has the place; this one ends");
-                return Ok(());
-            }
-            () = keep_ahead(&mut tokens) => {}
-            () = told_to_end(options.end.as_deref()) => {
-                tracing::info!(target: LOGS, "it was told to end, by a signal");
-            }
-        }
+        log_start(place, options, complaint.as_deref());
+        let has_place =
+            serve_until_end(&daemon, &listening, found, options, &mut place_guard, &mut tokens)
+                .await;
         // The socket's name goes first: from here on clients start a new daemon, which waits for
         // our lock. A client that has connected and was not accepted sees the stream end before it
         // was welcomed, and tries again.
-        if !place_guard.has_socket() {
-            return Ok(());
-        }
-        match fs::remove_file(place.socket()) {
-            Err(error) if error.kind() != io::ErrorKind::NotFound => Err(failed(error)),
-            _ => Ok(()),
-        }
+        if has_place && place_guard.has_socket() { remove_socket(place) } else { Ok(()) }
     });
     tokens.end();
     tracing::info!(target: LOGS, clients = daemon.status().clients, "the broker ends");
@@ -187,6 +160,71 @@ pub fn run(
         notes.remove();
     }
     ended
+}
+
+/// Listens at the place, or at the socket that was passed.
+fn listen_at(
+    place: &Place,
+    options: &Options,
+    place_guard: &mut PlaceGuard<'_>,
+) -> Result<Listening, DaemonError> {
+    let listener = match &options.socket {
+        Some(passed) => take_over(place, passed)?,
+        None => listen(place).map_err(io_error(place))?,
+    };
+    place_guard.listens(options.socket.is_some());
+    Ok(Listening::at(listener))
+}
+
+fn log_start(place: &Place, options: &Options, complaint: Option<&str>) {
+    tracing::info!(
+        target: LOGS,
+        pid = std::process::id(),
+        release = env!("CARGO_PKG_VERSION"),
+        socket = %place.socket().display(),
+        reach = options.reach,
+        "a broker listens"
+    );
+    if let Some(why) = complaint {
+        tracing::warn!(target: LOGS, "fencing tokens: {why}");
+    }
+}
+
+/// Serves clients until the daemon has been idle for long enough, another daemon has the place, or a
+/// signal ends this one. Returns whether this daemon still has the place.
+async fn serve_until_end(
+    daemon: &Arc<Daemon>,
+    listening: &Listening,
+    found: Found,
+    options: &Options,
+    place_guard: &mut PlaceGuard<'_>,
+    tokens: &mut Tokens,
+) -> bool {
+    tokio::select! {
+        () = serve_in(daemon, listening, found, options) => true,
+        // All sessions end, and their clients connect to the broker that has the place.
+        () = place_guard.keep(listening, daemon) => {
+            tracing::warn!(target: LOGS, "another broker has the place; this one ends");
+            false
+        }
+        () = keep_ahead(tokens) => true,
+        () = told_to_end(options.end.as_deref()) => {
+            tracing::info!(target: LOGS, "it was told to end, by a signal");
+            true
+        }
+    }
+}
+
+fn remove_socket(place: &Place) -> Result<(), DaemonError> {
+    match fs::remove_file(place.socket()) {
+        Err(error) if error.kind() != io::ErrorKind::NotFound => Err(io_error(place)(error)),
+        _ => Ok(()),
+    }
+}
+
+/// An error at the socket of this place.
+fn io_error(place: &Place) -> impl Fn(io::Error) -> DaemonError + Copy + '_ {
+    |error| DaemonError::Io(place.socket().to_owned(), error)
 }
 
 /// Waits until the program is told that the daemon is to end.

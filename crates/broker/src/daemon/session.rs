@@ -29,7 +29,7 @@ use tokio_util::codec::Framed;
 
 use super::{
     answers::{Parts, QueryFuture},
-    client::outcome_message,
+    client::{Client, outcome_message},
     connected::ConnectedClient,
     cycles::InCycle,
     ends::{End, ProtocolError},
@@ -248,58 +248,46 @@ impl Session {
             // connection.
             return Ok(());
         }
-        let owns = self.version >= DELEGATION_VERSION;
-        let mut client = lock(&self.connected.client);
         match message {
-            ToDaemon::OpenAgent { agent, client_id, bucket } => {
-                client.open_agent(agent, ClientId::from_bytes(client_id), bucket)?;
+            ToDaemon::Request { agent, request, name, kind } => {
+                self.request(agent, request, name, kind, None)
             }
-            ToDaemon::Describe { agent, info } => client.describe(agent, info)?,
-            ToDaemon::Annotate { agent, meta } => client.annotate(agent, meta)?,
-            ToDaemon::Inside { request, lock } => client.put_inside(request, lock),
-            ToDaemon::MayGiveUp { request } => client.note_may_give_up(request),
+            ToDaemon::RequestInSlot { agent, request, name, kind, slot } if self.can_own() => {
+                self.request(agent, request, name, kind, Some(slot))
+            }
+            ToDaemon::Map { nonce } if self.can_own() => self.map(nonce),
+            ToDaemon::Query { .. } | ToDaemon::Inspect { .. } | ToDaemon::Position { .. } => {
+                self.hear_query(message)
+            }
+            ToDaemon::Status { query } => {
+                let status = self.daemon.status();
+                self.say(&FromDaemon::Status { query, status })
+            }
             ToDaemon::CloseAgent { agent } => {
-                client.close_agent(agent)?;
+                lock(&self.connected.client).close_agent(agent)?;
                 if let Some(terms) = &mut self.terms {
                     terms.forget(agent);
                 }
+                Ok(())
             }
-            ToDaemon::Terminate { agent } => client.terminate(agent)?,
-            ToDaemon::Request { agent, request, name, kind } => {
-                drop(client);
-                self.request(agent, request, name, kind, None)?;
-            }
-            ToDaemon::RequestInSlot { agent, request, name, kind, slot } if owns => {
-                drop(client);
-                self.request(agent, request, name, kind, Some(slot))?;
-            }
-            ToDaemon::Map { nonce } if owns && !client.has_map() => {
-                drop(client);
-                let mapped = self.connected.map(nonce);
-                if let Some(mapped) = mapped {
-                    self.say(&mapped)?;
-                }
-            }
-            ToDaemon::Finish { request } => {
-                tracing::trace!(target: LOGS, request = request.serial(), "a client is done with a request");
-                client.finish(request);
-            }
-            ToDaemon::Query { .. } | ToDaemon::Inspect { .. } | ToDaemon::Position { .. } => {
-                drop(client);
-                self.hear_query(message)?;
-            }
-            ToDaemon::Status { query } => {
-                drop(client);
-                let status = self.daemon.status();
-                self.say(&FromDaemon::Status { query, status })?;
-            }
-            _ => {
-                return Err(
-                    ProtocolError("it sent a message that has no place in its session").into()
-                );
-            }
+            message => hear_of_client(&mut lock(&self.connected.client), message),
         }
-        Ok(())
+    }
+
+    /// Whether the client speaks a version in which clients can own names.
+    fn can_own(&self) -> bool {
+        self.version >= DELEGATION_VERSION
+    }
+
+    /// Shares memory with the client, which has none yet, and sends what the client needs to map it.
+    fn map(&mut self, nonce: u64) -> Result<(), End> {
+        if lock(&self.connected.client).has_map() {
+            return Err(out_of_place());
+        }
+        match self.connected.map(nonce) {
+            Some(mapped) => self.say(&mapped),
+            None => Ok(()),
+        }
     }
 
     /// Makes a request for a lock, and tells the client its outcome if that is known at once.
@@ -323,6 +311,31 @@ impl Session {
         }
         self.say_outcome(request, outcome)
     }
+}
+
+/// Does what a message asks for that changes only the record of the client, and has no answer.
+fn hear_of_client(client: &mut Client, message: ToDaemon) -> Result<(), End> {
+    match message {
+        ToDaemon::OpenAgent { agent, client_id, bucket } => {
+            client.open_agent(agent, ClientId::from_bytes(client_id), bucket)?;
+        }
+        ToDaemon::Describe { agent, info } => client.describe(agent, info)?,
+        ToDaemon::Annotate { agent, meta } => client.annotate(agent, meta)?,
+        ToDaemon::Inside { request, lock } => client.put_inside(request, lock),
+        ToDaemon::MayGiveUp { request } => client.note_may_give_up(request),
+        ToDaemon::Terminate { agent } => client.terminate(agent)?,
+        ToDaemon::Finish { request } => {
+            tracing::trace!(target: LOGS, request = request.serial(), "a client is done with a request");
+            client.finish(request);
+        }
+        _ => return Err(out_of_place()),
+    }
+    Ok(())
+}
+
+/// The end of a session whose client sent a message that has no place in a session.
+fn out_of_place() -> End {
+    ProtocolError("it sent a message that has no place in its session").into()
 }
 
 /// Whether this message is answered.
