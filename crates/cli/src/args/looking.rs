@@ -147,11 +147,15 @@ pub(crate) struct WatchArgs {
 /// Shows the processes that use the broker, and how much each holds and waits for.
 #[derive(Debug, Args)]
 #[command(after_long_help = "\
-STATE is connected; orphaned, if the process was killed and its command, which goes on, keeps its
-locks; or sleeping, if it has not come back since the broker before this one and lives.
+STATE is one of these:
+  connected  the client is connected to the broker
+  orphaned   the process was killed; its command goes on and keeps the locks
+  sleeping   the client was connected to the broker before this one, lives, and has not come back
+  elsewhere  a process of another machine; it has no AGE
 
-With --json one object a line: pid, state, ageMs, held, pending, owned, buckets, and agents, each
-with clientId, bucket, and as far as they are known pid, command, user, host, why and meta.")]
+With --json each line is one object. It has pid, state, ageMs, held, pending, owned, buckets and
+agents. Each agent has clientId and bucket, and these as far as they are known:
+  pid, command, user, host, why, meta")]
 pub(crate) struct ClientsArgs {
     /// Write one JSON object a line.
     #[arg(long)]
@@ -162,35 +166,44 @@ pub(crate) struct ClientsArgs {
 #[cfg(feature = "top")]
 #[derive(Debug, Args)]
 #[command(after_long_help = "\
-A table of all names, who has waited longest first: mode, who holds it and for how long (HELD),
-how many wait (QUEUE) and the longest of them for how long (WAIT), how often it is granted in a
-second (RATE, of the last ten), and how long requests waited that were granted since this was
-started (MEAN, and P99, what 99 of 100 waited at most). A holder in brackets owns the name and
-does not hold it; if that is another machine, somebody may hold the name there. Below the table, for
-the chosen line, what could be pasted to end it. Names that nobody uses are forgotten after a
-minute.
+The first view is a table of all names. The name with the longest wait comes first. The columns are:
+  MODE    exclusive or shared
+  HOLDER  the first holder; a holder in brackets owns the name and does not hold it
+  HELD    for how long the name has been held
+  QUEUE   how many requests wait
+  WAIT    for how long the longest of them has waited
+  RATE    how often the name is granted in a second, over the last ten seconds
+  MEAN    how long the requests that were granted had waited on average
+  P99     99 of 100 requests that were granted had waited no longer than this
+If a holder in brackets is another machine, somebody may hold the name there. MEAN and P99 are those
+since the start of top. Names that nobody uses are forgotten after a minute.
+
+Below the table are lines to paste for the holder in the chosen line. They are the same as in
+'navlock query --tree': they end the hold, or let a stopped holder go on.
 
 Keys:
   q                 quit
   ?                 help
   up, down, k, j    choose a line; also PgUp, PgDn, Home, End
-  Enter             show the name: who holds it, its queue in order, and what has happened
-  Esc               back; in the table, show all names again
+  Enter             show the name: its holders, its queue in order, and what has happened
+  Esc               go back; in the table, show all names again
   s, r              sort by the next column; reverse the order
-  /                 show the names only that have a text in them
-  b                 show the next bucket only, and after the last one all
+  /                 show only the names that contain a text
+  b                 show only the next bucket; after the last one, show all buckets
   t                 the tree: who waits for whom, as 'navlock query --tree' shows it
-  c                 clients, as 'navlock clients' shows them
-  d                 deadlocks
+  c                 the clients, as 'navlock clients' shows them
+  d                 the deadlocks
   n                 the table of names again
-  p, space          pause: show what there was at that moment, until it is pressed again
-  S                 take the lock from whom it names before it asks (only with --allow-steal)
+  p, space          pause: keep showing the state of this moment until the key is pressed again
+  S                 steal the lock (only with --allow-steal). top names the holders, asks, and takes
+                    the lock from these holders only
   ^L                draw the whole screen anew
 
-It shows all buckets, unless --bucket or NAVLOCK_BUCKET names one; b shows the others. It needs a
-terminal: elsewhere there are 'navlock query --watch' and 'navlock watch'.")]
+top shows all buckets, unless --bucket or NAVLOCK_BUCKET names one that is not \"default\". The key b
+shows the others. top needs a terminal. Without a terminal use 'navlock query --watch' or
+'navlock watch'.")]
 pub(crate) struct TopArgs {
-    /// Have S steal locks.
+    /// Let the key S steal locks.
     #[arg(long)]
     pub(crate) allow_steal: bool,
 }

@@ -47,8 +47,8 @@ const COMMON: &str = "Common options";
 
 /// Named locks for commands, shared by all processes of a user on this machine.
 ///
-/// A lock is held while its command runs, and is free at once when that ends or dies, however it
-/// does. The locks are those of the Web Locks API. With etcd, many machines share them: see
+/// A lock is held while its command runs. When the command ends or dies, in whatever way, the lock is
+/// free at once. The locks are those of the Web Locks API. With etcd, many machines share them: see
 /// 'navlock daemon run --help'.
 #[derive(Debug, Parser)]
 #[command(name = "navlock", version, max_term_width = 100)]
@@ -90,7 +90,7 @@ pub(crate) struct Common {
 
     /// Print errors only.
     ///
-    /// Nothing is said while a lock is waited for, or when that took too long.
+    /// Nothing is printed while navlock waits for a lock, or when it does not get the lock in time.
     #[arg(short, long, global = true, conflicts_with = "verbose")]
     pub(crate) quiet: bool,
 
@@ -128,33 +128,42 @@ pub(crate) enum Command {
 
 /// Waits until a lock is free.
 ///
-/// Takes the lock in its turn, after all who asked before, and releases it at once. So when it
-/// returns, all of these are done; somebody else may have the lock by then.
+/// The command takes the lock in its turn, after all earlier requests, and releases it at once. When the
+/// command returns, all earlier holders and waiters are done. Another client may have the lock by then.
 #[derive(Debug, Args)]
 #[command(after_long_help = "\
-Exit codes: 0 when it was free; 1, or that of -E, when it was not in time; 64, 69 and 75 as for
-'navlock run'.")]
+Exit codes:
+  0           the lock was free
+  1           -n was given and the lock was not free, or the time of -w is over; -E chooses another
+              number
+  N           of --deadlock-exit-code, if the command would have waited for ever
+  64, 69, 75  as for 'navlock run'")]
 pub(crate) struct WaitArgs {
     #[command(flatten)]
     pub(crate) request: RequestArgs,
 
-    /// The names. Of several, wait until all are free at one moment.
+    /// The names.
+    ///
+    /// With several names, wait until all of them are free at one moment.
     #[arg(value_name = "NAME", required_unless_present = "locks", value_parser = values::name())]
     pub(crate) names: Vec<ResourceName>,
 }
 
-/// Looks for what is wrong with the set-up.
+/// Checks whether the set-up works.
 ///
-/// Exit codes: 0 if no check fails, 1 if one does.
+/// It checks the environment, the directory of the broker, the broker, the settings and etcd. A failed check
+/// says what to do about it, as far as navlock knows.
+///
+/// Exit codes: 0 if no check fails, 1 if a check fails.
 #[derive(Debug, Args)]
 pub(crate) struct DoctorArgs {
-    /// Say as well on which etcd cluster a lock of this name is, if there are several.
+    /// Also say where locks of this name are: on this machine, or on which etcd or cluster.
     #[arg(long, value_name = "NAME", value_parser = values::name())]
     pub(crate) name: Option<ResourceName>,
 
     /// Write one JSON object a line.
     ///
-    /// Each has level (ok, warn, fail), what, detail and remedy.
+    /// Each object has level (ok, warn or fail), what and detail. It has remedy if navlock knows what to do.
     #[arg(long)]
     pub(crate) json: bool,
 
@@ -162,29 +171,34 @@ pub(crate) struct DoctorArgs {
     pub(crate) settings: SettingsArgs,
 }
 
-/// Removes a lock or a request from etcd, whosever it is.
+/// Removes a lock or a request of any client from etcd.
 ///
-/// For what nobody uses any more and does not end by itself: a key that stands in the way of a name
-/// and is no lock ('navlock query' and 'navlock doctor' show such), or what another machine has left
-/// that is not to be waited for. Whoever holds it is told that it is lost, but may be at work still;
-/// to take a lock from its holder for oneself there is 'navlock run --steal'.
+/// Use it for a key that blocks a name and is neither a lock nor a request. Such a key does not end by
+/// itself; 'navlock query' and 'navlock doctor' show it. Use it also for a lock or a request that another
+/// machine has left behind, if nobody uses it any more and you do not want to wait until it ends.
+///
+/// The holder is told that the lock is lost, but may still be at work. To take a lock from its holder for
+/// yourself, use 'navlock run --steal'.
 #[derive(Debug, Args)]
 #[command(after_long_help = "\
-It speaks to the etcd of the settings, as a broker would, and needs none. Nothing is removed but
-what was there when it looked.
+The command talks to the etcd of the settings directly, as a broker does. It needs no broker. It
+removes only what it has found when it looked. A key that has changed since then stays.
 
-Exit codes: 0 if it was removed; 1 if there is no such thing, or it has just changed; 64 if no
-settings name an etcd; 69 if that cannot be used.")]
+Exit codes:
+  0   the lock, the request or the key was removed
+  1   it does not exist, or has just changed
+  64  no settings name an etcd
+  69  the settings or the etcd cannot be used")]
 pub(crate) struct EvictArgs {
     /// The lock's name.
     #[arg(value_parser = values::name(), required_unless_present = "key", requires = "client_id")]
     pub(crate) name: Option<ResourceName>,
 
-    /// The client id of its holder or waiter, as 'navlock query' shows it.
+    /// The client id of the holder or waiter, as 'navlock query' shows it.
     #[arg(value_name = "CLIENT ID")]
     pub(crate) client_id: Option<ClientId>,
 
-    /// The key of etcd to remove, in place of a name and a client id.
+    /// The etcd key to remove, in place of a name and a client id.
     #[arg(
         long, value_name = "KEY", conflicts_with_all = ["name", "client_id"],
         value_parser = OsStringValueParser::new()
@@ -195,7 +209,7 @@ pub(crate) struct EvictArgs {
     pub(crate) settings: SettingsArgs,
 }
 
-/// Prints a script with which a shell completes what is typed.
+/// Prints the completion script for a shell.
 #[derive(Debug, Args)]
 pub(crate) struct CompletionsArgs {
     /// The shell.
@@ -205,7 +219,9 @@ pub(crate) struct CompletionsArgs {
 /// Prints a manual page, as in: navlock man run | man -l -
 #[derive(Debug, Args)]
 pub(crate) struct ManArgs {
-    /// The subcommand whose page to print. Without this, that of navlock.
+    /// The subcommand whose page to print.
+    ///
+    /// Without a subcommand, the page of navlock is printed.
     pub(crate) subcommand: Vec<String>,
 
     /// Write all pages into this directory.
