@@ -18,34 +18,43 @@ Names and the command:
   NAME [--] COMMAND [ARGUMENT]...         one lock; the rest is the command, as for flock(1)
   -l NAME... [--] COMMAND [ARGUMENT]...   several locks: -l before each name
   NAME -c TEXT, or -l NAME... -c TEXT     a line for the shell
-Options stand before the name. If the command has a \"--\" among its own arguments, the name has one
-after it as well: NAME -- COMMAND ARGUMENT -- ARGUMENT. Several locks are taken one after the other,
-in the one order that all programs use: those that take several at once cannot wait for each other
-in a cycle. If one of them cannot be had, none is held.
+Options stand before the name. If the command itself has a \"--\" among its arguments, write another
+one after the name: NAME -- COMMAND ARGUMENT -- ARGUMENT.
+
+Several locks are taken one after the other. All programs take them in the same order, so programs
+that take several locks at once cannot wait for each other in a cycle. If one of the locks cannot be
+had, none is held.
 
 Exit codes:
   the command's own; 128+n if signal n ended it
-  1    a lock is held and -n was given, or the time of -w is over; -E chooses another number
-  N    of --deadlock-exit-code, if it would have waited for ever
-  64   the arguments are wrong, or ask for more than the broker takes
-  69   the broker cannot be reached or started, or the disk has no room for what the command holds;
-       or the etcd of the settings did not answer, and the lock was not waited for in a queue yet
-  75   a lock was lost, and the command told to end for it (unless --on-lost=ignore was given)
+  1    -n was given and a lock was not free, or the time of -w is over; -E chooses another number
+  N    of --deadlock-exit-code, if the command would have waited for ever
+  64   the arguments are wrong, or exceed a limit of the broker
+  69   the broker cannot be reached or started
+       or the disk has no room for the file that says what the command holds
+       or etcd did not answer before the request was in the queue
+  75   a lock was lost, so the command was ended or not started (with --on-lost=ignore, a command
+       that runs goes on, and the code is its own)
   126  the command cannot be executed
   127  the command was not found
 
-The command sees NAVLOCK_NAME, NAVLOCK_MODE and NAVLOCK_FENCE, the fencing token: a number that is
-larger for every later holder of the name, so that what the command writes to can refuse one that
-comes too late. Of several locks, NAVLOCK_NAME and NAVLOCK_FENCE have one line each, in the order in
-which the names were given. One that would be longer than 32 KiB is not set, nor is
-NAVLOCK_NAME if it has a NUL character in it, or one of several names has a line end.
+The command sees these variables:
+  NAVLOCK_NAME    the name
+  NAVLOCK_MODE    exclusive or shared
+  NAVLOCK_FENCE   the fencing token, a number that is larger for every later holder of the name
+  NAVLOCK_INSIDE  the locks under which the command runs
+The resource that the command writes to can compare tokens, and refuse a holder that comes too late.
+With several locks, NAVLOCK_NAME and NAVLOCK_FENCE have one line for each, in the order in which the
+names were given. A variable that would be longer than 32 KiB is not set. NAVLOCK_NAME is not set
+either if one of several names contains a line end.
 
-It also sees NAVLOCK_INSIDE, by which what it runs in turn says that it waits inside these locks: so
-that it can be told if they wait for each other. What it leaves in the background, and does not wait
-for, is better run without that variable (env -u NAVLOCK_INSIDE COMMAND &).
+A navlock that the command starts reads NAVLOCK_INSIDE, and says that it waits inside these locks.
+This is how deadlocks are found. The command does not wait for processes that it leaves in the
+background, so start these without the variable: env -u NAVLOCK_INSIDE COMMAND &
 
-HUP, INT, QUIT and TERM are passed on to the command, unless it has them from the terminal already.
-What was ignored when navlock was started, as nohup has it, stays ignored for both.";
+navlock passes HUP, INT, QUIT and TERM on to the command, unless the terminal has already sent the
+signal to the command. Signals that were ignored when navlock was started, as under nohup, stay
+ignored for navlock and for the command.";
 
 /// Runs a command while holding a lock.
 ///
@@ -62,26 +71,28 @@ pub(crate) struct RunArgs {
     #[command(flatten)]
     pub(crate) request: RequestArgs,
 
-    /// Take the lock from whoever holds it.
+    /// Take the lock from its holders.
     ///
-    /// The holder's command, and all that the command has started, is told to end by SIGTERM, and is killed
-    /// after five seconds, unless the holder chose otherwise (--on-lost, --grace). A command whose own
+    /// The command of a holder, and all processes that it has started, are told to end by SIGTERM, and are
+    /// killed after five seconds. The holder can choose otherwise by --on-lost and --grace. A command whose
     /// navlock was killed is not told.
     #[arg(long, conflicts_with_all = ["shared", "nonblock"])]
     pub(crate) steal: bool,
 
     /// What to do with the command when its lock is lost.
     ///
-    /// term: tell it to end, and kill it if that takes longer than --grace. kill: kill it at once. ignore:
-    /// leave it alone; its exit code counts. The same is done with all that the command has started.
+    /// term tells the command to end, and kills it if that takes longer than --grace. kill kills it at once.
+    /// ignore leaves it alone, and its exit code counts. The same is done with all processes that the command
+    /// has started.
     #[arg(long, value_name = "HOW", value_enum, default_value = "term")]
     pub(crate) on_lost: OnLost,
 
     /// How many seconds (fractions allowed) the command may take to end when its lock is lost.
     ///
-    /// The default is 5. It is less where machines share the lock: there the command has to be killed
-    /// before another machine can have the lock, so the margin of the broker's settings is the limit, and
-    /// a longer time is refused.
+    /// The default is 5. If machines share the lock and its lease ends, the command has to be killed before
+    /// another machine can have the lock. The limit is then three quarters of the margin in the broker's
+    /// settings, or the margin less 0.25 s if that is shorter. The default is cut to this limit. A longer
+    /// --grace is refused.
     #[arg(
         long, value_name = "SECS", value_parser = values::seconds, allow_negative_numbers = true
     )]
@@ -93,22 +104,22 @@ pub(crate) struct RunArgs {
 
     /// Become the command instead of waiting for it.
     ///
-    /// No process stays beside the command, and the command has the process id of navlock. It holds the
-    /// lock until it and all that it has started have ended. Nobody tells the command when the lock is
-    /// stolen, and nobody ends it then, so this is refused where machines share the locks.
+    /// No process stays beside the command, and the command has the process id of navlock. The lock is held
+    /// until the command and all processes that it has started have ended. Nobody tells or ends the command
+    /// when the lock is stolen. So this option is refused where machines share the locks.
     #[arg(short = 'F', long, conflicts_with_all = ["close", "on_lost", "grace"])]
     pub(crate) no_fork: bool,
 
     /// Show the command's arguments to everybody who can see the lock.
     ///
-    /// Without this, others see the program and the text of --why only, because arguments may be secret.
-    /// On etcd, the arguments are seen on all machines that share the lock.
+    /// Without this option, others see only the program and the text of --why, because arguments may be
+    /// secret. With etcd, all machines that share the lock see the arguments.
     #[arg(long)]
     pub(crate) show_args: bool,
 
     /// Run this line with the shell.
     ///
-    /// The shell is $SHELL, or /bin/sh if that is not set; on Windows it is cmd.
+    /// The shell is $SHELL, or /bin/sh if $SHELL is not set. On Windows it is cmd.
     #[arg(short = 'c', long = "command", value_name = "SHELL-COMMAND", allow_hyphen_values = true)]
     pub(crate) shell_command: Option<OsString>,
 
@@ -122,7 +133,9 @@ pub(crate) struct RunArgs {
 /// What to ask for, and for how long.
 #[derive(Debug, Args)]
 pub(crate) struct RequestArgs {
-    /// A lock's name. Can be given several times.
+    /// A lock's name.
+    ///
+    /// This option can be given several times.
     #[arg(short, long = "lock", value_name = "NAME", value_parser = values::name())]
     pub(crate) locks: Vec<ResourceName>,
 
@@ -130,23 +143,24 @@ pub(crate) struct RequestArgs {
     #[arg(short, long, conflicts_with = "exclusive")]
     pub(crate) shared: bool,
 
-    /// Hold the lock alone. This is the default.
+    /// Hold the lock alone (the default).
     #[arg(short = 'x', short_alias = 'e', long)]
     pub(crate) exclusive: bool,
 
     /// Exit with 1 instead of waiting, if the lock cannot be had at once.
     ///
-    /// A broker that takes over from a killed one grants nothing for a moment; that counts as well. With
-    /// etcd, another machine may keep the name and not answer: then the exit comes after 2.5 s at most for
-    /// each such name (after half of the time to live, if that is less). If no broker can be reached within
-    /// two seconds, the exit code is 69.
+    /// This includes the moment in which a new broker takes over from a killed one and grants nothing yet.
+    /// With etcd, another machine may keep the name and not answer. The exit then takes 2.5 s at most for each
+    /// such name, or half of the time to live if that is less. If no broker can be reached within two seconds,
+    /// the exit code is 69.
     #[arg(short, long, alias = "nb", conflicts_with = "timeout")]
     pub(crate) nonblock: bool,
 
-    /// Wait for no longer than this many seconds (fractions allowed).
+    /// Wait for this many seconds at most (fractions allowed).
     ///
-    /// When the time is over, exit with 1. The time is for the broker and all locks together. If no broker
-    /// can be reached, exit with 69, which is known after two seconds at the earliest.
+    /// When the time is over, the exit code is 1. The time is for reaching the broker and for all locks
+    /// together. If no broker can be reached in this time, the exit code is 69. navlock tries for two seconds
+    /// at least.
     #[arg(
         short = 'w', long, alias = "wait", value_name = "SECS", value_parser = values::seconds,
         allow_negative_numbers = true
@@ -160,17 +174,18 @@ pub(crate) struct RequestArgs {
     /// Exit with N instead of waiting for ever in a deadlock.
     ///
     /// A deadlock is a cycle: each command in it waits for a lock that the next one holds. After a second
-    /// or two, all of them say so. With this option, the one whose request closed the cycle exits with N.
+    /// or two, all of these commands report it. With this option, the command whose request closed the cycle
+    /// exits with N.
     #[arg(long, value_name = "N", conflicts_with_all = ["nonblock", "timeout"])]
     pub(crate) deadlock_exit_code: Option<u8>,
 
-    /// What the lock is for, as shown to those who wait for it and in 'navlock query'.
+    /// What the lock is for; waiters and 'navlock query' show it.
     #[arg(long, value_name = "TEXT", default_value = "", hide_default_value = true)]
     pub(crate) why: String,
 
-    /// A detail that is shown where --why is, as in url=http://localhost:3000.
+    /// A detail that is shown beside --why, as in url=http://localhost:3000.
     ///
-    /// Can be given several times, each time with another key.
+    /// This option can be given several times, each time with another key.
     #[arg(long, value_name = "KEY=VALUE", value_parser = values::meta)]
     pub(crate) meta: Vec<(String, String)>,
 }
