@@ -11,41 +11,49 @@ use super::{
 };
 
 const HOLD_HELP: &str = "\
-It writes the id of the hold, and a line with the fencing token of each lock, in the order in which
-the names were given. A script has the locks to its end, however it ends, with
+With these lines a script holds the lock until the script ends, in whatever way:
 
   set -e
   hold=$(navlock hold --while-pid $$ db)
 
-and gives them back before that with
+With this line the script releases the lock earlier:
 
   navlock release \"$hold\"
 
-which takes the id, or all that was written. The id is also what 'navlock query' shows as the client
-id. For --json it is one object: id, and locks, each with name, mode and fencingToken (a string).
+The command writes the id of the hold. After the id it writes a line for each lock with the fencing
+token, in the order in which the names were given. 'navlock release' takes the id alone or the whole
+output. 'navlock query' shows the id as the client id.
 
-Either --while-pid or --ttl has to be given, or both; what is over first ends the hold. There is no
-default, because what starts this command may be a subshell that ends in a moment, and a lock that
-nobody ends would be stuck. The time of --ttl goes on while the machine is suspended.
+With --json the command writes one object: id, and locks. Each lock has name, mode and fencingToken
+(a string).
 
-If one of several locks is lost (stolen, or ended with its lease of etcd), all are released, and
-'navlock release' says so and exits with 75. Nobody else is told unless --on-lost is given.
+Give --while-pid, --ttl, or both. With both, the hold ends when the first of them is over. There is
+no default: the process that starts this command may be a subshell that ends in a moment, and a lock
+that nobody ends would be stuck. The time of --ttl also passes while the machine is suspended.
 
-If this command is ended while it waits, or its output cannot be written, nothing is held.
+A lock is lost when it is stolen, or ends with its lease of etcd. If one of several locks is lost,
+all are released. 'navlock release' then says so and exits with 75. Nobody else is told unless
+--on-lost is given.
+
+If this command is ended while it waits, or cannot write its output, nothing is held.
 
 Exit codes:
   0    the locks are held
-  1    a lock is held and -n was given, or the time of -w is over; -E chooses another number. Or the
-       answer could not be written
-  64   the arguments are wrong, or the process of --while-pid is not there, or has ended meanwhile
-  69   the broker cannot be reached or started, or there is no room for what keeps the locks
-  75   a lock was lost before all were had";
+  1    -n was given and a lock was not free, or the time of -w is over; -E chooses another number
+  1    the output could not be written
+  N    of --deadlock-exit-code, if the command would have waited for ever
+  64   the arguments are wrong, or the process of --while-pid does not exist or has ended
+  69   the broker or etcd cannot be reached, as for 'navlock run'
+       or there is no room for the process that keeps the locks
+  75   a lock was lost before all of them were held";
 
 /// Takes locks for a script that needs them over many commands.
 ///
-/// A small process in the background keeps them when this command has ended: until the process of
-/// --while-pid has ended, until the time of --ttl is over, or until 'navlock release', whichever is
-/// first. 'navlock hold --while-pid $$ NAME' in a script does what 'exec 9>FILE; flock 9' does.
+/// A small process in the background keeps the locks when this command has ended. It keeps them until the
+/// process of --while-pid has ended, until the time of --ttl is over, or until 'navlock release', whichever
+/// comes first.
+///
+/// In a script, 'navlock hold --while-pid $$ NAME' does what 'exec 9>FILE; flock 9' does.
 #[derive(Debug, Args)]
 #[command(
     after_long_help = HOLD_HELP,
@@ -55,13 +63,13 @@ pub(crate) struct HoldArgs {
     #[command(flatten)]
     pub(crate) request: RequestArgs,
 
-    /// Take the lock from whoever holds it, as 'navlock run --steal' does.
+    /// Take the lock from its holders, as 'navlock run --steal' does.
     #[arg(long, conflicts_with_all = ["shared", "nonblock"])]
     pub(crate) steal: bool,
 
     /// Hold until this process has ended.
     ///
-    /// $$ is the script, also within $(...). A later process that is given the same number does not count.
+    /// $$ is the script, also within $(...). A later process with the same number does not count.
     #[arg(
         long, value_name = "PID", value_parser = values::process, allow_negative_numbers = true
     )]
@@ -69,7 +77,7 @@ pub(crate) struct HoldArgs {
 
     /// Hold for this many seconds (fractions allowed).
     ///
-    /// The time begins when the locks are had. 'navlock extend' gives the hold more time.
+    /// The time begins when all locks are held. 'navlock extend' gives the hold more time.
     #[arg(
         long, value_name = "SECS", value_parser = values::seconds_above_zero,
         allow_negative_numbers = true
@@ -78,8 +86,8 @@ pub(crate) struct HoldArgs {
 
     /// What to do with the process of --while-pid when a lock is lost.
     ///
-    /// term sends it SIGTERM, kill sends it SIGKILL, ignore sends nothing. The signal goes to this process
-    /// alone, and not to those that it has started.
+    /// term sends SIGTERM, kill sends SIGKILL, and ignore sends nothing. The signal goes to this process
+    /// alone, and not to the processes that it has started.
     #[arg(long, value_name = "HOW", value_enum, default_value = "ignore", requires = "while_pid")]
     pub(crate) on_lost: OnLost,
 
@@ -87,7 +95,7 @@ pub(crate) struct HoldArgs {
     #[arg(long)]
     pub(crate) json: bool,
 
-    /// The names. All of them are had, or none.
+    /// The names; all of them are held, or none.
     #[arg(value_name = "NAME", required_unless_present = "locks", value_parser = values::name())]
     pub(crate) names: Vec<ResourceName>,
 }
@@ -97,27 +105,32 @@ pub(crate) struct HoldArgs {
 /// When it returns, the locks are free.
 #[derive(Debug, Args)]
 #[command(after_long_help = "\
-Exit codes: 0 if it was held until now; 1 if there is no such hold (any more); 64 if this is no id;
-69 if the process that keeps the locks does not answer; 75 if a lock had been lost before, and
-nothing was held since then.")]
+Exit codes:
+  0   the locks were held until now
+  1   there is no hold with this id, or not any more
+  64  this is not an id
+  69  the process that keeps the locks does not answer
+  75  a lock was lost before, and nothing has been held since then")]
 pub(crate) struct ReleaseArgs {
-    /// What 'navlock hold' has written, or the client id that 'navlock query' shows.
+    /// The output of 'navlock hold', or the client id that 'navlock query' shows.
     #[arg(value_name = "ID")]
     pub(crate) id: HoldId,
 }
 
-/// Has a hold with --ttl last longer.
+/// Prolongs a hold that has a --ttl.
 ///
-/// It ends so many seconds from now, but never sooner than it would have.
+/// The hold ends this many seconds from now, but never earlier than it would have ended before.
 #[derive(Debug, Args)]
 #[command(after_long_help = "\
-Exit codes: as those of 'navlock release', and 64 if the hold has no time that it ends by.")]
+Exit codes: as for 'navlock release'; also 64 if the hold has no --ttl.")]
 pub(crate) struct ExtendArgs {
-    /// What 'navlock hold' has written, or the client id that 'navlock query' shows.
+    /// The output of 'navlock hold', or the client id that 'navlock query' shows.
     #[arg(value_name = "ID")]
     pub(crate) id: HoldId,
 
-    /// How many seconds from now (fractions allowed). Without this, as many as --ttl said.
+    /// How many seconds from now (fractions allowed).
+    ///
+    /// The default is the time of --ttl.
     #[arg(
         value_name = "SECS", value_parser = values::seconds_above_zero,
         allow_negative_numbers = true
