@@ -25,12 +25,14 @@ pub(crate) enum DaemonCommand {
     Run(DaemonRunArgs),
     /// Starts the broker if it is not running.
     Start,
-    /// Ends the broker. Clients that are there start another one and keep their locks.
+    /// Ends the broker.
+    ///
+    /// Connected clients start another broker and keep their locks.
     Stop,
     Status(StatusArgs),
     Logs(LogsArgs),
     LogLevel(LogLevelArgs),
-    /// Shows what the broker has counted, as Prometheus reads it.
+    /// Prints the broker's numbers for Prometheus.
     ///
     /// Exit codes: 0, or 69 if no broker runs.
     Metrics,
@@ -38,10 +40,15 @@ pub(crate) enum DaemonCommand {
 
 /// Runs the broker until it has had no client for a while.
 ///
-/// It writes "ready" as a line once it listens, and then leaves its input, its output and its
-/// session, so that it does not end with the terminal. It logs to its error stream; one that a client
-/// has started leaves that too, and logs into a file: see 'navlock daemon logs'. Service managers are
-/// told that it is ready (`sd_notify`), and may pass it its socket (`LISTEN_FDS`).
+/// The broker leaves the session of its starter, so that it does not end with the terminal. It stays in the
+/// session if it leads a process group, as when a user starts it in a shell. When the broker listens, it
+/// writes the line "ready", and then closes its input and its output.
+///
+/// The broker logs to its error stream. A broker that a client has started closes that stream too, and logs
+/// into a file: see 'navlock daemon logs'.
+///
+/// The broker tells a service manager that it is ready (`sd_notify`). The service manager may pass the socket
+/// to it (`LISTEN_FDS`).
 #[derive(Debug, Args)]
 #[command(after_long_help = settings::HELP)]
 pub(crate) struct DaemonRunArgs {
@@ -56,32 +63,35 @@ pub(crate) struct DaemonRunArgs {
     pub(crate) settings: SettingsArgs,
 }
 
-/// Shows what brokers have logged that clients have started.
+/// Shows the log of brokers that clients have started.
 ///
-/// Their log is a file beside the socket; when it is full, it becomes its predecessor, so that a
-/// megabyte is kept at most. What broke inside a broker stands in it too, and 'navlock doctor' keeps it
-/// for longer. A broker that is run on purpose logs to its error stream: for systemd's see journalctl.
+/// These brokers log into a file beside the socket. The file grows to half a megabyte, and one older file is
+/// kept. A panic inside a broker is logged, and is also recorded in a file that is kept for longer. This
+/// command and 'navlock doctor' report that file.
+///
+/// A broker that is run on purpose logs to its error stream. For a broker of systemd, see journalctl.
 #[derive(Debug, Args)]
 #[command(after_long_help = "\
-What is logged is said by log in the file of settings, or by NAVLOCK_LOG, for brokers that are
-started from there on: see 'navlock daemon run --help'. Names of locks are in it at the levels debug
-and trace only, if nobody asks for them. Times are in UTC.")]
+The setting log in the settings file chooses what is logged, or the variable NAVLOCK_LOG for brokers
+that are started with it: see 'navlock daemon run --help'. Names of locks are logged at the levels
+debug and trace only, unless the setting log-names is true. Times are in UTC.")]
 pub(crate) struct LogsArgs {
-    /// Go on showing new lines until it is interrupted.
+    /// Go on showing new lines until interrupted.
     ///
     /// Lines of brokers that are started later are shown as well.
     #[arg(short, long)]
     pub(crate) follow: bool,
 
-    /// Show only the last lines, this many.
+    /// Show only this number of lines, the last ones.
     #[arg(short = 'n', long, value_name = "LINES")]
     pub(crate) lines: Option<usize>,
 }
 
-/// Has the broker that runs log more or less, until it ends.
+/// Lets the running broker log more or less, until it ends.
 ///
-/// For brokers that are started later there is log in the file of settings: see 'navlock daemon run
-/// --help'. Exit codes: 0; 64 if that is no level; 69 if no broker runs.
+/// For brokers that are started later, use the setting log: see 'navlock daemon run --help'.
+///
+/// Exit codes: 0; 64 if this is not a level; 69 if no broker runs.
 #[derive(Debug, Args)]
 pub(crate) struct LogLevelArgs {
     /// The level: off, error, warn, info, debug or trace.
@@ -91,23 +101,28 @@ pub(crate) struct LogLevelArgs {
     pub(crate) level: String,
 }
 
-/// Shows how the broker is.
+/// Shows the state of the broker.
 ///
-/// Exit codes: 0 if it runs, 69 if it does not.
+/// Exit codes: 0 if the broker runs, 69 if it does not.
 #[derive(Debug, Args)]
 #[command(after_long_help = "\
-With --json: running, socket; and if it runs pid, release, ageMs, clients, orphans, held,
-pending, reach (if locks are seen beyond this machine), details (words for people, which may
-change), log (file, if it logs into one, and filter), lastEnds (of sessions: agoMs, pid, why),
-numbers (what it has counted since it began, by names) and waits (how long requests have waited
-until they were granted: bounds, each with upToSeconds and count; longer, the count of all
-others; sumSeconds). 'navlock daemon metrics' has the numbers as Prometheus reads them.")]
+With --json the command writes one object. It has running and socket, and these if the broker runs:
+  pid, release, ageMs, clients, orphans, held, pending
+  reach     only if locks are seen beyond this machine
+  details   an object with words for people, which may change
+  log       file, if the broker logs into one, and filter
+  lastEnds  the last ends of sessions, each with agoMs, pid if it is known, and why
+  numbers   what the broker has counted since it began, by names
+  waits     how long requests waited until they were granted: bounds, longer and sumSeconds
+Each of bounds has upToSeconds and count, the number of requests that waited for longer than the
+bound before it, and no longer than this one. longer is the number of all other requests.
+'navlock daemon metrics' prints the same numbers for Prometheus.")]
 pub(crate) struct StatusArgs {
     /// Write one JSON object.
     #[arg(long)]
     pub(crate) json: bool,
 
-    /// Say as well on which etcd cluster a lock of this name is, if the broker has several.
+    /// Also say on which etcd cluster locks of this name are, if the broker has several clusters.
     #[arg(long, value_name = "NAME", value_parser = values::name())]
     pub(crate) name: Option<ResourceName>,
 }

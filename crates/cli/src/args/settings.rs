@@ -9,30 +9,34 @@ use clap::{
 
 /// What help says of the file.
 pub(super) const HELP: &str = "\
-Clients start brokers without options, so what is to hold for all stands in a file: the first of
-~/.config/navlock/config.toml and /etc/navlock.toml that is there. It does not depend on who starts
-the broker, as NAVLOCK_ETCD does, which is for containers and tests.
+Clients start brokers without options, so the settings are in a file. The broker reads the first of
+~/.config/navlock/config.toml and /etc/navlock.toml that exists. The file does not depend on who
+starts the broker. The variable NAVLOCK_ETCD does: it is for containers and tests.
 
   socket = \"/run/navlock-users/{uid}/sock\"  # where the broker is; clients read this too
   delegate = true                      # clients can take a name again without asking the broker,
-                                       # until somebody else asks for it; NAVLOCK_DELEGATE=0: no
-  log = \"info\"                         # what the broker logs, NAVLOCK_LOG: off, error, warn, info,
-                                       # debug, trace; for a part \"info,navlock::etcd=debug\"
-  log-names = false                    # names of locks in it at every level (NAVLOCK_LOG_NAMES=1),
-                                       # and not only from debug on
+                                       # until somebody else asks for the name; NAVLOCK_DELEGATE=0
+                                       # switches this off
+  log = \"info\"                         # off, error, warn, info, debug or trace; for a part of the
+                                       # broker \"info,navlock::etcd=debug\"; variable NAVLOCK_LOG
+  log-names = false                    # true: the log has names of locks at every level, and not
+                                       # only at debug and trace; variable NAVLOCK_LOG_NAMES=1
 
   [etcd]
   endpoints = [\"10.0.0.1:2379\", \"10.0.0.2:2379\"]  # or URLs: http://, https://
-  follow-members = true                # members that etcd names are used as well, where one of the
-                                       # endpoints is what a member advertises
-  namespace = \"navlock\"                # others do not see these locks
-  time-to-live = 10                    # seconds until a machine that died has lost its locks
-  margin = 2                           # seconds of these in which to end who has lost a lock: 0.5
-                                       # to half of them; else a fifth, and 2 at most
-  wait-through-outages = true          # who waits goes on when etcd is back after longer than that
-  keep-names = 8                       # a name that was taken so often in a row, with nobody else
-                                       # there, is kept: taken and handed over here without etcd,
-                                       # until another machine asks for it; 0: never
+  follow-members = true                # also use members that etcd names, if a member advertises
+                                       # one of the endpoints
+  namespace = \"navlock\"                # other namespaces do not see these locks
+  time-to-live = 10                    # seconds until the locks of a machine that died are free
+  margin = 2                           # the last seconds of these, in which holders that have lost
+                                       # a lock are ended: 0.5 to half of the time to live; the
+                                       # default is a fifth of it, 2 at most
+  wait-through-outages = true          # waiting requests survive an outage that is longer than the
+                                       # time to live
+  keep-names = 8                       # a machine that takes a name this often in a row, with
+                                       # nobody else there, keeps it: the name is then taken and
+                                       # handed over on this machine without etcd, until another
+                                       # machine asks for it; 0: never
   user = \"locks\"
   password-file = \"/etc/navlock.secret\"
   certificate-authority = \"ca.pem\"     # for https://, in PEM, beside those of the system
@@ -41,39 +45,47 @@ the broker, as NAVLOCK_ETCD does, which is for containers and tests.
   server-name = \"etcd.example\"
 
 The files of the password, the certificates and the key are read again when a connection is made or
-fails, so that they can be replaced at any time. An etcd with --auto-tls cannot be used: its key is
-of a kind (P-521) that is not known here. Give it a certificate, by --cert-file and --key-file.
+fails. You can replace them at any time.
 
-Several etcd clusters share the names of locks, each of which is on one of them. They stand in
-place of the endpoints, and all else below [etcd] holds for all of them:
+An etcd with --auto-tls cannot be used, because navlock does not support keys of its kind (P-521).
+Give the etcd a certificate by --cert-file and --key-file.
+
+Several etcd clusters can share the names of locks. Each name is on one cluster. A list of clusters
+stands in place of the endpoints. The other settings below [etcd] apply to all clusters:
 
   [[etcd.clusters]]
-  name = \"east\"                        # its own for good: which names are on it follows from that
+  name = \"east\"                        # permanent: it decides which names are on the cluster
   endpoints = [\"10.0.0.1:2379\"]
 
   [[etcd.clusters]]
   name = \"west\"
   endpoints = [\"10.1.0.1:2379\"]
-  retired = false                      # true: no name is on it any more, and it is about to go
+  retired = false                      # true: no name is on the cluster any more, and it is about
+                                       # to be removed
 
-All machines need the same list. Who has another one is refused while any of them is used.
+All machines need the same list. A machine with another list is refused while one of the clusters is
+used.
 
-For etcd nothing has to be there but the endpoints. For the socket each file is looked at, whichever
-has the rest: --socket and NAVLOCK_SOCKET go before the user's file, and that before the machine's;
-{uid} is the user's number. /etc/navlock.toml must belong to root, and nobody else may be able to
-write a file. Paths are meant from the folder of the file; others must not be able to read the
-password and the key.";
+For etcd only the endpoints are required.
+
+The setting socket is looked for in both files, also if the other settings are only in one of them.
+--socket and NAVLOCK_SOCKET go before the user's file, and the user's file goes before
+/etc/navlock.toml. {uid} stands for the user's number.
+
+/etc/navlock.toml must belong to root. No other user may be able to write one of the files. Other
+users must not be able to read the files of the password and the key. Relative paths start at the
+folder of the settings file.";
 
 /// On which etcd a broker is, if on one.
 #[derive(Debug, Args)]
 pub(crate) struct SettingsArgs {
     /// The endpoints of the etcd by which machines share their locks.
     ///
-    /// Commas stand between the endpoints. Several clusters are written as `name=URL,...;name=URL,...`.
+    /// Separate endpoints by commas. Write several clusters as `name=URL,...;name=URL,...`.
     #[arg(long, env = "NAVLOCK_ETCD", hide_env_values = true, value_name = "URL,...")]
     pub(crate) etcd: Option<String>,
 
-    /// The file of settings, instead of the user's or the machine's.
+    /// The settings file, instead of the user's or the machine's.
     #[arg(
         long, env = "NAVLOCK_CONFIG", hide_env_values = true, value_name = "FILE",
         value_parser = OsStringValueParser::new().map(PathBuf::from)
