@@ -9,45 +9,74 @@ use clap::Args;
 
 /// Serves a page that shows who holds and who waits, as it happens.
 ///
-/// It prints the address to open, with a token in it without which nobody is let in. The page is in the
-/// program and asks nobody else for anything. It is served to this machine only, until it is interrupted
-/// (exit code 130 in a shell).
+/// The command prints the address to open. The address contains a token, and nobody is let in without it. The
+/// page is part of the program and loads nothing from elsewhere. It is served to this machine only, until the
+/// command is interrupted (exit code 130 in a shell).
 #[derive(Debug, Args)]
 #[command(after_long_help = "\
-The page shows all buckets: who waits for whom, each name with its queue and who has held it since
-'navlock web' began, deadlocks, clients, and with etcd the machines. It is read-only, but with
---allow-steal: then it can take a name from those holders whom it has shown before it asks, and from
-nobody else, on whatever machine they are.
+The page shows all buckets: who waits for whom, each name with its queue and its holders since
+'navlock web' began, deadlocks, clients, and with etcd the machines.
 
---open gives the browser no address but a file that goes there, readable for this user alone and
-removed when the page is open: every user of the machine can see with what a program is started, and
-the token lets in whoever knows it. A browser that may not read files there (as some that come as a
-snap or flatpak) shows an error; then open the address.
+The page is read-only, unless --allow-steal is given. It can then take a name from its holders, on
+any machine. It shows the holders before it asks, and takes the name from these holders only.
 
-From another machine, by ssh: ssh -t -L 4000:127.0.0.1:4000 HOST navlock web --port 4000
+With --open the browser is given a file that leads to the address. The address itself is not given,
+because every user of the machine can see the arguments of a program, and the token in the address
+lets in everybody who knows it. Only this user can read the file. It is removed when the page is
+open. Some browsers may not read the file, as some that come as a snap or flatpak. They show an
+error; then open the address.
 
-For programs there are, with the token as ?token=TOKEN or in 'Authorization: Bearer TOKEN':
-  /api/state   one JSON object: version, now (times are in milliseconds since 1970), broker
-               (running, none, stopped or failed with error), socket, host, canSteal;
-               clients: id, pid, state, since;
-               agents: id, bucket, client (not those of other machines), held, pending, owned (how
-               many), silent (where its machine has not been heard of: since, and when what it has
-               ends), and as far as they are known pid, command, user, host, why, meta;
-               names: key (a number for the name), bucket, name (the first 256 characters;
-               nameLength says how many there are), held, pending and owned, each with id, agent,
-               mode, since, fencingToken, inside (the locks under which it was requested), taken;
-               heldCount, pendingCount (no more than 500 of them are listed);
-               tree: who waits for whom (stopped: those processes of the first in it that are);
-               deadlocks: who wait for each other, with remedies: lines to paste
-  /metrics     the broker's numbers, for Prometheus
+To see the page from another machine, use ssh:
+  ssh -t -L 4000:127.0.0.1:4000 HOST navlock web --port 4000
 
-No more than 128 connections are served at a time. Who does not show the token within 3 seconds is
-hung up on, and at once if there is no room for who comes; if all have shown it, who comes then is
-refused (503, if not too many come).
+Programs can read two addresses. They show the token as ?token=TOKEN, or in the header
+'Authorization: Bearer TOKEN'.
+  /metrics    the broker's numbers, for Prometheus
+  /api/state  one JSON object
 
-Exit codes: 69 if it cannot listen there.")]
+The object of /api/state has these members. Times are in milliseconds since 1970.
+  version, now, socket, host, canSteal
+  broker     running, none, stopped or failed
+  error      what is wrong with a broker that is stopped or failed
+  leftOut    how many locks and requests are not shown
+  clients    each with id, pid, state and since
+  agents     each with the members below
+  names      each with the members below
+  tree       who waits for whom; a first row has stopped if some of its processes are stopped
+  deadlocks  which requests wait for each other, with remedies: lines to paste
+An agent has:
+  id, bucket
+  client     its client; an agent of another machine has none
+  held, pending, owned
+             how many locks and requests
+  silent     only if its machine has not been heard of: since, and ends, when all that it has ends
+  pid, command, user, host, why, meta
+             as far as they are known
+A name has:
+  key        a number for the name
+  bucket
+  name       the first 256 characters
+  nameLength
+             only if the name is longer: how many characters it has
+  held, pending, owned
+             its locks and requests, no more than 500 of each
+  heldCount, pendingCount
+             how many there are
+A lock or a request has:
+  id, agent, mode, since, fencingToken
+  inside     the locks under which it was requested
+  taken      of an owned name: how often it was taken without asking
+
+At most 128 connections are served at a time. A connection that does not show the token within three
+seconds is closed. If there is no room for a new connection, the oldest one that has not shown the
+token is closed at once. If all have shown the token, the new connection is refused (with 503, or
+without an answer if too many come).
+
+Exit code: 69 if it cannot listen there.")]
 pub(crate) struct WebArgs {
-    /// The port. Without this, a port that is free.
+    /// The port.
+    ///
+    /// Without this option, the system chooses a free port.
     #[arg(
         long,
         value_name = "PORT",
@@ -73,7 +102,7 @@ pub(crate) struct WebArgs {
 
     /// Open the page in your browser.
     ///
-    /// The browser is what the variable BROWSER names, or else that of the desktop.
+    /// The variable BROWSER names the browser. If it is not set, the browser of the desktop is used.
     #[arg(long, conflicts_with = "unix")]
     pub(crate) open: bool,
 
