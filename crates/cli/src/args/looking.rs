@@ -67,7 +67,9 @@ A remedy has kind (continue, end, release, evict or steal), does, line, and host
 be pasted on that host.")]
 #[expect(clippy::struct_excessive_bools, reason = "they are switches of a command line")]
 pub(crate) struct QueryArgs {
-    /// Show this name only. Without one, all names.
+    /// Show this name only.
+    ///
+    /// Without a name, all names are shown.
     #[arg(value_parser = values::name())]
     pub(crate) name: Option<ResourceName>,
 
@@ -131,7 +133,9 @@ that another machine keeps is shown as owned by that machine, whether somebody h
 not. With etcd, only the buckets that clients of this machine use are shown, and of a bucket with
 more than some 10,000 locks and requests not all of other machines.")]
 pub(crate) struct WatchArgs {
-    /// Watch these names only. Without one, all names.
+    /// Watch these names only.
+    ///
+    /// Without a name, all names are watched.
     #[arg(value_parser = values::name())]
     pub(crate) names: Vec<ResourceName>,
 
