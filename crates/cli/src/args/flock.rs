@@ -5,13 +5,12 @@ pub(super) fn instead_of(option: &str, subcommand: Option<String>) -> Option<Str
     let name = option.split('=').next().unwrap_or(option);
     Some(match (name, subcommand) {
         ("-u" | "--unlock", _) => format!(
-            "there is no option '{name}': a lock is held while a command runs, and is free when that \
-             ends; give what is to be done under it to 'navlock run NAME COMMAND', or to \
-             'navlock run NAME -c TEXT', or take the lock with 'navlock hold' and give it back with \
-             'navlock release'"
+            "there is no option '{name}': a lock is held while a command runs, and is free when the \
+             command ends; give the work to 'navlock run NAME COMMAND' or 'navlock run NAME -c TEXT', \
+             or take the lock with 'navlock hold' and release it with 'navlock release'"
         ),
         ("--fcntl" | "--start" | "--length", _) => format!(
-            "there is no option '{name}': what is locked is a name and no file; leave it out"
+            "there is no option '{name}': navlock locks a name and not a file; leave the option out"
         ),
         (
             "-s"
@@ -35,8 +34,8 @@ pub(super) fn instead_of(option: &str, subcommand: Option<String>) -> Option<Str
             | "--command",
             None,
         ) => format!(
-            "'{name}' is an option of 'navlock run': where flock(1) is given a file, write \
-             'navlock run {name} … NAME COMMAND'"
+            "'{name}' is an option of 'navlock run': write 'navlock run {name} … NAME COMMAND', with a \
+             name where flock(1) takes a file"
         ),
         _ => return None,
     })
@@ -46,9 +45,8 @@ pub(super) fn instead_of(option: &str, subcommand: Option<String>) -> Option<Str
 pub(super) fn instead_of_word(word: &str) -> Option<String> {
     word.parse::<u32>().ok()?;
     Some(format!(
-        "there is no subcommand '{word}', and a descriptor, like 'flock {word}' takes, cannot be locked: \
-         a lock is held while a command runs; give what is to be done under it to \
-         'navlock run NAME COMMAND', or to 'navlock run NAME -c TEXT'; for the rest of a script there is \
-         'navlock hold --while-pid $$ NAME'"
+        "there is no subcommand '{word}', and a descriptor, as in 'flock {word}', cannot be locked: a lock \
+         is held while a command runs; give the work to 'navlock run NAME COMMAND' or \
+         'navlock run NAME -c TEXT'; for the rest of a script use 'navlock hold --while-pid $$ NAME'"
     ))
 }

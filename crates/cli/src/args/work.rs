@@ -110,9 +110,9 @@ fn work_after(
     match words.pop_front() {
         Some(program) => Ok(Work::Program(program, words.into())),
         None if name.parse::<u32>().is_ok() => Err(usage(format_args!(
-            "no command was given; add one after the name (a descriptor like 'flock {name}' takes \
-             cannot be locked: the lock is held while a command runs, or by 'navlock hold --while-pid $$ \
-             NAME' for the rest of a script)"
+            "no command was given; add one after the name (a descriptor, as in 'flock {name}', cannot \
+             be locked: the lock is held while a command runs, or by 'navlock hold --while-pid $$ NAME' \
+             for the rest of a script)"
         ))),
         None => Err(usage("no command was given; add one after the name")),
     }

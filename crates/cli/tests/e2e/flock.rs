@@ -58,18 +58,18 @@ fn what_only_flock_has_is_answered_with_what_to_do() {
     for (arguments, what) in [
         (&["-u", "9"][..], "there is no option '-u': a lock is held while a command runs"),
         (&["run", "-u", "9"], "there is no option '-u': a lock is held while a command runs"),
-        (
-            &["run", "--unlock", "9"],
-            "give what is to be done under it to 'navlock run NAME COMMAND'",
-        ),
+        (&["run", "--unlock", "9"], "give the work to 'navlock run NAME COMMAND'"),
         (&["run", "-u", "9"], "or take the lock with 'navlock hold'"),
-        (&["9"], "a descriptor, like 'flock 9' takes, cannot be locked"),
-        (&["9"], "there is 'navlock hold --while-pid $$ NAME'"),
-        (&["run", "9"], "a descriptor like 'flock 9' takes cannot be locked"),
-        (&["run", "-n", "200"], "a descriptor like 'flock 200' takes cannot be locked"),
+        (&["9"], "a descriptor, as in 'flock 9', cannot be locked"),
+        (&["9"], "use 'navlock hold --while-pid $$ NAME'"),
+        (&["run", "9"], "a descriptor, as in 'flock 9', cannot be locked"),
+        (&["run", "-n", "200"], "a descriptor, as in 'flock 200', cannot be locked"),
         (&["-n", "9"], "write 'navlock run -n … NAME COMMAND'"),
         (&["-x", "/tmp/file", "true"], "write 'navlock run -x … NAME COMMAND'"),
-        (&["run", "--fcntl", "db", "true"], "what is locked is a name and no file; leave it out"),
+        (
+            &["run", "--fcntl", "db", "true"],
+            "navlock locks a name and not a file; leave the option out",
+        ),
     ] {
         let output = sandbox.output(arguments);
         assert_eq!(output.status.code(), Some(64), "{arguments:?}");
