@@ -173,7 +173,7 @@ pub(crate) struct DoctorArgs {
 
 /// Removes a lock or a request of any client from etcd.
 ///
-/// Use it for a key that blocks a name and is neither a lock nor a request. Such a key does not end by
+/// Use it for a key that blocks a name and is neither a lock nor a request. Such a key may not end by
 /// itself; 'navlock query' and 'navlock doctor' show it. Use it also for a lock or a request that another
 /// machine has left behind, if nobody uses it any more and you do not want to wait until it ends.
 ///
