@@ -85,6 +85,10 @@ impl LockAllRequest {
     /// [`LockManager::lock_with`] does for one name. The request gives `None` only with
     /// `if_available`.
     ///
+    /// The options replace those that earlier calls have chosen, as by [`shared`](Self::shared). A name
+    /// that was given with a mode keeps that mode. If the options are refused for one of the names, no
+    /// lock is requested.
+    ///
     /// ```
     /// # use navlock_core::{Error, LockOptions, Mode, UserAgent};
     /// # let locks = UserAgent::new().lock_manager("app");
@@ -211,7 +215,8 @@ impl<G: GrantAll> LockAllRequest<G> {
 
     /// Has the request fail in a deadlock: see
     /// [`LockRequest::fail_on_deadlock`](crate::LockRequest::fail_on_deadlock). Each lock is
-    /// requested inside those that were taken before it.
+    /// requested inside the last 64 of those that were taken before it, so a deadlock through an
+    /// earlier one is not found.
     ///
     /// ```
     /// # use navlock_core::{Error, UserAgent, blocking::block_on};
@@ -264,7 +269,8 @@ impl<G: GrantAll> LockAllRequest<G> {
     /// were held are then released.
     pub fn blocking_timeout(mut self, timeout: Duration) -> Result<G, LockAllError> {
         // The request may give up by itself, as a request with a signal may.
-        self.ask.options.signal |= !self.ask.options.if_available;
+        let options = &mut self.ask.options;
+        options.signal |= !options.steal && !options.if_available;
         let mut future = self.into_future();
         let answer = blocking::block_on_timeout(&mut future, timeout);
         answer.unwrap_or_else(|| Err(future.timed_out()))

@@ -77,25 +77,6 @@ fn agents_that_are_closed_together_grant_nothing_to_each_other() {
 }
 
 #[test]
-fn a_grant_that_its_task_has_not_heard_of_fails_as_a_wait_does_when_the_agent_ends() {
-    for (closes, expected) in [(false, Error::Terminated), (true, Error::Closed)] {
-        let user_agent = UserAgent::new();
-        let (holder, waiter) = (user_agent.lock_manager("app"), user_agent.lock_manager("app"));
-        let held = block_on(holder.lock("db")).unwrap();
-        let mut request = std::pin::pin!(waiter.lock("db").into_future());
-        let context = &mut Context::from_waker(Waker::noop());
-        assert!(request.as_mut().poll(context).is_pending());
-        drop(held);
-        if closes {
-            user_agent.close();
-        } else {
-            waiter.terminate();
-        }
-        assert_eq!(block_on(request).unwrap_err(), expected);
-    }
-}
-
-#[test]
 fn a_closed_user_agent_leaves_others_open() {
     let (closed, open) = (UserAgent::new(), UserAgent::new());
     closed.close();

@@ -8,8 +8,8 @@ use std::{
 };
 
 use navlock::{
-    Error, FailedName, LockAllError, LockAllFuture, LockGuard, LockManager, LockOptions, Lost,
-    ResourceName, blocking::block_on_timeout, look::InDeadlock,
+    Error, FailedName, Lock, LockAllError, LockAllFuture, LockGuard, LockManager, LockOptions,
+    Lost, ResourceName, blocking::block_on_timeout, look::InDeadlock,
 };
 
 use super::Context;
@@ -97,7 +97,7 @@ pub(super) fn acquire(
         request = request.fail_on_deadlock();
     }
     let mut request = request.into_future();
-    let first = names.iter().min().expect("the arguments have a name");
+    let Some(first) = names.iter().min() else { return Ok(Vec::new()) };
     let waiting = Waiting::new(locks, first.clone(), options.mode, context.voice);
     let answer = wait(context, &mut request, waiting, deadline);
     let name = request.name().unwrap_or(first).clone();
@@ -105,7 +105,7 @@ pub(super) fn acquire(
     drop(request);
     match answer {
         Some(Ok(Some(guards))) => Ok(guards),
-        Some(Err(failed)) => Err(failure(failed, args)),
+        Some(Err(failed)) => Err(failure(failed, names.len(), args)),
         None if at_once => {
             // The broker is asked for the reason only if the reason is shown.
             let position = || block_on_timeout(locks.position(name.clone()), POSITION);
@@ -160,14 +160,15 @@ fn wait(
                 // The line of this wait is wiped out first.
                 drop(waiting);
                 if let Ok(Some(guards)) = &answer {
-                    tell_of(context, &guards[told..], since);
+                    let locks = guards.iter().map(|guard| &**guard);
+                    tell_of(context, locks.skip(told), since);
                 }
                 return Some(answer);
             }
             Some(Event::Taken) => {
                 let next = request.name().expect("the next one is waited for");
                 waiting.begin_next(next.clone());
-                tell_of(context, &request.taken()[told..], since);
+                tell_of(context, request.taken().skip(told), since);
                 (told, since, is_in_deadlock) = (request.taken().len(), Instant::now(), false);
             }
             Some(Event::Deadlock(deadlock)) => {
@@ -182,32 +183,36 @@ fn wait(
 }
 
 /// Tells of locks that were taken, if `--verbose` was given.
-fn tell_of(context: &Context, guards: &[LockGuard], since: Instant) {
-    for guard in guards {
+fn tell_of<'a>(context: &Context, locks: impl Iterator<Item = &'a Lock>, since: Instant) {
+    for lock in locks {
         context.voice.detail(format_args!(
             "took {} ({}) after {}; fence {}",
-            quoted_name(guard.name()),
-            guard.mode(),
+            quoted_name(lock.name()),
+            lock.mode(),
             taken(since.elapsed()),
-            guard.fencing_token()
+            lock.fencing_token()
         ));
     }
 }
 
-/// Why the locks could not be had.
-fn failure(failed: LockAllError, args: &RequestArgs) -> Failure {
+/// Why these locks, or this one, could not be had.
+fn failure(failed: LockAllError, count: usize, args: &RequestArgs) -> Failure {
     match (failed.error, failed.at) {
         (Error::Deadlock(told), Some(FailedName::Name(name))) => {
             let code = args.deadlock_exit_code.unwrap_or(exit::CONFLICT);
             Failure::new(code, format_args!("{}: {told}", quoted_name(&name)))
         }
         (Error::Lost(lost), Some(FailedName::Name(name))) => {
-            let name = quoted_name(&name);
-            let message = format_args!("{name}: {lost}, before all locks were had; try again");
-            Failure::new(exit::LOST, message)
+            Failure::new(exit::LOST, lost_message(&quoted_name(&name), lost, count))
         }
         (error, _) => error.into(),
     }
+}
+
+/// That a lock was lost before the command could run under it, and under as many locks in all.
+fn lost_message(name: &str, lost: Lost, count: usize) -> String {
+    let before = if count > 1 { ", before all locks were had" } else { "" };
+    format!("{name}: {lost}{before}; try again")
 }
 
 /// The first of these locks that is lost, and how. If none is lost, each of them will wake this
@@ -280,6 +285,13 @@ fn conflict_message(
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_loss_speaks_of_other_locks_only_if_there_are_some() {
+        let lost = |count| lost_message("\"db\"", Lost::Stolen, count);
+        assert_eq!(lost(1), "\"db\": the lock was stolen by another request; try again");
+        assert!(lost(2).contains("request, before all locks were had; try"), "{}", lost(2));
+    }
 
     #[test]
     fn who_holds_it_is_told_as_far_as_it_is_known() {

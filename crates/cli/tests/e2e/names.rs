@@ -97,7 +97,9 @@ fn who_loses_one_while_waiting_for_another_lets_go_of_all() {
     let output = finish(waiter);
     assert_eq!(output.status.code(), Some(75));
     let said = String::from_utf8(output.stderr).unwrap();
-    assert!(said.contains("\"a\": the lock was stolen"), "{said}");
+    let lost =
+        "\"a\": the lock was stolen by another request, before all locks were had; try again";
+    assert!(said.contains(lost), "{said}");
     assert!(!sandbox.path("ran").exists());
     assert_eq!(sandbox.query(), ["held b exclusive"]);
     holder.release();

@@ -17,16 +17,15 @@ use super::{
     grant::GrantAll,
 };
 use crate::{
-    Error, LockFuture, LockGuard, LockOptions, LockRequest, NestedRequest,
+    Error, Lock, LockFuture, LockGuard, LockOptions, LockRequest, NestedRequest,
     environment::Environment,
     holding::Held,
-    inside::Polling,
     look::{InDeadlock, LockId},
     sync::{Arc, AtomicBool, Mutex, Ordering, lock},
 };
 
-/// The next lock is said to be waited for inside this many of the locks that were taken, the last
-/// ones. To say it of all of them would take quadratic time.
+/// The next lock is requested inside this many of the locks that were taken, the last ones. To name all
+/// of them in each request would take quadratic time.
 const MOST_INSIDE: usize = 64;
 
 /// The future of a [`LockAllRequest`](crate::LockAllRequest).
@@ -113,8 +112,10 @@ impl<G> LockAllFuture<G> {
         Self { state: State::Unmade { environment, ask }, grant: PhantomData }
     }
 
-    /// The locks that were taken so far, in the order in which they were taken. None before the
-    /// future was polled, and none once it has completed.
+    /// The locks that were taken so far, in the order in which they were taken. There are none before
+    /// the future was polled, and none once it has completed.
+    ///
+    /// The guards stay with the future: if one of the locks is lost, the future fails.
     ///
     /// ```
     /// # use std::{future::IntoFuture, time::Duration};
@@ -123,14 +124,16 @@ impl<G> LockAllFuture<G> {
     /// let _holder = locks.lock("log").blocking()?;
     /// let mut both = locks.lock_all(["db", "log"]).into_future();
     /// assert!(block_on_timeout(&mut both, Duration::from_millis(1)).is_none());
-    /// assert_eq!(both.taken()[0].name(), "db");
+    /// assert!(both.taken().map(|lock| lock.name()).eq(["db"]));
     /// # Ok::<(), Error>(())
     /// ```
-    pub fn taken(&self) -> &[LockGuard] {
-        match &self.state {
-            State::Taking(taking) => &taking.guards,
+    pub fn taken(&self) -> impl ExactSizeIterator<Item = &Lock> {
+        // Not the guards themselves: a lock has one waker for its loss, and that is the future's.
+        let guards = match &self.state {
+            State::Taking(taking) => taking.guards.as_slice(),
             State::Unmade { .. } | State::Done(_) => &[],
-        }
+        };
+        guards.iter().map(|guard| &**guard)
     }
 
     /// The name whose lock is waited for, if there is one: or, if the answer was `None`, the name
@@ -184,7 +187,15 @@ impl Taking {
         let Ask { names, options, fails_on_deadlock } = ask;
         // These checks come before those of the names.
         environment.obtain_lock_manager()?;
-        let left = names?.into_iter();
+        let left = names?;
+        // All options are checked before the first lock is taken: a request that is refused must not
+        // have stolen anything.
+        options.kind()?;
+        for Wanted { name, mode } in &left {
+            let checked = LockOptions { mode: mode.unwrap_or(options.mode), ..options }.kind();
+            checked.map_err(|error| LockAllError::of(name, error))?;
+        }
+        let left = left.into_iter();
         let guards = Vec::with_capacity(left.len());
         let losses = std::sync::Arc::default();
         let (pending, watched) = (None, 0);
@@ -202,13 +213,7 @@ impl Taking {
                 self.pending = Some(self.ask(wanted));
                 continue;
             };
-            let polling = Polling::begin();
-            let polled = Pin::new(request).poll(context);
-            if polled.is_pending() {
-                let held = self.guards.iter().rev().take(MOST_INSIDE);
-                polling.waits(|put| held.clone().for_each(|guard| put(guard.id())));
-            }
-            let answer = match polled {
+            let answer = match Pin::new(request).poll(context) {
                 Poll::Ready(answer) => answer,
                 // After a loss there is no use in waiting for more: all would be released again.
                 Poll::Pending => return self.poll_lost(context).map(Err),
@@ -228,20 +233,18 @@ impl Taking {
         })
     }
 
+    /// The request for the next name, inside the locks that were taken.
     fn ask(&self, wanted: Wanted) -> (ResourceName, LockFuture<'static, Option<LockGuard>>) {
         let Wanted { name, mode } = wanted;
         let options = LockOptions { mode: mode.unwrap_or(self.options.mode), ..self.options };
         let request = LockRequest::new(&self.environment, name.clone(), options);
-        let request = if self.fails_on_deadlock {
-            // Said with the request, so that it is known from the first moment.
-            let held = self.guards.iter().rev().take(MOST_INSIDE);
-            held.fold(NestedRequest::of(request), NestedRequest::inside)
-                .fail_on_deadlock()
-                .into_owned()
-        } else {
-            request.into_owned()
-        };
-        (name, request)
+        // Said with the request, so that nobody sees the request without it.
+        let taken = self.guards.iter().rev().take(MOST_INSIDE);
+        let mut request = taken.fold(NestedRequest::of(request), NestedRequest::inside);
+        if self.fails_on_deadlock {
+            request = request.fail_on_deadlock();
+        }
+        (name, request.into_owned())
     }
 
     /// Ready once one of the locks that were taken is lost.

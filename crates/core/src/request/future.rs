@@ -65,6 +65,14 @@ pub(super) struct Nesting {
     pub(super) fails_on_deadlock: bool,
 }
 
+impl Nesting {
+    /// The nesting of a request; `None` if nothing was said of it.
+    pub(super) fn boxed(self) -> Option<Box<Self>> {
+        let says_anything = self.fails_on_deadlock || !self.inside.is_empty();
+        says_anything.then(|| Box::new(self))
+    }
+}
+
 /// A request that was made.
 pub(super) struct Pending {
     name: ResourceName,
@@ -295,7 +303,8 @@ impl<G: Grant, N: Named> LockFuture<'_, G, N> {
 impl LockFuture<'static, Option<LockGuard>> {
     /// Polls a request that was made, for a host that also polls the granted lock by hand: if the
     /// lock is granted, this is also the first [`PolledGuard::poll_lost`], with the same context.
-    /// If the lock was granted and is lost by now, the answer is [`Error::Lost`].
+    /// If the lock was granted and is lost by now, the answer is [`Error::Lost`]. If the agent has
+    /// ended, the answer is how the agent ended, as for a request that waits.
     ///
     /// ```
     /// # use std::task::{Context, Poll, Waker};

@@ -66,7 +66,7 @@ impl<G: Grant, N: Named> NestedRequest<'_, G, N> {
     pub fn into_owned(self) -> LockFuture<'static, G> {
         let mut owned = self.request.into_owned();
         if let State::Owned { nesting, .. } = &mut owned.state {
-            *nesting = Some(Box::new(self.nesting));
+            *nesting = self.nesting.boxed();
         }
         owned
     }
@@ -99,7 +99,7 @@ impl<'a, G: Grant, N: Named> IntoFuture for NestedRequest<'a, G, N> {
     fn into_future(self) -> LockFuture<'a, G, N> {
         // FAST: few requests are nested, so these may cost a handle of their own.
         let LockRequest { environment, name, options, .. } = self.request;
-        let (name, nesting) = (name.try_into().map_err(Into::into), Some(Box::new(self.nesting)));
+        let (name, nesting) = (name.try_into().map_err(Into::into), self.nesting.boxed());
         LockFuture::owned(Arc::clone(environment), name, options, nesting)
     }
 }

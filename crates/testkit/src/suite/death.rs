@@ -127,6 +127,24 @@ pub fn closing_grants_nothing_to_whom_it_closes(user_agent: &UserAgent) {
     }
 }
 
+/// Nobody has held a lock whose grant no task has heard of: its request fails as one that waits.
+pub fn a_grant_that_its_task_has_not_heard_of_fails_as_a_wait_does(user_agent: &UserAgent) {
+    for (closes, expected) in [(false, Error::Terminated), (true, Error::Closed)] {
+        let (holder, waiter) = (agent(user_agent), agent(user_agent));
+        let held = exclusive(&holder, "db");
+        let request = Waiting::new(&waiter, waiter.lock("db"));
+        drop(held);
+        // From here on the lock is granted, and the task has not been polled.
+        settle(&waiter);
+        if closes {
+            user_agent.close();
+        } else {
+            waiter.terminate();
+        }
+        assert_eq!(request.failed(), expected);
+    }
+}
+
 /// A request that is polled inside the call of its waker, as by an executor that runs tasks at
 /// once. So it sees every state in between.
 struct Inline {

@@ -94,6 +94,7 @@ macro_rules! backend_suite {
                 checks_come_in_the_order_of_the_specification
                 a_shared_lock_cannot_be_stolen
                 every_failure_is_an_error_and_leaves_nothing_behind
+                options_of_several_names_are_checked_before_the_first_lock_is_taken
             ]
             names [
                 any_string_is_a_name
@@ -107,6 +108,7 @@ macro_rules! backend_suite {
                 dropping_everything_frees_everything
                 closing_a_user_agent_ends_all_of_it
                 closing_grants_nothing_to_whom_it_closes
+                a_grant_that_its_task_has_not_heard_of_fails_as_a_wait_does
             ]
             snapshot [
                 a_snapshot_shows_the_whole_bucket

@@ -64,6 +64,27 @@ pub fn a_shared_lock_cannot_be_stolen(user_agent: &UserAgent) {
     assert!(!holder.is_lost());
 }
 
+/// Several names: options that are refused for one of them take nothing from anybody.
+pub fn options_of_several_names_are_checked_before_the_first_lock_is_taken(user_agent: &UserAgent) {
+    let locks = agent(user_agent);
+    let holder = exclusive(&locks, "a");
+    let steal = options(true, false, Mode::Exclusive, false);
+    let names = [("a", Mode::Exclusive), ("b", Mode::Shared)];
+    let refused = soon(locks.lock_all_with(names).with_options(steal)).unwrap_err();
+    assert_eq!(refused.error, Error::StealShared);
+    assert_eq!(refused.to_string(), format!("\"b\": {}", Error::StealShared));
+    assert!(!holder.is_lost());
+    let both = options(true, true, Mode::Exclusive, false);
+    let none = locks.lock_all(Vec::<String>::new()).with_options(both);
+    assert_eq!(soon(none).unwrap_err(), Error::StealIfAvailable.into());
+    if HAS_THREADS {
+        let thief = locks.lock_all(["a", "b"]).with_options(steal);
+        let stolen = thief.blocking_timeout(super::DEADLINE).unwrap();
+        assert_eq!(stolen.map(|guards| guards.len()), Some(2));
+        assert!(holder.is_lost());
+    }
+}
+
 /// Rule 20: every failure is an `Err` of the awaited future, however the lock is asked for.
 pub fn every_failure_is_an_error_and_leaves_nothing_behind(user_agent: &UserAgent) {
     let locks = agent(user_agent);
