@@ -1,7 +1,7 @@
 //! The maintainer of a connection and the threads that block for an answer take turns in reading.
 //!
 //! The atomics are those of the module above this one: `tests/reader_turns.rs` includes this file
-//! with the atomics of a scheduler, and tries all orders of the threads.
+//! with the atomics of a scheduler, which chooses the order of the threads' steps.
 
 use super::{AtomicBool, SeqCst};
 
