@@ -4,6 +4,7 @@ mod deadline;
 mod holder;
 
 use std::{
+    env,
     fs::{self, File},
     io::Write,
     path::{Path, PathBuf},
@@ -78,18 +79,18 @@ impl Sandbox {
     /// A program that finds `navlock`, and its broker, as a script of a user would.
     pub(crate) fn program(&self, program: impl AsRef<std::ffi::OsStr>) -> Command {
         let mut command = Command::new(program);
+        // Whoever runs the tests may have settings of navlock's in the environment.
+        for (variable, _) in env::vars_os() {
+            if variable.to_string_lossy().starts_with("NAVLOCK") {
+                command.env_remove(variable);
+            }
+        }
         command
             .env("NAVLOCK_SOCKET", self.socket())
             .env("NAVLOCK_IDLE_SECS", self.idle)
             .env("NAVLOCK", absolute(NAVLOCK))
             .env("NAVLOCK_CONFIG", &self.config)
             .env("NAVLOCK_STATE", self.path("state"))
-            .env_remove("NAVLOCK_ETCD")
-            .env_remove("NAVLOCK_LOG")
-            .env_remove("NAVLOCK_LOG_NAMES")
-            .env_remove("NAVLOCK_BUCKET")
-            .env_remove("NAVLOCK_INSIDE")
-            .env_remove("NAVLOCK_BIN")
             .env_remove("NO_COLOR")
             .current_dir(self.directory.path());
         add_programs(&mut command, self.directory.path());
