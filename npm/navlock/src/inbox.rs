@@ -55,14 +55,16 @@ impl LoopWaker {
     /// To be called on the realm's thread, while the realm lives.
     pub(crate) unsafe fn keep_alive(self, env: Env, on: bool) -> Result<(), Failure> {
         // SAFETY: promised by the caller.
-        let status = unsafe {
+        let (call, status) = unsafe {
             if on {
-                napi_sys::napi_ref_threadsafe_function(env.raw(), self.0)
+                let status = napi_sys::napi_ref_threadsafe_function(env.raw(), self.0);
+                ("napi_ref_threadsafe_function", status)
             } else {
-                napi_sys::napi_unref_threadsafe_function(env.raw(), self.0)
+                let status = napi_sys::napi_unref_threadsafe_function(env.raw(), self.0);
+                ("napi_unref_threadsafe_function", status)
             }
         };
-        ok("napi_ref_threadsafe_function", status)
+        ok(call, status)
     }
 
     /// Gives the function back to the runtime. Nobody may use this waker or a copy of it after that.
