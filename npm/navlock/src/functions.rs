@@ -203,7 +203,7 @@ function! {
     /// The text that says who waits for whom, if a waiting request is known to be part of a deadlock.
     deadlock[id] |js, realm| {
         let id = js.to_u32(id)?;
-        realm.look(|slots| Some(js.string_or_null(slots.deadlock(id).as_deref())))
+        realm.read_slots(|slots| Some(js.string_or_null(slots.deadlock(id).as_deref())))
     }
 }
 
@@ -235,7 +235,7 @@ function! {
     /// Asks for the next news of a look, once the last news was taken.
     look_on[id] |js, realm| {
         let id = js.to_u32(id)?;
-        realm.look(|slots| {
+        realm.read_slots(|slots| {
             slots.looking(id)?.go_on();
             Some(Ok(()))
         })?;
@@ -249,7 +249,7 @@ function! {
     /// The news of a look: a list of objects, as JSON.
     looked[id] |js, realm| {
         let id = js.to_u32(id)?;
-        let told = realm.look(|slots| Some(Ok(slots.looking(id)?.take())))?;
+        let told = realm.read_slots(|slots| Some(Ok(slots.looking(id)?.take())))?;
         js.string(told.as_deref().unwrap_or("[]"))
     }
 }
@@ -268,7 +268,7 @@ function! {
     /// `(id: number): bigint`
     token[id] |js, realm| {
         let id = js.to_u32(id)?;
-        realm.look(|slots| Some(js.bigint(slots.token(id)?)))
+        realm.read_slots(|slots| Some(js.bigint(slots.token(id)?)))
     }
 }
 
@@ -290,7 +290,7 @@ function! {
     /// and the index of its client id.
     snapshot[id, names, client_ids] |js, realm| {
         let id = js.to_u32(id)?;
-        realm.look(|slots| Some(flat(js, slots.snapshot(id)?, names, client_ids)))
+        realm.read_slots(|slots| Some(flat(js, slots.snapshot(id)?, names, client_ids)))
     }
 }
 
@@ -300,7 +300,7 @@ function! {
     /// The age is in milliseconds. Writes nothing if nobody holds the name.
     holder[id, into] |js, realm| {
         let id = js.to_u32(id)?;
-        realm.look(|slots| {
+        realm.read_slots(|slots| {
             let holder = slots.position(id)?.holder.as_ref();
             Some(holder.map_or(Ok(()), |holder| tell_holder(js, holder, into)))
         })?;

@@ -281,12 +281,12 @@ impl Realm {
         if has_news { self.next() } else { Ok(NOTHING) }
     }
 
-    /// Reads something of the slots. Fails if `look` returns `None`.
-    pub(crate) fn look<T>(
+    /// Reads something of the slots. Fails if `read` returns `None`.
+    pub(crate) fn read_slots<T>(
         &self,
-        look: impl FnOnce(&Slots) -> Option<Result<T, Failure>>,
+        read: impl FnOnce(&Slots) -> Option<Result<T, Failure>>,
     ) -> Result<T, Failure> {
-        self.with(|state| look(&state.slots).unwrap_or_else(|| Err(no_such("thing"))))
+        self.with(|state| read(&state.slots).unwrap_or_else(|| Err(no_such("thing"))))
     }
 
     /// Calls the function that takes news.
