@@ -490,7 +490,7 @@ function showDeadlocks() {
 
 function showDeadlock(deadlock) {
   const { remedies } = deadlock;
-  return make('article', { class: `ring${deadlock.certain ? '' : ' possible'}` },
+  return make('article', { class: `cycle${deadlock.certain ? '' : ' possible'}` },
     make('h3', {}, deadlock.certain ? 'Deadlock' : 'Possible deadlock'),
     make('p', {}, deadlock.certain ? 'These wait for each other. None goes on unless one of them ends.'
       : 'These wait for each other, if each keeps its locks until it is granted what it waits for.'),

@@ -199,8 +199,8 @@ test('a deadlock of Node and a command is shown, and in the terminal with the sa
   const steps = [new RegExp(`node\\[${program.pid}\\] holds accounts.*, and inside that,`), new RegExp(`worker\\[${command.pid}\\] holds ledger.*, and inside that,`)];
   await says(page.locator('#now-deadlock'), '1 deadlock: some wait for each other');
   await page.getByRole('link', { name: 'See who' }).click();
-  const ring = await page.locator('.ring').innerText();
-  for (const step of steps) assert.match(ring, step);
+  const cycle = await page.locator('.cycle').innerText();
+  for (const step of steps) assert.match(cycle, step);
   // The program that waits is told of the deadlock, too.
   const [code, message] = JSON.parse(await program.line());
   assert.equal(code, 'NAVLOCK_DEADLOCK');
@@ -224,14 +224,14 @@ test('commands that wait for each other are shown as a deadlock, with what ends 
   await says(page.locator('#now-deadlock'), '1 deadlock: some wait for each other');
   for (const name of ['accounts', 'ledger']) await says(page.locator('.root').filter({ hasText: 'A cycle' }), `holds ${name}`);
   await page.getByRole('link', { name: 'See who' }).click();
-  const ring = page.locator('.ring');
-  await says(ring, 'None goes on unless one of them ends.');
-  const text = await ring.innerText();
+  const cycle = page.locator('.cycle');
+  await says(cycle, 'None goes on unless one of them ends.');
+  const text = await cycle.innerText();
   for (const step of [/billing\[\d+\] holds accounts.*, and inside that,/, /report\[\d+\] holds ledger.*, and inside that,/]) assert.match(text, step);
   for (const name of ['accounts', 'ledger']) assert.match(text, new RegExp(`waits for ${name} .*, which is held by`));
-  const kill = await ring.locator('code').first().innerText();
+  const kill = await cycle.locator('code').first().innerText();
   assert.match(kill, /^kill \d+$/);
-  assert.match(await ring.innerText(), new RegExp(`${kill} \\(ends \\w+\\[${kill.split(' ')[1]}\\]\\)`));
+  assert.match(await cycle.innerText(), new RegExp(`${kill} \\(ends \\w+\\[${kill.split(' ')[1]}\\]\\)`));
   process.kill(Number(kill.split(' ')[1]), 'SIGKILL');
   await says(page.locator('#deadlocks-head'), 'No deadlock is known.');
   assertQuiet(served);
@@ -251,7 +251,7 @@ test('where nobody says what is inside what, a deadlock is called possible', opt
   for (const one of pair) one.stdin.write('\n');
   await says(page.locator('#now-deadlock'), '1 possible deadlock');
   await page.locator('nav a[data-view=deadlocks]').click();
-  await says(page.locator('.ring.possible'), 'perhaps inside that');
+  await says(page.locator('.cycle.possible'), 'perhaps inside that');
   pair[0].kill();
   await says(page.locator('#deadlocks-head'), 'No deadlock is known.');
   assertQuiet(served);
