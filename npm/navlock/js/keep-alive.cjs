@@ -11,7 +11,7 @@ class KeepAlive {
 
   #isKept = false;
 
-  #isResting = false;
+  #isReleaseDue = false;
 
   /** @param {(on: boolean) => void} keep  costs as much as a request at each call */
   constructor(keep) {
@@ -29,26 +29,26 @@ class KeepAlive {
     this.#waiting++;
   }
 
-  /** One request or query fewer waits. The caller then calls {@link rest} or {@link restLater}. */
+  /** One request or query fewer waits. The caller then calls {@link release} or {@link releaseLater}. */
   stop() {
     this.#waiting--;
   }
 
   /** Lets the event loop end if nothing waits. */
-  rest() {
+  release() {
     if (this.#waiting === 0 && this.#isKept) this.#keep((this.#isKept = false));
   }
 
-  /** Does what {@link rest} does, in a later task: by then it is known whether something else waits. */
-  restLater() {
-    if (this.#waiting > 0 || !this.#isKept || this.#isResting) return;
-    setImmediate(KeepAlive.#rest, this);
-    this.#isResting = true;
+  /** Does what {@link release} does, in a later task: by then it is known whether something else waits. */
+  releaseLater() {
+    if (this.#waiting > 0 || !this.#isKept || this.#isReleaseDue) return;
+    setImmediate(KeepAlive.#release, this);
+    this.#isReleaseDue = true;
   }
 
-  static #rest(keepAlive) {
-    keepAlive.#isResting = false;
-    keepAlive.rest();
+  static #release(keepAlive) {
+    keepAlive.#isReleaseDue = false;
+    keepAlive.release();
   }
 }
 

@@ -148,7 +148,7 @@ class Watching extends AbortAlgorithm {
     }
     this.realm.keepAlive.stop();
     this.first = this.last = null;
-    this.realm.keepAlive.restLater();
+    this.realm.keepAlive.releaseLater();
   }
 
   /** Ends the look. If this throws, it is called again. */
@@ -171,7 +171,7 @@ class Watching extends AbortAlgorithm {
     if (this.first !== null) {
       this.realm.keepAlive.stop();
       this.first = this.last = null;
-      this.realm.keepAlive.restLater();
+      this.realm.keepAlive.releaseLater();
     }
     this.end();
   }

@@ -52,7 +52,7 @@ class Query {
     if (!this.isWaiting) return;
     this.isWaiting = false;
     this.realm.keepAlive.stop();
-    this.realm.keepAlive.restLater();
+    this.realm.keepAlive.releaseLater();
   }
 }
 

@@ -140,7 +140,7 @@ class LockRequest extends AbortAlgorithm {
       this.realm.release(this);
     }
     removeAbortAlgorithm(this);
-    this.realm.keepAlive.restLater();
+    this.realm.keepAlive.releaseLater();
   }
 
   /** Does what was left because the stack was full. */
@@ -234,7 +234,7 @@ async function hold(request) {
     // `this` is undefined.
     const returned = followed === null ? callback(lock) : followed.call(callback, lock);
     // Requests that the callback waits for from its start have been made by now.
-    realm.keepAlive.rest();
+    realm.keepAlive.release();
     value = await toPromise(returned);
   } catch (error) {
     value = error;
