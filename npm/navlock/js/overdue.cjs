@@ -19,7 +19,7 @@ class Overdue {
   #tell;
   #isExact;
   #isTimerSet = false;
-  #lookAt = 0;
+  #checkAt = 0;
 
   /**
    * @param {number} ms
@@ -47,13 +47,13 @@ class Overdue {
   #setTimer(ms) {
     this.#isTimerSet = true;
     const wait = ms < LONGEST_MS ? ms : LONGEST_MS;
-    this.#lookAt = now() + wait;
-    setTimeout(this.#look, Math.ceil(wait)).unref();
+    this.#checkAt = now() + wait;
+    setTimeout(this.#check, Math.ceil(wait)).unref();
   }
 
-  #look = () => {
+  #check = () => {
     this.#isTimerSet = false;
-    if (this.#isExact && now() - this.#lookAt > LATE_MS) return this.#setTimer(LATE_MS);
+    if (this.#isExact && now() - this.#checkAt > LATE_MS) return this.#setTimer(LATE_MS);
     for (let first; (first = mapFirst(this.#since)) !== undefined; ) {
       const item = first[0];
       const passed = now() - first[1];
