@@ -25,7 +25,7 @@ function findProject(folder) {
   let named = null;
   let unnamed = null;
   for (let at = folder; at !== null; at = path.dirname(at) === at ? null : path.dirname(at)) {
-    const found = look(at);
+    const found = readManifests(at);
     if (found.workspace !== null) return { folder: at, because: `a workspace (${found.workspace})` };
     if (found.project !== null) named ??= { folder: at, because: `a project (${found.project})` };
     if (found.hasDependencies) unnamed ??= { folder: at, because: 'a project (package.json, without a name)' };
@@ -38,12 +38,12 @@ function findProject(folder) {
  * written its package.json, which has no name.
  */
 function isInstaller(folder) {
-  const { hasDependencies, project, workspace } = look(folder);
+  const { hasDependencies, project, workspace } = readManifests(folder);
   return workspace !== null || (project !== null && !hasDependencies);
 }
 
 /** What the manifests of one folder say. `workspace` and `project` name the file that makes the folder one. */
-function look(folder) {
+function readManifests(folder) {
   const found = { workspace: null, project: null, hasDependencies: false };
   if (isFile(path.join(folder, 'pnpm-workspace.yaml'))) found.workspace = 'pnpm-workspace.yaml';
   const manifest = read(path.join(folder, 'package.json'));
