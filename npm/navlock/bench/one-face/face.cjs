@@ -113,7 +113,7 @@ class Realm {
     }
   }
 
-  ring() {
+  wakeLoop() {
     setImmediate(() => {
       for (let { left } = this; left !== null; { left } = this) {
         this.left = left.next;
