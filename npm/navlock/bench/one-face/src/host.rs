@@ -37,7 +37,7 @@ pub(crate) struct Host {
 struct Open {
     realm: Realm<Value, Deferred>,
     hooks: Hooks,
-    bell: Arc<Bell>,
+    loop_waker: Arc<LoopWaker>,
     waker: Waker,
     /// How many tasks the script that called us has to queue: a number that it sees.
     ///
@@ -49,7 +49,7 @@ struct Open {
 }
 
 /// Wakes the realm when something is ready.
-struct Bell {
+struct LoopWaker {
     /// Until the realm ends.
     function: Mutex<Option<Function>>,
     /// The realm's thread is in a call into us, and looks what is ready when that ends.
@@ -60,7 +60,7 @@ struct Bell {
 #[derive(Clone, Copy)]
 struct Function(napi_threadsafe_function);
 
-// SAFETY: to be called from any thread is what it is for; `Bell::function` is emptied at the realm's end,
+// SAFETY: to be called from any thread is what it is for; `LoopWaker::function` is emptied at the realm's end,
 // under the lock under which it is called.
 unsafe impl Send for Function {}
 
@@ -78,17 +78,17 @@ impl Host {
         // SAFETY: it was just made, of this size.
         unsafe { place.write(0) };
         let this: *mut c_void = ptr::from_ref(self).cast_mut().cast();
-        let function = env.threadsafe_function(this, Some(on_ring))?;
+        let function = env.threadsafe_function(this, Some(on_wake))?;
         env.keep_alive(function, false)?;
-        let bell = Arc::new(Bell {
+        let loop_waker = Arc::new(LoopWaker {
             function: Mutex::new(Some(Function(function))),
             is_attended: AtomicBool::new(false),
         });
-        let waker = Waker::from(Arc::clone(&bell));
+        let waker = Waker::from(Arc::clone(&loop_waker));
         *self.open.borrow_mut() = Some(Rc::new(Open {
             realm: Realm::new(locks),
             hooks,
-            bell,
+            loop_waker,
             waker,
             wanted: place,
             _kept: Value::local(wanted, call).keep(env, call)?,
@@ -112,10 +112,10 @@ impl Host {
         // Not borrowed while scripts run: they may come back here.
         let open = self.open.borrow().clone();
         let open = open.ok_or_else(|| Failure::Own("it is not open".to_owned()))?;
-        let was_attended = open.bell.is_attended.swap(true, SeqCst);
+        let was_attended = open.loop_waker.is_attended.swap(true, SeqCst);
         let mut engine = NodeApi { env, call: self.next_call(), hooks: &open.hooks };
         let done = act(&open.realm, &mut engine);
-        open.bell.is_attended.store(was_attended, SeqCst);
+        open.loop_waker.is_attended.store(was_attended, SeqCst);
         self.look(env, &open)?;
         done
     }
@@ -128,7 +128,7 @@ impl Host {
             ready = open.realm.tasks();
         }
         if ready > 0 {
-            // The last task that is due looks again, so nobody needs to ring until then.
+            // The last task that is due looks again, so nobody needs to wake the realm until then.
             if let Some(more @ 1..) = ready.checked_sub(self.due.get()) {
                 self.due.set(ready);
                 // SAFETY: it is in the buffer that is kept, and both halves are on this thread.
@@ -140,12 +140,12 @@ impl Host {
         if is_waiting == open.is_kept_alive.get() || (is_waiting && self.due.get() > 0) {
             return Ok(());
         }
-        let Some(Function(function)) = *open.bell.lock() else { return Ok(()) };
+        let Some(Function(function)) = *open.loop_waker.lock() else { return Ok(()) };
         open.is_kept_alive.set(is_waiting);
         env.keep_alive(function, is_waiting)
     }
 
-    /// Whether there is a task; if not, others ring when there is one.
+    /// Whether there is a task; if not, others wake the realm when there is one.
     fn is_ready(open: &Open) -> bool {
         open.realm.poll_ready(&mut Context::from_waker(&open.waker)).is_ready()
     }
@@ -164,18 +164,18 @@ impl Host {
     /// The agent's end: nothing of its scripts runs any more.
     fn end(&self) {
         let Some(open) = self.open.take() else { return };
-        *open.bell.lock() = None;
+        *open.loop_waker.lock() = None;
         open.realm.end();
     }
 }
 
-impl Bell {
+impl LoopWaker {
     fn lock(&self) -> MutexGuard<'_, Option<Function>> {
         self.function.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-impl Wake for Bell {
+impl Wake for LoopWaker {
     fn wake(self: Arc<Self>) {
         self.wake_by_ref();
     }
@@ -198,7 +198,7 @@ impl Wake for Bell {
 }
 
 /// A task of the realm's thread, because it was woken.
-unsafe extern "C" fn on_ring(
+unsafe extern "C" fn on_wake(
     raw: napi_env,
     _function: napi_value,
     host: *mut c_void,
