@@ -10,8 +10,9 @@ const { endAgent } = require('./lock-manager.cjs');
 const { createAgent, locks, replaceDefaultUserAgent } = require('./user-agent.cjs');
 
 /**
- * The global property in which jest's runner keeps its event handlers. The runner's module is of no use here: not all
- * code that loads the module gets the same one.
+ * The global property in which jest's runner keeps its event handlers. The runner's package, jest-circus, has a
+ * function that adds a handler. We do not load that package: we would get another copy of its code than the one that
+ * runs the tests, or none where jest's packages are not installed beside ours.
  */
 const HANDLERS_OF_JEST = Symbol.for('EVENT_HANDLERS');
 

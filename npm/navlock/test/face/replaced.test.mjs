@@ -1,4 +1,5 @@
-// Locks go on working when a program changes the built-in objects of the language after it has loaded the module.
+// Locks go on working when a program changes built-in objects of the language and the runtime after it has loaded the
+// module.
 
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
