@@ -1,7 +1,9 @@
-// A program with a session that has expired, so it has to refresh the session first.
+// A program with a session that has expired, so it has to refresh the session first. It prints `ready`, and begins when
+// it is told a line.
 //
 //     node session.mjs URL FOLDER
 
+import { once } from 'node:events';
 import { readFileSync, renameSync, rmSync, writeFileSync } from 'node:fs';
 import path from 'node:path';
 import process from 'node:process';
@@ -31,6 +33,8 @@ const storage = {
   removeItem: (key) => rmSync(file(key), { force: true }),
 };
 
+console.log('ready');
+await once(process.stdin, 'data');
 const client = new GoTrueClient({ url, storage, storageKey: 'session', autoRefreshToken: false, detectSessionInUrl: false });
 const { data, error } = await client.getSession();
 console.log(error ? `failed ${error.code ?? error.message}` : `session ${data.session?.refresh_token}`);
