@@ -22,14 +22,14 @@ async function told(locks) {
   let theft;
   await locks.request('stolen', () => (theft = locks.request('stolen', { steal: true }, () => {}))).catch(() => {});
   await theft;
-  // For a stolen lock, Node's own locks publish the end only when the callback has ended.
+  // Ours publish an end in a microtask, so the end of the theft may come after `theft` has settled.
   while (lines.filter(({ what }) => what === 'end').length < 6) await new Promise(setImmediate);
   console.log(JSON.stringify(lines));
 }
 
 /**
- * The messages in the order of their text: Node's own locks call back inside of `request()`, and two ends come in one
- * turn.
+ * The messages in the order of their text. Node's own locks publish some of them in another order: they call back
+ * inside of `request()`, and publish an end before the promise settles.
  */
 const sorted = (printed) => JSON.parse(printed).map((line) => JSON.stringify(line)).sort();
 
