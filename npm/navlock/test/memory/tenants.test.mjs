@@ -33,7 +33,7 @@ test('a process uses more buckets than a broker takes at once, one after the oth
 });
 
 for (const [name, command] of Object.entries(withCollector)) {
-  for (const kind of ['bucket', 'private']) {
+  for (const kind of ['bucket', 'user agent', 'private']) {
     test(`on ${name} each ${kind === 'private' ? 'private user agent' : kind} of many that are used once leaves nothing`, { timeout: 120_000 }, async (context) => {
       await live(context, command, 12_000, kind, { NAVLOCK_REACH: 'process', NAVLOCK_BUCKET: 'tenants' });
     });
