@@ -319,21 +319,23 @@ test('events are what `navlock watch --json` tells', async (context) => {
   const lines = createInterface({ input: watch.stdout })[Symbol.asyncIterator]();
   const news = look(locks);
   await news.next();
-  // When both have seen this lock, both have begun, and so both see everything that follows.
+  // When both have seen this lock, both have begun, and so both see when it is released, and everything that follows.
   const begins = spawn(program, ['run', '--socket', socket, '--bucket', 'face', 'begin', '--', 'cat'], { stdio: ['pipe', 'ignore', 'ignore'] });
   const isBegun = ({ event, name }) => name === 'begin' && (event === 'held' || event === 'granted');
   const watched = { next: async () => ({ value: JSON.parse((await lines.next()).value), done: false }) };
   await Promise.all([next(news, isBegun), next(watched, isBegun)]);
+  // What one of them sees as an event before this one, the other may have seen in its first picture.
+  const isOver = (of) => ({ event, name }) => name === of && (event === 'released' || event === 'recalled');
   begins.stdin.end();
+  await Promise.all([next(news, isOver('begin')), next(watched, isOver('begin'))]);
   await evaluate({ NAVLOCK_REACH: 'machine', NAVLOCK_SOCKET: socket, NAVLOCK_BUCKET: 'face' }, ({ locks }) => locks.request('db', { steal: true }, () => 'done'));
   const untilGone = async (told) => {
     const all = [];
-    const isOver = ({ event, name }) => name === 'db' && (event === 'released' || event === 'recalled');
     await next(told, (value) => {
       const { at, ...rest } = value;
       assert.ok(Math.abs(at - Date.now()) < 60_000);
       all.push(rest);
-      return isOver(value);
+      return isOver('db')(value);
     });
     return all;
   };
