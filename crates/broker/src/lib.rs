@@ -71,6 +71,8 @@ mod surrounding;
 mod system_error;
 mod this_process;
 
+use std::time::Duration;
+
 pub use navlock_core::look::{LookOptions, News};
 pub use navlock_platform::thread::stand_back;
 pub use navlock_wire::{MAX_META, MAX_TEXT};
@@ -98,4 +100,4 @@ pub const CLIENT_LOGS: &str = "navlock::client";
 
 /// The recovery time: for how long a new daemon waits for the clients of the one before, unless
 /// [`Options::recovery_time`](daemon::Options::recovery_time) says otherwise.
-const RECOVERY_TIME: std::time::Duration = std::time::Duration::from_secs(10);
+const RECOVERY_TIME: Duration = Duration::from_secs(10);

@@ -121,18 +121,18 @@ pub(crate) struct Keeper {
     next_adoption: u64,
     /// The prefixes of owner keys that must stay until the end of their lease, because a client has
     /// lost a lock of the name that it tried to reclaim.
-    not_gone_on_with: HashSet<Vec<u8>>,
+    spared: HashSet<Vec<u8>>,
     /// The leases that this connection renews.
     leases: HashMap<i64, Lease, HashState>,
     own: OwnLease,
     /// The leases that are lost to us and may not have ended in etcd yet.
-    lapsing: HashMap<i64, ExpiringLease, HashState>,
+    expiring: HashMap<i64, ExpiringLease, HashState>,
     /// Keys that have gone. Nobody is told before it is known whether their lease has gone too.
     gone: Vec<Gone>,
     lists: Lists,
     /// Names that this connection owns, and whose owner key has gone. As for `gone`, nobody is told
     /// before it is known whether the lease has gone too.
-    adrift: BTreeMap<(u64, NameKey), StrayOwnership>,
+    stray: BTreeMap<(u64, NameKey), StrayOwnership>,
     /// Since when owners have been asked for their names: by owner key, with the revision that created it.
     asked: HashMap<Vec<u8>, (i64, Uptime), HashState>,
     history: History,
@@ -165,13 +165,13 @@ impl Keeper {
             reclaims: Vec::new(),
             adoptions: BTreeMap::new(),
             next_adoption: 0,
-            not_gone_on_with: HashSet::new(),
+            spared: HashSet::new(),
             leases: HashMap::default(),
             own: OwnLease::default(),
-            lapsing: HashMap::default(),
+            expiring: HashMap::default(),
             gone: Vec::new(),
             lists: Lists::default(),
-            adrift: BTreeMap::new(),
+            stray: BTreeMap::new(),
             asked: HashMap::default(),
             history: History::default(),
             is_quitting: false,
@@ -187,7 +187,7 @@ impl Keeper {
     /// Whether nothing happens by itself when time passes.
     pub(crate) fn is_idle(&self) -> bool {
         let is_asked = !self.agents.is_empty() || !self.queries.is_empty();
-        let is_waiting = !self.watches.is_empty() || !self.lapsing.is_empty();
+        let is_waiting = !self.watches.is_empty() || !self.expiring.is_empty();
         !is_asked && !is_waiting && !self.slots.has_spent()
     }
 

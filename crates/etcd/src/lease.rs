@@ -84,7 +84,7 @@ impl Renewal {
 /// How long before others may be granted its locks a holder counts them as lost, unless it is
 /// configured: a fifth of the time to live, 2 s at most. In this time the work under the locks
 /// ends.
-pub(crate) fn margin(time_to_live: Duration) -> Duration {
+pub(crate) fn default_margin(time_to_live: Duration) -> Duration {
     (time_to_live / 5).min(Duration::from_secs(2))
 }
 
@@ -110,7 +110,8 @@ mod tests {
         for seconds in [2, 10, 60] {
             let time_to_live = Duration::from_secs(seconds);
             let sent = Uptime::now();
-            let term = Renewal { sent, time_to_live }.term(margin(time_to_live), time_to_live / 8);
+            let term =
+                Renewal { sent, time_to_live }.term(default_margin(time_to_live), time_to_live / 8);
             assert!(term.ends.after(Duration::from_millis(400)) <= sent.after(time_to_live));
             assert!(term.ends.after(Duration::from_millis(2100)) >= sent.after(time_to_live));
             // Two renewals fit in.
@@ -122,7 +123,8 @@ mod tests {
     #[test]
     fn a_long_term_ends_earlier_by_what_clocks_go_apart() {
         let (sent, day) = (Uptime::now(), Duration::from_secs(24 * 60 * 60));
-        let term = Renewal { sent, time_to_live: day }.term(margin(day), Duration::from_secs(5));
+        let term =
+            Renewal { sent, time_to_live: day }.term(default_margin(day), Duration::from_secs(5));
         // 43 s of a day.
         assert!(term.expires.after(Duration::from_secs(43)) <= sent.after(day));
         assert!(term.ends.after(Duration::from_secs(2)) <= term.expires);

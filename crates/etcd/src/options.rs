@@ -4,7 +4,7 @@ use std::{fmt, sync::Arc, time::Duration};
 
 use navlock_core::Error;
 
-use crate::lease::{LeaseTimes, Renewal, margin};
+use crate::lease::{LeaseTimes, Renewal, default_margin};
 
 /// The shortest time to live of a lease that etcd accepts as it is.
 const SHORTEST: Duration = Duration::from_secs(2);
@@ -200,7 +200,7 @@ impl EtcdOptions {
 
     /// How long before its end a lease with this time to live counts as over.
     fn margin_of(&self, time_to_live: Duration) -> Duration {
-        self.margin.unwrap_or_else(|| margin(time_to_live))
+        self.margin.unwrap_or_else(|| default_margin(time_to_live))
     }
 
     /// For how long the work under a lock may go on after the lock is lost with its lease.

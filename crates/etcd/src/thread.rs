@@ -151,7 +151,7 @@ impl Thread {
 
     /// The keeper takes no part: these are not its leases.
     fn revoke_left(&mut self, left: Vec<Share>, answer: oneshot::Sender<bool>) {
-        let spared = self.keeper.not_gone_on_with().clone();
+        let spared = self.keeper.spared().clone();
         let revoked = left::revoke(self.members.clone(), self.options.clone(), left, spared);
         let told = revoked.map(|is_over| {
             // The caller may have gone.

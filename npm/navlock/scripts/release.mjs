@@ -44,6 +44,10 @@ for (const name of names) {
     console.error(`navlock: there is no target ${name}; there are ${Object.keys(targets).join(', ')}`);
     process.exit(2);
   }
+  if (targets[name].zig === undefined && name !== host) {
+    console.error(`navlock: ${name} can be built only on a machine of that kind, and this is ${host}; run this there`);
+    process.exit(2);
+  }
 }
 
 const manifest = JSON.parse(readFileSync(path.join(folder, 'package.json'), 'utf8'));
@@ -101,7 +105,7 @@ function build(name) {
   // By default Rust links musl statically, and a library that is to be loaded cannot be built so.
   const variable = `CARGO_TARGET_${name.toUpperCase().replaceAll('-', '_')}_RUSTFLAGS`;
   const env = { ...process.env, ...(libc === 'musl' && { [variable]: '-C target-feature=-crt-static' }) };
-  const words = values.target ? ['zigbuild', '--target', name + zig] : ['build'];
+  const words = values.target ? [zig === undefined ? 'build' : 'zigbuild', '--target', name + (zig ?? '')] : ['build'];
   execFileSync('cargo', [...words, '--release', ...packages], { cwd: folder, env, stdio: 'inherit' });
   const { target_directory: target } = JSON.parse(run('cargo', ['metadata', '--format-version', '1', '--no-deps']));
   return path.join(target, values.target ? name : '', 'release');

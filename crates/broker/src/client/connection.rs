@@ -45,7 +45,7 @@ const CHECK_INTERVAL: Duration = Duration::from_secs(1);
 
 /// How long there may be no daemon before those who wait for one are told. Locks that are held are not
 /// lost then.
-pub(super) const RETURN: Duration = Duration::from_secs(9);
+pub(super) const OUTAGE_TOLD_AFTER: Duration = Duration::from_secs(9);
 
 /// For messages: what was being done when the registration failed.
 const REGISTERING: &str = "writing to its directory";

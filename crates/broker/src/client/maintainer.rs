@@ -15,7 +15,7 @@ use navlock_platform::socket::Stream;
 
 use super::{
     connect_options::ConnectOptions,
-    connection::{RETURN, Shared},
+    connection::{OUTAGE_TOLD_AFTER, Shared},
     handshake,
     reader::{End, wait, wake},
 };
@@ -90,7 +90,7 @@ impl Maintainer {
             if !came_to_nothing {
                 deadline = None;
             }
-            let deadline = *deadline.get_or_insert_with(|| Instant::now() + RETURN);
+            let deadline = *deadline.get_or_insert_with(|| Instant::now() + OUTAGE_TOLD_AFTER);
             if came_to_nothing {
                 self.pause();
             }

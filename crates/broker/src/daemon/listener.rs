@@ -89,7 +89,7 @@ pub(super) async fn serve_in(
                 let (daemon, patience) = (Arc::clone(daemon), options.limits.handshake);
                 // Other users are refused. The modes of directory and socket refuse them already;
                 // this asks the kernel.
-                if !peer::is_ours(&stream) {
+                if !peer::is_same_user(&stream) {
                 } else if sessions.len() + 2 * daemon.orphans() + descriptor::counted() < most {
                     sessions.spawn(session(stream, daemon, patience));
                 } else {

@@ -208,7 +208,7 @@ fn the_book_lists_all_variables_of_the_command_line() {
 #[test]
 fn the_book_has_each_exit_code_of_a_command() {
     let listed = read("docs/exit-codes.md");
-    let (_, codes) = super::run::EXIT_CODES.split_once("Exit codes:").unwrap();
+    let (_, codes) = super::run::AFTER_HELP.split_once("Exit codes:").unwrap();
     let codes = codes.split("\n\n").next().unwrap().lines();
     let words = codes.filter_map(|line| line.strip_prefix("  ")?.split_whitespace().next());
     let codes: Vec<&str> = words.filter(|word| word.parse::<u8>().is_ok()).collect();

@@ -13,7 +13,7 @@ use navlock_broker::MAX_META;
 use super::values::{self, spelled};
 use crate::exit::{Failure, USAGE};
 
-pub(super) const EXIT_CODES: &str = "\
+pub(super) const AFTER_HELP: &str = "\
 Names and the command:
   NAME [--] COMMAND [ARGUMENT]...         one lock; the rest is the command, as for flock(1)
   -l NAME... [--] COMMAND [ARGUMENT]...   several locks: -l before each name
@@ -61,7 +61,7 @@ ignored for navlock and for the command.";
 /// The lock is held until the command has ended, also if navlock itself is killed.
 #[derive(Debug, Args)]
 #[command(
-    after_long_help = EXIT_CODES,
+    after_long_help = AFTER_HELP,
     override_usage = "navlock run [OPTIONS] NAME [--] COMMAND [ARGUMENT]...\n       \
                       navlock run [OPTIONS] -l NAME [-l NAME]... [--] COMMAND [ARGUMENT]...\n       \
                       navlock run [OPTIONS] NAME -c SHELL-COMMAND"

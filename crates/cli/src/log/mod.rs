@@ -4,10 +4,10 @@
 //! broker that a client has started, whose streams nobody reads, logs to a file of bounded size
 //! beside its socket. Both are written by a thread of their own: see [`sink`].
 
-mod bounded;
 mod filter;
 mod format;
 pub(crate) mod reader;
+mod rotating;
 mod sink;
 
 use std::{
@@ -26,7 +26,7 @@ use tracing_subscriber::{
 };
 
 pub(crate) use self::filter::Filter;
-use self::{bounded::Bounded, format::Line, sink::Sink};
+use self::{format::Line, rotating::RotatingFile, sink::Sink};
 
 /// Where the errors of a program are that has not begun to log.
 const STDERR: &str = "/proc/self/fd/2";
@@ -50,7 +50,7 @@ impl Log {
         let file = on_demand.then(|| place.log());
         let is_journal = file.is_none() && is_journal();
         let sink = match &file {
-            Some(path) => Sink::new(Bounded::new(path.clone()), false),
+            Some(path) => Sink::new(RotatingFile::new(path.clone()), false),
             None => Sink::new(io::stderr(), is_journal),
         };
         let (targets, handle) = reload::Layer::new(filter.targets());

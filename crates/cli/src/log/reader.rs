@@ -8,7 +8,7 @@ use std::{
 
 use navlock_platform::file::{careful, identity_of};
 
-use super::bounded::{LIMIT, is_at, predecessor};
+use super::rotating::{LIMIT, is_at, predecessor};
 
 /// A log that is read from its beginning on, across the ends of its files. If more than a whole
 /// file has come and gone between two looks, that is not read.

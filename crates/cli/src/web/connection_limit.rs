@@ -43,7 +43,7 @@ const QUIET: Duration = Duration::from_secs(30);
 const WHY: &str = "navlock web serves 128 connections at a time, and has as many: close pages that nobody needs\n";
 
 /// A listener that serves no more connections than there is room for.
-pub(super) struct Bounded<L> {
+pub(super) struct LimitedListener<L> {
     listener: L,
     room: Arc<Semaphore>,
     refused: Arc<Semaphore>,
@@ -99,13 +99,13 @@ impl Seat {
     }
 }
 
-impl<L: Listener> Connected<IncomingStream<'_, Bounded<L>>> for Seat {
-    fn connect_info(stream: IncomingStream<'_, Bounded<L>>) -> Self {
+impl<L: Listener> Connected<IncomingStream<'_, LimitedListener<L>>> for Seat {
+    fn connect_info(stream: IncomingStream<'_, LimitedListener<L>>) -> Self {
         stream.io().seat.clone()
     }
 }
 
-impl<L> Bounded<L> {
+impl<L> LimitedListener<L> {
     pub(super) fn new(listener: L) -> Self {
         let [room, refused] = [MOST, MOST_REFUSED].map(|most| Arc::new(Semaphore::new(most)));
         Self { listener, room, refused, strangers: VecDeque::new() }
@@ -138,7 +138,7 @@ impl<L> Bounded<L> {
     }
 }
 
-impl<L: Listener> Listener for Bounded<L> {
+impl<L: Listener> Listener for LimitedListener<L> {
     type Io = Served<L::Io>;
     type Addr = L::Addr;
 
@@ -313,7 +313,7 @@ mod tests {
 
     #[tokio::test]
     async fn who_comes_has_the_place_of_the_first_stranger_and_of_nobody_who_was_let_in() {
-        let mut bounded = Bounded::new(Flood);
+        let mut bounded = LimitedListener::new(Flood);
         let mut all = Vec::new();
         for number in 0..MOST {
             let (served, ()) = bounded.accept().await;

@@ -28,7 +28,7 @@ use tokio::{runtime, time::sleep};
 
 pub(crate) use self::services::{Services, Steal};
 use self::{
-    connection_limit::{Bounded, Seat},
+    connection_limit::{LimitedListener, Seat},
     feed::Feed,
     gate::{Gate, Hosts},
     routes::Site,
@@ -83,12 +83,12 @@ impl Web {
                 Listener::Tcp(_, listener) => {
                     listener.set_nonblocking(true)?;
                     let listener = tokio::net::TcpListener::from_std(listener)?;
-                    axum::serve(Bounded::new(listener), service).await
+                    axum::serve(LimitedListener::new(listener), service).await
                 }
                 Listener::Unix(listener) => {
                     listener.set_nonblocking(true)?;
                     let listener = Sockets(AsyncListener::from_std(listener)?);
-                    axum::serve(Bounded::new(listener), service).await
+                    axum::serve(LimitedListener::new(listener), service).await
                 }
             }
         })

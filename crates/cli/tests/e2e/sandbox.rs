@@ -49,12 +49,12 @@ impl Sandbox {
     pub(crate) fn with_settings(settings: &str) -> Self {
         let mut sandbox = Self::new();
         sandbox.config = sandbox.path("config.toml");
-        sandbox.settle(settings);
+        sandbox.write_settings(settings);
         sandbox
     }
 
     /// Gives these settings to its next broker.
-    pub(crate) fn settle(&self, settings: &str) {
+    pub(crate) fn write_settings(&self, settings: &str) {
         write(&self.config, settings);
     }
 

@@ -34,7 +34,7 @@ pub(super) struct Notice<'a> {
     /// The event is of the revision in which the name became this connection's own.
     pub(super) is_absorbed: bool,
     /// The lease of what was put is lost to this connection, and may not be over yet for others.
-    pub(super) is_lapsing: bool,
+    pub(super) is_expiring: bool,
 }
 
 impl Finding {
@@ -57,12 +57,12 @@ impl Finding {
         status: Status,
         left: &LeftBehind,
     ) -> Self {
-        let &Notice { phase, put, is_absorbed, is_lapsing } = told;
+        let &Notice { phase, put, is_absorbed, is_expiring } = told;
         match (owner, put) {
             (Owner::Request(_), Some(put)) => match (status, phase) {
                 (_, Phase::Owned) => Self::Nothing,
                 // Work under the lock may not have ended.
-                (Status::Ended, _) if is_lapsing => Self::Nothing,
+                (Status::Ended, _) if is_expiring => Self::Nothing,
                 // A late try has made the key.
                 (Status::Ended, _) => Self::Unwanted(None),
                 (Status::Held(_), Phase::Queued) => Self::Unwanted(Some(Phase::Queued)),

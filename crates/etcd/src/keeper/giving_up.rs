@@ -190,7 +190,7 @@ impl Keeper {
     /// Removes a key which says that this connection owns a name, and of which it does not know: a
     /// late try has made the key.
     pub(super) fn disown(&mut self, bucket: u64, name: &NameKey, made: i64, lease: i64) {
-        if self.lapsing.contains_key(&lease) {
+        if self.expiring.contains_key(&lease) {
             return;
         }
         let me = self.slots.me();
@@ -231,7 +231,7 @@ impl Keeper {
         }
         drop(table);
         for (bucket, name) in over {
-            if !self.is_adrift(bucket, &name) {
+            if !self.is_stray(bucket, &name) {
                 self.leave(bucket, &name);
             }
         }

@@ -163,7 +163,7 @@ impl Keeper {
                 self.revive(serial, renewal);
             }
             self.judge_held_back(id, renewal.sent);
-            self.judge_adrift(id, renewal.sent);
+            self.judge_stray(id, renewal.sent);
             return self.step_buckets();
         }
         let term = self.options.term(renewal);
@@ -175,7 +175,7 @@ impl Keeper {
         };
         if is_kept {
             self.judge_held_back(id, renewal.sent);
-            self.judge_adrift(id, renewal.sent);
+            self.judge_stray(id, renewal.sent);
         } else {
             self.lose_lease(id, Lost::Disconnected);
         }
@@ -273,7 +273,7 @@ impl Keeper {
         if self.agents.is_empty() {
             self.end_own();
             // All work under other leases has ended with its agent.
-            self.lapsing.values_mut().for_each(|lapsing| lapsing.expires = Uptime::default());
+            self.expiring.values_mut().for_each(|expiring| expiring.expires = Uptime::default());
             self.check_lapsing();
             self.step_buckets();
         } else {

@@ -74,10 +74,10 @@ impl Keeper {
             _ => self.options.term(lease.renewal).expires,
         };
         // Others may have reclaimed the lease, and lost it again.
-        let lapsing =
-            self.lapsing.entry(id).or_insert(ExpiringLease { expires, is_own, held: vec![] });
-        lapsing.expires = lapsing.expires.max(expires);
-        lapsing.held.extend(held.into_iter().map(bare));
+        let expiring =
+            self.expiring.entry(id).or_insert(ExpiringLease { expires, is_own, held: vec![] });
+        expiring.expires = expiring.expires.max(expires);
+        expiring.held.extend(held.into_iter().map(bare));
         // Nobody works under a request that waits.
         self.remove_all(waits.into_iter().map(bare));
         self.check_lapsing();
@@ -100,11 +100,11 @@ impl Keeper {
     /// here: agents that have not come back may still hold locks under it.
     pub(super) fn check_lapsing(&mut self) {
         let now = Uptime::now();
-        let mut over: Vec<i64> = self.lapsing.keys().copied().collect();
-        over.retain(|id| self.lapsing[id].expires <= now);
+        let mut over: Vec<i64> = self.expiring.keys().copied().collect();
+        over.retain(|id| self.expiring[id].expires <= now);
         over.sort_unstable();
         for id in over {
-            let Some(ExpiringLease { is_own, held, .. }) = self.lapsing.remove(&id) else {
+            let Some(ExpiringLease { is_own, held, .. }) = self.expiring.remove(&id) else {
                 continue;
             };
             if is_own {

@@ -138,8 +138,8 @@ impl Keeper {
     /// Whether a key under a lease is of a request that has been answered otherwise: a late try has
     /// made the key. Work under a lock that was lost with its lease may not have ended.
     pub(super) fn is_over(&self, key: RequestKey, phase: Phase, lease: i64) -> bool {
-        let is_lapsing = phase == Phase::Held && self.lapsing.contains_key(&lease);
-        let whose = self.slots.holder(key).filter(|_| !is_lapsing);
+        let is_expiring = phase == Phase::Held && self.expiring.contains_key(&lease);
+        let whose = self.slots.holder(key).filter(|_| !is_expiring);
         whose.is_some_and(|id| self.shared.table().status(id) == Status::Ended)
     }
 

@@ -78,7 +78,7 @@ impl Keeper {
             self.slots.free(key, id, made);
         }
         // Doubts about an earlier owner key of ours say nothing of this one.
-        self.adrift.remove(&of);
+        self.stray.remove(&of);
         let opened = self.buckets.get_mut(&bucket);
         if let Some(view) = opened.and_then(|opened| opened.bucket.views.get_mut(name)) {
             view.begin_owned(made);
@@ -174,7 +174,7 @@ impl Keeper {
         }
         // A name whose tokens are used up is given up once nobody holds it.
         let usage = self.shared.table().usage(&(bucket, name.clone()));
-        if usage.is_some_and(|usage| usage.is_over()) && !self.is_adrift(bucket, name) {
+        if usage.is_some_and(|usage| usage.is_over()) && !self.is_stray(bucket, name) {
             self.leave(bucket, name);
             return is_here;
         }
@@ -224,8 +224,8 @@ impl Keeper {
             }
             let how = mirror.why_gone(tokens::token(made));
             // If the key was seen to go without a theft, a later holder has not stolen it.
-            let is_adrift = self.is_adrift(bucket, name);
-            if is_stolen || how == Lost::Stolen && !is_adrift {
+            let is_stray = self.is_stray(bucket, name);
+            if is_stolen || how == Lost::Stolen && !is_stray {
                 return self.lose_name(bucket, name, Lost::Stolen);
             }
             return self.doubt_name(bucket, name);
@@ -251,8 +251,8 @@ impl Keeper {
     }
 
     /// Whether our owner key of the name has gone, and we do not know why.
-    pub(super) fn is_adrift(&self, bucket: u64, name: &NameKey) -> bool {
-        self.adrift.contains_key(&(bucket, name.clone()))
+    pub(super) fn is_stray(&self, bucket: u64, name: &NameKey) -> bool {
+        self.stray.contains_key(&(bucket, name.clone()))
     }
 
     /// Whether the name is owned for a run alone.
@@ -282,7 +282,7 @@ impl Keeper {
         self.shared.table().close(&of);
         let lease_states::OwnLease::There(lease) = self.own else { return };
         // Only once: each look at the lease starts its keep-alive anew.
-        if let btree_map::Entry::Vacant(vacant) = self.adrift.entry(of) {
+        if let btree_map::Entry::Vacant(vacant) = self.stray.entry(of) {
             vacant.insert(StrayOwnership { lease, since: Uptime::now() });
             self.look_after(lease);
         }
@@ -290,10 +290,10 @@ impl Keeper {
 
     /// Etcd kept this lease at this moment: so owner keys that had gone before that were removed by
     /// somebody.
-    pub(super) fn judge_adrift(&mut self, lease: i64, kept: Uptime) {
+    pub(super) fn judge_stray(&mut self, lease: i64, kept: Uptime) {
         let mut due = Vec::new();
-        self.adrift.retain(|of, adrift| {
-            let is_due = adrift.lease == lease && adrift.since <= kept;
+        self.stray.retain(|of, stray| {
+            let is_due = stray.lease == lease && stray.since <= kept;
             if is_due {
                 due.push(of.clone());
             }
@@ -334,7 +334,7 @@ impl Keeper {
 
     /// Loses all names that are owned under a lease, which is lost.
     pub(super) fn lose_names_under(&mut self, lease: i64, how: Lost) {
-        self.adrift.retain(|_, adrift| adrift.lease != lease);
+        self.stray.retain(|_, stray| stray.lease != lease);
         let owned = self.shared.table().owned_under(lease);
         for (bucket, name) in owned {
             self.lose_name(bucket, &name, how);

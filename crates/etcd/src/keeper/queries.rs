@@ -127,7 +127,7 @@ impl Keeper {
             let is_unsaid = |usage: Usage| {
                 usage.is_used && (usage.gate == GrantState::Stuck || is_late) && asks
             };
-            if usage.is_some_and(is_unsaid) || self.lapsing.contains_key(&kv.lease) {
+            if usage.is_some_and(is_unsaid) || self.expiring.contains_key(&kv.lease) {
                 OwnerAnswer::Unsaid
             } else {
                 OwnerAnswer::Said
@@ -185,7 +185,7 @@ impl Keeper {
             let may_be = Some(&kv.key).filter(|key| BucketKeys::may_say_whose(key));
             let Some(key) = may_be.and_then(|key| opened.bucket.keys.parse(key)) else { continue };
             // A name that was lost with its lease cannot be given up: its key goes with the lease.
-            if key.phase != Phase::Owned || self.lapsing.contains_key(&kv.lease) {
+            if key.phase != Phase::Owned || self.expiring.contains_key(&kv.lease) {
                 continue;
             }
             if key.request.owner != me {

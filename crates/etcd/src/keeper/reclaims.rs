@@ -126,12 +126,12 @@ impl Keeper {
         });
         let begins = lost
             .map(|(claim, _)| opened.bucket.keys.name(&NameKey::new(&claim.name)).all_owned().0);
-        self.not_gone_on_with.extend(begins);
+        self.spared.extend(begins);
     }
 
     /// The prefixes of the owner keys that stay until the end of their lease.
-    pub(crate) fn not_gone_on_with(&self) -> &HashSet<Vec<u8>> {
-        &self.not_gone_on_with
+    pub(crate) fn spared(&self) -> &HashSet<Vec<u8>> {
+        &self.spared
     }
 
     /// Writes claimed locks that were known only to the owner of their names, whose connection has
@@ -267,7 +267,7 @@ impl Keeper {
                 self.slots.adopt(entry.request, request);
                 adopted.push((name, request, entry.ended()));
                 tickets[nth] = Some(Ticket { lane: 0, id: request });
-            } else if phase == Phase::Held && self.lapsing.contains_key(&entry.lease) {
+            } else if phase == Phase::Held && self.expiring.contains_key(&entry.lease) {
                 // The lock is lost. Its key is removed when the work under it has ended.
             } else {
                 // An earlier try that came late may have put another key of a request that is kept.

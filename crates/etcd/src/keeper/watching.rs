@@ -195,8 +195,8 @@ impl Keeper {
             let made = event.put.as_ref().map(|put| put.made);
             let put = event.put.clone();
             // Work under that lease may not have ended yet.
-            let is_lapsing = key.phase == Phase::Held
-                && put.as_ref().is_some_and(|put| self.lapsing.contains_key(&put.lease));
+            let is_expiring = key.phase == Phase::Held
+                && put.as_ref().is_some_and(|put| self.expiring.contains_key(&put.lease));
             if !view.mirror.apply(event) {
                 continue;
             }
@@ -211,7 +211,7 @@ impl Keeper {
             let id = owner.request();
             let status = id.map_or(Status::Absent, |id| table.status(id));
             let is_absorbed = put.is_none() && absorbed.contains(&revision);
-            let told = Notice { phase: key.phase, put: put.as_ref(), is_absorbed, is_lapsing };
+            let told = Notice { phase: key.phase, put: put.as_ref(), is_absorbed, is_expiring };
             match (Finding::of_event(&told, owner, status, &left), id) {
                 (Finding::Unwanted(only), _) => strays.push((key, only)),
                 (Finding::Granted, Some(id)) => {

@@ -74,7 +74,7 @@ pub fn of_async(stream: &AsyncStream) -> io::Result<Peer> {
 }
 
 /// Whether it is this user who is at the other end.
-pub fn is_ours(stream: &AsyncStream) -> bool {
+pub fn is_same_user(stream: &AsyncStream) -> bool {
     stream.peer_cred().is_ok_and(|peer| peer.uid() == ours())
 }
 
@@ -110,6 +110,6 @@ mod tests {
         assert_eq!(of(&stream).unwrap(), us);
         let (stream, _other) = AsyncStream::pair().unwrap();
         assert_eq!(of_async(&stream).unwrap(), us);
-        assert!(is_ours(&stream));
+        assert!(is_same_user(&stream));
     }
 }

@@ -44,7 +44,7 @@ pub fn of_async(stream: &AsyncStream) -> io::Result<Peer> {
 }
 
 /// Whether it is this user who is at the other end.
-pub fn is_ours(stream: &AsyncStream) -> bool {
+pub fn is_same_user(stream: &AsyncStream) -> bool {
     of_async(stream).is_ok_and(|peer| peer.user == ours())
 }
 

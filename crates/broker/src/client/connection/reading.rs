@@ -9,7 +9,7 @@ use navlock_core::blocking::Source;
 
 use super::{
     super::reader::{End, Reader, wait, wake},
-    RETURN, Shared,
+    OUTAGE_TOLD_AFTER, Shared,
 };
 use crate::{
     clock,
@@ -128,7 +128,7 @@ impl Shared {
         let Err(error) = self.try_keep() else { return false };
         self.end_given_up();
         let lacked = self.table().needed_since().map(clock::since);
-        if lacked.is_some_and(|lacked| lacked >= RETURN) {
+        if lacked.is_some_and(|lacked| lacked >= OUTAGE_TOLD_AFTER) {
             let reason = Reason::Io("starting a thread", error.into());
             let error = ConnectError { socket: self.path.clone(), reason };
             self.give_up(&error.into());

@@ -141,7 +141,7 @@ fn who_holds_is_told_why_no_broker_can_take_over() {
     command.stderr(File::create(&said).unwrap());
     let mut holder = Holder::start(command);
     holder.begun();
-    machine.settle(&settings(&namespace, &[("east", &east), ("west", &west)]));
+    machine.write_settings(&settings(&namespace, &[("east", &east), ("west", &west)]));
     assert_eq!(machine.code(&["daemon", "stop"]), 0);
     // The held lock is still that of a machine with the settings from before.
     let said = || fs::read_to_string(&said).unwrap();

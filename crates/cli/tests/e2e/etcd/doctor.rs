@@ -79,7 +79,7 @@ fn a_broker_that_began_with_other_settings_is_warned_of() {
     let machine = Sandbox::with_settings("");
     assert_eq!(machine.code(&["daemon", "start"]), 0);
     assert_eq!(shown_reach(&machine), "this machine");
-    machine.settle(&format!("[etcd]\nendpoints = [\"{}\"]\n", shared().endpoint()));
+    machine.write_settings(&format!("[etcd]\nendpoints = [\"{}\"]\n", shared().endpoint()));
     let (checks, code) = checks(&machine);
     assert_eq!(code, 0, "{checks:?}");
     let warning = "settings: the settings name an etcd, and the broker that runs is on none";

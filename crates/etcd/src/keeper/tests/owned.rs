@@ -186,7 +186,7 @@ fn who_looks_is_answered_though_a_name_was_lost_with_a_lease_that_is_not_over_fo
         }
     };
     list(&mut machine);
-    assert!(machine.keeper.lapsing.contains_key(&OWN));
+    assert!(machine.keeper.expiring.contains_key(&OWN));
     let (answer, mut answered) = oneshot::channel();
     machine.keeper.hear(Message::Query { bucket: 0, name: None, most: 10, asks: true, answer });
     list(&mut machine);
@@ -350,7 +350,7 @@ fn a_name_of_which_somebody_has_lost_a_lock_that_only_its_owner_knew_stays_until
     machine.keeper.hear(Message::Reclaim { serial: comes, claims, answer });
     machine.listed(&[]);
     assert_eq!(answered.try_recv().expect("it is answered"), [None, None]);
-    let spared = machine.keeper.not_gone_on_with();
+    let spared = machine.keeper.spared();
     let owned = |name: &str| BucketKeys::new("n", "b").name(&NameKey::new(&of(name))).owned(2);
     let is_spared = |name: &str| spared.iter().any(|begin| owned(name).starts_with(begin));
     assert!(is_spared("db") && !is_spared("written") && !is_spared("other"), "{spared:?}");
@@ -370,7 +370,7 @@ fn who_is_late_to_come_back_to_what_only_an_owner_knew_leaves_it_until_its_lease
         machine.pass(Duration::from_millis(200));
     }
     assert_eq!(answered.try_recv().expect("it is answered"), [None]);
-    assert_eq!(machine.keeper.not_gone_on_with().len(), 1);
+    assert_eq!(machine.keeper.spared().len(), 1);
 }
 
 #[test]

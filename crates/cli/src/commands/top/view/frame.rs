@@ -9,7 +9,7 @@ use ratatui_core::{
 use super::{
     body,
     line::{BAD, BOLD, DIM, Line, PLAIN, WAITS, wrapped},
-    names::rate,
+    name_table::rate,
 };
 use crate::{
     commands::top::{

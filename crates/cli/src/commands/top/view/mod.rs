@@ -1,12 +1,12 @@
 //! What is drawn: a function of the model and the size alone.
 
-mod clients;
+mod client_table;
 mod content;
 mod deadlocks;
 mod frame;
 mod line;
-mod name;
-mod names;
+mod name_details;
+mod name_table;
 mod tree;
 
 use self::content::Body;
@@ -16,10 +16,10 @@ use super::model::{Model, View};
 /// The body of the view that is shown.
 pub(super) fn body(model: &Model) -> Body<'_> {
     match &model.place().view {
-        View::Names => names::body(model),
-        View::Name(name) => name::body(model, name),
+        View::Names => name_table::body(model),
+        View::Name(name) => name_details::body(model, name),
         View::Tree => tree::body(model),
-        View::Clients => clients::body(model),
+        View::Clients => client_table::body(model),
         View::Deadlocks => deadlocks::body(model),
     }
 }

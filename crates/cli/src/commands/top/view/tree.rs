@@ -7,7 +7,7 @@ use navlock::look::{LockName, Root, Row, tree};
 use super::{
     Body,
     line::{BAD, DIM, HELD, Line, PLAIN, WAITS},
-    names::remedies,
+    name_table::remedies,
 };
 use crate::{
     commands::top::model::Model,

@@ -85,7 +85,7 @@ impl Fingerprint {
         asked.sort_unstable();
         self.note(asked);
         self.note((&keeper.reclaims, &keeper.adoptions, keeper.history.revision()));
-        self.note((keeper.own, &keeper.leases, &keeper.gone, &keeper.lapsing, &keeper.adrift));
+        self.note((keeper.own, &keeper.leases, &keeper.gone, &keeper.expiring, &keeper.stray));
         self.note((&keeper.slots, shared.table().shown()));
     }
 }

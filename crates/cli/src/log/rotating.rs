@@ -1,5 +1,4 @@
-//! A file that does not grow for ever: when it is full it becomes its predecessor, in place of the one
-//! before.
+//! A file that is rotated when it is full: it gets the name of its predecessor, whose contents are lost.
 
 use std::{
     ffi::OsString,
@@ -16,19 +15,19 @@ use crate::append::open_to_append;
 pub(crate) const LIMIT: u64 = 512 << 10;
 
 /// The file at this path. Several processes may write to it: each line goes to its end, as it is then.
-pub(super) struct Bounded {
+pub(super) struct RotatingFile {
     path: PathBuf,
     limit: u64,
     file: Option<File>,
 }
 
-impl Bounded {
+impl RotatingFile {
     pub(super) fn new(path: PathBuf) -> Self {
         Self { path, limit: LIMIT, file: None }
     }
 
-    /// The file, with room for so many bytes.
-    fn with_room(&mut self, length: u64) -> io::Result<&mut File> {
+    /// The file, with room for so many bytes. It is rotated if it is too full for them.
+    fn rotated_for(&mut self, length: u64) -> io::Result<&mut File> {
         let known = self.file.take().filter(|file| is_at(file, &self.path));
         let mut file = match known {
             Some(file) => file,
@@ -46,10 +45,10 @@ impl Bounded {
     }
 }
 
-impl Write for Bounded {
+impl Write for RotatingFile {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
         let length = u64::try_from(bytes.len()).unwrap_or(u64::MAX);
-        self.with_room(length)?.write(bytes)
+        self.rotated_for(length)?.write(bytes)
     }
 
     fn flush(&mut self) -> io::Result<()> {
@@ -81,7 +80,7 @@ mod tests {
     fn a_full_file_becomes_the_predecessor_and_what_was_before_that_goes() {
         let directory = tempfile::tempdir().unwrap();
         let path = directory.path().join("log");
-        let mut file = Bounded { path: path.clone(), limit: 10, file: None };
+        let mut file = RotatingFile { path: path.clone(), limit: 10, file: None };
         for line in ["one\n", "two\n", "three\n", "four\n", "five\n", "six\n"] {
             file.write_all(line.as_bytes()).unwrap();
             assert!(fs::metadata(&path).unwrap().len() <= 10);
@@ -95,7 +94,7 @@ mod tests {
     fn a_file_that_was_removed_is_made_anew() {
         let directory = tempfile::tempdir().unwrap();
         let path = directory.path().join("log");
-        let mut file = Bounded::new(path.clone());
+        let mut file = RotatingFile::new(path.clone());
         file.write_all(b"one\n").unwrap();
         fs::remove_file(&path).unwrap();
         file.write_all(b"two\n").unwrap();
@@ -110,7 +109,7 @@ mod tests {
         let other = directory.path().join("other");
         fs::write(&other, "").unwrap();
         std::os::unix::fs::symlink(&other, &path).unwrap();
-        let mut file = Bounded::new(path);
+        let mut file = RotatingFile::new(path);
         file.write_all(b"three\n").unwrap_err();
         assert_eq!(fs::read(&other).unwrap(), b"");
     }

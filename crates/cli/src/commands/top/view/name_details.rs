@@ -5,7 +5,7 @@ use navlock::look::{Entry, LockName, Queue};
 use super::{
     Body,
     line::{BOLD, Column, DIM, HELD, Line, PLAIN, WAITS, fit, row, titles},
-    names::{mode, rate, remedies, trouble},
+    name_table::{mode, rate, remedies, trouble},
 };
 use crate::{
     commands::top::{data::Past, model::Model},
