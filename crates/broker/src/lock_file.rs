@@ -176,4 +176,50 @@ mod tests {
             assert_eq!(identity_of(&locked), identity_at(&path));
         });
     }
+
+    #[test]
+    fn who_has_waited_for_long_enough_goes_without_the_lock() {
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("lock");
+        let first = lock(&path, Duration::ZERO).unwrap().unwrap();
+        let (began, patience) = (Instant::now(), Duration::from_millis(50));
+        assert!(lock(&path, patience).unwrap().is_none());
+        assert!(began.elapsed() >= patience);
+        drop(first);
+        assert!(lock(&path, Duration::ZERO).unwrap().is_some());
+    }
+
+    #[test]
+    fn only_a_file_is_opened_and_a_pipe_is_not_waited_for() {
+        let directory = tempfile::tempdir().unwrap();
+        let (folder, pipe) = (directory.path().join("folder"), directory.path().join("pipe"));
+        fs::create_dir(&folder).unwrap();
+        let made = std::process::Command::new("mkfifo").arg(&pipe).status().unwrap();
+        assert!(made.success());
+        assert!(lock(&folder, Duration::ZERO).is_err());
+        for opened in [lock(&pipe, Duration::ZERO).map(drop), open_existing(&pipe).map(drop)] {
+            assert_eq!(opened.unwrap_err().to_string(), "it is no file; remove it");
+        }
+        assert_eq!(read_short(&folder).or_else(|| read_short(&pipe)), None);
+    }
+
+    #[test]
+    fn a_link_is_not_followed() {
+        let directory = tempfile::tempdir().unwrap();
+        let (file, link) = (directory.path().join("file"), directory.path().join("link"));
+        fs::write(&file, "x").unwrap();
+        std::os::unix::fs::symlink(&file, &link).unwrap();
+        assert!(lock(&link, Duration::ZERO).is_err());
+        assert_eq!((read_short(&link), read_short(&file).as_deref()), (None, Some("x")));
+    }
+
+    #[test]
+    fn a_text_that_is_longer_than_any_of_ours_is_not_read() {
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("text");
+        for (length, is_read) in [(0, true), (63, true), (64, false), (1 << 20, false)] {
+            fs::write(&path, "x".repeat(length)).unwrap();
+            assert_eq!(read_short(&path).map(|text| text.len()), is_read.then_some(length));
+        }
+    }
 }

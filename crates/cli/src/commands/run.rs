@@ -9,7 +9,7 @@ use std::{
 };
 
 use navlock::{
-    BrokerReach, INSIDE_VARIABLE, Lifeline, LockGuard, PreparedLifeline, ResourceName,
+    BrokerReach, INSIDE_VARIABLE, Lifeline, LockGuard, Lost, PreparedLifeline, ResourceName,
     blocking::block_on, host::clip_chars, this_process, told_to_command,
 };
 use navlock_platform::{
@@ -50,8 +50,8 @@ pub(super) fn run(context: &Context, mut args: RunArgs) -> Result<ExitCode, Fail
     let locks = context.lock_manager(&reach);
     let mut info = this_process();
     args.request.describe(&mut info)?;
-    let line = line(&work, args.show_args);
-    info.command = format!("navlock run {line}");
+    let command_line = shown_line(&work, args.show_args);
+    info.command = format!("navlock run {command_line}");
     locks.describe(&info);
     // Before anything is waited for: a lock that the command could not keep is not requested.
     let lifeline = if args.close { None } else { Some(reach.prepare_lifeline(&names)) };
@@ -64,7 +64,7 @@ pub(super) fn run(context: &Context, mut args: RunArgs) -> Result<ExitCode, Fail
     let lifeline = lifeline.map(PreparedLifeline::begin);
     let lifeline = lifeline.transpose().map_err(|error| no_room(context, &error))?;
     if args.no_fork {
-        info.command = line;
+        info.command = command_line;
         locks.describe(&info);
         return Err(become_command(lifeline, &args, &names, &work, &guards));
     }
@@ -74,7 +74,7 @@ pub(super) fn run(context: &Context, mut args: RunArgs) -> Result<ExitCode, Fail
     let (child, mut lifeline) = spawn(lifeline, &args, &names, &work, &guards, |child| {
         supervisor.begins(child);
         info.pid = child.id();
-        info.command = line;
+        info.command = command_line;
         locks.describe(&info);
     })?;
     let started = Instant::now();
@@ -87,14 +87,7 @@ pub(super) fn run(context: &Context, mut args: RunArgs) -> Result<ExitCode, Fail
         } else if let Some(lifeline) = &lifeline {
             lifeline.renew();
         }
-        let becomes = match (command, args.on_lost) {
-            (supervise::Command::HasEnded, _) => "the command has ended",
-            (_, OnLost::Terminate) => "the command is told to end",
-            (_, OnLost::Kill) => "the command is killed",
-            (_, OnLost::Ignore) => "the command goes on",
-        };
-        let said = format!("navlock: {}: {lost}; {becomes}\n", quoted_name(name));
-        exit::mention(said.as_bytes());
+        tell_of_loss(name, lost, command, args.on_lost);
     })?;
     drop(outage);
     // Processes that the command has left running in the background hold nothing.
@@ -112,6 +105,17 @@ pub(super) fn run(context: &Context, mut args: RunArgs) -> Result<ExitCode, Fail
         return Err(Failure::silent(exit::LOST));
     }
     Ok(code(status))
+}
+
+/// Tells people that a lock was lost, and what happens to the command.
+fn tell_of_loss(name: &ResourceName, lost: Lost, command: supervise::Command, on_lost: OnLost) {
+    let becomes = match (command, on_lost) {
+        (supervise::Command::HasEnded, _) => "the command has ended",
+        (supervise::Command::Runs, OnLost::Terminate) => "the command is told to end",
+        (supervise::Command::Runs, OnLost::Kill) => "the command is killed",
+        (supervise::Command::Runs, OnLost::Ignore) => "the command goes on",
+    };
+    exit::mention(format!("navlock: {}: {lost}; {becomes}\n", quoted_name(name)).as_bytes());
 }
 
 /// Starts the command. The command inherits the lifeline. If this process is killed, the command
@@ -275,7 +279,7 @@ fn told(names: &[ResourceName]) -> Option<String> {
 
 /// The command's line, as others may be shown it: without its arguments, which may be secret,
 /// unless the user has asked for them.
-fn line(work: &Work, with_arguments: bool) -> String {
+fn shown_line(work: &Work, with_arguments: bool) -> String {
     let line = match work {
         Work::Program(program, _) if !with_arguments => program.to_string_lossy().into_owned(),
         Work::Shell(_) if !with_arguments => shell::program().to_string_lossy().into_owned(),
@@ -296,7 +300,7 @@ fn line(work: &Work, with_arguments: bool) -> String {
 }
 
 fn shown(work: &Work) -> String {
-    clipped(&printable(&line(work, true)), 60)
+    clipped(&printable(&shown_line(work, true)), 60)
 }
 
 /// The exit code for the command's end.
@@ -340,7 +344,7 @@ mod tests {
     #[test]
     fn a_long_command_is_told_by_its_beginning() {
         let arguments = vec![OsString::from("é".repeat(150)); 1000];
-        let line = line(&Work::Program("x".into(), arguments), true);
+        let line = shown_line(&Work::Program("x".into(), arguments), true);
         assert_eq!(line.chars().count(), LONGEST_COMMAND);
     }
 }
