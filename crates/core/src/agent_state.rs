@@ -102,10 +102,11 @@ impl AgentState {
         }
     }
 
-    /// Corrects the error of a request by what the backend cannot know: that its `terminate` was
-    /// the user agent's `close`, and that the task has not heard of a grant. A lock that the
-    /// agent's end has taken away before that was never held by anybody: its request fails as those
-    /// do that wait.
+    /// Corrects the error of a request by what the backend cannot know.
+    ///
+    /// The backend's `terminate` may have been the user agent's `close`. And the agent may have
+    /// ended after a grant of which the request's task has not heard. Then nobody has held the
+    /// lock, and the request fails like one that waits.
     pub(crate) fn explain(&self, error: Error) -> Error {
         match error {
             Error::Terminated | Error::Lost(Lost::Terminated) => {

@@ -8,7 +8,6 @@ use super::{
 };
 use crate::{client_rows::client_rows, commands::top::model::Model};
 
-/// The columns of `navlock clients`.
 /// The place of the state in the row of a client.
 const STATE: usize = 1;
 
