@@ -60,11 +60,11 @@ impl LockOptions {
 /// again.
 impl From<RequestKind> for LockOptions {
     fn from(kind: RequestKind) -> Self {
-        Self {
-            mode: kind.mode(),
-            if_available: matches!(kind, RequestKind::IfAvailable(_)),
-            steal: matches!(kind, RequestKind::Steal),
-            ..Self::default()
+        let options = Self { mode: kind.mode(), ..Self::default() };
+        match kind {
+            RequestKind::Wait(_) => options,
+            RequestKind::IfAvailable(_) => Self { if_available: true, ..options },
+            RequestKind::Steal => Self { steal: true, ..options },
         }
     }
 }

@@ -63,6 +63,22 @@ impl RequestKind {
             Self::Steal => Mode::Exclusive,
         }
     }
+
+    /// Whether the request waits in its queue if it is not granted at once.
+    pub const fn waits(self) -> bool {
+        match self {
+            Self::Wait(_) => true,
+            Self::IfAvailable(_) | Self::Steal => false,
+        }
+    }
+
+    /// Whether the request takes the lock from all who hold it.
+    pub const fn steals(self) -> bool {
+        match self {
+            Self::Steal => true,
+            Self::Wait(_) | Self::IfAvailable(_) => false,
+        }
+    }
 }
 
 /// A number that grows with every grant, so that a resource can refuse a late writer.

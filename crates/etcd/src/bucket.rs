@@ -352,7 +352,7 @@ impl Bucket {
             bytes += ask.value.len();
             let is_with = |first: &Ask| name.asks == Grouping::Together || first.lease == ask.lease;
             let fits = asks.first().is_none_or(is_with) && (asks.is_empty() || bytes <= MOST_BYTES);
-            if !matches!(kind, RequestKind::Wait(_)) && !asks.is_empty() || !fits {
+            if !kind.waits() && !asks.is_empty() || !fits {
                 around.keep_back(request);
                 break;
             }

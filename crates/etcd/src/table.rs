@@ -323,7 +323,7 @@ impl Table {
         let (serial, bucket) = (self.next_request, found.bucket);
         self.next_request += 1;
         let state = State::Pending(Waker::noop().clone());
-        let waits = matches!(kind, RequestKind::Wait(_)) && !is_lock;
+        let waits = kind.waits() && !is_lock;
         let patience = if waits { Patience::HasWaited } else { Patience::None };
         let made = Request::new(serial, agent, (bucket, name), kind, state);
         let request = Request { key: Some(key), patience, ..made };

@@ -63,26 +63,29 @@ impl Model {
         self.requests_made += 1;
         // 2. HOST: the signal.
         // 3.1–3.3 The queue and the held locks are looked up where they are used.
-        if kind == RequestKind::Steal {
-            // 3.4.1 Each lock of the name
-            for lock in self.held.clone() {
-                if lock.name == *name {
-                    // 3.4.1.1.1 is taken out,
-                    self.held.retain(|other| other.id != lock.id);
-                    // 3.4.1.1.2 and its holder is told.
-                    self.events.push(Event::Stolen(lock.id));
+        match kind {
+            RequestKind::Steal => {
+                // 3.4.1 Each lock of the name
+                for lock in self.held.clone() {
+                    if lock.name == *name {
+                        // 3.4.1.1.1 is taken out,
+                        self.held.retain(|other| other.id != lock.id);
+                        // 3.4.1.1.2 and its holder is told.
+                        self.events.push(Event::Stolen(lock.id));
+                    }
                 }
+                // 3.4.2 The front of the queue.
+                self.get_lock_request_queue(name).insert(0, request);
             }
-            // 3.4.2 The front of the queue.
-            self.get_lock_request_queue(name).insert(0, request);
-        } else {
             // 3.5.1 An `ifAvailable` request that is not grantable now ends here.
-            if matches!(kind, RequestKind::IfAvailable(_)) && !self.is_grantable(&request) {
+            RequestKind::IfAvailable(_) if !self.is_grantable(&request) => {
                 self.events.push(Event::Unavailable(id));
                 return;
             }
             // 3.5.2 The back of the queue.
-            self.get_lock_request_queue(name).push(request);
+            RequestKind::IfAvailable(_) | RequestKind::Wait(_) => {
+                self.get_lock_request_queue(name).push(request);
+            }
         }
         // 3.6
         self.process_lock_request_queue(name);

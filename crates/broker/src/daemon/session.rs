@@ -304,7 +304,7 @@ impl Session {
         settle_for(self.daemon.delegations(), client, agent, &name, kind);
         let outcome = lock(client).request(agent, request, name, kind, slot)?;
         let Some(outcome) = outcome else { return Ok(()) };
-        if kind == RequestKind::Steal {
+        if kind.steals() {
             // The victims of the theft are told first, since they may be this client's too. This
             // needs no waker: outcomes are polled again at the end of the turn.
             self.say_outcomes(&mut Context::from_waker(noop_waker_ref()))?;

@@ -268,10 +268,9 @@ impl Page {
         if let Some(release) = request.release.take() {
             self.orders.push_back(Order::Release(serial, release));
         }
-        // What cannot be aborted is answered at once, and released when it is.
+        // A request that does not wait cannot be aborted. It is answered at once, and released then.
         let is_pending = matches!(request.state, State::Pending);
-        let can_be_aborted = matches!(request.kind, RequestKind::Wait(_));
-        if is_pending && !can_be_aborted && self.unsettled.contains(&serial) {
+        if is_pending && !request.kind.waits() && self.unsettled.contains(&serial) {
             self.releasing.insert(serial);
         }
     }

@@ -9,7 +9,7 @@ use std::{collections::HashSet, time::Duration};
 
 use navlock_core::{
     Lost, Mode,
-    host::{Claim, RequestKind, Ticket},
+    host::{Claim, Ticket},
 };
 use tokio::sync::oneshot;
 
@@ -364,13 +364,12 @@ fn find(bucket: &Bucket, is_its: impl Fn(&Entry) -> bool, claims: &[Claim]) -> V
         }
     }
     for (nth, claim) in claims.iter().enumerate().filter(|(_, claim)| claim.token.is_none()) {
-        let waits = matches!(claim.kind, RequestKind::Wait(_));
         let is_it = |found: &&mut Found| {
             let value = Value::decode(&found.entry.value);
             found.claim.is_none()
                 && found.name == names[nth]
                 && found.entry.mode == claim.kind.mode()
-                && (waits || found.phase == Phase::Held)
+                && (claim.kind.waits() || found.phase == Phase::Held)
                 && !is_late(found)
                 && value.is_some_and(|value| value.asked >= claim.since)
         };

@@ -126,7 +126,6 @@ impl Request {
         kind: RequestKind,
         state: State,
     ) -> Self {
-        let waits = matches!(kind, RequestKind::Wait(_));
         Self {
             serial,
             agent: Some(agent),
@@ -138,7 +137,7 @@ impl Request {
             queued: 0,
             since: Uptime::now(),
             asked: monotonic(),
-            patience: if waits { Patience::Waits } else { Patience::None },
+            patience: if kind.waits() { Patience::Waits } else { Patience::None },
             said: RequestNotes::default(),
             inside_hidden: Vec::new(),
             state,

@@ -70,7 +70,7 @@ impl Table {
             RequestKind::Steal => true,
         };
         let mut wakers = Vec::new();
-        if request.kind == RequestKind::Steal {
+        if request.kind.steals() {
             (owned.exclusive, owned.shared) = (false, 0);
             for &index in self.names.get(&of).into_iter().flatten() {
                 let victim = &mut self.requests[index];
@@ -149,7 +149,7 @@ impl Table {
             }
             let of = request.of.clone();
             let is_place = self.owned.get(&of).is_some_and(|owned| owned.is_of(agent));
-            if is_place && matches!(request.kind, RequestKind::Wait(_)) {
+            if is_place && request.kind.waits() {
                 request.patience = Patience::HasWaited;
             }
             names.push(of);
@@ -199,7 +199,7 @@ impl Table {
                 continue;
             };
             begun.has_strangers |= agent.lease.is_some_and(|share| share.lease != lease);
-            if !matches!(request.kind, RequestKind::Wait(_)) {
+            if !request.kind.waits() {
                 continue;
             }
             if agent.lease.is_none() {

@@ -52,7 +52,7 @@ impl Client {
         can_own: bool,
         outcome: Option<Outcome>,
     ) -> Option<Outcome> {
-        let is_theft = kind == RequestKind::Steal;
+        let is_theft = kind.steals();
         if is_theft && matches!(outcome, Some(Outcome::Granted(_))) {
             self.steal(request);
         }

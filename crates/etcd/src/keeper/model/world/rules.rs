@@ -11,7 +11,7 @@ use crate::{
     tokens::{Grant, revision},
     transactions::Owning,
 };
-use navlock_core::{Lost, Mode, host::RequestKind};
+use navlock_core::{Lost, Mode};
 use std::collections::BTreeMap;
 
 impl World {
@@ -76,7 +76,7 @@ impl World {
                 for asked in &machine.requests {
                     let has_ended = !asked.ended
                         && asked.id.is_some_and(|id| machine.status(id).0 == Status::Ended);
-                    let is_wait = matches!(asked.kind, RequestKind::Wait(_));
+                    let is_wait = asked.kind.waits();
                     let troubled = self.troubled.contains(&(nth, asked.agent));
                     assert!(!has_ended || !is_wait || troubled, "{asked:?} is lost for nothing");
                     let mut table = machine.shared.table();
@@ -97,7 +97,7 @@ impl World {
                 let Some((Status::Held(grant), _)) = asked.id.map(|id| machine.status(id)) else {
                     continue;
                 };
-                if matches!(asked.kind, RequestKind::Wait(_)) {
+                if asked.kind.waits() {
                     let before = last.insert((asked.name, asked.agent), grant.token);
                     assert!(before.is_none_or(|before| before <= grant.token), "tokens go back");
                 }
