@@ -14,6 +14,7 @@ The table is for people and may change. Programs use --json.
 
 With --json each line is one object. It has state (held, pending or owned), name, mode and clientId,
 and these as far as they are known:
+  bucket        with --all-buckets only
   pid, command, user, host, why
   meta          an object
   ageMs         for how long it has been held, pending or owned
@@ -32,39 +33,44 @@ With etcd, a machine that keeps a name is asked who holds it. If it does not ans
 redraws the table. Elsewhere, and with --json, it writes everything whenever something has changed,
 and an empty line after it.
 
---tree shows who waits for whom. A tree begins with the one who blocks the most others and waits for
-nobody. The line of each waiter says why it waits:
+--tree shows who waits for whom. Each tree begins with one who waits for nobody. The trees that
+block the most requests come first. The line of each waiter says why it waits:
   hard            the lock above is held
   soft            the request above is ahead of it in the queue
   inside          it holds a lock, and releases that once the request above is done, which was made
                   under that lock
   perhaps inside  nobody has said under which lock the request above was made; or the request was
                   made on another machine, under one of several locks that its holder may have
-After the trees come cycles, each with its kind of deadlock. A deadlock is told when it has lasted
-for a second. Below each tree and cycle are lines to paste that would end it:
+After the trees come cycles. The line above a cycle says whether it is a deadlock, a possible
+deadlock, or a cycle that has not lasted for a second and may pass. Below each tree and cycle are
+lines to paste that would end it:
   kill -CONT           lets a stopped process go on
   kill                 ends a process
   navlock release      gives back a hold
   navlock evict        removes what another machine has left
   navlock run --steal  takes the lock from its holder
-With NAME, or a bucket, only the trees that contain it are shown.
+Only trees and cycles are shown that contain NAME, if one is given, in the bucket (with
+--all-buckets, in any). With --longer-than one of their requests has waited for longer than that.
 
---tree --json writes one object a line for each tree:
+--tree --json writes one object a line for each tree and each cycle:
   blocks         how many requests wait
-  longestWaitMs, cycle
-  deadlock       certain or possible
-  closedBy       clientId/serial of the request that closed the cycle
+  longestWaitMs
+  cycle          true or false
+  deadlock       of a cycle that has lasted for a second: certain or possible
+  closedBy       of such a cycle: clientId/serial of the request that closed it
   rows, remedies
-A row has the members that an object has without --tree, and these:
-  depth     0 is the one who blocks all others
-  block     hard, soft, inside, same-agent or inside-agent (inside a lock of that agent's on another
+A row has depth, state (held or pending), bucket, name, mode, clientId, serial and ageMs, and these
+as far as they are known:
+  pid, command, user, host, why, meta
+  block     why it waits, unless depth is 0: hard, soft, inside, or in place of perhaps inside
+            same-agent (nobody has said so) or inside-agent (the request was made on another
             machine)
-  serial
-  stopped   those of its processes that are stopped
+  stopped   the numbers of its processes that are stopped
   silentMs  for how long its machine has not been heard of
   endsInMs  if that stays so: after what time others can have what it has
-A remedy has kind (continue, end, release, evict or steal), does, line, and host if the line is to
-be pasted on that host.")]
+The row at depth 0 blocks all others. clientId and serial together name the lock or request. A
+remedy has kind (continue, end, release, evict or steal), does, line, and host if the line is to be
+pasted on that host.")]
 #[expect(clippy::struct_excessive_bools, reason = "they are switches of a command line")]
 pub(crate) struct QueryArgs {
     /// Show this name only.
@@ -99,8 +105,8 @@ pub(crate) struct QueryArgs {
 /// Shows what happens to locks, as it happens.
 #[derive(Debug, Args)]
 #[command(after_long_help = "\
-It first writes a line for each held lock and each waiting request. Then it writes a line for each
-event. It goes on until it is interrupted (exit code 130 in a shell).
+It first writes a line for each held lock, each pending request and each owned name. Then it writes
+a line for each event. It goes on until it is interrupted (exit code 130 in a shell).
 
 Events of locks and requests:
   requested, granted, released, aborted, stolen, lost
@@ -108,24 +114,27 @@ Events of locks and requests:
   recalled     a name that nobody held has lost its owner, as when somebody else asks for it
   owned        an owner takes and releases the name without asking the broker; this is looked at
                four times a second
-Events of clients and their agents, with -v or --json:
+Events with -v or --json only:
   client-came, client-went, agent-came, agent-went
-Other events:
-  inside       (with --json) it became known inside which locks a request was made
-  missed       this reader was too slow and has missed so many events; everything is told anew
-  left-out     of this bucket, so many locks and requests of other machines are not shown
   recovered    another broker has taken over
+With --json only:
+  inside       it became known inside which locks a request was made
+People read a sentence in place of these two events:
+  missed       this reader was too slow and has missed so many events; everything is told anew
+  left-out     so many locks and requests of other machines are not shown
 
-With --json each line is one object with event, at (milliseconds since 1970), and these as far as
-they are known:
+With --json each line is one object. It has event, which is held, pending or owned in the first
+lines, and at (milliseconds since 1970; not with missed and left-out), and these as far as they are
+known:
   bucket, name, mode, pid, command, user, host, why, meta, fencingToken
   clientId, serial  together they name the request or lock
-  ageMs             for how long a request had waited that was granted or aborted, or a lock was
-                    held that was released or lost
-  how               how a lock was lost
-  by                who has stolen it
-  inside            the locks inside which it was requested
+  ageMs             for how long the lock was held, the request had waited, or the name was owned
+  how               how a lock was lost or stolen, in words
+  by                the clientId of the one who has stolen it
+  inside            the locks inside which it was requested, each as clientId/serial
   taken             how often an owner has taken the name
+  state             in the event owned: held or idle, when the name was looked at
+  client            in client-came and client-went: the number of the connection
   missed, leftOut   how many
 
 When something has changed on other machines, everything is told anew, once a second at most. A name
