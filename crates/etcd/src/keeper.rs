@@ -94,13 +94,13 @@ impl Shared {
 ///
 /// The [thread](crate::thread) tells the keeper
 ///
-/// - what callers want, and what a watch or a lease brings: [`hear`](Self::hear);
-/// - the outcome of each call: [`done`](Self::done);
+/// - what callers want, and what a watch or a lease brings: [`handle_message`](Self::handle_message);
+/// - the outcome of each call: [`handle_done`](Self::handle_done);
 /// - that time has passed, a few times a second while the keeper is not [idle](Self::is_idle):
-///   [`tick`](Self::tick);
+///   [`handle_tick`](Self::handle_tick);
 /// - that the connection ends: [`quit`](Self::quit).
 ///
-/// After each of these, the thread takes calls with [`next_call`](Self::next_call) until there is none,
+/// After each of these, the thread takes calls with [`poll_call`](Self::poll_call) until there is none,
 /// and makes them.
 pub(crate) struct Keeper {
     shared: Arc<Shared>,
@@ -180,7 +180,7 @@ impl Keeper {
     }
 
     /// The next call to make, if any.
-    pub(crate) fn next_call(&mut self) -> Option<Call> {
+    pub(crate) fn poll_call(&mut self) -> Option<Call> {
         self.calls.pop_front()
     }
 
@@ -192,7 +192,7 @@ impl Keeper {
     }
 
     /// Does what a caller wants, or what the event of a watch or a lease leads to.
-    pub(crate) fn hear(&mut self, message: Message) {
+    pub(crate) fn handle_message(&mut self, message: Message) {
         match message {
             Message::OpenBucket { bucket, name } => {
                 let namespace = &self.options.namespace;
@@ -268,7 +268,7 @@ impl Keeper {
     }
 
     /// Takes in the outcome of a call.
-    pub(crate) fn done(&mut self, done: Done) {
+    pub(crate) fn handle_done(&mut self, done: Done) {
         match done {
             Done::Operated(of, result) => self.operated(of, result),
             Done::Paused(of) => self.try_again(of),
@@ -297,7 +297,7 @@ impl Keeper {
 
     /// Checks whether a lease is over, and tries again what came to nothing. To be called a few
     /// times a second.
-    pub(crate) fn tick(&mut self) {
+    pub(crate) fn handle_tick(&mut self) {
         self.check_leases();
         self.check_lapsing();
         self.check_descriptions();

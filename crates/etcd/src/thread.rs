@@ -6,6 +6,7 @@
 
 use std::{
     collections::HashMap,
+    future::Future,
     sync::{Arc, mpsc as blocking},
     time::Duration,
 };
@@ -29,7 +30,7 @@ use crate::{
     hash::HashState,
     keep_alive,
     keeper::{Call, Done, Keeper, Message, Shared},
-    lease::Share,
+    lease::{LeaseName, Renewal, Share},
     left::{self, Held},
     members::Members,
     options::EtcdOptions,
@@ -37,7 +38,7 @@ use crate::{
     watch,
 };
 
-/// How often the keeper's [`tick`](Keeper::tick) is called.
+/// How often the keeper's [`handle_tick`](Keeper::handle_tick) is called.
 const TICK: Duration = Duration::from_millis(200);
 
 /// For how long the thread still tells etcd what has ended once its owners have gone.
@@ -116,7 +117,7 @@ impl Thread {
             tokio::select! {
                 biased;
                 order = self.heard.recv(), if !self.is_deaf => match order {
-                    Some(Order::Hear(message)) => self.keeper.hear(message),
+                    Some(Order::Hear(message)) => self.keeper.handle_message(message),
                     Some(Order::Revoke(leases, answer)) => self.revoke_left(leases, answer),
                     Some(Order::Evict(held, answer)) => self.evict(held, answer),
                     Some(Order::Silences(leases, answer)) => self.silences(leases, answer),
@@ -129,15 +130,15 @@ impl Thread {
                 },
                 Some(done) = self.running.next(), if !self.running.is_empty() => {
                     if let Some(done) = done {
-                        self.keeper.done(done);
+                        self.keeper.handle_done(done);
                     }
                 }
                 () = sleep_until(tick), if !self.keeper.is_idle() || self.quitting.is_some() => {
-                    self.keeper.tick();
+                    self.keeper.handle_tick();
                     tick = Instant::now() + TICK;
                 }
             }
-            while let Some(call) = self.keeper.next_call() {
+            while let Some(call) = self.keeper.poll_call() {
                 self.make(call);
             }
             if let Some((until, _)) = &self.quitting {
@@ -185,14 +186,10 @@ impl Thread {
         self.running.push(told.boxed());
     }
 
+    /// Makes a call of the keeper. The outcome of the call goes to the keeper.
     fn make(&mut self, call: Call) {
         let patience = self.options.call();
         let members = self.members.clone();
-        let tell = |tell: &mpsc::WeakUnboundedSender<Order>, message| {
-            if let Some(tell) = tell.upgrade() {
-                let _ = tell.send(Order::Hear(message));
-            }
-        };
         let running = match call {
             Call::Operate { of, transaction } => calls::transaction(members, transaction, patience)
                 .map(|result| Some(Done::Operated(of, result)))
@@ -204,22 +201,7 @@ impl Thread {
                     .boxed()
             }
             Call::Lease { delay } => {
-                let (options, entry) = (self.options.clone(), self.entry.clone());
-                async move {
-                    sleep(delay).await;
-                    let leased = async {
-                        formats::check_again(&members, &options).await?;
-                        let (lease, renewal) =
-                            calls::lease(members.clone(), options.seconds(), patience).await?;
-                        let entered = entry.enter(&members, &options, lease.id).await;
-                        if entered.is_err() {
-                            calls::revoke(members, lease.id, patience, patience).await;
-                        }
-                        entered.map(|()| (lease, renewal))
-                    };
-                    Some(Done::Leased(leased.await))
-                }
-                .boxed()
+                self.lease(delay).map(|leased| Some(Done::Leased(leased))).boxed()
             }
             Call::Revoke { lease } => {
                 calls::revoke(members, lease, self.options.time_to_live, patience)
@@ -242,15 +224,7 @@ impl Thread {
                     .map(move |_| Some(Done::Described(of)))
                     .boxed()
             }
-            Call::Keep { lease, time_to_live } => {
-                let told = self.tell.clone();
-                let word = move |word| tell(&told, Message::Lease { lease, word });
-                let keep = keep_alive::keep(members, lease, time_to_live, patience, word);
-                if let Some(before) = self.leases.insert(lease, tokio::spawn(keep)) {
-                    before.abort();
-                }
-                return;
-            }
+            Call::Keep { lease, time_to_live } => return self.keep(lease, time_to_live),
             Call::LetGo { lease } => {
                 if let Some(keep) = self.leases.remove(&lease) {
                     keep.abort();
@@ -267,5 +241,42 @@ impl Thread {
             }
         };
         self.running.push(running);
+    }
+
+    /// Asks for a lease after `delay`, and enters this connection under it.
+    fn lease(
+        &self,
+        delay: Duration,
+    ) -> impl Future<Output = Result<(LeaseName, Renewal), Failure>> + use<> {
+        let (options, entry, members) =
+            (self.options.clone(), self.entry.clone(), self.members.clone());
+        async move {
+            let patience = options.call();
+            sleep(delay).await;
+            formats::check_again(&members, &options).await?;
+            let (lease, renewal) =
+                calls::lease(members.clone(), options.seconds(), patience).await?;
+            let entered = entry.enter(&members, &options, lease.id).await;
+            if entered.is_err() {
+                calls::revoke(members, lease.id, patience, patience).await;
+            }
+            entered.map(|()| (lease, renewal))
+        }
+    }
+
+    /// Renews a lease until it is let go, and tells the keeper of each renewal. A new lease has a time to
+    /// live; one of another connection is renewed at once.
+    fn keep(&mut self, lease: i64, time_to_live: Option<Duration>) {
+        let tell = self.tell.clone();
+        let word = move |word| {
+            if let Some(tell) = tell.upgrade() {
+                let _ = tell.send(Order::Hear(Message::Lease { lease, word }));
+            }
+        };
+        let patience = self.options.call();
+        let keep = keep_alive::keep(self.members.clone(), lease, time_to_live, patience, word);
+        if let Some(before) = self.leases.insert(lease, tokio::spawn(keep)) {
+            before.abort();
+        }
     }
 }

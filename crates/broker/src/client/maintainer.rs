@@ -131,7 +131,7 @@ impl Maintainer {
             self.shared.turns.set_resting(turn != Turn::Mine);
             let left = !self.shared.send_left();
             turn = match turn {
-                Turn::Mine => match self.hear(left, deadline) {
+                Turn::Mine => match self.read_messages(left, deadline) {
                     Ok(turn) => turn,
                     Err(end) => return end,
                 },
@@ -152,7 +152,7 @@ impl Maintainer {
 
     /// If no other thread has the reader, waits for messages until `deadline`, and reads them.
     /// Returns whose turn it is next.
-    fn hear(&self, left: bool, deadline: Option<Instant>) -> Result<Turn, End> {
+    fn read_messages(&self, left: bool, deadline: Option<Instant>) -> Result<Turn, End> {
         let Some(mut slot) = self.shared.try_reader() else {
             return Ok(Turn::Theirs);
         };

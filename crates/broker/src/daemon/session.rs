@@ -117,7 +117,7 @@ impl Session {
                 break;
             }
             match self.stream.poll_next_unpin(context) {
-                Poll::Ready(Some(message)) => self.hear(message.map_err(End::from)?)?,
+                Poll::Ready(Some(message)) => self.handle_message(message.map_err(End::from)?)?,
                 Poll::Ready(None) => return Err(End::Gone),
                 Poll::Pending => {
                     more = More::Later;
@@ -242,7 +242,7 @@ impl Session {
     }
 
     /// Does what a message of the client asks for. An error is the end of the session.
-    fn hear(&mut self, message: ToDaemon) -> Result<(), End> {
+    fn handle_message(&mut self, message: ToDaemon) -> Result<(), End> {
         if self.is_mute && asks(&message) {
             // Nobody would read the answer. If the client lives, it asks again on another
             // connection.
@@ -257,7 +257,7 @@ impl Session {
             }
             ToDaemon::Map { nonce } if self.can_own() => self.map(nonce),
             ToDaemon::Query { .. } | ToDaemon::Inspect { .. } | ToDaemon::Position { .. } => {
-                self.hear_query(message)
+                self.handle_query(message)
             }
             ToDaemon::Status { query } => {
                 let status = self.daemon.status();
@@ -270,7 +270,7 @@ impl Session {
                 }
                 Ok(())
             }
-            message => hear_of_client(&mut lock(&self.connected.client), message),
+            message => handle_client_message(&mut lock(&self.connected.client), message),
         }
     }
 
@@ -314,7 +314,7 @@ impl Session {
 }
 
 /// Does what a message asks for that changes only the record of the client, and has no answer.
-fn hear_of_client(client: &mut Client, message: ToDaemon) -> Result<(), End> {
+fn handle_client_message(client: &mut Client, message: ToDaemon) -> Result<(), End> {
     match message {
         ToDaemon::OpenAgent { agent, client_id, bucket } => {
             client.open_agent(agent, ClientId::from_bytes(client_id), bucket)?;

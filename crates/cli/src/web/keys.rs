@@ -42,6 +42,11 @@ impl Keys {
         self.limits = (2 * left.len() + SPARE_KEYS, 2 * self.bytes + SPARE_BYTES);
     }
 
+    /// The number of this name; 0 if it has none.
+    pub(super) fn get(&self, name: &LockName) -> u64 {
+        self.of.get(name).copied().unwrap_or(0)
+    }
+
     pub(super) fn make(&mut self, name: &LockName) -> u64 {
         if let Some(key) = self.of.get(name) {
             return *key;

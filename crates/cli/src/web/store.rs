@@ -109,6 +109,15 @@ struct Section {
     json: String,
 }
 
+impl Section {
+    /// Shows this from `version` on, if it is not what is shown already.
+    fn show(&mut self, json: String, version: u64) {
+        if self.json != json {
+            *self = Self { changed: version, json };
+        }
+    }
+}
+
 impl Store {
     pub(super) fn new() -> Self {
         let section = || Section { changed: 0, json: "[]".to_owned() };
@@ -207,50 +216,9 @@ impl Store {
         surroundings: &Surroundings<'_>,
     ) {
         self.version += 1;
-        let mut dirty = std::mem::take(&mut self.dirty);
-        if std::mem::take(&mut self.all_dirty) {
-            let (agents, clients) = (overview.agents.keys(), overview.clients.keys());
-            dirty.extend(overview.queues.keys().cloned().map(Dirty::Name));
-            dirty.extend(agents.chain(self.agents.keys()).copied().map(Dirty::Agent));
-            dirty.extend(clients.chain(self.clients.keys()).copied().map(Dirty::Client));
-            dirty.extend(self.names.keys().filter_map(|key| self.named(*key)).map(Dirty::Name));
-        } else if self.some_went {
-            let gone: HashSet<ClientId> = self
-                .agents
-                .keys()
-                .filter(|id| !overview.agents.contains_key(id))
-                .copied()
-                .collect();
-            let theirs = self.names.iter().filter(|(_, name)| !name.agents.is_disjoint(&gone));
-            let theirs: Vec<_> = theirs.filter_map(|(key, _)| self.named(*key)).collect();
-            dirty.extend(theirs.into_iter().map(Dirty::Name));
-            dirty.extend(gone.into_iter().map(Dirty::Agent));
-        }
-        self.some_went = false;
         let counts = overview.counts();
-        for (id, shown) in &self.agents {
-            if counts.get(id).copied().unwrap_or_default() != shown.count {
-                dirty.insert(Dirty::Agent(*id));
-            }
-        }
-        for part in dirty {
-            let part = match part {
-                Dirty::Name(name) => self.show_name(&name, overview),
-                Dirty::Agent(id) => {
-                    self.show_agent(id, overview, &counts);
-                    Part::Agent(id)
-                }
-                Dirty::Client(number) => {
-                    match overview.clients.get(&number) {
-                        Some(client) => {
-                            let json = render::client(number, client, self.clock);
-                            self.clients.insert(number, json);
-                        }
-                        None => drop(self.clients.remove(&number)),
-                    }
-                    Part::Client(number)
-                }
-            };
+        for part in self.take_dirty(overview, &counts) {
+            let part = self.show_part(part, overview, &counts);
             self.changes.push_back((self.version, part));
         }
         let surplus = self.changes.len().saturating_sub(MOST_CHANGES);
@@ -260,11 +228,77 @@ impl Store {
         if self.keys.are_many() {
             self.forget_keys();
         }
-        let key = |name: &LockName| self.keys.of.get(name).copied().unwrap_or(0);
+        self.show_tree(overview);
+        self.show_deadlocks(deadlocks, surroundings);
+        self.left_out = overview.left_out;
+    }
+
+    /// The parts that may have changed since the last version.
+    fn take_dirty(
+        &mut self,
+        overview: &Overview,
+        counts: &HashMap<ClientId, Count>,
+    ) -> HashSet<Dirty> {
+        let mut dirty = std::mem::take(&mut self.dirty);
+        if std::mem::take(&mut self.all_dirty) {
+            let (agents, clients) = (overview.agents.keys(), overview.clients.keys());
+            dirty.extend(overview.queues.keys().cloned().map(Dirty::Name));
+            dirty.extend(agents.chain(self.agents.keys()).copied().map(Dirty::Agent));
+            dirty.extend(clients.chain(self.clients.keys()).copied().map(Dirty::Client));
+            dirty.extend(self.names.keys().filter_map(|key| self.named(*key)).map(Dirty::Name));
+        } else if self.some_went {
+            let shown = self.agents.keys().copied();
+            let gone: HashSet<_> = shown.filter(|id| !overview.agents.contains_key(id)).collect();
+            let theirs = self.names.iter().filter(|(_, name)| !name.agents.is_disjoint(&gone));
+            dirty.extend(theirs.filter_map(|(key, _)| self.named(*key)).map(Dirty::Name));
+            dirty.extend(gone.into_iter().map(Dirty::Agent));
+        }
+        self.some_went = false;
+        let count = |id| counts.get(id).copied().unwrap_or_default();
+        let counted_anew = self.agents.iter().filter(|(id, shown)| count(id) != shown.count);
+        dirty.extend(counted_anew.map(|(id, _)| Dirty::Agent(*id)));
+        dirty
+    }
+
+    /// Writes a part anew, as it is now.
+    fn show_part(
+        &mut self,
+        part: Dirty,
+        overview: &Overview,
+        counts: &HashMap<ClientId, Count>,
+    ) -> Part {
+        match part {
+            Dirty::Name(name) => self.show_name(&name, overview),
+            Dirty::Agent(id) => {
+                self.show_agent(id, overview, counts);
+                Part::Agent(id)
+            }
+            Dirty::Client(number) => {
+                match overview.clients.get(&number) {
+                    Some(client) => {
+                        let json = render::client(number, client, self.clock);
+                        self.clients.insert(number, json);
+                    }
+                    None => drop(self.clients.remove(&number)),
+                }
+                Part::Client(number)
+            }
+        }
+    }
+
+    fn show_tree(&mut self, overview: &Overview) {
         let roots = tree(overview);
+        let json = render::tree(&roots, |name| self.keys.get(name), &self.stopped, self.clock);
+        self.tree.show(json, self.version);
         let tops = roots.iter().map(|root| root.rows[0].entry.id.client_id);
-        let tops = tops.take(MOST_WATCHED).collect();
-        let tree = render::tree(&roots, key, &self.stopped, self.clock);
+        self.roots = tops.take(MOST_WATCHED).collect();
+    }
+
+    fn show_deadlocks<'a>(
+        &mut self,
+        deadlocks: impl Iterator<Item = &'a Deadlock>,
+        surroundings: &Surroundings<'_>,
+    ) {
         let mut known = std::mem::take(&mut self.remedies);
         let found = deadlocks.take(MOST_DEADLOCKS).map(|deadlock| {
             // FAST: known remedies are looked at again once a second.
@@ -272,15 +306,10 @@ impl Store {
             (deadlock, known.unwrap_or_else(|| surroundings.remedies_of(deadlock)))
         });
         let found: Vec<_> = found.collect();
-        let deadlocks = render::deadlocks(&found, key, self.clock);
+        let json = render::deadlocks(&found, |name| self.keys.get(name), self.clock);
+        self.deadlocks.show(json, self.version);
         self.remedies =
             found.into_iter().map(|(deadlock, ends)| (deadlock.closed_by(), ends)).collect();
-        for (section, json) in [(&mut self.tree, tree), (&mut self.deadlocks, deadlocks)] {
-            if section.json != json {
-                *section = Section { changed: self.version, json };
-            }
-        }
-        (self.roots, self.left_out) = (tops, overview.left_out);
     }
 
     fn show_name(&mut self, name: &LockName, overview: &Overview) -> Part {

@@ -55,7 +55,7 @@ impl Machine {
         let options = EtcdOptions::new(["x"]).namespace("n").time_to_live(TIME_TO_LIVE);
         let mut keeper = Keeper::new(Arc::clone(&shared), options, 1);
         let bucket = shared.table().open_bucket("b");
-        keeper.hear(Message::OpenBucket { bucket, name: "b".to_owned() });
+        keeper.handle_message(Message::OpenBucket { bucket, name: "b".to_owned() });
         Self { keeper, shared, now }
     }
 
@@ -67,7 +67,7 @@ impl Machine {
     fn open_agent(&mut self, client: u8) -> (AgentId, AgentSerial) {
         let (agent, serial) = self.shared.table().open_agent(0);
         let client_id = ClientId::from_bytes([client; 16]);
-        self.keeper.hear(Message::OpenAgent { bucket: 0, serial, agent, client_id });
+        self.keeper.handle_message(Message::OpenAgent { bucket: 0, serial, agent, client_id });
         (agent, serial)
     }
 
@@ -77,7 +77,12 @@ impl Machine {
         let kind = RequestKind::Wait(Mode::Exclusive);
         let waker = std::task::Waker::noop();
         let (id, _) = self.shared.table().request(id, &of(name), kind, waker).unwrap();
-        self.keeper.hear(Message::Request { bucket: 0, serial, id, name: NameKey::new(&of(name)) });
+        self.keeper.handle_message(Message::Request {
+            bucket: 0,
+            serial,
+            id,
+            name: NameKey::new(&of(name)),
+        });
         id
     }
 
@@ -85,29 +90,29 @@ impl Machine {
     fn pass(&mut self, time: Duration) {
         let sent = Uptime::now_at(self.now);
         let word = LeaseEvent::Renewed(Renewal { sent, time_to_live: TIME_TO_LIVE });
-        self.keeper.hear(Message::Lease { lease: OWN, word });
+        self.keeper.handle_message(Message::Lease { lease: OWN, word });
         self.now += time;
         clock::set::to(self.now);
-        self.keeper.tick();
+        self.keeper.handle_tick();
     }
 
     /// What is to be called.
     fn calls(&mut self) -> Vec<Call> {
-        std::iter::from_fn(|| self.keeper.next_call()).collect()
+        std::iter::from_fn(|| self.keeper.poll_call()).collect()
     }
 
     /// The same, once each name is watched and listed: this is in them.
     fn listed(&mut self, found: &[KeyValue]) -> Vec<Call> {
         let mut others = Vec::new();
-        while let Some(call) = self.keeper.next_call() {
+        while let Some(call) = self.keeper.poll_call() {
             match call {
                 Call::Watch { watch, .. } => {
-                    self.keeper.hear(Message::Watched { watch, watched: Watched::Up });
+                    self.keeper.handle_message(Message::Watched { watch, watched: Watched::Up });
                 }
                 Call::List { of, known, .. } => {
                     let found = found.to_vec();
                     let listing = Listing { revision: MADE + 1, cluster: 1, found, left_out: 0 };
-                    self.keeper.done(Done::Listed(of, known, Ok(listing)));
+                    self.keeper.handle_done(Done::Listed(of, known, Ok(listing)));
                 }
                 call => others.push(call),
             }
@@ -121,7 +126,12 @@ impl Machine {
         let kind = RequestKind::Wait(Mode::Exclusive);
         let made = self.shared.table().request(agent, &of(name), kind, std::task::Waker::noop());
         let (id, serial) = made.unwrap();
-        self.keeper.hear(Message::Request { bucket: 0, serial, id, name: NameKey::new(&of(name)) });
+        self.keeper.handle_message(Message::Request {
+            bucket: 0,
+            serial,
+            id,
+            name: NameKey::new(&of(name)),
+        });
         let calls = self.answered(revision);
         assert!(matches!(self.shared.table().status(id), Status::Held(_)));
         (id, calls)
@@ -130,25 +140,25 @@ impl Machine {
     /// It is released.
     fn release(&mut self, id: RequestId, revision: i64) -> Vec<Call> {
         let finished = self.shared.table().finish(id).and_then(|ending| ending.finished);
-        self.keeper.hear(Message::Finish { id, finished: finished.unwrap() });
+        self.keeper.handle_message(Message::Finish { id, finished: finished.unwrap() });
         self.answered(revision)
     }
 
     /// Answers what is asked of an etcd that is at this revision. What else is called.
     fn answered(&mut self, revision: i64) -> Vec<Call> {
         let mut others = Vec::new();
-        while let Some(call) = self.keeper.next_call() {
+        while let Some(call) = self.keeper.poll_call() {
             match call {
                 Call::Lease { .. } => {
                     let sent = Uptime::now_at(self.now);
                     let lease = LeaseName { cluster: 1, id: OWN };
                     let renewal = Renewal { sent, time_to_live: TIME_TO_LIVE };
-                    self.keeper.done(Done::Leased(Ok((lease, renewal))));
+                    self.keeper.handle_done(Done::Leased(Ok((lease, renewal))));
                 }
                 Call::Operate { of, .. } => {
                     let (succeeded, results) = (true, Vec::new());
                     let answer = Answer { revision, cluster: 1, succeeded, results };
-                    self.keeper.done(Done::Operated(of, Ok(answer)));
+                    self.keeper.handle_done(Done::Operated(of, Ok(answer)));
                 }
                 call => others.push(call),
             }
@@ -166,7 +176,7 @@ impl Machine {
         let kind = RequestKind::Wait(Mode::Exclusive);
         let claim =
             Claim { name: of(name), kind, token: Some(crate::tokens::token(MADE)), since: 0 };
-        self.keeper.hear(Message::Reclaim { serial, claims: vec![claim], answer });
+        self.keeper.handle_message(Message::Reclaim { serial, claims: vec![claim], answer });
         answered
     }
 }
@@ -243,7 +253,7 @@ impl Machine {
 
     /// The name is given up.
     fn leave(&mut self) {
-        self.keeper.hear(Message::Leave { bucket: 0, name: NameKey::new(&of("db")) });
+        self.keeper.handle_message(Message::Leave { bucket: 0, name: NameKey::new(&of("db")) });
         assert!(self.usage().is_none(), "it is its own still");
     }
 
@@ -266,7 +276,7 @@ impl Machine {
     /// The watch of the name tells this.
     fn hear_all(&mut self, events: Vec<mirror::Event>) {
         let watch = *self.keeper.watches.keys().next().unwrap();
-        self.keeper.hear(Message::Watched { watch, watched: Watched::Events(events) });
+        self.keeper.handle_message(Message::Watched { watch, watched: Watched::Events(events) });
     }
 }
 
@@ -293,23 +303,28 @@ impl Machine {
     fn ask(&mut self, kind: RequestKind, is_granted: bool) -> (RequestId, Option<(Listed, Known)>) {
         let (agent, serial) = self.open_agent(1);
         let (id, _) = self.call(agent, kind);
-        self.keeper.hear(Message::Request { bucket: 0, serial, id, name: NameKey::new(&of("db")) });
+        self.keeper.handle_message(Message::Request {
+            bucket: 0,
+            serial,
+            id,
+            name: NameKey::new(&of("db")),
+        });
         let mut list = None;
-        while let Some(call) = self.keeper.next_call() {
+        while let Some(call) = self.keeper.poll_call() {
             match call {
                 Call::Lease { .. } => {
                     let sent = Uptime::now_at(self.now);
                     let lease = LeaseName { cluster: 1, id: OWN };
                     let renewal = Renewal { sent, time_to_live: TIME_TO_LIVE };
-                    self.keeper.done(Done::Leased(Ok((lease, renewal))));
+                    self.keeper.handle_done(Done::Leased(Ok((lease, renewal))));
                 }
                 Call::Operate { of, .. } => {
                     let results = vec![StepResult::Done];
                     let answer = Answer { revision: 5, cluster: 1, succeeded: is_granted, results };
-                    self.keeper.done(Done::Operated(of, Ok(answer)));
+                    self.keeper.handle_done(Done::Operated(of, Ok(answer)));
                 }
                 Call::Watch { watch, .. } => {
-                    self.keeper.hear(Message::Watched { watch, watched: Watched::Up });
+                    self.keeper.handle_message(Message::Watched { watch, watched: Watched::Up });
                 }
                 Call::List { of, known, .. } => list = Some((of, known)),
                 _ => {}

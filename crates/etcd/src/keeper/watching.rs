@@ -163,30 +163,14 @@ impl Keeper {
     /// Does what follows from what the watch tells.
     pub(super) fn heed_events(&mut self, bucket: u64, name: &NameKey, events: Vec<Event>) {
         let left = self.left();
-        // The requests of this connection went in the same revision, and are queued here from now
-        // on; or a late try has made the owner key.
-        let mut absorbed = Vec::new();
-        for event in &events {
-            let LockKey { phase, request, .. } = event.key;
-            let is_ours = phase == Phase::Owned && request.owner == self.slots.me();
-            if let Some(put) = event.put.as_ref().filter(|_| is_ours) {
-                self.begin_owned(bucket, name, put.made, put.lease);
-                absorbed.push(put.made);
-            }
-        }
+        let absorbed = self.heed_owner_keys(bucket, name, &events);
         let opened = self.buckets.get_mut(&bucket);
         let Some(view) = opened.and_then(|opened| opened.bucket.views.get_mut(name)) else {
             return;
         };
         let (mut gone, mut strays, mut wakers) = (Vec::new(), Vec::new(), Vec::new());
         let mut again = Vec::new();
-        // A thief puts its own lock in the revision in which it deletes the others'.
-        let steals = |event: &Event| {
-            let is_lock = event.key.phase == Phase::Held && event.key.mode == Mode::Exclusive;
-            let is_new = event.put.as_ref().is_some_and(|put| put.made == event.revision);
-            (is_lock && is_new).then_some(event.revision)
-        };
-        let thefts: Vec<_> = events.iter().filter_map(steals).collect();
+        let thefts = thefts(&events);
         let mut is_robbed = false;
         let shared = Arc::clone(&self.shared);
         let mut table = shared.table();
@@ -230,16 +214,46 @@ impl Keeper {
         let fallout = self.judge_gone(bucket, name, &mut table, &mut wakers, gone, &thefts);
         drop(table);
         wake(wakers);
-        // Keys that a try made after it was given up.
-        if let Some(opened) = self.buckets.get_mut(&bucket) {
-            for (key, only) in strays {
-                let ended = Ended { id: None, request: key.request, mode: key.mode, only };
-                opened.bucket.push(key.name, Todo::Remove(ended, None));
-            }
-        }
+        self.remove_strays(bucket, strays);
         self.settle_gone(fallout);
         self.ask_again(again);
         self.heed_owned(bucket, name, is_robbed);
         self.step(bucket, name);
     }
+
+    /// Begins to own the name, if one of these events is that the owner key of this connection was made.
+    /// Returns the revisions in which that was: the requests of this connection have gone from etcd in
+    /// the same revision, and are queued here from now on; or a late try has made the key.
+    fn heed_owner_keys(&mut self, bucket: u64, name: &NameKey, events: &[Event]) -> Vec<i64> {
+        let mut absorbed = Vec::new();
+        for event in events {
+            let LockKey { phase, request, .. } = event.key;
+            let is_ours = phase == Phase::Owned && request.owner == self.slots.me();
+            if let Some(put) = event.put.as_ref().filter(|_| is_ours) {
+                self.begin_owned(bucket, name, put.made, put.lease);
+                absorbed.push(put.made);
+            }
+        }
+        absorbed
+    }
+
+    /// Removes keys that a try made after it was given up.
+    fn remove_strays(&mut self, bucket: u64, strays: Vec<(LockKey, Option<Phase>)>) {
+        let Some(opened) = self.buckets.get_mut(&bucket) else { return };
+        for (key, only) in strays {
+            let ended = Ended { id: None, request: key.request, mode: key.mode, only };
+            opened.bucket.push(key.name, Todo::Remove(ended, None));
+        }
+    }
+}
+
+/// The revisions in which a lock was stolen: a thief puts its own lock in the revision in which it
+/// deletes the others'.
+fn thefts(events: &[Event]) -> Vec<i64> {
+    let steals = |event: &Event| {
+        let is_lock = event.key.phase == Phase::Held && event.key.mode == Mode::Exclusive;
+        let is_new = event.put.as_ref().is_some_and(|put| put.made == event.revision);
+        (is_lock && is_new).then_some(event.revision)
+    };
+    events.iter().filter_map(steals).collect()
 }

@@ -19,7 +19,7 @@ use super::{
 
 impl Session {
     /// Takes in a question. It is answered when the answer is known.
-    pub(super) fn hear_query(&mut self, message: ToDaemon) -> Result<(), End> {
+    pub(super) fn handle_query(&mut self, message: ToDaemon) -> Result<(), End> {
         match message {
             ToDaemon::Query { query, bucket } => {
                 let daemon = Arc::clone(&self.daemon);

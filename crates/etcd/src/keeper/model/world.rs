@@ -248,7 +248,7 @@ impl World {
             Step::Execute(nth, at) => self.execute(nth, at),
             Step::Answer(nth, at) => {
                 let Flight::Back(done) = self.machines[nth].flights.remove(at) else { return };
-                self.machines[nth].within(|keeper| keeper.done(done));
+                self.machines[nth].within(|keeper| keeper.handle_done(done));
             }
             Step::Hear(nth, at) => self.hear(nth, at),
             Step::Lose(nth, at) => {
@@ -283,7 +283,7 @@ impl World {
             Step::Cut(nth) => self.cut(nth),
             Step::Notice(nth) => {
                 self.faults.notices -= 1;
-                self.machines[nth].within(Keeper::tick);
+                self.machines[nth].within(Keeper::handle_tick);
             }
             Step::Over(nth) => {
                 let machine = &mut self.machines[nth];
@@ -324,7 +324,7 @@ impl World {
                 let machine = &mut self.machines[nth];
                 let lease = machine.revoked.remove(0);
                 let word = LeaseEvent::Gone;
-                machine.within(|keeper| keeper.hear(Message::Lease { lease, word }));
+                machine.within(|keeper| keeper.handle_message(Message::Lease { lease, word }));
             }
             Step::Kill(nth) => self.kill(nth),
             Step::Tick(nth) => {

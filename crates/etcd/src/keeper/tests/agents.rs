@@ -60,10 +60,10 @@ fn what_an_agent_says_of_itself_is_written_once_at_a_time_and_ever_more_rarely()
     let live = |machine: &mut Machine| {
         let sent = Uptime::now_at(machine.now);
         let word = LeaseEvent::Renewed(Renewal { sent, time_to_live: TIME_TO_LIVE });
-        machine.keeper.hear(Message::Lease { lease: LEASE, word });
+        machine.keeper.handle_message(Message::Lease { lease: LEASE, word });
     };
     live(&mut machine);
-    machine.keeper.hear(Message::Describe { serial, info });
+    machine.keeper.handle_message(Message::Describe { serial, info });
     // It is on its way for a minute.
     let mut count = 0;
     for _ in 0..300 {
@@ -73,13 +73,13 @@ fn what_an_agent_says_of_itself_is_written_once_at_a_time_and_ever_more_rarely()
     }
     assert_eq!(count, 1);
     // Each is answered at once, and the watch shows none of it.
-    machine.keeper.done(Done::Described(serial));
+    machine.keeper.handle_done(Done::Described(serial));
     let mut count = 0;
     for _ in 0..300 {
         machine.pass(Duration::from_millis(200));
         live(&mut machine);
         let written = descriptions(&machine.calls());
-        (0..written).for_each(|_| machine.keeper.done(Done::Described(serial)));
+        (0..written).for_each(|_| machine.keeper.handle_done(Done::Described(serial)));
         count += written;
     }
     assert!((5..=16).contains(&count), "{count} in a minute");
@@ -94,7 +94,7 @@ fn what_is_being_removed_because_nobody_came_back_is_not_given_to_who_comes_then
     machine.listed(&[ours.clone(), theirs.clone()]);
     assert!(answered.try_recv().unwrap()[0].is_some());
     let under = || Done::Under(LEASE, Why::Sweep, Ok(vec![ours.key.clone(), theirs.key.clone()]));
-    machine.keeper.done(under());
+    machine.keeper.handle_done(under());
     assert_eq!(deleted(&machine.calls()), [&*theirs.key]);
     // It is on its way, and the mirror shows it still.
     let late = machine.agent(2);
@@ -103,7 +103,7 @@ fn what_is_being_removed_because_nobody_came_back_is_not_given_to_who_comes_then
     assert_eq!(answered.try_recv().unwrap(), [None]);
     assert!(!deleted(&calls).contains(&ours.key));
     // If that has come to nothing it is removed at the next look.
-    machine.keeper.done(under());
+    machine.keeper.handle_done(under());
     assert_eq!(deleted(&machine.calls()), [&*theirs.key]);
 }
 
@@ -119,7 +119,7 @@ fn who_does_not_wait_for_what_it_reclaims_takes_nothing_from_others() {
     let is_lease = |call: &Call| matches!(call, Call::Lease { .. });
     assert!(machine.calls().iter().any(is_lease));
     let renewal = Renewal { sent: Uptime::now(), time_to_live: TIME_TO_LIVE };
-    machine.keeper.done(Done::Leased(Ok((LeaseName { cluster: 1, id: 9 }, renewal))));
+    machine.keeper.handle_done(Done::Leased(Ok((LeaseName { cluster: 1, id: 9 }, renewal))));
     let again = machine.request(gives_up, "c");
     let calls = machine.calls();
     let goes = |call: &Call| matches!(call, Call::LetGo { .. } | Call::Revoke { .. });

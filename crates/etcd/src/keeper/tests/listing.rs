@@ -29,7 +29,7 @@ fn who_is_granted_a_name_that_is_being_listed_does_not_wait_for_the_list() {
     // Which is of before that.
     let (of, known) = list.expect("it is being listed");
     let listing = Listing { revision: 5, cluster: 1, found: Vec::new(), left_out: 0 };
-    machine.keeper.done(Done::Listed(of, known, Ok(listing)));
+    machine.keeper.handle_done(Done::Listed(of, known, Ok(listing)));
     assert_eq!(machine.shared.table().status(waits), Status::Held(Grant::at(7)));
 }
 
@@ -51,7 +51,7 @@ fn who_is_granted_a_name_that_was_taken_from_one_beside_it_hears_of_that_no_soon
     let (of, known) = list.expect("it is being listed");
     let found = vec![listed(0, Phase::Held), listed(1, Phase::Queued)];
     let listing = Listing { revision: 5, cluster: 1, found, left_out: 0 };
-    machine.keeper.done(Done::Listed(of, known, Ok(listing)));
+    machine.keeper.handle_done(Done::Listed(of, known, Ok(listing)));
     assert_eq!(machine.lost(robbed), Some(Lost::Stolen));
     assert_eq!(machine.shared.table().status(waits), Status::Held(Grant::at(7)));
 }
@@ -74,7 +74,7 @@ fn nobody_is_granted_a_name_that_is_being_listed_beside_one_who_was_granted_and_
     let (of, known) = list.expect("it is being listed");
     let found = vec![listed(0, Phase::Queued), listed(1, Phase::Queued)];
     let listing = Listing { revision: 5, cluster: 1, found, left_out: 0 };
-    machine.keeper.done(Done::Listed(of, known, Ok(listing)));
+    machine.keeper.handle_done(Done::Listed(of, known, Ok(listing)));
     assert_eq!(machine.lost(first), Some(Lost::Stolen));
     assert_eq!(machine.shared.table().status(second), Status::Held(Grant::at(9)));
 }

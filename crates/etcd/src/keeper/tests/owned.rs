@@ -22,7 +22,7 @@ fn what_a_watch_tells_late_of_a_name_that_was_ones_own_does_not_make_it_so_again
     machine.release(held, 9);
     let (held, _) = machine.take(agent, "db", 10);
     let finished = machine.shared.table().finish(held).and_then(|ending| ending.finished);
-    machine.keeper.hear(Message::Finish { id: held, finished: finished.unwrap() });
+    machine.keeper.handle_message(Message::Finish { id: held, finished: finished.unwrap() });
     let calls = machine.calls();
     let asks = |call: &Call| match call {
         Call::Operate { of, .. } => matches!(of.operation, Operation::Own(..)),
@@ -45,8 +45,8 @@ fn who_has_just_come_when_a_name_is_given_up_gets_its_turn_and_nobody_overtakes_
     machine.answered(7);
     assert!(matches!(machine.shared.table().status(held), Status::Held(_)));
     let client_id = ClientId::from_bytes([2; 16]);
-    machine.keeper.hear(Message::OpenAgent { bucket: 0, serial, agent: late, client_id });
-    machine.keeper.hear(Message::Request {
+    machine.keeper.handle_message(Message::OpenAgent { bucket: 0, serial, agent: late, client_id });
+    machine.keeper.handle_message(Message::Request {
         bucket: 0,
         serial,
         id: first,
@@ -102,7 +102,7 @@ fn a_thief_finds_those_robbed_whom_only_its_own_machine_knows() {
     // It is not certain any more that the name is its own: so the thief asks etcd.
     machine.shared.table().close(&name);
     let (thief, serial) = machine.call(agent, RequestKind::Steal);
-    machine.keeper.hear(Message::Request {
+    machine.keeper.handle_message(Message::Request {
         bucket: 0,
         serial,
         id: thief,
@@ -113,7 +113,7 @@ fn a_thief_finds_those_robbed_whom_only_its_own_machine_knows() {
         let Call::Operate { of, .. } = call else { continue };
         let results = vec![StepResult::Deleted(vec![owned.clone()])];
         let answer = Answer { revision: 7, cluster: 1, succeeded: true, results };
-        machine.keeper.done(Done::Operated(of, Ok(answer)));
+        machine.keeper.handle_done(Done::Operated(of, Ok(answer)));
     }
     assert!(matches!(machine.shared.table().status(thief), Status::Held(_)));
     assert_eq!(machine.lost(held), Some(Lost::Stolen));
@@ -154,7 +154,7 @@ fn a_name_of_which_no_more_can_be_granted_is_given_up_for_who_asks_next() {
             matches!(here, None | Some(crate::table::LocalOutcome::Waits { is_known: false })),
             "the thread is not told of it"
         );
-        machine.keeper.hear(Message::Request {
+        machine.keeper.handle_message(Message::Request {
             bucket: 0,
             serial,
             id,
@@ -173,7 +173,7 @@ fn who_looks_is_answered_though_a_name_was_lost_with_a_lease_that_is_not_over_fo
     let (mut machine, agent) = owner();
     machine.take_own(agent);
     machine.calls();
-    machine.keeper.hear(Message::Lease { lease: OWN, word: LeaseEvent::Gone });
+    machine.keeper.handle_message(Message::Lease { lease: OWN, word: LeaseEvent::Gone });
     let value = ownership::owning(1, OWN, 0, "").value;
     let key = BucketKeys::new("n", "b").name(&NameKey::new(&of("db"))).owned(1);
     let owned = KeyValue { key, value, made: 6, written: 6, lease: OWN };
@@ -182,13 +182,19 @@ fn who_looks_is_answered_though_a_name_was_lost_with_a_lease_that_is_not_over_fo
             let Call::List { of, known, .. } = call else { continue };
             let found = vec![owned.clone()];
             let listing = Listing { revision: 6, cluster: 1, found, left_out: 0 };
-            machine.keeper.done(Done::Listed(of, known, Ok(listing)));
+            machine.keeper.handle_done(Done::Listed(of, known, Ok(listing)));
         }
     };
     list(&mut machine);
     assert!(machine.keeper.expiring.contains_key(&OWN));
     let (answer, mut answered) = oneshot::channel();
-    machine.keeper.hear(Message::Query { bucket: 0, name: None, most: 10, asks: true, answer });
+    machine.keeper.handle_message(Message::Query {
+        bucket: 0,
+        name: None,
+        most: 10,
+        asks: true,
+        answer,
+    });
     list(&mut machine);
     let seen = answered.try_recv().expect("it is answered").unwrap();
     // What works under it may not have ended.
@@ -207,15 +213,17 @@ fn a_name_that_could_not_be_given_up_before_its_lease_was_lost_is_not_kept_under
     };
     let given_up = machine.calls().into_iter().find_map(leaves).expect("it is to be written");
     for _ in 0..2 {
-        machine.keeper.hear(Message::Lease { lease: OWN, word: LeaseEvent::Gone });
+        machine.keeper.handle_message(Message::Lease { lease: OWN, word: LeaseEvent::Gone });
     }
     assert_eq!(machine.lost(held), Some(Lost::Disconnected));
     let next = machine.agent(2);
     machine.request(next, "another");
     let (lease, sent) = (LeaseName { cluster: 1, id: OWN + 1 }, Uptime::now_at(machine.now));
-    machine.keeper.done(Done::Leased(Ok((lease, Renewal { sent, time_to_live: TIME_TO_LIVE }))));
+    machine
+        .keeper
+        .handle_done(Done::Leased(Ok((lease, Renewal { sent, time_to_live: TIME_TO_LIVE }))));
     let refused = Failure::Refused(navlock_core::Error::Refused("too large".to_owned()));
-    machine.keeper.done(Done::Operated(given_up, Err(refused)));
+    machine.keeper.handle_done(Done::Operated(given_up, Err(refused)));
     assert_eq!(machine.usage(), None);
 }
 
@@ -234,7 +242,7 @@ fn what_waited_for_a_name_of_a_connection_that_is_gone_can_be_finished() {
 /// Releases this lock, with which the name is to be its own: what etcd is to be asked for that.
 fn owning_by(machine: &mut Machine, held: RequestId) -> Operated {
     let finished = machine.shared.table().finish(held).and_then(|ending| ending.finished);
-    machine.keeper.hear(Message::Finish { id: held, finished: finished.unwrap() });
+    machine.keeper.handle_message(Message::Finish { id: held, finished: finished.unwrap() });
     let owns = |call: Call| match call {
         Call::Operate { of, .. } if matches!(of.operation, Operation::Own(..)) => Some(of),
         _ => None,
@@ -255,18 +263,18 @@ fn asks_anew_if_the_next_try_finds(lock: Option<i64>) -> bool {
         let Call::Operate { of, .. } = call else { continue };
         let results = vec![StepResult::Done];
         let answer = Answer { revision: 6, cluster: 1, succeeded: false, results };
-        machine.keeper.done(Done::Operated(of, Ok(answer)));
+        machine.keeper.handle_done(Done::Operated(of, Ok(answer)));
     }
     let own = owning_by(&mut machine, held);
-    machine.keeper.done(Done::Operated(own, Err(Failure::unknown("lost"))));
+    machine.keeper.handle_done(Done::Operated(own, Err(Failure::unknown("lost"))));
     let mut calls = machine.calls();
     let Some(Call::Pause { of, .. }) = calls.pop() else { panic!("{calls:?}") };
-    machine.keeper.done(Done::Paused(of));
+    machine.keeper.handle_done(Done::Paused(of));
     let mut calls = machine.calls();
     let Some(Call::Operate { of, .. }) = calls.pop() else { panic!("{calls:?}") };
     let results = vec![StepResult::Got(lock), StepResult::Done, StepResult::Got(None)];
     let answer = Answer { revision: 8, cluster: 1, succeeded: false, results };
-    machine.keeper.done(Done::Operated(of, Ok(answer)));
+    machine.keeper.handle_done(Done::Operated(of, Ok(answer)));
     let asks = |call: &Call| match call {
         Call::Operate { of, .. } => matches!(of.operation, Operation::Request(_)),
         _ => false,
@@ -347,7 +355,7 @@ fn a_name_of_which_somebody_has_lost_a_lock_that_only_its_owner_knew_stays_until
         claim("db", crate::tokens::counted(MADE, 1)),
         claim("written", crate::tokens::token(MADE)),
     ];
-    machine.keeper.hear(Message::Reclaim { serial: comes, claims, answer });
+    machine.keeper.handle_message(Message::Reclaim { serial: comes, claims, answer });
     machine.listed(&[]);
     assert_eq!(answered.try_recv().expect("it is answered"), [None, None]);
     let spared = machine.keeper.spared();
@@ -364,7 +372,7 @@ fn who_is_late_to_come_back_to_what_only_an_owner_knew_leaves_it_until_its_lease
     let kind = RequestKind::Wait(Mode::Exclusive);
     let token = Some(crate::tokens::counted(MADE, 1));
     let claim = Claim { name: of("db"), kind, token, since: 0 };
-    machine.keeper.hear(Message::Reclaim { serial: comes, claims: vec![claim], answer });
+    machine.keeper.handle_message(Message::Reclaim { serial: comes, claims: vec![claim], answer });
     // Etcd does not answer.
     for _ in 0..60 {
         machine.pass(Duration::from_millis(200));
@@ -380,7 +388,7 @@ fn a_name_that_becomes_ones_own_while_the_connection_ends_is_given_up() {
     let (agent, _) = machine.open_agent(1);
     let (held, _) = machine.take(agent, "db", 5);
     let finished = machine.shared.table().finish(held).and_then(|ending| ending.finished);
-    machine.keeper.hear(Message::Finish { id: held, finished: finished.unwrap() });
+    machine.keeper.handle_message(Message::Finish { id: held, finished: finished.unwrap() });
     let mut owning = machine.calls().into_iter().filter_map(|call| match call {
         Call::Operate { of, .. } => Some(of),
         _ => None,
@@ -389,7 +397,7 @@ fn a_name_that_becomes_ones_own_while_the_connection_ends_is_given_up() {
     machine.keeper.quit();
     let (revision, results) = (6, Vec::new());
     let answer = Answer { revision, cluster: 1, succeeded: true, results };
-    machine.keeper.done(Done::Operated(owning, Ok(answer)));
+    machine.keeper.handle_done(Done::Operated(owning, Ok(answer)));
     let key = BucketKeys::new("n", "b").name(&NameKey::new(&of("db"))).owned(1);
     assert_eq!(deleted(&machine.calls()), [key]);
     assert!(machine.usage().is_none(), "it is its own still");

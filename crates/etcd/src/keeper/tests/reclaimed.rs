@@ -11,7 +11,7 @@ fn adoption() -> (Machine, u64, Transaction, oneshot::Receiver<Vec<Option<Ticket
     let kind = RequestKind::Wait(Mode::Exclusive);
     let token = Some(crate::tokens::counted(MADE, 1));
     let claim = Claim { name: of("db"), kind, token, since: 0 };
-    machine.keeper.hear(Message::Reclaim { serial: comes, claims: vec![claim], answer });
+    machine.keeper.handle_message(Message::Reclaim { serial: comes, claims: vec![claim], answer });
     let mut adopted = adoptions(machine.listed(&[owned_by_another()]));
     let (of, transaction) = adopted.pop().expect("it is adopted");
     (machine, of, transaction, answered)
@@ -35,18 +35,18 @@ fn who_comes_back_to_what_only_an_owner_knew_finds_it_though_a_list_fails() {
     let within = Answer { revision, cluster: 1, succeeded: true, results: Vec::new() };
     let results = vec![StepResult::Within(within)];
     let answer = Answer { revision, cluster: 1, succeeded: true, results };
-    machine.keeper.done(Done::Adopted(adoption, Ok(answer)));
+    machine.keeper.handle_done(Done::Adopted(adoption, Ok(answer)));
     for call in machine.calls() {
         let Call::List { of, known, .. } = call else { continue };
         let failure = Failure::unknown("lost");
-        machine.keeper.done(Done::Listed(of, known, Err(failure)));
+        machine.keeper.handle_done(Done::Listed(of, known, Err(failure)));
     }
     machine.pass(Duration::from_millis(200));
     let lock = KeyValue { key, value, made: revision, written: revision, lease };
     for call in machine.calls() {
         let Call::List { of, known, .. } = call else { continue };
         let listing = Listing { revision, cluster: 1, found: vec![lock.clone()], left_out: 0 };
-        machine.keeper.done(Done::Listed(of, known, Ok(listing)));
+        machine.keeper.handle_done(Done::Listed(of, known, Ok(listing)));
     }
     assert!(answered.try_recv().expect("it is answered")[0].is_some());
 }
@@ -55,7 +55,7 @@ fn who_comes_back_to_what_only_an_owner_knew_finds_it_though_a_list_fails() {
 fn what_is_to_be_written_for_who_comes_back_is_tried_again_in_a_moment() {
     let (mut machine, adoption, _, mut answered) = adoption();
     let lost = || Err(Failure::unknown("lost"));
-    machine.keeper.done(Done::Adopted(adoption, lost()));
+    machine.keeper.handle_done(Done::Adopted(adoption, lost()));
     assert!(adoptions(machine.listed(&[owned_by_another()])).is_empty(), "at once");
     machine.pass(Duration::from_millis(200));
     let again = adoptions(machine.listed(&[owned_by_another()]));
@@ -69,13 +69,13 @@ fn what_cannot_be_written_for_who_comes_back_is_lost() {
     let within = Answer { revision: 9, cluster: 1, succeeded: false, results: Vec::new() };
     let results = vec![StepResult::Within(within)];
     let answer = Answer { revision: 9, cluster: 1, succeeded: true, results };
-    machine.keeper.done(Done::Adopted(adoption, Ok(answer)));
+    machine.keeper.handle_done(Done::Adopted(adoption, Ok(answer)));
     for call in machine.calls() {
         assert!(!matches!(call, Call::Adopt { .. }));
         let Call::List { of, known, .. } = call else { continue };
         let found = vec![owned_by_another()];
         let listing = Listing { revision: 9, cluster: 1, found, left_out: 0 };
-        machine.keeper.done(Done::Listed(of, known, Ok(listing)));
+        machine.keeper.handle_done(Done::Listed(of, known, Ok(listing)));
     }
     assert!(adoptions(machine.calls()).is_empty());
     assert_eq!(answered.try_recv().expect("it is answered"), [None]);

@@ -114,10 +114,10 @@ impl World {
         let shared = Arc::new(Shared::default());
         let mut keeper = Keeper::new(Arc::clone(&shared), options, self.next_owner);
         let bucket = shared.table().open_bucket("b");
-        keeper.hear(Message::OpenBucket { bucket, name: "b".to_owned() });
+        keeper.handle_message(Message::OpenBucket { bucket, name: "b".to_owned() });
         let modelled = |&client_id| {
             let (agent, serial) = shared.table().open_agent(bucket);
-            keeper.hear(Message::OpenAgent { bucket: 0, serial, agent, client_id });
+            keeper.handle_message(Message::OpenAgent { bucket: 0, serial, agent, client_id });
             ModelAgent { client: client_id, agent, serial, reclaim: None, claimed: Vec::new() }
         };
         let agents = clients.iter().map(modelled).collect();

@@ -13,7 +13,7 @@ impl World {
     /// Takes the calls that machines have to make.
     pub(super) fn collect(&mut self) {
         for nth in 0..self.machines.len() {
-            while let Some(call) = self.machines[nth].keeper.next_call() {
+            while let Some(call) = self.machines[nth].keeper.poll_call() {
                 match call {
                     Call::Watch { watch, prefix, from, .. } => {
                         let log = &self.etcd.log;
@@ -134,7 +134,7 @@ impl World {
                     } else {
                         LeaseEvent::Gone
                     };
-                    machine.within(|keeper| keeper.hear(Message::Lease { lease, word }));
+                    machine.within(|keeper| keeper.handle_message(Message::Lease { lease, word }));
                     return;
                 }
                 _ => return,
@@ -143,7 +143,7 @@ impl World {
         match done {
             Done::Operated(..) => machine.flights.push(Flight::Back(done)),
             // FAST: what else comes back can as well be thought to be asked for later.
-            done => machine.within(|keeper| keeper.done(done)),
+            done => machine.within(|keeper| keeper.handle_done(done)),
         }
     }
 }

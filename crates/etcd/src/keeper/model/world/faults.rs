@@ -72,7 +72,7 @@ impl World {
             let modelled = &mut new.agents[agent];
             (modelled.claimed, modelled.reclaim) = (claimed, Some(answered));
             let serial = modelled.serial;
-            new.within(|keeper| keeper.hear(Message::Reclaim { serial, claims, answer }));
+            new.within(|keeper| keeper.handle_message(Message::Reclaim { serial, claims, answer }));
         }
         new.acted = acted;
         new.flights = late;

@@ -33,7 +33,7 @@ impl Machine {
     }
 
     pub(super) fn watched(&mut self, watch: u64, watched: Watched) {
-        self.within(|keeper| keeper.hear(Message::Watched { watch, watched }));
+        self.within(|keeper| keeper.handle_message(Message::Watched { watch, watched }));
     }
 
     /// Which agents have what they have under this lease, by number.
@@ -83,9 +83,11 @@ impl Machine {
                 let serial = self.agents[agent].serial;
                 let mut info = AgentInfo::default();
                 info.pid = u32::try_from(self.acted).expect("few");
-                self.within(|keeper| keeper.hear(Message::Describe { serial, info }));
+                self.within(|keeper| keeper.handle_message(Message::Describe { serial, info }));
             }
-            Act::Close => self.within(|keeper| keeper.hear(Message::CloseBucket { bucket: 0 })),
+            Act::Close => {
+                self.within(|keeper| keeper.handle_message(Message::CloseBucket { bucket: 0 }));
+            }
             Act::OpenElsewhere => {
                 let mut table = self.shared.table();
                 let bucket = table.open_bucket("c");
@@ -94,8 +96,8 @@ impl Machine {
                 let client_id = ClientId::from_bytes([0xFF; 16]);
                 let open = Message::OpenAgent { bucket, serial, agent, client_id };
                 self.within(|keeper| {
-                    keeper.hear(Message::OpenBucket { bucket, name: "c".to_owned() });
-                    keeper.hear(open);
+                    keeper.handle_message(Message::OpenBucket { bucket, name: "c".to_owned() });
+                    keeper.handle_message(open);
                 });
             }
             Act::End(agent) => {
@@ -105,7 +107,7 @@ impl Machine {
                 let ModelAgent { agent, serial, .. } = self.agents[agent];
                 clock::set::to(self.now);
                 let Terminated { ended, over, .. } = self.shared.table().terminate(agent);
-                self.within(|keeper| keeper.hear(Message::EndAgent { serial, ended }));
+                self.within(|keeper| keeper.handle_message(Message::EndAgent { serial, ended }));
                 self.leave(over);
             }
         }
@@ -117,7 +119,7 @@ impl Machine {
         let ending = self.shared.table().finish(id);
         let Some(Ending { finished, over, .. }) = ending else { return };
         if let Some(finished) = finished {
-            self.within(|keeper| keeper.hear(Message::Finish { id, finished }));
+            self.within(|keeper| keeper.handle_message(Message::Finish { id, finished }));
         }
         self.leave(over);
     }
@@ -125,7 +127,7 @@ impl Machine {
     /// Names were its for a run that is over.
     fn leave(&mut self, over: impl IntoIterator<Item = (u64, NameKey)>) {
         for (bucket, name) in over {
-            self.within(|keeper| keeper.hear(Message::Leave { bucket, name }));
+            self.within(|keeper| keeper.handle_message(Message::Leave { bucket, name }));
         }
     }
 
@@ -148,7 +150,9 @@ impl Machine {
             }
             Some(LocalOutcome::Waits { is_known: false }) | None => {}
         }
-        self.within(|keeper| keeper.hear(Message::Request { bucket: 0, serial, id, name }));
+        self.within(|keeper| {
+            keeper.handle_message(Message::Request { bucket: 0, serial, id, name });
+        });
         Some(id)
     }
 
@@ -156,7 +160,7 @@ impl Machine {
     pub(super) fn fail(&mut self, at: usize) {
         if let Flight::Out(Call::Operate { of, .. }) = self.flights.remove(at) {
             let failure = Err(Failure::unknown("lost"));
-            self.within(|keeper| keeper.done(Done::Operated(of, failure)));
+            self.within(|keeper| keeper.handle_done(Done::Operated(of, failure)));
         }
     }
 
@@ -216,7 +220,7 @@ impl Machine {
         for _ in 0..2 {
             self.now += UNUSED + Duration::from_secs(1);
             self.renew_all();
-            self.within(Keeper::tick);
+            self.within(Keeper::handle_tick);
         }
     }
 
@@ -228,7 +232,7 @@ impl Machine {
             self.renew_all();
         }
         if !self.keeper.is_idle() {
-            self.within(Keeper::tick);
+            self.within(Keeper::handle_tick);
         }
     }
 
@@ -237,7 +241,7 @@ impl Machine {
         let renewal = Renewal { sent: Uptime::now_at(self.now), time_to_live: TIME_TO_LIVE };
         for lease in self.kept.clone() {
             let word = LeaseEvent::Renewed(renewal);
-            self.within(|keeper| keeper.hear(Message::Lease { lease, word }));
+            self.within(|keeper| keeper.handle_message(Message::Lease { lease, word }));
         }
     }
 }
