@@ -24,14 +24,16 @@ impl AgentId {
         self.0 as usize
     }
 
-    /// Numbers are often consecutive; a table goes by the highest and by the lowest bits.
+    /// Numbers are often consecutive, and a hash table uses the highest and the lowest bits of a
+    /// hash.
     pub(crate) fn hash(self) -> u64 {
         let spread = u64::from(self.0).wrapping_mul(0x9E37_79B9_7F4A_7C15);
         spread ^ spread >> 32
     }
 }
 
-/// What one agent has in one lock manager. Exists from its first request until its end.
+/// What one agent has in one lock manager. Exists from the agent's first request there until the
+/// agent's end.
 #[derive(Clone, Debug)]
 pub(crate) struct AgentEntry {
     pub(crate) id: AgentId,

@@ -26,7 +26,7 @@ impl<T> LockManager<T> {
     /// Where the agent stands, if it is known.
     #[inline]
     pub(crate) fn find_agent(&mut self, agent: AgentId) -> Option<AgentIndex> {
-        // FAST: mostly it is the same agent as last time.
+        // FAST: mostly the agent is the same as last time.
         let last = self.last_agent;
         if self.agents.get(last.0 as usize).is_some_and(|entry| entry.id == agent) {
             return Some(last);
@@ -61,7 +61,8 @@ impl<T> LockManager<T> {
         {
             number.remove();
         }
-        // What a crowd left allocated; see `give_back_memory`.
+        // Frees what a crowd of agents has left allocated, as `give_back_memory` does for the other
+        // tables.
         if self.agents.len() <= self.few_agents && self.agents.capacity() > KEEP {
             self.few_agents = self.agents.len() / 2;
             let Self { agents, agent_numbers, .. } = self;

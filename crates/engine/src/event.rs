@@ -11,7 +11,7 @@ pub enum Event {
     /// The lock could not be had at once (`ifAvailable`): run the callback without a lock. The
     /// request was never queued and its id means nothing any more.
     Unavailable(RequestId),
-    /// The lock was taken away by a `steal`. What its holder still does is done without it.
+    /// The lock was taken away by a `steal`. What its holder still does is done without the lock.
     Stolen(RequestId),
     /// The pending request or the lock ended with its agent.
     Terminated(RequestId),

@@ -6,10 +6,10 @@ use foldhash::quality::RandomState;
 
 use crate::ResourceName;
 
-/// Hashes names: in the same way in all clones, and otherwise in each hasher differently.
+/// Hashes names. All clones of a hasher hash alike; any two other hashers do not.
 ///
-/// For a host that has several lock managers and chooses one by the name's hash: with a clone of
-/// its hasher in each, a name is hashed once.
+/// This is for a host that has several lock managers and chooses one by the name's hash. If each of
+/// them has a clone of the host's hasher, a name is hashed once.
 #[derive(Clone, Debug, Default)]
 pub struct NameHasher(RandomState);
 
@@ -31,10 +31,11 @@ impl NameHasher {
 impl HashedName<'_> {
     /// A number below `bound` that depends on the name alone, and is spread evenly over names.
     ///
-    /// It is not made of the bits by which a lock manager finds the name among its own.
+    /// The number is not made of the bits by which a lock manager finds the name among its own.
     #[inline]
     pub fn spread(self, bound: usize) -> u32 {
-        // The table goes by the highest seven bits and by the lowest. These are from between.
+        // The hash table uses the highest seven bits and the lowest ones. The bits taken here lie
+        // between.
         let bits = (self.hash << 7) >> 32;
         ((bits * bound as u64) >> 32) as u32
     }

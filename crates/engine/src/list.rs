@@ -1,5 +1,5 @@
-//! Doubly linked lists through the nodes of requests and locks. To append a node and to remove one
-//! takes constant time, and no allocation.
+//! Doubly linked lists through the nodes of requests and locks. To append or to remove a node takes
+//! constant time, and no allocation.
 
 use crate::{
     links::{Links, NONE},

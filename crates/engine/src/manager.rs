@@ -49,17 +49,19 @@ pub(crate) const KEEP: usize = 1024;
 ///
 /// # Data of the host
 ///
-/// A host that keeps something of its own for requests, such as whom to wake, can keep it in them:
-/// `T`, which is [its default](Default) when a request is made. The host changes it by
-/// [`data`](Self::data); the end of a request and its grant give it back, with the event
-/// ([`poll_event_with_data`](Self::poll_event_with_data)) or from [`finish`](Self::finish).
+/// A host that keeps something of its own for each request, such as whom to wake, can keep it in
+/// the request: a `T`, which has [its default](Default) when the request is made. The host changes
+/// this data by [`data`](Self::data). The host gets the data back when the request is granted and
+/// when the request or lock ends: with the event
+/// ([`poll_event_with_data`](Self::poll_event_with_data)), or from [`finish`](Self::finish). After
+/// the grant, the lock has the default again.
 #[derive(Clone, Debug)]
 pub struct LockManager<T = ()> {
     /// Index into `resources` by name. Between commands no resource is idle, except `idle`.
     pub(crate) names: HashTable<u32>,
     pub(crate) resources: Slab<Resource>,
-    /// The resource that is idle and kept, because its name mostly comes straight back; or [`NONE`].
-    /// Its name is short, so that what is kept needs no memory of its own.
+    /// The resource that is idle and kept, because its name is mostly asked for again at once; or
+    /// [`NONE`]. Its name is short, so that what is kept needs no memory of its own.
     pub(crate) idle: u32,
     /// The index of the resource that was asked for last. That resource may have gone, and another
     /// one may have the index by now.
@@ -69,16 +71,18 @@ pub struct LockManager<T = ()> {
     pub(crate) agents: Slab<AgentEntry>,
     /// Index into `agents` by the host's number.
     pub(crate) agent_numbers: HashTable<u32>,
-    /// Once no more agents than this are left, their tables are made smaller. An agent at the end of
-    /// a table keeps the table as long as it is. So this number is halved each time, for another try.
+    /// Once no more agents than this are left, their tables are made smaller. A table stays so large
+    /// that its last agent keeps its place. So after each try, half as many agents have to be left
+    /// before the next try.
     pub(crate) few_agents: usize,
-    /// The agent that was asked for last, if it is still there.
+    /// The agent that was looked up last. That agent may have gone, and another one may have the
+    /// index by now.
     pub(crate) last_agent: AgentIndex,
     pub(crate) events: VecDeque<(Event, T)>,
     pub(crate) hasher: NameHasher,
     pub(crate) next_serial: u64,
-    /// Larger than every token given so far, for any name: a name that is forgotten and comes
-    /// back still gets a larger one.
+    /// Larger than every token given so far, for any name. So a name that is forgotten and asked
+    /// for again still gets a larger token.
     pub(crate) next_token: u64,
 }
 
@@ -155,7 +159,7 @@ impl<T> LockManager<T> {
     /// Ends a request or a lock: aborts a pending request, or releases a held lock. Returns the data
     /// of the host, or `None` if the request or lock has ended already.
     ///
-    /// The one path for a host whose cancellation may race a grant.
+    /// A host whose cancellation may race a grant needs this call only.
     #[inline]
     pub fn finish(&mut self, id: RequestId) -> Option<T>
     where
@@ -175,8 +179,8 @@ impl<T> LockManager<T> {
         Some(&mut node?.data)
     }
 
-    /// Notes that a pending request may give up by itself. [`may_give_up`](Self::may_give_up) tells it.
-    /// Does nothing if the request is not pending any more.
+    /// Notes that a pending request may give up by itself, which [`may_give_up`](Self::may_give_up)
+    /// then tells. Does nothing if the request is not pending any more.
     pub fn note_may_give_up(&mut self, id: RequestId) {
         let node = self.nodes.get_mut(id.index()).filter(|node| node.serial == id.serial);
         if let Some(node) = node.filter(|node| node.stage == Stage::Pending) {
@@ -195,7 +199,8 @@ impl<T> LockManager<T> {
         self.nodes.is_empty()
     }
 
-    /// How many names it knows: those that are held or waited for, and at most one more.
+    /// How many names this lock manager knows: those that are held or waited for, and at most one
+    /// more.
     pub fn names_known(&self) -> usize {
         self.resources.len()
     }

@@ -19,8 +19,8 @@ use self::short::Short;
 /// The name of what is locked.
 ///
 /// Any JavaScript string that does not start with `-`: empty, with NUL, with lone surrogates, of
-/// any length. One that exists is legal. It is kept as WTF-8, which is UTF-8 for every string
-/// that has no lone surrogate, and cloning it does not copy long names.
+/// any length. A `ResourceName` that exists is legal. It is kept as WTF-8, which is UTF-8 for every
+/// string that has no lone surrogate, and cloning it does not copy long names.
 ///
 /// Names order as JavaScript's `sort()` orders strings, by UTF-16 code unit, so that programs in
 /// both languages that take several locks take them in the same order.
@@ -40,8 +40,8 @@ pub struct ResourceName(Repr);
 
 /// WTF-8: no surrogate pair is spelled as two surrogates.
 ///
-/// A tag as wide as a word, and words beside it: an enum with a smaller tag is copied as the tag and
-/// an odd rest, in pieces that a processor cannot forward from one copy to the next.
+/// The tag is as wide as a word, and stands beside words. An enum with a smaller tag is copied as
+/// the tag and an odd rest: in pieces that a processor cannot forward from one copy to the next.
 #[derive(Clone)]
 #[repr(u64)]
 enum Repr {
@@ -131,7 +131,7 @@ impl ResourceName {
         }))
     }
 
-    /// Whether it is kept without an allocation, as names of up to 23 bytes are.
+    /// Whether the name is kept without an allocation, as names of up to 23 bytes are.
     #[inline]
     pub fn is_short(&self) -> bool {
         matches!(self.0, Repr::Inline(_))
@@ -143,12 +143,12 @@ impl PartialEq for ResourceName {
     fn eq(&self, other: &Self) -> bool {
         match (&self.0, &other.0) {
             (Repr::Inline(one), Repr::Inline(other)) => {
-                // FAST: in the pieces in which a name is stored, see `new`. What compares arrays
-                //       loads them in larger ones.
+                // FAST: compared in the pieces in which a name is stored; see `new`. A comparison
+                //       of arrays would load larger pieces.
                 let (one, other) = (one.words(), other.words());
                 (one[0] ^ other[0]) | (one[1] ^ other[1]) | (one[2] ^ other[2]) == 0
             }
-            // How many bytes a name has decides which of the two it is.
+            // The number of bytes of a name decides which of the two variants it has.
             (Repr::Shared(one), Repr::Shared(other)) => one == other,
             _ => false,
         }

@@ -18,7 +18,8 @@ use crate::{
 #[derive(Clone, Debug)]
 pub(crate) struct Nodes<T> {
     places: Vec<Node<T>>,
-    /// The vacant place that was left last, which links to the one left before it; [`NONE`] if all are taken.
+    /// The place that became vacant last, which links to the one that became vacant before it; [`NONE`] if
+    /// all places are taken.
     vacant: u32,
     /// How many places are not vacant.
     taken: usize,
@@ -51,7 +52,7 @@ impl<T> Nodes<T> {
         self.places.get_mut(index).filter(|node| node.stage != Stage::Vacant)
     }
 
-    /// Where the next one will stand.
+    /// Where the next request or lock will stand.
     #[inline]
     pub(crate) fn next_index(&self) -> u32 {
         match self.vacant {
@@ -65,7 +66,7 @@ impl<T> Nodes<T> {
 }
 
 impl<T: Default> Nodes<T> {
-    /// Adds one, which stands at [`next_index`](Self::next_index).
+    /// Adds a request or a lock, which then stands at what [`next_index`](Self::next_index) was.
     #[inline]
     pub(crate) fn add(
         &mut self,
@@ -95,7 +96,8 @@ impl<T: Default> Nodes<T> {
         }
     }
 
-    /// Takes out the one at `index`. Returns its owner, its neighbours, and the host's data.
+    /// Takes out the request or lock at `index`. Returns its owner, its neighbours, and the host's
+    /// data.
     #[inline]
     pub(crate) fn remove(&mut self, index: u32) -> (Owner, NodeLinks, T) {
         let vacant = mem::replace(&mut self.vacant, index);

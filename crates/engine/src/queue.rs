@@ -16,13 +16,13 @@ impl<T> LockManager<T> {
     /// Spec, "get the lock request queue": <https://w3c.github.io/web-locks/#concept-lock-request>
     #[inline]
     pub(crate) fn get_lock_request_queue(&mut self, name: HashedName<'_>) -> ResourceIndex {
-        // FAST: mostly it is the name that was asked for last time.
+        // FAST: mostly the name is the one that was asked for last time.
         let last = self.last_resource;
         let resource = match self.resources.get(last.0 as usize) {
             Some(resource) if resource.is(name) => last,
             _ => self.find_resource(name),
         };
-        // Whoever asks for it will wait for it or hold it.
+        // The resource is not idle any more: whoever asks for it will wait for it or hold it.
         if self.idle == resource.0 {
             self.idle = NONE;
         }
@@ -38,7 +38,7 @@ impl<T> LockManager<T> {
             // 1. A name that is not in the map gets a new, empty queue.
             None => self.add_resource(name),
         };
-        // 2. It is the name's queue.
+        // 2. The queue of this resource is the name's queue.
         self.last_resource = ResourceIndex(index);
         self.last_resource
     }
@@ -48,7 +48,7 @@ impl<T> LockManager<T> {
         let resource = Resource::new(name.clone(), hash);
         let index = match self.idle {
             NONE => to_index(self.resources.insert(resource)),
-            // In place of the one that is idle.
+            // The new resource takes the place of the idle one.
             idle => {
                 self.remove_name(idle);
                 self.resources[idle as usize] = resource;
@@ -68,8 +68,8 @@ impl<T> LockManager<T> {
         }
     }
 
-    /// Forgets the resource if nobody holds it and nobody waits for it. If its name is short, it is
-    /// kept, and the one that was idle before it is forgotten.
+    /// Forgets the resource if nobody holds it and nobody waits for it. A resource with a short
+    /// name is kept as the idle one, and the resource that was idle before is forgotten.
     ///
     /// The specification's map only ever grows, which no script can see; ours forgets.
     #[inline]
@@ -78,7 +78,7 @@ impl<T> LockManager<T> {
         if !resource.is_idle() {
             return;
         }
-        // FAST: a name that was just let go of mostly comes straight back.
+        // FAST: a name that was just released is mostly asked for again at once.
         let forgotten =
             if resource.name.is_short() { mem::replace(&mut self.idle, index) } else { index };
         if forgotten != NONE {

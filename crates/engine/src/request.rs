@@ -13,20 +13,20 @@ use crate::{
 /// place was used again.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct RequestId {
-    /// Tells this request from every other of its lock manager, past and to come.
+    /// The number of this request, which no other request of its lock manager has, past or to come.
     pub(crate) serial: u64,
     /// Where it stands.
     pub(crate) index: u32,
 }
 
 impl RequestId {
-    /// The place of the request among the live ones. The number is small, and used again. For a host
-    /// that keeps something beside each live request.
+    /// The place of the request among the live ones, for a host that keeps something beside each
+    /// live request. The number is small, and used again.
     pub const fn index(self) -> usize {
         self.index as usize
     }
 
-    /// The number of this request among all that its lock manager ever saw.
+    /// The number of this request among all requests that its lock manager ever had.
     pub const fn serial(self) -> u64 {
         self.serial
     }
@@ -36,7 +36,7 @@ impl RequestId {
         (self.index, self.serial)
     }
 
-    /// The id with this index and serial number: for a host that had to take one apart.
+    /// The id with this index and serial number: for a host that had to take an id apart.
     pub const fn from_parts(index: u32, serial: u64) -> Self {
         Self { serial, index }
     }
@@ -117,7 +117,7 @@ pub enum Status {
     Gone,
 }
 
-/// A lock request or a lock: the one becomes the other by moving between lists.
+/// A lock request or a lock: a request becomes a lock by moving from one list to another.
 ///
 /// Each node has a cache line of its own. When many requests end in no order, no node is in a cache,
 /// and then each of them costs one line.
@@ -125,8 +125,9 @@ pub enum Status {
 #[repr(align(64))]
 pub(crate) struct Node<T> {
     pub(crate) serial: u64,
-    /// The lock's token. While the request is pending, whether it [may give up](Self::may_give_up): an
-    /// `Option`, or a part of `stage`, would take eight bytes more for each of a million waiters.
+    /// The lock's token. While the request is pending, this says whether the request
+    /// [may give up](Self::may_give_up): an `Option`, or a part of `stage`, would take eight bytes
+    /// more for each of a million waiters.
     pub(crate) token: FencingToken,
     pub(crate) owner: Owner,
     pub(crate) links: NodeLinks,
@@ -167,8 +168,9 @@ pub(crate) struct Owner {
 /// The neighbours of a node.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct NodeLinks {
-    /// In the name's queue while pending, in the name's held locks once granted.
+    /// The neighbours in the name's queue, or in the name's held locks once the request is granted.
     pub(crate) by_name: Links,
-    /// In the agent's requests while pending, in the agent's locks once granted.
+    /// The neighbours among the agent's requests, or among the agent's locks once the request is
+    /// granted.
     pub(crate) by_agent: Links,
 }

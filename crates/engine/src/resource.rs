@@ -5,9 +5,9 @@ use crate::{HashedName, Mode, ResourceName, list::List};
 /// One name with its queue and its held locks: the entry of the lock request queue map, and the
 /// part of the held lock set that has this name.
 ///
-/// It exists from the first request for the name until the name has no waiter and no holder. If the
-/// name is short, it exists for longer, and is idle: until another resource becomes idle, or a new
-/// name takes its place.
+/// A resource exists from the first request for the name until the name has no waiter and no
+/// holder. If the name is short, the resource then stays as the idle one, until another resource
+/// becomes idle or a new name takes its place.
 #[derive(Clone, Debug)]
 pub(crate) struct Resource {
     pub(crate) name: ResourceName,
@@ -15,7 +15,7 @@ pub(crate) struct Resource {
     pub(crate) hash: u64,
     /// The lock request queue, first to be granted first.
     pub(crate) queue: List,
-    /// The held locks of this name, in the order of their grants. All of one mode.
+    /// The held locks of this name, in the order of their grants. All have the same mode.
     pub(crate) held: List,
     /// The mode of the held locks; says nothing while there are none.
     pub(crate) held_mode: Mode,
@@ -35,13 +35,13 @@ impl Resource {
         }
     }
 
-    /// Whether it is the resource of this name.
+    /// Whether this is the resource of the name.
     #[inline]
     pub(crate) fn is(&self, HashedName { name, hash }: HashedName<'_>) -> bool {
         self.hash == hash && self.name == *name
     }
 
-    /// Whether a lock of this mode could be held beside those that are.
+    /// Whether a lock of this mode could be held beside those that are held.
     #[inline]
     pub(crate) fn admits(&self, mode: Mode) -> bool {
         self.held.is_empty() || (mode == Mode::Shared && self.held_mode == Mode::Shared)

@@ -3,11 +3,11 @@
 use crate::{LockManager, RequestId, Status};
 
 impl<T: Default> LockManager<T> {
-    /// Takes the pending request with this id out of its queue, and grants to those who only
-    /// waited behind it.
+    /// Takes the pending request with this id out of its queue, and grants the requests that waited
+    /// only because of it.
     ///
-    /// Does nothing if the id is not that of a pending request: once granted, an abort comes too
-    /// late ([`finish`](Self::finish) ends either).
+    /// Does nothing if the id is not that of a pending request: after the grant, an abort comes too
+    /// late. ([`finish`](Self::finish) ends a request as well as a lock.)
     ///
     /// Spec: <https://w3c.github.io/web-locks/#algorithm-abort-request>; "signal to abort the
     /// request" is this call plus the rejection, which is the host's.

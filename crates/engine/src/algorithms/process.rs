@@ -23,8 +23,8 @@ impl<T> LockManager<T> {
         T: Default,
     {
         // 1. BY TYPE: `&mut self` is the lock task queue.
-        // 2.1 The front request, while it is grantable; else stop. Only the first ever is, so this
-        //     is a loop over the front, and never a recursion.
+        // 2.1 The front request, while it is grantable; else stop. No other request is ever
+        //     grantable, so this is a loop over the front, and never a recursion.
         while let Some(index) = self.grantable_front(resource) {
             // 2.2
             let node = &self.nodes[index];
@@ -32,7 +32,7 @@ impl<T> LockManager<T> {
             self.unlink_pending(owner, node.links);
             // 2.3–2.12 The request becomes a lock in place, with its id; promises, callback and
             //          signal are the host's.
-            // 2.13 It is held from now on, before anyone can be told.
+            // 2.13 The lock is held from now on, before anyone can be told.
             let (token, links) = self.append_to_held(index, owner);
             let node = &mut self.nodes[index];
             (node.stage, node.token, node.links) = (Stage::Held, token, links);
@@ -50,9 +50,9 @@ impl<T> LockManager<T> {
     fn grantable_front(&self, ResourceIndex(index): ResourceIndex) -> Option<u32> {
         let resource = &self.resources[index as usize];
         // 1–6. BY TYPE: the resource is the name's queue and held locks.
-        // 7. Only the first.
+        // 7. Only the first request can be.
         let front = resource.queue.first()?;
-        // 8–9. And only if the held locks of the name admit its mode.
+        // 8–9. It is if the held locks of the name admit its mode.
         resource.admits(self.nodes[front].owner.mode).then_some(front)
     }
 }

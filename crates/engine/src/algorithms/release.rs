@@ -3,7 +3,7 @@
 use crate::{LockManager, RequestId, Status};
 
 impl<T: Default> LockManager<T> {
-    /// Releases the lock with this id, and grants to those who waited for that.
+    /// Releases the lock with this id, and grants the requests that waited for the release.
     ///
     /// Does nothing if the id is not that of a held lock: a victim of a steal that ends later
     /// changes nothing.

@@ -8,19 +8,19 @@ use crate::{
 /// What became of a request at once.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Outcome {
-    /// It is a lock from now on, with this token.
+    /// The request is a lock from now on, with this token.
     Granted(FencingToken),
     /// The lock could not be had at once, and only that was asked for. The id means nothing.
     Unavailable,
-    /// It waits: [`Event::Granted`] will tell.
+    /// The request waits. [`Event::Granted`] will tell of its grant.
     Pending,
 }
 
 impl<T: Default> LockManager<T> {
     /// Makes a request for a lock on `name`, as `agent`.
     ///
-    /// Ends in [`Event::Granted`] now or later, or, for [`RequestKind::IfAvailable`], in
-    /// [`Event::Unavailable`] now. [`RequestKind::Steal`] puts an [`Event::Stolen`] for each
+    /// The request ends in [`Event::Granted`] now or later, or, for [`RequestKind::IfAvailable`],
+    /// in [`Event::Unavailable`] now. [`RequestKind::Steal`] puts an [`Event::Stolen`] for each
     /// victim before its own grant.
     ///
     /// Spec: <https://w3c.github.io/web-locks/#algorithm-request-lock>
@@ -97,7 +97,7 @@ impl<T: Default> LockManager<T> {
         (RequestId { serial, index }, outcome)
     }
 
-    /// Takes the name from all who hold it.
+    /// Takes the locks of the name from all who hold them.
     fn steal(&mut self, ResourceIndex(resource): ResourceIndex) {
         while let Some(victim) = self.resources[resource as usize].held.first() {
             let event = Event::Stolen(self.id(victim));
@@ -106,7 +106,7 @@ impl<T: Default> LockManager<T> {
         }
     }
 
-    /// Whether a new request would be grantable: nobody waits, and the held locks admit it.
+    /// Whether a new request would be grantable: nobody waits, and the held locks admit this mode.
     ///
     /// Spec, "grantable": <https://w3c.github.io/web-locks/#concept-lock-request>
     #[inline]

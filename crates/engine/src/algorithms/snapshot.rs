@@ -13,7 +13,7 @@ pub struct LockInfo {
     pub mode: Mode,
     /// By which agent; the host knows its client id.
     pub agent: AgentId,
-    /// Its id, which the host may know more about.
+    /// Its id, by which the host may know more about it.
     pub id: RequestId,
 }
 
@@ -34,7 +34,7 @@ pub struct QueuePosition {
     pub holder: Option<LockInfo>,
     /// How many hold it.
     pub holders: usize,
-    /// How many requests are before it; `None` if it is not in the queue.
+    /// How many requests are before this one; `None` if it is not in the queue.
     pub ahead: Option<usize>,
 }
 
@@ -53,8 +53,8 @@ impl<T> LockManager<T> {
         snapshot
     }
 
-    /// What is held and what is pending of one name. Linear in that, however many other names there
-    /// are.
+    /// What is held and what is pending of one name. The time is linear in the answer, however many
+    /// other names there are.
     pub fn snapshot_of(&self, name: &ResourceName) -> Snapshot {
         let mut snapshot = Snapshot::default();
         if let Some(resource) = self.resource(name) {
@@ -64,7 +64,8 @@ impl<T> LockManager<T> {
     }
 
     /// Where the first request of an agent stands in the queue of `name`. `is_its` says whether an
-    /// agent is the one that is looked for. Linear in the requests before that one, and in the holders.
+    /// agent is the one that is looked for. The time is linear in the requests before that one, and in
+    /// the holders.
     pub fn position(&self, name: &ResourceName, is_its: impl Fn(AgentId) -> bool) -> QueuePosition {
         let Some(resource) = self.resource(name) else { return QueuePosition::default() };
         let mut held = resource.held.iter_by_name(&self.nodes);

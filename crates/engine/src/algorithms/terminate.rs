@@ -4,18 +4,19 @@ use crate::{AgentId, Event, LockManager, links::ResourceIndex};
 
 impl<T: Default> LockManager<T> {
     /// Ends all that these agents wait for and hold: first their requests, in the order in which
-    /// they were made, then their locks, in the order in which they were granted, then grants to
-    /// those who waited for that.
+    /// they were made, then their locks, in the order in which they were granted. Then grants the
+    /// requests of others that waited for them.
     ///
-    /// Each becomes an [`Event::Terminated`], before any [`Event::Granted`]. Several agents end as
-    /// one: nothing is granted to one of them because another ends.
+    /// Each request and each lock that ends becomes an [`Event::Terminated`], before any
+    /// [`Event::Granted`]. Several agents end as one: nothing is granted to one of them because
+    /// another ends.
     ///
     /// Spec: <https://w3c.github.io/web-locks/#termination-of-locks>
     pub fn terminate_remaining_locks_and_requests(&mut self, agents: &[AgentId]) {
-        // FAST: the queues are processed after all has been removed, not after each removal. Who
-        //       is granted in the end is the same: the agents' own requests and locks leave in any
-        //       case, and what is granted to others only depends on what then remains. What this
-        //       spares is a grant to an agent that is ending.
+        // FAST: the queues are processed after all has been removed, not after each removal. The
+        //       same requests are granted in the end: the agents' own requests and locks leave in
+        //       any case, and the grants to others depend only on what then remains. This spares a
+        //       grant to an agent that is ending.
         let mut touched = Vec::new();
 
         // 1. Their requests.
@@ -37,7 +38,7 @@ impl<T: Default> LockManager<T> {
                 self.events.push_back((event, data));
                 self.note_touched(resource, &mut touched);
             }
-            // It has nothing any more.
+            // The agent has nothing any more.
             self.forget_agent(agent);
         }
         for resource in touched {

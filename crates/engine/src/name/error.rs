@@ -15,12 +15,12 @@ pub enum InvalidName {
     Reserved,
     /// The bytes are not WTF-8 from this position on.
     NotWtf8 {
-        /// How many bytes before it are good.
+        /// How many bytes before that position are good.
         valid_up_to: usize,
     },
     /// What the operating system gave is not UTF-8 from this position on.
     NotUtf8 {
-        /// How many bytes before it are good.
+        /// How many bytes before that position are good.
         valid_up_to: usize,
     },
 }

@@ -3,16 +3,17 @@
 /// How many bytes a short name has at most.
 pub(super) const MAX: usize = 23;
 
-/// A short name, zeros after it, and in the last byte, behind the longest short name, its length.
+/// A short name and zeros after it. The last byte, which is behind even the longest short name, is
+/// the length.
 #[derive(Clone, Copy)]
 #[repr(align(8))]
 pub(super) struct Short([u8; MAX + 1]);
 
 impl Short {
-    /// These bytes, if they are few.
+    /// The short name of these bytes, if they are few enough.
     ///
-    /// FAST: put together in registers, word by word. Copied byte by byte and read as words right
-    ///       after, they would have to be in memory first.
+    /// FAST: the bytes are put together in registers, word by word. If they were copied byte by
+    ///       byte and read as words right after, they would have to be in memory first.
     #[inline]
     pub(super) fn new(bytes: &[u8]) -> Option<Self> {
         let len = u64::try_from(bytes.len()).ok().filter(|_| bytes.len() <= MAX)?;
@@ -51,7 +52,7 @@ impl Short {
         &self.0[..usize::from(self.0[MAX])]
     }
 
-    /// What tells it from all other short names.
+    /// The words that tell the name from all other short names.
     #[inline]
     pub(super) fn words(&self) -> [u64; 3] {
         let word = |at| {

@@ -35,8 +35,8 @@ macro_rules! try_from_strings {
 
 try_from_strings!(String, &String, &&str, Cow<'_, str>, Box<str>, Arc<str>, &Arc<str>);
 
-/// An argument, a variable or a path, as the operating system has it. It must be text: other bytes
-/// would be nobody else's name, in no language and on no other system.
+/// An argument, a variable or a path, as the operating system has it. It must be text: in another
+/// language or on another system, other bytes could not be the same name.
 ///
 /// ```
 /// # use {navlock_engine::ResourceName, std::ffi::OsStr};
@@ -85,7 +85,8 @@ impl From<&Self> for ResourceName {
     }
 }
 
-/// Names that are compared with strings, in either order. One with a lone surrogate equals none.
+/// Names that are compared with strings, in either order. A name with a lone surrogate equals no
+/// string.
 macro_rules! equal_to_strings {
     ($($string:ty),+) => {$(
         impl PartialEq<$string> for ResourceName {

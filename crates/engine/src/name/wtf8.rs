@@ -41,7 +41,7 @@ pub(super) fn check(bytes: &[u8]) -> Result<(), usize> {
     let mut at = 0;
     let mut after_high_surrogate = false;
     loop {
-        // UTF-8 as far as it goes; where it stops, only a lone surrogate is allowed.
+        // Most of it is UTF-8. Where UTF-8 stops, only a lone surrogate is allowed.
         let Err(stop) = std::str::from_utf8(&bytes[at..]) else {
             return Ok(());
         };
@@ -53,7 +53,8 @@ pub(super) fn check(bytes: &[u8]) -> Result<(), usize> {
             [0xED, second @ 0xA0..=0xBF, 0x80..=0xBF, ..] => {
                 let low = second >= 0xB0;
                 if low && after_high_surrogate {
-                    // A pair spelled as two surrogates: there is one spelling for each string.
+                    // This is a pair spelled as two surrogates, which is refused: there is one
+                    // spelling for each string.
                     return Err(at);
                 }
                 after_high_surrogate = !low;
