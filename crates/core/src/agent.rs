@@ -32,7 +32,7 @@ pub(crate) struct Agent {
 pub(crate) struct Scope {
     pub(crate) buckets: Arc<Buckets>,
     closed: AtomicBool,
-    /// Whether its requests fail if they would wait for ever.
+    /// Whether the requests of these agents fail if they would wait for ever.
     fails_on_deadlock: AtomicBool,
     /// The living agents, by their addresses.
     agents: Mutex<HashMap<usize, Weak<Agent>, RandomState>>,
@@ -78,20 +78,23 @@ impl Agent {
     /// Ends agents, with their locks and requests. If an agent has ended before, the first reason
     /// stays.
     pub(crate) fn end_all(agents: &[&Arc<Self>], how: Ended) {
-        // All of them, before the backends act: whoever is woken then learns the reason, and takes
-        // no lock that is granted because another of these agents ends.
+        // All agents are marked as ended before a backend is called. So whoever a backend wakes
+        // learns the reason, and takes no lock that is granted because another of these agents
+        // ends.
         for agent in agents {
             agent.state.end(how);
         }
         let mut agents = agents.to_vec();
         let bucket = |agent: &&Arc<Self>| Arc::as_ptr(&agent.bucket.bucket);
         agents.sort_by_key(bucket);
-        // Also if they have ended before: when this returns, the backends have ended them.
+        // The backends are called also for agents that were marked before. So when this function
+        // returns, the backends have ended all of these agents.
         for of_one_bucket in agents.chunk_by(|a, b| bucket(a) == bucket(b)) {
             let ids: Vec<_> = of_one_bucket.iter().map(|agent| agent.id).collect();
             of_one_bucket[0].backend().terminate_all(&ids);
         }
-        // After those who hold or wait for one of their locks.
+        // Those who watch for the end of an agent are woken last, after those who hold its locks or
+        // wait for them.
         waking::wake_all(agents.iter().filter_map(|agent| agent.state.take_watcher()));
     }
 
@@ -122,7 +125,7 @@ impl Scope {
         lock(&self.agents).insert(Arc::as_ptr(agent).addr(), Arc::downgrade(agent));
     }
 
-    /// Forgets an agent that is on its way out.
+    /// Forgets an agent that is being dropped.
     fn remove(&self, agent: &Agent) {
         let mut agents = lock(&self.agents);
         let removed = agents.remove(&std::ptr::from_ref(agent).addr());
@@ -135,10 +138,11 @@ impl Scope {
         self.closed.load(Ordering::SeqCst)
     }
 
-    /// Ends all of its agents, and each that is opened from here on.
+    /// Ends all agents of this scope, and each agent that is opened here from now on.
     pub(crate) fn close(&self) {
         self.closed.store(true, Ordering::SeqCst);
-        // Collected first: an agent whose last owner goes meanwhile removes itself.
+        // The agents are collected first, because an agent whose last owner goes meanwhile removes
+        // itself, for which it locks the table.
         let agents: Vec<_> = lock(&self.agents).values().filter_map(Weak::upgrade).collect();
         Agent::end_all(&agents.iter().collect::<Vec<_>>(), Ended::Closed);
     }

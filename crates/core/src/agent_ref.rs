@@ -21,17 +21,17 @@ use crate::{
 /// themselves here and not on the agent, so that two threads which use one handle write to two counters
 /// and do not slow each other.
 ///
-/// It keeps the agent alive, unless the backend is the one in memory. That one knows which agents have
-/// something, and keeps those alive by itself ([`AnyBackend::leave`]): there the reference keeps nothing but
-/// memory.
+/// The reference keeps the agent alive, unless the backend is the in-memory one. That backend knows which
+/// agents have something, and keeps these agents alive by itself ([`AnyBackend::leave`]); there the
+/// reference keeps nothing but memory.
 #[derive(Debug)]
 #[repr(align(64))]
 pub(crate) struct AgentRef {
     pub(crate) id: AgentId,
     pub(crate) state: Arc<AgentState>,
-    /// The agent's bucket: a guard needs it to be released.
+    /// The agent's bucket, which a guard needs to release its lock.
     bucket: Arc<OpenBucket>,
-    /// The agent, if it is kept alive by this.
+    /// The agent, if this reference keeps it alive.
     keeps: Option<Arc<Agent>>,
 }
 
@@ -46,7 +46,7 @@ impl AgentRef {
         }
     }
 
-    /// Whether it is one of this agent's.
+    /// Whether this is a reference to the agent.
     #[inline]
     pub(crate) fn is_of(&self, agent: &Agent) -> bool {
         Arc::ptr_eq(&self.state, &agent.state)
@@ -57,7 +57,8 @@ impl AgentRef {
         &self.bucket.backend
     }
 
-    /// Whether nothing ends when it does: it may be kept for longer than it is needed.
+    /// Whether nothing ends with this reference, so that it may be kept for longer than it is
+    /// needed.
     #[inline]
     pub(crate) fn keeps_only_memory(&self) -> bool {
         self.keeps.is_none()
@@ -69,7 +70,7 @@ impl AgentRef {
         Some(self.state.explain_lost(lost))
     }
 
-    /// Ready once the lock of the ticket is lost, upon which the backend calls this waker.
+    /// Ready once the lock of the ticket is lost. The backend then calls this waker.
     pub(crate) fn poll_lost(&self, ticket: PackedTicket, waker: &Waker) -> Poll<Lost> {
         let lost = self.backend().poll_lost(ticket.unpack(), waker);
         lost.map(|lost| self.state.explain_lost(lost))
@@ -84,7 +85,7 @@ impl AgentRef {
         }
     }
 
-    /// Ends the lock of the ticket. How it was lost until now, if it was.
+    /// Ends the lock of the ticket. Returns how the lock was lost before, if it was.
     #[inline]
     pub(crate) fn release(&self, ticket: PackedTicket) -> Option<Lost> {
         let lost = match self.backend() {
@@ -102,10 +103,11 @@ impl AgentRef {
 /// An agent with its references, each made when it is first used.
 pub(crate) struct AgentRefs {
     pub(crate) agent: Arc<Agent>,
-    /// The first that was used, with its group: mostly the only one. The group stands here and not
-    /// behind the pointer, where guards count: who looks for another does not wait for them.
+    /// The reference that was used first, with its group: mostly the only one. The group stands
+    /// here and not behind the pointer, where guards count themselves, so a thread of another group
+    /// that reads it does not wait for those guards.
     first: OnceLock<(usize, Arc<AgentRef>)>,
-    /// By group, once there is a second.
+    /// The references by group, once there is a second one.
     others: OnceLock<Box<[OnceLock<Arc<AgentRef>>; thread_group::COUNT]>>,
 }
 

@@ -54,7 +54,8 @@ impl AgentState {
     }
 
     /// Whether the agent belongs to another client, for which this process speaks as a host. Then
-    /// its locks and requests are counted and told by that client.
+    /// that client measures the agent's locks and requests, and the host keeps what the agent says
+    /// of itself.
     pub(crate) fn is_elsewhere(&self) -> bool {
         self.is_elsewhere
     }
@@ -89,7 +90,8 @@ impl AgentState {
 
     /// Ready with how the agent ended, once it has. Of the contexts given here, the last one is woken.
     pub(crate) fn poll_ended(&self, context: &Context<'_>) -> Poll<Error> {
-        // Wakers are foreign code: cloned before the mutex is locked, and dropped after.
+        // Wakers are foreign code. So they are cloned before the mutex is locked, and dropped after
+        // it is unlocked.
         let before = {
             let waker = context.waker().clone();
             lock(&self.watcher).replace(waker)
@@ -102,11 +104,10 @@ impl AgentState {
         }
     }
 
-    /// Corrects the error of a request by what the backend cannot know.
-    ///
-    /// The backend's `terminate` may have been the user agent's `close`. And the agent may have
-    /// ended after a grant of which the request's task has not heard. Then nobody has held the
-    /// lock, and the request fails like one that waits.
+    /// Corrects the error of a request by two facts that the backend cannot know. First, the
+    /// backend's `terminate` may have been the user agent's `close`. Second, the agent may have
+    /// ended after a grant of which the request's task has not heard. In this case, nobody has held
+    /// the lock, and the request fails like a waiting request.
     pub(crate) fn explain(&self, error: Error) -> Error {
         match error {
             Error::Terminated | Error::Lost(Lost::Terminated) => {

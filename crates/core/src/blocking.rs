@@ -19,7 +19,8 @@ use crate::waking;
 
 /// Runs a future to its end on this thread, which sleeps while the future waits.
 ///
-/// Made for this crate's futures; it works for every future that needs no particular executor.
+/// This is made for this crate's futures, and works for every future that needs no particular
+/// executor.
 ///
 /// ```
 /// # use navlock_core::{Error, UserAgent};
@@ -60,13 +61,13 @@ pub fn block_on_timeout<F: IntoFuture>(future: F, timeout: Duration) -> Option<F
 /// A source of answers, such as a connection. A thread that is blocked until an answer comes can read
 /// it from here itself, instead of waiting for another thread to read it and wake this one.
 ///
-/// For a [`Backend`](crate::host::Backend) that has a connection: it [offers](offer) its source when it
-/// answers [`Poll::Pending`].
+/// This is for a [`Backend`](crate::host::Backend) that has a connection. Such a backend
+/// [offers](offer) its source when it answers [`Poll::Pending`].
 pub trait Source: Send + Sync {
     /// Waits until there is something new, somebody [interrupts](Self::interrupt), or `deadline`
-    /// has passed. Takes in what is new, and wakes whom it concerns. It may return at any time,
-    /// also for no reason. Returns `false` if the thread must wait as if there were no source,
-    /// because another thread uses it.
+    /// has passed. Takes in what is new, and wakes everybody whom this concerns. It may return at
+    /// any time, even without a reason. Returns `false` if the thread must wait as if there were no
+    /// source, because another thread uses it.
     ///
     /// Only one thread can use the source. Once a thread does, and before it waits, it must ask
     /// `is_woken`: an interruption before that may have reached another thread instead.
@@ -79,7 +80,8 @@ pub trait Source: Send + Sync {
     fn leave(&self);
 }
 
-/// Offers a source to the thread that polls, if [`block_on`] blocks it. Returns whether it does.
+/// Offers a source to the thread that polls, if [`block_on`] blocks this thread. Returns whether it
+/// does.
 pub fn offer(source: impl FnOnce() -> Arc<dyn Source>) -> bool {
     let offered = OFFERED.try_with(|offered| match &mut *offered.borrow_mut() {
         Offered::Unwanted => false,
@@ -95,12 +97,13 @@ pub fn offer(source: impl FnOnce() -> Arc<dyn Source>) -> bool {
 thread_local! {
     static OFFERED: RefCell<Offered> = const { RefCell::new(Offered::Unwanted) };
 
-    /// Its address identifies this thread among all living ones. It has no destructor, so it exists
-    /// until the very end of the thread, even while other thread-locals are dropped.
+    /// The address of this thread-local identifies the thread among all living threads. It has no
+    /// destructor, so it exists until the very end of the thread, even while other thread-locals
+    /// are dropped.
     static HERE: u8 = const { 0 };
 }
 
-/// An identity of this thread.
+/// A number that identifies this thread among all living threads.
 fn this_thread() -> usize {
     HERE.with(|here| ptr::from_ref(here).addr())
 }
@@ -114,8 +117,8 @@ enum Offered {
 
 fn block_on_deadline<F: Future>(future: F, deadline: Option<Instant>) -> Option<F::Output> {
     let mut future = pin!(future);
-    // FAST: most locks are free, and then nobody needs to be woken. If the lock is not, the future
-    // is polled again, with a waker, before the thread waits.
+    // FAST: most locks are free, and then nobody needs to be woken. If a lock is not free, the
+    // future is polled again, with a waker, before the thread waits.
     if let Poll::Ready(output) = poll(future.as_mut(), Waker::noop()).0 {
         return Some(output);
     }
@@ -130,8 +133,7 @@ fn block_on_deadline<F: Future>(future: F, deadline: Option<Instant>) -> Option<
     let mut source = Used(None);
     loop {
         while !blocked.woken.swap(false, Ordering::Acquire) {
-            // This may run inside a waker, and the tasks for which it waits may be those whose
-            // wakers were put off.
+            // This code may run inside a waker, and may wait for tasks whose wakers were put off.
             waking::call_put_off();
             let left = deadline.map(|deadline| deadline.saturating_duration_since(Instant::now()));
             if left.is_some_and(|left| left.is_zero()) {
@@ -234,7 +236,7 @@ impl Blocked {
         if self.woken.load(Ordering::Acquire) {
             return;
         }
-        // If this returns early, the caller finds that out by itself.
+        // If this wait returns early, the caller notices that by itself.
         match left {
             None => drop(self.wake_up.wait(asleep)),
             Some(left) => drop(self.wake_up.wait_timeout(asleep, left)),
@@ -253,8 +255,8 @@ impl Wake for Blocked {
         if this_thread() == self.thread {
             return;
         }
-        // Once this lock is had, the thread either has not looked at `woken` yet, and will see it,
-        // or it sleeps.
+        // When this mutex has been locked, the thread either has not looked at `woken` yet, and
+        // will see the new value, or it sleeps.
         drop(self.sleep.lock().unwrap_or_else(PoisonError::into_inner));
         self.wake_up.notify_one();
         let source = self.source.lock().unwrap_or_else(PoisonError::into_inner).clone();

@@ -12,17 +12,17 @@ use crate::{
 
 /// What an origin is to a browser: the boundary within which names mean the same lock.
 ///
-/// Cheap to clone; the clones are the same bucket. Keeping one keeps no agent alive.
+/// Cheap to clone; the clones are the same bucket. To keep a bucket keeps no agent alive.
 ///
 /// Spec: "storage bucket", <https://w3c.github.io/web-locks/#lock-managers>
 #[derive(Clone)]
 pub struct Bucket(Option<Obtainable>);
 
-/// A bucket that has a lock manager, as it was opened.
+/// A bucket that has a lock manager, and what its handles need.
 #[derive(Clone)]
 struct Obtainable {
     bucket: Arc<BucketUse>,
-    /// The scope that its agents belong to.
+    /// The scope that agents of this bucket belong to.
     scope: Arc<Scope>,
 }
 

@@ -22,7 +22,7 @@ pub(crate) struct Buckets {
 /// A bucket in use.
 pub(crate) struct Entry {
     pub(crate) bucket: Arc<OpenBucket>,
-    /// Dead while the last use is being dropped.
+    /// This is dead while the last use is being dropped.
     uses: Weak<BucketUse>,
 }
 
@@ -42,11 +42,11 @@ pub(crate) struct OpenBucket {
 /// Who looks at the buckets of a user agent in memory. Locked after its buckets.
 #[derive(Default)]
 pub(crate) struct Lookers {
-    /// Where they are told what happens, if there are any.
+    /// The board on which lookers are told what happens. `None` if nobody looks.
     pub(crate) board: Option<StdArc<Board>>,
-    /// What each of them wants to see, beside its key on the board.
+    /// What each looker wants to see, with its key on the board.
     pub(crate) all: Vec<(usize, LookOptions)>,
-    /// From when on a picture may be taken again.
+    /// When the next picture may be taken.
     pub(crate) rested: Option<Instant>,
 }
 
@@ -59,7 +59,7 @@ impl Buckets {
     pub(crate) fn open(self: &Arc<Self>, name: &str) -> Arc<BucketUse> {
         let mut in_use = lock(&self.in_use);
         if let Some(entry) = in_use.get_mut(name) {
-            // If the last user is on its way out, the bucket is taken over as it is.
+            // If the last use is just being dropped, the bucket is taken over as it is.
             return entry.uses.upgrade().unwrap_or_else(|| {
                 let again = BucketUse::new(Arc::clone(self), Arc::clone(&entry.bucket));
                 entry.uses = Arc::downgrade(&again);
@@ -73,10 +73,11 @@ impl Buckets {
         first
     }
 
-    /// The last user of a bucket is on its way out: forgets the bucket unless another came in.
+    /// Called when the last use of a bucket is dropped: forgets the bucket, unless somebody uses it
+    /// again.
     fn leave(&self, bucket: &OpenBucket) {
         let mut in_use = lock(&self.in_use);
-        // The entry may be of a later bucket with the same name, or in use again.
+        // The entry may belong to a later bucket with the same name, or be in use again.
         let unused = in_use.get(&*bucket.name).is_some_and(|entry| {
             std::ptr::eq(Arc::as_ptr(&entry.bucket), bucket) && entry.uses.strong_count() == 0
         });

@@ -1,18 +1,18 @@
-//! What an agent is called.
+//! The ids of agents.
 
 use std::{fmt, str::FromStr};
 
 use uuid::Uuid;
 
-/// What `query()` shows of an agent: the same for everything it has, different from every other
-/// agent's, and not to be guessed.
+/// What `query()` shows of an agent. The id is the same for everything that the agent has, differs
+/// from the id of every other agent, and cannot be guessed.
 ///
 /// Spec: "clientId", <https://w3c.github.io/web-locks/#concept-lock>
 #[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct ClientId(Uuid);
 
 impl ClientId {
-    /// A new one, from the operating system's random numbers.
+    /// A new client id, from the operating system's random numbers.
     pub fn random() -> Self {
         Self(Uuid::new_v4())
     }

@@ -1,6 +1,6 @@
-//! Texts that others can make as long as they like, cut to a bound.
+//! Cuts texts to a bound, because others can make them as long as they like.
 
-/// The text, or the first so many characters of it.
+/// The text, or its first characters if it has more than this number.
 ///
 /// ```
 /// # use navlock_core::host;
@@ -10,7 +10,7 @@ pub fn clip_chars(text: &str, most: usize) -> &str {
     text.char_indices().nth(most).map_or(text, |(end, _)| &text[..end])
 }
 
-/// The text, or as many whole characters of its beginning as take no more than so many bytes.
+/// The text, or as many whole characters from its beginning as fit into this number of bytes.
 ///
 /// ```
 /// # use navlock_core::host;

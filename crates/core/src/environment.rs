@@ -1,4 +1,4 @@
-//! Environment settings objects: what a request asks before anything else.
+//! Environment settings objects, which a request asks before anything else.
 
 use crate::{
     Error,
@@ -8,7 +8,7 @@ use crate::{
     sync::{Arc, AtomicBool, Ordering},
 };
 
-/// What the specification asks of an environment settings object: who it is, whether it is fully
+/// What the specification asks an environment settings object: who it is, whether it is fully
 /// active, and which lock manager can be obtained for it.
 pub(crate) struct Environment {
     pub(crate) state: Arc<AgentState>,
@@ -28,7 +28,7 @@ impl Environment {
     /// Spec: <https://w3c.github.io/web-locks/#api-lock-manager-request>, steps 3 and 4.
     #[inline]
     pub(crate) fn obtain_lock_manager(&self) -> Result<&AgentRefs, Error> {
-        // 3. An agent that has ended is a document that was unloaded.
+        // 3. An agent that has ended corresponds to a document that was unloaded.
         if !self.fully_active.load(Ordering::Acquire) {
             return Err(Error::NotFullyActive);
         }

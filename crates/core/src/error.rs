@@ -21,7 +21,7 @@ pub enum Error {
     Terminated,
     /// The user agent was closed, by [`close`](crate::UserAgent::close).
     Closed,
-    /// The bucket has no lock manager, as that of an opaque origin has none
+    /// The bucket has no lock manager, like the bucket of an opaque origin
     /// ([`opaque_bucket`](crate::UserAgent::opaque_bucket)).
     Unobtainable,
     /// The name starts with `-`.
@@ -136,7 +136,7 @@ impl error::Error for Error {
     /// What made the reach [unreachable](Self::Unreachable), in the layer below.
     fn source(&self) -> Option<&(dyn error::Error + 'static)> {
         match self {
-            // Its text is the text of this error, so it is no link of the chain.
+            // The text of `why` is the text of this error, so `why` itself is no link of the chain.
             Self::Unreachable(why) => why.source(),
             _ => None,
         }

@@ -34,7 +34,7 @@ use crate::{
 /// A guard is one pointer, so it is cheap to move and makes no future large.
 #[must_use = "the lock is released when the guard is dropped"]
 pub struct LockGuard(
-    /// `None` only while the guard is dropped, once its lock is released.
+    /// `None` only while the guard is dropped, after its lock was released.
     Option<Box<HeldLock>>,
 );
 
@@ -69,7 +69,7 @@ impl LockGuard {
         }
     }
 
-    /// The guard of such a lock, with a reference to the agent that is counted already.
+    /// The guard of a lock that was granted, with a reference to the agent that is counted already.
     pub(crate) fn anew(
         lock: Lock,
         ticket: PackedTicket,
@@ -79,7 +79,7 @@ impl LockGuard {
         Self::made_in(guard_cache::take(), lock, ticket, agent, holds)
     }
 
-    /// Makes the guard in this memory, if there is some, and in new memory otherwise.
+    /// Makes the guard in the memory that is given, or else in new memory.
     fn made_in(
         spare: Option<Box<HeldLock>>,
         lock: Lock,
@@ -153,8 +153,8 @@ impl LockGuard {
         LockId { client_id: agent.state.client_id(), serial }
     }
 
-    /// Whether the lock is held. If the service that keeps it has not been heard of in time, this
-    /// also says for how long the lock is still held: a warning before it is lost.
+    /// Whether the lock is held. If the service that keeps the lock has not been heard of in time,
+    /// this also says for how long the lock is still held, as a warning before the loss.
     ///
     /// ```
     /// # use navlock_core::{Error, UserAgent};
@@ -178,9 +178,9 @@ impl LockGuard {
         }
     }
 
-    /// For how long the holder still has the lock if the service that keeps it is not heard of
-    /// again, and until when nobody else can be granted it; see [`Backend::term`]. `None` where
-    /// locks do not end by themselves.
+    /// For how long the holder still has the lock if the service that keeps the lock is not heard
+    /// of again, and until when nobody else can be granted the lock; see [`Backend::term`]. `None`
+    /// where locks do not end by themselves.
     ///
     /// ```
     /// # use navlock_core::{Error, UserAgent};

@@ -1,10 +1,11 @@
 //! A cache of one guard for each thread: the memory of the last guard that the thread has dropped, for the
 //! next one that it makes.
 //!
-//! A guard counts itself on the reference to its agent, which costs a count up and a count down of a number
-//! that other threads may count as well. Handed on from guard to guard it costs neither. What is cached keeps
-//! no agent alive, see [`AgentRef`](crate::agent_ref::AgentRef): at most, for each thread, the memory of a
-//! bucket that nobody uses any more, and that has given back what it does not need.
+//! A guard counts itself on the reference to its agent: once up and once down, on a number that other threads
+//! may change as well. When the memory is handed on from guard to guard, the count is handed on with it, and
+//! neither change is needed. A cached guard keeps no agent alive, see
+//! [`AgentRef`](crate::agent_ref::AgentRef). At most it keeps, for each thread, the memory of a bucket that
+//! nobody uses any more, and such a bucket has given back what it does not need.
 
 #[cfg(not(shuttle))]
 use std::cell::Cell;
@@ -27,7 +28,8 @@ pub(crate) fn take() -> Option<Box<HeldLock>> {
 #[inline]
 pub(crate) fn put(mut held: Box<HeldLock>) {
     if held.agent.keeps_only_memory() && held.lock.name.is_short() {
-        // First: dropping wakers is foreign code, which may make guards.
+        // The wakers are dropped before the memory is cached: to drop them is foreign code, which
+        // may make guards.
         drop(held.watch.take());
         replace(held);
     }
@@ -36,13 +38,14 @@ pub(crate) fn put(mut held: Box<HeldLock>) {
 #[cfg(not(shuttle))]
 #[inline]
 fn replace(held: Box<HeldLock>) {
-    // Of a thread that is ending nothing is kept.
+    // A thread that is ending keeps nothing.
     let before = LAST.try_with(|here| here.replace(Some(held)));
-    // It may be the last of its bucket.
+    // The earlier memory may keep the last reference to its bucket, so it is dropped outside of the
+    // thread-local.
     drop(before);
 }
 
-/// The model checker's threads are none of the system's.
+/// Nothing is cached: the model checker's threads are no threads of the system.
 #[cfg(shuttle)]
 pub(crate) fn take() -> Option<Box<HeldLock>> {
     None

@@ -16,7 +16,8 @@ pub(crate) struct HeldLock {
     pub(crate) ticket: PackedTicket,
     pub(crate) agent: Arc<AgentRef>,
     pub(crate) holds: Holds,
-    /// Made when somebody first watches for the loss of the lock. Few locks are ever watched.
+    /// The watch, which is made when somebody first watches for the loss of the lock. Few locks are
+    /// ever watched.
     pub(crate) watch: OnceLock<StdArc<Watch>>,
 }
 
@@ -26,12 +27,12 @@ impl HeldLock {
         self.agent.lost(self.ticket)
     }
 
-    /// Ready once the lock is lost, upon which the backend calls this waker and no other.
+    /// Ready once the lock is lost. The backend then calls this waker and no other.
     pub(crate) fn poll_lost(&self, waker: &Waker) -> Poll<Lost> {
         self.agent.poll_lost(self.ticket, waker)
     }
 
-    /// Ready once the lock is lost, upon which the backend calls all who [watch](Self::watch).
+    /// Ready once the lock is lost. The backend then wakes all who [watch](Self::watch).
     pub(crate) fn poll_lost_for_all(&self) -> Poll<Lost> {
         self.poll_lost(&Waker::from(StdArc::clone(self.watch())))
     }

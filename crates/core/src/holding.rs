@@ -10,7 +10,7 @@ use crate::{inside::Polling, look::LockId};
 
 /// Locks that are held as one: a guard, or several. Their owner shows them to nobody else.
 pub(crate) trait Held {
-    /// What is told of the loss of a lock.
+    /// What says that a lock was lost, and how.
     type Loss;
 
     /// How many locks were lost in the lanes of these locks: as long as the number stays the same,
@@ -38,7 +38,8 @@ pub(crate) struct Holding<H> {
 }
 
 impl<H: Held> Holding<H> {
-    /// To be made before the work's future is, because the call that makes it may begin the work.
+    /// To be called before the work's future is made, because to make the future may begin the
+    /// work.
     #[inline]
     pub(crate) fn of(held: H) -> Self {
         Self { losses: held.losses(), held }
@@ -52,7 +53,8 @@ impl<H: Held> Holding<H> {
         if losses.is_some() && losses == self.losses {
             return None;
         }
-        // Counted before the locks are looked at: a loss in between is seen the next time.
+        // The losses were counted before the locks are asked, so a loss in between is seen the next
+        // time.
         self.losses = losses;
         self.held.lost()
     }
@@ -64,7 +66,7 @@ impl<H: Held> Holding<H> {
         work: impl Future<Output = T>,
     ) -> Result<T, E> {
         let mut holding = Some(self);
-        // Dropped before the locks are released, in whichever way that happens.
+        // The work is dropped before the locks are released, in whichever way this function ends.
         let mut work = pin!(Some(work));
         // The waker that a loss calls.
         let mut told: Option<Waker> = None;
@@ -87,7 +89,8 @@ impl<H: Held> Holding<H> {
                 let lost = holding.take().and_then(|holding| holding.held.release());
                 return Poll::Ready(lost.map_or(Ok(result), |lost| Err(lost.into())));
             }
-            // Only work that waits has to be woken by a loss. The same waker is noted only once.
+            // Only work that waits has to be woken by a loss. A waker is noted only if it differs
+            // from the last one.
             if told.as_ref().is_some_and(|told| told.will_wake(context.waker())) {
                 return Poll::Pending;
             }

@@ -1,6 +1,6 @@
-//! Items that only hosts need: programs that speak for the agents of others, such as a daemon or an
-//! addon, and crates that bring a reach. A program that wants to lock something needs nothing of
-//! this.
+//! Items that only hosts need. Hosts are programs that speak for the agents of others, such as a
+//! daemon or an addon, and crates that bring a reach. A program that wants to lock something needs
+//! nothing of this module.
 //!
 //! A reach is a [`Reach`] whose buckets are [`Backend`]s; [`UserAgent::with_reach`] takes it.
 //!
@@ -47,7 +47,8 @@ pub fn lock_manager_as(bucket: &Bucket, client_id: ClientId) -> LockManager {
 /// Ends the agents of these handles at once, as [`LockManager::terminate`] ends a single one: no
 /// lock is granted to one of them because another one ends.
 ///
-/// For a host that speaks for a client with several agents, and learns that the client is gone.
+/// This is for a host that speaks for a client with several agents, and learns that the client is
+/// gone.
 ///
 /// ```
 /// # use navlock_core::{Error, UserAgent, host};
@@ -67,7 +68,7 @@ pub fn terminate_all<'a>(handles: impl IntoIterator<Item = &'a LockManager>) {
 /// Whether the agent of this handle may make requests now: the checks that come before those of a
 /// name.
 ///
-/// For an interface that has checks of its own between these and the request.
+/// This is for an interface that has checks of its own between these checks and the request.
 ///
 /// ```
 /// # use navlock_core::{Error, UserAgent, host};
@@ -90,7 +91,7 @@ pub fn check_environment(locks: &LockManager) -> Result<(), Error> {
 /// Ready once the agent of this handle has ended, for whatever reason, with the error of its later
 /// requests. Only the last context that was given is woken.
 ///
-/// For a host that has to notice this even if the agent has no locks and requests.
+/// This is for a host that has to notice the end even if the agent has no locks and requests.
 ///
 /// ```
 /// # use std::task::{Context, Poll, Waker};
@@ -215,8 +216,8 @@ pub fn details(user_agent: &UserAgent) -> Vec<(String, String)> {
     user_agent.reach().details()
 }
 
-/// If the service that keeps the locks of this user agent does not answer: a text for people that
-/// says so, and for how long. See [`Reach::outage`].
+/// A text for people if the service that keeps the locks of this user agent does not answer, which
+/// also says for how long. See [`Reach::outage`].
 pub fn outage(user_agent: &UserAgent) -> Option<String> {
     user_agent.reach().outage()
 }
@@ -253,11 +254,11 @@ pub async fn revoke(user_agent: &UserAgent, leases: Vec<Vec<u8>>) -> bool {
 ///
 /// # Errors
 ///
-/// Those of [`Reach::evict`].
+/// The errors of [`Reach::evict`].
 ///
 /// # Cancel safety
 ///
-/// If the future is dropped, the name may have been taken or not.
+/// If the future is dropped, the name may have been taken away or not.
 pub async fn evict(
     user_agent: &UserAgent,
     bucket: &str,

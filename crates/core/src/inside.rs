@@ -1,10 +1,10 @@
-//! Finds out which requests are made inside which locks, where the program does not say so.
+//! Finds out which requests are made inside which locks, for programs that do not say so.
 //!
 //! A request is inside a lock if the lock's callback waits for the request. The future of a callback waits
-//! for whatever it polls while it is polled itself. So a request that has to wait notes itself here, and each
-//! callback whose future was being polled then, and has to wait as well, says after the poll that the request
-//! is inside the callback's lock. No executor has to take part in this. A task that a callback spawns is
-//! inside nothing.
+//! for whatever it polls while it is polled itself. So a request that has to wait notes itself here. If the
+//! future of a callback was being polled at that moment, and has to wait after this poll, the callback says
+//! that the request is inside its lock. No executor has to take part in this. A task that a callback spawns
+//! is inside nothing.
 //!
 //! FAST: a callback that does not wait reads one number of its thread, and a request that does not wait reads
 //! none.
@@ -30,11 +30,12 @@ mod here {
         sync::{Arc, Weak},
     };
 
-    /// How many requests are noted at most, the last ones: of older ones a callback cannot say any more
-    /// that they are inside its lock. It has polled them a moment ago, and mostly it is one.
+    /// How many requests are noted at most. Only the last ones stay noted: of older requests, a
+    /// callback cannot say any more that they are inside its lock. Mostly a callback has polled just
+    /// one request a moment ago.
     const MOST: usize = 256;
 
-    /// A request that has to wait. It may be over by now.
+    /// A request that had to wait when it was noted. It may be over by now.
     struct Noted {
         agent: Weak<AgentRef>,
         ticket: PackedTicket,
@@ -64,8 +65,8 @@ mod here {
             Self { count: COUNT.get() }
         }
 
-        /// The poll has left the future waiting: the requests that were noted during the poll are
-        /// inside its locks.
+        /// To be called if the future has to wait after the poll: the requests that were noted
+        /// during the poll are inside its locks.
         #[inline]
         pub(crate) fn waits(self, locks: impl FnMut(&mut dyn FnMut(LockId))) {
             // FAST: mostly the future waits for something else than a request.
@@ -77,8 +78,8 @@ mod here {
         #[cold]
         fn put_inside(self, mut locks: impl FnMut(&mut dyn FnMut(LockId))) {
             let more = usize::try_from(COUNT.get() - self.count).unwrap_or(MOST);
-            // Taken out of the thread-local for as long as wakers are called, which may be
-            // anybody's code.
+            // The notes are out of the thread-local while wakers are called, because wakers are
+            // foreign code.
             let noted = NOTED.try_with(|noted| mem::take(&mut *noted.borrow_mut()));
             let Ok(mut noted) = noted else { return };
             let first = noted.len().saturating_sub(more);
@@ -102,8 +103,8 @@ mod here {
         let old = NOTED.try_with(|all| {
             let mut all = all.borrow_mut();
             let mut old = if all.len() >= MOST { all.pop_front() } else { None };
-            // FAST: mostly the oldest one, which makes room, is of the same agent, so its `Weak` is
-            // used again.
+            // FAST: mostly the oldest note, which is removed to make room, is of the same agent, so
+            // its `Weak` is used again.
             let agent = match &mut old {
                 Some(old) if old.agent.as_ptr() == Arc::as_ptr(agent) => mem::take(&mut old.agent),
                 _ => Arc::downgrade(agent),
@@ -117,8 +118,8 @@ mod here {
         }
     }
 
-    /// Has this waker called whenever the request that was noted last is said to be inside a lock, for as
-    /// long as the caller keeps the waker alive.
+    /// Lets this waker be called whenever the request that was noted last is said to be inside a lock,
+    /// for as long as the caller keeps the waker alive.
     pub(crate) fn wake_when_known(waker: &Arc<Waker>) {
         let waker = Arc::downgrade(waker);
         let _ = NOTED.try_with(|all| {

@@ -1,4 +1,5 @@
-//! What `inspect()` answers: what `query()` does, and more than the specification has a place for.
+//! What `inspect()` answers: the answer of `query()`, with more than the specification has a place
+//! for.
 
 use std::{sync::Arc, time::Duration};
 
@@ -8,14 +9,14 @@ use crate::{ClientId, LockInfo, LockManagerSnapshot};
 
 /// What an agent says of itself, for people who wonder who holds their lock.
 ///
-/// Nothing is decided by it and nobody checks it.
+/// No decision depends on this, and nobody checks it.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub struct AgentInfo {
     /// The process.
     pub pid: u32,
-    /// What runs in it: by default the program alone. Arguments may be secret, and whoever shares the
-    /// locks sees this.
+    /// What runs in the process: by default the program without its arguments, because arguments may
+    /// be secret, and everybody who shares the locks sees this.
     pub command: String,
     /// The user whose process it is.
     pub user: String,
@@ -30,7 +31,7 @@ pub struct AgentInfo {
 
 /// What is held and what is pending in a bucket, at one moment, with all that is known of it.
 ///
-/// By the time it is looked at, the state may have changed.
+/// When the caller looks at this, the state may have changed.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Inspection {
@@ -38,12 +39,12 @@ pub struct Inspection {
     pub held: Vec<Inspected>,
     /// The pending requests, in the order of [`LockManagerSnapshot::pending`].
     pub pending: Vec<Inspected>,
-    /// Names that nobody holds, but that an agent's process can take without asking, until somebody
-    /// else asks for them. Empty if the reach has no such names.
+    /// Names that nobody holds, but that the process of an agent can take without asking, until
+    /// somebody else asks for them. Empty if the reach has no such names.
     pub owned: Vec<Owned>,
-    /// How many locks and requests there are that are not shown, because a reach shows only so many
-    /// at once. If it is asked for one name, it may show more of them. They may be anywhere in
-    /// their queues.
+    /// How many locks and requests there are that are not shown, because a reach shows only a
+    /// limited number at once. A reach that is asked for one name may show more of that name. What
+    /// is left out may be anywhere in the queues.
     pub left_out: u64,
 }
 
@@ -52,13 +53,13 @@ pub struct Inspection {
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Owned {
-    /// The name, how it can be taken, and by whom.
+    /// The name, the mode in which it can be taken, and the agent that can take it.
     pub lock: LockInfo,
     /// Whose it is; `None` if the reach does not know.
     pub agent: Option<Arc<AgentInfo>>,
     /// For how long it has been owned; `None` if the reach does not know.
     pub age: Option<Duration>,
-    /// How often it was taken without asking since then.
+    /// How often the name was taken without asking since it is owned.
     pub taken: u64,
 }
 
@@ -78,7 +79,7 @@ pub struct Inspected {
 
 /// Where an agent stands in the queue of a name, and who is in its way.
 ///
-/// By the time it is looked at, it may have changed.
+/// When the caller looks at this, it may have changed.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Position {
@@ -86,8 +87,9 @@ pub struct Position {
     pub holder: Option<Inspected>,
     /// How many hold it.
     pub holders: usize,
-    /// How many requests are before the first one of the agent; `None` if it has none in the queue,
-    /// or the reach does not know because it has not looked at all of a very long queue.
+    /// How many requests are before the first request of the agent. `None` if the agent has no
+    /// request in the queue, or if the reach does not know because it has not looked at all of a
+    /// very long queue.
     pub ahead: Option<usize>,
 }
 
@@ -122,14 +124,15 @@ impl Inspection {
 }
 
 impl Owned {
-    /// A name of which no more is known: for a [`Backend`](crate::host::Backend).
+    /// A name of which nothing further is known: for a [`Backend`](crate::host::Backend).
     pub fn new(lock: LockInfo, taken: u64) -> Self {
         Self { lock, agent: None, age: None, taken }
     }
 }
 
 impl Inspected {
-    /// One lock or request of which no more is known: for a [`Backend`](crate::host::Backend).
+    /// One lock or request of which nothing further is known: for a
+    /// [`Backend`](crate::host::Backend).
     pub fn new(lock: LockInfo) -> Self {
         Self { lock, agent: None, age: None, fencing_token: None }
     }

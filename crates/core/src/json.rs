@@ -1,7 +1,7 @@
 //! JSON objects, one a line, with their members in the order in which they were added.
 //!
-//! JSON is only written here, and without a library: this crate is in every program that has locks, and no
-//! library writes the lone surrogates that names may contain.
+//! JSON is only written here, not read. No library is used, because this crate is in every program that
+//! has locks, and because no library writes the lone surrogates that names may contain.
 
 use std::fmt::{self, Display, Write};
 
@@ -67,8 +67,8 @@ impl Object {
         object.object("meta", &meta)
     }
 
-    /// Adds the same, without the agent's own keys, and with each text changed as it is to be
-    /// shown.
+    /// Adds what an agent says of its process, without the agent's own keys. `shown` changes each
+    /// text before it is added.
     #[must_use]
     pub fn process(mut self, info: &AgentInfo, shown: impl Fn(&str) -> String) -> Self {
         if info.pid != 0 {
@@ -90,7 +90,7 @@ impl Object {
     #[must_use]
     pub fn found(mut self, entry: &Entry) -> Self {
         if let Some(token) = entry.token {
-            // JavaScript's numbers have 53 bits.
+            // The token is a string, because JavaScript's numbers have 53 bits.
             self = self.string("fencingToken", &token.to_string());
         }
         if !entry.inside.is_empty() {

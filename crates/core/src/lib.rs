@@ -8,7 +8,7 @@
 //! This is not the crate to lock something with: use `navlock`, which re-exports everything that is
 //! public here. This crate is for authors of a new reach, who implement [`Backend`](host::Backend) and
 //! [`Reach`](host::Reach), and of a new face, such as another language. The module [`host`] has what only
-//! they need.
+//! these authors need.
 //!
 //! ```
 //! use navlock_core::{UserAgent, blocking::block_on};

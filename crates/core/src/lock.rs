@@ -1,8 +1,9 @@
-//! What a callback is told of its lock.
+//! The description of a lock that a callback gets.
 
 use navlock_engine::{FencingToken, Mode, ResourceName};
 
-/// A description of a granted lock: what a callback gets. Keeping it holds nothing.
+/// A description of a granted lock, which a callback gets. To keep the description does not hold
+/// the lock.
 ///
 /// Spec: `Lock`, <https://w3c.github.io/web-locks/#api-lock>
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
@@ -29,7 +30,7 @@ impl Lock {
         &self.name
     }
 
-    /// In which mode.
+    /// The mode in which it is locked.
     ///
     /// ```
     /// # use navlock_core::{Error, UserAgent};
@@ -44,7 +45,7 @@ impl Lock {
     /// A number larger than that of every earlier grant of this name in this bucket, by which a
     /// resource can refuse a writer that lost its lock without noticing.
     ///
-    /// It grows as long as the user agent lives.
+    /// The numbers grow as long as the user agent lives.
     ///
     /// ```
     /// # use navlock_core::{Error, UserAgent};

@@ -42,7 +42,7 @@ use crate::{
 ///
 /// # Errors
 ///
-/// As [`LockRequest`](crate::LockRequest), for the first name at which the request fails, and
+/// Those of [`LockRequest`](crate::LockRequest), for the first name at which the request fails, and
 /// [`Error::Lost`] if one of the locks was lost while another was waited for; [`LockAllError`] says
 /// which name it is. No lock is held after an error.
 #[must_use = "a request is made when it is awaited, run or blocked on"]
@@ -68,8 +68,8 @@ impl LockAllRequest {
         };
         let names =
             names.enumerate().map(wanted).collect::<Result<Vec<_>, _>>().map(|mut names| {
-                // For each name, exclusive before shared: `dedup_by` keeps the first, which does
-                // for both.
+                // For each name, exclusive comes before shared: `dedup_by` keeps the first, and an
+                // exclusive lock is enough for both.
                 names.sort_by(|a, b| {
                     let is_shared = |wanted: &Wanted| wanted.mode == Some(Mode::Shared);
                     a.name.cmp(&b.name).then(is_shared(a).cmp(&is_shared(b)))
@@ -108,8 +108,8 @@ impl LockAllRequest {
     /// Asks for the locks only if all of them can be had at once: gives `None`, and holds none of
     /// them, if one cannot.
     ///
-    /// The locks that come before that one in the order of the names are taken and given back on
-    /// the way, so somebody else who asks for them at that moment may be told that they are taken.
+    /// The locks of the names before that one, in the order of the names, are taken and given back.
+    /// Somebody else who asks for one of them at that moment may be told that it is taken.
     ///
     /// ```
     /// # use navlock_core::{Error, UserAgent, blocking::block_on};
@@ -213,7 +213,7 @@ impl<G: GrantAll> LockAllRequest<G> {
         self
     }
 
-    /// Has the request fail in a deadlock: see
+    /// Lets the request fail in a deadlock: see
     /// [`LockRequest::fail_on_deadlock`](crate::LockRequest::fail_on_deadlock). Each lock is
     /// requested inside the last 64 of those that were taken before it, so a deadlock through an
     /// earlier one is not found.

@@ -18,10 +18,10 @@ use crate::{
 
 /// An agent's way to its bucket's locks: `navigator.locks`.
 ///
-/// Cheap to clone; the clones are the same agent. The agent lives as long as a handle, a guard or a
-/// pending request of it does, so a guard from a temporary handle stays good. It ends earlier, with
-/// all its locks and requests, by [`terminate`](Self::terminate). For another agent in the same
-/// bucket ask the bucket: `locks.bucket().lock_manager()`.
+/// Cheap to clone; the clones are the same agent. The agent lives as long as it has a handle, a
+/// guard or a pending request, so a guard from a temporary handle stays good.
+/// [`terminate`](Self::terminate) ends the agent earlier, with all its locks and requests. For
+/// another agent in the same bucket, ask the bucket: `locks.bucket().lock_manager()`.
 ///
 /// Spec: `LockManager`, <https://w3c.github.io/web-locks/#api-lock-manager>
 #[derive(Clone)]
@@ -36,7 +36,7 @@ impl LockManager {
     ///
     /// Nothing happens before the returned future is first polled; then the request is made. The
     /// callback runs once the lock is granted, in the task that polls. The lock is released when
-    /// the callback's future ends, and before the returned future does. For other options see
+    /// the callback's future ends, and before the returned future completes. For other options see
     /// [`lock`](Self::lock) and [`LockRequest::run`].
     ///
     /// Spec: <https://w3c.github.io/web-locks/#api-lock-manager-request>
@@ -96,10 +96,10 @@ impl LockManager {
         LockRequest::new(&self.0, name, LockOptions::default())
     }
 
-    /// Starts a request for the lock of this name if it can be had at once: short for
-    /// [`lock`](Self::lock) with [`if_available`](LockRequest::if_available). Await it, or call
-    /// [`blocking`](LockRequest::blocking) where there is no executor: where locks are kept by
-    /// another process, the answer takes a moment, though it never waits for a holder.
+    /// Starts a request for the lock of this name if the lock can be had at once: short for
+    /// [`lock`](Self::lock) with [`if_available`](LockRequest::if_available). Await the request, or
+    /// call [`blocking`](LockRequest::blocking) where there is no executor: if another process
+    /// keeps the locks, the answer takes a moment, though it never waits for a holder.
     ///
     /// ```
     /// # use navlock_core::{Error, UserAgent, blocking::block_on};
@@ -226,10 +226,10 @@ impl LockManager {
         self.lock_all(names).run(callback).await
     }
 
-    /// Says who this agent is, for those who [`inspect`](Self::inspect) and who
-    /// [look](crate::UserAgent::look); the last call counts. Where this process keeps the locks, an
-    /// agent that has not said anything is shown without a description: to collect one by default
-    /// is not worth its cost.
+    /// Says who this agent is, for those who [`inspect`](Self::inspect) and those who
+    /// [look](crate::UserAgent::look). The last call counts. Where this process keeps the locks, an
+    /// agent that has not said anything is shown without a description, because to collect a
+    /// description by default would cost more than it is worth.
     ///
     /// ```
     /// # use navlock_core::UserAgent;
@@ -250,9 +250,9 @@ impl LockManager {
     /// Ends the agent at once: its requests are aborted, then its locks are released, then those
     /// who waited for these locks are woken.
     ///
-    /// Its pending requests fail with [`Error::Terminated`], as does everything that it asks for
-    /// later. Its guards are lost: from now on others may change what they protect, so end the work
-    /// under them first. Terminating twice changes nothing.
+    /// Its pending requests fail with [`Error::Terminated`], as does everything that the agent asks
+    /// for later. The locks of its guards are lost: from now on others may change what these locks
+    /// protect, so end the work under them first. Terminating twice changes nothing.
     ///
     /// Spec: <https://w3c.github.io/web-locks/#termination-of-locks>
     ///
@@ -273,8 +273,8 @@ impl LockManager {
 
     /// Says whether the agent is fully active: for an embedder that can keep documents without
     /// showing them. While the agent is not fully active, requests and queries fail with
-    /// [`Error::NotFullyActive`]. The locks and requests that it has already are not touched; to
-    /// unload a document is [`terminate`](Self::terminate).
+    /// [`Error::NotFullyActive`]. The locks and requests that the agent has already are not
+    /// touched. To unload a document corresponds to [`terminate`](Self::terminate).
     ///
     /// ```
     /// # use navlock_core::{Error, UserAgent};
@@ -319,7 +319,7 @@ impl LockManager {
         &self.0
     }
 
-    /// `None` if the agent's bucket has no lock manager: then there is nothing to end.
+    /// The agent. `None` if its bucket has no lock manager: then there is nothing to end.
     pub(crate) fn agent(&self) -> Option<&Arc<Agent>> {
         self.0.refs.as_ref().map(|refs| &refs.agent)
     }

@@ -1,8 +1,8 @@
 //! What is measured of locks, by the facade [`metrics`](https://docs.rs/metrics), with the feature of
 //! that name.
 //!
-//! Requests and guards are measured, not backends. So each lock is measured once, whatever keeps
-//! it. Without the feature the types here have no size and do nothing.
+//! Requests and guards are measured, not backends. So each lock is measured once, whichever backend
+//! keeps it. Without the feature, the types here have no size and do nothing.
 
 #[cfg(not(feature = "metrics"))]
 pub(crate) use self::off::{Holds, Waits};
@@ -47,13 +47,13 @@ pub(crate) mod on {
     /// | `navlock.lock.stolen` | counter | | locks that another request has stolen |
     /// | `navlock.lock.lost` | counter | | locks that ended against their holder's will in another way |
     ///
-    /// With the feature, a free lock of one process takes some 2.4 times as long where no recorder
-    /// is installed, and 3.5 times with a recorder that counts by atomics: the clock is read three
-    /// times, and the recorder asked four times for a metric. Without the feature it takes no
-    /// instruction more.
+    /// With the feature, to take and release a free lock of one process takes some 2.4 times as
+    /// long without a recorder, and 3.5 times as long with a recorder that counts by atomics: the
+    /// clock is read three times, and the recorder is asked four times for a metric. Without the
+    /// feature, no instruction is added.
     ///
-    /// A loss is counted when the guard of the lost lock is dropped. Locks that a process has as a
-    /// broker for others are not counted among its own.
+    /// A loss is counted when the guard of the lost lock is dropped. A broker does not count the
+    /// locks that it has for others.
     ///
     /// ```
     /// navlock_core::describe_metrics();
@@ -76,7 +76,7 @@ pub(crate) mod on {
     /// A request, from the moment in which it is made. If it is dropped while it waits, it was aborted.
     #[derive(Debug)]
     pub(crate) struct Waits {
-        /// `None` for one that is not counted.
+        /// When it began; `None` if it is not counted.
         since: Option<Instant>,
         is_pending: bool,
     }
@@ -84,7 +84,7 @@ pub(crate) mod on {
     /// A lock that is held.
     #[derive(Debug)]
     pub(crate) struct Holds {
-        /// `None` for one that is not counted.
+        /// When it began; `None` if it is not counted.
         since: Option<Instant>,
     }
 
@@ -93,7 +93,7 @@ pub(crate) mod on {
             Self { since: (!state.is_elsewhere()).then(Instant::now), is_pending: false }
         }
 
-        /// A request that was made elsewhere, and is counted there.
+        /// A request that was made in another process, and is counted there.
         pub(crate) fn elsewhere() -> Self {
             Self { since: None, is_pending: false }
         }

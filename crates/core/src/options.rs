@@ -6,9 +6,9 @@ use crate::Error;
 
 /// The options of a request, as a script would give them: any combination can be written down.
 ///
-/// In Rust the builder ([`LockRequest`](crate::LockRequest)) is the usual way; this is the whole
-/// dictionary for those who carry requests over from elsewhere. Its members are the
-/// specification's, and only a new specification would add one.
+/// In Rust the builder ([`LockRequest`](crate::LockRequest)) is the usual way. This is the whole
+/// dictionary, for programs that get requests from elsewhere. Its members are those of the
+/// specification, and only a new specification would add one.
 ///
 /// Spec: `LockOptions`, <https://w3c.github.io/web-locks/#api-lock-manager>
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
@@ -32,11 +32,11 @@ impl LockOptions {
     ///
     /// # Errors
     ///
-    /// The first that applies: [`Error::StealIfAvailable`], [`Error::StealShared`],
+    /// The first of these that applies: [`Error::StealIfAvailable`], [`Error::StealShared`],
     /// [`Error::SignalWithoutWaiting`].
     #[inline]
     pub fn kind(self) -> Result<RequestKind, Error> {
-        // FAST: most requests only wait, and nothing forbids that.
+        // FAST: most requests only wait, and no option forbids that.
         if !self.steal && !self.if_available {
             return Ok(RequestKind::Wait(self.mode));
         }

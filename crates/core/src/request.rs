@@ -41,7 +41,7 @@ use crate::{
 ///
 /// # Errors
 ///
-/// Awaiting, running and blocking fail alike, with the first that applies:
+/// Awaiting, running and blocking fail in the same way, with the first of these that applies:
 /// [`Error::NotFullyActive`], [`Error::Terminated`] or [`Error::Closed`]; [`Error::Unobtainable`];
 /// [`Error::ReservedName`]; [`Error::StealIfAvailable`]; [`Error::StealShared`];
 /// [`Error::SignalWithoutWaiting`]. While waiting: [`Error::Terminated`], [`Error::Closed`],
@@ -63,7 +63,7 @@ impl<'a, G, N> LockRequest<'a, G, N> {
 }
 
 impl<'a, N: Named> LockRequest<'a, LockGuard, N> {
-    /// Asks for the lock only if it can be had at once: gives `None` if it cannot.
+    /// Asks for the lock only if it can be had at once. If not, the answer is `None`.
     ///
     /// ```
     /// # use navlock_core::{Error, UserAgent};
@@ -99,8 +99,8 @@ impl<'a, N: Named> LockRequest<'a, LockGuard, N> {
     ///
     /// # Cancel safety
     ///
-    /// Dropping the future aborts the request while it waits; once the callback runs, it drops
-    /// the callback's future, then releases the lock.
+    /// To drop the future aborts the request while it waits. Once the callback runs, to drop the
+    /// future drops the callback's future, and then releases the lock.
     pub async fn run<F, T>(self, callback: F) -> Result<T, Error>
     where
         F: AsyncFnOnce(Lock) -> T,
@@ -167,11 +167,11 @@ impl<G: Grant, N: Named> LockRequest<'_, G, N> {
         self
     }
 
-    /// Asks for the exclusive lock even if others hold locks of this name: they lose them. The
-    /// request goes before all that wait.
+    /// Asks for the exclusive lock even if others hold locks of this name: these holders lose their
+    /// locks. The request goes before all that wait.
     ///
-    /// Those who lose it may still be at work: steal only to recover from a holder that will not
-    /// end.
+    /// The holders that lose their locks may still be at work. So steal only to recover from a
+    /// holder that will not end.
     ///
     /// With [`shared`](Self::shared) or [`if_available`](LockRequest::if_available) the request fails,
     /// as the specification has it, when it is awaited: with [`Error::StealShared`] or
@@ -194,7 +194,7 @@ impl<G: Grant, N: Named> LockRequest<'_, G, N> {
     }
 
     /// The future of this request, with a handle of its own, so that the future can outlive the
-    /// handle that the request was started from: for a task, which must not borrow.
+    /// handle that the request was started from. This is for tasks, which must not borrow.
     ///
     /// ```
     /// # use navlock_core::UserAgent;
@@ -216,7 +216,7 @@ impl<G: Grant, N: Named> LockRequest<'_, G, N> {
     }
 
     /// Blocks the thread until the request is answered: the same as awaiting it, for code without
-    /// an executor. Not for use in async code, where it would block the executor's thread.
+    /// an executor. Do not use it in async code, where it would block the executor's thread.
     ///
     /// ```
     /// # use navlock_core::{Error, UserAgent};

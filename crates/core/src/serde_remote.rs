@@ -1,4 +1,4 @@
-//! How serde writes and reads what `query()` answers: as the specification has it.
+//! How serde writes and reads the answers of `query()`: in the form of the specification.
 
 use navlock_engine::Mode;
 use serde::{Deserialize, Serialize};

@@ -1,12 +1,11 @@
-//! What a reach that machines share shows to those who [look](crate::look): an inspection, and details that
-//! the reach has to ask for, which only they need.
+//! What a reach that machines share shows to those who [look](crate::look): an inspection, and details for
+//! which the reach has to ask, and which only lookers need.
 
 use std::{sync::Arc, time::Duration};
 
 use crate::{Inspected, Inspection};
 
-/// The held locks and pending requests of a bucket, as they are shown to those who
-/// [look](crate::look).
+/// The held locks and pending requests of a bucket, for those who [look](crate::look).
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Sighting {
@@ -27,44 +26,45 @@ pub struct Sighting {
 pub struct Sighted {
     /// What an inspection says of it.
     pub inspected: Inspected,
-    /// Says that the reach has not heard of the holder when it should have. `None` if it has heard of
-    /// the holder, or does not tell.
+    /// Says that the reach should have heard of the holder and has not. `None` if the reach has heard
+    /// of the holder, or does not tell.
     pub unheard: Option<Unheard>,
     /// A number that no other lock or request of its agent has or has had. A request keeps it when it becomes
     /// a lock. 0 if the reach has no such numbers.
     pub serial: u64,
-    /// The order of requests, across all buckets: by revision, and by place within one. It says nothing
-    /// of locks.
+    /// The order of requests, across all buckets: by revision, and then by the place within the
+    /// revision. It says nothing about locks.
     pub order: (u64, u64),
     /// For a lock: how requests that were made inside it refer to it.
     pub name: Option<LockRef>,
-    /// For a request: the locks inside which it was made, as far as they are known and were held then.
+    /// For a request: the locks inside which it was made, as far as they are known and were held at
+    /// that time.
     pub inside: Vec<LockRef>,
     /// For a request: whether its agent has said that it may give up by itself.
     pub may_give_up: bool,
 }
 
-/// A reference to a lock, by which all who use a reach mean the same one. It is unique as long as the lock
-/// is held.
+/// A reference to a lock, which means the same lock for all who use a reach. It is unique as long as the
+/// lock is held.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct LockRef {
     /// The bucket of the lock.
     pub bucket: Arc<str>,
     /// The name of the lock.
     pub name: NameRef,
-    /// Tells the lock from others of the name. Only the reach can read this.
+    /// Bytes that tell the lock from others of the name. Only the reach can read them.
     pub bytes: [u8; 32],
 }
 
-/// A reference to a name in its bucket, by which all who use a reach mean the same one. It may be shorter
-/// than the name. Only the reach can read it.
+/// A reference to a name in its bucket, which means the same name for all who use a reach. It may be
+/// shorter than the name. Only the reach can read it.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct NameRef(pub Arc<[u8]>);
 
-/// Says that the reach has not heard of a holder for longer than it should have taken.
+/// Says that the reach has not heard of a holder for longer than is usual.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Unheard {
-    /// How long ago the reach has heard of the holder last, to a second.
+    /// For how long the reach has not heard of the holder, to a second.
     pub silent: Duration,
     /// How long the holder keeps its locks at most, if the reach hears nothing more of it.
     pub left: Duration,
@@ -78,8 +78,8 @@ impl Sighting {
 }
 
 impl Sighted {
-    /// A lock or request of which nothing else is known. For a [`Backend`](crate::host::Backend) to
-    /// make.
+    /// A lock or request of which nothing further is known. For a [`Backend`](crate::host::Backend)
+    /// to make.
     pub fn new(inspected: Inspected) -> Self {
         let (serial, order, name, inside) = (0, (0, 0), None, Vec::new());
         Self { inspected, unheard: None, serial, order, name, inside, may_give_up: false }

@@ -6,14 +6,14 @@ use crate::ClientId;
 
 /// What is held and what is pending in a bucket, at one moment.
 ///
-/// By the time it is looked at, the state may have changed.
+/// When the caller looks at it, the state may have changed.
 ///
 /// Spec: `LockManagerSnapshot`, <https://w3c.github.io/web-locks/#api-lock-manager-query>
 ///
-/// With the feature `serde` it is written and read in the specification's shape, the one of
-/// `navigator.locks.query()`: an object with `held` and `pending`, whose entries have `name`,
+/// With the feature `serde`, a snapshot is written and read in the specification's shape, which
+/// `navigator.locks.query()` has: an object with `held` and `pending`, whose entries have `name`,
 /// `mode` and `clientId`. Serde's strings are Unicode, so each lone surrogate of a name is written
-/// as U+FFFD: two names that differ in nothing else look the same in this form.
+/// as U+FFFD. Two names that differ only in lone surrogates look the same in this form.
 ///
 /// ```
 /// # use navlock_core::{Error, UserAgent};
@@ -50,10 +50,10 @@ pub struct LockInfo {
     /// The name that is held or waited for.
     #[cfg_attr(feature = "serde", serde(with = "crate::serde_remote::name"))]
     pub name: ResourceName,
-    /// In which mode.
+    /// The mode.
     #[cfg_attr(feature = "serde", serde(with = "crate::serde_remote::ModeForm"))]
     pub mode: Mode,
-    /// By whom: the same for all locks and requests of one agent.
+    /// The client id of the agent: the same for all locks and requests of one agent.
     #[cfg_attr(feature = "serde", serde(with = "crate::serde_remote::client_id"))]
     pub client_id: ClientId,
 }

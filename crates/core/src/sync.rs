@@ -1,5 +1,5 @@
-//! The locks and atomics of this crate, exchanged as a whole for those of a model checker; and what
-//! keeps what they guard small.
+//! The locks and atomics of this crate, which a model checker can exchange as a whole; and
+//! `shrink`, by which tables give memory back.
 
 use std::{
     collections::HashMap,
@@ -18,20 +18,20 @@ pub(crate) use shuttle::sync::{
     atomic::{AtomicBool, AtomicU8, AtomicU64, Ordering},
 };
 
-/// Locks, whatever happened to an earlier holder.
+/// Locks a mutex, even if an earlier holder has panicked.
 ///
-/// The state behind our mutexes is whole between any two statements that could panic: what can
-/// panic in there is foreign (a waker's `clone`), and is called before or after a change, never
-/// within one.
+/// A panic leaves no state behind our mutexes half changed. Only foreign code can panic there (a
+/// waker's `clone`), and such code is called before or after a change, never within one.
 #[inline]
 pub(crate) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(std::sync::PoisonError::into_inner)
 }
 
-/// Gives back most of what a crowd left allocated. To be called after each removal; constant
-/// amortised time, because what is moved here is little beside what was removed.
+/// Gives back most of the memory that a crowd of entries has left allocated. To be called after
+/// each removal. The amortised time is constant, because few entries are moved here, compared with
+/// those that were removed.
 pub(crate) fn shrink<K: Eq + Hash, V, S: BuildHasher>(map: &mut HashMap<K, V, S>) {
-    /// So many places are kept, so that few who come and go do not allocate.
+    /// How many places are kept, so that a few entries that come and go do not allocate.
     const KEEP: usize = 64;
     if map.capacity() > KEEP && map.len() < map.capacity() / 8 {
         map.shrink_to(2 * map.len());

@@ -22,7 +22,7 @@ pub(crate) fn current() -> usize {
     })
 }
 
-/// The model checker's threads are no threads of the system: they are one group.
+/// The model checker's threads are no threads of the system. They form one group.
 #[cfg(shuttle)]
 pub(crate) fn current() -> usize {
     0

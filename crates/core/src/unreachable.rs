@@ -46,9 +46,10 @@ use std::{
 ///
 /// # Equality
 ///
-/// Two are equal if their kinds and messages are. Causes are not compared, because few errors can be.
+/// Two of these are equal if their kinds and messages are equal. Causes are not compared, because few
+/// errors can be compared.
 #[derive(Clone)]
-// In a box, so that an `Error` is no larger for it.
+// This is in a box so that it does not make an `Error` larger.
 pub struct Unreachable(Box<Parts>);
 
 #[derive(Clone)]
@@ -62,16 +63,17 @@ struct Parts {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum UnreachableKind {
-    /// Nobody is there. No broker runs, and none could be started. Or there is no connection to the
-    /// service that keeps the locks. Or that service says that it cannot serve for the moment.
+    /// Nobody can serve. Either no broker runs, and none could be started; or there is no
+    /// connection to the service that keeps the locks; or that service says that it cannot serve
+    /// for the moment.
     Unavailable,
-    /// There is a broker, but the service that keeps the locks for it, such as etcd, fails or does not
-    /// answer. The broker sends a message only. So there is no source, and nothing says which of the
-    /// other kinds the failure is.
+    /// There is a broker, but the service that keeps the broker's locks, such as etcd, fails or does
+    /// not answer. The broker sends only a message. So there is no source, and nothing says which of
+    /// the other kinds the failure has.
     Upstream,
     /// There was no answer in time.
     TimedOut,
-    /// The system, or the service that keeps the locks, does not let this user do that.
+    /// The system, or the service that keeps the locks, does not permit this to the user.
     PermissionDenied,
     /// The service that keeps the locks asks for a user that it knows, or the password is wrong.
     Unauthenticated,
@@ -103,7 +105,7 @@ impl Unreachable {
         self
     }
 
-    /// This error with another message. For a layer that knows more of what was tried.
+    /// This error with another message, for a layer that knows more about what was tried.
     #[must_use]
     pub fn with_message(mut self, message: impl Into<String>) -> Self {
         self.0.message = message.into();

@@ -1,10 +1,10 @@
 //! Unwind safety: all types that users have may be used after a panic was caught.
 //!
-//! The compiler cannot tell, because a reach is a trait object. But no panic leaves the state
-//! behind our mutexes half changed: the only foreign code that can panic there is the functions of
-//! wakers, and these are called before or after a change, never within one. And a lock of ours
-//! contains no data that a panic could leave half changed. For the data that a program protects by
-//! a lock, the program itself is responsible.
+//! The compiler cannot know this, because a reach is a trait object. No panic leaves the state
+//! behind our mutexes half changed: the only foreign code that can panic there are the functions of
+//! wakers, and they are called before or after a change, never within one. A lock itself contains
+//! no data that a panic could leave half changed. For the data that a program protects by a lock,
+//! the program is responsible.
 
 use std::panic::{RefUnwindSafe, UnwindSafe};
 
@@ -28,7 +28,7 @@ impl RefUnwindSafe for LockGuard {}
 impl UnwindSafe for PolledGuard {}
 impl RefUnwindSafe for PolledGuard {}
 
-// Its cause is a trait object, too, and is only read.
+// The cause of an `Unreachable` is a trait object as well, and is only read.
 impl UnwindSafe for Unreachable {}
 impl RefUnwindSafe for Unreachable {}
 

@@ -40,8 +40,9 @@ impl UserAgent {
     /// The user agent that the whole process shares: the same name in the same bucket is the same
     /// lock, whichever library of the program asks for it.
     ///
-    /// So no library can [`close`](Self::close) it for the others: each call gives a handle whose
-    /// `close` ends what was opened through this handle and its clones, and nothing else.
+    /// No library can [`close`](Self::close) this user agent for the others: each call gives a
+    /// handle whose `close` ends what was opened through this handle and its clones, and nothing
+    /// else.
     ///
     /// ```
     /// # use navlock_core::{Error, UserAgent};
@@ -56,8 +57,8 @@ impl UserAgent {
         Self(Scope::new(Arc::clone(IN_PROCESS.get_or_init(memory))))
     }
 
-    /// A new user agent with this reach. It is for reaches other than that of [`new`](Self::new)
-    /// whose crate has no function that makes the user agent.
+    /// A new user agent with this reach. This is for reaches whose crate has no function that makes
+    /// the user agent.
     ///
     /// ```
     /// # use navlock_core::{Error, UserAgent};
@@ -101,10 +102,11 @@ impl UserAgent {
         Self(Scope::new(Buckets::new(reach)))
     }
 
-    /// Has each request that is made from now on through this handle, its clones and what is opened
-    /// through them [fail](crate::LockRequest::fail_on_deadlock) in a deadlock, instead of waiting
-    /// for ever. Requests for [several names](crate::LockManager::lock_all) are included; requests
-    /// that may give up by themselves are not.
+    /// Lets requests [fail](crate::LockRequest::fail_on_deadlock) in a deadlock instead of waiting
+    /// for ever. This holds for each request that is made from now on through this handle, its
+    /// clones and what is opened through them. Requests for
+    /// [several names](crate::LockManager::lock_all) are included; requests that may give up by
+    /// themselves are not.
     ///
     /// ```
     /// # use navlock_core::{Error, UserAgent};
@@ -120,7 +122,8 @@ impl UserAgent {
         self
     }
 
-    /// The bucket of this name: what an origin is to a browser. Opened if it is not in use yet.
+    /// The bucket of this name, which is what an origin is to a browser. It is opened if it is not
+    /// in use yet.
     ///
     /// Spec: "storage bucket", <https://w3c.github.io/web-locks/#lock-managers>
     ///
@@ -155,7 +158,7 @@ impl UserAgent {
         self.bucket(bucket).lock_manager()
     }
 
-    /// A bucket without a lock manager, as the bucket of an opaque origin is: whatever its agents
+    /// A bucket without a lock manager, like the bucket of an opaque origin: whatever its agents
     /// ask for fails with [`Error::Unobtainable`](crate::Error::Unobtainable). They never have a
     /// lock or a request, so there is nothing to terminate or to close.
     ///
@@ -170,8 +173,9 @@ impl UserAgent {
         Bucket::opaque()
     }
 
-    /// Whether its agents have their locks and requests for a time only, which is renewed as long
-    /// as this process lives; see [`Backend::ends`](crate::host::Backend::ends).
+    /// Whether the agents of this user agent have their locks and requests for a limited time only,
+    /// which is renewed as long as this process lives; see
+    /// [`Backend::ends`](crate::host::Backend::ends).
     ///
     /// ```
     /// # use navlock_core::UserAgent;
@@ -182,27 +186,27 @@ impl UserAgent {
     }
 
     /// Looks at all buckets of this user agent: first at what there is, and then at what happens.
-    /// `None` if the reach does not show that, which is so for etcd without a broker.
+    /// `None` if the reach does not show this, as etcd without a broker does not.
     ///
     /// Where this process keeps the locks, the looker sees the locks and requests of everybody who
     /// has a handle of the user agent. The first picture ([`News::Anew`]) shows one moment, and the
     /// events after it leave nothing out and tell nothing twice. Nobody gets a lock while a picture
-    /// is taken, so after each picture, none is taken for nine times as long as that took. Agents
-    /// are shown with what they say of themselves ([`describe`]); clients are not, because there
-    /// are none. When an agent ends with locks of several names, they end at one moment, but are
-    /// told of name by name.
+    /// is taken. So after each picture, no other one is taken for nine times as long as this one
+    /// took. Agents are shown with what they say of themselves ([`describe`]); clients are not,
+    /// because there are none. When an agent ends with locks of several names, these locks end at
+    /// one moment, but the looker is told name by name.
     ///
-    /// While nobody looks, no clock is read either: of an entry that is there when somebody begins
-    /// to look, it is known only that it [is older](crate::look::Entry::is_older). While somebody
+    /// While nobody looks, no clock is read. So of an entry that is there when somebody begins to
+    /// look, only this is known: that it [is older](crate::look::Entry::is_older). While somebody
     /// looks, each request, grant and release is written down under a mutex that all threads share,
     /// and takes longer because of that. A look at one [bucket](LookOptions::bucket()) slows down
     /// nobody in another bucket. A look at one [name](LookOptions::name()) slows down only those
-    /// whose names are kept together with this name.
+    /// whose names are kept in the same shard.
     ///
     /// [`News::Anew`]: crate::look::News::Anew
     /// [`describe`]: crate::LockManager::describe
     ///
-    /// A thread of its own looks best:
+    /// It is best to look from a thread of its own:
     ///
     /// ```
     /// # use navlock_core::{Error, UserAgent};

@@ -1,5 +1,5 @@
-//! Calling wakers, which are foreign code: a waker may panic, or may drop its task, which releases
-//! the task's locks, which calls the next wakers here.
+//! Calling wakers, which are foreign code. A waker may panic. It may also drop its task: this
+//! releases the task's locks, and so the next wakers are called here.
 
 use std::{
     cell::{Cell, RefCell},
@@ -11,8 +11,8 @@ use std::{
 };
 
 /// How many calls of wakers may be nested. Wakers beyond that are put off until the innermost call
-/// returns: a row of tasks of which each, when woken, drops itself and so wakes the next, would
-/// overflow the stack.
+/// returns. Otherwise the stack would overflow in a row of tasks of which each, when woken, drops
+/// itself and so wakes the next.
 ///
 /// Few programs reach this depth, so nearly every waker is called at once.
 const DEEPEST: usize = 16;
@@ -81,8 +81,8 @@ fn change<T>(change: impl FnOnce(&mut VecDeque<Waker>) -> T) -> Result<T, Access
 
 fn call(waker: Waker) {
     if let Err(payload) = catch_unwind(AssertUnwindSafe(|| waker.wake())) {
-        // The payload is foreign as well: its drop may panic, with another payload, which is
-        // leaked.
+        // The payload is foreign as well: to drop it may panic, with another payload, and that one
+        // is leaked.
         if let Err(payload) = catch_unwind(AssertUnwindSafe(|| drop(payload))) {
             mem::forget(payload);
         }

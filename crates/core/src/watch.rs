@@ -1,5 +1,6 @@
-//! Several wakers for the loss of one lock, behind the one that its backend calls: for those who ask by
-//! [`LockGuard::lost`](crate::LockGuard::lost) or [`LockGuard::poll_lost`](crate::LockGuard::poll_lost).
+//! Several wakers for the loss of one lock, behind the one waker that the lock's backend calls. They
+//! belong to those who ask by [`LockGuard::lost`](crate::LockGuard::lost) or
+//! [`LockGuard::poll_lost`](crate::LockGuard::poll_lost).
 
 use std::{
     mem,
@@ -13,14 +14,14 @@ use crate::{
     waking::wake_all,
 };
 
-/// Those who watch for the loss of one lock; to its backend, one waker.
+/// Those who watch for the loss of one lock. For the backend, all of them are one waker.
 #[derive(Debug, Default)]
 pub(crate) struct Watch(Mutex<Watchers>);
 
 #[derive(Debug, Default)]
 struct Watchers {
-    /// How often all were called. After each call nobody is noted any more, and a future that polls
-    /// again is noted anew.
+    /// How often all wakers were called. After each such call no waker is noted any more, and a
+    /// future that polls again is noted anew.
     round: u64,
     /// The wakers of the futures that wait.
     futures: Slab<Waker>,
@@ -36,7 +37,7 @@ pub(crate) struct Place {
 }
 
 impl Watch {
-    /// Notes the waker of a future, in place of the one that the future had noted before.
+    /// Notes the waker of a future, in place of the waker that the future had noted before.
     pub(crate) fn enter(&self, place: Option<Place>, waker: &Waker) -> Place {
         let waker = waker.clone();
         let mut watchers = lock(&self.0);
@@ -44,10 +45,10 @@ impl Watch {
         let Some(place) = place.filter(|place| place.round == round) else {
             return Place { round, at: watchers.futures.insert(waker) };
         };
-        // The earlier waker is there: in the same round only its own future removes it.
+        // The earlier waker is still there, because within a round only its own future removes it.
         let replaced = mem::replace(&mut watchers.futures[place.at], waker);
         drop(watchers);
-        // Dropping a waker is foreign code, so not while the mutex is locked.
+        // To drop a waker is foreign code, so it is not done while the mutex is locked.
         drop(replaced);
         place
     }
@@ -62,7 +63,7 @@ impl Watch {
         drop(left);
     }
 
-    /// Notes the waker of whoever polls by hand, in place of the one before.
+    /// Notes the waker of whoever polls by hand, in place of the earlier one.
     pub(crate) fn poller(&self, waker: &Waker) {
         let waker = waker.clone();
         let replaced = lock(&self.0).poller.replace(waker);

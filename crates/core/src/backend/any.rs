@@ -1,4 +1,4 @@
-//! Backends and reaches, with those in memory known by type.
+//! Backends and reaches. The in-memory ones are known by type.
 
 use std::{
     task::{Poll, Waker},
@@ -19,7 +19,7 @@ use crate::{
     sync::Arc,
 };
 
-/// A backend, with the in-memory one known by type: its calls are inlined into the handles.
+/// A backend. The in-memory one is known by type, so that its calls are inlined into the handles.
 #[derive(Debug)]
 pub(crate) enum AnyBackend {
     Memory(MemoryBackend),
@@ -41,17 +41,17 @@ impl AnyBackend {
         matches!(self, Self::Memory(_))
     }
 
-    /// The agent has no handle any more, and makes no requests: a backend that [keeps
-    /// agents](Self::keeps_agents) keeps this one alive, by what `keep` gives, until it has no
-    /// locks and requests.
+    /// Says that the agent has no handle any more, and makes no requests. A backend that
+    /// [keeps agents](Self::keeps_agents) keeps this agent alive, by the value of `keep`, until the
+    /// agent has no locks and requests.
     pub(crate) fn leave(&self, agent: AgentId, keep: impl Fn() -> KeptAgent) {
         if let Self::Memory(memory) = self {
             memory.leave(agent, keep);
         }
     }
 
-    /// As [`poll_request`](Backend::poll_request), and if the lock was granted,
-    /// [`poll_lost`](Backend::poll_lost) as well.
+    /// Does what [`poll_request`](Backend::poll_request) does and, if the lock was granted, what
+    /// [`poll_lost`](Backend::poll_lost) does.
     #[inline]
     pub(crate) fn poll_watched(
         &self,
@@ -83,7 +83,7 @@ impl AnyBackend {
     }
 }
 
-/// Calls the same method of whichever backend it is.
+/// Calls the same method of the backend, of whichever type it is.
 macro_rules! dispatch {
     ($self:ident.$method:ident($($argument:expr),*)) => {
         match $self {
@@ -229,7 +229,7 @@ impl Backend for AnyBackend {
     }
 }
 
-/// A reach, with the in-memory one known by type.
+/// A reach. The in-memory one is known by type.
 #[derive(Debug)]
 pub(crate) enum AnyReach {
     Memory(MemoryReach),

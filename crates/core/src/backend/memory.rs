@@ -7,8 +7,8 @@
 //!
 //! # Invariants
 //!
-//! - No thread waits for a shard while it has a later one locked, or one of another bucket. The
-//!   exception are lookers (`frozen`), of which only one at a time locks shards.
+//! - No thread waits for a shard while it has locked a later shard, or a shard of another bucket.
+//!   The only exception are lookers (`frozen`), of which only one at a time locks shards.
 //! - Wakers are called, and dropped, after the shard is unlocked: they are foreign code, and to drop
 //!   the last waker of a task may drop the task with its guards.
 
@@ -54,7 +54,7 @@ pub struct MemoryBackend {
     /// A name's shard is decided by its hash.
     shards: Box<[Shard]>,
     hasher: NameHasher,
-    /// Locked after any shards, and before what follows.
+    /// Locked after any shards, and before `nested`.
     agents: Mutex<Agents>,
     /// Which requests wait inside which locks. Locked last, and only for requests that wait, and by
     /// those who look.
@@ -79,7 +79,7 @@ impl Backend for MemoryBackend {
 
     fn close_agent(&self, agent: AgentId) {
         self.terminate(agent);
-        // Last, because from here on another agent may get the number.
+        // This comes last, because from here on another agent may get the number.
         lock(&self.agents).close(agent);
     }
 
@@ -90,7 +90,7 @@ impl Backend for MemoryBackend {
     fn terminate_all(&self, agents: &[AgentId]) {
         // From here on no further shard gets to know these agents.
         let asked = lock(&self.agents).end(agents);
-        // In order, and each shard once.
+        // The shards are locked in order, and each one once.
         let mut states: Vec<_> = asked
             .chunk_by(|a, b| a.0 == b.0)
             .map(|of_one_shard| (&self.shards[of_one_shard[0].0 as usize], of_one_shard))
@@ -122,8 +122,8 @@ impl Backend for MemoryBackend {
         let shard = &self.shards[lane as usize];
         let mut state = shard.lock();
         if !state.locks.knows(agent) {
-            // With the shard locked, so that whoever ends the agent later looks into this shard as
-            // well.
+            // The shard stays locked meanwhile, so that whoever ends the agent later looks into
+            // this shard as well.
             lock(&self.agents).admit(agent, lane)?;
         }
         let (id, outcome) = state.locks.request_lock_hashed(agent, hashed, kind);
@@ -131,8 +131,8 @@ impl Backend for MemoryBackend {
             Outcome::Granted(token) => Poll::Ready(Answer::Granted(token)),
             Outcome::Unavailable => Poll::Ready(Answer::Unavailable),
             Outcome::Pending => {
-                // Its place was nobody's, so there is no waker to be replaced; but cloning one is
-                // foreign code. If it panics, nobody will ever own the request.
+                // The request is new, so it has no waker yet that would be replaced. But to clone a
+                // waker is foreign code: if that panics, nobody will ever own the request.
                 let waits = panic::AssertUnwindSafe(|| state.wait(id, waker));
                 if let Err(panicked) = panic::catch_unwind(waits) {
                     state.locks.finish(id);
@@ -237,7 +237,8 @@ impl Backend for MemoryBackend {
             state.look_table = None;
             let next_token = state.locks.next_token();
             self.next_token.fetch_max(next_token.get(), Ordering::SeqCst);
-            // No locks and requests are left. What is left is kept by threads, see `guard_cache`.
+            // No locks and requests are left. Only the caches of threads keep the bucket now; see
+            // `guard_cache`.
             if state.locks.is_empty() {
                 state.locks = LockManager::with_data(self.hasher.clone(), next_token);
             }
@@ -294,7 +295,7 @@ impl MemoryBackend {
             // FAST: mostly handles outlive their locks and requests.
             if state.left.is_empty() { None } else { state.let_go(agent) }
         });
-        // Dropping this may end the agent, which calls this backend again.
+        // To drop this may end the agent, and the end of an agent calls this backend again.
         drop(done);
         lost
     }
@@ -309,8 +310,8 @@ impl MemoryBackend {
     ) -> (Option<Lost>, T) {
         let mut state = self.shard(ticket).lock();
         let ended = state.locks.finish(ticket.id);
-        // Its waker is dropped below, without the shard locked, because that is foreign code as
-        // well.
+        // The waker is dropped below, when the shard is unlocked, because to drop it is foreign
+        // code as well.
         let (forgotten, lost) = match ended {
             Some(waker) => (waker, None),
             None => (None, Some(state.forget_loss(ticket.id))),
@@ -334,7 +335,8 @@ impl MemoryBackend {
         lock(&self.agents).open(state)
     }
 
-    /// Keeps an agent without a handle alive, by what `keep` gives, for as long as it has locks or requests.
+    /// Keeps an agent without a handle alive, by the value of `keep`, for as long as the agent has locks or
+    /// requests.
     pub(crate) fn leave(&self, agent: AgentId, keep: impl Fn() -> KeptAgent) {
         let asked = lock(&self.agents).asked(agent);
         for shard in asked {
@@ -345,7 +347,7 @@ impl MemoryBackend {
         }
     }
 
-    /// Tells the outcome of a request in a shard that is looked at, and unlocks the shard.
+    /// Tells lookers the outcome of a request, and unlocks the shard.
     #[cold]
     #[inline(never)]
     fn tell_request(

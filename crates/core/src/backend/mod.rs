@@ -51,8 +51,8 @@ use crate::{
 /// 4. [`finish`](Self::finish) ends the request or the lock.
 /// 5. [`close_agent`](Self::close_agent) or [`terminate`](Self::terminate) ends the agent.
 ///
-/// All other methods look at the bucket, or tell the reach more of an agent or a request. Most of them
-/// have a default, for a reach that knows or shows no more.
+/// All other methods look at the bucket, or tell the reach more about an agent or a request. Most of
+/// them have a default, for a reach that knows or shows nothing further.
 ///
 /// # Contract
 ///
@@ -60,8 +60,8 @@ use crate::{
 /// - A waker given to a call that returned [`Poll::Pending`] is called once the answer is there.
 ///   Of those given for one ticket to the same method, only the last counts.
 /// - No waker is called or dropped while a lock is held that another call needs.
-/// - [`finish`](Self::finish) may come at any time, any number of times, also long after the
-///   request or lock has ended, and then changes nothing.
+/// - [`finish`](Self::finish) may come at any time and any number of times. Once the request or
+///   lock has ended, it changes nothing.
 /// - Requests of one agent for one name are queued in the order of the calls.
 pub trait Backend: fmt::Debug + Send + Sync {
     /// How many lanes there are. Requests whose tickets have different lanes share no memory that
@@ -89,9 +89,9 @@ pub trait Backend: fmt::Debug + Send + Sync {
     /// Spec: <https://w3c.github.io/web-locks/#termination-of-locks>
     fn terminate(&self, agent: AgentId);
 
-    /// Ends several agents. A reach that can do so ends them at once, so that no lock is granted to
-    /// one of them because another ends. If it cannot, such a grant reaches nobody, because the
-    /// agents' handles know by then that the agents have ended.
+    /// Ends several agents. A reach that can do so ends all of them at one moment, so that no lock
+    /// is granted to one of them because another ends. With other reaches, such a grant reaches
+    /// nobody, because the agents' handles know already that the agents have ended.
     fn terminate_all(&self, agents: &[AgentId]) {
         for agent in agents {
             self.terminate(*agent);
@@ -117,7 +117,7 @@ pub trait Backend: fmt::Debug + Send + Sync {
     ///
     /// # Errors
     ///
-    /// As [`request`](Self::request), if that happened while the request was pending, and
+    /// Those of [`request`](Self::request), if the cause came while the request was pending, and
     /// [`Error::Lost`] if the lock was granted and lost again before anyone asked.
     fn poll_request(&self, ticket: Ticket, waker: &Waker) -> Poll<Result<Answer, Error>>;
 
@@ -154,8 +154,9 @@ pub trait Backend: fmt::Debug + Send + Sync {
         let _ = ticket;
     }
 
-    /// Notes, for those who look, that the waiting request of this ticket may give up by itself, as one with
-    /// a signal may: so nobody waits for it for ever. A reach that does not show this need not note it.
+    /// Notes, for those who look, that the waiting request of this ticket may give up by itself, as a
+    /// request with a signal may, so that nobody waits for it for ever. A reach that does not show this need
+    /// not note it.
     fn note_may_give_up(&self, ticket: Ticket) {
         let _ = ticket;
     }
@@ -173,14 +174,14 @@ pub trait Backend: fmt::Debug + Send + Sync {
         None
     }
 
-    /// The deadlock that the request of this ticket has closed, if it has. The caller must then
-    /// [finish](Self::finish) the request at once, so that it fails. Only one caller is told of a
-    /// cycle: for later ones, the cycle is broken.
+    /// The deadlock that the request of this ticket has closed, if it has closed one. The caller
+    /// must then [finish](Self::finish) the request at once, so that it fails. Only one caller is
+    /// told of a cycle: for later callers, the cycle is broken.
     fn fail_in_deadlock(&self, ticket: Ticket) -> Option<InDeadlock> {
         self.deadlock(ticket).filter(|deadlock| deadlock.is_last)
     }
 
-    /// Ends a request or a lock: aborts the one, releases the other.
+    /// Ends a request or a lock: aborts a pending request, or releases a lock.
     fn finish(&self, ticket: Ticket);
 
     /// What is held and what is pending in the whole bucket, at one moment.
@@ -189,7 +190,7 @@ pub trait Backend: fmt::Debug + Send + Sync {
     fn query(&self) -> QueryFuture<'_>;
 
     /// What is held and what is pending, of one name or of all, with all details that the reach knows.
-    /// If it knows none, the answer tells what [`query`](Self::query) tells.
+    /// If the reach knows no details, the answer tells what [`query`](Self::query) tells.
     fn inspect(&self, name: Option<ResourceName>) -> InspectFuture<'_> {
         let snapshot = self.query();
         Box::pin(async move {
@@ -202,8 +203,8 @@ pub trait Backend: fmt::Debug + Send + Sync {
         })
     }
 
-    /// As [`inspect`](Self::inspect), for all names, with further details for those who look. For these the
-    /// reach may have to ask the service that keeps the locks several times.
+    /// What [`inspect`](Self::inspect) tells of all names, with further details for those who look. For
+    /// these details, the reach may have to ask the service that keeps the locks several times.
     fn look(&self) -> SightFuture<'_> {
         let inspection = self.inspect(None);
         Box::pin(async move { Ok(inspection.await?.into()) })
@@ -215,13 +216,13 @@ pub trait Backend: fmt::Debug + Send + Sync {
         NameRef(name.as_bytes().into())
     }
 
-    /// As [`look`](Self::look), for the one name with this reference. If `with_silence`, the answer also
-    /// tells which holders have not been heard of, and the reach has to ask more to know this.
+    /// What [`look`](Self::look) tells, of the one name with this reference. If `with_silence` is set,
+    /// the answer also tells which holders have not been heard of, for which the reach has to ask more.
     fn look_at(&self, name: NameRef, with_silence: bool) -> SightFuture<'_> {
         let _ = with_silence;
         let inspection = ResourceName::from_wtf8(&name.0).map(|name| self.inspect(Some(name)));
         Box::pin(async move {
-            // Other bytes refer to no name here.
+            // These bytes refer to no name of this reach.
             let Ok(inspection) = inspection else { return Ok(Sighting::default()) };
             Ok(inspection.await?.into())
         })
@@ -246,8 +247,8 @@ pub trait Backend: fmt::Debug + Send + Sync {
     }
 
     /// What [`ends`](Self::ends) tells, and also when the reach was last heard of, and until when nobody
-    /// else can be granted the agent's locks. `None` also if the backend knows no more than
-    /// [`ends`](Self::ends).
+    /// else can be granted the agent's locks. `None` if the agent's locks do not run out, and if the
+    /// backend knows no more than [`ends`](Self::ends).
     fn term(&self, agent: AgentId) -> Option<Term> {
         let _ = agent;
         None
@@ -266,25 +267,25 @@ pub trait Backend: fmt::Debug + Send + Sync {
     /// process, which has ended. To be called once, before the agent's first request.
     ///
     /// Returns, for each claim, the ticket of the lock or request, as if its
-    /// [`request`](Self::request) had returned [`Poll::Pending`] here; `None` if it is not there
-    /// any more. Locks and requests that the agent does not claim are released and aborted. The
-    /// claims are in the order of their requests. The answer comes when the reach has answered or
-    /// cannot be asked.
+    /// [`request`](Self::request) had returned [`Poll::Pending`] here; `None` if the lock or
+    /// request is not there any more. Locks and requests that the agent does not claim are released
+    /// and aborted. The claims are in the order of their requests. The answer comes when the reach
+    /// has answered or cannot be asked.
     fn reclaim(&self, agent: AgentId, claims: Vec<Claim>) -> ReclaimFuture<'_> {
         let _ = agent;
         Box::pin(ready(vec![None; claims.len()]))
     }
 
     /// Makes sure that no later grant in the bucket gets a smaller fencing token than this one. Returns
-    /// whether the backend does that. This is for a host that makes some tokens itself, which it must
-    /// not do where the backend returns `false`.
+    /// whether the backend does that. This is for a host that makes some tokens itself. Where the
+    /// backend returns `false`, the host must make no tokens.
     fn raise_tokens(&self, least: FencingToken) -> bool {
         let _ = least;
         false
     }
 
-    /// Says that the bucket is about to be forgotten: it has no agents, and gets none. If it is
-    /// opened again after this call, its fencing tokens must go on from the last ones.
+    /// Says that the bucket is about to be forgotten: it has no agents, and gets none. If a bucket
+    /// of this name is opened after this call, its fencing tokens must go on from the last ones.
     fn retire(&self) {}
 }
 
@@ -309,11 +310,11 @@ pub type ReclaimFuture<'a> = Pin<Box<dyn Future<Output = Vec<Option<Ticket>>> + 
 pub struct Claim {
     /// The name.
     pub name: ResourceName,
-    /// What it asked for.
+    /// The kind of request that it was.
     pub kind: RequestKind,
     /// The token of the lock; `None` if the agent has not heard of a grant.
     pub token: Option<FencingToken>,
-    /// When it was requested, as of a moment before the request was sent: nanoseconds on
+    /// When the lock was requested: a moment before the request was sent, in nanoseconds on
     /// `CLOCK_MONOTONIC`, which all processes of the machine share.
     pub since: u64,
 }

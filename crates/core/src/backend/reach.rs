@@ -1,4 +1,4 @@
-//! A reach: where buckets come from, and what is asked of it as a whole.
+//! Reaches: where buckets come from, and what is asked of a reach as a whole.
 
 use std::{
     fmt,
@@ -21,17 +21,17 @@ pub trait Reach: fmt::Debug + Send + Sync {
     /// that open the same name share its locks is the reach's affair.
     fn open_bucket(&self, name: &str) -> Box<dyn Backend>;
 
-    /// Whether an agent has its locks and requests for a time only, which is renewed as long as the
-    /// agent's process lives; see [`Backend::ends`]. In that time another process can take them
-    /// over; see [`Backend::reclaim`].
+    /// Whether an agent has its locks and requests for a limited time only, which is renewed as
+    /// long as the agent's process lives; see [`Backend::ends`]. Until this time is over, another
+    /// process can take over the locks and requests; see [`Backend::reclaim`].
     fn is_leased(&self) -> bool {
         false
     }
 
-    /// Bytes by which another process can end what this process has for all of its agents together, and
-    /// for none of them alone, if this process is killed. [`revoke`](Self::revoke) takes them, once each
-    /// agent that lives has been [reclaimed](Backend::reclaim). They mean nothing to anybody else. `None`
-    /// if there is nothing to end.
+    /// Bytes by which another process, if this one is killed, can end what this process has for all of
+    /// its agents together and for none of them alone. [`revoke`](Self::revoke) takes these bytes, once
+    /// each agent that lives has been [reclaimed](Backend::reclaim). They mean nothing to anybody else.
+    /// `None` if there is nothing to end.
     fn lease(&self) -> Option<Vec<u8>> {
         None
     }
@@ -43,26 +43,25 @@ pub trait Reach: fmt::Debug + Send + Sync {
     }
 
     /// Ends leases that agents had through other processes, which are dead, with all locks and
-    /// requests under them; see [`Backend::lease`]. It also ends what those processes had
-    /// themselves; see [`lease`](Self::lease). A lease that is not there any more, or was another
-    /// reach's, is passed over.
+    /// requests under these leases; see [`Backend::lease`]. Also ends what those processes had
+    /// themselves; see [`lease`](Self::lease). A lease that is not there any more, or belonged to
+    /// another reach, is passed over.
     ///
-    /// Returns whether none of the leases is there any more. It is tried once, in a bounded time.
+    /// Returns whether none of the leases is there any more. There is one try, in a bounded time.
     fn revoke(&self, leases: Vec<Vec<u8>>) -> RevokeFuture<'_> {
         let _ = leases;
         Box::pin(ready(true))
     }
 
-    /// Takes a name of a bucket from all its holders at one moment, if each of them is among those
-    /// that were `seen` to hold it, with the token it had then. Those who wait are next. This is
-    /// for people, who decide by what they have seen. Only a reach whose names are taken by others
-    /// than this user agent needs it: where there are no others, the user agent knows by itself who
-    /// holds what.
+    /// Takes a name of a bucket from all its holders at one moment, if each of them is in `seen`:
+    /// the holders that were seen, each with the token that it had then. The waiters are next. This
+    /// is for people, who decide by what they have seen. Only a reach whose locks others than this
+    /// user agent hold needs this method: otherwise the user agent itself knows who holds what.
     ///
     /// # Errors
     ///
-    /// [`Error::Refused`] if the reach cannot do so. [`Error::Unreachable`] if whoever keeps the
-    /// locks does not answer: then the name may have been taken all the same.
+    /// [`Error::Refused`] if the reach cannot do this. [`Error::Unreachable`] if the service that
+    /// keeps the locks does not answer: then the name may have been taken all the same.
     fn evict(
         &self,
         bucket: &str,
@@ -80,21 +79,22 @@ pub trait Reach: fmt::Debug + Send + Sync {
         Vec::new()
     }
 
-    /// Says, for people, that whoever keeps the locks, or a part of them, has not answered, and for
-    /// how long, as far as that is known. It means nothing to programs. `None` if the keeper
-    /// answers, or was not asked.
+    /// Says, for people, that the service that keeps the locks, or a part of them, has not
+    /// answered, and for how long, as far as that is known. The text means nothing to programs.
+    /// `None` if the service answers, or was not asked.
     fn outage(&self) -> Option<String> {
         None
     }
 
-    /// Looks at all buckets that are seen through this reach. `None` if it does not show what happens.
+    /// Looks at all buckets that are seen through this reach. `None` if the reach does not show what
+    /// happens.
     fn look(&self, options: &LookOptions) -> Option<Box<dyn Looking>> {
         let _ = options;
         None
     }
 }
 
-/// What came of [`Reach::evict`].
+/// The outcome of [`Reach::evict`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Eviction {
     /// The name was taken from this many holders.
@@ -107,14 +107,14 @@ pub enum Eviction {
 
 /// The part of a [`Looker`](crate::look::Looker) that the reach implements.
 pub trait Looking: fmt::Debug + Send {
-    /// What there is, as far as it was told.
+    /// What there is, as far as [`next`](Self::next) has told.
     fn overview(&self) -> &Overview;
 
-    /// Waits for news, for no longer than this; `None` if there were none.
+    /// Waits for news, for no longer than this. `None` if there was none.
     ///
     /// # Errors
     ///
-    /// [`Error::Unreachable`]. This method can be called again after it.
+    /// [`Error::Unreachable`]. After this error, the method can be called again.
     fn next(&mut self, timeout: Option<Duration>) -> Result<Option<News>, Error>;
 }
 

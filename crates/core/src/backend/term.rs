@@ -10,11 +10,12 @@ pub struct Term {
     pub now: Duration,
     /// When the reach was last heard of.
     pub heard: Duration,
-    /// By when the reach is to be heard of again. From then on something is wrong.
+    /// By when the reach should be heard of again. If it is not, something is wrong.
     pub due: Duration,
     /// When the agent's locks are lost, if the reach is not heard of again.
     pub ends: Duration,
-    /// When others may be granted these locks: the work under them has to have stopped by then.
+    /// When others may be granted these locks. The work under the locks must have stopped before
+    /// this moment.
     pub expires: Duration,
 }
 

@@ -1,13 +1,14 @@
-//! Tickets: what a backend knows a request by.
+//! Tickets, by which a backend knows requests.
 
 use navlock_engine::RequestId;
 
-/// What a [`Backend`](super::Backend) knows a request by, and the lock that it becomes.
+/// What a [`Backend`](super::Backend) knows a request by, and later the lock that the request
+/// becomes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Ticket {
-    /// Below [`Backend::lanes`](super::Backend::lanes).
+    /// The lane: a number below [`Backend::lanes`](super::Backend::lanes).
     pub lane: u32,
-    /// Never given twice in the same lane.
+    /// The id, which is never given twice in the same lane.
     pub id: RequestId,
 }
 

@@ -43,13 +43,13 @@ impl LockGuard {
         LostFuture { guard: self, place: None }
     }
 
-    /// This guard for a host that has many and polls each by hand.
+    /// This guard for a host that has many guards and polls each by hand.
     pub fn into_polled(self) -> PolledGuard {
         PolledGuard(self)
     }
 
-    /// Ready once the lock is lost: for callers that poll by hand and keep no future. Of the
-    /// contexts given here, the last one is woken.
+    /// Ready once the lock is lost. This is for callers that poll by hand and keep no future. Of
+    /// the contexts given here, the last one is woken.
     ///
     /// ```
     /// # use navlock_core::{Error, UserAgent};
@@ -72,8 +72,8 @@ impl LockGuard {
     }
 }
 
-/// A guard whose loss is only polled for by hand. Otherwise it is the [`LockGuard`] that it was
-/// made of, and the lock is released when it is dropped.
+/// A guard of which the loss is only polled for by hand. In all else it is like the [`LockGuard`]
+/// that it was made of: the lock is released when the guard is dropped.
 ///
 /// FAST: nobody else has to be told, so the backend keeps the owner's waker and the guard keeps
 /// none. That spares a daemon one allocation for each lock.
@@ -127,7 +127,7 @@ impl Deref for PolledGuard {
 #[derive(Debug)]
 pub struct LostFuture<'a> {
     guard: &'a LockGuard,
-    /// Where its waker is noted, if it is.
+    /// The place where the waker of this future is noted, if it is noted.
     place: Option<Place>,
 }
 
@@ -136,7 +136,8 @@ impl Future for LostFuture<'_> {
 
     fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Lost> {
         let held = self.guard.held();
-        // Noted before the backend is asked, because a loss from then on calls all who are noted.
+        // The waker is noted before the backend is asked, because a loss from then on calls all
+        // wakers that are noted.
         self.place = Some(held.watch().enter(self.place, context.waker()));
         held.poll_lost_for_all()
     }

@@ -14,7 +14,7 @@ use crate::Error;
 pub struct LockAllError {
     /// What went wrong.
     pub error: Error,
-    /// At which name; `None` if the error is the same for all names.
+    /// The name at which it went wrong; `None` if the error is the same for all names.
     pub at: Option<FailedName>,
 }
 
@@ -24,7 +24,7 @@ pub struct LockAllError {
 pub enum FailedName {
     /// At this one.
     Name(ResourceName),
-    /// At the one that was given at this place, counted from 0. It is no name that can be locked.
+    /// At the name that was given at this place, counted from 0. It is no name that can be locked.
     Place(usize),
 }
 
@@ -57,8 +57,8 @@ impl fmt::Display for LockAllError {
 }
 
 impl error::Error for LockAllError {
-    /// The source of the [`Error`], which is no link of the chain itself: the text of this error has
-    /// all that it says.
+    /// The source of the [`Error`]. The [`Error`] itself is no link of the chain, because the text
+    /// of this error contains its text.
     fn source(&self) -> Option<&(dyn error::Error + 'static)> {
         self.error.source()
     }

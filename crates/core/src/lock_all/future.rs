@@ -24,16 +24,16 @@ use crate::{
     sync::{Arc, AtomicBool, Mutex, Ordering, lock},
 };
 
-/// The next lock is requested inside this many of the locks that were taken, the last ones. To name all
-/// of them in each request would take quadratic time.
+/// A request for the next lock says that it is inside at most this many of the locks that were
+/// taken, the last ones. To say this of all locks would take quadratic time.
 const MOST_INSIDE: usize = 64;
 
 /// The future of a [`LockAllRequest`](crate::LockAllRequest).
 ///
 /// # Cancel safety
 ///
-/// Dropping it is the abort signal: the locks that were taken are released, and the request that
-/// waits leaves its queue.
+/// To drop the future is the abort signal: the locks that were taken are released, and the request
+/// that waits leaves its queue.
 #[must_use = "futures do nothing unless polled"]
 pub struct LockAllFuture<G = Vec<LockGuard>> {
     state: State,
@@ -51,7 +51,7 @@ pub(super) struct Wanted {
 /// What is asked for.
 #[derive(Debug)]
 pub(super) struct Ask {
-    /// Sorted, each once.
+    /// The names, sorted, each once.
     pub(super) names: Result<Vec<Wanted>, LockAllError>,
     pub(super) options: LockOptions,
     pub(super) fails_on_deadlock: bool,
@@ -64,17 +64,17 @@ enum State {
         ask: Ask,
     },
     Taking(Taking),
-    /// Answered. If a lock was not available at once, with its name.
+    /// Answered. If a lock was not available at once, this has its name.
     Done(Option<ResourceName>),
 }
 
-/// Locks that are taken, one after the other.
+/// The state while the locks are taken, one after the other.
 struct Taking {
-    /// The one that is waited for.
+    /// The request for the lock that is waited for.
     pending: Option<(ResourceName, LockFuture<'static, Option<LockGuard>>)>,
     left: vec::IntoIter<Wanted>,
     guards: Vec<LockGuard>,
-    /// How many of the guards tell of their loss.
+    /// How many of the guards have been told to wake this future when their locks are lost.
     watched: usize,
     losses: std::sync::Arc<Losses>,
     environment: Arc<Environment>,
@@ -128,7 +128,8 @@ impl<G> LockAllFuture<G> {
     /// # Ok::<(), Error>(())
     /// ```
     pub fn taken(&self) -> impl ExactSizeIterator<Item = &Lock> {
-        // Not the guards themselves: a lock has one waker for its loss, and that is the future's.
+        // The guards themselves are not returned, because a lock has only one waker for its loss,
+        // and the future needs this waker.
         let guards = match &self.state {
             State::Taking(taking) => taking.guards.as_slice(),
             State::Unmade { .. } | State::Done(_) => &[],
@@ -188,8 +189,8 @@ impl Taking {
         // These checks come before those of the names.
         environment.obtain_lock_manager()?;
         let left = names?;
-        // All options are checked before the first lock is taken: a request that is refused must not
-        // have stolen anything.
+        // All options are checked before the first lock is taken, because a request that is refused
+        // must not have stolen anything.
         options.kind()?;
         for Wanted { name, mode } in &left {
             let checked = LockOptions { mode: mode.unwrap_or(options.mode), ..options }.kind();
@@ -202,7 +203,8 @@ impl Taking {
         Ok(Self { pending, left, guards, watched, losses, environment, options, fails_on_deadlock })
     }
 
-    /// All guards, unless a lock is not to be had at once. Not to be called again once ready.
+    /// Ready with all guards, unless a lock cannot be had at once. Not to be called again once it
+    /// was ready.
     fn poll(
         &mut self,
         context: &mut Context<'_>,
@@ -215,7 +217,8 @@ impl Taking {
             };
             let answer = match Pin::new(request).poll(context) {
                 Poll::Ready(answer) => answer,
-                // After a loss there is no use in waiting for more: all would be released again.
+                // After a loss there is no use in waiting for more locks, because all of them would
+                // be released.
                 Poll::Pending => return self.poll_lost(context).map(Err),
             };
             match answer {
@@ -225,7 +228,7 @@ impl Taking {
             }
             self.pending = None;
         }
-        // The first may have been lost while the last was waited for.
+        // The first lock may have been lost while the last one was waited for.
         let guards = mem::take(&mut self.guards);
         Poll::Ready(match guards.lost() {
             Some(lost) => Err(lost),
@@ -238,7 +241,8 @@ impl Taking {
         let Wanted { name, mode } = wanted;
         let options = LockOptions { mode: mode.unwrap_or(self.options.mode), ..self.options };
         let request = LockRequest::new(&self.environment, name.clone(), options);
-        // Said with the request, so that nobody sees the request without it.
+        // The request itself says that it fails on a deadlock, and names the locks that were taken, so that
+        // nobody sees the request without this.
         let taken = self.guards.iter().rev().take(MOST_INSIDE);
         let mut request = taken.fold(NestedRequest::of(request), NestedRequest::inside);
         if self.fails_on_deadlock {
@@ -249,8 +253,8 @@ impl Taking {
 
     /// Ready once one of the locks that were taken is lost.
     ///
-    /// Each guard is asked once, and from then on tells of its loss by itself: with many names, each
-    /// of which is waited for, to ask all of them each time would take quadratic time.
+    /// Each guard is asked once, and from then on tells of its loss by itself. With many names, of
+    /// which each is waited for, it would take quadratic time to ask all guards each time.
     fn poll_lost(&mut self, context: &Context<'_>) -> Poll<LockAllError> {
         let waker = Waker::from(std::sync::Arc::clone(&self.losses));
         loop {
@@ -261,7 +265,7 @@ impl Taking {
                 }
                 self.watched += 1;
             }
-            // Asked after the task was noted: a loss from here on wakes the task.
+            // This is asked after the task was noted, so a loss from here on wakes the task.
             if !self.losses.any.swap(false, Ordering::SeqCst) {
                 return Poll::Pending;
             }
@@ -279,11 +283,11 @@ struct Losses {
 }
 
 impl Losses {
-    /// Has this task woken, in place of the one before.
+    /// Notes that this task is to be woken, in place of the earlier one.
     fn tell(&self, task: &Waker) {
         let task = task.clone();
         let replaced = lock(&self.task).replace(task);
-        // Dropping a waker is foreign code, so not while the mutex is locked.
+        // To drop a waker is foreign code, so it is not done while the mutex is locked.
         drop(replaced);
     }
 }
@@ -310,7 +314,7 @@ impl Held for Vec<LockGuard> {
     }
 
     fn poll_lost(&self, context: &Context<'_>) -> Poll<LockAllError> {
-        // Each is asked, so that each knows whom to wake.
+        // All guards are asked, so that each one knows whom to wake.
         self.iter().fold(Poll::Pending, |any, guard| match Held::poll_lost(guard, context) {
             Poll::Ready(lost) => Poll::Ready(LockAllError::of(guard.name(), lost.into())),
             Poll::Pending => any,

@@ -1,4 +1,4 @@
-//! Clients, agents, locks and requests, as lookers are shown them.
+//! Clients, agents, locks and requests, as lookers see them.
 
 use std::{
     sync::Arc,
@@ -15,16 +15,16 @@ use crate::AgentInfo;
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Client {
-    /// Its number; 0 if that is not known.
+    /// The process id; 0 if that is not known.
     pub pid: u32,
-    /// Since when.
+    /// When it connected.
     pub since: Instant,
     /// Its state.
     pub state: ClientState,
 }
 
 impl Client {
-    /// A process of which no more is known.
+    /// A process of which nothing further is known.
     pub fn new(pid: u32, state: ClientState) -> Self {
         Self { pid, since: Instant::now(), state }
     }
@@ -36,10 +36,10 @@ impl Client {
 pub enum ClientState {
     /// It is connected.
     Connected,
-    /// It was killed, and its command, which still runs, has inherited its locks.
+    /// It was killed. Its command has inherited its locks, and still runs.
     Orphaned,
-    /// It was connected to an earlier broker, lives, and has not come back: it is stopped, or has
-    /// nothing to do.
+    /// It was connected to an earlier broker, it lives, and it has not come back, because it is
+    /// stopped or has nothing to do.
     Sleeping,
 }
 
@@ -62,10 +62,10 @@ pub struct Agent {
     pub bucket: Arc<str>,
     /// What it says of itself.
     pub info: Arc<AgentInfo>,
-    /// The number of its connection; `None` if it is another machine's.
+    /// The number of its client's connection; `None` if the agent belongs to another machine.
     pub client: Option<u64>,
-    /// Says that its machine has not been heard of when it should have been. `None` if it has, or if that
-    /// is not known.
+    /// Says that the agent's machine should have been heard of and was not. `None` if the machine was
+    /// heard of, or if that is not known.
     pub silence: Option<Silence>,
 }
 
@@ -80,9 +80,9 @@ impl Agent {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Silence {
-    /// Since when, to a second.
+    /// Since when nothing was heard of the machine, to a second.
     pub since: Instant,
-    /// When others can be granted its locks, at the latest, if it is not heard of again.
+    /// When others can be granted the machine's locks, at the latest, if nothing is heard of it.
     pub ends: Instant,
 }
 
@@ -97,28 +97,28 @@ impl Silence {
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Entry {
-    /// Which.
+    /// The id of the request or lock.
     pub id: LockId,
-    /// In which mode.
+    /// The mode.
     pub mode: Mode,
-    /// When it was requested or, once it is a lock, granted. If it [is older](Self::is_older), when
-    /// somebody began to look.
+    /// When the request was made or, for a lock, granted. For an entry that
+    /// [is older](Self::is_older), when somebody began to look.
     pub since: Instant,
-    /// Whether it was there before `since`, because in one process no clock is read while nobody looks.
-    /// Then `since` tells its least age.
+    /// Whether the entry was there before `since`: in one process, no clock is read while nobody looks.
+    /// Such an entry is at least as old as `since` says.
     pub is_older: bool,
     /// The fencing token of a lock.
     pub token: Option<FencingToken>,
-    /// For a request: the locks inside which it was made, whose holders release them only after it was
-    /// granted. Empty if it was made inside none, or if nobody said so.
+    /// For a request: the locks inside which it was made. The holders of these locks release them only
+    /// after the request was granted. Empty if it was made inside no lock, or if nobody has said so.
     pub inside: Vec<LockId>,
-    /// For a request: whether it may give up by itself, because it has a timeout or a signal, so that it
-    /// keeps nobody waiting for ever. `false` if nobody said so.
+    /// For a request: whether it may give up by itself, because it has a timeout or a signal. Such a
+    /// request keeps nobody waiting for ever. `false` if nobody has said so.
     pub may_give_up: bool,
     /// How often its owner has taken the name without asking.
     pub taken: u64,
-    /// The order of requests of several machines, whose clocks differ: a greater number was made later. 0
-    /// where `since` tells the order.
+    /// The order of requests of several machines, whose clocks differ: a request with a greater number
+    /// was made later. 0 where `since` tells the order.
     pub order: u64,
 }
 
@@ -138,8 +138,8 @@ impl Entry {
         }
     }
 
-    /// For how long it has waited, or has been held; at least for how long, if it [is
-    /// older](Self::is_older).
+    /// For how long the request has waited, or the lock has been held. The least time, if the entry
+    /// [is older](Self::is_older).
     pub fn age(&self, now: Instant) -> Duration {
         now.saturating_duration_since(self.since)
     }

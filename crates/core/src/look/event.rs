@@ -10,9 +10,9 @@ use crate::{ClientId, Lost};
 /// Something that has happened.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Event {
-    /// When.
+    /// When it happened.
     pub at: Instant,
-    /// What.
+    /// What happened.
     pub change: Change,
 }
 
@@ -22,7 +22,7 @@ pub struct Event {
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Change {
-    /// A process has connected; or more is known of it.
+    /// A process has connected, or more is known of it than before.
     ClientCame {
         /// The number of its connection.
         client: u64,
@@ -31,21 +31,21 @@ pub enum Change {
     },
     /// A connection has ended, and with it all locks that other processes have not inherited.
     ClientWent {
-        /// Which.
+        /// The number of the connection.
         client: u64,
     },
     /// An agent is there, or has said more of itself.
     AgentCame {
         /// Its client id.
         agent: ClientId,
-        /// What it says of itself, and its client.
+        /// What the agent says of itself, and its client.
         details: Agent,
     },
-    /// The service that keeps the locks has not heard of an agent's machine when it should have.
+    /// The service that keeps the locks should have heard of an agent's machine, and has not.
     AgentSilent {
         /// Its client id.
         agent: ClientId,
-        /// Since when, and when its locks end by that.
+        /// Since when nothing was heard, and when the agent's locks end because of that.
         silence: Silence,
     },
     /// An agent has ended, with all that it held and waited for.
@@ -55,78 +55,81 @@ pub enum Change {
     },
     /// A request was made, and waits at the end of its queue.
     Requested {
-        /// For what.
+        /// The name that was asked for.
         name: LockName,
         /// The request.
         entry: Entry,
     },
-    /// A lock is held from now on: at once, or by a request that waited.
+    /// A lock is held from now on. It was granted at once, or to a request that waited.
     Granted {
-        /// Of what.
+        /// The name of the lock.
         name: LockName,
         /// The lock.
         entry: Entry,
     },
     /// A lock could not be had at once, and only that was asked for.
     Unavailable {
-        /// Of what.
+        /// The name of the lock.
         name: LockName,
-        /// By whom.
+        /// The agent that asked.
         agent: ClientId,
     },
     /// A lock was released.
     Released {
-        /// Of what.
+        /// The name of the lock.
         name: LockName,
-        /// Which.
+        /// The id of the lock or request.
         id: LockId,
     },
     /// A request has left its queue without the lock: it was aborted, its time was over, or it failed.
     Aborted {
-        /// For what.
+        /// The name that was asked for.
         name: LockName,
-        /// Which.
+        /// The id of the lock or request.
         id: LockId,
     },
     /// A lock has ended against its holder's will.
     Lost {
-        /// Of what.
+        /// The name of the lock.
         name: LockName,
-        /// Which.
+        /// The id of the lock or request.
         id: LockId,
-        /// How. [`Lost::Stolen`] if it was stolen.
+        /// How it ended. [`Lost::Stolen`] if it was stolen.
         how: Lost,
         /// Who has stolen it, if that is known.
         by: Option<ClientId>,
     },
-    /// The state in which a name was seen that its owner takes and releases without asking. Between two
-    /// such events it may have been taken any number of times, which [`Entry::taken`] counts.
+    /// The state in which an owned name was seen: a name that its owner takes and releases without
+    /// asking. Between two such events the name may have been taken any number of times, which
+    /// [`Entry::taken`] counts.
     Owned {
-        /// Which name.
+        /// The name.
         name: LockName,
-        /// The lock by which the client got the name, with the token of the hold that was seen.
+        /// The entry of the lock by which the client got the name, with the token of the hold that
+        /// was seen.
         entry: Entry,
-        /// Whether it was held when it was looked at.
+        /// Whether the name was held when it was seen.
         held: bool,
     },
     /// A name has lost its owner, and nobody held it.
     Recalled {
-        /// Which name.
+        /// The name.
         name: LockName,
         /// The lock by which the client had the name.
         id: LockId,
     },
     /// A broker has taken over from another one, and grants requests from now on.
     Recovered,
-    /// A part of a picture: it leaves out locks and requests of other machines.
+    /// A part of a picture, which says that the picture leaves out locks and requests of other
+    /// machines.
     LeftOut {
-        /// How many locks and requests it leaves out at most.
+        /// How many locks and requests are left out at most.
         count: u64,
     },
 }
 
 impl Change {
-    /// The name that it is about, if it is about one.
+    /// The name that the change is about, if it is about one.
     pub fn name(&self) -> Option<&LockName> {
         match self {
             Self::Requested { name, .. }
@@ -147,7 +150,7 @@ impl Change {
         }
     }
 
-    /// The agent that it is about, if it is about one.
+    /// The agent that the change is about, if it is about one.
     pub fn agent(&self) -> Option<ClientId> {
         match self {
             Self::AgentCame { agent, .. }
@@ -190,7 +193,7 @@ impl Change {
         }
     }
 
-    /// The fencing token of the lock that it is about, if it tells one.
+    /// The fencing token of the lock that the change is about, if the change tells one.
     pub fn token(&self) -> Option<FencingToken> {
         match self {
             Self::Granted { entry, .. } | Self::Owned { entry, .. } => entry.token,

@@ -1,4 +1,4 @@
-//! What locks and requests are told apart by.
+//! The ids by which locks and requests are told apart.
 
 use std::{cmp::Ordering, error, fmt, str::FromStr, sync::Arc};
 
@@ -6,19 +6,19 @@ use navlock_engine::ResourceName;
 
 use crate::ClientId;
 
-/// A request, and the lock that it becomes: the same for as long as either is there, also when the
-/// broker is another one by then.
+/// The id of a request, and of the lock that the request becomes. It stays the same as long as the
+/// request or the lock is there, even when another broker has taken over.
 ///
 /// Written as `CLIENT ID/SERIAL`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct LockId {
-    /// Whose.
+    /// The agent's client id.
     pub client_id: ClientId,
-    /// Which of all that this agent has asked for.
+    /// The number of the request among all requests of this agent.
     pub serial: u64,
 }
 
-/// A name in its bucket: what a queue is for.
+/// A name in its bucket. Each has a queue of its own.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct LockName {
     /// The bucket's name.
@@ -32,11 +32,12 @@ pub struct LockName {
 pub struct ParseLockIdError;
 
 impl LockId {
-    /// The serial numbers from here on are those of locks and requests of other machines. Which
-    /// ones they have there is not known.
+    /// Serial numbers from here on are made up, for locks and requests of other machines: their
+    /// serial numbers on those machines are not known.
     pub const MADE_UP: u64 = 1 << 63;
 
-    /// Whether its serial number was made up, as that of what another machine has: there it has another one.
+    /// Whether the serial number was made up, because the lock or request belongs to another machine and has
+    /// another number there.
     pub fn is_made_up(&self) -> bool {
         self.serial >= Self::MADE_UP
     }
@@ -52,7 +53,7 @@ impl LockName {
 impl Ord for LockName {
     /// By bucket, then by name.
     fn cmp(&self, other: &Self) -> Ordering {
-        // FAST: those that are compared share their bucket, mostly.
+        // FAST: mostly the names that are compared share their bucket.
         let is_same = Arc::ptr_eq(&self.bucket, &other.bucket);
         let buckets = if is_same { Ordering::Equal } else { self.bucket.cmp(&other.bucket) };
         buckets.then_with(|| self.name.cmp(&other.name))

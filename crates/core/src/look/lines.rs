@@ -1,4 +1,4 @@
-//! Turns events into lines, each with what is known of its subject from before.
+//! Turns events into lines. Each line also tells what was known of its subject before.
 
 use std::{
     borrow::Cow,
@@ -10,11 +10,11 @@ use std::{
 use super::{Change, Entry, Event, LockId, LockName, Overview};
 use crate::{AgentInfo, ClientId, host::Object};
 
-/// The lines of a look, for as long as it goes on: each event with what is known of its subject from
-/// before.
+/// The lines of a look, from its beginning to its end. Each line tells an event, with what was known
+/// of its subject before.
 ///
-/// `navlock watch` tells this to people and, as the JSON of [`Line::object`], to programs; so does
-/// the npm package.
+/// `navlock watch` writes these lines for people and, as the JSON of [`Line::object`], for
+/// programs. The npm package does the same.
 ///
 /// ```
 /// # use navlock_core::{Error, UserAgent};
@@ -53,28 +53,28 @@ struct Told {
 #[non_exhaustive]
 pub struct Line<'a> {
     /// What the line tells: `held`, `pending` or `owned` for what was there from the beginning,
-    /// otherwise [what has happened](Change::word). `inside` tells of a request that was told
-    /// before, and of which it is known now inside which locks it was made.
+    /// otherwise [what has happened](Change::word). `inside` stands for a request that was told
+    /// before: now it is known inside which locks this request was made.
     pub word: &'static str,
-    /// When.
+    /// When it happened.
     pub at: Instant,
-    /// The name that it is about, if it is about one.
+    /// The name that the line is about, if it is about one.
     pub name: Option<&'a LockName>,
-    /// The lock or request that it is about, as it is or was at last.
+    /// The lock or request that the line is about, as it is now or was before its end.
     pub entry: Option<Cow<'a, Entry>>,
     /// The agent of that lock or request, or the agent that the line is about.
     pub agent: Option<ClientId>,
     /// What that agent says of itself, if it is known.
     pub info: Option<Arc<AgentInfo>>,
-    /// For how long it had waited or had been held; for what was there from the beginning, until
-    /// now.
+    /// For how long the request had waited, or the lock had been held. For what was there from the
+    /// beginning, the time until now.
     pub age: Option<Duration>,
     /// Further details, by their keys in JSON.
     pub more: Vec<(&'static str, String)>,
 }
 
 impl Lines {
-    /// Tells all that is in the overview, and forgets what was told before.
+    /// Makes a line of everything in the overview, and forgets what was told before.
     pub fn begin(&mut self, overview: &Overview, mut tell: impl FnMut(&Line<'_>)) {
         self.began.clear();
         let infos = overview.agents.iter().map(|(id, agent)| (*id, Arc::clone(&agent.info)));
@@ -109,8 +109,8 @@ impl Lines {
                 let is_held = matches!(change, Change::Granted { .. });
                 let before = self.know(entry, is_held);
                 match &before {
-                    // The entry is told again because more is known of it. Programs count grants,
-                    // so this line gets another word.
+                    // The entry is told again because more is known of it. The line gets a word of
+                    // its own, because programs count the words for grants.
                     Some(before) if before.is_held == is_held => {
                         if before.entry.inside == entry.inside {
                             return None;
@@ -157,7 +157,7 @@ impl Lines {
         *self = Self::default();
     }
 
-    /// Notes how an entry is told. Returns how it was told before.
+    /// Notes what a line tells of an entry. Returns what was told of it before.
     fn know(&mut self, entry: &Entry, is_held: bool) -> Option<Told> {
         self.began.insert(entry.id, Told { entry: entry.clone(), is_held })
     }

@@ -5,11 +5,12 @@ use std::{fmt, time::Duration};
 use super::{News, Overview};
 use crate::{Error, host::Looking};
 
-/// A look at the buckets of one user agent, by [`UserAgent::look`](crate::UserAgent::look): what there is,
-/// and then what happens, for as long as anybody wants to know.
+/// A look at the buckets of one user agent, by [`UserAgent::look`](crate::UserAgent::look). It shows what
+/// there is, and then what happens, as long as the caller goes on asking.
 ///
-/// All calls block. Nobody who locks waits for it, however slow it is: what it does not ask for in time
-/// is not kept for it, and it is told how much it has missed, and what there is by then.
+/// All calls block. Nobody who takes a lock waits for a looker, however slow the looker is. Events that
+/// a looker does not ask for in time are not kept: the looker is then told how many it has missed, and
+/// what there is now.
 pub struct Looker(Box<dyn Looking>);
 
 impl Looker {
@@ -17,18 +18,19 @@ impl Looker {
         Self(looking)
     }
 
-    /// What there is, as far as it was told by [`next`](Self::next). Empty before its first news.
+    /// What there is, as far as [`next`](Self::next) has told. Empty before the first news.
     pub fn overview(&self) -> &Overview {
         self.0.overview()
     }
 
-    /// Waits for news, for no longer than this; `None` if there were none. The first are
-    /// [`News::Anew`]. Of a look that asks what there is [once](super::LookOptions::once), all are.
+    /// Waits for news, for no longer than this. `None` if there was none. The first news is
+    /// [`News::Anew`]. In a look that asks [once](super::LookOptions::once) what there is, all news
+    /// is.
     ///
     /// # Errors
     ///
-    /// [`Error::Unreachable`] if the reach is not to be had, or does not tell. It can be called again.
-    /// Where this process keeps the locks there is none.
+    /// [`Error::Unreachable`] if the reach cannot be reached, or does not tell. The method can be
+    /// called again. Where this process keeps the locks, there are no errors.
     pub fn next(&mut self, timeout: Option<Duration>) -> Result<Option<News>, Error> {
         self.0.next(timeout)
     }

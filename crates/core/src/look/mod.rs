@@ -1,8 +1,8 @@
 //! Looking: who holds what in all buckets, who waits for it, and what happens meanwhile.
 //!
-//! What a reach shows is a series of [`Event`]s. An [`Overview`] is what they add up to: the first events
-//! tell what there is, those after them what changes. So whoever looks keeps one overview, and applies
-//! what comes. [`UserAgent::look`](crate::UserAgent::look) begins a look, and keeps the overview.
+//! A reach shows a series of [`Event`]s. The first events tell what there is, the later ones what
+//! changes. An [`Overview`] is the sum of the events. So a looker keeps one overview, and applies each
+//! event to it. [`UserAgent::look`](crate::UserAgent::look) begins a look, and keeps the overview.
 //!
 //! ```
 //! use std::time::Instant;

@@ -1,4 +1,4 @@
-//! What to look at, and what is new to who looks.
+//! What to look at, and what is new to a looker.
 
 use navlock_engine::ResourceName;
 
@@ -17,21 +17,22 @@ pub struct LookOptions {
 }
 
 impl LookOptions {
-    /// Looks at this bucket only; without this, at all.
+    /// Looks at this bucket only. Without this option, a look is at all buckets.
     #[must_use]
     pub fn bucket(mut self, bucket: impl Into<String>) -> Self {
         self.bucket = Some(bucket.into());
         self
     }
 
-    /// Looks at this name only; without this, at all. Clients and agents are seen all the same.
+    /// Looks at this name only. Without this option, a look is at all names. All clients and agents
+    /// are seen in either case.
     #[must_use]
     pub fn name(mut self, name: ResourceName) -> Self {
         self.name = Some(name);
         self
     }
 
-    /// Asks what there is, and not what happens then.
+    /// Asks what there is, and not what happens afterwards.
     #[must_use]
     pub fn once(mut self) -> Self {
         self.once = true;
@@ -39,18 +40,19 @@ impl LookOptions {
     }
 }
 
-/// What is new to who looks.
+/// What is new to a looker.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum News {
     /// The overview was made anew: at the beginning, with a new broker, or because more has happened
     /// than could be told.
     Anew {
-        /// How many events were missed, and are in the overview all the same.
+        /// How many events were missed. Their effects are in the overview.
         missed: u64,
     },
-    /// This has happened, and is in the overview by now.
+    /// These events have happened. They are in the overview already.
     Events(Vec<Event>),
-    /// There is no broker: nobody holds anything. Never where this process keeps the locks.
+    /// There is no broker, so nobody holds anything. This does not occur where this process keeps
+    /// the locks.
     NoBroker,
 }

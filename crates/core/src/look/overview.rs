@@ -23,12 +23,13 @@ pub struct Overview {
     pub agents: HashMap<ClientId, Agent>,
     /// The names that are held, waited for or owned. No queue is empty.
     pub queues: BTreeMap<LockName, Queue>,
-    /// How many locks and requests of other machines are left out at most: if there are very many,
-    /// not all are told.
+    /// How many locks and requests of other machines are left out at most. If there are very many,
+    /// lookers are not told all of them.
     pub left_out: u64,
-    /// The kind of each entry, so that nothing is searched that is not there.
+    /// The kind of each entry, so that the queues are not searched for an entry that is not there.
     kinds: HashMap<LockId, Kind, RandomState>,
-    /// How many entries each agent has, if it has any: most agents have none when they go.
+    /// How many entries each agent has, for agents that have any. Most agents have none when they
+    /// end.
     entries: HashMap<ClientId, usize, RandomState>,
 }
 
@@ -40,7 +41,7 @@ pub struct Count {
     pub held: u64,
     /// How many requests wait.
     pub pending: u64,
-    /// How many names are owned, and not held.
+    /// How many names the agent owns and does not hold.
     pub owned: u64,
 }
 
@@ -52,7 +53,7 @@ pub struct Queue {
     pub held: Vec<Entry>,
     /// The pending requests, in the order in which they will be granted.
     pub pending: Vec<Entry>,
-    /// The entries of owners that can take the name without asking, and do not hold it.
+    /// The entries of the owners, who do not hold the name now and can take it without asking.
     pub owned: Vec<Entry>,
 }
 
@@ -125,7 +126,7 @@ impl Overview {
         }
     }
 
-    /// The numbers of each agent that has anything.
+    /// For each agent that has anything, how much of each kind it has.
     pub fn counts(&self) -> HashMap<ClientId, Count> {
         let mut counts: HashMap<ClientId, Count> = HashMap::new();
         for Queue { held, pending, owned } in self.queues.values() {
@@ -182,7 +183,7 @@ impl Overview {
 
     fn forget_agent(&mut self, agent: ClientId) {
         self.agents.remove(&agent);
-        // FAST: mostly the agent has no entries any more, and no name is looked at.
+        // FAST: mostly the agent has no entries any more, so the queues are not searched.
         if self.entries.remove(&agent).is_some() {
             self.kinds.retain(|id, _| id.client_id != agent);
             self.queues.retain(|_, queue| {

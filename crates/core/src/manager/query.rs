@@ -8,8 +8,8 @@ use crate::{Error, Inspection, LockManagerSnapshot, Position, backend::Backend};
 impl LockManager {
     /// What is held and what is pending in the whole bucket, at one moment, for diagnosis.
     ///
-    /// Shows every request whose future was polled before. By the time the answer is looked at,
-    /// the state may have changed.
+    /// Shows every request whose future was polled before this call. When the caller looks at the
+    /// answer, the state may have changed.
     ///
     /// Spec: <https://w3c.github.io/web-locks/#api-lock-manager-query>
     ///
@@ -34,9 +34,9 @@ impl LockManager {
         self.0.obtain_lock_manager()?.agent.backend().query().await
     }
 
-    /// As `query`, with more than the specification has a place for: who has each lock or request,
-    /// for how long, and with which fencing token, as far as the reach knows. Of all names, or of
-    /// one.
+    /// What `query` tells, of all names or of one, with more than the specification has a place
+    /// for: who has each lock or request, for how long, and with which fencing token, as far as the
+    /// reach knows.
     ///
     /// ```
     /// # use navlock_core::{Error, UserAgent};
@@ -59,8 +59,8 @@ impl LockManager {
         self.0.obtain_lock_manager()?.agent.backend().inspect(name).await
     }
 
-    /// Where this agent stands in the queue of a name, and who holds the name: what somebody who
-    /// waits wants to know, without the rest of the queue.
+    /// Where this agent stands in the queue of a name, and who holds the name. This is what a
+    /// waiter wants to know, without the rest of the queue.
     ///
     /// ```
     /// # use navlock_core::{Error, UserAgent};

@@ -1,5 +1,5 @@
-//! Deadlocks of a request that has to wait: what the backend is told for it (inside which locks the request
-//! was made, and whether it may give up by itself), and how the request fails in one.
+//! Deadlocks of a request that has to wait: how the backend is told inside which locks the request was
+//! made, and whether it may give up by itself; and how the request fails in a deadlock.
 
 use std::{
     mem,
@@ -19,7 +19,8 @@ use crate::{
 };
 
 impl<G: Grant, N: Named> LockFuture<'_, G, N> {
-    /// Tells inside which locks a request that has to wait is made without having said so.
+    /// Tells the backend inside which locks a request that has to wait was made, if the request
+    /// itself does not say this.
     #[cold]
     pub(super) fn tell_surroundings(&self) {
         let State::Pending(Pending { agent, ticket, fails_on_deadlock, .. }) = &self.state else {
@@ -35,7 +36,7 @@ impl<G: Grant, N: Named> LockFuture<'_, G, N> {
         }
     }
 
-    /// Tells the backend that it has been told all of a request that has to wait: see
+    /// Tells the backend that it has been told everything about a request that has to wait: see
     /// [`Backend::made`].
     #[inline]
     pub(super) fn tell_made(&self) {
@@ -44,7 +45,8 @@ impl<G: Grant, N: Named> LockFuture<'_, G, N> {
         }
     }
 
-    /// Tells the nesting of a request that has to wait. The request may prove to be in a deadlock.
+    /// Tells the backend the nesting of a request that has to wait. The request may prove to be in
+    /// a deadlock.
     #[cold]
     pub(super) fn tell_nesting(
         &mut self,
@@ -76,7 +78,7 @@ impl<G: Grant, N: Named> LockFuture<'_, G, N> {
         }
     }
 
-    /// Ends the request with this error.
+    /// Ends the request with the error of this deadlock.
     #[cold]
     pub(super) fn fail_in(&mut self, deadlock: InDeadlock) -> Poll<Result<G, Error>> {
         if let State::Pending(Pending { ticket, agent, .. }) =
@@ -89,10 +91,10 @@ impl<G: Grant, N: Named> LockFuture<'_, G, N> {
 }
 
 impl<G, N> LockFuture<'_, G, N> {
-    /// Says that the request, if it waits, was made inside this lock: as
-    /// [`LockRequest::inside`](crate::LockRequest::inside), for hosts that know this only
-    /// afterwards. A request that [fails](crate::LockRequest::fail_on_deadlock) because of that
-    /// does so when it is polled.
+    /// Says that the request, if it waits, was made inside this lock. This does what
+    /// [`LockRequest::inside`](crate::LockRequest::inside) does, for hosts that know this only
+    /// afterwards. If the request [fails](crate::LockRequest::fail_on_deadlock) because of this
+    /// call, it does so when it is polled.
     pub fn put_inside(&self, lock: LockId) {
         if let State::Pending(Pending { ticket, agent, .. }) = &self.state {
             agent.backend().put_inside(ticket.unpack(), lock);
@@ -100,7 +102,7 @@ impl<G, N> LockFuture<'_, G, N> {
     }
 
     /// Says that the request, if it waits, may give up by itself, as a request with a signal may,
-    /// so that nobody waits for it for ever. For hosts that know this only afterwards.
+    /// so that nobody waits for it for ever. This is for hosts that know this only afterwards.
     #[cold]
     pub fn note_may_give_up(&self) {
         if let State::Pending(Pending { ticket, agent, .. }) = &self.state {
@@ -108,9 +110,9 @@ impl<G, N> LockFuture<'_, G, N> {
         }
     }
 
-    /// The deadlock that the waiting request is part of, if that is known: in one process, as of
-    /// now; elsewhere, as far as the reach has told. There the future's waker is called when the
-    /// reach tells of a deadlock.
+    /// The deadlock that the waiting request is part of, if that is known. In one process, this is
+    /// the state of now. In other reaches, this is what the reach has told so far, and the future's
+    /// waker is called when the reach tells of a deadlock.
     pub fn deadlock(&self) -> Option<InDeadlock> {
         match &self.state {
             State::Pending(Pending { ticket, agent, .. }) => {
@@ -122,7 +124,7 @@ impl<G, N> LockFuture<'_, G, N> {
 }
 
 impl Pending {
-    /// The deadlock that the request is to fail in, because this request has closed the cycle.
+    /// The deadlock in which the request has to fail, because this request has closed the cycle.
     pub(super) fn fails_in_deadlock(&self) -> Option<InDeadlock> {
         // FAST: few requests ask to fail.
         self.fails_on_deadlock.as_ref()?;

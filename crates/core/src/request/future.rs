@@ -27,9 +27,10 @@ use crate::{
 ///
 /// # Cancel safety
 ///
-/// To drop it aborts the request: a waiting request leaves its queue, and requests that waited only
-/// because of it are granted; if its own grant was on the way, the lock is released. To forget it
-/// (`mem::forget`) keeps its place in the queue, and the lock that is granted there.
+/// To drop the future aborts the request: a waiting request leaves its queue, and requests that
+/// waited only because of it are granted. If the grant was on its way, the lock is released. To
+/// forget the future (`mem::forget`) keeps the place in the queue, and then the lock that is
+/// granted there.
 #[must_use = "futures do nothing unless polled"]
 pub struct LockFuture<'a, G = LockGuard, N = ResourceName> {
     pub(super) state: State<'a, N>,
@@ -40,7 +41,7 @@ pub(super) enum State<'a, N> {
     /// Not polled yet.
     Unmade {
         environment: &'a Arc<Environment>,
-        /// Taken out when the request is made.
+        /// The name, which is taken out when the request is made.
         name: Option<N>,
         options: LockOptions,
     },
@@ -58,7 +59,7 @@ pub(super) enum State<'a, N> {
 }
 
 /// The locks inside which a request is made, and whether it fails in a deadlock. Few requests say
-/// so.
+/// either.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Nesting {
     pub(super) inside: Vec<LockId>,
@@ -85,7 +86,7 @@ pub(super) struct Pending {
     pub(super) fails_on_deadlock: Option<Arc<Waker>>,
 }
 
-/// A name that was converted before.
+/// A name that was converted already, or the error of that.
 struct Given(Result<ResourceName, Error>);
 
 impl TryFrom<Given> for ResourceName {
@@ -104,7 +105,7 @@ impl<'a, G, N> LockFuture<'a, G, N> {
         Self { state, grant: PhantomData }
     }
 
-    /// The same with a handle of its own.
+    /// The future of a request that is not made yet, with a handle of its own.
     pub(super) fn owned(
         environment: Arc<Environment>,
         name: Result<ResourceName, Error>,
@@ -139,8 +140,8 @@ impl<G: Grant, N: Named> LockFuture<'_, G, N> {
     /// Spec: the method steps of <https://w3c.github.io/web-locks/#api-lock-manager-request>
     #[inline]
     fn make(&mut self, context: &Context<'_>, has_nesting: bool) -> Poll<Result<G, Error>> {
-        // FAST: taken field by field. If the state were moved as a whole, it would be loaded in
-        // other pieces than those in which it was stored a moment ago, and the CPU would have to
+        // FAST: the state is taken field by field. If it were moved as a whole, it would be loaded
+        // in other pieces than those in which it was stored a moment ago, and the CPU would have to
         // wait.
         let State::Unmade { environment, name, options } = &mut self.state else {
             unreachable!("asked for by `poll`, which has looked")
@@ -164,7 +165,8 @@ impl<G: Grant, N: Named> LockFuture<'_, G, N> {
         let waits = Waits::begin(refs.agent.state());
         // A request that may give up by itself is said to be inside nothing.
         let nested = (!options.signal).then_some(waker);
-        // FAST: each has its own rest, so that what the in-memory backend returns stays in registers.
+        // FAST: each kind of backend has its own call of `made_now`, so that what the in-memory backend
+        // returns stays in registers.
         match refs.agent.backend() {
             AnyBackend::Memory(memory) => self.made_now(
                 memory.request(agent, &name, kind, waker),
@@ -233,7 +235,8 @@ impl<G: Grant, N: Named> LockFuture<'_, G, N> {
         }
     }
 
-    /// The same with a handle of its own, which is dropped once the request is made.
+    /// Makes the request of a future with a handle of its own. The handle is dropped once the
+    /// request is made.
     fn make_owned(&mut self, context: &Context<'_>) -> Poll<Result<G, Error>> {
         let State::Owned { environment, name, options, nesting } =
             mem::replace(&mut self.state, State::Done)
@@ -279,7 +282,7 @@ impl<G: Grant, N: Named> LockFuture<'_, G, N> {
         else {
             unreachable!("it was pending a moment ago")
         };
-        // The grant may come of the end of another agent, which ends together with this one.
+        // The grant may be due to the end of another agent, which ends together with this one.
         let answer = answer.and_then(|answer| agent.state.check_alive().map(|()| answer));
         Poll::Ready(match answer {
             Ok(Answer::Granted(token)) => {
@@ -291,8 +294,8 @@ impl<G: Grant, N: Named> LockFuture<'_, G, N> {
                 G::unavailable()
             }
             Err(error) => {
-                // If the lock was granted, it goes to the next waiter. If not, the backend may keep
-                // the reason until this call.
+                // If the lock was granted, this call gives it to the next waiter. If not, the
+                // backend may keep the reason of the failure until this call.
                 agent.finish(ticket);
                 Err(agent.state.explain(error))
             }
@@ -301,10 +304,10 @@ impl<G: Grant, N: Named> LockFuture<'_, G, N> {
 }
 
 impl LockFuture<'static, Option<LockGuard>> {
-    /// Polls a request that was made, for a host that also polls the granted lock by hand: if the
-    /// lock is granted, this is also the first [`PolledGuard::poll_lost`], with the same context.
-    /// If the lock was granted and is lost by now, the answer is [`Error::Lost`]. If the agent has
-    /// ended, the answer is how the agent ended, as for a request that waits.
+    /// Polls a request that was made, for a host that also polls the granted lock by hand. If the
+    /// lock is granted, this call is also the first [`PolledGuard::poll_lost`], with the same
+    /// context. If the lock was granted and has been lost since, the answer is [`Error::Lost`]. If
+    /// the agent has ended, the answer is how the agent ended, as for a waiting request.
     ///
     /// ```
     /// # use std::task::{Context, Poll, Waker};
@@ -336,7 +339,7 @@ impl LockFuture<'static, Option<LockGuard>> {
         answered.map_ok(|guard| guard.map(LockGuard::into_polled))
     }
 
-    /// The future of a request that was made elsewhere and has this ticket here.
+    /// The future of a request that was made through another process and has this ticket here.
     pub(crate) fn made(
         name: ResourceName,
         mode: Mode,
@@ -366,9 +369,8 @@ impl<G, N> LockFuture<'_, G, N> {
         }
     }
 
-    /// The same request in its place in the queue, without the lock manager's handle: a request
-    /// that was made does not need the handle any more. `None` if it is not
-    /// [pending](Self::pending).
+    /// The same request, in its place in the queue, without the lock manager's handle, which a
+    /// request that was made does not need any more. `None` if it is not [pending](Self::pending).
     pub fn detach(mut self) -> Option<LockFuture<'static, G>> {
         match mem::replace(&mut self.state, State::Done) {
             State::Pending(pending) => {

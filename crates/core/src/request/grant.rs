@@ -1,10 +1,10 @@
-//! What a request takes for a name, and what it answers with.
+//! What can be given as a name in a request, and what a request answers with.
 
 use navlock_engine::ResourceName;
 
 use crate::{Error, Unreachable, guard::LockGuard};
 
-/// What can be a name: whatever [`LockManager::lock`](crate::LockManager::lock) takes.
+/// What can be given as a name: whatever [`LockManager::lock`](crate::LockManager::lock) takes.
 pub trait Named: TryInto<ResourceName, Error: Into<Error>> {}
 
 impl<N: TryInto<ResourceName, Error: Into<Error>>> Named for N {}

@@ -1,4 +1,5 @@
-//! Requests that say, before they are made, inside which locks they are, or that they fail in a deadlock.
+//! Requests that say, before they are made, inside which locks they are made, or that they fail in a
+//! deadlock.
 
 use std::{future::IntoFuture, time::Duration};
 
@@ -10,11 +11,12 @@ use super::{
 };
 use crate::{Error, Lock, LockGuard, blocking, holding::Holding, look::LockId, sync::Arc};
 
-/// A [`LockRequest`] that says inside which locks it is made, or that it is to fail in a deadlock:
-/// [`LockRequest::inside`], [`LockRequest::fail_on_deadlock`]. It is awaited and blocked on as any
-/// other request is.
+/// A [`LockRequest`] that says inside which locks it is made ([`LockRequest::inside`]), or that it
+/// fails in a deadlock ([`LockRequest::fail_on_deadlock`]). You can await it or block on it like
+/// any other request.
 ///
-/// FAST: a type of its own, since most requests say nothing of the kind and are smaller without it.
+/// FAST: this is a type of its own because most requests say nothing of the kind, and are smaller
+/// without the room for it.
 #[must_use = "a request is made when it is awaited or blocked on"]
 #[derive(Debug)]
 pub struct NestedRequest<'a, G = LockGuard, N = ResourceName> {
@@ -23,7 +25,7 @@ pub struct NestedRequest<'a, G = LockGuard, N = ResourceName> {
 }
 
 impl<'a, G, N> NestedRequest<'a, G, N> {
-    /// This request, with nothing said of it yet: for callers that say something of some requests
+    /// This request, of which nothing is said yet. For callers that say something of some requests
     /// only.
     pub fn of(request: LockRequest<'a, G, N>) -> Self {
         Self { request, nesting: Nesting::default() }
@@ -35,7 +37,7 @@ impl<'a, G, N> NestedRequest<'a, G, N> {
         self
     }
 
-    /// Has the request fail in a deadlock: see [`LockRequest::fail_on_deadlock`].
+    /// Lets the request fail in a deadlock: see [`LockRequest::fail_on_deadlock`].
     pub fn fail_on_deadlock(mut self) -> Self {
         self.nesting.fails_on_deadlock = true;
         self
@@ -105,21 +107,22 @@ impl<'a, G: Grant, N: Named> IntoFuture for NestedRequest<'a, G, N> {
 }
 
 impl<'a, G: Grant, N: Named> LockRequest<'a, G, N> {
-    /// Says that the request is made inside this lock: the lock's holder goes on, and releases the
-    /// lock, only once this request was granted. To be called once for each such lock.
+    /// Says that the request is made inside this lock: the holder of the lock goes on, and releases
+    /// the lock, only when this request has been granted. To be called once for each such lock.
     ///
-    /// This decides nothing about who is granted a lock. It makes deadlocks known, in which
-    /// requests wait for each other for ever: `navlock query --tree` and whoever waits are told of
-    /// them, and a request that asked for it [fails](Self::fail_on_deadlock).
+    /// This does not change who is granted a lock. It makes deadlocks known, in which requests wait
+    /// for each other for ever: `navlock query --tree` shows them, their waiters are told, and a
+    /// request that asked for this [fails](Self::fail_on_deadlock).
     ///
-    /// What a callback waits for (of [`request`](crate::LockManager::request), [`run`](Self::run)
-    /// and the like) is inside the callback's lock without being said to be. That holds for exactly
-    /// the requests that the callback's future polls: not for those of a task that it has spawned,
-    /// and not for those that block its thread. A request that may give up by itself is inside
-    /// nothing: that of [`blocking_timeout`](Self::blocking_timeout), and one with
-    /// [`LockOptions::signal`](crate::LockOptions::signal). If a request is dropped when some time
-    /// is over, as by `tokio::time::timeout`, that cannot be known before: until then the request
-    /// is taken for one that waits for ever.
+    /// A request for which a callback waits (of [`request`](crate::LockManager::request),
+    /// [`run`](Self::run) and the like) is inside the callback's lock without this call. That holds
+    /// for exactly the requests that the callback's future polls: not for the requests of a task
+    /// that the callback has spawned, and not for requests that block its thread. A request that
+    /// may give up by itself is inside nothing: a request by
+    /// [`blocking_timeout`](Self::blocking_timeout), and a request with
+    /// [`LockOptions::signal`](crate::LockOptions::signal). If a request is dropped after some
+    /// time, as by `tokio::time::timeout`, nobody can know that before: until then the request
+    /// counts as one that waits for ever.
     ///
     /// ```
     /// # use navlock_core::{Error, UserAgent};
@@ -132,16 +135,16 @@ impl<'a, G: Grant, N: Named> LockRequest<'a, G, N> {
         NestedRequest::of(self).inside(lock)
     }
 
-    /// Has the request fail with [`Error::Deadlock`] instead of waiting for ever. It fails if it
-    /// waits for somebody who waits, directly or through others, for a lock that the request was
-    /// made [inside](Self::inside), and if it was made last of all requests in this cycle. The
-    /// others wait on, and one of them is granted in the end.
+    /// Lets the request fail with [`Error::Deadlock`] instead of waiting for ever. The request
+    /// fails if it waits for somebody who waits, directly or through others, for a lock that the
+    /// request was made [inside](Self::inside), and if it was made last of all requests in this
+    /// cycle. The other requests go on waiting, and one of them is granted in the end.
     ///
     /// In one process a deadlock is found at once. Each request that asks for this and waits inside
-    /// a lock costs a look at all requests that wait inside locks. There the last request of a
-    /// cycle is the one that was said last to be inside a lock, which [`LockFuture::put_inside`]
-    /// may say later. Where another process keeps the locks, that process finds a deadlock within a
-    /// few seconds, and only once it has lasted for one.
+    /// a lock costs a look at all requests that wait inside locks. In one process, the last request
+    /// of a cycle is the one that was said last to be inside a lock; [`LockFuture::put_inside`] may
+    /// say this later. Where another process keeps the locks, that process finds a deadlock within
+    /// a few seconds, and only if the deadlock has lasted for a second.
     ///
     /// ```
     /// # use navlock_core::{Error, UserAgent};

@@ -1,8 +1,8 @@
 //! Looking at the locks that this process keeps.
 //!
 //! A picture shows one moment: all wanted shards of all buckets are locked, one after the other, before it
-//! is taken. No other code locks shards of two buckets at once, and this code has the user agent's table of
-//! buckets locked before.
+//! is taken. No other code locks shards of two buckets at once, and this code locks the user agent's table
+//! of buckets first.
 
 use std::{
     collections::HashMap,
@@ -22,8 +22,8 @@ use crate::{
     sync::{Arc, lock},
 };
 
-/// While a picture is taken, nobody gets a lock in the wanted shards. So after each picture, none is
-/// taken for this many times as long, however many look.
+/// While a picture is taken, nobody gets a lock in the wanted shards. So after each picture, no
+/// other one is taken for this many times as long, however many lookers there are.
 const REST: u32 = 9;
 
 /// A look at the buckets of a user agent in memory.
@@ -127,7 +127,7 @@ impl Drop for MemoryLook {
         let leftovers: Vec<_> = wanted(&buckets, &self.options)
             .map(|(memory, _)| memory.freeze(&self.options).end())
             .collect();
-        // The notes may be large, so they are dropped when nothing is locked.
+        // The notes may be large, so they are dropped only when nothing is locked any more.
         drop((lookers, buckets));
         drop(leftovers);
     }

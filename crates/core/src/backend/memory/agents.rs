@@ -18,7 +18,8 @@ pub(super) struct Agents {
     pub(super) known: HashMap<AgentId, Known, RandomState>,
     /// Where the search for the next number begins.
     next: u32,
-    /// What agents have said of themselves, and who looks. `None` if none has, and nobody does.
+    /// What agents have said of themselves, and who looks. `None` if no agent has said anything and
+    /// nobody looks.
     pub(super) shown: Option<Box<ShownAgents>>,
 }
 
@@ -27,10 +28,11 @@ pub(super) struct Agents {
 pub(super) struct Known {
     /// Who it is.
     pub(super) state: Arc<AgentState>,
-    /// The agent gets nothing any more.
+    /// Whether the agent has ended, and gets nothing any more.
     ended: bool,
-    /// The shards that the agent has asked. No other shard knows the agent, so its end costs no
-    /// more than what it has used, and an agent that has used none is nothing but this entry.
+    /// The shards in which the agent has made requests. No other shard knows the agent. So the end
+    /// of an agent costs no more than what the agent has used, and an agent that has used nothing
+    /// is only this entry.
     shards: Vec<u32>,
 }
 
@@ -106,7 +108,7 @@ impl Agents {
     /// Notes what an agent says of itself.
     pub(super) fn describe(&mut self, agent: AgentId, info: &AgentInfo) {
         let Some(known) = self.known.get(&agent) else { return };
-        // A host that speaks for others keeps what they say itself.
+        // If a host speaks for the agent, the host itself keeps what the agent says.
         if known.state.is_elsewhere() {
             return;
         }

@@ -4,10 +4,10 @@
 //! shard. So all events are in one order, in which no event comes before its cause. Each moment has
 //! a place in this order: an event that comes after a picture was taken is not in the picture.
 //!
-//! Each reader has a place up to which it has been told; events that all readers have been told are
-//! forgotten. Nobody waits for a reader: when too many events wait, the readers that have not been
-//! told the first of them fall *behind*. For a reader that is behind, only the number of events
-//! that it misses is counted, until it gets a picture.
+//! Each reader has a place in this order, up to which it has been told. Events that all readers
+//! have been told are forgotten. Nobody waits for a reader: when too many events are kept, the
+//! readers that have not been told the first one fall *behind*. For a reader that is behind, only
+//! the number of events that it misses is counted, until it gets a picture.
 
 use std::{
     collections::VecDeque,
@@ -26,22 +26,22 @@ use crate::{
 const MOST: usize = 1 << 14;
 const MOST_BYTES: usize = 8 << 20;
 
-/// A reader is told at most this many events at once: meanwhile it has the journal locked, and
-/// those who lock wait for it.
+/// A reader is told at most this many events at once, because the reader has the journal locked
+/// meanwhile, and everybody who takes a lock waits for the journal.
 const PART: usize = 256;
 
 /// How many places for events stay allocated when nothing waits.
 const KEPT: usize = 1 << 10;
 
-/// A reader that was told something is not woken for this long: to wake a thread costs those who lock
-/// more than all else that is done for a reader.
+/// A reader that was told something is not woken for this long, because a thread that takes a lock
+/// pays more for the wake-up than for all else that it does for a reader.
 const REST: Duration = Duration::from_millis(if cfg!(shuttle) { 0 } else { 1 });
 
 /// The board. Its journal is locked last, after any shard and all else.
 #[derive(Debug, Default)]
 pub(crate) struct Board {
     journal: Mutex<Journal>,
-    /// Notified when a reader is to look at the journal again.
+    /// Notified when a reader has to look at the journal again.
     news: Condvar,
 }
 
@@ -74,9 +74,9 @@ struct Reader {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Next {
-    /// The number of the event that it is told next, counted from the beginning.
+    /// The number of the event that the reader is told next, counted from the beginning.
     Event(u64),
-    /// It is behind, and has missed this many events.
+    /// The reader is behind, and has missed this many events.
     Behind(u64),
 }
 
@@ -157,8 +157,8 @@ impl Board {
                 Heard::Events(events) if events.is_empty() => false,
                 heard => return heard,
             };
-            // Also when the deadline has passed: a reader goes through events faster than they can
-            // happen, so this ends.
+            // The reader goes on even when the deadline has passed. The loop ends all the same,
+            // because a reader goes through events faster than they can happen.
             if !is_up_to_date {
                 continue;
             }
@@ -200,7 +200,7 @@ impl Journal {
         self.told - self.events.len() as u64
     }
 
-    /// Keeps the event if a reader is to be told it. Returns whether one is.
+    /// Keeps the event if some reader has to be told of it. Returns whether there is such a reader.
     fn add(&mut self, noted: Noted) -> bool {
         let mut is_wanted = false;
         for (_, reader) in &mut self.readers {
@@ -236,7 +236,7 @@ impl Journal {
         self.forget_told();
     }
 
-    /// Forgets the events that all readers have been told, apart from those that are behind.
+    /// Forgets the events that have been told to all readers that are not behind.
     fn forget_told(&mut self) {
         let at = |(_, reader): (usize, &Reader)| match reader.next {
             Next::Event(at) => Some(at),
@@ -252,8 +252,8 @@ impl Journal {
         }
     }
 
-    /// What the reader is told now. The events are empty if it wants to see none of the next part. `None`
-    /// if there is no such reader.
+    /// What the reader is told now. If this has no events, the reader wants to see none of the next
+    /// part. `None` if there is no such reader.
     fn hear(&mut self, key: usize) -> Option<Heard> {
         let first = self.first();
         let Self { events, readers, told, .. } = self;
@@ -279,7 +279,7 @@ impl Journal {
 }
 
 impl Noted {
-    /// About how many bytes the event has allocated elsewhere.
+    /// About how many bytes the event has allocated.
     fn size(&self) -> usize {
         let name = self.event.change.name().filter(|name| !name.name.is_short());
         name.map_or(0, |name| name.name.as_bytes().len())

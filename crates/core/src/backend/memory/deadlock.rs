@@ -1,4 +1,4 @@
-//! Deadlocks of requests that wait inside locks of one bucket: what is noted to find them, and
+//! Deadlocks of requests that wait inside locks of one bucket: what is noted to find deadlocks, and
 //! which request fails.
 
 use std::{
@@ -29,13 +29,14 @@ impl MemoryBackend {
         let noted = nested.requests.entry(ticket);
         let new = || Noted { inside: Vec::new(), number, is_failing: false };
         let noted = noted.or_insert_with(new);
-        // A new number each time: a cycle that this lock closes was closed last by this request.
+        // The number is new each time: if this lock closes a cycle, this request is the one that
+        // closed it.
         noted.number = number;
         noted.inside.push(inside);
         if nested.lookers > 0 {
             drop(nested);
-            // A looker that has begun meanwhile has seen it in its picture: then nothing is told
-            // twice.
+            // A looker that has begun meanwhile has seen the note in its picture. `put_inside` does
+            // not tell it again.
             if let Some(table) = &mut self.shard(ticket).lock().look_table {
                 table.put_inside(ticket.id, inside);
             }
@@ -58,9 +59,9 @@ impl MemoryBackend {
 
     /// See [`Backend::fail_in_deadlock`](crate::host::Backend::fail_in_deadlock).
     ///
-    /// Requests are decided one after the other. Otherwise, before a request that is found to be
-    /// the last of a cycle is finished, another of the cycle could be said to be inside one more
-    /// lock, be the last as well, and fail too.
+    /// Requests are decided one after the other. Otherwise two requests of one cycle could fail:
+    /// before the last request of the cycle is finished, another one could be said to be inside one
+    /// more lock, and then be the last as well.
     pub(super) fn decide_deadlock(&self, ticket: Ticket) -> Option<InDeadlock> {
         // FAST: mostly there is no deadlock.
         self.deadlock_of(ticket).filter(|deadlock| deadlock.is_last)?;
@@ -79,7 +80,8 @@ impl MemoryBackend {
         nested.requests.get(&ticket)?;
         let requests = nested.requests.clone();
         drop(nested);
-        // In a cycle, each name has a waiting request that is inside a lock: so no other shard matters.
+        // In a cycle, each name has a waiting request that is inside a lock. So only the shards of
+        // these requests matter.
         let shards: BTreeSet<u32> = requests.keys().map(|ticket| ticket.lane).collect();
         // All shards are locked at one moment, in their order.
         let states: Vec<_> =
@@ -100,8 +102,8 @@ impl MemoryBackend {
         states: &[(u32, MutexGuard<'_, State>)],
         requests: &HashMap<Ticket, Noted, RandomState>,
     ) -> Overview {
-        // No clock tells the order here: noted requests are put in the order of their notes, after
-        // all others.
+        // There is no clock here to tell the order. Requests that are noted get moments in the
+        // order of their notes, after all others.
         let begin = Instant::now();
         let agents = lock(&self.agents);
         let mut overview = Overview::default();

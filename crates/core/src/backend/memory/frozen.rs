@@ -29,8 +29,8 @@ pub(crate) struct FrozenBucket<'a> {
 }
 
 impl MemoryBackend {
-    /// Makes the client ids of all agents, which most agents do not have before somebody wants to
-    /// see them. It takes a while, so nothing is locked meanwhile.
+    /// Makes the client ids of all agents. Most agents have none before somebody wants to see it.
+    /// This takes a while, so no shard is locked meanwhile.
     pub(crate) fn name_agents(&self) {
         let states: Vec<_> = {
             let agents = lock(&self.agents);
@@ -60,7 +60,7 @@ impl FrozenBucket<'_> {
         let shown = agents.shown.get_or_insert_default();
         let by = shown.looked.get_or_insert_with(|| LookedBy::new(board, bucket));
         by.lookers += 1;
-        // From here on what is noted in `nested` is told as well.
+        // From here on, lookers are told of new notes in `nested` as well.
         let mut nested = lock(&memory.nested);
         nested.lookers += 1;
         for (lane, state) in states {
@@ -77,8 +77,8 @@ impl FrozenBucket<'_> {
         }
     }
 
-    /// Ends the telling of events for one looker. If it was the last, returns the tables, to be
-    /// dropped when nothing is locked any more, because they may be large.
+    /// Stops telling one looker of events. If this was the last looker, returns the tables, which
+    /// the caller drops when nothing is locked any more, because they may be large.
     pub(crate) fn end(&mut self) -> impl Sized + use<> {
         let mut left = Vec::new();
         for (_, state) in &mut self.states {
@@ -135,8 +135,8 @@ impl FrozenBucket<'_> {
 }
 
 impl State {
-    /// The entries of this shard, of one name or of all: for each name first its locks and then its queue,
-    /// each in order.
+    /// The entries of this shard, of one name or of all. For each name, its locks come first and then its
+    /// queue, both in order.
     fn shown(
         &self,
         name: Option<&ResourceName>,
@@ -167,7 +167,7 @@ impl State {
                 _ => {
                     if let Some(Noted { inside, number, .. }) = nested.of(ticket) {
                         entry.inside.clone_from(inside);
-                        // Such requests are in the order in which they were noted.
+                        // The moments of such requests are in the order of the notes.
                         entry.since = nested.before(now, *number);
                     }
                 }

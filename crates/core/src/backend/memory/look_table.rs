@@ -1,9 +1,9 @@
-//! Look tables: what a shard keeps while somebody looks at it, to tell the lookers.
+//! Look tables: what a shard keeps, while somebody looks at it, to tell the lookers.
 //!
-//! The engine does not know the time, nor what a request that is gone had asked for. So a shard
-//! that is looked at has a table of its entries beside it. The table is made with the first
-//! picture, and dropped with the last looker. Without a table, a request only has to check that
-//! there is none.
+//! The engine does not know the time, nor what a request that is gone had asked for. So a shard at
+//! which somebody looks has a table of its entries beside the engine. The table is made with the
+//! first picture, and dropped with the last looker. Without a table, a request only has to check
+//! that there is none.
 
 use std::{collections::HashMap, sync::Arc};
 
@@ -27,7 +27,7 @@ pub(super) struct LookTable {
     pub(super) entries: HashMap<RequestId, (LockName, Entry), RandomState>,
 }
 
-/// How many look at something, and the board to which events go.
+/// The number of lookers, and the board to which events go.
 #[derive(Debug)]
 pub(super) struct LookedBy {
     board: Arc<Board>,
@@ -35,7 +35,7 @@ pub(super) struct LookedBy {
     pub(super) lookers: usize,
 }
 
-/// What is shown of the agents of a bucket.
+/// What lookers are shown of the agents of a bucket.
 #[derive(Debug, Default)]
 pub(super) struct ShownAgents {
     /// What agents say of themselves, if they say anything.
@@ -58,14 +58,15 @@ impl LookedBy {
     }
 }
 
-/// FAST: all cold, so that it is out of the way of those who lock while nobody looks.
+/// FAST: all these functions are cold, so that they are out of the way of those who take locks
+/// while nobody looks.
 impl LookTable {
     fn lock_id(&self, client_id: ClientId, id: RequestId) -> LockId {
         let (lane, lanes) = self.lane;
         LockId { client_id, serial: serial(Ticket { lane, id }, lanes) }
     }
 
-    /// A request waits, or is a lock at once if it has a token.
+    /// Notes a request that waits or, if it has a token, was a lock at once.
     #[cold]
     #[inline(never)]
     pub(super) fn requested(
@@ -99,7 +100,7 @@ impl LookTable {
         board.tell(bucket, |_| Change::Unavailable { name, agent: client_id });
     }
 
-    /// A request or lock was ended by its agent. Does nothing if it was gone before.
+    /// Notes that an agent has ended a request or a lock. Does nothing if it was gone before.
     #[cold]
     #[inline(never)]
     pub(super) fn finished(&mut self, id: RequestId) {
@@ -111,7 +112,7 @@ impl LookTable {
         });
     }
 
-    /// Tells lookers of an event of the engine. If something was stolen, `thief` has stolen it.
+    /// Tells lookers of an event of the engine. If the event is a theft, the thief is `thief`.
     #[cold]
     #[inline(never)]
     pub(super) fn happened<T>(
@@ -147,7 +148,7 @@ impl LookTable {
         });
     }
 
-    /// It is known now that a request was made inside this lock as well.
+    /// Notes that the request was made inside this lock as well.
     pub(super) fn put_inside(&mut self, id: RequestId, inside: LockId) {
         let Self { by: LookedBy { board, bucket, .. }, entries, .. } = self;
         let Some((name, entry)) = entries.get_mut(&id) else { return };
@@ -158,7 +159,7 @@ impl LookTable {
         }
     }
 
-    /// It is known now that a request may give up by itself.
+    /// Notes that the request may give up by itself.
     pub(super) fn note_may_give_up(&mut self, id: RequestId) {
         let Self { by: LookedBy { board, bucket, .. }, entries, .. } = self;
         let Some((name, entry)) = entries.get_mut(&id) else { return };
@@ -176,7 +177,7 @@ impl LookTable {
     }
 }
 
-/// The number of a request among all that its agent has asked for in this bucket.
+/// The number of a request among all requests of its agent in this bucket.
 pub(super) fn serial(ticket: Ticket, lanes: usize) -> u64 {
     // Each shard has serial numbers of its own. Two requests have the same number here only once
     // the product wraps, which takes centuries.

@@ -1,11 +1,11 @@
-//! What is noted of requests that wait inside locks of this bucket.
+//! The notes of requests that wait inside locks of this bucket.
 //!
-//! Only requests that have to wait are noted, and only those that are inside something. A request
-//! is noted after it has got into its queue, so of the requests that form a cycle, the one that is
-//! noted last finds the cycle (`deadlock.rs`).
+//! Only requests that have to wait are noted, and only those that are inside a lock. A request is
+//! noted when it is in its queue already. So the request that is noted last in a cycle finds the
+//! cycle (`deadlock.rs`).
 //!
-//! A thread that looks locks shards first and this after them. A thread that has locked this waits
-//! for nothing.
+//! A thread that looks locks shards first, and the notes after them. A thread that has locked the
+//! notes waits for nothing.
 
 use std::{
     collections::HashMap,
@@ -19,13 +19,13 @@ use crate::{backend::Ticket, look::LockId};
 /// What is known of requests that wait inside something.
 #[derive(Debug, Default)]
 pub(super) struct Nested {
-    /// Some may have been answered by now.
+    /// The requests that were noted. Some may have been answered by now.
     pub(super) requests: HashMap<Ticket, Noted, RandomState>,
     /// How many notes have been made.
     pub(super) made: u64,
     /// When this many requests are noted, those that were answered are looked for and forgotten.
     pub(super) crowd: usize,
-    /// How many look at the bucket: they are told what is noted.
+    /// How many lookers the bucket has, who are told of new notes.
     pub(super) lookers: usize,
 }
 

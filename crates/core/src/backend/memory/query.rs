@@ -10,14 +10,14 @@ impl MemoryBackend {
     pub(super) fn snapshot<T>(&self, show: impl FnOnce(&Agents, Vec<Snapshot>) -> T) -> T {
         let states = self.lock_all();
         let snapshots = states.iter().map(|state| state.locks.snapshot_lock_state()).collect();
-        // No agent in the snapshots is closed before this: that first ends what it has, in the
-        // shards.
+        // No agent in the snapshots has been closed yet: to close an agent first ends what it has,
+        // in the shards.
         let agents = lock(&self.agents);
         drop(states);
         show(&agents, snapshots)
     }
 
-    /// The same of one name.
+    /// What is held and pending of one name, as `show` makes it.
     pub(super) fn snapshot_of<T>(
         &self,
         name: &ResourceName,
@@ -59,8 +59,8 @@ impl Agents {
         inspected
     }
 
-    /// What is shown of a lock or request. Its agent has not been closed since the shard was looked
-    /// at.
+    /// What is shown of a lock or request. Its agent has not been closed since the snapshot of the
+    /// shard.
     fn info(&self, info: navlock_engine::LockInfo) -> LockInfo {
         LockInfo::new(info.name, info.mode, self.known[&info.agent].state.client_id())
     }

@@ -10,12 +10,12 @@ use crate::{
 
 /// The reach of one process: makes the buckets of one user agent.
 ///
-/// Each bucket it opens is new. Clones share one thing: the fencing tokens of a new bucket go on
-/// after those of the buckets that any of the clones has forgotten.
+/// Each bucket that this reach opens is new. Its clones share one thing: the fencing tokens of a
+/// new bucket go on after those of the buckets that any of the clones has forgotten.
 #[derive(Clone, Debug)]
 pub struct MemoryReach {
-    /// The first fencing token of the next bucket that is opened: larger than all that were given
-    /// in buckets that are gone, so that a bucket which comes back goes on.
+    /// The first fencing token of the next bucket that is opened. It is larger than all tokens in
+    /// buckets that are gone, so that the tokens of a bucket that is opened again go on.
     next_token: Arc<AtomicU64>,
     shards: usize,
 }
@@ -30,14 +30,14 @@ impl MemoryReach {
     /// A reach whose first grant gets this token: for a daemon that goes on where an earlier one
     /// ended.
     pub fn with_first_token(token: FencingToken) -> Self {
-        // With this many shards, two threads with two names meet in one shard in one of so many
-        // cases.
+        // With N shards, two threads with two names meet in one shard in one of N cases.
         let threads = std::thread::available_parallelism().map_or(4, usize::from);
         let shards = (8 * threads).next_power_of_two().clamp(16, 256);
         Self { next_token: Arc::new(AtomicU64::new(token.get())), shards }
     }
 
-    /// Sets the number of shards, which is at least one. A caller that is one thread needs just one.
+    /// Sets the number of shards, which is at least one. A caller with a single thread needs just
+    /// one.
     #[must_use]
     pub fn with_shards(mut self, shards: usize) -> Self {
         self.shards = shards.max(1);

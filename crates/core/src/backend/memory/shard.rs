@@ -30,8 +30,8 @@ pub(super) struct State {
     pub(super) locks: LockManager<Option<Waker>>,
     /// Locks that were stolen and whose holders have not finished yet, each with the thief.
     pub(super) stolen: HashMap<RequestId, Option<ClientId>>,
-    /// Agents whose handles are gone and that had locks or requests here at that time; each stays
-    /// until the last of these is finished.
+    /// Agents that still had locks or requests here when their last handle was dropped. Each stays
+    /// until the last of these locks and requests is finished.
     pub(super) left: HashMap<AgentId, KeptAgent, RandomState>,
     /// The look table, if somebody looks. Whatever changes `locks` tells it before the shard is
     /// unlocked.
@@ -54,8 +54,8 @@ impl Shard {
         lock(&self.state)
     }
 
-    /// Notes that locks of this shard are lost, or may be. To be called while it is locked, before
-    /// anybody is told.
+    /// Notes that locks of this shard are lost, or may be. To be called while the shard is locked,
+    /// before anybody is told.
     #[cold]
     pub(super) fn count_losses(&self) {
         self.losses.fetch_add(1, Ordering::Release);
@@ -66,7 +66,7 @@ impl State {
     /// Takes the next event of a command. Returns the waker of the request or lock concerned, if it
     /// has one.
     ///
-    /// `thief`: whose command it was, if it may have stolen anything.
+    /// `thief` is the client whose command it was, if the command may have stolen anything.
     ///
     /// Lookers are told, unless `LOOKED` says that nobody looks.
     fn take_event<const LOOKED: bool>(&mut self, thief: Option<ClientId>) -> Option<Waker> {
@@ -80,7 +80,8 @@ impl State {
         waker
     }
 
-    /// Takes all of them, with the wakers of all requests and locks concerned.
+    /// Takes all of them: every event that is left. Adds the wakers of the requests and locks
+    /// concerned to `wakers`.
     pub(super) fn take_events<const LOOKED: bool>(
         &mut self,
         thief: Option<ClientId>,
@@ -91,9 +92,9 @@ impl State {
         }
     }
 
-    /// Has this waker called when the pending request `id` is granted or ends; or, if it is a lock
-    /// already, when the lock is lost. Returns the waker that it replaces, for the caller to drop
-    /// once the shard is unlocked.
+    /// Notes the waker to call when the pending request `id` is granted or ends or, if it is a lock
+    /// already, when the lock is lost. Returns the waker that was noted before, for the caller to
+    /// drop once the shard is unlocked.
     pub(super) fn wait(&mut self, id: RequestId, waker: &Waker) -> Option<Waker> {
         let place = self.locks.data(id)?;
         match place {
@@ -102,7 +103,7 @@ impl State {
         }
     }
 
-    /// How the lock `id`, which is gone, was lost. Forgets it: nobody may ask again.
+    /// How the lock `id`, which is gone, was lost. Forgets this, so nobody may ask again.
     #[cold]
     pub(super) fn forget_loss(&mut self, id: RequestId) -> Lost {
         let lost = self.how_lost(id);
@@ -154,7 +155,7 @@ pub(super) fn tell(mut state: MutexGuard<'_, State>, thief: Option<ClientId>) {
     }
 }
 
-/// The same after `first` has been taken already.
+/// Unlocks the shard and wakes everybody, as above, after the waker `first` has been taken already.
 #[cold]
 #[inline(never)]
 fn tell_all(mut state: MutexGuard<'_, State>, thief: Option<ClientId>, first: Option<Waker>) {

@@ -1,4 +1,4 @@
-//! Finds cycles in a graph: enough of them that without one request of each no cycle is left.
+//! Finds cycles in a graph: so many that no cycle is left once one request of each is taken away.
 
 use std::collections::{HashMap, VecDeque};
 
@@ -7,19 +7,19 @@ use foldhash::fast::RandomState;
 use super::graph::{Graph, Index, Why};
 use crate::look::LockName;
 
-/// A bound for the whole search: this many looks for each node of the graph. So the time is proportional
-/// to the graph. Cycles in different components are all found.
+/// A bound for the whole search, in looks for each node of the graph. So the time is proportional to the
+/// graph. Cycles in different components are all found.
 const MOST: usize = 64;
 
 /// A way through the graph that ends where it begins: each node, and why it waits for the next.
 pub(super) type Cycle = Vec<(Index, Why)>;
 
-/// Finds cycles, each of which begins with its youngest request. This request is taken out of the graph
-/// before the next cycle is searched. So without these requests no cycle is left, unless there are too
-/// many.
+/// Finds cycles. Each begins with its youngest request, which is taken out of the graph before the next
+/// cycle is searched. So no cycle is left without these requests, unless there are too many cycles.
 ///
-/// The cycles consist of steps that are known, and lead to no request that may give up by itself; if
-/// `with_possible`, of other steps as well. The nodes in `without` count as removed.
+/// The cycles consist of known steps alone, and contain no request that may give up by itself. If
+/// `with_possible` is set, they may also contain such requests, and steps that are only possible.
+/// The nodes in `without` count as removed.
 pub(super) fn cycles(graph: &Graph<'_>, without: &[Index], with_possible: bool) -> Vec<Cycle> {
     let mut search = Search::new(graph, with_possible);
     for node in without {
@@ -59,8 +59,8 @@ pub(super) fn components(graph: &Graph<'_>, with_possible: bool) -> Vec<Option<I
     of
 }
 
-/// The nodes that only stand between others and that a search has passed, each with the name that
-/// it has left out.
+/// The nodes in between that a search has passed, each with the name whose requests the search has
+/// left out there.
 type Between<'a> = HashMap<Index, Option<&'a LockName>, RandomState>;
 
 struct Search<'a, 'g> {
@@ -70,8 +70,8 @@ struct Search<'a, 'g> {
     part: Vec<u32>,
     /// The number of the next part.
     next: u32,
-    /// For Tarjan's algorithm: when each node was found, and the earliest one to which it leads
-    /// back.
+    /// For Tarjan's algorithm: when each node was found, and when the earliest node was found to
+    /// which it leads back.
     found: Vec<(u32, u32)>,
     /// The node from which a search came to each node, and the edge's reason.
     from: Vec<Option<(Index, Why)>>,
@@ -165,13 +165,13 @@ impl<'a, 'g> Search<'a, 'g> {
         components
     }
 
-    /// Notes that the node leads back to one that was found this early.
+    /// Notes that the node leads back to a node that was found at `earliest`.
     fn reaches(&mut self, node: Index, earliest: u32) {
         let known = &mut self.found[node as usize].1;
         *known = earliest.min(*known);
     }
 
-    /// The shortest way from a request back to it, in its part.
+    /// The shortest way from a request back to itself, within its part.
     fn shortest(&mut self, start: Index) -> Option<Cycle> {
         let mut seen = vec![start];
         let mut queue = VecDeque::from([start]);
@@ -202,8 +202,8 @@ impl<'a, 'g> Search<'a, 'g> {
         (!cycle.is_empty()).then_some(cycle)
     }
 
-    /// The locks and requests for which a node waits, in its part, apart from those that the search
-    /// has reached through a node in between.
+    /// The locks and requests of its part for which a node waits, without those that the search has
+    /// already reached through a node in between.
     fn steps(&self, node: Index, between: &mut Between<'a>) -> Vec<(Index, Why)> {
         let mut steps = Vec::new();
         let name = self.graph.at(node).map(|at| at.name);
@@ -216,9 +216,9 @@ impl<'a, 'g> Search<'a, 'g> {
                 steps.push((to, why));
                 continue;
             }
-            // If an agent waits for its own lock, these are two of its tasks, as is usual. So from a
-            // lock the search leaves out requests of the lock's own name, and reaches them from a
-            // lock of another name.
+            // An agent that waits for its own lock is usual: two of its tasks take turns. So from a
+            // lock the search leaves out the requests of the lock's own name. It reaches these
+            // requests from a lock of another name.
             let left_out = match (why, between.get(&to)) {
                 (Why::SameAgent, None) => name,
                 (Why::SameAgent, Some(left_out)) if left_out.is_some() && *left_out != name => None,

@@ -1,4 +1,4 @@
-//! Those who wait for each other.
+//! Deadlocks: locks and requests that wait for each other.
 
 use std::sync::Arc;
 
@@ -14,15 +14,16 @@ use crate::{
 
 /// Locks and requests that wait for each other in a cycle.
 ///
-/// Shown ([`Display`](std::fmt::Display)) it is a few lines of text: what it is, then for each request
-/// who waits for what since when, and who is in its way. Nothing in the text can move a cursor.
+/// [`Display`](std::fmt::Display) shows it as a few lines of text. The first line says what it is.
+/// Then there is a line for each request: who waits for what, since when, and who is in the way.
+/// Nothing in the text can move a cursor.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Deadlock {
-    /// In their order: each waits for the next, and the last one for the first. The first is the request
-    /// that was made last, which closed the cycle.
+    /// The members in the order of the cycle: each waits for the next, and the last one for the first.
+    /// The first is the request that was made last and so closed the cycle.
     pub members: Vec<Member>,
-    /// Whether every step is known; else it is a possible deadlock.
+    /// Whether every step is known. If not, it is a possible deadlock.
     pub is_certain: bool,
 }
 
@@ -36,45 +37,45 @@ pub struct Member {
     pub entry: Entry,
     /// Whether it is a lock.
     pub is_held: bool,
-    /// Whose it is; `None` if that is not known.
+    /// The agent that has it; `None` if that is not known.
     pub agent: Option<Arc<AgentInfo>>,
-    /// Why it waits for the next.
+    /// Why it waits for the next member.
     pub why: Why,
 }
 
-/// That a request is in a deadlock, as whoever waits for it is told.
+/// Says that a request is in a deadlock, for whoever waits for the request.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct InDeadlock {
     /// The deadlock in words: see [`Deadlock::told`].
     pub told: String,
-    /// Whether this request closed the cycle: it was made last or, in one process, was the last
-    /// that was said to be inside a lock.
+    /// Whether this request closed the cycle: it was made last or, in one process, it was the last
+    /// request of the cycle that was said to be inside a lock.
     pub is_last: bool,
 }
 
 impl InDeadlock {
-    /// A deadlock that is told so.
+    /// A deadlock that is described by this text.
     pub fn new(told: String, is_last: bool) -> Self {
         Self { told, is_last }
     }
 }
 
-/// All deadlocks that there are, the certain ones first; of very many, some.
+/// All deadlocks, the certain ones first. If there are very many, only some of them.
 ///
-/// Of those that have requests in common as many are told as have to be broken: without the requests
-/// that have [closed](Deadlock::closed_by) them, there is none.
+/// Of deadlocks that have requests in common, as many are returned as have to be broken: without the
+/// requests that have [closed](Deadlock::closed_by) these, no deadlock is left.
 pub fn deadlocks(overview: &Overview) -> Vec<Deadlock> {
     found(overview, true)
 }
 
-/// The certain ones alone, which costs less.
+/// The certain deadlocks alone, which takes less time.
 pub(super) fn certain_deadlocks(overview: &Overview) -> Vec<Deadlock> {
     found(overview, false)
 }
 
 fn found(overview: &Overview, with_possible: bool) -> Vec<Deadlock> {
-    // FAST: mostly nobody waits, or for nothing that leads further.
+    // FAST: mostly nobody waits, or the waits lead no further.
     if overview.queues.values().all(|queue| queue.pending.is_empty()) {
         return Vec::new();
     }
@@ -92,7 +93,8 @@ fn found(overview: &Overview, with_possible: bool) -> Vec<Deadlock> {
 
 impl Deadlock {
     fn new(overview: &Overview, graph: &Graph<'_>, cycle: &Cycle, is_certain: bool) -> Self {
-        // What only stands between others is for the same reason as what leads to it.
+        // A node in between is left out. The edge from it has the same reason as the edge that
+        // leads to it.
         let members = cycle.iter().filter_map(|(node, why)| {
             let at = graph.at(*node)?;
             Some(Member {
@@ -106,8 +108,8 @@ impl Deadlock {
         Self { members: members.collect(), is_certain }
     }
 
-    /// The request that closed the cycle: the last one that was made. No two deadlocks of an overview have
-    /// the same, so a deadlock is known by it.
+    /// The request that closed the cycle: the one that was made last. No two deadlocks of an overview have
+    /// the same such request, so it identifies the deadlock.
     pub fn closed_by(&self) -> LockId {
         self.members[0].entry.id
     }
@@ -117,13 +119,14 @@ impl Deadlock {
         self.members.iter().any(|member| !member.is_held && member.entry.id == id)
     }
 
-    /// Whether all of it is there still, as it was: then it is still a deadlock.
+    /// Whether all members are still there, unchanged, so that this is still a deadlock.
     pub fn stands(&self, overview: &Overview) -> bool {
         self.members.iter().all(|member| {
             overview.queues.get(&member.name).is_some_and(|queue| {
                 let entries = if member.is_held { &queue.held } else { &queue.pending };
                 let known = entries.iter().find(|entry| entry.id == member.entry.id);
-                // Of a name that is taken without asking, it may be another hold by now.
+                // If the name is owned, its owner may have released the lock and taken it again
+                // since: the token shows that.
                 known.is_some_and(|known| {
                     let Entry { token, inside, may_give_up, .. } = &member.entry;
                     (known.token, &known.inside, known.may_give_up)

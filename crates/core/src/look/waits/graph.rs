@@ -11,15 +11,16 @@ use crate::look::{Entry, LockName, Overview};
 pub enum Why {
     /// A request waits for a held lock that conflicts with it. A hard block.
     Held,
-    /// A request waits for another one before it in the queue that conflicts with it. A soft block, and not
-    /// known to last if the other one [may give up](Entry::may_give_up).
+    /// A request waits for another request before it in the queue that conflicts with it. A soft block. It
+    /// is not certain to last if the other request [may give up](Entry::may_give_up).
     Ahead,
     /// A lock waits for a request that was made inside it.
     Inside,
-    /// A lock may wait for a request of the same agent that does not say what it is inside of.
+    /// A lock may wait for a request of the same agent, if the request does not say what it is
+    /// inside of.
     SameAgent,
     /// A lock of another machine may wait for a request that was made inside a lock of the same agent. Only
-    /// that machine knows which of the agent's locks it is.
+    /// that machine knows which of the agent's locks this is.
     InsideAgent,
 }
 
@@ -43,11 +44,11 @@ pub(super) type Index = u32;
 
 /// Locks and requests, and what each of them waits for.
 ///
-/// If 10,000 requests wait for 10,000 shared locks of a name, one node stands between the requests and
-/// the locks, so that the graph has 20,000 edges for these waits. Such a node also stands between the
-/// locks and the requests of one agent.
+/// If 10,000 requests wait for 10,000 shared locks of a name, one node in between stands for the
+/// locks: each request leads to it, and it leads to each lock. So the graph has 20,000 edges for these
+/// waits. Such a node also stands between the locks and the requests of one agent.
 pub(super) struct Graph<'a> {
-    /// `None` for a node that only stands between others.
+    /// The lock or request of each node; `None` for a node in between.
     pub(super) nodes: Vec<Option<NamedEntry<'a>>>,
     /// The edges from each node to those for which it waits.
     pub(super) waits: Edges,
@@ -74,7 +75,7 @@ impl<'a> Graph<'a> {
         builder.build()
     }
 
-    /// The lock or request of a node; `None` if it only stands between others.
+    /// The lock or request of a node; `None` for a node in between.
     pub(super) fn at(&self, node: Index) -> Option<NamedEntry<'a>> {
         self.nodes[node as usize]
     }
@@ -115,7 +116,7 @@ impl Edges {
     }
 }
 
-/// The number of the node that stands there.
+/// The number of the node at this place.
 pub(super) fn index(at: usize) -> Index {
     // An overview with so many entries would not fit into any memory.
     Index::try_from(at).expect("there are fewer than 2^32 locks and requests")

@@ -6,17 +6,18 @@
 //! - the last request before it in its queue that conflicts with it: a *soft* block. Queues are never
 //!   reordered, so this holds also where the lock itself could be shared.
 //!
-//! A held lock waits for the requests that were made [inside](super::Entry::inside) it: whoever holds
-//! it goes on once they are answered. So what waits, waits for all of its blocks, and what is in a cycle
-//! of blocks, or waits for one, waits for ever, unless somebody gives up or is ended. That such a cycle
-//! *is* a deadlock is known; that there is none, only as far as it was said what is inside what.
+//! A held lock waits for the requests that were made [inside](super::Entry::inside) it: its holder goes
+//! on once these requests are answered. Whatever waits, waits for all of its blocks. So everything that
+//! is in a cycle of blocks, or waits for such a cycle, waits for ever, unless somebody gives up or is
+//! ended. A cycle that is found is certainly a deadlock. That there are no others is only certain if
+//! every request has said what it is inside of.
 //!
-//! Where nobody has said so, an agent that holds one name and waits for another may do the one under the
-//! other, or in two tasks that know nothing of each other. A cycle that needs such a step is a *possible*
-//! deadlock, and nothing is ever done because of it.
+//! If nobody has said so, an agent that holds one name and waits for another may do this in one task,
+//! which waits inside its lock, or in two tasks that know nothing of each other. A cycle that needs such
+//! a step is a *possible* deadlock, and nothing is ever done because of it.
 //!
-//! All of this is about one [`Overview`](super::Overview), takes time in proportion to it (with a bound
-//! on the number of deadlocks that are told), and has no clock.
+//! All functions here work on one [`Overview`](super::Overview), and have no clock. The time that they
+//! take is proportional to the overview. For this, the number of deadlocks that are found is bounded.
 
 mod cycles;
 mod deadlocks;

@@ -18,10 +18,11 @@ use crate::look::{Entry, LockName, Overview};
 pub struct Root<'a> {
     /// How many requests wait for it, directly or not.
     pub blocks: usize,
-    /// Whether it is part of a cycle, whose members wait for each other; [`deadlocks`](super::deadlocks)
-    /// tells whether that is certain. If not, it waits for nothing: when it ends, a waiter goes on.
+    /// Whether the root is part of a cycle, whose members wait for each other;
+    /// [`deadlocks`](super::deadlocks) tells whether that is certain. A root that is not part of a cycle
+    /// waits for nothing: when it ends, a waiter goes on.
     pub is_cycle: bool,
-    /// Itself, and then those that wait for it, each below one of those for which it waits.
+    /// The root itself, and then all that wait for it, each below one of those for which it waits.
     pub rows: Vec<Row<'a>>,
 }
 
@@ -31,7 +32,7 @@ pub struct Root<'a> {
 pub struct Row<'a> {
     /// How far below the root: 0 is the root itself.
     pub depth: usize,
-    /// Why it waits for the row above it; `None` for the root.
+    /// Why it waits for the lock or request below which it stands; `None` for the root.
     pub why: Option<Why>,
     /// Its name.
     pub name: &'a LockName,
@@ -43,14 +44,15 @@ pub struct Row<'a> {
     pub below: usize,
 }
 
-/// All waiters, each below one for which it waits. First come the trees whose root waits for nothing:
-/// those that block the most before the others, and among equals the one that is held longest. Then come
-/// the cycles.
+/// All waiters, each below one of those for which it waits. First come the trees whose root waits for
+/// nothing. Of these, the trees that block the most come first, and among equals the one whose root is
+/// held longest. Then come the cycles.
 ///
-/// A request is below a lock that conflicts with it, or else below a request before it in its queue. A
-/// lock is below a request that was made inside it. If its agent's requests do not say what they are
-/// inside of, it is below one of these; and a lock of another machine is below a request that was made
-/// inside a lock of the same agent. Locks for which nobody waits are not shown.
+/// A request stands below a lock that conflicts with it, or else below a request before it in its
+/// queue. A lock stands below a request that was made inside it. If the requests of the lock's agent
+/// do not say what they are inside of, the lock stands below one of these requests. A lock of another
+/// machine stands below a request that was made inside a lock of the same agent. Locks for which
+/// nobody waits are not shown.
 pub fn tree(overview: &Overview) -> Vec<Root<'_>> {
     let graph = Graph::new(overview);
     let mut parents = Parents::new(&graph);
@@ -75,8 +77,8 @@ pub fn tree(overview: &Overview) -> Vec<Root<'_>> {
             plant(node, false, &mut shown);
         }
     }
-    // All nodes that are left lead to cycles. The lock of a cycle that is held longest is at the
-    // top.
+    // All nodes that are left lead to cycles. Of the locks of a cycle, the one that is held longest
+    // is the root.
     let mut passed: Vec<Option<Index>> = vec![None; graph.nodes.len()];
     for start in graph.indices().filter(|node| graph.at(*node).is_some()) {
         let mut node = start;
@@ -85,7 +87,8 @@ pub fn tree(overview: &Overview) -> Vec<Root<'_>> {
             let Some((parent, _)) = parents[node as usize] else { break };
             node = parent;
         }
-        // The way from `start` came back to itself.
+        // The way from `start` has come back to a node that it has passed, so this node is in a
+        // cycle.
         if !shown[node as usize] && passed[node as usize] == Some(start) {
             let cycle = std::iter::successors(Some(node), |node| Some(parents[*node as usize]?.0));
             let mut cycle: Vec<Index> = cycle.skip(1).take_while(|other| *other != node).collect();
@@ -104,12 +107,12 @@ pub fn tree(overview: &Overview) -> Vec<Root<'_>> {
 /// Finds the node below which each node is shown.
 struct Parents<'a, 'g> {
     graph: &'g Graph<'a>,
-    /// The cycle of known steps of which each node is a part.
+    /// For each node, the component of known steps that has a cycle and contains the node.
     known: Vec<Option<Index>>,
-    /// The same for all steps.
+    /// The same for components of all steps, the possible ones included.
     any: Vec<Option<Index>>,
-    /// For each node that only stands between others: the best node to which it leads, and the best one
-    /// of another name.
+    /// For each node in between: the best node to which it leads, and the best one of another name than
+    /// that.
     between: HashMap<Index, [Option<Index>; 2], RandomState>,
 }
 
@@ -119,8 +122,9 @@ impl<'a, 'g> Parents<'a, 'g> {
         Self { graph, known, any, between: HashMap::default() }
     }
 
-    /// The node below which a node is shown, and why: one that is in a cycle with it, because a
-    /// cycle does not end by itself; or else the first node for which it waits.
+    /// The node below which a node is shown, and why. If the node waits for one that is in a cycle
+    /// with it, this is the one, because a cycle does not end by itself. Otherwise it is the first
+    /// node for which the node waits.
     fn of(&mut self, node: Index) -> Option<(Index, Why)> {
         let name = self.graph.at(node)?.name;
         let mut best: Option<([bool; 4], Index, Why)> = None;
@@ -130,7 +134,8 @@ impl<'a, 'g> Parents<'a, 'g> {
                 Some(to)
             } else {
                 let [first, second] = self.between(to);
-                // If an agent waits for its own lock, these are two of its tasks.
+                // An agent that waits for its own lock has two tasks that take turns, which is no
+                // block.
                 let is_own = |other: Index| {
                     why == Why::SameAgent && graph.at(other).is_some_and(|at| at.name == name)
                 };
@@ -146,7 +151,7 @@ impl<'a, 'g> Parents<'a, 'g> {
         best.map(|(_, other, why)| (other, why))
     }
 
-    /// Whether two nodes are in a cycle with each other.
+    /// Whether two nodes are in a cycle with each other: by known steps alone, and by all steps.
     fn cycles(&self, node: Index, other: Index) -> (bool, bool) {
         let with = |cycles: &[Option<Index>]| {
             let cycle = cycles[node as usize];
@@ -161,7 +166,7 @@ impl<'a, 'g> Parents<'a, 'g> {
         }
         let graph = self.graph;
         let name = |other: Index| graph.at(other).map(|at| at.name);
-        // The first of several that are equally good.
+        // The best node; the first one if several are equally good.
         let best = |than: Option<Index>| {
             let others = graph.waits.of(node).iter().map(|(other, _)| *other);
             let others = others.filter(|other| than.is_none_or(|than| name(*other) != name(than)));
@@ -186,13 +191,13 @@ fn rows<'a>(
     let mut todo = vec![(root, 0)];
     while let Some((node, depth)) = todo.pop() {
         let Some(NamedEntry { name, entry, is_held }) = graph.at(node) else { continue };
-        // In a cycle one comes back to the top.
+        // A cycle leads back to its root, which has been shown already.
         if std::mem::replace(&mut shown[node as usize], true) {
             continue;
         }
         let why = parents[node as usize].map(|(_, why)| why).filter(|_| depth > 0);
         rows.push(Row { depth, why, name, entry, is_held, below: 0 });
-        // Reversed, because the last one is taken out first.
+        // They are added in reverse, because the last one is taken out first.
         todo.extend(below[node as usize].iter().rev().map(|node| (*node, depth + 1)));
     }
     // From the last row up: the rows below a row are the deeper ones that follow it directly.

@@ -7,7 +7,7 @@ use std::{
 
 use super::{Deadlock, Member, Why};
 
-/// Of how many requests it is told who waits for what.
+/// For how many requests of a deadlock the text says who waits for what.
 const MOST_LINES: usize = 32;
 
 /// The longest text of others that is shown.
@@ -20,8 +20,8 @@ impl fmt::Display for Deadlock {
 }
 
 impl Deadlock {
-    /// What it is, as of this moment: a line for the whole, and one for each request, which begin with
-    /// two spaces.
+    /// The deadlock in words, as of this moment: a line for the whole, and a line for each request,
+    /// which begins with two spaces.
     pub fn told(&self, now: Instant) -> String {
         let mut told = self.headline().to_owned();
         for line in self.lines(now) {
@@ -31,7 +31,7 @@ impl Deadlock {
         told
     }
 
-    /// What it is, in one sentence without its members.
+    /// What the deadlock is, in one sentence, without its members.
     pub fn headline(&self) -> &'static str {
         if self.is_certain {
             "deadlock: these wait for each other, and none goes on unless one of them ends"
@@ -41,7 +41,7 @@ impl Deadlock {
         }
     }
 
-    /// For each request who waits for what, for whose sake, and who is in its way.
+    /// A line for each request: who waits for what, for whose sake, and who is in the way.
     pub fn lines(&self, now: Instant) -> Vec<String> {
         let members = self.members.iter();
         let before = self.members.iter().cycle().skip(self.members.len().saturating_sub(1));
@@ -60,7 +60,8 @@ impl Deadlock {
 }
 
 impl Member {
-    /// Who it is, as people call it: the program, its number, whose it is and what it is for.
+    /// The agent in words for people: the program, the process id, the user, the machine, and what
+    /// the agent wants its locks for.
     pub fn who(&self) -> String {
         let client = || format!("client {}", self.entry.id.client_id);
         let Some(agent) = self.agent.as_deref() else { return client() };
@@ -100,7 +101,7 @@ impl Member {
         format!("{waits} for {what}, {way} {}", after.who())
     }
 
-    /// `"db" (exclusive) for 3s`; without the time where that is less than a second, or not known.
+    /// `"db" (exclusive) for 3s`; without the time if this is less than a second, or not known.
     fn what(&self, now: Instant) -> String {
         let (name, mode) = (clipped(&format!("{:?}", self.name.name)), self.entry.mode);
         match self.entry.age(now) {

@@ -11,16 +11,16 @@ use crate::{
     look::{LockId, LockName, Queue},
 };
 
-/// A graph that is being built. Each `add_` adds one kind of edge. The queues come first, because all
-/// other edges are between nodes of theirs.
+/// A graph that is being built. Each `add_` adds one kind of edge. The queues come first, because
+/// they make the nodes that all other edges connect.
 #[derive(Default)]
 pub(super) struct Builder<'a> {
-    /// The locks and requests of all queues, and the nodes that only stand between others.
+    /// The locks and requests of all queues, and the nodes in between.
     nodes: Vec<Option<NamedEntry<'a>>>,
     edges: Vec<(Index, Index, Why)>,
     /// The node of each lock.
     locks: HashMap<LockId, Index, RandomState>,
-    /// Of each agent, the requests that do not say which of its locks they are inside of.
+    /// For each agent, the requests that do not say which of the agent's locks they are inside of.
     unsaid: HashMap<ClientId, Vec<Index>, RandomState>,
 }
 
@@ -50,7 +50,8 @@ impl Last {
 
 /// The held locks of a queue, as its requests wait for them.
 struct Held {
-    /// The node for which an exclusive request waits: the only lock, or one that stands before all.
+    /// The node for which an exclusive request waits: the only lock, or the node in between that
+    /// leads to all locks.
     all: Option<Index>,
     /// The lock for which a shared request waits.
     exclusive: Option<Index>,
@@ -91,7 +92,7 @@ impl<'a> Builder<'a> {
             let agent = entry.id.client_id;
             if !entry.inside.iter().any(|lock| lock.client_id == agent) {
                 let requests = self.unsaid.entry(agent).or_default();
-                // Only the first request of each name.
+                // Only the first request of each name is noted.
                 if requests.last().is_none_or(|last| *last < first) {
                     requests.push(request);
                 }
@@ -99,8 +100,8 @@ impl<'a> Builder<'a> {
         }
     }
 
-    /// Adds the node that stands between the requests of a queue and its locks, if it has several. The
-    /// node of its first lock is `first`.
+    /// Adds the node in between that leads from the requests of a queue to its locks, if there are
+    /// several locks. The node of its first lock is `first`.
     fn add_held(&mut self, queue: &Queue, first: Index) -> Held {
         let nodes = first..index(self.nodes.len());
         let mut modes = nodes.clone().zip(queue.held.iter().map(|entry| entry.mode));
@@ -161,8 +162,8 @@ impl<'a> Builder<'a> {
         for (agent, requests) in unsaid {
             let mut locks = locks.remove(&agent).unwrap_or_default();
             if let [request] = *requests {
-                // A lock of the same name makes no edge: the agent waits for another task of its own,
-                // as is usual.
+                // A lock of the same name makes no edge: it is usual that two tasks of an agent take
+                // turns.
                 let name_of = |node: Index| self.nodes[node as usize].map(|at| at.name);
                 let name = name_of(request);
                 locks.retain(|lock| name_of(*lock) != name);
@@ -171,7 +172,7 @@ impl<'a> Builder<'a> {
         }
     }
 
-    /// The locks of each of these agents, of those whose id is `counted`.
+    /// The locks of each of these agents, as far as the id of the lock is `counted`.
     fn locks_of(
         &self,
         agents: &HashMap<ClientId, Vec<Index>, RandomState>,
@@ -199,7 +200,7 @@ impl<'a> Builder<'a> {
         self.edges.extend(locks.iter().map(|lock| (*lock, to, why)));
     }
 
-    /// Adds a node that only stands between others, with an edge to each of `these`.
+    /// Adds a node in between, with an edge to each of `these`.
     fn add_before(&mut self, these: impl Iterator<Item = Index>, why: Why) -> Index {
         let between = self.add_node(None);
         self.edges.extend(these.map(|to| (between, to, why)));
