@@ -1,4 +1,4 @@
-//! Answers that are sent part by part, each made when there is room for it.
+//! Answers that are sent in parts. Each part is made when there is room for it.
 
 use std::{collections::HashSet, future::Future, mem, pin::Pin, vec};
 
@@ -16,7 +16,7 @@ use crate::{clock::milliseconds, convert::to_wire};
 /// About how long a part is, in bytes; one entry may be longer.
 const PART: usize = 64 << 10;
 
-/// What an entry takes besides its texts, at most.
+/// How many bytes an entry takes at most besides its texts.
 const OVERHEAD: usize = 64;
 
 /// An answer that is still to come.
@@ -111,7 +111,7 @@ impl InspectionParts {
     }
 }
 
-/// Takes entries while there is room; the last may go over.
+/// Takes entries while there is room. The last one may be longer than the room.
 fn take<T, U>(
     from: &mut vec::IntoIter<T>,
     room: &mut usize,
@@ -134,7 +134,7 @@ fn entry(lock: LockInfo) -> SnapshotEntry {
     SnapshotEntry { name, mode, client_id: client_id.to_bytes() }
 }
 
-/// The answer to where somebody stands in a queue, in one part.
+/// The answer to a question where somebody stands in a queue. It has one part.
 pub(super) fn position(query: Query, position: Position) -> FromDaemon {
     let Position { holder, holders, ahead, .. } = position;
     let agent = holder.as_ref().and_then(|holder| holder.agent.as_deref()).map(to_wire);
@@ -147,8 +147,8 @@ pub(super) fn position(query: Query, position: Position) -> FromDaemon {
     }
 }
 
-/// What is to be known of an inspection before it: how much it leaves out, and what its agents say of
-/// themselves besides.
+/// The messages that must come before an inspection: how much it leaves out, and what its agents say
+/// of themselves beyond the entries.
 pub(super) fn meta(query: Query, inspection: &Inspection) -> Vec<FromDaemon> {
     let Inspection { held, pending, owned, left_out, .. } = inspection;
     let both = held.iter().chain(pending).map(|one| (&one.lock, &one.agent));

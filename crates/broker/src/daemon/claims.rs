@@ -22,8 +22,8 @@ use super::{
     shared_client::{self, SharedClient, settle_for},
 };
 
-/// How many claims beyond the limit are refused, for each claim that the limit allows. With more,
-/// the session ends.
+/// How many claims beyond the limit are refused, for each claim that the limit allows. If there are
+/// more, the session ends.
 const REFUSED_FOR_ONE: usize = 16;
 
 /// The claims of one client.
@@ -41,7 +41,7 @@ pub(super) struct Claims {
 struct RequestNotes {
     /// Inside which locks they were made.
     inside: Vec<(RequestId, LockId)>,
-    /// Those that may give up by themselves.
+    /// The requests that may give up by themselves.
     may_give_up: Vec<RequestId>,
 }
 
@@ -62,7 +62,8 @@ impl Claims {
             ToDaemon::Describe { agent, info } => client.describe(agent, info)?,
             ToDaemon::Annotate { agent, meta } => client.annotate(agent, meta)?,
             ToDaemon::Inside { request, lock } => {
-                // These come after the requests. What is beyond the possible number is ignored.
+                // These messages come after the requests. Messages beyond the possible number are
+                // ignored.
                 if self.said.inside.len() < MAX_INSIDE * self.requests.len() {
                     self.said.inside.push((request, lock));
                 }
@@ -94,8 +95,8 @@ impl Claims {
         Ok(ControlFlow::Continue(()))
     }
 
-    /// Counts a claim, and returns whether the limits allow it: while there was no daemon to refuse
-    /// them, a client may have made more requests than the limits allow.
+    /// Counts a claim, and returns whether the limits allow it. A client may have made more
+    /// requests than the limits allow, because there was no daemon to refuse them.
     fn has_room(&mut self, limits: &Limits, name: &ResourceName) -> Result<bool, ProtocolError> {
         let claimed = self.locks.len() + self.requests.len();
         let has_room = claimed < limits.requests && self.name_bytes < limits.name_bytes;
@@ -137,7 +138,8 @@ pub(super) fn settle(claimants: Vec<Claimant>) {
         requests.extend(claims.requests.into_iter().map(|request| (Arc::clone(&client), request)));
     }
 
-    // The newest grants first: an older lock that conflicts with a newer one was lost before.
+    // The newest grants come first, because an older lock that conflicts with a newer one was lost
+    // already.
     locks.sort_by_key(|(_, lock)| Reverse(lock.token));
     let mut newer: HashMap<_, Mode> = HashMap::new();
     locks.retain(|(client, lock)| {
@@ -155,7 +157,7 @@ pub(super) fn settle(claimants: Vec<Claimant>) {
                 let newest = entry.get_mut();
                 let together = (*newest, lock.mode) == (Mode::Shared, Mode::Shared);
                 if !together {
-                    // Nothing older than this one is held either.
+                    // No older lock of this name is held either.
                     *newest = Mode::Exclusive;
                 }
                 together
@@ -166,7 +168,7 @@ pub(super) fn settle(claimants: Vec<Claimant>) {
         }
         held
     });
-    // The oldest first, so that tokens go on growing with the order of the grants.
+    // The oldest grants come first, so that tokens go on growing with the order of the grants.
     for (client, lock) in locks.into_iter().rev() {
         shared_client::lock(&client).reinstate(lock);
     }

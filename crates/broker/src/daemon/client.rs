@@ -56,7 +56,7 @@ pub(super) struct Client {
     /// The bytes in the names of the agents' buckets. A bucket counts once for each agent, because
     /// lookers are told the bucket with each agent.
     bucket_bytes: usize,
-    /// The agents beyond the limit. Their requests fail.
+    /// The agents beyond the limit. The requests of these agents fail.
     refused: HashSet<Agent>,
     requests: Requests,
     /// The lookers, who are told what happens to the client.
@@ -120,7 +120,7 @@ impl Client {
         }
     }
 
-    /// Sets whether the log may tell names where it otherwise does not.
+    /// Sets whether the log may tell names even above the level debug.
     pub(super) fn with_names_in_logs(mut self, with_names: bool) -> Self {
         self.requests.log_names(with_names);
         self
@@ -142,7 +142,7 @@ impl Client {
         &self.limits
     }
 
-    /// How many locks it holds, and for how many it waits.
+    /// How many locks the client holds, and how many of its requests wait.
     pub(super) fn count(&self) -> (usize, usize) {
         self.requests.count()
     }
@@ -152,17 +152,17 @@ impl Client {
         self.process.as_ref().map(Process::number)
     }
 
-    /// Notes which of its requests are part of these cycles, for the client to be told.
+    /// Notes which of the client's requests are part of these cycles, so that the client is told.
     pub(super) fn tell_cycles(&mut self, cycles: &Cycles) {
         self.requests.tell_cycles(cycles);
     }
 
-    /// Whether the client is still to be told of a cycle.
+    /// Whether the client still has to be told of a cycle.
     pub(super) fn is_in_cycle(&self) -> bool {
         self.requests.is_in_cycle()
     }
 
-    /// The next request of which it is to be told that it is in a cycle.
+    /// The next request in a cycle of which the client has to be told.
     pub(super) fn next_in_cycle(&mut self) -> Option<(RequestId, InCycle)> {
         self.requests.next_in_cycle()
     }
@@ -182,7 +182,7 @@ impl Client {
         self.requests.put_inside(request, lock);
     }
 
-    /// Makes a request, for a lock that is to stand in this slot, if one is given. Returns the outcome if
+    /// Makes a request. If a slot is given, the lock is to stand in this slot. Returns the outcome if
     /// there is one at once. The caller has ensured that nobody owns the name: see
     /// [`Delegations::settle`].
     pub(super) fn request(
@@ -271,13 +271,13 @@ impl Client {
         held.extend(self.requests.held(bucket, name));
     }
 
-    /// Those of its agents that hold something.
+    /// The agents of this client that hold something.
     pub(super) fn holders(&self) -> HashSet<Agent> {
         let held = self.requests.shown().filter(|(_, shown)| shown.token.is_some());
         held.map(|(_, shown)| shown.agent).collect()
     }
 
-    /// Those of its agents that hold something or wait for it.
+    /// The agents of this client that hold something or wait for something.
     pub(super) fn askers(&self) -> HashSet<Agent> {
         self.requests.shown().map(|(_, shown)| shown.agent).collect()
     }
@@ -297,9 +297,9 @@ impl Client {
         self.requests.settle(request, outcome);
     }
 
-    /// Has the client be asked to check its own file.
+    /// Notes that the client has to be asked to check its own file.
     pub(super) fn ask_to_register(&mut self) {
-        // The id of no request.
+        // This id belongs to no request.
         self.requests.settle(RequestId::from_parts(0, 0), Outcome::Register);
         self.requests.wake();
     }
@@ -331,8 +331,8 @@ impl Client {
         self.process.as_ref().is_some_and(Process::has_ended)
     }
 
-    /// If it holds locks, those of its processes that are ending and have not ended: they may still
-    /// have files or ports open.
+    /// The processes of this client that are ending and have not ended, if the client holds locks.
+    /// These processes may still have files or ports open.
     pub(super) fn ending(&self) -> Vec<Process> {
         if self.count().0 == 0 {
             return Vec::new();
@@ -342,7 +342,7 @@ impl Client {
         processes.filter(|process| process.is_ending()).cloned().collect()
     }
 
-    /// Whether it has no requests and locks, so that nobody can inherit any.
+    /// Whether the client has no requests and locks, so that nobody can inherit any.
     pub(super) fn is_empty(&self) -> bool {
         self.requests.len() == 0
     }

@@ -1,4 +1,4 @@
-//! A client for as long as it is connected.
+//! A client while it is connected.
 
 use std::{mem, sync::Arc};
 
@@ -14,7 +14,7 @@ use super::{
 };
 use crate::LOGS;
 
-/// A client with a connection. Dropping it is the client's end, unless its locks were inherited.
+/// A client with a connection. To drop this ends the client, unless its locks were inherited.
 pub(super) struct ConnectedClient {
     daemon: Arc<Daemon>,
     pub(super) number: u64,
@@ -52,8 +52,8 @@ impl ConnectedClient {
     pub(super) fn map(&self, nonce: u64) -> Option<FromDaemon> {
         let delegations = self.daemon.delegations().filter(|_| self.daemon.delegates())?;
         let key = self.key?;
-        // An earlier connection of the client, whose end we have not noticed yet, may have locks in
-        // it.
+        // The daemon may not have noticed the end of an earlier connection of the client, which may
+        // have locks in the map.
         let clients = self.daemon.clients();
         let is_another = |(number, (other, _)): (&u64, &(Option<ClientKey>, _))| {
             *number != self.number && *other == Some(key)
@@ -72,19 +72,19 @@ impl ConnectedClient {
         Some(FromDaemon::Mapped { nonce: ours, epoch: delegations.epoch() })
     }
 
-    /// Whether anything is held by it.
+    /// Whether the client holds anything.
     pub(super) fn holds(&self) -> bool {
         lock(&self.client).count().0 > 0
     }
 
-    /// The notes of its leases.
+    /// The notes of the client's leases.
     pub(super) fn leases(&self) -> Option<Leases> {
         Some(Leases::new(Arc::clone(&self.daemon), self.key?, self.daemon.files()?.clone()))
     }
 
-    /// Makes sure that no later daemon believes the client: if it lives, because the daemon has
-    /// hung up on it, it must not claim its former locks. Done at most once, because the client may
-    /// come back.
+    /// Makes sure that no later daemon believes the client. The daemon may have hung up on a client
+    /// that lives, and then the client must not claim its former locks. This is done at most once,
+    /// because the client may come back.
     pub(super) fn give_up(&mut self) {
         let is_given_up = mem::replace(&mut self.is_given_up, true);
         if let (false, Some(key), Some(files)) = (is_given_up, self.key, self.daemon.files()) {
@@ -100,8 +100,8 @@ impl Drop for ConnectedClient {
         if self.daemon.is_left() {
             return;
         }
-        // From here on the client takes nothing more by its map. If the client was killed, the map tells
-        // what it held.
+        // From here on the client can take nothing more by its map. If the client was killed, the map
+        // tells what the client held.
         lock(&self.client).release_idle();
         let left = self.daemon.clients().connected.remove(&self.number);
         drop(left);
@@ -111,7 +111,8 @@ impl Drop for ConnectedClient {
             if self.daemon.recovery().withdraw(key, self.number) {
                 self.daemon.maps().take_back(key);
             }
-            // This comes before any of its locks is free, unless the client is dead and cannot come back.
+            // This comes before any lock of the client is free, unless the client is dead and cannot come
+            // back.
             if !has_ended {
                 self.give_up();
             }

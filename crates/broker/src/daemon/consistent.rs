@@ -2,10 +2,10 @@
 //! daemon.
 //!
 //! While the daemon asks the engine, only the words in the clients' maps can change. So the daemon reads
-//! the words before it asks and afterwards. If they are equal, the answer is true of one moment. If they
+//! the words before and after the question. If they are equal, the answer is true of one moment. If they
 //! still differ after a few tries, the daemon recalls the owners whose words have changed. A word that
-//! changes after its recall is that of a lock which is released now, and each lock is released once
-//! only: so this comes to an end.
+//! changes after its recall belongs to a lock that is being released, and each lock is released only
+//! once. So the tries come to an end.
 
 use std::future::Future;
 
@@ -50,7 +50,7 @@ impl Daemon {
     }
 
     /// Where an agent stands in the queue of a name, and the words as they were read. The cost depends on
-    /// the queue before the agent, and not on what else is in the bucket.
+    /// the queue before the agent, and not on the rest of the bucket.
     pub(super) async fn position(
         &self,
         locks: &LockManager,
@@ -63,8 +63,8 @@ impl Daemon {
         if !seen.as_ref().is_some_and(Looks::has_idle) {
             return Ok((position, seen));
         }
-        // The engine counts locks as held that their owners do not hold. Only the list of all locks
-        // can leave them out.
+        // The engine also counts locks as held that their owners do not hold. Only a list of all
+        // locks can leave these out.
         let (inspection, seen) = self.inspect(locks, bucket, Some(name)).await?;
         Ok((Position::among(inspection, name, client_id), seen))
     }
@@ -145,7 +145,8 @@ mod tests {
 
     #[test]
     fn a_word_that_goes_on_changing_though_it_was_recalled_ends_with_its_lock() {
-        // What no owner does: it says that its hold is lost, that it is not, and that it has ended.
+        // No real owner does this: it says that its hold is lost, that it is not lost, and that it
+        // has ended.
         for states in [[0b0_0111, 0b0_1111], [0b0_0111, 0]] {
             let directory = tempfile::tempdir().unwrap();
             let files = ClientFiles::of(&Place::at(directory.path().join("sock")));

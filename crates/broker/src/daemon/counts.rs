@@ -1,7 +1,7 @@
 //! Counters of what happens, for reports.
 //!
-//! Mostly one thread counts, that of the daemon, so to count is an addition in its own cache. A host
-//! may serve with several threads.
+//! Mostly only the daemon's thread counts, so a count is an addition in the cache of this thread. A
+//! host may serve with several threads.
 
 use std::{
     sync::atomic::{AtomicU64, Ordering::Relaxed},
@@ -35,8 +35,8 @@ pub(super) struct Counts {
     sessions: AtomicU64,
     turned_away: AtomicU64,
     requests: AtomicU64,
-    /// The grants, by how long they were waited for; the last number is for waits longer than all
-    /// bounds.
+    /// The grants, by how long their requests had waited. The last number is for waits that were
+    /// longer than all bounds.
     waits: [AtomicU64; BOUNDS.len() + 1],
     waited: AtomicU64,
     unavailable: AtomicU64,
@@ -66,7 +66,7 @@ impl Counts {
             Outcome::Granted(_) | Outcome::GrantedInSlot(_) => self.grant(waited),
             Outcome::Unavailable => count(&self.unavailable, 1),
             Outcome::Failed(_) => count(&self.failures, 1),
-            // The lock has ended because its agent was terminated, so it is no loss.
+            // The lock has ended because its agent was terminated, so this is no loss.
             Outcome::Lost(Lost::Terminated | Lost::Closed, _) => count(&self.releases, 1),
             Outcome::Lost(lost, _) => {
                 count(&self.losses, 1);

@@ -8,13 +8,13 @@ use crate::{PlaceError, lock_file};
 #[derive(Debug)]
 #[non_exhaustive]
 pub enum DaemonError {
-    /// Its place cannot be used.
+    /// The daemon's place cannot be used.
     Place(PlaceError),
     /// Another daemon has the place, and does not end.
     Taken(PathBuf),
     /// The socket that was passed is at another place, or what was passed is no socket.
     Passed(PathBuf, String),
-    /// The service that keeps its locks cannot be used, for this reason.
+    /// The service that keeps the daemon's locks cannot be used, for this reason.
     Reach(String),
     /// Something failed at this path.
     Io(PathBuf, io::Error),
@@ -46,7 +46,7 @@ impl fmt::Display for DaemonError {
 }
 
 impl Error for DaemonError {
-    /// What the system said.
+    /// The error of the system.
     fn source(&self) -> Option<&(dyn Error + 'static)> {
         match self {
             Self::Place(error) => error.source(),

@@ -1,25 +1,25 @@
 //! Deadlocks: the daemon knows all locks and requests, so it finds the cycles of requests that wait for each
 //! other, and tells each client whose request is in one.
 //!
-//! Every cycle contains a request that was made inside a lock and waits: all other steps lead from
-//! a request to a lock of its name, or to a request that is older. So the daemon does not look for
-//! cycles before a client has said of a waiting request which locks it is inside of. Only such a
-//! request leads from one name to another. So the daemon looks at no other names than those for
-//! which such requests wait.
+//! Every cycle contains a waiting request that was made inside a lock. Without such a request, each
+//! step of a cycle would lead from a request to a lock of the same name, or to an older request of
+//! the same name, and such steps never lead back. So the daemon does not look for cycles before a
+//! client has said of a waiting request which locks it is inside of. Only such a request leads from
+//! one name to another. So the daemon looks only at the names for which such requests wait.
 //!
 //! Where machines share the locks, another machine's request may close a cycle. Each machine says
 //! with its requests inside which locks they were made. Each machine looks for cycles by itself and
-//! tells its own clients: the machine on which the cycle was closed finds it soon, the others look
-//! now and then for as long as a request of theirs waits inside a lock. All of them look at what
-//! etcd has, of each name at one revision, also for their own clients. So a request that etcd has
-//! granted is not taken for one that waits, even if its machine has not heard of the grant yet. A
-//! lock or request is the same in two pictures only if it was there all the time between them. So
-//! everything that is in both pictures was there at one moment.
+//! tells its own clients: the machine on which the cycle was closed finds it soon. The others look
+//! now and then, as long as one of their own requests waits inside a lock. All of them look at what
+//! etcd has, even for their own clients, and see each name as of one revision. So a request that
+//! etcd has granted is not mistaken for one that waits, even if its machine has not heard of the
+//! grant yet. A lock or request is the same in two pictures only if it was there all the time
+//! between them. So everything that is in both pictures was there at one moment.
 //!
 //! A cycle may also lead through names for which only requests of other machines wait inside a lock. The
-//! daemon finds these names backwards: a request that waits for a lock of ours is in the queue of that lock's
-//! name, and tells the names of the locks that it is inside of itself. So the daemon looks at these names as
-//! well, and at those to which they lead in turn.
+//! daemon finds these names backwards. A request that waits for a lock of ours is in the queue of that lock's
+//! name. The request itself tells the names of the locks inside which it was made. So the daemon looks at
+//! these names as well, and at the names to which their queues lead in the same way.
 
 use std::{
     collections::{HashMap, HashSet},
@@ -47,7 +47,8 @@ use super::{
 };
 use crate::{LOGS, convert};
 
-/// How long a cycle has to last before it is told, and the shortest time between two searches.
+/// How long a cycle has to last before clients are told of it, and the shortest time between two
+/// searches.
 const PATIENCE: Duration = Duration::from_secs(1);
 
 /// The longest time between two searches for cycles that other machines have closed, while a request waits
@@ -60,8 +61,8 @@ const SHARE: u32 = 10;
 /// With at least this many locks and requests, another thread searches.
 const MANY: usize = 2_000;
 
-/// At most this many requests of a cycle are told, beginning with the one that came last. All are
-/// told the same text.
+/// At most this many requests of a cycle are told of it, beginning with the one that was made last.
+/// All get the same text.
 const MOST_TOLD: usize = 32;
 
 /// At most this many cycles have a line of their own in the log.
@@ -82,18 +83,18 @@ impl Daemon {
         loop {
             self.lookers().somebody_is_nested().await;
             if self.user_agent().is_leased() {
-                // On etcd each request waits for an answer. By then it has the answer, unless it waits for
-                // other requests.
+                // On etcd each request waits for an answer. After this pause it has the answer, unless it
+                // waits for other requests.
                 sleep(PATIENCE).await;
             }
             let mut pause = PATIENCE;
             loop {
                 let began = Instant::now();
                 self.tell_insides();
-                // Which machines are silent matters only once there is a cycle to tell.
+                // It matters which machines are silent only when there is a cycle that may be told.
                 let Some(seen) = self.look_at_nested(watcher.next().is_some()).await else {
-                    // With only a part of the picture, a cycle that was told would seem to end, and would be
-                    // told again.
+                    // In an incomplete picture, a cycle that was told would seem to have ended, and would
+                    // later be told again.
                     sleep(LONGEST).await;
                     continue;
                 };
@@ -116,8 +117,9 @@ impl Daemon {
         }
     }
 
-    /// Tells the machines that share the locks inside which locks our clients wait. A lock that is not held
-    /// here yet, as when this broker takes over from another one, is told the next time.
+    /// Tells the machines that share the locks about the waiting requests of our clients: inside which
+    /// locks each was made. A lock may not be held here yet, while this broker takes over from another one.
+    /// Such a lock is told the next time.
     fn tell_insides(&self) {
         if !self.user_agent().is_leased() {
             return;
@@ -166,7 +168,8 @@ impl Daemon {
     }
 
     /// The locks and requests of the names for which a request waits inside a lock, here or on another
-    /// machine; empty if no request of this machine does. `None` if they could not be seen.
+    /// machine. Empty if no request of this machine waits inside a lock. `None` if the names could not
+    /// be looked at.
     async fn look_at_nested(&self, with_silence: bool) -> Option<Candidates> {
         let nested = self.nested();
         if nested.is_empty() {
@@ -187,7 +190,8 @@ impl Daemon {
         for client in self.all_clients() {
             lock(&client).look_at(|bucket, name| names.has(bucket, name), &mut events);
         }
-        // The events of the clients are in no order: this puts them into the order of the queues.
+        // The events of the clients are in no order. They are put into the order of the queues
+        // here.
         let is_nested = |bucket: &str, name: &ResourceName| names.has(bucket, name);
         let mut nothing = Elsewhere::default();
         events = elsewhere.as_mut().unwrap_or(&mut nothing).add_some_to(events, &ours, is_nested);
@@ -227,7 +231,7 @@ fn find(watcher: &mut Watcher, seen: Candidates, now: Instant) -> Cycles {
     let mut cycles = Cycles::default();
     for cycle in watcher.look(&overview, now) {
         let requests = cycle.members.iter().filter(|member| !member.is_held);
-        // If all requests are of other machines, those machines tell the cycle.
+        // If all requests belong to other machines, those machines tell their clients of the cycle.
         if requests.clone().all(|member| member.entry.id.is_made_up()) {
             continue;
         }
@@ -239,16 +243,16 @@ fn find(watcher: &mut Watcher, seen: Candidates, now: Instant) -> Cycles {
         }
         let told: Arc<str> = cycle.to_string().into();
         cycles.lengths.push(requests.clone().count());
-        // If etcd has told the order of some of the requests only, the machines may not agree on
-        // which came last.
+        // If etcd has told the order of only some of the requests, the machines may not agree which
+        // request was made last.
         let is_ordered = |member: &Member| member.entry.order > 0;
         let is_known = requests.clone().all(is_ordered) || !requests.clone().any(is_ordered);
-        // The first of them is the one that came last.
+        // The first of these requests is the one that was made last.
         for member in requests.take(MOST_TOLD) {
             let is_last = is_known && member.entry.id == cycle.closed_by();
             let in_cycle = InCycle { told: Arc::clone(&told), is_last };
             let known = cycles.requests.entry(member.entry.id).or_insert(in_cycle.clone());
-            // The request may be in several cycles: the one that it has closed is told.
+            // The request may be in several cycles. It is told of the cycle that it has closed.
             if is_last {
                 *known = in_cycle;
             }
@@ -257,7 +261,7 @@ fn find(watcher: &mut Watcher, seen: Candidates, now: Instant) -> Cycles {
     cycles
 }
 
-/// A watcher that tells the cycles that last, and are certain.
+/// A watcher for cycles that last and are certain.
 fn watcher() -> Watcher {
     Watcher::new(PATIENCE).only_certain()
 }
@@ -272,7 +276,7 @@ async fn search(mut watcher: Watcher, mut seen: Candidates, now: Instant) -> (Wa
         let spawned = thread::Builder::new().name("navlock-cycles".to_owned()).spawn(move || {
             if let Some((mut watcher, seen)) = take(&theirs) {
                 let cycles = find(&mut watcher, seen, now);
-                // The daemon may have ended.
+                // Nobody receives this if the daemon has ended.
                 let _ = done.send((watcher, cycles));
             }
         });

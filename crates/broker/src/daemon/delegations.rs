@@ -10,7 +10,7 @@
 //! # Invariants
 //!
 //! - Before the engine sees a request, every owner of the name for whom the request would have to wait has
-//!   lost the right to take it. So an owner can overtake nobody in a queue.
+//!   lost the right to take the name. So an owner can overtake nobody in a queue.
 //! - Before the engine releases a lock that is in a slot, the client can neither hold nor take the lock any
 //!   more: see [`Delegation`].
 
@@ -42,12 +42,13 @@ pub(super) use self::{
 use super::{entry_key::EntryKey, map::ClientMap};
 use crate::clock;
 
-/// Memory for more locks than this is freed once none is in use.
+/// Memory for more locks than this is freed once no lock is in a slot.
 const KEEP: usize = 1024;
 
 /// All locks that stand in slots.
 ///
-/// Locking order: a client first, then this. While this is locked, no client may be locked.
+/// Locking order: a client first, then the delegations. A thread that has the delegations locked
+/// may lock no client.
 #[derive(Debug)]
 pub(super) struct Delegations {
     state: Mutex<State>,
@@ -56,7 +57,7 @@ pub(super) struct Delegations {
 #[derive(Debug, Default)]
 struct State {
     holds: Slab<Hold>,
-    /// The locks by bucket and name. Each name in here has at least one.
+    /// The locks by bucket and name. Each name in this table has at least one lock.
     ///
     /// The names come from many clients, so the hash is keyed: no client can make them collide to
     /// slow the others down.
@@ -68,9 +69,10 @@ struct State {
 /// Bounds for the tokens of owners, who count by themselves.
 #[derive(Debug, Default)]
 struct Bound {
-    /// Added to a moment, a token that is larger than all that owners have had before that moment.
+    /// A moment plus this number is a token that is larger than all tokens that owners have had
+    /// before that moment.
     epoch: u64,
-    /// Larger than all tokens of clients that no longer own their name, in any bucket.
+    /// This is larger than all tokens of clients that no longer own their names, in any bucket.
     least: u64,
 }
 
@@ -78,7 +80,7 @@ struct Bound {
 #[derive(Debug, Default)]
 struct OfName {
     holds: Vec<usize>,
-    /// How many of these locks are owned: not recalled yet.
+    /// How many of these locks are owned, which means that they were not recalled yet.
     owned: usize,
     /// How many of these locks are exclusive, owned or not.
     alone: usize,
@@ -97,7 +99,7 @@ struct Hold {
     client_id: ClientId,
     /// Its place in [`OfName::holds`].
     at: usize,
-    /// Whether its client can take it again, because it was not recalled yet.
+    /// Whether the client can take the lock again, because the lock was not recalled yet.
     owned: bool,
     /// The count of the word when the lock was granted, and the token.
     first: u64,
@@ -133,7 +135,7 @@ pub(super) struct Tally {
 }
 
 impl Delegations {
-    /// `epoch`: added to a moment, the token of a grant at that moment, at least.
+    /// `epoch` plus a moment is the smallest token of a grant at that moment.
     pub(super) fn new(epoch: u64) -> Arc<Self> {
         let mut tokens = Bound { epoch, least: 0 };
         tokens.least = tokens.now();
@@ -141,11 +143,13 @@ impl Delegations {
     }
 
     fn state(&self) -> MutexGuard<'_, State> {
-        // Whole at any time: nothing in there can panic.
+        // A poisoned mutex may be used: nothing panics while it is locked, so the state is never
+        // half changed.
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Added to a moment, the smallest fencing token of a client that takes a shared lock then.
+    /// A moment plus this number is the smallest fencing token of a client that takes a shared lock
+    /// at that moment.
     pub(super) fn epoch(&self) -> u64 {
         self.state().tokens.epoch
     }
@@ -154,10 +158,11 @@ impl Delegations {
     /// had.
     ///
     /// An owner counts on from the token of its grant, by one each time that it takes the name. Nobody
-    /// takes a lock in less than a nanosecond, so an owner's token is never ahead of the clock; owners
-    /// of a shared lock also keep up with the clock. So when an owner loses a name, the next token is
-    /// the one after its last, and a last token above the clock is not believed. So if only one client
-    /// has used a name, its tokens follow one another directly, from which the client can tell that.
+    /// takes a lock in less than a nanosecond, so an owner's token is never ahead of the clock. Owners
+    /// of a shared lock also keep up with the clock. When an owner loses a name, the next token is the
+    /// one after the owner's last token; a last token above the clock is not believed. So if only one
+    /// client uses a name, its tokens follow one another directly, and the client can tell from them
+    /// that nobody else has had the name.
     pub(super) fn least_token(&self, bucket: &str, name: &ResourceName) -> FencingToken {
         let state = self.state();
         let of_name = state.buckets.get(bucket).and_then(|names| names.get(name));
@@ -166,7 +171,8 @@ impl Delegations {
     }
 
     /// Recalls the owners for whom this request would have to wait, and releases the locks that
-    /// they do not hold. To be called before the engine sees the request, with no client locked.
+    /// these owners do not hold. To be called before the engine sees the request, with no client
+    /// locked.
     pub(super) fn settle(&self, bucket: &str, name: &ResourceName, kind: RequestKind) {
         release(self.recall(bucket, name, kind));
     }
@@ -177,8 +183,9 @@ impl Delegations {
         let mut state = self.state();
         let State { holds, buckets, tally, tokens } = &mut *state;
         let of_name = buckets.get_mut(bucket).and_then(|names| names.get_mut(name));
-        // FAST: holders that were recalled before are not looked at again for each request of a
-        // long queue, nor are many owners of a shared lock for a shared request.
+        // FAST: for each request of a long queue, holders that were recalled before are not looked
+        // at again. For a shared request, the owners of a shared lock are not looked at either,
+        // however many they are.
         let is_in_the_way = |of_name: &&mut OfName| match kind.mode() {
             Mode::Exclusive => of_name.owned > 0,
             Mode::Shared => of_name.alone > 0,
@@ -267,14 +274,14 @@ impl Delegations {
         if holds.is_empty() && holds.capacity() > KEEP {
             (*holds, *buckets) = (Slab::new(), HashMap::default());
         }
-        // Without the lock on the state: if this is the last use of the map, to unmap it takes a
+        // The state is unlocked first: if this is the last use of the map, to unmap the map takes a
         // while.
         drop(state);
         drop(hold);
     }
 
     /// Reads the words of a bucket, or of one name in it. Also returns the locks that were recalled
-    /// and are free by now: the clients are about to say so.
+    /// and are free now, even if their clients have not said so yet.
     pub(super) fn look(&self, bucket: &str, name: Option<&ResourceName>) -> (Looks, Vec<Freed>) {
         let state = self.state();
         let (mut looks, mut freed) = (Vec::new(), Vec::new());
@@ -288,8 +295,8 @@ impl Delegations {
             let hold = &state.holds[key];
             let look = hold.map.look(hold.slot);
             looks.push(ReadWord { key, look, owned: hold.owned });
-            // A lock that is lost is told to its holder first, and ends when the holder has seen
-            // that.
+            // The holder of a lost lock is told first. The lock ends when the holder has seen the
+            // loss.
             if !hold.owned && look.is_free() {
                 freed.push((hold.client.clone(), hold.request));
             }
@@ -301,8 +308,8 @@ impl Delegations {
     /// that are free.
     ///
     /// If the word of a lock that was recalled before has changed, the lock counts as free,
-    /// whatever the word says: its client can only release it, once. A client that goes on changing
-    /// the word would otherwise keep us looking for ever.
+    /// whatever the word says: the client can only release such a lock, once. Otherwise a client
+    /// that goes on changing the word would keep the daemon looking for ever.
     pub(super) fn recall_changed(&self, before: &Looks, after: &Looks) -> Vec<Freed> {
         let mut state = self.state();
         let State { holds, buckets, tally, tokens } = &mut *state;
@@ -346,8 +353,8 @@ impl Delegations {
 }
 
 impl Hold {
-    /// Recalls the owner for another client, if that was not done. Returns the lock if it is free; if
-    /// it is held, the holder tells when it has released it.
+    /// Recalls the owner for another client, if the owner was not recalled yet. Returns the lock if
+    /// it is free. If the lock is held, the holder tells when it has released the lock.
     fn settle(
         &mut self,
         owned: &mut usize,
@@ -359,8 +366,8 @@ impl Hold {
         (recalled == Recalled::Free).then(|| (self.client.clone(), self.request))
     }
 
-    /// Recalls the owner, if that was not done, and counts it as no owner any more. Returns whether it
-    /// holds the lock.
+    /// Recalls the owner, if this was not done yet, and counts it as no owner any more. Returns
+    /// whether the former owner holds the lock.
     fn disown(
         &mut self,
         owned: &mut usize,
@@ -373,13 +380,13 @@ impl Hold {
         *owned -= 1;
         tally.owned -= 1;
         let recalled = self.map.recall(self.slot);
-        // After the recall, when the owner can take nothing any more.
+        // This comes after the recall, when the owner can take nothing any more.
         tokens.raise_above(self);
         Some(recalled)
     }
 
-    /// The last token of the owner, by its count. `None` for a shared lock, where tokens are not
-    /// counted.
+    /// The last token of the owner, by the count of the word. `None` for a shared lock, where
+    /// tokens are not counted.
     fn last_token(&self) -> Option<u64> {
         let taken = self.map.look(self.slot).count().checked_sub(self.first)?;
         (self.mode == Mode::Exclusive).then(|| self.token.get().saturating_add(taken))

@@ -10,7 +10,8 @@ use navlock_core::ClientId;
 
 /// All agents of all clients.
 ///
-/// Locking order: a client first, then this. While this is locked, no client may be locked.
+/// Locking order: a client first, then the directory. A thread that has the directory locked may
+/// lock no client.
 pub(super) struct Directory<C>(Mutex<HashMap<ClientId, Weak<Mutex<C>>, RandomState>>);
 
 impl<C> Default for Directory<C> {
@@ -25,8 +26,8 @@ impl<C> Directory<C> {
         self.agents().insert(agent, Weak::clone(client));
     }
 
-    /// Removes an agent of this client. If another client has come back to the agent since, and the
-    /// agent was entered for that client, the entry stays.
+    /// Removes an agent of this client. The entry stays if it has since been made anew for another
+    /// client that has come back to the agent.
     pub(super) fn leave(&self, agent: ClientId, client: &Weak<Mutex<C>>) {
         let mut agents = self.agents();
         if agents.get(&agent).is_some_and(|known| known.ptr_eq(client)) {
@@ -51,7 +52,8 @@ impl<C> Directory<C> {
     }
 
     fn agents(&self) -> MutexGuard<'_, HashMap<ClientId, Weak<Mutex<C>>, RandomState>> {
-        // Whole at any time: nothing in there can panic.
+        // A poisoned mutex may be used: nothing panics while it is locked, so the table is never
+        // half changed.
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

@@ -19,39 +19,40 @@ use crate::{clock, convert::to_wire};
 /// What the reach has shown of buckets that machines share.
 #[derive(Debug, Default)]
 pub(super) struct Elsewhere {
-    /// The sightings by bucket. There may be several of one bucket, each of another name.
+    /// The sightings by bucket. A bucket may have several sightings, each of another name.
     seen: Vec<(String, Sighting)>,
-    /// The names for which the sightings are complete. They may have no locks or requests.
+    /// The names for which the sightings are complete. Some of these names may have no locks or
+    /// requests.
     asked: Names,
 }
 
-/// What a [`Sighted`] is.
+/// The kind of a [`Sighted`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum How {
     Held,
     Pending,
-    /// A machine owns the name, and was not asked whether it is held.
+    /// A machine owns the name, and was not asked whether the name is held.
     Owned,
 }
 
 /// The bucket, the name and the agent of a request.
 type Asked<'a> = (&'a str, &'a ResourceName, ClientId);
 
-/// The ids of the locks that clients of this daemon hold: by agent, bucket, name and token. `None` where an
-/// agent has several with the same token, because the same change of etcd has granted them.
+/// The ids of the locks that clients of this daemon hold, by agent, bucket, name and token. `None` if an
+/// agent has several locks with the same token, because one change of etcd has granted all of them.
 type HeldHere<'a> =
     HashMap<(navlock_wire::ClientId, &'a str, &'a ResourceName, u64), Option<LockId>>;
 
 impl Elsewhere {
     /// Whether nothing has come, gone or changed between these two, apart from what belongs to `ours`:
-    /// agents of this daemon, whose changes are told as they happen.
+    /// the agents of this daemon, of whose changes lookers are told as they happen.
     pub(super) fn is_same(&self, other: &Self, ours: &HashSet<ClientId>) -> bool {
         let all = |one: &Self| -> Vec<_> {
             let theirs = one.all().filter(|(.., one)| !is_of(one, ours));
             let told = theirs.map(|(bucket, how, one)| {
                 let Inspected { lock, fencing_token, agent, .. } = one.inspected.clone();
-                // The time for which a machine is silent differs each time, so only whether it is
-                // silent counts.
+                // The time for which a machine is silent differs each time. So the only question is
+                // whether it is silent.
                 let is_silent = one.unheard.is_some();
                 let said = (one.may_give_up, one.inside.clone());
                 (bucket.to_owned(), how, lock, fencing_token, agent, is_silent, one.serial, said)
@@ -63,14 +64,14 @@ impl Elsewhere {
         is_cut(self) == is_cut(other) && all(self) == all(other)
     }
 
-    /// Makes the serial number of each lock and request one that nothing else of its agent has.
+    /// Gives each lock and request a serial number that nothing else of its agent has.
     fn new(mut seen: Vec<(String, Sighting)>) -> Self {
         let mut next = HashMap::new();
         for (_, seen) in &mut seen {
             for one in seen.held.iter_mut().chain(&mut seen.pending).chain(&mut seen.owned) {
                 one.serial |= Id::MADE_UP;
-                // Two may have the same number: if they were made in one tick of a clock, or if their
-                // machine tells it so.
+                // Two of them may have the same number, if they were made in one tick of a clock, or
+                // if their machine gives them the same.
                 one.serial = first_free(id(one), &mut next);
             }
         }
@@ -125,8 +126,8 @@ impl Elsewhere {
         ours: &HashSet<ClientId>,
         is_wanted: impl Fn(&str, &ResourceName) -> bool,
     ) -> Vec<LookEvent> {
-        // From all names, so that the locks inside which others wait have the same ids in every picture,
-        // whichever names it is of.
+        // The ids are made from the sightings of all names, so that the locks inside which others wait
+        // have the same ids in every picture, whichever names the picture shows.
         let named = self.named(ours, &known, &is_wanted);
         for (bucket, seen) in &mut self.seen {
             for all in [&mut seen.held, &mut seen.pending, &mut seen.owned] {
@@ -154,8 +155,8 @@ impl Elsewhere {
         };
         events.sort_by_cached_key(|event| {
             let (kind, place, serial) = place(&event.change);
-            // Clients and agents keep the order in which they were collected: clients before their
-            // agents.
+            // Clients and agents keep the order in which they were collected, with clients before
+            // their agents.
             (kind, place, if kind == 0 { 0 } else { event.at }, serial)
         });
         events
@@ -189,7 +190,7 @@ impl Elsewhere {
                 mode: lock.mode,
                 token: fencing_token.map(FencingToken::get),
                 inside: one.inside.iter().filter_map(|name| named.get(name).copied()).collect(),
-                // A machine with an older release does not tell this: it counts as no.
+                // A machine with an older release does not tell this, which counts as no.
                 may_give_up: one.may_give_up,
                 taken: 0,
             };
@@ -205,8 +206,8 @@ impl Elsewhere {
         events
     }
 
-    /// The ids, here, of the locks inside which others wait for one of these names. If such a lock is held
-    /// by our clients, its id is taken from `known`.
+    /// The ids that this daemon uses for the locks inside which others wait for one of these names. If our
+    /// clients hold such a lock, its id is taken from `known`.
     fn named(
         &self,
         ours: &HashSet<ClientId>,
@@ -241,9 +242,9 @@ impl Elsewhere {
         named.collect()
     }
 
-    /// Removes from the overview the locks and requests that etcd does not have as well: where the two
-    /// differ, we have not heard of a grant or a loss yet. Also sets the order of the requests across all
-    /// machines. A name whose sightings are incomplete is left as it is.
+    /// Removes from the overview the locks and requests that etcd does not have. Where the overview and
+    /// etcd differ, this daemon has not heard of a grant or a loss yet. Also sets the order of the
+    /// requests across all machines. A name whose sightings are incomplete is left as it is.
     pub(super) fn settle(&self, overview: &mut Overview) {
         let complete = self.seen.iter().filter(|(_, seen)| seen.left_out == 0);
         let complete = complete.flat_map(|(bucket, seen)| {
@@ -294,7 +295,7 @@ impl Elsewhere {
                 entry.order = order.unwrap_or_default();
                 order.is_some()
             });
-            // In the order in which etcd serves them.
+            // The requests are put into the order in which etcd serves them.
             queue.pending.sort_by_key(|entry| entry.order);
         }
         overview.queues.retain(|_, queue| !queue.is_empty());
@@ -321,7 +322,7 @@ impl Elsewhere {
             let pending = seen.pending.iter().map(|one| &one.inspected.lock).enumerate();
             pending.map(|(at, lock)| ((bucket.as_str(), &lock.name, lock.client_id), at))
         });
-        // If an agent has several, the place of the first.
+        // If an agent has several requests, this is the place of the first.
         let mut places = HashMap::new();
         all.for_each(|(asked, at)| {
             places.entry(asked).or_insert(at);
@@ -330,13 +331,13 @@ impl Elsewhere {
     }
 }
 
-/// The event that an agent's machine has not been heard of.
+/// The event that tells that an agent's machine has not been heard of.
 fn silent(agent: navlock_wire::ClientId, Unheard { silent, left }: Unheard) -> LookEvent {
     let ends = clock::now().saturating_add(u64::try_from(left.as_nanos()).unwrap_or(u64::MAX));
     LookEvent { at: ago(silent), change: LookChange::AgentSilent { agent, ends } }
 }
 
-/// The moment that was this time ago.
+/// The moment that lies this long before now.
 fn ago(time: Duration) -> Moment {
     clock::now().saturating_sub(u64::try_from(time.as_nanos()).unwrap_or(0))
 }
@@ -353,11 +354,11 @@ fn held_here(events: &[LookEvent]) -> HeldHere<'_> {
     held
 }
 
-/// The first free number of this agent, from the number of this id on. The number is taken from now on.
+/// Takes the first free number of this agent, from the number of this id on.
 ///
-/// `next` leads from each number that is taken to a later one, and so on to the first that is free.
-/// All numbers on the way then lead to the end directly. So an agent that gives all its requests
-/// the same number slows nobody down.
+/// `next` leads from each number that is taken to a later one, and so at last to the first number
+/// that is free. Afterwards, all numbers on the way lead to the end directly. So an agent that
+/// gives all its requests the same number slows nobody down.
 fn first_free((agent, first): LockId, next: &mut HashMap<LockId, u64>) -> u64 {
     let (mut free, mut gone_through) = (first, Vec::new());
     while let Some(behind) = next.get(&(agent, free)) {
@@ -369,7 +370,7 @@ fn first_free((agent, first): LockId, next: &mut HashMap<LockId, u64>) -> u64 {
     free
 }
 
-/// The id by which lookers know this lock or request, if it is of no client of ours.
+/// The id by which lookers know this lock or request, if it belongs to no client of this daemon.
 fn id(one: &Sighted) -> LockId {
     (one.inspected.lock.client_id.to_bytes(), one.serial)
 }

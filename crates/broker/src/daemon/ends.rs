@@ -1,4 +1,4 @@
-//! Why sessions ended: this is logged, and the last ends are kept for the daemon's report.
+//! Why sessions ended. Each end is logged, and the last ends are kept for the daemon's report.
 
 use std::{cmp::Reverse, collections::VecDeque, fmt, io::ErrorKind, time::SystemTime};
 
@@ -6,10 +6,12 @@ use navlock_wire::CodecError;
 
 use crate::{LOGS, SessionEnd};
 
-/// How many ends are kept of each sort: the usual ones do not push out the others.
+/// How many usual ends are kept, and how many unusual ones, so that the usual ends do not push out
+/// the others.
 const KEPT: usize = 8;
 
-/// What a client did against the protocol: it sent a message that no client sends, or not at that point.
+/// What a client did against the protocol: it sent a message that no client sends, or a message that has
+/// no place at that point.
 #[derive(Debug)]
 pub(super) struct ProtocolError(pub(super) &'static str);
 
@@ -24,7 +26,8 @@ pub(super) enum End {
     Left,
     /// The client has broken the protocol.
     ProtocolError(ProtocolError),
-    /// The client speaks another version of the protocol, or there is no room for it. It was told so.
+    /// The client speaks another version of the protocol, or there is no room for it. The client was
+    /// told this.
     Refused,
     /// The client has not introduced itself in time.
     Late,
@@ -95,8 +98,8 @@ impl fmt::Display for End {
 }
 
 impl From<CodecError> for End {
-    /// A client that ends before it has read all that was sent to it resets its connection: it is gone, and
-    /// nothing has failed.
+    /// A client that ends before it has read all that was sent to it resets its connection. So a reset
+    /// means that the client is gone, and not that something has failed.
     fn from(error: CodecError) -> Self {
         match error {
             CodecError::Io(error)

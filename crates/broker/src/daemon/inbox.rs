@@ -1,8 +1,7 @@
 //! The events that have just happened, until they are entered in the journal.
 //!
-//! The inbox is the only thing that sessions and lookers share. It is locked for no longer than it
-//! takes to write one event, or to swap the whole inbox for an empty one, which the lookers' thread
-//! does.
+//! The inbox is the only thing that sessions and lookers share. A session locks the inbox only to
+//! write one event, and the lookers' thread only to swap the whole inbox for an empty one.
 
 use std::{mem, sync::Arc};
 
@@ -29,7 +28,7 @@ pub(super) struct Inbox {
 /// What has happened since the inbox was last taken.
 #[derive(Default)]
 pub(super) struct Batch {
-    /// The events one behind the other, encoded as they stand in messages.
+    /// The events, one after the other, encoded as in messages.
     pub(super) bytes: BytesMut,
     pub(super) entries: Vec<Entry>,
     /// How many of the entries are events.
@@ -37,11 +36,11 @@ pub(super) struct Batch {
 }
 
 pub(super) enum Entry {
-    /// An event: what it is about, and where it ends in the bytes.
+    /// An event: what the event is about, and where it ends in the bytes.
     Event { of: About, end: usize },
     /// There was no room for this many events.
     Missed(u64),
-    /// A picture for this looker, which may be new, begins at this moment.
+    /// A picture for this looker begins at this moment. The looker may be new.
     Picture(u64, Filter),
     /// The picture for this looker is complete at this moment.
     Whole(u64),
@@ -74,7 +73,7 @@ impl About {
 }
 
 impl Inbox {
-    /// Notes an event that happens now. Returns whom to wake.
+    /// Notes an event that happens now. Returns the lookers to wake.
     pub(super) fn note(&mut self, event: &LookEvent) -> Vec<Arc<Notify>> {
         let Batch { bytes, entries, events } = &mut self.batch;
         let before = bytes.len();
@@ -87,8 +86,8 @@ impl Inbox {
             *events += 1;
             entries.push(Entry::Event { of: About::of(&event.change), end: bytes.len() });
         } else {
-            // This cannot happen: texts are clipped when they arrive, and names are shorter than a
-            // frame.
+            // An event cannot be too long: texts are clipped when they arrive, and names are
+            // shorter than a frame.
             bytes.truncate(before);
         }
         mem::take(&mut self.waiting)
@@ -99,7 +98,8 @@ impl Inbox {
         self.batch.entries.push(entry);
     }
 
-    /// Has the next event wake this looker. Returns whether to wait: not if the inbox already has events.
+    /// Notes that the next event has to wake this looker. Returns whether the looker has to wait, which
+    /// it has not if the inbox contains events already.
     pub(super) fn wakes(&mut self, told: &Arc<Notify>) -> bool {
         if !self.batch.entries.is_empty() {
             return false;

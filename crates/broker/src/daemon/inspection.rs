@@ -1,5 +1,5 @@
-//! Completes inspections with what only the daemon knows of locks and requests, and not the reach
-//! that keeps them.
+//! Completes inspections with what only the daemon knows of locks and requests. The reach that
+//! keeps them does not know it.
 
 use std::{
     collections::{HashMap, VecDeque},
@@ -18,8 +18,8 @@ use super::{
 use crate::clock;
 
 impl Daemon {
-    /// The clients whose locks and requests are inspected, and those that own the name. For a question
-    /// about one name, no other clients have to be asked.
+    /// The clients whose locks and requests are inspected, and the clients that own the name. A
+    /// question about one name needs no other clients.
     fn clients_of(
         &self,
         inspection: &Inspection,
@@ -52,7 +52,7 @@ impl Daemon {
                 if **of.bucket != *bucket || name.is_some_and(|name| of.shown.name != name) {
                     continue;
                 }
-                // FAST: the question may be only for the holder, and not for a long queue.
+                // FAST: the question may be about the holder only, and not about a long queue.
                 if inspection.pending.is_empty() && of.shown.token.is_none() {
                     continue;
                 }
@@ -110,7 +110,7 @@ struct Known {
 }
 
 impl Known {
-    /// The same for a name that its owner does not hold, and has taken `taken` times.
+    /// The entry of a name that its owner does not hold, and has taken `taken` times.
     fn owned(self, key: EntryKey, taken: u64) -> Owned {
         let mut owned = Owned::new(LockInfo::new(key.name, key.mode, key.client_id), taken);
         (owned.agent, owned.age) = (Some(self.info), Some(clock::since(self.since)));

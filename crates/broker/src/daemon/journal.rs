@@ -2,9 +2,9 @@
 //!
 //! Each looker has a place in the journal up to which it has been told. Events that all lookers
 //! have been told are forgotten. A looker that does not read cannot make the journal grow without
-//! bound: when the journal is full, those lookers fall *behind* that have not been told the first
-//! event. From then on only the number of events that they miss is counted, until they get a new
-//! picture.
+//! bound. When the journal is full, the lookers that have not been told the first event fall
+//! *behind*. From then on, only the number of events that they miss is counted, until they get a
+//! new picture.
 
 use std::{collections::VecDeque, mem};
 
@@ -29,13 +29,13 @@ const KEPT: usize = 256 << 10;
 /// The events, and how far each looker has been told.
 #[derive(Default)]
 pub(super) struct Journal {
-    /// The events one behind the other, encoded as they stand in messages.
+    /// The events, one after the other, encoded as in messages.
     bytes: VecDeque<u8>,
     events: VecDeque<Noted>,
     /// The number of the first event that is kept, and how many bytes there have been before it.
     first: (u64, u64),
     lookers: Vec<Reader>,
-    /// The batch that is swapped with the inbox; empty in between, but with memory allocated.
+    /// The batch that is swapped with the inbox. In between it is empty, but keeps its memory.
     batch: Batch,
 }
 
@@ -50,15 +50,15 @@ struct Reader {
     id: u64,
     filter: Filter,
     next: Next,
-    /// The picture that it is about to be sent.
+    /// The picture that the looker is about to be sent.
     picture: Option<Picture>,
 }
 
 /// A picture, which the daemon makes in several turns.
 #[derive(Clone, Copy)]
 struct Picture {
-    /// The picture contains all that happened before the event of this number. Until the looker was
-    /// sent the picture, it is told no event from this number on.
+    /// The picture contains all that happened before the event of this number. Before the looker
+    /// has been sent the picture, it is told no event from this number on.
     begin: u64,
     /// Set once the picture is complete: the events before this number belong to the picture. Its entries may
     /// contain some of these events and others not, so all of them are told with the picture, after its
@@ -73,11 +73,11 @@ struct Picture {
 /// What a looker is to be told next.
 #[derive(Clone, Copy)]
 enum Next {
-    /// Nothing: it has been told all events that it wants to see.
+    /// Nothing, because the looker has been told all events that it wants to see.
     End,
-    /// The events from this number on, of which it may not want to see the first.
+    /// The events from this number on. It may not want to see the first of them.
     Event(u64),
-    /// Nothing but a new picture: it was too slow, and has missed this many events.
+    /// Nothing but a new picture, because the looker was too slow and has missed this many events.
     Behind(u64),
 }
 
@@ -92,8 +92,8 @@ impl Reader {
 }
 
 impl Journal {
-    /// Enters the events since the last call. `take` puts them into the empty batch that it is
-    /// given.
+    /// Enters the events since the last call. `take` gets an empty batch, and puts the events into
+    /// it.
     pub(super) fn enter(&mut self, take: impl FnOnce(&mut Batch)) {
         let mut batch = mem::take(&mut self.batch);
         take(&mut batch);
@@ -124,7 +124,7 @@ impl Journal {
         for looker in self.lookers.iter_mut().filter(|looker| of.is_seen_by(&looker.filter)) {
             match &mut looker.next {
                 Next::Event(_) => {}
-                // It will get a new picture, so only the number counts.
+                // The looker will get a new picture, so the missed events are only counted.
                 Next::Behind(missed) => *missed += 1,
                 next @ Next::End => *next = Next::Event(number),
             }
@@ -137,7 +137,7 @@ impl Journal {
         }
     }
 
-    /// All lookers have missed this many events, for which the inbox had no room.
+    /// Notes that all lookers have missed this many events, for which the inbox had no room.
     fn miss(&mut self, more: u64) {
         let first = self.first.0;
         for looker in &mut self.lookers {
@@ -150,7 +150,8 @@ impl Journal {
         }
     }
 
-    /// A picture is begun for this looker: events from here on are told with the picture or after it.
+    /// Notes that a picture is begun for this looker. It is told of events from here on with the
+    /// picture or after it.
     fn hold(&mut self, id: u64, filter: Filter) {
         let begin = self.next();
         let known = self.lookers.iter().position(|looker| looker.id == id);
@@ -159,7 +160,7 @@ impl Journal {
             self.lookers.push(Reader { id, filter, next: Next::End, picture: None });
         }
         let looker = &mut self.lookers[looker];
-        // If there was a picture before, the looker was not sent it.
+        // If there is an earlier picture, the looker was not sent that one.
         let mut missed = looker.picture.map_or(0, |before| before.missed);
         if let Next::Behind(more) = looker.next {
             looker.next = Next::End;
@@ -168,7 +169,7 @@ impl Journal {
         looker.picture = Some(Picture { begin, end: None, missed, is_torn: false });
     }
 
-    /// The picture for this looker is complete.
+    /// Notes that the picture for this looker is complete.
     fn complete(&mut self, id: u64) {
         let end = self.next();
         if let Some(Picture { end: place, .. }) =
@@ -178,9 +179,10 @@ impl Journal {
         }
     }
 
-    /// This looker is being sent its picture, and is told events from there on: appends messages with the
-    /// events that happened while the picture was made. Returns how many events it had missed before; `None`
-    /// if it has missed some of these events as well, and so needs another picture.
+    /// To be called while this looker is being sent its picture: appends messages with the events that
+    /// happened while the picture was made. From then on the looker is told events. Returns how many events
+    /// it had missed before. `None` if it has missed some of the appended events as well, and so needs
+    /// another picture.
     pub(super) fn go_on(
         &mut self,
         id: u64,
@@ -259,7 +261,7 @@ impl Journal {
         Ok(number < last)
     }
 
-    /// Has those lookers fall behind that have not been told the first event, and forgets the events for
+    /// Lets the lookers that have not been told the first event fall behind, and forgets the events for
     /// which no other looker waits.
     fn leave_behind(&mut self) {
         let first = self.first.0;
@@ -292,7 +294,7 @@ impl Journal {
         }
     }
 
-    /// Where an event begins; the event must be kept here, or be the next one.
+    /// Where an event begins. The event must be kept here, or be the next one.
     fn start(&self, number: u64) -> u64 {
         if number == self.first.0 { self.first.1 } else { self.event(number - 1).end }
     }
@@ -311,8 +313,8 @@ impl Journal {
     }
 }
 
-/// How many of these events the looker wants to see and was not told. The first of the events has the
-/// number `first`.
+/// How many of these events the looker wants to see and was not told. `first` is the number of the
+/// first event.
 fn untold(events: &VecDeque<Noted>, first: u64, looker: &Reader) -> u64 {
     let Next::Event(number) = looker.next else { return 0 };
     let told = usize::try_from(number - first).unwrap_or(usize::MAX);

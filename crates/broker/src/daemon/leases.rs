@@ -1,18 +1,18 @@
 //! Ends the leases of dead clients, where locks are kept elsewhere.
 //!
-//! A leased lock outlives the daemon, so that its client can go on with it through the next daemon.
-//! If the client dies together with the daemon, others would wait for the end of the lease for
-//! nothing. So the daemon notes the leases of a client's agents in a [file](crate::client_files)
-//! beside the client's own. The next daemon ends the leases of clients that are dead and whose
+//! A leased lock outlives the daemon, so that its client can go on with the lock through the next
+//! daemon. If the client died together with the daemon, others would needlessly wait for the end of
+//! the lease. So the daemon notes the leases of a client's agents in a [file](crate::client_files)
+//! beside the client's own file. The next daemon ends the leases of clients that are dead and whose
 //! locks nobody has inherited.
 //!
 //! Names that the machine owns belong to the daemon and not to a client. The daemon notes their
-//! leases in a file of its own. A lock of such a name may be known only to the client that holds
-//! it. So the next daemon waits until every client that it has found has claimed its locks, or is
-//! dead. By then all claimed locks are written as any other lock, and what is left of the names
-//! protects nothing: the daemon ends these leases.
+//! leases in a file of its own. Perhaps only the client that holds such a name knows of its lock.
+//! So the next daemon waits until every client that it has found has claimed its locks, or is dead.
+//! Then all claimed locks are written to etcd like any other lock, and nothing that is left of the
+//! names protects anything. So the daemon ends these leases.
 //!
-//! Nothing depends on this: a lease that is not noted, or cannot be ended, ends by itself.
+//! No lock depends on these notes: a lease that is not noted, or cannot be ended, ends by itself.
 
 use std::{
     collections::HashMap,
@@ -31,18 +31,18 @@ use crate::client_files::{ClientFiles, Dead};
 /// sweep.
 pub(super) const TRIES: usize = 5;
 
-/// How long between two tries.
+/// The time between two tries.
 const PAUSE: Duration = Duration::from_secs(1);
 
-/// How long a client has to find out that its file is gone, before others can get its locks. It
-/// looks ten times a second.
+/// How much time a client has to find out that its file is gone, before others can get its locks. A
+/// client looks ten times a second.
 const NOTICE: Duration = Duration::from_secs(1);
 
 /// How long the notes of a client stay after its end, in case this daemon is killed before the
 /// leases have ended.
 const KEEP_NOTES: Duration = Duration::from_secs(2);
 
-/// With this many notes of leases that have ended, the file is written anew.
+/// When the file has this many notes of leases that have ended, the file is written anew.
 const MOST_OLD: usize = 64;
 
 /// The notes of one client.
@@ -60,7 +60,7 @@ impl Leases {
         Self { daemon, client, files, noted: HashMap::new(), written: 0 }
     }
 
-    /// Notes the lease of one agent, if it has one that is not noted.
+    /// Notes the lease of one agent, if the agent has a lease that is not noted.
     pub(super) fn note(&mut self, client: &Client, agent: Agent) {
         let Some(lease) = client.lease(agent) else { return };
         if self.noted.get(&agent) == Some(&lease) {
@@ -93,14 +93,14 @@ impl Leases {
         }
     }
 
-    /// The agent has ended.
+    /// Forgets the lease of an agent that has ended.
     pub(super) fn forget(&mut self, agent: Agent) {
         self.noted.remove(&agent);
     }
 }
 
 impl Daemon {
-    /// Ends the leases of these clients in the background. Each is tried so many times.
+    /// Ends the leases of these clients in the background, with at most this many tries for each.
     pub(super) fn end_leases(&self, dead: Vec<Dead>, tries: usize) {
         let Some(files) = self.files().filter(|_| self.user_agent().is_leased()) else { return };
         let (certain, others): (Vec<_>, Vec<_>) = dead.into_iter().partition(|one| one.is_certain);
@@ -112,10 +112,10 @@ impl Daemon {
         }
     }
 
-    /// Ends the names that these daemons owned when they ended. Any client may hold one of them, so
-    /// this waits until all clients have claimed their locks or are dead, and then for a grace. In
-    /// the grace, a client whose lock ended with its lease ends the work under that lock, and a
-    /// client on which a daemon has hung up notices that.
+    /// Ends the names that these daemons owned when they ended. Any client may hold one of these
+    /// names. So this waits until all clients have claimed their locks or are dead, and then for a
+    /// grace. In the grace, a client whose lock ended with its lease ends the work under that lock,
+    /// and a client on which a daemon has hung up notices that.
     pub(super) fn end_names(self: &Arc<Self>, brokers: Vec<ClientKey>) {
         let Some(files) = self.files() else { return };
         if !self.user_agent().is_leased() {
@@ -129,8 +129,8 @@ impl Daemon {
         }
     }
 
-    /// Whether any client that was found when the daemon started may still claim locks: it lives,
-    /// or others have inherited its locks, and its claims have not come yet.
+    /// Whether any client that was found when the daemon started may still claim locks. This is so
+    /// if its claims have not come yet, and it lives or others have inherited its locks.
     fn awaits_claims(&self) -> bool {
         let Some(files) = self.files() else { return false };
         let is_kept = |client| self.clients().orphans.values().any(|orphan| orphan.key == client);
@@ -141,7 +141,7 @@ impl Daemon {
         self.recovery().is_hearing() || self.recovery().absent().into_iter().any(may_hold)
     }
 
-    /// Those of these clients that are dead, have left leases, and whose locks nobody has inherited.
+    /// Selects the clients that are dead and have left leases, and whose locks nobody has inherited.
     pub(super) fn dead(&self, clients: Vec<ClientKey>) -> Vec<Dead> {
         let Some(files) = self.files() else { return Vec::new() };
         let is_dead = |client: &ClientKey| files.has_leases(*client) && files.is_dead(*client);
@@ -149,8 +149,8 @@ impl Daemon {
         dead.map(|client| Dead { client, is_certain: true }).collect()
     }
 
-    /// Removes the notes of a client that has ended, a moment later, when its leases have ended
-    /// too.
+    /// Removes the notes of a client that has ended. This is done a moment later, when its leases
+    /// have ended as well.
     pub(super) fn forget_leases(&self, client: ClientKey) {
         let Some(files) = self.files().filter(|files| files.has_leases(client)).cloned() else {
             return;
@@ -175,7 +175,7 @@ async fn end_leases(
     sleep(notice).await;
     let mut dead: Vec<ClientKey> = dead.iter().map(|dead| dead.client).collect();
     for _ in 0..tries {
-        // A client that seemed dead may come after all.
+        // A client that seemed dead may come back after all.
         dead.retain(|client| files.is_dead(*client));
         let leases = dead.iter().flat_map(|client| files.leases(*client)).collect();
         if host::revoke(&user_agent, leases).await {

@@ -33,13 +33,14 @@ use crate::{LOGS, client_files::Found};
 /// How many descriptors are kept free for other uses than sessions.
 const RESERVE: usize = 32;
 
-/// How many clients are turned away at a time: each is told that there are too many.
+/// How many clients are turned away at a time. Each of them is told that there are too many.
 const MOST_TURNED_AWAY: usize = 8;
 
-/// How many descriptors a daemon has open to begin with, where they cannot be counted.
+/// How many descriptors a daemon has open from the start, for systems where open descriptors cannot
+/// be counted.
 const OPEN: usize = 16;
 
-/// How often the daemon tries again what could not be done at once.
+/// How often the daemon tries again what has failed.
 const RETRY_PAUSE: Duration = Duration::from_secs(2);
 
 /// How often the daemon looks for files of dead clients that were never connected to it.
@@ -61,7 +62,7 @@ pub async fn serve(listener: &AsyncListener, user_agent: UserAgent, options: Opt
     serve_in(&daemon, listener, found, &options).await;
 }
 
-/// Serves as [`serve`] does, with the state of a daemon that `found` these files when it started.
+/// Does what [`serve`] does, with the state of a daemon that `found` these files when it started.
 pub(super) async fn serve_in(
     daemon: &Arc<Daemon>,
     listener: &impl Accept,
@@ -74,8 +75,8 @@ pub(super) async fn serve_in(
     let mut idle_since = Instant::now();
     let mut retries = interval(RETRY_PAUSE);
     let mut sweep = interval_at(Instant::now() + SWEEP, SWEEP);
-    // Whether a client may have died without the daemon noticing: between two daemons, or before it
-    // had introduced itself.
+    // Whether a client may have died unnoticed, between two daemons or before it had introduced
+    // itself.
     let mut unswept = true;
     let recovered = daemon.recover(found, options.recovery_time);
     let mut watching = JoinSet::new();
@@ -87,8 +88,8 @@ pub(super) async fn serve_in(
             () = &mut recovered, if recovering => recovering = false,
             stream = accept(listener), if turned_away.len() < MOST_TURNED_AWAY => {
                 let (daemon, patience) = (Arc::clone(daemon), options.limits.handshake);
-                // Other users are refused. The modes of directory and socket refuse them already;
-                // this asks the kernel.
+                // Other users are refused. The modes of the directory and the socket refuse them
+                // already. Here the kernel is asked who has connected.
                 if !peer::is_same_user(&stream) {
                 } else if sessions.len() + 2 * daemon.orphans() + descriptor::counted() < most {
                     sessions.spawn(session(stream, daemon, patience));
@@ -99,7 +100,8 @@ pub(super) async fn serve_in(
                 }
             }
             Some(_) = turned_away.join_next() => {}
-            // A session that panicked has ended like any other: the locks of its client are free.
+            // A session that has panicked has ended like any other session: the locks of its client
+            // are free.
             Some(ended) = sessions.join_next() => {
                 if ended.is_err() {
                     tracing::error!(target: LOGS, "a session panicked; the locks of its client are free");
@@ -125,9 +127,9 @@ pub(super) async fn serve_in(
     }
 }
 
-/// Where connections come from.
+/// A source of connections.
 pub(super) trait Accept {
-    /// The next one.
+    /// The next connection.
     fn next(&self) -> impl Future<Output = io::Result<AsyncStream>> + Send;
 }
 
@@ -148,8 +150,8 @@ async fn accept(listener: &impl Accept) -> AsyncStream {
     loop {
         match listener.next().await {
             Ok(stream) => return stream,
-            // Most likely there are no descriptors left. Some client will go, and the client that
-            // connects waits for longer than this pause.
+            // Most likely there are no descriptors left. Some client will go and free one. The
+            // client that connects waits for longer than this pause.
             Err(error) => {
                 if !mem::replace(&mut has_failed, true) {
                     tracing::warn!(target: LOGS, "a connection cannot be accepted yet: {error}");
@@ -167,20 +169,19 @@ async fn idle(since: Instant, options: &Options) {
     }
 }
 
-/// How many clients there can be, so that enough descriptors are left for everything else: the
-/// files of clients, clients that are turned away, and connections that ask for something else than
-/// locks.
+/// How many clients there can be. Enough descriptors must be left for everything else: the files of
+/// clients, clients that are turned away, and connections that ask for something else than locks.
 fn most_clients() -> usize {
     let Some(most) = descriptor::limit() else {
         return usize::MAX;
     };
     let most = usize::try_from(most).unwrap_or(usize::MAX);
-    // Descriptors that are open for clients are counted elsewhere, for as long as they are open.
+    // `descriptor` counts the descriptors that are open for clients, as long as they are open.
     let open = descriptor::open_count().unwrap_or(OPEN).saturating_sub(descriptor::counted());
     most.saturating_sub(open + RESERVE.min(most / 4))
 }
 
-/// Tells a client that there are too many. Such a connection can still look at the locks.
+/// Tells a client that there are too many clients. Such a connection can still look at the locks.
 async fn turn_away(stream: AsyncStream, daemon: Arc<Daemon>, patience: Duration, most: usize) {
     let limit = descriptor::limit().unwrap_or_default();
     let why = format!(
@@ -199,7 +200,7 @@ async fn session(stream: AsyncStream, daemon: Arc<Daemon>, patience: Duration) {
     let pid = process.as_ref().map(Process::number);
     let session = match begin(stream, process.clone(), Arc::clone(&daemon), patience).await {
         Ok(session) => session,
-        // This was no client: somebody has asked something, and has gone.
+        // This was no client, but somebody who has asked something and has gone.
         Err(End::Gone | End::Died) => return,
         Err(end) => return daemon.ends().note(pid, &end),
     };
@@ -216,17 +217,17 @@ async fn session(stream: AsyncStream, daemon: Arc<Daemon>, patience: Duration) {
     let mut end = pin!(end_of(process.clone()));
     let (connected, why) = session.serve(end.as_mut()).await;
     // FAST: `end` has been waiting for the end of the process all the time. Nothing else is done
-    // before: on a machine with one CPU it would delay the end of the process.
+    // before that, because on a machine with one CPU other work would delay the end of the process.
     if connected.holds() && process.is_some_and(|process| process.is_ending()) {
         let _ = timeout(END, end).await;
     }
     drop(connected);
-    // FAST: after the waiters for the client's locks were told.
+    // FAST: this comes after the waiters for the client's locks have been told.
     daemon.ends().note(pid, &why);
 }
 
-/// Waits until a client's process has ended, if the system can tell that. A child of this process
-/// may keep the connection open for longer; the child holds no locks by that.
+/// Waits until a client's process has ended, if the system can tell that. A child of that process
+/// may keep the connection open for longer, which gives the child no locks.
 async fn end_of(process: Option<Process>) {
     match process {
         Some(process) => process.end().await,
@@ -234,7 +235,8 @@ async fn end_of(process: Option<Process>) {
     }
 }
 
-/// Reads who has connected, and what a client claims. Returns the session or the view that begins.
+/// Reads who has connected, and what a client claims. Returns the session of a client, or the view
+/// of a looker.
 async fn begin(
     stream: AsyncStream,
     process: Option<Process>,

@@ -1,4 +1,4 @@
-//! The socket that a daemon listens at.
+//! The socket at which a daemon listens.
 
 use std::{
     io,
@@ -11,7 +11,8 @@ use tokio::sync::Notify;
 use super::daemon_error::DaemonError;
 use crate::Place;
 
-/// The socket that is listened at. Another one takes its place when its name was removed.
+/// The socket at which the daemon listens. If somebody removes its name, another socket takes its
+/// place.
 #[derive(Default)]
 pub(super) struct Listening {
     socket: Mutex<Option<Arc<AsyncListener>>>,

@@ -9,7 +9,7 @@ use tokio::{
 
 use crate::stand_back;
 
-/// The lookers' thread. It ends when this is dropped.
+/// The lookers' thread. The thread ends when this value is dropped.
 pub(super) struct Thread {
     runtime: Handle,
     _end: oneshot::Sender<Infallible>,
@@ -20,14 +20,15 @@ impl Thread {
     pub(super) async fn start() -> io::Result<Self> {
         let (handle, made) = oneshot::channel();
         let (end, ended) = oneshot::channel();
-        // The runtime is made on the new thread: it must not be dropped on a thread that runs another
-        // one.
+        // The runtime is made on the new thread, because it must not be dropped on a thread that runs
+        // another runtime.
         thread::Builder::new().name("navlock-telling".to_owned()).spawn(move || {
             stand_back();
             let built = runtime::Builder::new_current_thread().enable_io().enable_time().build();
             let runtime = match built {
                 Ok(runtime) => runtime,
-                // If this fails, the task that has started the thread is gone, and nobody waits.
+                // If the send fails, the task that has started the thread is gone, and nobody
+                // waits.
                 Err(error) => return drop(handle.send(Err(error))),
             };
             if handle.send(Ok(runtime.handle().clone())).is_ok() {

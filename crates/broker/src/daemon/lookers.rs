@@ -1,4 +1,5 @@
-//! Lookers: each is sent a picture of the locks and requests, and then the events after it.
+//! Lookers. Each looker is sent a picture of the locks and requests, and then the events after the
+//! picture.
 //!
 //! While nobody looks, an event costs one load. While somebody looks, it is written once, into the
 //! inbox. All else is done on the lookers' thread (see [`telling`](super::telling)).
@@ -29,29 +30,30 @@ use super::{
 };
 use crate::clock;
 
-/// How long events are gathered before they are sent, in nanoseconds. To send each event by itself would cost
-/// as much as the lock that it tells of. A person would not notice a longer time, but then a looker would
-/// have more to read at once, and would keep others from a CPU for as long as it reads.
+/// How long events are gathered before they are sent, in nanoseconds. To send each event alone would cost as
+/// much as the lock of which it tells. A person would not notice a longer time. But then a looker would have
+/// more to read at once, and would keep others from a CPU while it reads.
 const GATHER: u64 = 10_000_000;
 
-/// How often the daemon looks what owners have done without a message.
+/// How often the daemon looks for what owners have done without a message.
 pub(super) const CHECK_INTERVAL: Duration = Duration::from_millis(250);
 
 /// All lookers.
 pub(super) struct Lookers {
-    /// How many there are.
+    /// How many lookers there are.
     count: AtomicUsize,
-    /// Numbers of what has happened, which are counted whether anybody looks or not.
+    /// Counters of what has happened, which count even while nobody looks.
     counts: Counts,
-    /// How many there have ever been.
+    /// How many lookers there have ever been.
     begun: AtomicU64,
     inbox: Mutex<Inbox>,
     journal: Mutex<Journal>,
-    /// The thread that sends to lookers, once there is one; `None` if none could be had.
+    /// The thread that sends to lookers, once there is one. `None` inside if no thread could be
+    /// had.
     thread: OnceCell<Option<Thread>>,
-    /// When the daemon last looked what owners have done.
+    /// When the daemon last looked for what owners have done.
     looked: Mutex<Option<Instant>>,
-    /// Notified when a request was said to be made inside a lock.
+    /// Notified when a client has said that a request was made inside a lock.
     nested: Notify,
 }
 
@@ -81,26 +83,27 @@ impl Default for Lookers {
 }
 
 impl Lookers {
-    /// Adds a looker, until this is dropped.
+    /// Adds a looker, until the returned value is dropped.
     pub(super) fn add(self: &Arc<Self>, filter: Filter) -> Looker {
         let id = self.begun.fetch_add(1, Relaxed);
         self.count.fetch_add(1, Relaxed);
         Looker { lookers: Arc::clone(self), filter, id, told: Arc::default() }
     }
 
-    /// The runtime that sends to lookers: on a thread of its own, or the daemon's if no thread can
-    /// be had.
+    /// The runtime that sends to lookers. It is on a thread of its own, or it is the daemon's
+    /// runtime if no thread can be had.
     pub(super) async fn runtime(&self) -> Handle {
         let thread = self.thread.get_or_init(|| async { Thread::start().await.ok() }).await;
         thread.as_ref().map_or_else(Handle::current, |thread| thread.handle().clone())
     }
 
-    /// Notes that a request was said to be made inside a lock.
+    /// Notes that a client has said that a request was made inside a lock.
     pub(super) fn note_nested(&self) {
         self.nested.notify_one();
     }
 
-    /// Waits until a request was said to be made inside a lock since the last call of this.
+    /// Waits until a client says that a request was made inside a lock, or returns at once if one
+    /// has said so since the last call.
     pub(super) async fn somebody_is_nested(&self) {
         self.nested.notified().await;
     }
@@ -110,7 +113,7 @@ impl Lookers {
         self.count() > 0
     }
 
-    /// How many there are.
+    /// How many lookers there are.
     pub(super) fn count(&self) -> usize {
         self.count.load(Relaxed)
     }
@@ -120,12 +123,12 @@ impl Lookers {
         &self.counts
     }
 
-    /// Tells lookers that this has happened now. Nothing is made if nobody looks.
+    /// Tells lookers that this has happened now. If nobody looks, `change` is not called.
     pub(super) fn tell(&self, change: impl FnOnce() -> LookChange) {
         self.tell_at(clock::now, change);
     }
 
-    /// Tells lookers that this has happened at that moment, or has been so since then.
+    /// Tells lookers that this has happened at that moment, or has been true since then.
     pub(super) fn tell_at(&self, at: impl FnOnce() -> Moment, change: impl FnOnce() -> LookChange) {
         // FAST: mostly nobody looks.
         if self.are_there() {
@@ -133,8 +136,8 @@ impl Lookers {
         }
     }
 
-    /// Whether it is time to look what owners have done. If so, the caller must look: the next time is
-    /// counted from now, for all lookers together.
+    /// Whether it is time to look for what owners have done. If it is, the caller must look: the next
+    /// time is counted from now, for all lookers together.
     pub(super) fn is_time_to_look(&self, now: Instant) -> bool {
         let mut looked = self.looked.lock().unwrap_or_else(PoisonError::into_inner);
         let is_time = looked.is_none_or(|looked| now >= looked + CHECK_INTERVAL);
@@ -153,16 +156,17 @@ impl Lookers {
     }
 
     fn inbox(&self) -> MutexGuard<'_, Inbox> {
-        // Whole at any time: nothing in there can panic.
+        // A poisoned mutex may be used: nothing panics while it is locked, so the inbox is never
+        // half changed.
         self.inbox.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// The journal, with all events that have happened so far.
     ///
-    /// FAST: no session ever locks it. The lookers' thread may be kept from its CPU for long while it has
-    /// this locked.
+    /// FAST: no session ever locks the journal, because the lookers' thread may be kept from its CPU for
+    /// long while it has the journal locked.
     fn journal(&self) -> MutexGuard<'_, Journal> {
-        // Whole at any time, like the inbox.
+        // A poisoned mutex may be used, as that of the inbox.
         let mut journal = self.journal.lock().unwrap_or_else(PoisonError::into_inner);
         journal.enter(|batch| self.inbox().take(batch));
         journal
@@ -170,38 +174,39 @@ impl Lookers {
 }
 
 impl Looker {
-    /// What it looks at.
+    /// What the looker looks at.
     pub(super) fn filter(&self) -> &Filter {
         &self.filter
     }
 
-    /// Begins a picture for this looker: what has happened until now is in the picture, and events
-    /// from now on are told as a part of it.
+    /// Begins a picture for this looker. The picture contains what has happened until now. Events
+    /// from now on are told as a part of the picture.
     pub(super) fn begin_picture(&self) {
         self.lookers.inbox().put(Entry::Picture(self.id, self.filter.clone()));
     }
 
-    /// The picture is complete: events from now on are told after it.
+    /// Ends the picture for this looker. Events from now on are told after the picture.
     pub(super) fn end_picture(&self) {
         self.lookers.inbox().put(Entry::Whole(self.id));
     }
 
-    /// To be called when all that comes before the picture was sent: appends messages with the
-    /// events that happened while the picture was made. Returns how many events the looker had
-    /// missed before; `None` if it has missed some of these events as well, and so needs another
-    /// picture.
+    /// To be called when everything that comes before the picture was sent: appends messages with
+    /// the events that happened while the picture was made. Returns how many events the looker had
+    /// missed before. `None` if the looker has missed some of the appended events as well, and so
+    /// needs another picture.
     pub(super) fn end_events(&self, message: &mut BytesMut) -> Result<Option<u64>, CodecError> {
         self.lookers.journal().go_on(self.id, message)
     }
 
-    /// Waits until there is something to tell this looker, and it is its turn.
+    /// Waits until there is something to tell this looker and the looker has its turn.
     ///
-    /// Each looker has its turns at moments of its own: if all were told at once, they would all have
-    /// something to do at the same time, and would take the CPUs from the clients that lock.
+    /// Each looker has its turns at moments of its own. If all lookers were told at once, all of them
+    /// would have something to do at the same time, and would take the CPUs from the clients that
+    /// take locks.
     ///
     /// # Cancel safety
     ///
-    /// Nothing is lost. `turn` is still set if the turn is still to come.
+    /// If the future is dropped, nothing is lost. `turn` is still set if the turn has not come yet.
     pub(super) async fn news(&self, turn: &mut Option<Instant>) {
         loop {
             if let Some(turn) = turn {
@@ -222,7 +227,7 @@ impl Looker {
         }
     }
 
-    /// The earliest moment at which this looker is told something next.
+    /// The earliest moment at which this looker is told the next thing.
     pub(super) fn next_turn(&self) -> Instant {
         let now = clock::now();
         Instant::now() + Duration::from_nanos(next_turn(self.id, now) - now)
@@ -241,7 +246,7 @@ impl Looker {
 
 /// The next turn of the looker of this number.
 fn next_turn(id: u64, now: Moment) -> Moment {
-    // By the golden ratio, the turns of each new looker lie between those of the lookers before it.
+    // The golden ratio puts the turns of each new looker between those of earlier lookers.
     let offset = id % 1_000_000 * 6_180_340 % GATHER;
     now + GATHER - (now + GATHER - offset) % GATHER
 }
@@ -250,8 +255,8 @@ impl Drop for Looker {
     fn drop(&mut self) {
         self.lookers.count.fetch_sub(1, Relaxed);
         self.lookers.inbox().put(Entry::Gone(self.id));
-        // The entry has to be taken in here, since there may be no other looker. Not on this
-        // thread, which may be the one of the sessions.
+        // The entry has to be taken from the inbox now, since there may be no other looker. This
+        // thread may be the one of the sessions, so it does not do this itself.
         match self.lookers.thread.get() {
             Some(Some(thread)) => {
                 let lookers = Arc::clone(&self.lookers);

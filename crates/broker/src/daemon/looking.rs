@@ -20,19 +20,20 @@ use super::{
     telling::{LookStep, Teller},
 };
 
-/// How often other machines' locks are asked for.
+/// How often a connection asks for the locks of other machines.
 const ASK: Duration = Duration::from_secs(1);
 
-/// A looker that follows events is refused if there are this many lookers, any other if there are twice as
-/// many: a picture may wait in memory for each of them.
+/// A looker that follows events is refused if there are this many lookers, any other looker if there are
+/// twice as many. The reason is that a picture may wait in memory for each of them.
 const MOST: usize = 64;
 
-/// A looker gets a new picture when it was too slow or other machines' locks have changed. The daemon pauses
-/// between pictures for at least this many times as long as the pictures take it, however many look.
+/// A looker gets a new picture when it was too slow, or when locks of other machines have changed. Between
+/// pictures the daemon pauses for at least this many times as long as the pictures take it, however many
+/// lookers there are.
 const SHARE: u32 = 10;
 
-/// A looker that has missed events during this many pictures in a row gets one that is made in one
-/// turn of the daemon.
+/// A looker that has missed events during this many pictures in a row gets a picture that is made
+/// in one turn of the daemon.
 const TRIES: u32 = 3;
 
 /// A looker's connection, and what it asked for.
@@ -40,7 +41,7 @@ pub(super) struct Looking {
     pub(super) stream: Stream,
     pub(super) daemon: Arc<Daemon>,
     pub(super) filter: Filter,
-    /// Whether to be told events as well.
+    /// Whether the looker wants to be told events as well.
     pub(super) follow: bool,
 }
 
@@ -69,8 +70,8 @@ impl Looking {
         let tell = async move { Teller::new(teller, stream)?.tell(shown, says, follow).await };
         telling.spawn_on(tell, &self.daemon.lookers().runtime().await);
         let (mut check, mut ask) = (Instant::now() + CHECK_INTERVAL, Instant::now() + ASK);
-        // When the next picture is to be made, whether the last one was sent, and whether the locks of other
-        // machines are to be asked for first.
+        // When the next picture has to be made, whether the last picture was sent, and whether the locks of
+        // other machines have to be asked for first.
         let (mut next, mut is_told, mut ask_elsewhere) = (Some(Instant::now()), true, false);
         let (mut pause_until, mut torn) = (Instant::now(), 0);
         loop {
@@ -102,7 +103,7 @@ impl Looking {
                     pause_until = Instant::now() + rest(took, self.daemon.lookers().count());
                     (next, is_told) = (None, false);
                     // There is room, because the picture before was sent. If the teller has ended,
-                    // that is noticed above.
+                    // the branch above notices that.
                     _ = pictures.try_send(picture);
                 }
                 () = sleep_until(check), if !is_leased => {
@@ -121,7 +122,8 @@ impl Looking {
         }
     }
 
-    /// Waits until the recovery is over: before that it would look as if nobody held anything.
+    /// Waits until the recovery is over. Before that, a picture would show that nobody holds
+    /// anything.
     async fn until_recovered(&mut self) -> Result<(), End> {
         if self.daemon.recovery().is_over() {
             return Ok(());
@@ -150,8 +152,8 @@ async fn gone(stream: &mut Stream) -> End {
     }
 }
 
-/// The pause before a looker's next picture, if the last one took the daemon this long and there are
-/// this many lookers.
+/// The pause before a looker's next picture, if the last picture took the daemon this long and there
+/// are this many lookers.
 fn rest(took: Duration, lookers: usize) -> Duration {
     took.saturating_mul(SHARE).saturating_mul(u32::try_from(lookers).unwrap_or(u32::MAX))
 }
@@ -164,7 +166,7 @@ mod tests {
     fn all_who_are_told_anew_together_take_no_more_than_their_share() {
         let took = Duration::from_millis(20);
         for lookers in 1..=MOST {
-            // Pictures for all lookers, one after the other, as often as they may be made.
+            // Pictures are made for all lookers, one after the other, as often as is permitted.
             let all = took * u32::try_from(lookers).unwrap();
             assert!(all * SHARE <= rest(took, lookers));
         }

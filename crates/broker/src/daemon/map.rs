@@ -1,4 +1,4 @@
-//! A client's map, as the daemon sees it: it may contain anything.
+//! A client's map, as the daemon sees it. The map may contain anything.
 //!
 //! A slot that does not exist, or makes no sense, counts as not held by the client.
 
@@ -17,12 +17,12 @@ use crate::{client_files::ClientFiles, clock};
 /// The map in a client's own file.
 pub(super) struct ClientMap {
     map: BrokerMap,
-    /// The number that its owner has written into it.
+    /// The number that the owner of the map has written into it.
     nonce: u64,
     client: ClientKey,
     files: ClientFiles,
-    /// The slots in which the daemon has put locks. There is at most one lock in each, whatever the
-    /// client says, so a client has no more such locks than slots.
+    /// The slots in which the daemon has put locks. There is at most one lock in each slot,
+    /// whatever the client says. So a client has no more such locks than slots.
     occupied: Mutex<HashSet<Slot>>,
 }
 
@@ -44,7 +44,8 @@ impl ClientMap {
     }
 
     fn occupied(&self) -> MutexGuard<'_, HashSet<Slot>> {
-        // Whole at any time: nothing in there can panic.
+        // A poisoned mutex may be used: nothing panics while it is locked, so the set is never half
+        // changed.
         self.occupied.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -58,7 +59,7 @@ impl ClientMap {
         self.occupied().remove(&slot);
     }
 
-    /// The number that its owner has written into it; 0 if there is none.
+    /// The number that the owner of the map has written into it; 0 if there is none.
     pub(super) fn nonce(&self) -> u64 {
         self.nonce
     }
@@ -68,16 +69,16 @@ impl ClientMap {
         self.map.confirm(nonce);
     }
 
-    /// Whether the map tells all locks of the client. It does not before a daemon has confirmed it.
+    /// Whether the map tells all locks of the client. A map that no daemon has confirmed does not.
     pub(super) fn tells_all(&self) -> bool {
         self.map.is_confirmed() && self.map.unmapped() == 0 && !self.map.is_broken()
     }
 
-    /// Does this with a slot, if the slot exists.
+    /// Calls `act` with a slot, if the slot exists.
     ///
-    /// If somebody truncates the file, our mapping becomes useless as a whole, while the client still
-    /// sees the part that is left. So that part is mapped anew here: otherwise the client could go on
-    /// with locks that we take for free.
+    /// If somebody truncates the file, the daemon's mapping becomes useless as a whole, while the
+    /// client still sees the part that is left. So this part is mapped anew here. Otherwise the
+    /// client could go on with locks that count as free for the daemon.
     fn at<T>(&self, slot: Slot, act: impl Fn(&navlock_delegation::Slot) -> T) -> Option<T> {
         let done = self.map.slot(slot).map(&act);
         if !self.map.is_broken() {
@@ -93,11 +94,12 @@ impl ClientMap {
         self.at(slot, |slot| slot.word().look()).unwrap_or(Look::from_bits(0))
     }
 
-    /// Grants a lock with this token in the slot; if `owned`, the client owns the name from then on.
-    /// Returns the count of the word; `None` if the slot is not free.
+    /// Grants a lock with this token in the slot. If `owned` is set, the client owns the name from
+    /// now on. Returns the count of the word; `None` if the slot is not free.
     pub(super) fn grant(&self, slot: Slot, token: FencingToken, owned: bool) -> Option<u64> {
         self.at(slot, |slot| {
-            // Base and time are written before the word, which tells the client that they are valid.
+            // The base and the time are written before the word, because the word tells the client
+            // that they are valid.
             let count = slot.word().look().count().wrapping_add(1);
             slot.set_base(token.get().wrapping_sub(count));
             slot.set_since(clock::now());
@@ -143,7 +145,7 @@ impl ClientMap {
         self.slots().into_iter().filter_map(|slot| self.at(slot, token)?).max().unwrap_or(0)
     }
 
-    /// Takes all slots away: the client holds nothing any more either.
+    /// Takes all slots away: the client holds nothing any more.
     pub(super) fn take_back_all(&self) {
         self.each(|slot| {
             if slot.word().recall() == Recalled::Held {
@@ -158,13 +160,14 @@ impl ClientMap {
         }
     }
 
-    /// The indices of all slots. Collected, because slots may vanish while the caller goes through
-    /// them.
+    /// The indices of all slots. They are collected first, because slots may vanish while the
+    /// caller goes through them.
     fn slots(&self) -> Vec<Slot> {
         self.map.slots().map(|(slot, _)| slot).collect()
     }
 
-    /// The locks that the client holds in the map, with their tokens and since when it holds them.
+    /// The locks that the client holds in the map, with their tokens, and since when the client
+    /// holds them.
     pub(super) fn held(&self) -> Vec<(Slot, Description, FencingToken, Moment)> {
         let held = self.slots().into_iter().filter_map(|index| {
             let (look, description) = self.at(index, |slot| {

@@ -1,11 +1,11 @@
 //! The maps of clients of an earlier daemon.
 //!
-//! Owners go on taking names while there is no daemon. So the first thing that a new daemon does is to
-//! recall all of them: names that they do not hold are free, and locks that they hold stay held until
-//! they release them. So the daemon knows the holders, whether they come back in time or not. It gives
-//! up no client whose map tells all its locks: such a client is [kept](super::sleepers) like an orphan
-//! until its process ends, and may come back. Only its waiting requests, and their times, are not in
-//! the map: the client itself must claim them.
+//! Owners go on taking names while there is no daemon. So a new daemon first recalls all owners. Names
+//! that they do not hold are then free, and locks that they hold stay held until the owners release
+//! them. So the daemon knows the holders, even if they do not come back in time. The daemon gives up
+//! no client whose map tells all its locks: such a client is [kept](super::sleepers) like an orphan
+//! until its process ends, and may come back. Its waiting requests, and their times, are not in the
+//! map. So the client itself must claim these.
 
 use std::{
     collections::{HashMap, HashSet},
@@ -32,8 +32,8 @@ impl Maps {
     pub(super) fn of(files: &ClientFiles, found: &Found) -> Self {
         let inherited_from: HashSet<_> = found.inherited_from.iter().collect();
         let known = found.living.iter().filter_map(|key| {
-            // A client whose file cannot be mapped is waited for. It gives back its names by itself when
-            // it comes, or when it finds that its file was removed.
+            // The daemon waits for a client whose file cannot be mapped. Such a client gives back its
+            // names by itself when it comes, or when it finds that its file was removed.
             let map = ClientMap::of(files, *key).ok()??;
             map.recall_all();
             Some((*key, Known { map: Arc::new(map), has_inheritors: inherited_from.contains(key) }))
@@ -62,20 +62,22 @@ impl Maps {
         }
     }
 
-    /// Forgets the maps once all claims are settled: from here on slots are granted by this daemon.
+    /// Forgets the maps once all claims are settled: from here on, this daemon grants locks in the
+    /// slots.
     pub(super) fn forget(&self) {
         self.known().clear();
     }
 }
 
-/// The largest token that clients of an earlier daemon have had, dead ones included, as far as their maps
-/// tell. Recalls all names, so that no more are taken from here on.
+/// The largest token that clients of an earlier daemon have had, as far as their maps tell. Dead clients
+/// are included. Recalls all names, so that no more tokens are taken from here on.
 ///
 /// Owners of a shared name take tokens from the clock of the daemon that they knew, even after that daemon
-/// has gone. So these tokens may be above the bound of that daemon, and above this machine's clock if it was
-/// turned back since.
+/// has gone. So these tokens may be above the bound of that daemon. They may also be above this machine's
+/// clock, if the clock was turned back since.
 pub(super) fn last_token(files: &ClientFiles) -> u64 {
-    // A client whose map cannot be read is waited for; its tokens are not known.
+    // The daemon waits for a client whose map cannot be read. The tokens of that client are not
+    // known.
     let clients = files.own_files().unwrap_or_default();
     let maps = clients.into_iter().filter_map(|client| ClientMap::of(files, client).ok()?);
     let last = maps.map(|map| {

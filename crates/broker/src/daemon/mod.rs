@@ -1,8 +1,8 @@
 //! The daemon: an adapter from a socket to a user agent.
 //!
-//! It keeps no locks of its own: its clients get the locks of the user agent, with the user agent's
-//! reach. What it does keep is the state of its clients (`state`), and the recovery of their locks
-//! from a daemon that was killed (`recovery`).
+//! The daemon keeps no locks of its own: its clients get the locks of the user agent, with the user
+//! agent's reach. The daemon does keep the state of its clients (`state`), and the recovery of
+//! their locks from a daemon that was killed (`recovery`).
 
 mod answers;
 mod claims;
@@ -85,15 +85,15 @@ use crate::{
 /// How often the daemon checks that the bound of fencing tokens is far enough ahead.
 const CHECK_INTERVAL: Duration = Duration::from_secs(2);
 
-/// A user agent for a daemon that keeps the locks itself, with fencing tokens from here on.
+/// A user agent for a daemon that keeps the locks itself. Its fencing tokens begin with `first`.
 pub fn user_agent(first: FencingToken) -> UserAgent {
     // The daemon is one thread.
     UserAgent::with_memory(MemoryReach::with_first_token(first).with_shards(1))
 }
 
-/// Runs a daemon at `place` until it has had no client for long enough, and calls `ready` once it
-/// listens. `user_agent` is given a fencing token that is larger than all that earlier daemons gave
-/// at this place. If it fails, it returns the reason, for people.
+/// Runs a daemon at `place` until it has had no client for long enough, and calls `ready` once the
+/// daemon listens. `user_agent` is given a fencing token that is larger than all tokens that
+/// earlier daemons gave at this place. If `user_agent` fails, it returns the reason, for people.
 ///
 /// Blocks the thread, which must not be one of a tokio runtime. When this returns, all connections
 /// have ended. The locks of clients that were still connected are not released: the clients claim
@@ -101,7 +101,7 @@ pub fn user_agent(first: FencingToken) -> UserAgent {
 ///
 /// # Errors
 ///
-/// If the place is not to be used, or another daemon has it, or there is no user agent.
+/// If the place cannot be used, if another daemon has it, or if there is no user agent.
 pub fn run(
     place: &Place,
     user_agent: impl FnOnce(FencingToken) -> Result<UserAgent, String>,
@@ -119,11 +119,11 @@ pub fn run(
     let mut place_guard = PlaceGuard::take(place, options.state.as_deref())?;
     drop(in_it);
     let files = ClientFiles::of(place);
-    // Before the files of the dead are removed.
+    // This comes before the files of the dead are removed.
     let last = maps::last_token(&files);
     let mut tokens = Tokens::begin(place.tokens(), options.state.as_deref(), last);
-    // Before anybody can connect: a client that registers from here on is none of an earlier
-    // daemon.
+    // This comes before anybody can connect, because a client that registers from here on does not
+    // belong to an earlier daemon.
     let found = files.find().map_err(failed)?;
     let user_agent = user_agent(tokens.first()).map_err(DaemonError::Reach)?;
     let mut options = options.clone();
@@ -137,14 +137,15 @@ pub fn run(
     let ended = runtime.block_on(async {
         let listening = listen_at(place, options, &mut place_guard)?;
         ready();
-        // FAST: after `ready`, so that a client that waits for the daemon does not wait for this.
+        // FAST: this comes after `ready`, so that a client that waits for the daemon does not wait
+        // for it.
         log_start(place, options, complaint.as_deref());
         let has_place =
             serve_until_end(&daemon, &listening, found, options, &mut place_guard, &mut tokens)
                 .await;
-        // The socket's name goes first: from here on clients start a new daemon, which waits for
-        // our lock. A client that has connected and was not accepted sees the stream end before it
-        // was welcomed, and tries again.
+        // The socket's name is removed first. From here on, clients start a new daemon, which waits
+        // for our lock. A client that has connected and was not accepted sees the stream end before
+        // any welcome, and tries again.
         if has_place && place_guard.has_socket() { remove_socket(place) } else { Ok(()) }
     });
     tokens.end();
@@ -202,7 +203,8 @@ async fn serve_until_end(
 ) -> bool {
     tokio::select! {
         () = serve_in(daemon, listening, found, options) => true,
-        // All sessions end, and their clients connect to the broker that has the place.
+        // The place is lost: all sessions end, and their clients connect to the broker that has the
+        // place.
         () = place_guard.keep(listening, daemon) => {
             tracing::warn!(target: LOGS, "another broker has the place; this one ends");
             false
@@ -227,14 +229,14 @@ fn io_error(place: &Place) -> impl Fn(io::Error) -> DaemonError + Copy + '_ {
     |error| DaemonError::Io(place.socket().to_owned(), error)
 }
 
-/// Waits until the program is told that the daemon is to end.
+/// Waits until the program is told that the daemon has to end.
 async fn told_to_end(end: Option<&Stream>) {
     let told = end.and_then(|end| end.try_clone().ok()).and_then(|end| {
         end.set_nonblocking(true).ok()?;
         AsyncStream::from_std(end).ok()
     });
     match told {
-        // Also on an error: after that, nobody could tell us to end.
+        // The daemon also ends on an error, because after that nobody could tell it to end.
         Some(told) => _ = told.readable().await,
         None => pending().await,
     }

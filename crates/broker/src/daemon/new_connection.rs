@@ -34,7 +34,7 @@ const QUESTIONS: usize = 64;
 pub(super) struct NewConnection {
     stream: Stream,
     daemon: Arc<Daemon>,
-    /// Why it is turned away as a client, if it is.
+    /// Why the connection is turned away as a client, if it is.
     turned_away: Option<String>,
     process: Option<Process>,
 }
@@ -93,8 +93,8 @@ impl NewConnection {
         Ok(Introduced::Client(Box::new(session), claims))
     }
 
-    /// Reads the introduction. Questions about the daemon, and a request that it end, need none: they
-    /// come from no client, and are answered even during a recovery.
+    /// Reads the introduction. Questions about the daemon, and a request that the daemon end, need no
+    /// introduction: they come from no client, and are answered even during a recovery.
     async fn hear_introduction(&mut self, version: u16) -> Result<Introduction, End> {
         for _ in 0..QUESTIONS {
             let answer = match self.next().await? {
@@ -123,7 +123,7 @@ impl NewConnection {
                     FromDaemon::Stolen { query, outcome }
                 }
                 ToDaemon::Look { bucket, name, follow } if version >= LOOKING_VERSION => {
-                    // Anybody gets a picture, but events only if there is room.
+                    // Every looker gets a picture, but it gets events only if there is room.
                     if let Some(reason) = self.turned_away.take_if(|_| follow) {
                         self.say(&FromDaemon::Refused { reason }).await?;
                         return Err(End::Refused);
@@ -133,15 +133,15 @@ impl NewConnection {
                 ToDaemon::Stop if version >= CONTROL_VERSION => {
                     self.say(&FromDaemon::Stopping).await?;
                     self.daemon.stopped.notify_one();
-                    // The connection ends with the daemon, from which the other side knows that it
-                    // has ended.
+                    // The connection stays open until the daemon ends, so that the other side
+                    // learns of that end.
                     return pending().await;
                 }
                 _ => return Err(ProtocolError("it did not introduce itself").into()),
             };
             self.say(&answer).await?;
-            // Questions may come one after the other without a wait. So other tasks get their turn here, and
-            // the timeout is checked.
+            // Questions may come one after the other without a pause. So other tasks get their turn here,
+            // and the timeout is checked.
             yield_now().await;
         }
         Err(ProtocolError("it asks and asks, and does not say who it is").into())
@@ -182,7 +182,8 @@ impl NewConnection {
                 ),
             },
         };
-        // Who cannot be spoken to before it introduces itself is told now.
+        // A client of a version that cannot be told later, when it introduces itself, is told now
+        // that it is turned away.
         let answer = match &self.turned_away {
             Some(why) if version.is_none_or(|version| version < CONTROL_VERSION) => {
                 FromDaemon::Refused { reason: why.clone() }

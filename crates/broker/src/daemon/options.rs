@@ -7,7 +7,7 @@ use navlock_platform::socket::{Listener, Stream};
 use super::log::Log;
 use crate::RECOVERY_TIME;
 
-/// What a daemon can be told when it starts.
+/// The options with which a daemon starts.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct Options {
@@ -19,32 +19,35 @@ pub struct Options {
     /// to claim their locks. Nothing is granted until all of them that live have done so, or this
     /// time is over.
     pub recovery_time: Duration,
-    /// How far the daemon's locks are seen, for people, if that is further than this machine.
+    /// How far the daemon's locks are seen, as a text for people, if they are seen beyond this
+    /// machine.
     pub reach: Option<String>,
     /// A directory of the user that outlives `/tmp`, in which the daemon keeps a second bound of
     /// its fencing tokens. It is made if it does not exist.
     pub state: Option<PathBuf>,
-    /// The socket, if somebody else has made it and goes on listening at it: a service manager that
-    /// starts daemons when they are needed. It must be the one at the daemon's place.
+    /// The socket, if somebody else has made it and goes on listening at it, such as a service
+    /// manager that starts daemons when they are needed. It must be the socket at the daemon's
+    /// place.
     pub socket: Option<Arc<Listener>>,
-    /// More to show to people about the daemon: names and values.
+    /// Further details of the daemon for people: names and values.
     pub details: Vec<(String, String)>,
-    /// Where the program logs, for clients that ask: [`tracing`] itself cannot tell.
+    /// Where the program logs, for clients that ask. [`tracing`] itself cannot tell this.
     pub log: Option<Arc<dyn Log>>,
-    /// Whether the log tells names of locks at levels at which it otherwise does not. See the
+    /// Whether the log tells names of locks even above the level debug. See the
     /// [crate](crate#logs).
     pub log_names: bool,
-    /// Whether clients can own names, which they then take again without asking, until somebody
-    /// else asks for the name. Applies only to [`run`](super::run), and where locks are not leased.
+    /// Whether clients can own names. A client takes such a name again without asking, until
+    /// somebody else asks for the name. Applies only to [`run`](super::run), and only where locks
+    /// are not leased.
     pub delegate: bool,
-    /// A stream that becomes readable, or ends, when the daemon is to end: for a program that is told
-    /// so by signals. The daemon then ends as it does when a client asks it to. Applies only to
-    /// [`run`](super::run).
+    /// A stream that becomes readable, or ends, when the daemon has to end. This is for a program
+    /// that gets signals to end. The daemon then ends as it does when a client asks for its end.
+    /// Applies only to [`run`](super::run).
     pub end: Option<Arc<Stream>>,
 }
 
-/// What one connection can have at a time, so that a faulty client does not take down the daemon,
-/// which other clients use as well.
+/// What one connection can have at a time. The limits keep a faulty client from taking down the
+/// daemon, which other clients use as well.
 ///
 /// How long the parts of a message may be is part of the protocol: see `limits.rs` of `navlock-wire`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -11,11 +11,11 @@ use crate::lock_file::Identity;
 pub(super) struct Orphan {
     pub(super) key: ClientKey,
     pub(super) client: SharedClient,
-    /// The file that these processes have locked. `None` if it could not be read yet.
+    /// The file that these processes have locked. `None` if the file could not be read yet.
     pub(super) file: Option<Identity>,
     pub(super) kept_for: KeptFor,
     pub(super) watch: Watch,
-    /// The task that waits for losses of its locks.
+    /// The task that waits for losses of the orphan's locks.
     pub(super) listening: AbortHandle,
 }
 
@@ -24,17 +24,17 @@ pub(super) struct Orphan {
 pub(super) enum KeptFor {
     /// For the processes that have inherited them.
     Inheritors,
-    /// For the client itself, which was connected to an earlier daemon and has not come back. The
-    /// file is its own.
+    /// For the client itself, which was connected to an earlier daemon and has not come back.
+    /// `file` is then the client's own file.
     Sleeper,
 }
 
 /// How the end of the processes that have the file locked is noticed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Watch {
-    /// A thread waits for it.
+    /// A thread waits for the end.
     Thread,
-    /// There is no such thread yet: it is to be started.
+    /// There is no such thread yet. It has to be started.
     ToStart,
 }
 

@@ -2,7 +2,8 @@
 //! `navlock run` does when `navlock` is killed.
 //!
 //! An orphan is a [`Client`](super::client::Client) without a connection. It ends with the last of the
-//! processes that have inherited its locks, or with the last of the locks. Its client may come back to it.
+//! processes that have inherited its locks, or with the last of these locks. The client may come back and
+//! go on with these locks.
 //!
 //! A client of an earlier daemon that lives and has not come back is kept in the same way, if its
 //! [map](super::maps) tells which locks it holds.
@@ -38,7 +39,7 @@ use crate::{LOGS, client_files::Inherited, inherited_claims};
 const RETRY_PAUSE: Duration = Duration::from_millis(20);
 
 impl Inherited {
-    /// The claims that this file contains, for this client; `None` if it cannot be read.
+    /// The claims that this file contains, for this client; `None` if the file cannot be read.
     pub(super) fn replay(&mut self, client: &mut Client) -> Option<Claims> {
         claims::replay(&self.claims().ok()?, client)
     }
@@ -55,7 +56,7 @@ impl Daemon {
         let files = self.files()?;
         loop {
             let inherited = match (files.inherited(key), kept) {
-                // Somebody may have removed the file after it was opened here.
+                // Somebody may have removed the file after this daemon had opened it.
                 (Ok(None), Some(file)) => files.inherited_by(key, file),
                 (found, _) => found,
             };
@@ -86,14 +87,15 @@ impl Daemon {
         match self.left_by(key, client) {
             Ok(None) => false,
             Ok(Some(mut inherited)) => {
-                // The file tells which locks are inherited; all of them, if it cannot be read.
+                // The file tells which locks are inherited. If it cannot be read, all locks count
+                // as inherited.
                 let bytes = inherited.claims().ok();
                 let meant = bytes.and_then(|bytes| inherited_claims::locks(&bytes));
                 let is_meant = |id| meant.as_ref().is_none_or(|ids| ids.contains(&id));
                 lock(client).keep_inherited(is_meant);
                 self.keep_orphan(key, Arc::clone(client), Some(inherited))
             }
-            // Until this can be found out, all locks count as inherited.
+            // Until the file can be looked for, all locks count as inherited.
             Err(_) => {
                 lock(client).keep_inherited(|_| true);
                 self.keep_orphan(key, Arc::clone(client), None)
@@ -101,7 +103,7 @@ impl Daemon {
         }
     }
 
-    /// Keeps a client whose locks others have inherited. Returns whether it has any.
+    /// Keeps a client whose locks others have inherited. Returns whether it has any locks.
     pub(super) fn keep_orphan(
         self: &Arc<Self>,
         key: ClientKey,
@@ -153,8 +155,9 @@ impl Daemon {
         true
     }
 
-    /// Has a thread wait for the end of the processes that have inherited the locks, because the kernel tells
-    /// it in no other way. Returns how the end of this orphan is noticed from now on.
+    /// Lets a thread wait for the end of the processes that have inherited the locks: the kernel tells of
+    /// their end only to a thread that waits for the file's lock. Returns how the end of this orphan is
+    /// noticed from now on.
     fn watch(
         self: &Arc<Self>,
         number: u64,
@@ -165,7 +168,7 @@ impl Daemon {
         let waiting = thread::Builder::new().name("navlock-orphan".to_owned()).spawn(move || {
             inherited.wait(|| inheritors.iter().for_each(Process::wait_if_ending));
             if let Some(daemon) = daemon.upgrade() {
-                // What remains to be done is spawned on the runtime, since it takes a while.
+                // The rest of the work takes a while, so it is spawned on the runtime.
                 let _context = runtime.enter();
                 daemon.end_orphan(number);
             }
@@ -176,8 +179,8 @@ impl Daemon {
     /// Ends an orphan: the processes that had inherited its locks have ended, or the last of the
     /// locks is lost.
     fn end_orphan(&self, number: u64) {
-        // Its client may have come back to it. It is dropped without the lock on the clients,
-        // because that wakes others.
+        // There may be no such orphan any more, because its client has come back. The lock on the
+        // clients is not held while the orphan is dropped, because the drop wakes others.
         let ended = self.clients().orphans.remove(&number);
         let key = ended.as_ref().map(|orphan| orphan.key);
         drop(ended);
@@ -187,8 +190,8 @@ impl Daemon {
         self.gone.notify_one();
     }
 
-    /// An orphan has lost a lock: removes the lock from the file of inherited locks, so that the next daemon
-    /// does not believe it.
+    /// Called when an orphan has lost a lock: removes the lock from the file of inherited locks, so that the
+    /// next daemon does not believe that it is held.
     fn note_loss(&self, number: u64, lost: RequestId) {
         let clients = self.clients();
         let (Some(files), Some(orphan)) = (self.files(), clients.orphans.get(&number)) else {
@@ -210,7 +213,7 @@ impl Daemon {
         }
     }
 
-    /// Tries again what could not be done at once. To be called every few seconds.
+    /// Tries again what has failed before. To be called every few seconds.
     pub(super) fn tidy(self: &Arc<Self>) {
         let clients = self.clients();
         let as_they_are = |(number, orphan): (&u64, &Orphan)| {
@@ -220,7 +223,8 @@ impl Daemon {
         drop(clients);
         for (number, key, client, kept_for, watch) in orphans {
             if kept_for == KeptFor::Sleeper {
-                // It may run again and have released a lock, without a connection to say so.
+                // The sleeper may run again, and may have released a lock while it had no
+                // connection by which to say so.
                 lock(&client).release_idle();
             }
             if watch == Watch::Thread {
@@ -246,7 +250,7 @@ impl Daemon {
     }
 }
 
-/// Waits for the losses of an orphan's locks, for as long as there is the orphan.
+/// Waits for the losses of an orphan's locks, as long as the orphan exists.
 async fn listen(daemon: Weak<Daemon>, number: u64, client: Weak<std::sync::Mutex<Client>>) {
     loop {
         let lost = poll_fn(|context| {

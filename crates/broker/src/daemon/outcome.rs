@@ -3,16 +3,16 @@
 use navlock_core::{ClientId, Error, Lost};
 use navlock_engine::FencingToken;
 
-/// What became of a request, or of the lock that it was.
+/// What became of a request, or of the lock that the request became.
 #[derive(Debug)]
 pub(super) enum Outcome {
     Granted(FencingToken),
-    /// It is granted, and stands in the slot that the client has reserved for it.
+    /// The lock is granted, and stands in the slot that the client has reserved for it.
     GrantedInSlot(FencingToken),
     Unavailable,
     Failed(Error),
-    /// How, and by whom if it was stolen.
+    /// How the lock was lost, and who has stolen it, if it was stolen.
     Lost(Lost, Option<ClientId>),
-    /// Of no request: the client is to see to its file.
+    /// The outcome of no request: the client has to check its own file.
     Register,
 }

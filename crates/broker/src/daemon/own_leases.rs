@@ -1,4 +1,4 @@
-//! The lease that a daemon has itself, noted for its successor.
+//! The lease that a daemon has itself, which it notes for the next daemon.
 
 use std::{
     mem,
@@ -25,7 +25,7 @@ impl OwnLeases {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Notes the lease that the daemon has now, if it is not noted.
+    /// Notes the lease that the daemon has now, if this lease is not noted yet.
     pub(super) fn note(&self, files: &ClientFiles, lease: Vec<u8>) {
         let mut own = self.own();
         // Somebody may have removed the file, or there was no room for the note.
@@ -41,13 +41,14 @@ impl OwnLeases {
         }
     }
 
-    /// The daemon ends. If it leaves clients behind, it may leave owned names as well, and the notes stay.
-    /// If not, returns the notes, to be removed once its lease has ended.
+    /// To be called when the daemon ends. If the daemon leaves clients behind, it may leave owned names as
+    /// well, and the notes stay. If not, returns the notes, which the caller removes once the daemon's
+    /// lease has ended.
     pub(super) fn end(&self, leaves_any: bool) -> Option<OwnNotes> {
         let notes = self.own().notes.take();
         if leaves_any {
-            // The file stays locked until the process has gone, because it may grant its names
-            // until then.
+            // The file stays locked until the process has ended, because the process may grant its
+            // owned names until then.
             mem::forget(notes);
             return None;
         }

@@ -1,10 +1,11 @@
 //! Pictures: all clients, agents, locks and requests, put together for a looker.
 //!
-//! The more there is, the longer this takes. So it is done in several turns of the daemon, and
-//! sessions have their turns in between. A picture shows one moment all the same, that of its last
-//! turn: the events that happen between the turns are told as a part of the picture, after its
-//! entries (see [`journal`](super::journal)). Each event says all of its entry, so it does not
-//! matter whether the entry was read before the event or after it.
+//! The more locks and requests there are, the longer a picture takes. So it is made in several
+//! turns of the daemon, and sessions have their turns in between. A picture shows one moment all
+//! the same: the moment of its last turn. The events that happen between the turns are told as a
+//! part of the picture, after its entries (see [`journal`](super::journal)). Each event tells
+//! everything about its entry, so it does not matter whether the entry was read before the event or
+//! after it.
 
 use std::{mem, sync::Arc, time::Duration};
 
@@ -17,7 +18,7 @@ use crate::clock;
 /// At most this many clients, agents, locks and requests are read in one turn.
 pub(super) const SLICE: usize = 50;
 
-/// A picture, as it was read.
+/// The entries of a picture, as they were read.
 #[derive(Debug, Default)]
 pub(super) struct Picture {
     /// The entries of each turn.
@@ -26,8 +27,8 @@ pub(super) struct Picture {
 }
 
 impl Picture {
-    /// The entries in the [order](Elsewhere::add_to) in which they can be applied. The more there are,
-    /// the longer this takes.
+    /// The entries in the [order](Elsewhere::add_to) in which they can be applied. The more entries
+    /// there are, the longer this takes.
     pub(super) fn in_order(self) -> Vec<LookEvent> {
         self.elsewhere.add_to(self.parts.into_iter().flatten().collect())
     }
@@ -39,7 +40,7 @@ impl Daemon {
     ///
     /// # Cancel safety
     ///
-    /// If this is dropped, the looker is told nothing more until another picture is made.
+    /// If the future is dropped, the looker is told nothing more until another picture is made.
     pub(super) async fn picture(
         &self,
         looker: &Looker,
@@ -48,8 +49,8 @@ impl Daemon {
     ) -> (Picture, Duration) {
         let (mut turn, mut took) = (Instant::now(), Duration::ZERO);
         self.look_anew();
-        // There is no `await` from here to the first turn, nor from the last turn to the end: each
-        // is one moment.
+        // There is no `await` from here to the first turn, nor from the last turn to the end. So
+        // the beginning and the end are one moment each.
         looker.begin_picture();
         let began = clock::now();
         let clients = self.all_clients();

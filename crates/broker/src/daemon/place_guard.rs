@@ -1,9 +1,9 @@
 //! Guards the files of a daemon in its place.
 //!
-//! Cleaners of old files, and people, remove files that they take for rubbish. Then a new client finds
-//! no daemon, and starts another one, with locks of its own. So a daemon notices at once that a file of
-//! its is gone, and makes it anew. And as long as it lives, it has a lock file outside of the place,
-//! which tells another daemon to wait.
+//! People, and programs that clean up old files, remove files that look like rubbish. Then a new client
+//! finds no daemon, and starts another one, with locks of its own. So a daemon notices at once that one
+//! of its files is gone, and makes the file anew. As long as it lives, the daemon also has a lock file
+//! outside of the place, which tells another daemon to wait.
 
 use std::{
     fs::{self, File},
@@ -32,30 +32,30 @@ use crate::{
 /// How often the daemon looks for its files, if the kernel does not report removals.
 const CHECK_INTERVAL: Duration = Duration::from_secs(2);
 
-/// How often the times of its files are renewed, because cleaners remove old files.
+/// How often the daemon renews the times of its files, because cleaners remove old files.
 const TOUCH: Duration = Duration::from_secs(600);
 
 /// The directories in which cleaners remove old files.
 const CLEANED: [&str; 2] = ["/tmp", "/var/tmp"];
 
-/// How long a daemon waits for the end of the one before it.
+/// How long a daemon waits for the end of the earlier daemon.
 const PREDECESSOR: Duration = Duration::from_secs(5);
 
 /// The lock files that make a daemon the only one, and its other files in its place.
 pub(super) struct PlaceGuard<'a> {
     place: &'a Place,
-    /// The lock file outside of the place, which stays if somebody empties the place. `None` where
+    /// The lock file outside of the place, which stays if somebody empties the place. `None` if
     /// there is no directory for it.
     elsewhere: Option<(PathBuf, File)>,
     /// The lock file in the place.
     sole: File,
     socket: Option<Identity>,
-    /// Whether the socket was passed by somebody else, and so is not made anew.
+    /// Whether somebody else has passed the socket. Such a socket is not made anew.
     is_passed: bool,
-    /// The directory of client files. It is kept open, so that no other directory gets its identity
-    /// if it is removed.
+    /// The directory of client files. It is kept open, so that no other directory gets the same
+    /// identity if this one is removed.
     clients: Option<File>,
-    /// The place's directory, open; and whether it is locked against cleaners.
+    /// The place's directory, which is kept open, and whether it is locked against cleaners.
     directory: Option<(File, bool)>,
     watch: Option<Watch>,
     touched: Option<Instant>,
@@ -64,18 +64,18 @@ pub(super) struct PlaceGuard<'a> {
 /// What a look at the place has found.
 enum PlaceState {
     Whole,
-    /// Something was made anew; clients are to check their own files.
+    /// Something was made anew. The clients have to check their own files.
     Mended,
     /// Another daemon has the place.
     Lost,
 }
 
 impl<'a> PlaceGuard<'a> {
-    /// Makes this the only daemon of the place, as soon as the one before has ended.
+    /// Makes this the only daemon of the place, as soon as the earlier daemon has ended.
     pub(super) fn take(place: &'a Place, state: Option<&Path>) -> Result<Self, DaemonError> {
         let deadline = Instant::now() + PREDECESSOR;
-        // First the lock file that nobody removes: a daemon that has it locked may be about to make
-        // the other lock file anew.
+        // The lock file that nobody removes comes first: a daemon that has this file locked may be
+        // about to make the other lock file anew.
         let elsewhere = state.and_then(|state| Some(state.join(lock_name(place)?)));
         let elsewhere = match elsewhere {
             Some(path) => {
@@ -108,7 +108,7 @@ impl<'a> PlaceGuard<'a> {
     pub(super) fn listens(&mut self, is_passed: bool) {
         self.is_passed = is_passed;
         self.socket = lock_file::identity_at(self.place.socket());
-        // Opened now, so that its removal is noticed.
+        // The directory is opened now, so that its removal is noticed.
         self.open_clients();
     }
 
@@ -121,12 +121,14 @@ impl<'a> PlaceGuard<'a> {
         }
     }
 
-    /// Whether the socket that others find is still ours to remove.
+    /// Whether the socket that others find at the place is still the one that this daemon may
+    /// remove.
     pub(super) fn has_socket(&self) -> bool {
         !self.is_passed && lock_file::identity_at(self.place.socket()) == self.socket
     }
 
-    /// Keeps all files in the place. Returns when somebody else has the place.
+    /// Makes all files of the place anew when they are removed. Returns when somebody else has the
+    /// place.
     pub(super) async fn keep(&mut self, listening: &Listening, daemon: &Daemon) {
         loop {
             match self.look(listening) {
@@ -145,8 +147,8 @@ impl<'a> PlaceGuard<'a> {
     async fn wait(&mut self, daemon: &Daemon) {
         let next = Instant::now() + CHECK_INTERVAL;
         if let Some(watch) = &mut self.watch {
-            // Clients remove their own files when they go. If only such a file has gone, the other files
-            // are not looked at.
+            // Clients remove their own files when they end. If only such a file has gone, there is no
+            // need to look at the others.
             while let Ok(Changed::Named(names)) = timeout_at(next.into(), watch.changed()).await {
                 daemon.ask_whose_file_is_gone(Some(&names));
                 if Instant::now() >= next {
@@ -164,8 +166,8 @@ impl<'a> PlaceGuard<'a> {
     fn look(&mut self, listening: &Listening) -> PlaceState {
         let mut stands = PlaceState::Whole;
         if !lock_file::is_at(&self.sole, &self.place.broker_lock()) {
-            // The directory may be gone as well. What cannot be made now is tried again at the next
-            // look.
+            // The directory may be gone as well. If something cannot be made now, the next look
+            // tries again.
             if self.place.prepare().is_err() {
                 return PlaceState::Whole;
             }
@@ -180,7 +182,7 @@ impl<'a> PlaceGuard<'a> {
             stands = PlaceState::Mended;
         }
         self.enter();
-        // From here on the place is ours: another daemon finds the lock taken.
+        // From here on this daemon has the place: another daemon finds the lock taken.
         let socket = lock_file::identity_at(self.place.socket());
         if socket != self.socket {
             if socket.is_some() || self.is_passed {
@@ -205,9 +207,10 @@ impl<'a> PlaceGuard<'a> {
         stands
     }
 
-    /// Watches the directory that is there now, and locks it against cleaners of old files, which
-    /// works with careful ones such as systemd-tmpfiles: it skips directories that somebody has
-    /// locked (tmpfiles.d(5)), and recognises sockets in use by the path at which they were bound.
+    /// Watches the directory that is there now, and locks it against cleaners of old files. The
+    /// lock works with careful cleaners such as systemd-tmpfiles, which skips directories that
+    /// somebody has locked (tmpfiles.d(5)), and recognises sockets in use by the path at which they
+    /// were bound.
     fn enter(&mut self) {
         let path = self.place.directory();
         let is_there = |(directory, _): &(File, bool)| lock_file::is_at(directory, path);
@@ -215,12 +218,12 @@ impl<'a> PlaceGuard<'a> {
             self.watch = Watch::of(path);
             self.directory = open_directory(path).ok().map(|directory| (directory, false));
         }
-        // Elsewhere the directory may be one that its owner locks for other purposes, as with
-        // flock(1).
+        // Outside of these directories, the owner of the directory may lock it for other purposes,
+        // for example with flock(1).
         let is_cleaned = || CLEANED.iter().any(|cleaned| path.starts_with(cleaned));
         if let Some((directory, is_locked)) = self.directory.as_mut().filter(|_| is_cleaned()) {
-            // A shared lock: several brokers may have been given one directory. If a cleaner has it
-            // locked for a moment, it is tried again at the next look.
+            // The lock is a shared one, because several brokers may have been given one directory.
+            // If a cleaner has the directory locked for a moment, the next look tries again.
             *is_locked = *is_locked || matches!(try_shared(directory), Ok(true));
         }
     }
@@ -236,7 +239,7 @@ impl Drop for PlaceGuard<'_> {
     }
 }
 
-/// Renews the times of all files, so that cleaners do not take them for old.
+/// Renews the times of all files, so that they do not look old to cleaners.
 fn touch_all(place: &Place) {
     let clients = fs::read_dir(place.clients()).into_iter().flatten().flatten();
     let ours = [

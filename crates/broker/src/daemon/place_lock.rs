@@ -12,7 +12,7 @@ use navlock_platform::{file, machine};
 use super::{daemon_error::DaemonError, timed_work::within};
 use crate::{Place, connect_error::Reason, lock_file, spawn::connect};
 
-/// How often a new daemon looks whether the one before it will stay.
+/// How often a new daemon looks whether the earlier daemon will stay.
 pub(super) const PAUSE: Duration = Duration::from_millis(20);
 
 /// How long the user's own directory may take to answer.
@@ -22,7 +22,7 @@ const PATIENCE: Duration = Duration::from_secs(2);
 pub(super) enum Looked {
     Taken(File),
     Busy,
-    /// The lock cannot be had here at all.
+    /// The lock cannot be taken here at all.
     Never,
 }
 
@@ -43,9 +43,9 @@ pub(super) fn take(
         match lock(path) {
             Ok(Looked::Taken(file)) => return Ok(Some(file)),
             Ok(Looked::Never) => return Ok(None),
-            // We rarely wait here: for a daemon that has just decided to end, and does not listen
-            // any more. A daemon that listens will stay: it was just starting when our starter
-            // looked for it, or it has made its socket anew.
+            // The daemon rarely waits here: only for a daemon that has just decided to end, and
+            // does not listen any more. A daemon that listens will stay. It was just starting when
+            // our starter looked for it, or it has made its socket anew.
             Ok(Looked::Busy) if is_served(place) || Instant::now() >= deadline => {
                 return Err(DaemonError::Taken(path.to_owned()));
             }
@@ -60,8 +60,8 @@ fn is_served(place: &Place) -> bool {
     matches!(connect(place, Duration::ZERO), Ok(Some(_)) | Err(Reason::Silent(_)))
 }
 
-/// Takes the lock file in the user's own directory. If its file system does not answer, or is full,
-/// only the other lock file counts.
+/// Takes the lock file in the user's own directory. If the file system of this directory does not
+/// answer, or is full, only the other lock file counts.
 pub(super) fn lock_aside(path: &Path) -> Looked {
     let path = path.to_owned();
     let locked = within(PATIENCE, move || -> io::Result<_> {
@@ -91,16 +91,18 @@ fn sweep(directory: &Path) {
 
 const EXTENSION: &str = "lock";
 
-/// The name of a place's lock file, which no other place of any machine has, now or after a restart:
-/// machines may share a home, and containers may have the same path. It is made of a directory that
-/// stays when the place is removed: the one above the place; or the place itself if something is
-/// mounted there, because another container may have something else there.
+/// The name of a place's lock file. No other place of any machine has the same name, now or after a
+/// restart, because machines may share a home, and containers may have the same path. The name is
+/// made from a directory that stays when the place is removed. This is the directory above the
+/// place. If something is mounted at the place, it is the place itself, because another container
+/// may have something else mounted there.
 pub(super) fn lock_name(place: &Place) -> Option<String> {
     let boot = machine::boot_id()?;
     let directory = place.directory();
     let lasting = if file::is_mounted(directory) { directory } else { directory.parent()? };
     let (device, number) = file::identity_behind(lasting).ok()?;
-    // FNV-1a. If two places had the same hash, one of their daemons would only refuse to serve.
+    // This is FNV-1a. If two places had the same hash, the only harm would be that one of their
+    // daemons refuses to serve.
     let hash = file::path_bytes(place.socket()).iter();
     let hash = hash.fold(0xCBF2_9CE4_8422_2325_u64, |hash, byte| {
         (hash ^ u64::from(*byte)).wrapping_mul(0x0100_0000_01B3)
@@ -108,8 +110,8 @@ pub(super) fn lock_name(place: &Place) -> Option<String> {
     Some(format!("{boot}-{device:x}-{number:x}-{hash:016x}.{EXTENSION}"))
 }
 
-/// Writes our process number into the file, for people. Only the lock counts, so a full disk does
-/// no harm.
+/// Writes our process id into the file, for people. Only the lock counts, so a full disk does no
+/// harm.
 pub(super) fn note(mut file: &File) {
     let _ = file.set_len(0).and_then(|()| writeln!(file, "{}", std::process::id()));
 }

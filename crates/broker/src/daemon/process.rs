@@ -1,14 +1,15 @@
 //! The processes of clients: whether they have really ended.
 //!
 //! A process that was killed closes its descriptors one after the other. So its connection, or its lock
-//! on a file, may end while it still has something open that the next holder of its locks needs, such
-//! as a port or another file's lock. Then the daemon waits until the process has ended. On the other
-//! hand, a process that has ended may have left copies of its descriptors to children that it forked,
-//! which hold no locks by that.
+//! on a file, may end while the process still has something open that the next holder of its locks
+//! needs, such as a port or another file's lock. In that case, the daemon waits until the process has
+//! ended. On the other hand, a process that has ended may have left copies of its descriptors to
+//! children that it forked. These copies give the children no locks.
 //!
-//! For both, the daemon opens a [`Handle`] while the process is provably the one that is meant: a
-//! number alone may be another process's by now. Where the system has no such handles, or few
-//! descriptors are left, the daemon sees only the ends of connections and of locks on files.
+//! For both cases, the daemon opens a [`Handle`] while the process is provably the one that is
+//! meant. A process id alone is not enough, because another process may have it by now. Where the
+//! system has no such handles, or few descriptors are left, the daemon sees only the ends of
+//! connections and of locks on files.
 
 use std::{sync::Arc, time::Duration};
 
@@ -23,7 +24,7 @@ use tokio::time::timeout;
 
 use crate::client_files::LOCKS;
 
-/// How long a process that is ending may take to end: it may have much to write.
+/// How long a process that is ending may take to end. It may have much to write.
 pub(super) const END: Duration = Duration::from_secs(5);
 
 /// A process that lived when its handle was opened.
@@ -36,14 +37,15 @@ impl Process {
         Self::open(peer::of_async(stream).ok()?.process?)
     }
 
-    /// The process of this number, if it is a child of this one.
+    /// The process with this id, if it is a child of this process.
     pub(super) fn child(&self, pid: u32) -> Option<Self> {
         let child = Self::open(pid)?;
-        // With the handle open, no other process gets its number, until it has ended.
+        // While the handle is open, no other process gets the child's id before the child has
+        // ended.
         (child.handle().parent()? == self.number()).then_some(child)
     }
 
-    /// The process of this number, if it has this file of inherited locks open.
+    /// The process with this id, if it has this file of inherited locks open.
     pub(super) fn with_open(pid: u32, file: Identity) -> Option<Self> {
         let process = Self::open(pid)?;
         (has_open(pid, file, LOCKS) && !process.has_ended()).then_some(process)
@@ -61,17 +63,17 @@ impl Process {
         self.handle().number()
     }
 
-    /// Whether it is ending, and has not ended.
+    /// Whether the process is ending, and has not ended.
     pub(super) fn is_ending(&self) -> bool {
         self.handle().is_ending()
     }
 
-    /// Whether it has ended.
+    /// Whether the process has ended.
     pub(super) fn has_ended(&self) -> bool {
         self.handle().has_ended()
     }
 
-    /// Waits for its end, if it is ending. Blocks.
+    /// Waits for the end of the process, if it is ending. Blocks.
     pub(super) fn wait_if_ending(&self) {
         if self.is_ending() {
             self.handle().ends_within(END);
@@ -83,7 +85,7 @@ impl Process {
         let _ = timeout(END, self.end()).await;
     }
 
-    /// Waits for its end.
+    /// Waits for the end of the process.
     pub(super) async fn end(self) {
         end_of(self.0).await;
     }

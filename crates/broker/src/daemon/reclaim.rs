@@ -1,10 +1,10 @@
-//! Reclaims the locks and requests that clients had through the daemon before, if the reach still has
-//! them.
+//! Reclaims the locks and requests that clients had through the earlier daemon, if the reach still
+//! has them.
 //!
-//! A leased lock outlives the daemon: until its lease ends it is held, and no daemon can grant it
-//! anew. So it is reclaimed as soon as its client is back, because its lease runs out meanwhile. A
-//! claimed lock that is not found is lost. A claimed request that is not found is made anew, in its
-//! order among those of all clients.
+//! A leased lock outlives the daemon: the lock is held until its lease ends, and no daemon can
+//! grant it anew before that. The lease runs out meanwhile, so the lock is reclaimed as soon as its
+//! client is back. A claimed lock that is not found is lost. A claimed request that is not found is
+//! made anew, in its order among the requests of all clients.
 
 use std::{collections::HashSet, sync::Arc};
 
@@ -36,12 +36,13 @@ struct ReclaimedEntry {
     claim: Claim,
 }
 
-/// Takes over the claims that are found, and leaves the others among the claims.
+/// Takes over the claimed locks and requests that are found, and leaves the others among the
+/// claims.
 ///
 /// # Cancel safety
 ///
-/// Dropping the future ends locks and requests that were found and that the client does not have
-/// yet. The rest ends with the client.
+/// To drop the future ends the locks and requests that were found and that the client does not have
+/// yet. The others end with the client.
 pub(super) async fn reclaim(client: &SharedClient, claims: &mut Claims) {
     let returning = returning(client, claims);
     let found = join_all(returning.into_iter().map(|agent| agent.reclaim(client))).await;
@@ -50,8 +51,8 @@ pub(super) async fn reclaim(client: &SharedClient, claims: &mut Claims) {
     claims.requests.retain(|request| !found.contains(&request.request));
 }
 
-/// All agents of a client, also those that claim nothing: their former locks are to be released
-/// now, and not when their lease ends.
+/// All agents of a client. Agents that claim nothing are included, so that their former locks are
+/// released now, and not when their lease ends.
 fn returning(client: &SharedClient, claims: &Claims) -> Vec<Returning> {
     let client = shared_client::lock(client);
     let agents = client.agents().map(|(of, locks)| {
@@ -62,7 +63,7 @@ fn returning(client: &SharedClient, claims: &Claims) -> Vec<Returning> {
                 since: lock.since,
                 claim: Claim {
                     name: lock.name.clone(),
-                    // Of the kind of its request, only the mode is known.
+                    // Only the mode of the lock's request is known, and not the whole kind.
                     kind: RequestKind::Wait(lock.mode),
                     token: Some(lock.token),
                     since: lock.since,
@@ -80,7 +81,7 @@ fn returning(client: &SharedClient, claims: &Claims) -> Vec<Returning> {
             },
         });
         let mut had: Vec<ReclaimedEntry> = held.chain(pending).collect();
-        // In the order of the requests.
+        // The claims are put into the order of the requests.
         had.sort_by_key(|had| had.request.serial());
         Returning { of: Arc::clone(of), locks: locks.clone(), had }
     });
@@ -88,7 +89,7 @@ fn returning(client: &SharedClient, claims: &Claims) -> Vec<Returning> {
 }
 
 impl Returning {
-    /// Gives the client what is found. Returns the requests that were found.
+    /// Gives the client the locks and requests that are found. Returns their ids.
     async fn reclaim(self, client: &SharedClient) -> Vec<RequestId> {
         let Self { of, locks, had } = self;
         let claims = had.iter().map(|had| had.claim.clone()).collect();
@@ -108,7 +109,7 @@ impl Returning {
             }
         }
         for (request, since, token, reclaimed) in held {
-            // The request is answered once the lease was renewed, or has ended.
+            // The request is answered when the lease has been renewed, or has ended.
             let guard = reclaimed.await.ok().flatten();
             if let Some(guard) = guard.filter(|guard| guard.fencing_token() == token) {
                 shared_client::lock(client).requests_mut().hold(request, &of, since, guard);

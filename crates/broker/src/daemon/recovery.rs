@@ -7,23 +7,23 @@
 //! - Locks come first. Two claims may exclude each other, if one holder was stolen from and has not
 //!   heard of it: the claim with the larger fencing token was granted later, and is the one that holds.
 //! - Requests follow in the order in which they were made, by the clock that all clients share. If a
-//!   process knew of another request before it made its own, that other request has the earlier time. So
-//!   no process sees itself overtaken. (The order in which the dead daemon had received requests that
-//!   were on their way at the same time is lost.)
+//!   process knew of another request before it made its own, the other request has the earlier time. So
+//!   no process sees itself overtaken. (Requests may have been on their way at the same time. The order
+//!   in which the dead daemon had received such requests is lost.)
 //! - A client that does not come back in time keeps its locks if its [map](super::maps) tells all of
 //!   them. Any other client is given up: its file is removed a second before anything is granted. So the
-//!   client finds out when it looks at its file, and no later daemon finds the client and believes it.
-//!   When it comes back, its requests go to the end of the queues.
+//!   client finds this out when it looks at its file, and no later daemon finds the file and believes
+//!   the client. When a client that was given up comes back, its requests go to the end of the queues.
 //! - A client is believed to hold locks only if its file was found.
 //!
 //! Where the user agent [is leased](navlock_core::UserAgent::is_leased), the reach itself knows the
-//! holders and queues for a while, and better than the clients. Then the daemon [reclaims](super::reclaim)
-//! the locks of a client from the reach as soon as the client is back, even if it is late, and settles
-//! only the requests of which the reach has not heard.
+//! holders and queues for a while, and knows them better than the clients do. In that case, the daemon
+//! [reclaims](super::reclaim) the locks of a client from the reach as soon as the client is back, even if
+//! the client is late. It settles only the requests of which the reach has not heard.
 //!
-//! An answer that was on its way when the daemon was killed may be lost. If it was a grant, the client
-//! claims a request, which is granted again; nobody else has had the lock in between. If a release was
-//! lost, the client does not claim the lock, which frees it.
+//! A message that was on its way when the daemon was killed may be lost. If it was a grant, the client
+//! claims the request, and the request is granted again; nobody else has had the lock in between. If
+//! it was a release, the client does not claim the lock, so the lock is free.
 
 use std::{
     collections::HashMap,
@@ -49,7 +49,7 @@ use crate::client_files::{ClientFiles, Found};
 const CHECK_INTERVAL: Duration = Duration::from_millis(50);
 
 /// Clients that have not come back are given up when one part in `NOTICE` of the recovery time is
-/// left: one second of ten. In that second, a client that runs but cannot connect learns that it
+/// left: one second of ten. In this second, a client that runs but cannot connect learns that it
 /// has lost its locks, before anybody else can get them.
 const NOTICE: u32 = 10;
 
@@ -57,13 +57,13 @@ const NOTICE: u32 = 10;
 pub(super) struct Recovery {
     state: Mutex<State>,
     arrived: Notify,
-    /// Becomes [`Phase::Settling`] only while the state is locked.
+    /// The phase, which becomes [`Phase::Settling`] only while the state is locked.
     phase: watch::Sender<Phase>,
 }
 
 #[derive(Default)]
 struct State {
-    /// The clients of which a file was found when the daemon started, and those that have come
+    /// The clients whose files were found when the daemon started, and the clients that have come
     /// back.
     stages: HashMap<ClientKey, Stage>,
 }
@@ -81,22 +81,22 @@ enum Phase {
 
 /// The stage of a client in the recovery.
 enum Stage {
-    /// It lived when the daemon started, and has not come back.
+    /// The client lived when the daemon started, and has not come back.
     Awaited,
-    /// It is dead, or given up. Others may have inherited its locks.
+    /// The client is dead, or given up. Others may have inherited its locks.
     Gone,
-    /// It has come back, on the connection of this number, and is sending its claims.
+    /// The client has come back, on the connection of this number, and is sending its claims.
     Claiming { number: u64, believed: Believed },
-    /// It has sent all its claims, on the connection of this number.
+    /// The client has sent all its claims, on the connection of this number.
     Claimed { number: u64, believed: Believed, client: SharedClient, claims: Claims },
 }
 
 /// Which locks a client is believed to hold.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Believed {
-    /// All that it claims: nothing was granted since its last daemon.
+    /// All locks that it claims: nothing was granted since its last daemon.
     All,
-    /// Those that living processes have inherited from it.
+    /// The locks that living processes have inherited from it.
     Inherited,
     /// None: an earlier daemon may have given it up, or this daemon has ended its locks.
     Nothing,
@@ -116,13 +116,13 @@ impl Recovery {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// A client has come back, and begins to send its claims.
+    /// To be called when a client has come back, and begins to send its claims.
     pub(super) fn begin(&self, key: ClientKey, number: u64) {
         let mut state = self.state();
         let believed = match state.stages.get(&key) {
             Some(Stage::Awaited) => Believed::All,
             Some(Stage::Gone) => Believed::Inherited,
-            // Its last connection must have ended, but the daemon does not know that yet.
+            // The client's last connection must have ended, but the daemon does not know this yet.
             Some(Stage::Claiming { believed, .. } | Stage::Claimed { believed, .. }) => *believed,
             None => Believed::Nothing,
         };
@@ -137,8 +137,8 @@ impl Recovery {
         }
     }
 
-    /// Whether the locks of this client are from an earlier daemon. True once only: later ones are
-    /// from this daemon.
+    /// Whether the locks of this client are from an earlier daemon. This is true once only: later
+    /// locks are from this daemon.
     pub(super) fn is_first_return(&self, key: ClientKey) -> bool {
         let mut state = self.state();
         match state.stages.get_mut(&key) {
@@ -150,8 +150,9 @@ impl Recovery {
         }
     }
 
-    /// A client has gone again. If its claims are not settled yet, they never will be, but others may
-    /// have inherited its locks. Returns whether it had come back on this connection.
+    /// To be called when a client has gone again. If its claims are not settled yet, they never will
+    /// be, but others may have inherited its locks. Returns whether the client had come back on this
+    /// connection.
     pub(super) fn withdraw(&self, key: ClientKey, on: u64) -> bool {
         let mut state = self.state();
         let is_on = matches!(
@@ -161,7 +162,7 @@ impl Recovery {
         if is_on {
             let before = state.stages.remove(&key);
             let is_believed = |believed| believed != Believed::Nothing;
-            // The claims of those who have inherited its locks are still to come.
+            // The claims of processes that have inherited the client's locks are still to come.
             let is_unheard =
                 matches!(before, Some(Stage::Claiming { believed, .. }) if is_believed(believed));
             if self.phase() == Phase::Waiting || is_unheard {
@@ -172,7 +173,7 @@ impl Recovery {
         is_on
     }
 
-    /// A client has sent its claims. Returns them if they are too late.
+    /// To be called when a client has sent its claims. Returns the claims if they are too late.
     pub(super) fn claim(
         &self,
         key: ClientKey,
@@ -210,10 +211,11 @@ impl Recovery {
         let _ = self.phase.subscribe().wait_for(|phase| *phase == Phase::Over).await;
     }
 
-    /// Waits until all living clients have come back, or until this time is over. Returns those
-    /// that have come.
+    /// Waits until all living clients have come back, or until this time is over. Returns the
+    /// clients that have come.
     ///
-    /// With `gives_up`, clients that do not come are given up shortly before that time.
+    /// If `gives_up` is set, clients that do not come are given up shortly before the end of this
+    /// time.
     pub(super) async fn wait_for_claims(
         &self,
         files: Option<&ClientFiles>,
@@ -225,21 +227,22 @@ impl Recovery {
         let (notice, end) = (began + recovery_time - recovery_time / NOTICE, began + recovery_time);
         let mut has_given_up = false;
         let mut checks = interval(CHECK_INTERVAL);
-        // A client whose map tells all its locks is waited for, but not beyond the time.
+        // The daemon also waits for a client whose map tells all its locks, but not beyond the
+        // time.
         let is_needed = |client: &ClientKey| gives_up && !maps.tell_all(*client);
         while !self.may_end(Instant::now() >= end, is_needed, has_given_up) {
             tokio::select! {
                 () = self.arrived.notified() => {}
                 _ = checks.tick() => {
                     let Some(files) = files else { continue };
-                    // Without the lock on the state: there may be many.
+                    // The state is not locked meanwhile, because there may be many clients.
                     for client in self.awaited() {
                         if !files.lives(client) {
                             self.set_gone(client);
                         } else if is_needed(&client) && Instant::now() >= notice {
                             maps.take_back(client);
-                            // If its file cannot be removed, the daemon waits until it can, or
-                            // until the client comes.
+                            // If the client's file cannot be removed, the daemon waits until it can
+                            // be, or until the client comes.
                             if files.give_up(client).is_ok() {
                                 self.set_gone(client);
                                 has_given_up = true;
@@ -295,9 +298,9 @@ impl Recovery {
         is_needed: impl Fn(&ClientKey) -> bool,
         has_given_up: bool,
     ) -> bool {
-        // A client that has come in time is heard to the end, for which it has the time of a new
-        // connection. It believes that it holds the locks that it claims, until it is told that it
-        // does not.
+        // A client that has come in time is heard to the end. For this, it has the time of a new
+        // connection. Such a client believes that it holds the locks that it claims, until it is
+        // told that it does not.
         if self.is_hearing() {
             return false;
         }
@@ -305,7 +308,7 @@ impl Recovery {
         if is_late { !awaited.iter().any(is_needed) } else { awaited.is_empty() && !has_given_up }
     }
 
-    /// Ends the recovery: whoever waits for its end goes on.
+    /// Ends the recovery. Whoever waits for its end goes on.
     pub(super) fn end(&self) {
         self.phase.send_replace(Phase::Over);
     }

@@ -33,36 +33,36 @@ use self::{
 use super::{cycles::InCycle, lookers::Lookers, outcome::Outcome};
 use crate::{LOGS, clock};
 
-/// The requests by id. Each ends at once when its id is [finished](Self::finish): what a client
-/// requests after a release must find the lock free.
+/// The requests by id. Each ends at once when its id is [finished](Self::finish), because a request
+/// that a client makes after a release must find the lock free.
 #[derive(Default)]
 pub(super) struct Requests {
-    /// FAST: the hash is not keyed. The client picks the ids and could make them collide, but that
+    /// FAST: the hash is not keyed. The client picks the ids and could make them collide, but this
     /// would slow down only the client's own table.
     ///
     /// Each entry has a place, so that lookers can go through the entries with pauses; see
     /// [`changes_at`](Self::changes_at).
     entries: IndexMap<RequestId, Entry, RandomState>,
-    /// How many bytes all their names have.
+    /// How many bytes the names of all these requests have.
     name_bytes: usize,
     /// The outcomes of claims that the client was not told yet.
     settled: VecDeque<(RequestId, Outcome)>,
-    /// The requests that wait and were said to be made inside a lock. Some may be over.
+    /// The waiting requests that were said to be made inside a lock. Some of them may be over.
     nested: Vec<RequestId>,
-    /// The requests that are part of a deadlock, of which the client is to be told.
+    /// The requests in deadlocks of which the client has to be told.
     cycles: VecDeque<(RequestId, InCycle)>,
     woken: Arc<Woken>,
     /// The client's process, for the log, and whether the log may tell names.
     pid: Option<u32>,
     log_names: bool,
-    /// Whether locks are held for a time, which may end before anybody says so.
+    /// Whether locks are held for a limited time, which may end before anybody says so.
     is_leased: bool,
     /// The lookers, who are told what happens to the requests.
     lookers: Arc<Lookers>,
 }
 
 impl Requests {
-    /// No requests yet; these lookers will be told of them.
+    /// Makes an empty table. These lookers will be told of its requests.
     pub(super) fn new(lookers: Arc<Lookers>, is_leased: bool) -> Self {
         Self { is_leased, lookers, ..Self::default() }
     }
@@ -72,7 +72,7 @@ impl Requests {
         self.pid = pid;
     }
 
-    /// Sets whether the log may tell names where it otherwise does not.
+    /// Sets whether the log may tell names even above the level debug.
     pub(super) fn log_names(&mut self, log_names: bool) {
         self.log_names = log_names;
     }
@@ -89,12 +89,12 @@ impl Requests {
         self.entries.contains_key(&id)
     }
 
-    /// All of them, in no order.
+    /// All requests and locks, in no order.
     pub(super) fn shown(&self) -> impl Iterator<Item = (RequestId, Shown<'_>)> {
         self.entries.iter().filter_map(|(id, entry)| Some((*id, entry.shown()?)))
     }
 
-    /// How many are held, and how many pending.
+    /// How many locks are held, and how many requests are pending.
     pub(super) fn count(&self) -> (usize, usize) {
         let granted = self.entries.values().filter(|entry| entry.is_held());
         let (granted, idle) = granted.fold((0, 0), |(granted, idle), entry| {
@@ -118,7 +118,8 @@ impl Requests {
         let request_waker = self.waker(id);
         let waker = Waker::from(Arc::clone(&request_waker));
         let mut context = Context::from_waker(&waker);
-        // FAST: most locks are free. The future of one that is not is kept, without a box.
+        // FAST: most locks are free. If a lock is not, the future of its request is kept, without a
+        // box.
         let mut request = locks.lock_with(name, kind.into()).into_future();
         let answer = Pin::new(&mut request).poll(&mut context);
         let (place, since) = (SlotPlace::Nowhere, clock::now());
@@ -182,7 +183,7 @@ impl Requests {
         name_bytes: u32,
         stage: Stage,
     ) {
-        // It was claimed before, and must not be taken over twice.
+        // The client has claimed it twice, and it must be taken over only once.
         if self.contains(id) {
             return;
         }
@@ -192,7 +193,8 @@ impl Requests {
             counts.grant(0);
         }
         let waker = self.waker(id);
-        // This has the session poll the request once. After that, the request wakes the session itself.
+        // The session polls the request once because of this. After that, the request wakes the session
+        // itself.
         waker.wake_by_ref();
         self.name_bytes += name_bytes as usize;
         let (place, of) = (SlotPlace::Nowhere, Arc::clone(of));
@@ -252,13 +254,13 @@ impl Requests {
         }
     }
 
-    /// Counts all of them as ended, because their agents end.
+    /// Counts all requests and locks as ended, because their agents end.
     pub(super) fn count_as_finished(&self) {
         self.entries.values().for_each(|entry| self.count_end(entry));
     }
 
-    /// Counts the end of a request or lock by its client. If the term of the lock is over, the client may be
-    /// the first to tell, because it goes by its own clock: then it is a loss, and no release.
+    /// Counts the end of a request or lock by its client. If the term of a lock is over, the client may
+    /// notice that first, by its own clock. In that case the end is a loss, and no release.
     fn count_end(&self, entry: &Entry) {
         let counts = self.lookers.counts();
         // FAST: only a leased lock can be lost by the clock.
@@ -277,7 +279,7 @@ impl Requests {
         Some(entry)
     }
 
-    /// Finishes all requests, and all locks that are not wanted.
+    /// Finishes all requests, and all locks that are not `wanted`.
     pub(super) fn keep_held(&mut self, wanted: impl Fn(RequestId) -> bool) {
         let unwanted = self.entries.iter().filter(|(id, entry)| !wanted(**id) || !entry.is_held());
         for id in unwanted.map(|(id, _)| *id).collect::<Vec<_>>() {
@@ -300,7 +302,8 @@ impl Requests {
             let Some(entry) = self.entries.get_mut(&id) else {
                 continue;
             };
-            // Cleared before the poll, so that anything that happens from here on wakes the session again.
+            // The flag is cleared before the poll, so that anything that happens from here on wakes the
+            // session again.
             entry.waker.is_listed.store(false, Ordering::SeqCst);
             // A request that has failed does not know its name any more.
             let name = self.lookers.are_there().then(|| entry.name().cloned()).flatten();
@@ -338,6 +341,6 @@ impl fmt::Debug for Requests {
 }
 
 fn length(name: &ResourceName) -> u32 {
-    // A frame, and so a name, is much shorter than this can tell.
+    // A frame, and so a name, is much shorter than 4 GiB.
     u32::try_from(name.as_bytes().len()).unwrap_or(u32::MAX)
 }

@@ -63,7 +63,7 @@ impl Daemon {
         Report { numbers, ends, log, pid_namespace: pid_namespace() }
     }
 
-    /// Sets what is logged. Returns what is logged from now on, or why that has not changed.
+    /// Sets what is logged. Returns what is logged from now on, or why this has not changed.
     pub(super) fn set_log(&self, filter: &str) -> Result<String, String> {
         let Some(log) = &self.log else {
             return Err("the program that is this broker does not say what it logs".to_owned());
@@ -94,8 +94,8 @@ impl Daemon {
         Some(("owned names".to_owned(), how))
     }
 
-    /// If the service that keeps the locks does not answer: for how long, in words for people; and
-    /// how long the locks still last, if they are about to be lost by that.
+    /// A text for people if the service that keeps the locks does not answer: for how long it has
+    /// not, and for how long the locks still last, if they are about to be lost because of this.
     pub(super) fn outage(&self) -> Option<String> {
         let terms = self.all_clients().into_iter().flat_map(|client| lock(&client).terms());
         // The term that ends first.
@@ -108,7 +108,7 @@ impl Daemon {
         Some(format!("no answer for {silent} s; locks are lost in {left} s ({reach})"))
     }
 
-    /// The failure that is told to a client if its question cannot be answered.
+    /// The failure of which a client is told if its question cannot be answered.
     pub(super) fn failure(&self, error: &Error) -> Failure {
         match (failure(error), self.outage()) {
             (Failure::Other(why), Some(outage)) => Failure::Other(format!("{why}; {outage}")),

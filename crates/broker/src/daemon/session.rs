@@ -1,9 +1,9 @@
 //! A session: one connection, and the agents of the client at its other end.
 //!
-//! A session is one task that never waits in the middle of anything: it reads all messages that
+//! A session is one task that never waits in the middle of anything. It reads all messages that
 //! have come, sends all that it has to say, and sleeps until there is more. If a client does not
-//! read, its messages are not read either once [`HIGH_WATER`] bytes wait for it. So such a client
-//! costs the daemon a bounded amount of memory, and other clients nothing.
+//! read, and [`HIGH_WATER`] bytes wait for it, its own messages are not read either. So such a
+//! client costs the daemon a bounded amount of memory, and other clients nothing.
 
 mod admission;
 mod queries;
@@ -40,7 +40,7 @@ use super::{
 };
 use crate::LOGS;
 
-/// With this many bytes waiting to be sent, no more messages are read.
+/// While this many bytes wait to be sent, no more messages are read.
 const HIGH_WATER: usize = 256 << 10;
 
 /// How many messages are read before the other sessions have their turn.
@@ -55,10 +55,11 @@ pub(super) struct Session {
     /// What the client was told of its terms; `None` if locks do not end by themselves.
     terms: Option<ToldTerms>,
     queries: FuturesUnordered<QueryFuture>,
-    /// Answers on their way; no further message is read before they are sent.
+    /// Answers that are being sent in parts. No further message is read before they are sent.
     answers: Vec<Parts>,
     /// Whether nothing can be sent any more, or nobody would read it. A client that was killed may
-    /// have sent messages before, which are still read: one may tell which process its command is.
+    /// have sent messages before its end. These are still read, because one of them may tell which
+    /// process the client's command is.
     is_mute: bool,
 }
 
@@ -77,8 +78,9 @@ impl Session {
         Self { stream, connected, daemon, version, terms, queries, answers, is_mute: false }
     }
 
-    /// Serves the client until it has gone. Once its process has `ended`, only the messages that it
-    /// had sent before are read. Returns the client with its locks, and why the session has ended.
+    /// Serves the client until it has gone. When the client's process has `ended`, only the
+    /// messages that it had sent before are read. Returns the client with its locks, and why the
+    /// session has ended.
     pub(super) async fn serve(mut self, ended: impl Future<Output = ()>) -> (ConnectedClient, End) {
         let (mut ended, mut has_died) = (pin!(ended), false);
         let end = poll_fn(|context| {
@@ -128,14 +130,15 @@ impl Session {
         if self.is_mute {
             return Ok(more);
         }
-        // Losses first: a new term does not apply to locks that were lost before it began.
+        // Losses are told first, because a new term does not apply to locks that were lost before
+        // it began.
         self.say_outcomes(context)?;
         if let Some(terms) = &mut self.terms {
             if terms.poll_look(context).is_ready() {
                 say_terms(&mut self.stream, terms, &self.connected)?;
             }
         }
-        // FAST: to ask an empty set has its price.
+        // FAST: to poll an empty set takes time as well.
         while !self.queries.is_empty() {
             let Poll::Ready(Some(answered)) = self.queries.poll_next_unpin(context) else {
                 break;
@@ -149,8 +152,8 @@ impl Session {
         Ok(if stuck { More::Later } else { more })
     }
 
-    /// Tells the client the outcomes of its requests and locks, whether there is room or not: their
-    /// number is bounded by that of its requests.
+    /// Tells the client the outcomes of its requests and locks, even if there is no room, because
+    /// there are no more outcomes than requests.
     fn say_outcomes(&mut self, context: &mut Context<'_>) -> Result<(), End> {
         let is_in_cycle = loop {
             let mut client = lock(&self.connected.client);
@@ -159,8 +162,8 @@ impl Session {
             drop(client);
             self.say_outcome(request, outcome)?;
         };
-        // These texts are long, and nobody waits for them, so they are sent only as far as there is
-        // room.
+        // The texts about cycles are long, and nobody waits for them. So they are sent only as far
+        // as there is room.
         while is_in_cycle && self.has_room() {
             let next = lock(&self.connected.client).next_in_cycle();
             let Some((request, InCycle { told, is_last })) = next else { break };
@@ -172,8 +175,8 @@ impl Session {
         Ok(())
     }
 
-    /// Tells the client the outcome of a request. If it is a grant that ends by itself, its term is
-    /// told first.
+    /// Tells the client the outcome of a request. If this is the grant of a lock that ends by
+    /// itself, the term of the lock is told first.
     fn say_outcome(&mut self, request: RequestId, outcome: Outcome) -> Result<(), End> {
         let since = match outcome {
             Outcome::Register => CONTROL_VERSION,
@@ -192,7 +195,7 @@ impl Session {
         self.say(&outcome_message(request, outcome, self.version))
     }
 
-    /// Sends what is waiting, as far as the client takes it, and lets answers follow.
+    /// Sends what is waiting, as far as the client reads it. Parts of answers follow.
     fn send(&mut self, context: &mut Context<'_>) -> Result<(), End> {
         loop {
             while self.has_room() {
@@ -217,12 +220,12 @@ impl Session {
         }
     }
 
-    /// Sends nothing any more. The messages that the client had sent before are read, and then the end
-    /// of the stream ends the session. If the client lives after all, it connects anew.
+    /// From now on nothing is sent. The messages that the client had sent before are read, and then
+    /// the end of the stream ends the session. If the client lives after all, it connects anew.
     fn fall_silent(&mut self) {
         self.is_mute = true;
-        // This must be done before the client can come back on another connection, to which its
-        // file belongs from then on.
+        // This must be done before the client can come back on another connection, because the
+        // client's file then belongs to that connection.
         if !lock(&self.connected.client).has_ended() {
             self.connected.give_up();
         }
@@ -236,7 +239,7 @@ impl Session {
         has_room(&self.stream)
     }
 
-    /// Queues a message to be sent, if there is anybody to read it.
+    /// Queues a message for sending, if there is anybody to read it.
     fn say(&mut self, message: &FromDaemon) -> Result<(), End> {
         if self.is_mute { Ok(()) } else { say(&mut self.stream, message) }
     }
@@ -279,7 +282,8 @@ impl Session {
         self.version >= DELEGATION_VERSION
     }
 
-    /// Shares memory with the client, which has none yet, and sends what the client needs to map it.
+    /// Shares memory with the client, which has no shared memory yet, and sends what the client
+    /// needs for that.
     fn map(&mut self, nonce: u64) -> Result<(), End> {
         if lock(&self.connected.client).has_map() {
             return Err(out_of_place());
@@ -305,8 +309,8 @@ impl Session {
         let outcome = lock(client).request(agent, request, name, kind, slot)?;
         let Some(outcome) = outcome else { return Ok(()) };
         if kind.steals() {
-            // The victims of the theft are told first, since they may be this client's too. This
-            // needs no waker: outcomes are polled again at the end of the turn.
+            // The victims of the theft are told first, because they may belong to this client as
+            // well. This needs no waker: outcomes are polled again at the end of the turn.
             self.say_outcomes(&mut Context::from_waker(noop_waker_ref()))?;
         }
         self.say_outcome(request, outcome)
@@ -338,7 +342,7 @@ fn out_of_place() -> End {
     ProtocolError("it sent a message that has no place in its session").into()
 }
 
-/// Whether this message is answered.
+/// Whether this message has an answer.
 fn asks(message: &ToDaemon) -> bool {
     matches!(
         message,
@@ -392,7 +396,7 @@ pub(super) fn flush(
     Poll::Ready(Ok(()))
 }
 
-/// Whether there may be more to do at once.
+/// Whether the session may have more to do at once.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum More {
     Now,

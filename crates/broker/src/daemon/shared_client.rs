@@ -1,4 +1,4 @@
-//! A client, as its session and others share it.
+//! A client that its session shares with others.
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
@@ -13,12 +13,13 @@ use super::{
 
 /// A client, shared by its session and by those who go through all clients.
 ///
-/// While one of these is locked, no other one may be locked, nor the daemon's clients.
+/// A thread that has one client locked may lock no other client, nor the daemon's table of clients.
 pub(super) type SharedClient = Arc<Mutex<Client>>;
 
 /// Locks a client.
 pub(super) fn lock(client: &SharedClient) -> MutexGuard<'_, Client> {
-    // After a panic the session has ended, and its client's locks are still to be ended.
+    // A poisoned mutex may be used: after a panic the session has ended, and the locks of its
+    // client must still be ended.
     client.lock().unwrap_or_else(PoisonError::into_inner)
 }
 

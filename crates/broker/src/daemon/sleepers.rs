@@ -1,5 +1,5 @@
 //! Sleepers: clients of an earlier daemon that live and have not come back, and whose [maps](super::maps)
-//! tell which locks they hold. They keep these locks until they end or come back.
+//! tell which locks they hold. Sleepers keep these locks until they end or come back.
 
 use std::sync::Arc;
 
@@ -20,12 +20,12 @@ pub(super) struct Sleeper {
     pub(super) key: ClientKey,
     pub(super) client: SharedClient,
     map: Arc<ClientMap>,
-    /// The slots of its locks in the map.
+    /// The slots of the client's locks in the map.
     slots: Vec<(RequestId, Slot)>,
 }
 
 impl ClientMap {
-    /// The claims that the map makes for its client, and the slots of these locks.
+    /// The claims of the client, as the map makes them, and the slots of these locks.
     fn claims(&self, client: &mut Client) -> (Claims, Vec<(RequestId, Slot)>) {
         let (mut claims, mut slots) = (Claims::default(), Vec::new());
         for (slot, description, token, since) in self.held() {
@@ -34,7 +34,7 @@ impl ClientMap {
                 ToDaemon::OpenAgent { agent, client_id, bucket },
                 ToDaemon::ClaimLock { agent, request, name, mode, token, since },
             ];
-            // What makes no sense in the map counts as no claim.
+            // Parts of the map that make no sense count as no claims.
             if said.into_iter().all(|message| claims.hear(client, message).is_ok()) {
                 slots.push((request, slot));
             }
@@ -59,7 +59,7 @@ impl Daemon {
     pub(super) fn keep_sleepers(self: &Arc<Self>, sleepers: Vec<Sleeper>) {
         for Sleeper { key, client, map, slots } in sleepers {
             lock(&client).stand_in(&map, &slots);
-            // If the client's own file cannot be opened yet, that is tried again.
+            // If the client's own file cannot be opened yet, this is tried again later.
             let own = self.files().and_then(|files| files.own(key).ok().flatten());
             self.keep_sleeper(key, client, own);
         }

@@ -34,10 +34,10 @@ use crate::client_files::{self, ClientFiles, Found, OwnNotes};
 pub(super) struct Daemon {
     user_agent: UserAgent,
     limits: Limits,
-    /// How far locks are seen, if that is further than this machine.
+    /// How far locks are seen, if they are seen beyond this machine.
     reach: Option<String>,
     pub(super) started: Instant,
-    /// `None` for a daemon from which no other one takes over.
+    /// The files of the clients. `None` for a daemon from which no other daemon takes over.
     files: Option<ClientFiles>,
     recovery: Recovery,
     /// The maps of the clients that were found when it started.
@@ -58,7 +58,7 @@ pub(super) struct Daemon {
     pub(super) details: Vec<(String, String)>,
     /// Why sessions ended.
     ends: Mutex<Ends>,
-    /// Where the program logs, if it says so.
+    /// Where the program logs, if the program tells this.
     pub(super) log: Option<Arc<dyn Log>>,
     log_names: bool,
     /// The leases that the daemon has itself, where locks are kept elsewhere.
@@ -67,10 +67,10 @@ pub(super) struct Daemon {
     is_left: AtomicBool,
 }
 
-/// The clients of a daemon, each by a number that no other client of this daemon has or has had.
+/// The clients of a daemon. Each has a number that no other client of this daemon has or has had.
 #[derive(Default)]
 pub(super) struct Clients {
-    /// The connected clients, each with its key if it has told it.
+    /// The connected clients, each with its key, if the client has told one.
     pub(super) connected: HashMap<u64, (Option<ClientKey>, SharedClient)>,
     /// Clients without a connection whose locks are kept.
     pub(super) orphans: HashMap<u64, Orphan>,
@@ -92,7 +92,8 @@ impl Daemon {
             user_agent,
             started: Instant::now(),
             recovery: Recovery::new(found),
-            // A leased lock may be granted to another machine before its owner takes it again.
+            // Names of leased locks are not owned: such a lock may be granted to another machine
+            // before its owner takes it again.
             delegations: delegations.filter(|_| !is_leased),
             delegates: options.delegate,
             maps: files.as_ref().map(|files| Maps::of(files, found)).unwrap_or_default(),
@@ -123,7 +124,7 @@ impl Daemon {
         &self.user_agent
     }
 
-    /// How far locks are seen, for people, if that is further than this machine.
+    /// How far locks are seen, as a text for people, if they are seen beyond this machine.
     pub(super) fn reach(&self) -> Option<&str> {
         self.reach.as_deref()
     }
@@ -188,7 +189,7 @@ impl Daemon {
         })
     }
 
-    /// Ends a client that has gone. `leaves_file`: its own file is still there.
+    /// Ends a client that has gone. `leaves_file` says that the client's own file is still there.
     pub(super) fn forget(
         self: &Arc<Self>,
         number: u64,
@@ -202,7 +203,7 @@ impl Daemon {
         self.gone.notify_one();
         let (Some(key), Some(files)) = (key, self.files().cloned()) else { return };
         let daemon = Arc::clone(self);
-        // FAST: after those were told who wait for its locks.
+        // FAST: this comes after the waiters for the client's locks have been told.
         tokio::spawn(async move {
             if leaves_file {
                 _ = files.give_up(key);
@@ -214,9 +215,9 @@ impl Daemon {
     /// Removes the files of clients whose end was not noticed. Returns whether to look again.
     pub(super) fn sweep(&self) -> bool {
         let Some(files) = &self.files else { return false };
-        // If it fails, it is tried again.
+        // If this fails, it is tried again.
         let Ok(Found { mut dead, .. }) = files.find() else { return true };
-        // A client that is connected or kept is not dead, though its file may be gone.
+        // A client that is connected or kept is not dead, even if its file is gone.
         let clients = self.clients();
         let connected = clients.connected.values().filter_map(|(key, _)| *key);
         let here: HashSet<_> =
@@ -241,8 +242,8 @@ impl Daemon {
         }
     }
 
-    /// Asks the clients whose own file is gone to make it anew. If the `removed` names are known, only
-    /// clients with a file of one of these names are looked at.
+    /// Asks the clients whose own file is gone to make the file anew. If the `removed` names are
+    /// known, looks only at clients with a file of one of these names.
     pub(super) fn ask_whose_file_is_gone(&self, removed: Option<&[OsString]>) {
         let Some(files) = self.files() else { return };
         let removed: Option<HashSet<ClientKey>> = removed
@@ -273,9 +274,9 @@ impl Daemon {
     }
 
     /// Leaves all requests and locks of clients as they are, although their sessions end: where
-    /// locks are kept elsewhere, to end the clients would be to release their locks. Returns the
-    /// notes of the daemon's own leases, to be removed once the user agent has ended, and its
-    /// leases with it.
+    /// another service keeps the locks, to end the clients would release their locks. Returns the
+    /// notes of the daemon's own leases. The caller removes these notes once the user agent has
+    /// ended, together with its leases.
     pub(super) fn leave_behind(&self) -> Option<OwnNotes> {
         self.is_left.store(true, SeqCst);
         let notes = self.own_leases.end(!self.is_empty());
@@ -291,7 +292,7 @@ impl Daemon {
 }
 
 impl Clients {
-    /// A number that nobody has yet.
+    /// A number that no client has yet.
     pub(super) fn number(&mut self) -> u64 {
         self.next += 1;
         self.next

@@ -1,10 +1,10 @@
 //! Takes a name away from the holders that a person has seen.
 //!
 //! A request with `steal` takes a name from whoever holds it at that moment. But a person who has
-//! looked and then decides means the holders that were shown. So the message names these holders,
-//! and the daemon compares them with the holders of the moment in the same turn in which it calls
-//! the engine: nobody can come in between. Where locks are seen beyond this machine, the reach that
-//! keeps them compares.
+//! looked and then decides means the holders that were shown. So the message names these holders.
+//! The daemon compares them with the present holders in the same turn in which it calls the engine,
+//! so nothing happens in between. Where locks are seen beyond this machine, the reach that keeps
+//! the locks compares.
 
 use std::{collections::HashSet, sync::Arc, time::Duration};
 
@@ -23,7 +23,8 @@ use super::{
 };
 use crate::convert;
 
-/// How long this may take where a reach keeps the locks: less than the asker waits for the answer.
+/// How long this may take where a reach keeps the locks. The asker waits longer than this for the
+/// answer.
 const PATIENCE: Duration = Duration::from_secs(4);
 
 /// What is to be stolen.
@@ -37,8 +38,8 @@ pub(super) struct Steal {
 }
 
 impl Daemon {
-    /// Takes a name away from all its holders and releases it, if all of them are among those that are named.
-    /// Returns how many they were.
+    /// Takes a name away from all its holders and releases it, if all of them are among the holders that are
+    /// named. Returns how many holders there were.
     pub(super) async fn steal(
         self: &Arc<Self>,
         steal: Steal,
@@ -83,12 +84,12 @@ impl Daemon {
         }
     }
 
-    /// Takes the name where locks are seen on this machine alone. There is no `await` in here, so nothing
-    /// else happens in between.
+    /// Takes the name where locks are seen on this machine alone. There is no `await` in this function,
+    /// so nothing else happens in between.
     fn take(self: &Arc<Self>, steal: Steal, process: Option<Process>) -> Result<u64, NotStolen> {
         let Steal { bucket, name, from, info } = steal;
         let refused = |why: &str| NotStolen::Refused(why.to_owned());
-        // Owners of the name can take it no more.
+        // From here on, owners of the name cannot take it any more.
         if let Some(delegations) = self.delegations() {
             delegations.settle(&bucket, &name, RequestKind::Steal);
         }
@@ -112,7 +113,7 @@ impl Daemon {
         }
     }
 
-    /// How many holders a name has, if it has any and all of them are among these.
+    /// How many holders a name has, if it has any and all of them are among those that were `seen`.
     fn victims(
         &self,
         bucket: &str,
@@ -137,7 +138,7 @@ impl Daemon {
         if known.len() != held {
             return Err(NotStolen::HeldByOthers);
         }
-        // A lock whose word says "free" is held by nobody, whether the engine knows that or not.
+        // Nobody holds a lock whose word says "free", even if the engine does not know that yet.
         let mut victims = known.into_iter().flatten().peekable();
         if victims.peek().is_none() {
             return Err(NotStolen::Free);

@@ -1,5 +1,5 @@
-//! How a daemon takes over from the one before: from the claims of the clients that come back, from the
-//! files of inherited locks, and from the clients' maps.
+//! How a daemon takes over the locks of an earlier daemon: from the claims of the clients that come
+//! back, from the files of inherited locks, and from the clients' maps.
 
 use std::{collections::HashMap, fs::File, mem, sync::Arc, time::Duration};
 
@@ -32,7 +32,7 @@ struct InheritedClaims {
 }
 
 impl Daemon {
-    /// Takes over from the daemon before, of whose clients these files were found.
+    /// Takes over from the earlier daemon. `found` are the files of that daemon's clients.
     pub(super) async fn recover(self: &Arc<Self>, found: Found, recovery_time: Duration) {
         let deadline = Instant::now() + recovery_time;
         let (living, dead) = (found.living.len(), found.dead.len());
@@ -46,12 +46,12 @@ impl Daemon {
         let is_urgent = |key: &ClientKey| is_leased && !found.living.contains(key);
         let urgent = found.inherited_from.iter().copied().filter(is_urgent).collect();
         let (mut claimants, mut orphans) = tokio::join!(
-            // Where locks are leased, nobody has to be given up: the leases tell whose a lock is.
+            // Where locks are leased, no client has to be given up: the leases tell who has a lock.
             self.recovery().wait_for_claims(self.files(), self.maps(), !is_leased, recovery_time),
             self.inherit(urgent, &found.inherited_files, deadline + recovery_time),
         );
-        // A client that is there speaks for itself, so only the inherited locks of absent clients
-        // are looked for.
+        // A client that has come back claims its locks itself, so only the inherited locks of
+        // absent clients are looked for.
         let absent = self.recovery().absent();
         let left =
             self.inherit(absent.clone(), &found.inherited_files, deadline + recovery_time).await;
@@ -61,7 +61,8 @@ impl Daemon {
             let claims = mem::take(&mut orphan.claims);
             claimants.insert(orphan.key, (Arc::clone(&orphan.client), claims));
         }
-        // Clients that have not come back lose nothing either, if their maps tell what they hold.
+        // Clients that have not come back keep their locks as well, if their maps tell what they
+        // hold.
         let mut sleepers = Vec::new();
         for (sleeper, claims) in if is_leased { Vec::new() } else { self.sleepers() } {
             claimants.extend([sleepers::claimant(&sleeper, claims)]);
@@ -98,7 +99,8 @@ impl Daemon {
                 continue;
             };
             let client = self.new_client();
-            // A file that cannot be read was not written by us, or only in part, for lack of room.
+            // A file that cannot be read was not written by navlock, or was written only in part
+            // because there was no room.
             let claims = inherited.replay(&mut lock(&client));
             if let Some(mut claims) = claims {
                 self.reclaim(key, &client, &mut claims).await;
@@ -110,16 +112,16 @@ impl Daemon {
         inherited_claims
     }
 
-    /// Makes sure that no later daemon believes those who have inherited locks of this client, because others
-    /// may be granted these locks from here on.
+    /// Makes sure that no later daemon believes that processes have inherited locks of this client, because
+    /// others may be granted these locks from here on.
     fn forget_inherited(&self, key: ClientKey) {
         if let Some(files) = self.files() {
             files.forget_inherited(key);
         }
     }
 
-    /// Reclaims the locks and requests that the client had through the daemon before, if the reach
-    /// keeps them. The requests that remain among the claims are to be made anew.
+    /// Reclaims the locks and requests that the client had through the earlier daemon, if the reach
+    /// keeps them. The requests that remain among the claims have to be made anew.
     async fn reclaim(&self, key: ClientKey, client: &SharedClient, claims: &mut Claims) {
         if self.user_agent().is_leased() {
             // Locks that the client had through this daemon have ended with its session.
@@ -130,8 +132,8 @@ impl Daemon {
         }
     }
 
-    /// A client has come with its claims: reclaims at once what the reach still has of them, because
-    /// leases run out while other clients are waited for.
+    /// Called when a client has sent its claims: reclaims at once what the reach still has of them,
+    /// because leases run out while the daemon waits for other clients.
     pub(super) async fn go_on(&self, connected: &ConnectedClient, claims: &mut Claims) {
         claims::keep_claimed(&connected.client, claims);
         // From here on the client may use its slots for other locks.
@@ -163,8 +165,8 @@ impl Daemon {
         self.recovery().over().await;
     }
 
-    /// Removes the locks from a client's claims that it is not believed to hold. Leased locks were
-    /// reclaimed before.
+    /// Removes from a client's claims the locks that the client is not believed to hold. Leased
+    /// locks were reclaimed already.
     fn believe(&self, key: ClientKey, client: &SharedClient, claims: &mut Claims) {
         if self.user_agent().is_leased() {
             return;

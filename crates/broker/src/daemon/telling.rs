@@ -1,5 +1,5 @@
-//! Sends lookers what they are to see, on the lookers' thread: no client that locks should wait until
-//! messages to lookers are encoded and sent, and their readers woken.
+//! Sends lookers what they want to see. This is done on the lookers' thread, so that no client that
+//! takes a lock waits until messages to lookers are encoded and sent, and their readers are woken.
 
 use std::{
     io::{self, ErrorKind},
@@ -35,8 +35,8 @@ pub(super) struct Teller {
 }
 
 impl Teller {
-    /// Sends to this looker, which is at the other end of this stream; to be called on the runtime
-    /// that sends.
+    /// A teller for this looker, which is at the other end of this stream. To be called on the
+    /// runtime that sends.
     pub(super) fn new(looker: Arc<Looker>, stream: Stream) -> io::Result<Self> {
         Ok(Self { looker, stream: AsyncStream::from_std(stream)?, message: BytesMut::new() })
     }
@@ -46,8 +46,8 @@ impl Teller {
         socket::another(stream)
     }
 
-    /// Sends one picture; or, if `follow`, each picture and in between all events, until the looker
-    /// has gone or no more pictures come.
+    /// Sends one picture. If `follow` is set, sends each picture and in between all events, until
+    /// the looker has gone or no more pictures come.
     pub(super) async fn tell(
         mut self,
         mut pictures: mpsc::Receiver<Picture>,
@@ -55,7 +55,8 @@ impl Teller {
         follow: bool,
     ) -> Result<(), CodecError> {
         let mut turn = None;
-        // Whether it was reported that the looker needs a picture, and none has come yet.
+        // Whether the teller has reported that the looker needs a picture, and no picture has come
+        // yet.
         let mut waits = false;
         loop {
             let said = tokio::select! {
@@ -79,15 +80,15 @@ impl Teller {
             };
             turn = Some(self.looker.next_turn());
             if let Some(said) = said {
-                // The receiver goes only when the looker's connection has ended, which ends this
-                // task as well.
+                // The receiver is dropped only when the looker's connection has ended, and that end
+                // also ends this task.
                 _ = says.send(said).await;
             }
         }
     }
 
-    /// Sends the events from before the picture, and then the picture. Returns whether the picture could be
-    /// sent: not if the looker has missed events that belong to it.
+    /// Sends the events from before the picture, and then the picture. Returns whether the picture was
+    /// sent, which it is not if the looker has missed events that belong to it.
     pub(super) async fn tell_picture(&mut self, picture: Picture) -> Result<bool, CodecError> {
         self.tell_events().await?;
         let mut meanwhile = BytesMut::new();
@@ -105,8 +106,8 @@ impl Teller {
                 count = 0;
             }
         }
-        // Before the message that ends the picture: to the looker, these events are a part of the
-        // picture.
+        // These events come before the message that ends the picture, so the looker sees them as a
+        // part of the picture.
         self.message.unsplit(meanwhile);
         self.put(&FromDaemon::LookComplete)?;
         self.send().await?;
@@ -128,8 +129,8 @@ impl Teller {
         DaemonCodec::default().encode(message, &mut self.message)
     }
 
-    /// Waits until all is sent, or the looker has gone. Other tasks of the thread have their turn
-    /// first.
+    /// Waits until everything is sent, or the looker has gone. Other tasks of the thread have their
+    /// turn first.
     async fn send(&mut self) -> Result<(), CodecError> {
         yield_now().await;
         while !self.message.is_empty() {

@@ -1,8 +1,8 @@
 //! Terms: tells a client until when its agents have their locks.
 //!
 //! A daemon that is stopped, hung, or cut off from the service that keeps the locks cannot say that
-//! they are lost. So it tells the client beforehand when they will be lost, unless the client hears
-//! more.
+//! locks are lost. So the daemon tells the client beforehand when the locks will be lost, unless
+//! the client hears of a later time.
 
 use std::{
     collections::HashMap,
@@ -18,7 +18,8 @@ use tokio::time::{Interval, MissedTickBehavior, interval};
 use super::{client::Client, leases::Leases};
 use crate::clock::boot_time;
 
-/// How often the session looks for terms that have changed. Leases are renewed less often.
+/// How often the session looks for terms that have changed. Leases are renewed less often than
+/// that.
 const CHECK_INTERVAL: Duration = Duration::from_millis(500);
 
 /// The oldest version that knows of [`FromDaemon::TermBounds`].
@@ -32,12 +33,12 @@ pub(super) struct ToldTerms {
     said: HashMap<Agent, BootTime>,
     version: u16,
     checks: Interval,
-    /// The notes of its leases; `None` for a client that does not come back.
+    /// The notes of the client's leases; `None` for a client that does not come back.
     leases: Option<Leases>,
 }
 
 impl ToldTerms {
-    /// For a client of this version, whose leases are noted there.
+    /// The record for a client of this version, whose leases are noted in `leases`.
     pub(super) fn new(version: u16, leases: Option<Leases>) -> Self {
         let mut checks = interval(CHECK_INTERVAL);
         checks.set_missed_tick_behavior(MissedTickBehavior::Delay);
@@ -48,8 +49,8 @@ impl ToldTerms {
     pub(super) fn before_grant(&mut self, client: &Client, request: RequestId) -> TermMessages {
         let Some(agent) = client.agent_of(request) else { return [None, None] };
         if client.ends(agent).is_none() {
-            // The lock was lost since, which is told next. Until then the client must not believe
-            // that it has it for ever.
+            // The lock has been lost since, and the loss is told next. Until then the client must
+            // not believe that it has the lock for ever.
             self.said.remove(&agent);
             return [Some(FromDaemon::Term { agent, ends: BootTime(0) }), None];
         }
@@ -59,8 +60,8 @@ impl ToldTerms {
         self.new_of(client, agent)
     }
 
-    /// The messages of terms that have changed: of agents that hold locks, and for clients that
-    /// understand them also of agents that wait.
+    /// The messages of terms that have changed: the terms of agents that hold locks and, for
+    /// clients that understand this, of agents that wait.
     pub(super) fn news(&mut self, client: &Client) -> Vec<FromDaemon> {
         if let Some(leases) = &mut self.leases {
             leases.note_all(client);
@@ -93,7 +94,7 @@ impl ToldTerms {
     /// Ready when it is time to look for terms that have changed.
     pub(super) fn poll_look(&mut self, context: &mut Context<'_>) -> Poll<()> {
         let mut is_due = Poll::Pending;
-        // Polled until it is pending, so that it wakes us for the next time.
+        // The timer is polled until it is pending, so that it wakes this task the next time.
         while self.checks.poll_tick(context).is_ready() {
             is_due = Poll::Ready(());
         }

@@ -2,8 +2,8 @@
 
 use std::{sync::mpsc, thread, time::Duration};
 
-/// Has another thread do this work, and waits for the result for this time. `None` if the work takes
-/// longer, or if no thread can be had.
+/// Does this work on another thread, and waits for the result, but no longer than this time. `None`
+/// if the work takes longer, or if no thread can be had.
 pub(super) fn within<T: Send + 'static>(
     patience: Duration,
     work: impl FnOnce() -> T + Send + 'static,

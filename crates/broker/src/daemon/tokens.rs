@@ -25,41 +25,41 @@ use crate::{Place, clock, lock_file};
 /// How far the number in the files is ahead of the tokens that were given.
 const AHEAD: Duration = Duration::from_secs(60);
 
-/// With less than this left, the files are written again.
+/// When the number in the files is ahead by less than this, the files are written again.
 const LOW: Duration = Duration::from_secs(20);
 
-/// A number that is further ahead of the clock than this is not believed: no daemon has written it,
-/// unless its clock was absurdly wrong.
+/// A number in a file that is further ahead of the clock than this is not believed, because no
+/// daemon has written it, unless the daemon's clock was absurdly wrong.
 const BELIEVED: Duration = Duration::from_secs(100 * 365 * 24 * 60 * 60);
 
-/// No daemon begins with a token above this, so that there is always room to grow. As a time, it is
-/// the year 2262.
+/// No daemon begins with a token above this, so that tokens always have room to grow. As a time,
+/// this is the year 2262.
 const LARGEST: u64 = 1 << 63;
 
-/// The first fencing token of a daemon, and its promise to later daemons how large its tokens can
-/// become.
+/// The first fencing token of a daemon, and its promise to later daemons of how large its tokens
+/// can become.
 ///
 /// The first token is the time of the start, in nanoseconds since 1970. No daemon grants a lock each
-/// nanosecond, so its tokens are below the time. That is enough for as long as the clock goes
-/// forward. The files are for the case that the clock was turned back: each contains a number that
-/// is larger than all tokens that were given, and the next daemon begins with that number at least.
-/// One file is beside the socket, which in `/tmp` may be gone after a restart of the machine. The
-/// other one is in the user's own directory for such files, where the brokers of several places
-/// share it.
+/// nanosecond, so its tokens are below the time. This is enough as long as the clock goes forward.
+/// The files are for the case that the clock was turned back. Each contains a number that is larger
+/// than all tokens that were given, and the next daemon begins with at least this number. One file
+/// is beside the socket; if the socket is in `/tmp`, this file may be gone after a restart of the
+/// machine. The other file is in the user's own directory for such files, and the brokers of several
+/// places share it.
 ///
 /// If the clock is turned back and both files are gone, tokens may repeat, and nothing can prevent
 /// it.
 pub(super) struct Tokens {
     beside: PathBuf,
     /// The file in the user's own directory, which may be on a file system that does not answer. So
-    /// other threads read and write it, and they are not waited for while clients wait for the
-    /// daemon.
+    /// other threads read and write the file, and the daemon does not wait for these threads while
+    /// clients wait for it.
     state: Option<PathBuf>,
-    /// Whether such a thread is at work.
+    /// Whether a thread that reads or writes this file is at work.
     busy: Arc<AtomicBool>,
     first: u64,
     started: Instant,
-    /// The same moment, by the clock of [`Moment`]s.
+    /// The moment of the start, by the clock of [`Moment`]s.
     began: Moment,
     promised: u64,
     disbelieved: Vec<PathBuf>,
@@ -72,15 +72,15 @@ const PATIENCE: Duration = Duration::from_secs(2);
 enum Found {
     /// All tokens that were given are smaller than this.
     Promise(u64),
-    /// There is no file, or it cannot be looked at.
+    /// There is no file, or the file cannot be read.
     Nothing,
-    /// There is a file, and it cannot be what a daemon has written.
+    /// There is a file, but no daemon can have written its contents.
     Implausible,
 }
 
 impl Tokens {
     /// The tokens of a daemon that starts now, by the system's clock. `last` is the last token that an
-    /// owner of a name has had without a daemon, as its map tells.
+    /// owner of a name has had without a daemon, according to the owner's map.
     pub(super) fn begin(beside: PathBuf, state: Option<&Path>, last: u64) -> Self {
         Self::begin_at(SystemTime::now(), beside, state, last)
     }
@@ -133,8 +133,8 @@ impl Tokens {
         FencingToken::new(self.first)
     }
 
-    /// Added to a moment, a token that may be given at that moment: all that were given before are
-    /// smaller, and the promises in the files are larger.
+    /// A moment plus this number is a token that may be given at that moment: all tokens that were
+    /// given before are smaller, and the promises in the files are larger.
     pub(super) fn epoch(&self) -> u64 {
         self.first.wrapping_sub(self.began)
     }
@@ -173,16 +173,16 @@ impl Tokens {
     }
 
     fn promise(&self, number: u64, before: u64, patience: Duration) {
-        // If the file cannot be written, there is still the clock; and a broker that does not start
-        // because a disk is full helps nobody.
+        // If the file cannot be written, the clock alone still makes tokens grow. A broker that
+        // does not start because a disk is full would help nobody.
         let _ = promise(&self.beside, number, before);
         if let Some(file) = self.state.clone() {
             self.aside(patience, move || promise(&file, number, before).is_ok());
         }
     }
 
-    /// Has another thread do this work, and waits for the result for this time. There is one such thread
-    /// at a time.
+    /// Does this work on another thread, and waits for the result, but no longer than this time. There
+    /// is one such thread at a time.
     fn aside<T: Send + 'static>(
         &self,
         patience: Duration,
@@ -210,9 +210,9 @@ impl Tokens {
 /// removed our files, there may be another broker for a moment.)
 fn promise(file: &Path, number: u64, promised: u64) -> io::Result<()> {
     let directory = open_directory_behind(file.parent().unwrap_or(Path::new("/")))?;
-    // With the directory locked, nobody writes between our look and our write; if it cannot be
-    // locked, that is unlikely enough. (A daemon's lock on its own directory against cleaners is a
-    // shared one.)
+    // While the directory is locked, nobody writes between our look and our write. If it cannot be
+    // locked, such a write in between is unlikely enough. (The lock of a daemon on its own
+    // directory, against cleaners, is a shared one.)
     let _ = try_exclusive(&directory);
     let found = match found(file, number) {
         Found::Promise(found) if found > promised => found,
@@ -239,7 +239,8 @@ fn is_believed(number: u64, now: u64) -> bool {
 }
 
 fn write(path: &Path, number: u64) -> io::Result<()> {
-    // Written to another name first, so that the file is whole even if we are killed; and private.
+    // The number is written to a file of another name first, so that the file is complete even if
+    // we are killed. The new file is private.
     let mut temporary = path.to_owned().into_os_string();
     temporary.push(format!(".{}.new", std::process::id()));
     let opened = careful().write(true).create(true).truncate(true).open(&temporary);

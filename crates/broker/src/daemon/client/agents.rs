@@ -15,8 +15,8 @@ use super::{
 };
 use crate::{clock::boot_time, convert::from_wire};
 
-/// How many agents beyond the limit are remembered, for each agent that the limit allows. They take
-/// a few bytes each.
+/// How many agents beyond the limit are remembered, for each agent that the limit allows. Each
+/// takes a few bytes.
 const REFUSED_FOR_ONE: usize = 16;
 
 impl Client {
@@ -65,8 +65,8 @@ impl Client {
         let open = self.agents.get_mut(&agent).ok_or(NO_AGENT)?;
         let mut info = from_wire(info);
         info.meta.clone_from(&open.info.meta);
-        // Now, while the command is a child of the client, so that the number can be no other
-        // process's.
+        // The process is opened now, while the command is a child of the client, so that no other
+        // process can have its number.
         if let Some(process) = self.process.as_ref().filter(|one| one.number() != info.pid) {
             open.command = process.child(info.pid);
         }

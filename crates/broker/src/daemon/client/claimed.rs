@@ -6,7 +6,7 @@ use navlock_wire::{Agent, Moment};
 
 use super::{super::outcome::Outcome, Client};
 
-/// A lock that a client held when the daemon before this one ended.
+/// A lock that a client held when the earlier daemon ended.
 #[derive(Debug)]
 pub(in super::super) struct ClaimedLock {
     pub(in super::super) agent: Agent,
@@ -17,7 +17,7 @@ pub(in super::super) struct ClaimedLock {
     pub(in super::super) since: Moment,
 }
 
-/// A request that was pending when the daemon before this one ended.
+/// A request that was pending when the earlier daemon ended.
 #[derive(Debug)]
 pub(in super::super) struct ClaimedRequest {
     pub(in super::super) agent: Agent,
@@ -28,15 +28,15 @@ pub(in super::super) struct ClaimedRequest {
 }
 
 impl Client {
-    /// Has a lock that was held when the daemon before this one ended be held again.
+    /// Makes a lock held again that was held when the earlier daemon ended.
     pub(in super::super) fn reinstate(&mut self, lock: ClaimedLock) {
         let ClaimedLock { agent, request, name, mode, token, since } = lock;
-        // It was claimed before.
+        // The client has claimed this lock twice.
         if self.requests.contains(request) {
             return;
         }
-        // So far locks were granted only to those that held them before, so this one can be had at
-        // once.
+        // So far, locks were granted only to clients that held them before, so this lock can be had
+        // at once.
         let asked = self.make(agent, request, name, RequestKind::IfAvailable(mode), None);
         if let Some(Outcome::Granted(_)) = asked {
             self.requests.date_back(request, since, Some(token));
@@ -47,7 +47,7 @@ impl Client {
         }
     }
 
-    /// Puts a request that was pending when the daemon before this one ended into its queue.
+    /// Puts a request that was pending when the earlier daemon ended into its queue.
     pub(in super::super) fn requeue(&mut self, claim: ClaimedRequest) {
         let ClaimedRequest { agent, request, name, kind, since } = claim;
         if self.requests.contains(request) {

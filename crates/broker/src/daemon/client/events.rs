@@ -16,7 +16,7 @@ pub(in super::super) struct Place {
 }
 
 impl Client {
-    /// Sets its number and state, and tells lookers of it and of its agents.
+    /// Sets the client's number and state, and tells lookers of the client and of its agents.
     pub(in super::super) fn set_number(&mut self, number: u64, state: ClientState) {
         let before = self.number.replace((number, state));
         if !self.lookers.are_there() {
@@ -25,14 +25,15 @@ impl Client {
         for LookEvent { at, change } in self.self_and_agents(&Filter::default()) {
             self.lookers.tell_at(|| at, || change);
         }
-        // The old number goes last, when its agents have moved to the new one.
+        // Lookers are told last that the old number is gone, when the agents have moved to the new
+        // one.
         if let Some((client, _)) = before.filter(|(client, _)| *client != number) {
             self.lookers.tell(|| LookChange::ClientWent { client });
         }
     }
 
-    /// Reads on, for at most `room` places, and subtracts from `room` those that it has read.
-    /// Returns where to go on; `None` if that was all.
+    /// Reads on, at most `room` places, and subtracts the places that were read from `room`.
+    /// Returns where to go on; `None` if all was read.
     ///
     /// Entries that have begun or changed since `began` are left out: events tell lookers of them.
     pub(in super::super) fn look(
@@ -62,7 +63,7 @@ impl Client {
         (at.agents + at.requests > 0).then_some(at)
     }
 
-    /// Its requests and locks of these names, with itself and its agents.
+    /// The client, with its agents and its requests and locks of these names.
     pub(in super::super) fn look_at(
         &self,
         wanted: impl Fn(&str, &ResourceName) -> bool,

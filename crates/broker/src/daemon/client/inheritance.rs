@@ -10,7 +10,7 @@ use crate::{client_files::Inherited, lock_file::Identity};
 
 impl Client {
     /// Opens the file of inherited locks and keeps it open. To be called when the client has said that
-    /// others work under its locks, because they may have inherited them.
+    /// others work under its locks, because these others may have inherited the locks.
     pub(super) fn keep_inherited_file(&mut self) {
         let Some((key, files)) = &self.files else { return };
         if let Some(file) = files.open_inherited(*key) {
@@ -18,12 +18,12 @@ impl Client {
         }
     }
 
-    /// The locks that living processes have inherited from the client, by its file, which somebody has
-    /// removed.
+    /// The locks that living processes have inherited from the client, for a client whose file of
+    /// inherited locks somebody has removed.
     ///
     /// # Errors
     ///
-    /// If that cannot be told for the moment.
+    /// If this cannot be found out for the moment.
     pub(in super::super) fn inherited(&self) -> io::Result<Option<Inherited>> {
         let Some((key, files)) = &self.files else { return Ok(None) };
         if let Some(file) = &self.inherited_file {
@@ -32,8 +32,9 @@ impl Client {
         if self.is_empty() {
             return Ok(None);
         }
-        // The file was removed before we could open it. But each process that works under the locks has
-        // it open too. A client's process that has ended has nothing open.
+        // The file was removed before the daemon could open it. But each process that works under the
+        // locks has the file open as well. The client's own process, once it has ended, has nothing
+        // open.
         let ended = self.process.as_ref().filter(|process| process.has_ended());
         let ended = ended.map(Process::number);
         let processes = self.agents.values().map(|open| open.info.pid);
@@ -42,7 +43,7 @@ impl Client {
         file.map_or(Ok(None), |file| files.inherited_by(*key, &file))
     }
 
-    /// Releases all locks but these, and aborts all requests.
+    /// Releases all locks except the `wanted` ones, and aborts all requests.
     pub(in super::super) fn keep_held(&mut self, wanted: impl Fn(RequestId) -> bool) {
         self.requests.keep_held(wanted);
     }
@@ -51,7 +52,8 @@ impl Client {
     pub(in super::super) fn keep_inherited(&mut self, wanted: impl Fn(RequestId) -> bool) {
         self.keep_held(wanted);
         if self.has_ended() {
-            // The client's own file may be removed, and does not tell who works under these locks.
+            // The client's own file may be removed from here on, and it does not tell who works
+            // under these locks.
             self.leave_slots();
         }
         let holders = self.holders();
@@ -64,11 +66,12 @@ impl Client {
         }
     }
 
-    /// The commands that have inherited its locks: each is known as a child of the client, or has this
-    /// file open.
+    /// The commands that have inherited the client's locks. Each is known as a child of the client, or
+    /// has this file open.
     pub(in super::super) fn inheritors(&self, file: Option<Identity>) -> Vec<Process> {
         let inheritors = self.agents.values().filter_map(|open| {
-            // If only an earlier daemon knew the command as a child, it is found by the file.
+            // If only an earlier daemon knew the command as a child, the command is found by the
+            // file.
             let found = || Process::with_open(open.info.pid, file?);
             open.command.clone().or_else(found)
         });

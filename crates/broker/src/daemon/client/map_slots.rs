@@ -42,8 +42,8 @@ impl Client {
         })
     }
 
-    /// Puts the lock of a request into its slot, if it is to stand in one. `outcome`: the request's
-    /// outcome so far.
+    /// Puts the lock of a request into its slot, if the lock is to stand in one. `outcome` is the
+    /// request's outcome so far.
     pub(super) fn place(
         &mut self,
         request: RequestId,
@@ -60,14 +60,14 @@ impl Client {
             self.requests.want(request, slot);
         }
         match outcome {
-            // Granted at once: nobody waits for the name, except for requests that a theft has
-            // overtaken.
+            // The lock was granted at once, so nobody waits for the name, except for requests that
+            // a theft has overtaken.
             Some(Outcome::Granted(token)) => Some(self.grant(request, token, can_own && !is_theft)),
             outcome => outcome,
         }
     }
 
-    /// Shows this theft to its victims, in their maps.
+    /// Shows the theft by this request to its victims, in their maps.
     fn steal(&self, request: RequestId) {
         let (Some(delegations), Some(shown)) = (&self.delegations, self.requests.of(request))
         else {
@@ -78,8 +78,8 @@ impl Client {
         }
     }
 
-    /// Enters a lock that was just granted in its slot, if it is to have one. If `owned`, the client owns
-    /// the name from then on.
+    /// Enters a lock that was just granted in its slot, if the lock is to stand in one. If `owned` is
+    /// set, the client owns the name from now on.
     pub(super) fn grant(
         &mut self,
         request: RequestId,
@@ -142,7 +142,7 @@ impl Client {
         self.requests.release_idle();
     }
 
-    /// Has the locks stand in no slots any more. The client keeps them.
+    /// Takes the locks out of their slots. The client keeps the locks.
     pub(in super::super) fn leave_slots(&mut self) {
         self.requests.leave_slots();
     }

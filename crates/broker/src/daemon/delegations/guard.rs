@@ -8,8 +8,8 @@ use navlock_wire::{Moment, Slot};
 
 use super::{super::map::ClientMap, Delegations, Grant, State};
 
-/// Keeps a lock in its slot. To drop this takes the slot back from the client, whatever the client
-/// does. So this is dropped before the lock itself.
+/// Keeps a lock in its slot. To drop the guard takes the slot back from the client, whatever the
+/// client does. So the guard is dropped before the lock itself.
 #[derive(Debug)]
 pub(in super::super) struct Delegation {
     delegations: Arc<Delegations>,
@@ -23,9 +23,9 @@ pub(in super::super) struct Delegation {
 /// A lock in a slot, as lookers see it.
 pub(in super::super) struct SeenOwned {
     pub(in super::super) is_held: bool,
-    /// How often the client has taken it without asking.
+    /// How often the client has taken the lock without asking.
     pub(in super::super) taken: u64,
-    /// Since when it is held, and its token, if the client tells these.
+    /// Since when the lock is held, and its token, if the client tells these.
     pub(in super::super) hold: Option<(Moment, FencingToken)>,
 }
 
@@ -43,8 +43,8 @@ impl Delegations {
         Some(self.guard(grant, first))
     }
 
-    /// Takes over a lock that an earlier daemon has granted in the slot. `None` if it is not held
-    /// there.
+    /// Takes over a lock that an earlier daemon has granted in the slot. `None` if the lock is not
+    /// held there.
     pub(in super::super) fn keep(self: &Arc<Self>, grant: Grant<'_>) -> Option<Delegation> {
         let look = grant.map.look(grant.slot);
         let stands = look.is_held() && grant.map.occupy(grant.slot);
@@ -59,18 +59,18 @@ impl Delegations {
 }
 
 impl Delegation {
-    /// The number of the lock, among all that are in slots now.
+    /// The number of the lock among all locks that are in slots now.
     pub(in super::super) fn key(&self) -> usize {
         self.key
     }
 
-    /// Whether the client holds it at this moment.
+    /// Whether the client holds the lock at this moment.
     pub(in super::super) fn is_held(&self) -> bool {
         self.map.look(self.slot).is_held()
     }
 
-    /// The hold of this moment: since when, and its token, if the client tells these. `None` if it is not
-    /// held.
+    /// The hold of this moment: since when, and its token, if the client tells these. `None` if the lock
+    /// is not held.
     #[expect(clippy::option_option, reason = "whether it is held, and what is known of that")]
     pub(in super::super) fn hold(&self) -> Option<Option<(Moment, FencingToken)>> {
         let look = self.map.look(self.slot);
@@ -115,13 +115,14 @@ impl Delegation {
         (!look.is_lost()).then_some(SeenOwned { is_held, taken, hold })
     }
 
-    /// Whether lookers have last seen it held.
+    /// Whether the lock was held when lookers last saw it.
     pub(in super::super) fn was_seen_held(&self) -> bool {
         let seen = self.delegations.state().holds[self.key].seen;
         seen.is_none_or(Look::is_held)
     }
 
-    /// The client goes on with the lock without the slot, which it may use for another lock.
+    /// Lets the client go on with the lock without the slot. The client may use the slot for
+    /// another lock.
     pub(in super::super) fn leave(mut self) {
         self.left = true;
     }

@@ -1,4 +1,4 @@
-//! The client of a lock in a slot, and the locks that it has set free.
+//! The clients of locks in slots, and the locks that these clients have released.
 
 use std::sync::Weak;
 
@@ -16,7 +16,7 @@ pub(in super::super) type Freed = (Weak<dyn Holder>, RequestId);
 /// Tells the engine which locks are free.
 pub(in super::super) fn release(freed: Vec<Freed>) {
     for (client, request) in freed {
-        // A client that has gone has released all its locks.
+        // All locks of a client that has gone are released already.
         if let Some(client) = client.upgrade() {
             client.release(request);
         }

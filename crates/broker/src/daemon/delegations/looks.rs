@@ -17,8 +17,8 @@ pub(super) struct ReadWord {
 }
 
 impl PartialEq for ReadWord {
-    /// Whether nothing that counts has changed. For a lock that was recalled, only whether it is
-    /// held counts.
+    /// Whether nothing relevant has changed. For a lock that was recalled, the only relevant
+    /// question is whether it is held.
     fn eq(&self, other: &Self) -> bool {
         let is_same = self.key == other.key && self.owned == other.owned;
         let both = (self.look, other.look);

@@ -1,5 +1,5 @@
-//! Tells lookers what owners do without a message, as far as one sees it by reading their words now
-//! and then.
+//! Tells lookers what owners do without a message, as far as the daemon sees this by reading the
+//! words now and then.
 
 use std::sync::Arc;
 
@@ -13,8 +13,8 @@ use crate::clock;
 impl Delegations {
     /// Reads all words. Returns what has changed since the last time.
     ///
-    /// Until the next call, lookers are shown the words as they were read here. So all lookers see
-    /// the same, and a looker that begins in between is told the next change as well.
+    /// Until the next call, lookers are shown the words as this call has read them. So all lookers
+    /// see the same, and a looker that begins in between is also told the next change.
     pub(in super::super) fn look_anew(&self) -> Vec<LookEvent> {
         let mut state = self.state();
         let State { holds, .. } = &mut *state;
@@ -25,11 +25,11 @@ impl Delegations {
 impl Hold {
     fn look_anew(&mut self) -> Option<LookEvent> {
         let look = self.map.look(self.slot);
-        // This was told when the lock was granted.
+        // Lookers were told this hold when the lock was granted.
         let granted = |look: &Look| look.is_held() && look.count() == self.first;
         let before = self.seen.replace(look);
         let is_new = before.map_or(!granted(&look), |before| before != look);
-        // A loss is told when the holder is told.
+        // Lookers are told of a loss when the holder is told.
         if !is_new || look.is_lost() {
             return None;
         }

@@ -19,20 +19,20 @@ use super::{
     Elsewhere,
 };
 
-/// A looker is shown at most this many buckets that nobody uses here, because of requests that wait
-/// inside locks of these buckets.
+/// At most this many buckets that nobody uses on this machine are shown to a looker. They are shown
+/// because requests wait inside locks of these buckets.
 const MOST_BUCKETS: usize = 32;
 
-/// To find cycles, names are listed: first those for which clients here wait inside a lock, and the names
-/// of these locks, together at most this many; then at most [`MOST_FURTHER`] more names to which the requests
-/// found there lead. At most [`AT_ONCE`] names are listed at a time.
+/// How many names are listed at first to find cycles: the names for which clients of this daemon wait inside
+/// a lock, and the names of these locks. Then at most [`MOST_FURTHER`] more names are listed, to which the
+/// requests found there lead. At most [`AT_ONCE`] names are listed at a time.
 const MOST_NAMES: usize = 256;
 
 const MOST_FURTHER: usize = 64;
 
 const AT_ONCE: usize = 16;
 
-/// A name in its bucket, as machines refer to it.
+/// A name in its bucket, by the reference that machines use for it.
 type Shared = (Arc<str>, NameRef);
 
 /// The locks and requests of some names, each name as of one moment.
@@ -50,7 +50,7 @@ impl Lists<'_> {
         self.buckets.entry(Arc::clone(bucket)).or_insert_with(open)
     }
 
-    /// How machines refer to these names.
+    /// These names, by the references that machines use for them.
     fn shared(&mut self, names: &Names) -> BTreeMap<Shared, ResourceName> {
         let shared = names.iter().map(|(bucket, name)| {
             let called = host::name_ref(self.bucket(bucket), name);
@@ -59,8 +59,8 @@ impl Lists<'_> {
         shared.collect()
     }
 
-    /// Asks for those of these names that were not asked for yet. `None` if there is no answer for
-    /// one of them.
+    /// Asks for the locks and requests of these names, as far as this was not done yet. `None` if
+    /// there is no answer for one of them.
     async fn list(&mut self, names: impl Iterator<Item = Shared>) -> Option<()> {
         let with_silence = self.with_silence;
         let mut asked = Vec::new();
@@ -115,11 +115,11 @@ impl Daemon {
             if filter.bucket.is_some() || filter.name.is_some() {
                 return Elsewhere::new(found);
             }
-            // A cycle may lead through buckets that are not used here. So the next buckets are those of the
-            // locks inside which the requests found so far wait.
+            // A cycle may lead through buckets that are not used on this machine. So the next buckets are
+            // those of the locks inside which the requests that were found so far wait.
             let further = further_buckets(&found).into_iter();
             buckets = further.filter(|bucket| !asked.contains(bucket)).collect();
-            // The same ones each time, if they are too many.
+            // If there are too many, the same ones are taken each time.
             buckets.sort_unstable();
             buckets.truncate(MOST_BUCKETS - asked.len());
             if buckets.is_empty() {
@@ -143,11 +143,11 @@ impl Daemon {
         let around: BTreeMap<Shared, _> = lists.shared(around);
         let mut names = lists.shared(nested);
         names.extend(around.clone());
-        // The same ones each time, if they are too many.
+        // If there are too many, the same ones are taken each time.
         let names: Vec<_> = names.into_iter().take(MOST_NAMES).collect();
         lists.list(names.iter().map(|(shared, _)| shared.clone())).await?;
-        // A request that waits for a lock around ours may itself be made inside a lock, for which
-        // others wait, and so on.
+        // A request that waits for a lock around one of our requests may itself be made inside a
+        // lock for which others wait, and so on.
         let mut met: HashSet<Shared> = around.into_keys().collect();
         let (mut todo, mut left): (Vec<_>, _) = (met.iter().cloned().collect(), MOST_FURTHER);
         while !todo.is_empty() {
@@ -180,20 +180,21 @@ impl Daemon {
                 Some(name) => host::look_at(&locks, host::name_ref(&locks, name), true).await,
                 None => host::look(&locks).await,
             };
-            // A bucket that cannot be listed now is asked for again later.
+            // A bucket that cannot be listed now is listed again later.
             found.extend(seen.ok().map(|seen| (bucket, seen)));
         }
         found
     }
 
-    /// Looks what owners have done without a message, unless that was done lately, and tells it.
+    /// Looks for what owners have done without a message, unless this was done lately, and tells
+    /// lookers of it.
     pub(in super::super) fn look_anew_now_and_then(&self) {
         if self.lookers().is_time_to_look(Instant::now()) {
             self.look_anew();
         }
     }
 
-    /// Looks what owners have done without a message, and tells it.
+    /// Looks for what owners have done without a message, and tells lookers of it.
     pub(in super::super) fn look_anew(&self) {
         let seen = self.delegations().map(|delegations| delegations.look_anew());
         for LookEvent { at, change } in seen.unwrap_or_default() {

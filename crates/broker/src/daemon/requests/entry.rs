@@ -39,9 +39,9 @@ pub(super) struct Entry {
     pub(super) inside: Vec<(LockId, bool)>,
     /// Whether the request may give up by itself.
     pub(super) may_give_up: bool,
-    /// How many bytes its name counts for.
+    /// For how many bytes the request's name counts.
     pub(super) name_bytes: u32,
-    /// When the request was made or, once it is a lock, granted.
+    /// When the request was made or, for a lock, granted.
     pub(super) since: Moment,
     pub(super) stage: Stage,
     pub(super) waker: Arc<RequestWaker>,
@@ -50,9 +50,9 @@ pub(super) struct Entry {
 /// The state of the request, with its name and mode.
 pub(super) enum Stage {
     Pending(LockFuture<'static, Option<LockGuard>>),
-    /// Held, with the token that is shown.
+    /// The lock is held. This has its guard, and the token that is shown.
     Held(PolledGuard, FencingToken),
-    /// Answered, and about to be forgotten.
+    /// The request was answered, and is about to be forgotten.
     Over,
 }
 
@@ -62,7 +62,7 @@ pub(in super::super) struct Shown<'a> {
     pub(in super::super) agent: Agent,
     pub(in super::super) name: &'a ResourceName,
     pub(in super::super) mode: Mode,
-    /// When it was made or, once it is a lock, granted.
+    /// When the request was made or, for a lock, granted.
     pub(in super::super) since: Moment,
     /// The token, if it is a lock.
     pub(in super::super) token: Option<FencingToken>,
@@ -71,7 +71,7 @@ pub(in super::super) struct Shown<'a> {
 }
 
 impl Entry {
-    /// Whether the engine counts it as held.
+    /// Whether the engine counts this as a held lock.
     pub(super) fn is_held(&self) -> bool {
         matches!(self.stage, Stage::Held(..))
     }
@@ -141,8 +141,8 @@ impl Entry {
                 let token = guard.fencing_token();
                 let guard = guard.into_polled();
                 if guard.poll_lost(context).is_ready() {
-                    // The client is told of the grant first, and of the loss when this is polled
-                    // again.
+                    // The client is told of the grant first, and of the loss when the entry is
+                    // polled again.
                     self.waker.wake_by_ref();
                 }
                 self.stage = Stage::Held(guard, token);

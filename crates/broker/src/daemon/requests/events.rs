@@ -1,4 +1,4 @@
-//! What lookers are told of requests, and what the daemon tells of deadlocks.
+//! What lookers are told of requests, and what clients are told of deadlocks.
 
 use std::{
     collections::{HashMap, HashSet},
@@ -23,7 +23,8 @@ use super::{
 use crate::convert::{how_lost, lock_id};
 
 impl Requests {
-    /// Notes that this request was made inside a lock, if it still waits: a lock waits for nothing.
+    /// Notes that this request was made inside a lock. Does this only if the request still waits,
+    /// because a lock waits for nothing.
     pub(in super::super) fn put_inside(&mut self, id: RequestId, lock: LockId) {
         let waits = |entry: &&mut Entry| matches!(entry.stage, Stage::Pending(_));
         let Some(entry) = self.entries.get_mut(&id).filter(waits) else { return };
@@ -43,7 +44,7 @@ impl Requests {
         if let Some(entry) = self.entries.get_mut(&id).filter(|entry| !entry.may_give_up) {
             entry.may_give_up = true;
             if let Stage::Pending(request) = &entry.stage {
-                // If other machines share the locks, they need to know this for the requests that wait
+                // If other machines share the locks, they need this for their requests that wait
                 // behind this one.
                 request.note_may_give_up();
                 self.tell(id);
@@ -80,7 +81,8 @@ impl Requests {
         untold.collect()
     }
 
-    /// Tells the reach that a request was made inside this lock, which the reach knows as `called`.
+    /// Tells the reach that a request was made inside this lock, which has the id `called` in the
+    /// reach.
     pub(in super::super) fn tell_inside(
         &mut self,
         id: RequestId,
@@ -97,7 +99,7 @@ impl Requests {
         }
     }
 
-    /// Adds the ids by which the reach knows those of these locks that are held here.
+    /// Adds the reach's ids of those of these locks that this client holds.
     pub(in super::super) fn called(
         &self,
         wanted: &HashSet<look::LockId, RandomState>,
@@ -113,7 +115,7 @@ impl Requests {
         }
     }
 
-    /// Adds the names of those of these locks that are held here.
+    /// Adds the names of those of these locks that this client holds.
     pub(in super::super) fn names_of(
         &self,
         locks: &HashSet<look::LockId, RandomState>,
@@ -139,13 +141,12 @@ impl Requests {
         self.wake();
     }
 
-    /// Whether the client is still to be told of a cycle.
+    /// Whether the client still has to be told of a cycle.
     pub(in super::super) fn is_in_cycle(&self) -> bool {
         !self.cycles.is_empty()
     }
 
-    /// The next request of which the client is to be told that it is in a cycle, if it still
-    /// waits.
+    /// The next request in a cycle of which the client has to be told, if the request still waits.
     pub(in super::super) fn next_in_cycle(&mut self) -> Option<(RequestId, InCycle)> {
         loop {
             let (id, told) = self.cycles.pop_front()?;
@@ -156,7 +157,7 @@ impl Requests {
         }
     }
 
-    /// Tells lookers how this request is now.
+    /// Tells lookers the present state of this request.
     pub(in super::super) fn tell(&self, id: RequestId) {
         if let Some(entry) = self.entries.get(&id).filter(|_| self.lookers.are_there()) {
             if let Some((at, change)) = entry.change(id) {
@@ -165,8 +166,8 @@ impl Requests {
         }
     }
 
-    /// The locks of this name that the engine counts as held: each with its id and token, as lookers are told
-    /// them, or `None` if the client owns the name and does not hold the lock.
+    /// The locks of this name that the engine counts as held. Each has the id and token that lookers are
+    /// told, or `None` if the client owns the name and does not hold the lock.
     pub(in super::super) fn held<'a>(
         &'a self,
         bucket: &'a str,
@@ -175,7 +176,7 @@ impl Requests {
         self.entries.iter().filter_map(move |(id, entry)| entry.held(*id, bucket, name))
     }
 
-    /// The requests and locks of these names, as lookers are told them.
+    /// The requests and locks of these names, in the form that lookers are told.
     pub(in super::super) fn changes(
         &self,
         wanted: impl Fn(&str, &ResourceName) -> bool,
@@ -185,9 +186,9 @@ impl Requests {
 
     /// As [`changes`](Self::changes), for the entries at these places.
     ///
-    /// A new entry gets the last place, and when an entry goes, the last one moves to its place. So whoever
-    /// goes through the places from the last one down, however slowly, finds every entry that is there all
-    /// the time, and perhaps some of them twice.
+    /// A new entry gets the last place. When an entry goes, the last entry moves to its place. So a reader
+    /// that goes from the last place down, however slowly, finds every entry that is there all the time,
+    /// and perhaps some of them twice.
     pub(in super::super) fn changes_at(
         &self,
         places: Range<usize>,
@@ -200,7 +201,8 @@ impl Requests {
         })
     }
 
-    /// Tells lookers that this agent has asked for a lock only if it is available, and it was not.
+    /// Tells lookers that this agent has asked for a lock only if it is available, and that the
+    /// lock was not available.
     pub(in super::super) fn tell_unavailable(&self, of: &RequestOwner, name: &ResourceName) {
         self.lookers.tell(|| LookChange::Unavailable(of.name(name), of.client_id.to_bytes()));
     }
@@ -218,7 +220,7 @@ impl Requests {
         });
     }
 
-    /// Tells lookers that all of them end with their client.
+    /// Tells lookers that all requests and locks end with their client.
     pub(in super::super) fn tell_all_finished(&self) {
         if self.lookers.are_there() {
             self.entries.iter().for_each(|(id, entry)| self.tell_finished(*id, entry));
@@ -253,7 +255,7 @@ impl RequestOwner {
 }
 
 impl Entry {
-    /// The entry as lookers are told it, and since when it is so.
+    /// The entry in the form that lookers are told, and since when it has this state.
     fn change(&self, id: RequestId) -> Option<(Moment, LookChange)> {
         let Shown { name, mode, since, token, delegation, .. } = self.shown()?;
         let of = self.of.name(name);
@@ -283,7 +285,8 @@ impl Entry {
         Some((at, change))
     }
 
-    /// See [`Requests::held`]; the outer `None` if this is no lock of that name, or is lost by now.
+    /// See [`Requests::held`]. The outer `None` says that this is no lock of that name, or is lost
+    /// already.
     #[expect(clippy::option_option, reason = "it is what the engine has, and what is held of that")]
     fn held(
         &self,
@@ -295,7 +298,7 @@ impl Entry {
         if guard.name() != name || *self.of.bucket != *bucket {
             return None;
         }
-        // Polled with the request's usual waker, because only the last waker is woken.
+        // The lock is polled with the request's usual waker, because only the last waker is woken.
         let waker = Waker::from(Arc::clone(&self.waker));
         if guard.poll_lost(&Context::from_waker(&waker)).is_ready() {
             return None;

@@ -36,8 +36,8 @@ impl Requests {
         }
     }
 
-    /// Takes the locks of this agent, or of all, out of their slots: the client can neither hold them
-    /// there nor take them any more.
+    /// Takes the locks of this agent, or of all agents, out of their slots: the client can neither
+    /// hold these locks there nor take them any more.
     pub(in super::super) fn take_back(&mut self, agent: Option<Agent>) {
         for entry in self.entries.values_mut() {
             if agent.is_none_or(|agent| agent == entry.of.agent) {
@@ -46,8 +46,8 @@ impl Requests {
         }
     }
 
-    /// Recalls all locks in slots, so that the client takes none without asking, and releases those that
-    /// it does not hold.
+    /// Recalls all locks in slots, so that the client takes none without asking. Releases the locks that
+    /// the client does not hold.
     pub(in super::super) fn release_idle(&mut self) {
         let is_free = |entry: &Entry| match &entry.place {
             SlotPlace::In(delegation) => delegation.recall() == Recalled::Free,
@@ -59,7 +59,7 @@ impl Requests {
         }
     }
 
-    /// Has the locks stand in no slots any more. The client keeps them.
+    /// Takes the locks out of their slots. The client keeps the locks.
     pub(in super::super) fn leave_slots(&mut self) {
         for entry in self.entries.values_mut() {
             if let SlotPlace::In(delegation) = mem::replace(&mut entry.place, SlotPlace::Nowhere) {
@@ -70,7 +70,7 @@ impl Requests {
 }
 
 impl Entry {
-    /// Whether the lock is granted only for its client to take it without asking, and the client does
+    /// Whether the lock stands in a slot, from which the client can take it, and the client does
     /// not hold it.
     pub(super) fn is_idle(&self) -> bool {
         matches!(&self.place, SlotPlace::In(delegation) if !delegation.is_held())

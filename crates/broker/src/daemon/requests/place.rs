@@ -4,7 +4,7 @@ use navlock_wire::Slot;
 
 use super::super::delegations::Delegation;
 
-/// Where a lock is to stand, or stands, in its client's map.
+/// The place in its client's map in which a lock stands, or is to stand.
 pub(super) enum SlotPlace {
     Nowhere,
     Wanted(Slot),

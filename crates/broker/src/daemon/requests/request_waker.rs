@@ -29,7 +29,8 @@ pub(super) struct RequestWaker {
 
 impl Woken {
     pub(super) fn ids(&self) -> MutexGuard<'_, VecDeque<RequestId>> {
-        // Whole at any time: nothing in there can panic.
+        // A poisoned mutex may be used: nothing panics while it is locked, so the list is never
+        // half changed.
         self.ids.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

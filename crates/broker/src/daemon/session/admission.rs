@@ -1,4 +1,5 @@
-//! How a session begins: its claims are settled together with those of all other clients.
+//! How a session begins: its client's claims are settled together with the claims of all other
+//! clients.
 
 use std::{
     future::{Future, poll_fn},
@@ -20,8 +21,8 @@ use super::{
 };
 
 impl Session {
-    /// Waits until the claims of this client and of all others are settled, or until the client's process
-    /// has `ended`.
+    /// Waits until the claims of this client and of all other clients are settled, or until the client's
+    /// process has `ended`.
     pub(in super::super) async fn settle(
         &mut self,
         claims: Claims,
@@ -52,7 +53,7 @@ impl Session {
             };
         };
         // If others have inherited locks of the client, its claims are reclaimed even if the client
-        // itself has gone: these locks are left to the inheritors with the rest.
+        // itself has gone: the inheritors get these locks together with the others.
         let is_needed = || daemon.has_inheritors(connected);
         let goes_on = daemon.go_on(connected, &mut claims);
         meanwhile(stream, terms, connected, goes_on, ended.as_mut(), is_needed).await?;
@@ -65,8 +66,8 @@ impl Session {
     }
 }
 
-/// Waits for something, and meanwhile tells the client of changed terms. Gives up when the client has
-/// hung up or its process has `ended`, unless the result `is_needed` even then.
+/// Waits for the `awaited` future, and meanwhile tells the client of changed terms. Gives up when
+/// the client has hung up or its process has `ended`, unless the result `is_needed` even then.
 async fn meanwhile(
     stream: &mut Stream,
     terms: &mut ToldTerms,

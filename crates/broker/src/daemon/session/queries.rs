@@ -18,7 +18,7 @@ use super::{
 };
 
 impl Session {
-    /// Takes in a question. It is answered when the answer is known.
+    /// Takes in a question. The answer is sent when it is known.
     pub(super) fn handle_query(&mut self, message: ToDaemon) -> Result<(), End> {
         match message {
             ToDaemon::Query { query, bucket } => {
@@ -57,8 +57,9 @@ impl Session {
             let failure = Failure::Refused("too many queries at once; await some first".to_owned());
             return self.say(&FromDaemon::QueryFailed { query, failure });
         }
-        // Polled now, because the answer must see what came before the question, and not what comes
-        // after it. This needs no waker: if the answer is not there yet, the set polls it again.
+        // The answer is polled now, because it must see what came before the question, and not what
+        // comes after it. This needs no waker: if the answer is not there yet, the set polls it
+        // again.
         match answer.as_mut().poll(&mut Context::from_waker(noop_waker_ref())) {
             Poll::Ready(answered) => self.answer(answered),
             Poll::Pending => {
@@ -96,7 +97,8 @@ impl Session {
         self.say(&FromDaemon::QueryFailed { query, failure: self.daemon.failure(&error) })
     }
 
-    /// Sends what agents say of themselves beyond an answer, before the answer names these agents.
+    /// Sends what agents say of themselves that has no place in the answer. This comes before the
+    /// answer names these agents.
     pub(super) fn say_meta(&mut self, query: Query, inspection: &Inspection) -> Result<(), End> {
         if self.version < LOOKING_VERSION {
             return Ok(());
