@@ -41,7 +41,7 @@ impl BrokerBackend {
         Self { connection, owned, name: name.into() }
     }
 
-    /// If there is no daemon that would tell us, ends the locks that are not ours any more. To be
+    /// Ends the locks that are not ours any more, if there is no daemon to tell us of them. To be
     /// called before asking whether a lock that was taken in the map is held.
     #[inline]
     fn look_if_alone(&self) {
@@ -52,10 +52,11 @@ impl BrokerBackend {
 
     /// Whether a lock that was just taken in the map is ours, as far as this can be known. This has
     /// to be checked after the take: a lock that a daemon frees after the check is lost like any
-    /// other that is held.
+    /// other held lock.
     #[inline]
     fn is_still_held(&self, taken: &Take) -> bool {
-        // FAST: if there was a daemon just before that moment, it would have recalled the word.
+        // FAST: if there was a daemon just before that moment, the lock is ours, because otherwise
+        // this daemon would have recalled the word.
         !self.owned.is_alone() && self.owned.was_linked(taken.moment) || self.look_after(taken)
     }
 
@@ -72,12 +73,12 @@ impl BrokerBackend {
         self.owned.holds(taken.ticket.id)
     }
 
-    /// The release has found that the client no longer owns the name, or that the lock was lost or
-    /// released before.
+    /// To be called when the release has found that the client no longer owns the name, or that the
+    /// lock was lost or released before.
     #[cold]
     fn finish_taken(&self, taken: RequestId) {
         let note = self.connection.change(|table| table.finish_taken(taken));
-        // Its wakers are the caller's code: dropped without the table locked.
+        // The wakers are the caller's code, so they are dropped without the table locked.
         drop(note);
     }
 
@@ -112,8 +113,8 @@ impl Backend for BrokerBackend {
         wake(self.connection.change(|table| table.terminate(agent)));
     }
 
-    /// In one change of the table: a grant that is on its way to one of these agents, because
-    /// another one has ended, finds all of them ended.
+    /// The agents end in one change of the table. A grant may be on its way to one of them because
+    /// another one has ended: it finds all of them ended.
     fn terminate_all(&self, agents: &[AgentId]) {
         let end = |table: &mut Table| {
             agents.iter().flat_map(|agent| table.terminate(*agent)).collect::<Vec<_>>()
@@ -145,8 +146,8 @@ impl Backend for BrokerBackend {
     }
 
     fn made(&self, _: Ticket) {
-        // Sent together with the locks inside which it was made, so that nobody sees the request
-        // without them.
+        // The request is sent together with the locks inside which it was made, so that nobody sees
+        // it without them.
         self.connection.change(|_| ());
         self.connection.await_word();
     }
@@ -172,7 +173,7 @@ impl Backend for BrokerBackend {
         }
         let answer = state.answer();
         if matches!(state, State::Unavailable) {
-            // There is no lock, so the caller will not finish it.
+            // There is no lock, so the caller will not finish this ticket.
             table.finish(ticket.id);
         }
         answer.map_or(Poll::Pending, Poll::Ready)
@@ -243,7 +244,7 @@ impl Backend for BrokerBackend {
             return;
         }
         let forgotten = self.connection.change(|table| table.finish(ticket.id));
-        // Its wakers are the caller's code: dropped without the table locked.
+        // The wakers are the caller's code, so they are dropped without the table locked.
         drop(forgotten);
     }
 

@@ -29,14 +29,14 @@ pub struct ConnectOptions {
 }
 
 impl ConnectOptions {
-    /// Connects to the broker at this place; without this, at [`Place::from_env`].
+    /// Connects to the broker at this place. Without this option, the place is [`Place::from_env`].
     #[must_use]
     pub fn place(mut self, place: Place) -> Self {
         self.place = Some(place);
         self
     }
 
-    /// Starts the broker with this `navlock` program; without this, with the one that
+    /// Starts the broker with this `navlock` program. Without this option, it is the program that
     /// `NAVLOCK_BIN` names, or else the one on `PATH`.
     #[must_use]
     pub fn program(mut self, program: impl Into<PathBuf>) -> Self {
@@ -53,17 +53,18 @@ impl ConnectOptions {
     }
 
     /// Makes a connection for queries alone: snapshots, inspections, the broker's status. The client
-    /// writes no file for it, so it works even where the broker's directory has no room left. Requests
-    /// for locks fail with [`Error::Refused`](navlock_core::Error::Refused).
+    /// writes no file for such a connection, so it works even where the broker's directory has no room
+    /// left. Requests for locks fail with [`Error::Refused`](navlock_core::Error::Refused).
     #[must_use]
     pub fn only_questions(mut self) -> Self {
         self.only_questions = true;
         self
     }
 
-    /// Whether the broker must be one whose locks are seen beyond this machine. If it must and is not,
-    /// connecting fails with [`Reason::NotShared`](crate::Reason::NotShared). Without this option, it must
-    /// be such a broker if `NAVLOCK_ETCD` is set, because whoever set the variable counts on that.
+    /// Whether the broker must be one whose locks are seen beyond this machine. If it must be and is not,
+    /// connecting fails with [`Reason::NotShared`](crate::Reason::NotShared). Without this option, the
+    /// broker must be such a one if `NAVLOCK_ETCD` is set, because whoever has set the variable relies on
+    /// that.
     #[must_use]
     pub fn shared(mut self, must_be: bool) -> Self {
         self.shared = Some(must_be);
@@ -79,11 +80,11 @@ impl ConnectOptions {
         self
     }
 
-    /// Whether this client can own names: a lock that was free is then taken and released again without
-    /// asking the broker, at the cost of a lock within the process, until somebody else asks for it.
-    /// Nobody waits longer because of that, and nothing else is different. Without this option, the
-    /// client can own names unless `NAVLOCK_DELEGATE` is `0` in the environment. In any case it owns
-    /// names only as far as the broker and the system allow it.
+    /// Whether this client can own names. If it can, it takes and releases a lock that was free again
+    /// without asking the broker, at the cost of a lock within the process, until somebody else asks
+    /// for the lock. Nobody waits longer because of that, and nothing else is different. Without this
+    /// option, the client can own names unless `NAVLOCK_DELEGATE` is `0` in the environment. In any
+    /// case, the client owns names only as far as the broker and the system allow it.
     #[must_use]
     pub fn delegate(mut self, may_be: bool) -> Self {
         self.delegate = Some(may_be);

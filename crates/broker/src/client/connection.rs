@@ -1,4 +1,5 @@
-//! A connection that outlives its daemon: how messages are sent and read on it, and how it ends.
+//! A connection that outlives its daemon: how messages are sent and read on the connection, and how
+//! it ends.
 
 mod own_file;
 mod reader_turns;
@@ -43,17 +44,17 @@ use crate::{
 /// still while the terms run out, as when the machine is suspended.
 const CHECK_INTERVAL: Duration = Duration::from_secs(1);
 
-/// How long there may be no daemon before those who wait for one are told. Locks that are held are not
-/// lost then.
+/// How long there may be no daemon before clients that wait for one are told of the outage. Held
+/// locks are not lost because of the outage.
 pub(super) const OUTAGE_TOLD_AFTER: Duration = Duration::from_secs(9);
 
-/// For messages: what was being done when the registration failed.
+/// What was being done when the registration failed, for messages.
 const REGISTERING: &str = "writing to its directory";
 
 /// What the maintainer of a connection does on its thread.
 type Keeping = Box<dyn FnOnce() + Send>;
 
-/// A connection, as the reach, its buckets and lifelines share it. It ends when the last of them has
+/// A connection, which the reach, its buckets and lifelines share. It ends when the last of them has
 /// gone.
 pub(super) struct Connection {
     shared: Arc<Shared>,
@@ -64,7 +65,7 @@ pub(super) struct Connection {
 /// # Invariants
 ///
 /// - Locks are taken in this order: reader or registration, writer, table, then what `owned` has.
-/// - No waker is called, and none is dropped, under any of them.
+/// - No waker is called or dropped while any of these locks is held.
 pub(super) struct Shared {
     pub(super) path: PathBuf,
     pub(super) files: ClientFiles,
@@ -76,9 +77,10 @@ pub(super) struct Shared {
     registration: Mutex<Option<Registration>>,
     table: Mutex<Table>,
     writer: Mutex<Writer>,
-    /// The thread that has this reads for everybody. `None` while there is no connection.
+    /// The reader. The thread that has it locked reads for everybody. `None` while there is no
+    /// connection.
     reader: Mutex<Option<Reader>>,
-    /// A byte in here wakes the maintainer, to look what there is to do.
+    /// A byte in here wakes the maintainer, which then looks what there is to do.
     waking_end: Stream,
     /// A byte in here makes the thread that waits with the reader give the reader up.
     interrupt: WakePipe,
@@ -87,13 +89,13 @@ pub(super) struct Shared {
     pub(super) turns: ReaderTurns,
     /// Whether the maintainer has a thread. Without one it does nothing.
     thread: ThreadState,
-    /// Whether messages are kept back until somebody waits for an answer, which will be soon.
+    /// Whether messages are kept back until somebody waits for an answer. That will be soon.
     ///
-    /// FAST: each message by itself would wake the daemon, while nobody needs an answer yet.
+    /// FAST: each message that is sent alone would wake the daemon, and nobody needs an answer yet.
     holds_back: AtomicBool,
     /// What the maintainer will do, as long as there is no thread for it.
     without_thread: Mutex<Option<Waiting>>,
-    /// The names that this client owns. It also knows whether this process is a fork.
+    /// The names that this client owns. `owned` also knows whether this process is a fork.
     pub(super) owned: Arc<Owned>,
     /// The table of a forked process, which is empty.
     forked: OnceLock<Mutex<Table>>,
@@ -123,15 +125,15 @@ impl Connection {
         self.shared.change(change)
     }
 
-    /// Changes the table. The messages that result are sent with those of the next change, which will be
+    /// Changes the table. The messages that result are sent with those of the next change. That will be
     /// soon.
     pub(super) fn change_quietly<T>(&self, change: impl FnOnce(&mut Table) -> T) -> T {
         change(&mut self.table())
     }
 
-    /// The table, without locks whose term is over or which a daemon has given up, even if no
-    /// thread could end them in time because this process was stopped. If no thread reads the
-    /// connection, what has come is read first.
+    /// The table, in which locks are ended first whose term is over or that a daemon has given up:
+    /// no thread may have ended them in time, because this process was stopped. If no thread reads
+    /// the connection, what has come is read first.
     pub(super) fn table_in_time(&self) -> MutexGuard<'_, Table> {
         self.shared.read_without_thread();
         let table = self.shared.table();
@@ -168,10 +170,11 @@ impl Drop for Connection {
             return;
         }
         self.shared.closed.store(true, SeqCst);
-        // Here, because the process may end before the maintainer does it.
+        // The file is removed here, because the process may end before the maintainer would do it.
         self.shared.unregister();
         if let Some(socket) = &self.shared.writer().socket {
-            // Shut down and not only closed, because the maintainer has the socket too.
+            // The socket is shut down and not only closed, because the maintainer has the socket as
+            // well.
             let _ = socket.shutdown(Shutdown::Both);
         }
         let maintainer = self.shared.without_thread().take();
@@ -214,9 +217,9 @@ impl Shared {
     }
 
     /// Whether this process is a fork of the one that has connected, and has only a copy of the
-    /// connection. It holds no locks, and must not touch what it shares with its parent. It could
-    /// not even lock the copies of our mutexes, if another thread had locked them at the time of
-    /// the fork.
+    /// connection. A fork holds no locks, and must not touch what it shares with its parent. It
+    /// could not even lock the copies of our mutexes, if another thread had them locked at the time
+    /// of the fork.
     pub(super) fn is_forked(&self) -> bool {
         !self.owned.is_ours()
     }
@@ -227,8 +230,8 @@ impl Shared {
             let table = self.forked.get_or_init(forked);
             return table.lock().unwrap_or_else(PoisonError::into_inner);
         }
-        // The table is whole after a panic. Only a waker's `clone` can panic in there, and it comes
-        // before anything is changed.
+        // A poisoned mutex may be used: only a waker's `clone` can panic while the table is locked,
+        // and it is called before anything is changed.
         self.table.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -236,7 +239,7 @@ impl Shared {
         self.writer.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// The reader, unless somebody else has it.
+    /// The reader, unless another thread has it.
     pub(super) fn try_reader(&self) -> Option<MutexGuard<'_, Option<Reader>>> {
         match self.reader.try_lock() {
             Ok(reader) => Some(reader),
@@ -274,7 +277,7 @@ impl Shared {
         wake(wakers);
     }
 
-    /// Removes our own file if we have no locks to claim, so that no daemon waits for us.
+    /// Removes our own file if we have no locks to claim, so that no daemon waits for this client.
     pub(super) fn leave(&self) {
         if self.table().leave() {
             self.unregister();
@@ -317,8 +320,8 @@ impl Shared {
     /// read it.
     pub(super) fn connected(&self, welcomed: Welcomed) -> Result<(), Reason> {
         let Welcomed { reader: new, version, reach } = welcomed;
-        // The daemons before this one are gone. From here on only this one can give us up, and if
-        // it does, it does not believe our claims.
+        // All earlier daemons are gone. From here on only this daemon can give us up, and if it
+        // does, it does not believe our claims.
         self.end_given_up();
         self.register().map_err(|error| Reason::Io(REGISTERING, error.into()))?;
         // Locks that are lost are not claimed.
@@ -336,7 +339,7 @@ impl Shared {
         Ok(())
     }
 
-    /// There is no connection any more. Returns whether nothing was read on it.
+    /// Notes that there is no connection any more. Returns whether nothing was read on it.
     pub(super) fn disconnected(&self) -> bool {
         let mut reader = self.reader.lock().unwrap_or_else(PoisonError::into_inner);
         self.disconnect(&mut reader)
@@ -347,15 +350,15 @@ impl Shared {
         let mut writer = self.writer();
         *reader = None;
         if let Some(socket) = writer.socket.take() {
-            // So that the connection ends for the daemon now as well.
+            // The shutdown ends the connection for the daemon at once.
             let _ = socket.shutdown(Shutdown::Both);
         }
         writer.bytes.clear();
         self.table().disconnected()
     }
 
-    /// Sends the messages in the table. Other threads may read the table meanwhile, but not change
-    /// it, so their messages come later.
+    /// Sends the messages of the table. Other threads may read the table meanwhile, but they cannot
+    /// change it, because this thread has the writer. So their messages come later.
     fn send(&self, writer: &mut Writer, mut table: MutexGuard<'_, Table>) {
         let was_left = !writer.bytes.is_empty();
         writer.take(&mut table.outgoing);
@@ -370,7 +373,7 @@ impl Shared {
         }
     }
 
-    /// Sends what was left. Returns whether that was all.
+    /// Sends the messages that were left. Returns whether all of them are sent.
     pub(super) fn send_left(&self) -> bool {
         self.writer().send()
     }

@@ -1,7 +1,7 @@
-//! A connection to the daemon itself: asks for its status, sets its log, and has it end.
+//! A connection to the daemon itself: asks for its status, sets its log, and ends it.
 //!
-//! Such a connection is no client: it has no agents and no file. So it works where the disk is
-//! full, and is answered even while the daemon waits for clients to come back.
+//! Such a connection is no client: it has no agents and no file. So it works even if the disk is
+//! full, and the daemon answers it even while it waits for clients to come back.
 
 use std::{
     error, fmt,
@@ -56,10 +56,10 @@ pub struct Control {
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Stopped {
-    /// Its status before it ended, if it told it.
+    /// The daemon's status before its end, if the daemon told it.
     pub status: Option<Status>,
-    /// Whether it was sent SIGTERM, because it did not answer, or is of a release that cannot be
-    /// asked to end.
+    /// Whether the daemon was sent SIGTERM, because it did not answer, or because its release
+    /// cannot be asked to end.
     pub signalled: bool,
 }
 
@@ -70,12 +70,12 @@ pub struct Stopped {
 pub enum NotStolen {
     /// Nobody holds the name any more.
     Free,
-    /// Somebody holds a lock of the name that was not in `from`: another holder, or the same holder with a
+    /// Somebody holds a lock of the name that was not in `from`: another holder, or the same holder by a
     /// later lock.
     HeldByOthers,
-    /// This broker cannot steal the name, or not now; the reason is for people.
+    /// This broker cannot steal the name, or cannot steal it now. The reason is for people.
     Refused(String),
-    /// The reach that keeps the locks has not answered the broker, and may have taken the name; the reason
+    /// The reach that keeps the locks has not answered the broker, and may have taken the name. The reason
     /// is for people.
     Unknown(String),
 }
@@ -85,7 +85,7 @@ impl Control {
     ///
     /// # Errors
     ///
-    /// Why it could not connect; [`Reason::NotRunning`] if there is no daemon.
+    /// Why there is no connection; [`Reason::NotRunning`] if there is no daemon.
     pub fn connect(place: &Place) -> Result<Self, ConnectError> {
         open(place).map_err(|reason| failed(place, reason))?.greet()
     }
@@ -94,7 +94,7 @@ impl Control {
     ///
     /// # Errors
     ///
-    /// If it does not answer, or is of a release that cannot tell.
+    /// If the daemon does not answer, or has a release that cannot tell its status.
     pub fn status(&mut self) -> Result<Status, ConnectError> {
         self.ask_status().map_err(|reason| failed(&self.place, reason))
     }
@@ -107,7 +107,8 @@ impl Control {
         })?;
         let mut status = Status::new(status, self.reach.as_deref());
         if self.version < CONTROL_VERSION {
-            // To a daemon of that version we had to connect as a client, which is not to be counted.
+            // With a daemon of that version we had to connect as a client, and this client must not
+            // be counted.
             status.clients = status.clients.saturating_sub(1);
             return Ok(status);
         }
@@ -119,7 +120,8 @@ impl Control {
         Ok(status)
     }
 
-    /// The daemon's report on itself; `None` if it is of a release that cannot tell. Blocks.
+    /// The daemon's report on itself; `None` if the daemon has a release that cannot report.
+    /// Blocks.
     ///
     /// # Errors
     ///
@@ -140,8 +142,8 @@ impl Control {
         Ok(Some(Report::from_wire(report)))
     }
 
-    /// Sets what the daemon logs, by a filter as its program takes it. Returns what it logs from now
-    /// on, or why that has not changed, for people. Blocks.
+    /// Sets what the daemon logs, by a filter in the form that the daemon's program takes. Returns
+    /// what the daemon logs from now on, or why this has not changed, for people. Blocks.
     ///
     /// # Errors
     ///
@@ -165,8 +167,8 @@ impl Control {
     /// Takes a name away from the holders that were seen, and releases it at once, so the first
     /// request that waits for the name is granted next. `from` names the locks that were seen, each
     /// with its fencing token. `info` says who takes the name, for those who lose it. Returns from
-    /// how many holders the name was taken. If anybody else holds the name by then, the daemon
-    /// takes nothing; it checks that at the same moment. Blocks.
+    /// how many holders the name was taken. If anybody else holds the name at that moment, the
+    /// daemon takes nothing: it checks the holders and takes the name at one moment. Blocks.
     ///
     /// ```no_run
     /// use navlock_broker::{Control, Look, LookOptions, Place, this_process};
@@ -186,7 +188,7 @@ impl Control {
     ///
     /// # Errors
     ///
-    /// If the daemon does not answer: then it is not known whether the name was taken.
+    /// If the daemon does not answer. In that case it is not known whether the name was taken.
     pub fn steal(
         &mut self,
         name: &LockName,
@@ -229,11 +231,12 @@ impl Control {
         })
     }
 
-    /// Has the daemon end.
+    /// Ends the daemon.
     fn end(mut self) -> Result<Stopped, Reason> {
         let status = self.ask_status().ok();
         if self.version < CONTROL_VERSION {
-            // The process is signalled only if the daemon's own number and the kernel's agree.
+            // The process is signalled only if the daemon itself and the kernel tell the same
+            // process id.
             let known = status.as_ref().map(|status| status.pid);
             let process = self.process.take().filter(|process| known == Some(process.number()));
             signal(process)?;
@@ -315,16 +318,16 @@ impl Control {
     }
 }
 
-/// Has the daemon at this place end, and waits until it has. Its clients start another one and keep
-/// their locks. Returns `None` if there is no daemon. Blocks.
+/// Ends the daemon at this place, and waits until it has ended. Its clients start another daemon
+/// and keep their locks. Returns `None` if there is no daemon. Blocks.
 ///
-/// A daemon that does not answer, or is of a release that does not know the message, is sent
-/// SIGTERM; but only if the kernel says which process listens, and that this process has the
+/// A daemon that does not answer, or has a release that does not know the message, is sent SIGTERM.
+/// This is done only if the kernel says which process listens, and that this process has the
 /// daemon's lock file open.
 ///
 /// # Errors
 ///
-/// If the place is not to be used, or the daemon does not end.
+/// If the place cannot be used, or the daemon does not end.
 pub fn stop(place: &Place) -> Result<Option<Stopped>, ConnectError> {
     let mut control = match open(place) {
         Ok(control) => control,
@@ -347,7 +350,7 @@ fn failed(place: &Place, reason: Reason) -> ConnectError {
     ConnectError { socket: place.socket().to_owned(), reason }
 }
 
-/// Connects to the daemon, if its process may be trusted.
+/// Connects to the daemon, if the process at the other end may be trusted.
 fn open(place: &Place) -> Result<Control, Reason> {
     let socket = connect_to_running(place, Patience::until(Instant::now() + ANSWER))?;
     check_peer(&socket)?;
@@ -356,15 +359,15 @@ fn open(place: &Place) -> Result<Control, Reason> {
     Ok(Control { place, socket, heard: BytesMut::new(), version: 0, reach: None, process })
 }
 
-/// Ends a process, and waits until it has ended. Signals twice, because a process may take the first
-/// signal and do nothing about it.
+/// Ends a process, and waits until it has ended. Signals it twice, because a process may take the
+/// first signal and not end.
 fn signal(process: Option<Handle>) -> Result<(), Reason> {
     let Some(process) = process else {
         return Err(Reason::Hangs(None));
     };
     for _ in 0..2 {
         // SIGCONT is for a process that was stopped, which takes SIGTERM only when it goes on. If
-        // signals cannot be sent, the process does not end, which is noticed.
+        // signals cannot be sent, the process does not end, and the wait below notices that.
         process.signal(Signal::TERMINATE);
         process.signal(Signal::CONTINUE);
         if process.ends_within(END / 2) {
@@ -396,6 +399,6 @@ fn has_lock_of(process: &Handle, place: &Place) -> bool {
     let Some(lock) = lock_file::identity_at(&place.broker_lock()) else {
         return false;
     };
-    // As long as the process has not ended, its number is no other process's.
+    // As long as the process has not ended, no other process has its id.
     has_open(process.number(), lock, "lock") && !process.has_ended()
 }

@@ -20,12 +20,12 @@ use crate::{
     spawn::{ANSWER, Patience, connect_or_start, connect_to_running},
 };
 
-/// How often we try to connect while each daemon is gone before it has answered: it may have just
-/// ended because it was idle, or it was killed.
+/// How often the client tries to connect if each daemon has gone before it has answered. A daemon
+/// may have just ended because it was idle, or may have been killed.
 const TRIES: usize = 5;
 
-/// The oldest version that we speak. A daemon of an older version cannot take over from a daemon that
-/// was killed, so its locks would not outlive it, and we promise that locks do.
+/// The oldest version that the client speaks. A daemon of an older version cannot take over from a
+/// daemon that was killed. So its locks would not outlive it, and the client promises that locks do.
 const OLDEST: u16 = 2;
 
 /// A connection to a daemon that has welcomed us.
@@ -33,7 +33,7 @@ pub(super) struct Welcomed {
     pub(super) reader: Reader,
     /// The version of the protocol that both ends speak.
     pub(super) version: u16,
-    /// How far the daemon's locks are seen, if that is further than this machine.
+    /// How far the daemon's locks are seen, if they are seen beyond this machine.
     pub(super) reach: Option<String>,
 }
 
@@ -47,8 +47,8 @@ pub(super) fn connect(
     loop {
         match try_connect(place, options, patience) {
             Err(Reason::Vanished) if tries < TRIES => tries += 1,
-            // The daemon could not start. What was in its way may be gone by now, such as another
-            // daemon that was killed.
+            // The daemon could not start. The obstacle may be gone by now, such as another daemon
+            // that was killed.
             Err(Reason::Failed(_)) if tries == 1 => tries += 1,
             connected => return connected,
         }
@@ -76,16 +76,16 @@ fn try_connect(
     Ok(Welcomed { reader: Reader::new(socket, codec, heard), version, reach })
 }
 
-/// Checks that the process at the other end has our uid. The modes of directory and socket ensure
-/// that already; this asks the kernel.
+/// Checks that the process at the other end has our uid. The modes of the directory and the socket
+/// ensure this already. Here the kernel is asked.
 pub(super) fn check_peer(socket: &Stream) -> Result<(), Reason> {
     let peer =
         peer::of(socket).map_err(|error| Reason::Io("asking who serves it", error.into()))?;
     if peer.user == ours() { Ok(()) } else { Err(Reason::OtherUser(peer.user)) }
 }
 
-/// Says hello and waits to be welcomed. Bytes that were read beyond the welcome stay in `heard`.
-/// Returns the version, and how far the locks are seen, if that is further than this machine.
+/// Says hello and waits for the welcome. Bytes that were read beyond the welcome stay in `heard`.
+/// Returns the version, and how far the locks are seen, if they are seen beyond this machine.
 pub(super) fn shake_hands(
     socket: &mut Stream,
     codec: &mut ClientCodec,
@@ -96,7 +96,7 @@ pub(super) fn shake_hands(
     let answer = patience.at_most(ANSWER).max(Duration::from_millis(1));
     let ended = |error: io::Error| match error.kind() {
         ErrorKind::WouldBlock | ErrorKind::TimedOut => Reason::Silent(answer),
-        // Some systems answer "invalid" if a timeout is set once the other end is closed.
+        // Some systems answer "invalid" if a timeout is set when the other end is closed already.
         ErrorKind::BrokenPipe | ErrorKind::ConnectionReset | ErrorKind::InvalidInput => {
             Reason::Vanished
         }

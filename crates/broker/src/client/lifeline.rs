@@ -9,22 +9,23 @@ use navlock_wire::MAX_TEXT;
 use super::{connection::Connection, table::Table};
 use crate::client_files::{InheritedFile, Reserved};
 
-/// The number of the inherited descriptor, or if it is taken, the next one that is free. Scripts use
-/// small numbers, and by habit 200 with flock(1); shells use numbers up to 255. By default a process
-/// may open descriptors with numbers below 1024, on some systems below 256.
+/// The number of the inherited descriptor. If the number is taken, the descriptor gets the next free
+/// one. Scripts use small numbers, and by habit 200 with flock(1); shells use numbers up to 255. By
+/// default a process may open descriptors with numbers below 1024, on some systems below 256.
 const DESCRIPTOR: i32 = 730;
 
-/// The size of a claim without the lock's name, at most, in bytes.
+/// The size of a claim without the lock's name, in bytes, at most.
 const CLAIM: usize = 64;
 
-/// A hold on the locks of a connection that other processes can inherit.
+/// A hold on the locks of a connection. Other processes can inherit this hold.
 ///
 /// Between [`PreparedLifeline::begin`] and [`hand_over`](Self::hand_over), every program that any
-/// thread starts inherits it. From then on the locks are held until the last of those programs, and
-/// what they have started, has ended, even if this process is killed, and the broker after it.
+/// thread starts inherits the hold. The locks are then held until the last of these programs, and
+/// of the processes that they have started, has ended. This is so even if this process is killed,
+/// and the broker after it.
 ///
-/// Dropping it revokes the hold: the programs that were started hold nothing any more. A connection
-/// has one lifeline at a time; a later one takes the place of the one before.
+/// To drop the lifeline revokes the hold: the programs that were started hold nothing any more. A
+/// connection has one lifeline at a time; a later one takes the place of the earlier one.
 #[derive(Debug)]
 pub struct Lifeline {
     connection: Arc<Connection>,
@@ -32,41 +33,43 @@ pub struct Lifeline {
     inherited: Option<Descriptor>,
 }
 
-/// Room for a [`Lifeline`], reserved before there are locks: if there is no room, the caller knows
-/// before it waits for a lock. Dropping it gives the room back.
+/// Room for a [`Lifeline`], which is reserved before there are locks. If there is no room, the
+/// caller learns this before it waits for a lock. To drop this gives the room back.
 #[derive(Debug)]
 pub struct PreparedLifeline {
     connection: Arc<Connection>,
     reserved: Reserved,
-    /// Keeps the number free for the descriptor that is to be inherited. It is not inherited itself.
+    /// Keeps the number free for the descriptor that is to be inherited. This descriptor itself is
+    /// not inherited.
     ///
-    /// FAST: the first descriptor with so large a number has the kernel enlarge the process's table of
-    /// descriptors. For a process with one thread that takes no time; for a process with several, the
-    /// kernel waits until all CPUs have noticed, for some ten milliseconds. Nobody should wait for that
-    /// while a lock is held, so it is done here.
+    /// FAST: for the first descriptor with so large a number, the kernel enlarges the process's table
+    /// of descriptors. In a process with one thread this takes no time. In a process with several
+    /// threads, the kernel waits until all CPUs have noticed, for some ten milliseconds. Nobody should
+    /// wait for this while a lock is held, so it is done here.
     descriptor: Descriptor,
 }
 
 impl PreparedLifeline {
     pub(super) fn new(connection: &Arc<Connection>, names: &[ResourceName]) -> io::Result<Self> {
         let shared = connection.shared();
-        // Only locks of which the daemon knows by messages can be inherited.
+        // Only locks that the daemon knows by messages can be inherited.
         connection.change(Table::stop_owning);
         let agents = shared.table().inheritable_claims().len();
         let claims: usize = names.iter().map(|name| name.as_bytes().len() + CLAIM).sum();
-        // The texts that an agent says of itself may become longer.
+        // There is also room for texts of agents that become longer.
         let room = agents + claims + 4 * MAX_TEXT;
         let reserved = shared.files.reserve(shared.key, room)?;
         let descriptor = numbered(reserved.file()?, DESCRIPTOR)?;
         Ok(Self { connection: Arc::clone(connection), reserved, descriptor })
     }
 
-    /// Returns a hold on the locks that the connection has now, for programs started from now on.
+    /// Returns a hold on the locks that the connection has now. Programs that are started from now
+    /// on inherit the hold.
     ///
     /// # Errors
     ///
-    /// If this process has no descriptors left, or if the connection has locks that were not known when
-    /// the room was reserved, and there is no more room.
+    /// If this process has no descriptors left. Also if there is no room for locks that were not known
+    /// when the room was reserved.
     pub fn begin(self) -> io::Result<Lifeline> {
         let Self { connection, reserved, mut descriptor } = self;
         let claims = connection.shared().table().inheritable_claims();
@@ -80,16 +83,16 @@ impl PreparedLifeline {
 }
 
 impl Lifeline {
-    /// Leaves the file to the processes that have inherited it; processes that are started from now on do not
-    /// inherit it. The inheritors are shown to others by what the agents have
-    /// [said of themselves](navlock_core::LockManager::describe) by now.
+    /// Leaves the file to the processes that have inherited it. Processes that are started from now on do not
+    /// inherit it. Others see the inheritors under the texts that the agents have
+    /// [said of themselves](navlock_core::LockManager::describe) so far.
     pub fn hand_over(&mut self) {
         self.renew();
         self.inherited = None;
     }
 
-    /// Writes the file anew with the locks that are held now: the inheritors hold these, and not the
-    /// locks that have been lost or released since.
+    /// Writes the file anew with the locks that are held now. The inheritors hold these locks, and
+    /// no locks that have been lost or released since.
     pub fn renew(&self) {
         let shared = self.connection.shared();
         if shared.is_forked() {

@@ -47,16 +47,16 @@ const SOON: Duration = Duration::from_millis(20);
 /// For how long a looker believes that clients are about to start the next broker.
 const COME_BACK: Duration = Duration::from_secs(3);
 
-/// How long a broker may say that it is recovering: three times the usual recovery time, since its
-/// clients may be slow.
+/// How long a broker may say that it is recovering. This is three times the usual recovery time,
+/// because its clients may be slow.
 const LONGEST_RECOVERY: Duration = RECOVERY_TIME.saturating_mul(3);
 
 /// A look at the broker of a place: an overview of its locks and requests, and then the events that
-/// change it. A look is no client, and nobody waits for it.
+/// change the overview. A look is no client, and nobody waits for it.
 ///
-/// While there is no broker, and no client that would start the next one, nobody holds a lock: the
-/// overview is empty until there is a broker. Between two brokers the overview stays as it was,
-/// because a broker that takes over tells nothing before the clients of the last one are back or
+/// While there is no broker, and no client that would start the next one, nobody holds a lock. So
+/// the overview is empty until there is a broker. Between two brokers the overview stays as it was,
+/// because a broker that takes over tells nothing before the clients of the last broker are back or
 /// were given up. All calls block.
 ///
 /// ```no_run
@@ -102,7 +102,7 @@ struct Connection {
 }
 
 impl Look {
-    /// A look at the broker of this place, which is not connected to yet.
+    /// A look at the broker of this place. It does not connect yet.
     pub fn new(place: Place, options: LookOptions) -> Self {
         let (wire, overview) = (None, Overview::default());
         let (bucket, is_known_gone) = (Arc::default(), false);
@@ -122,11 +122,11 @@ impl Look {
     }
 
     /// The overview of this place now. It is empty if there is no broker. Waits for a broker that is
-    /// recovering, and a moment for the next broker if clients are about to start it. Blocks.
+    /// recovering. If clients are about to start the next broker, waits a moment for it. Blocks.
     ///
     /// # Errors
     ///
-    /// If the broker cannot be reached, or is of a release without lookers.
+    /// If the broker cannot be reached, or has a release without lookers.
     pub fn once(place: Place, options: LookOptions) -> Result<Overview, ConnectError> {
         let mut look = Self::new(place, options.once());
         let mut patience = 2 * ANSWER;
@@ -149,17 +149,19 @@ impl Look {
         &self.overview
     }
 
-    /// The PID namespace of the broker, as [`pid_namespace`](crate::pid_namespace) tells it there; `None` if
-    /// it is not known (yet). The numbers of its clients' processes have a meaning only in this namespace.
+    /// The PID namespace of the broker, which is what [`pid_namespace`](crate::pid_namespace) tells the
+    /// broker. `None` if it is not known, or not yet. The process ids of the broker's clients have a meaning
+    /// only in this namespace.
     pub fn pid_namespace(&self) -> Option<u64> {
         self.pids
     }
 
-    /// Waits for news, but no longer than `timeout`; `None` if there were none.
+    /// Waits for news, but no longer than `timeout`. `None` if there was none.
     ///
     /// # Errors
     ///
-    /// If the broker cannot be reached, or is of a release that does not tell. It can be called again.
+    /// If the broker cannot be reached, or has a release that does not tell. The method can be called
+    /// again.
     pub fn next(&mut self, timeout: Option<Duration>) -> Result<Option<News>, ConnectError> {
         let deadline = timeout.and_then(|timeout| Instant::now().checked_add(timeout));
         loop {
@@ -242,7 +244,7 @@ impl Look {
                 let pause = if self.is_known_gone {
                     RETRY
                 } else if since.elapsed() < COME_BACK && ClientFiles::of(&self.place).has_living() {
-                    // The clients still hold their locks.
+                    // Clients still hold their locks, and are about to start the next broker.
                     SOON
                 } else {
                     self.overview = Overview::default();
@@ -258,20 +260,21 @@ impl Look {
         }
     }
 
-    /// A new connection, or why there is none; `None` if neither is known by the deadline. The try goes on
-    /// in its thread, so a caller with short timeouts is connected in the end, or learns why not.
+    /// A new connection, or why there is none. `None` if neither is known at the deadline. The try goes on
+    /// in its thread, so even a caller with short timeouts is connected in the end, or learns why it is
+    /// not.
     fn connected(&mut self, deadline: Option<Instant>) -> Option<Result<Connection, Reason>> {
-        // FAST: no thread if there is no socket.
+        // FAST: if there is no socket, no thread is needed.
         if self.connecting.is_none() && !self.place.socket().exists() {
             return Some(Connection::connect(&self.place, &self.options));
         }
         let begun = self.connecting.take().or_else(|| {
-            // FAST: no thread if the caller has as much time as the try may take.
+            // FAST: if the caller has as much time as the try may take, no thread is needed.
             deadline.filter(|deadline| *deadline < Instant::now() + ANSWER)?;
             let (place, options) = (self.place.clone(), self.options.clone());
             let (connected, connection) = mpsc::sync_channel(1);
             let thread = thread::Builder::new().name("navlock-look".to_owned());
-            // The look may have ended.
+            // If the look has ended, nobody receives this.
             let connect = move || _ = connected.send(Connection::connect(&place, &options));
             thread.spawn(connect).ok().map(|_| connection)
         });
@@ -289,9 +292,9 @@ impl Look {
         }
     }
 
-    /// A descriptor that becomes readable when there are news, for callers that wait for other
-    /// descriptors as well; `None` while there is no broker. It may change with each call of
-    /// [`next`](Self::next).
+    /// A descriptor that becomes readable when there is news, for callers that wait for other
+    /// descriptors as well. `None` while there is no broker. The descriptor may change with each
+    /// call of [`next`](Self::next).
     pub fn descriptor(&self) -> Option<BorrowedSource<'_>> {
         self.wire.as_ref().map(|wire| wire.socket.source())
     }

@@ -26,13 +26,13 @@ use crate::{
 };
 
 /// For how long the maintainer leaves reading to other threads before it looks whether they read. It is
-/// called back at once when somebody waits for an answer; only the message of a loss may be read late.
+/// called back at once when somebody waits for an answer. Only the message of a loss may be read late.
 ///
-/// FAST: where a thread takes and releases locks all the time, each look takes the CPU from it.
+/// FAST: each look takes the CPU from a thread that takes and releases locks all the time.
 const REST: Duration = Duration::from_millis(4);
 
-/// A daemon that ends sooner than this and has said nothing counts as none. One that lasts longer
-/// may have been waiting for other clients.
+/// A daemon that ends sooner than this and has said nothing counts as no daemon. A daemon that
+/// lasts longer may have been waiting for other clients.
 const BRIEF: Duration = Duration::from_secs(1);
 
 /// The pause between two tries to connect while nobody waits.
@@ -55,9 +55,9 @@ enum Turn {
     /// The maintainer.
     Mine,
     /// Threads that wait for their own answers. The maintainer looks now and then whether there are
-    /// any.
+    /// such threads.
     Theirs,
-    /// A thread that has been waiting for long. It wakes the maintainer when it is done.
+    /// A thread that has been waiting for long. This thread wakes the maintainer when it is done.
     TheirsForLong,
 }
 
@@ -71,7 +71,7 @@ impl Maintainer {
         Self { shared, wake_end, place, options }
     }
 
-    /// Makes the connection once somebody needs it, and keeps it.
+    /// Makes the connection when somebody needs it, and then keeps it.
     pub(super) fn run_when_needed(self) {
         if self.revive() {
             self.run();
@@ -94,8 +94,8 @@ impl Maintainer {
             if came_to_nothing {
                 self.pause();
             }
-            // A daemon that refuses, or whose message was not understood, is still there. It is not
-            // asked again, because its next answer would be no better.
+            // A daemon that refuses, or whose message was not understood, is still there. The
+            // client does not ask it again, because its next answer would be no better.
             let connected = match end {
                 End::Closed if self.shared.is_closed() => return,
                 End::Closed => {
@@ -170,8 +170,8 @@ impl Maintainer {
             self.shared.register_again();
         }
         wake(heard?);
-        // A thread that wanted the reader in vain waits to be woken, and does not read meanwhile. In
-        // its next wait it can read for itself.
+        // A thread that wanted the reader and did not get it waits to be woken, and does not read
+        // meanwhile. In its next wait it can read for itself.
         let is_waiting = self.shared.table().is_waiting();
         let wanted = !is_waiting && self.shared.turns.take_wanted();
         Ok(if wanted { Turn::Theirs } else { Turn::Mine })
@@ -194,9 +194,9 @@ impl Maintainer {
         }
     }
 
-    /// Waits for a daemon, however long it takes to start. Meanwhile another thread watches over the
-    /// locks that are held, because a wait that was cut short to do that would leave the client
-    /// without the daemon.
+    /// Waits for a daemon, however long the daemon takes to start. Meanwhile another thread watches
+    /// over the locks that are held. If this thread did both, it would have to cut its wait short,
+    /// and the client would be left without the daemon.
     fn watched<T>(&self, wait: impl FnOnce() -> T) -> T {
         if self.shared.watch_held().is_none() {
             return wait();
@@ -211,8 +211,8 @@ impl Maintainer {
                     }
                 }
             };
-            // If there is no thread, a holder that asks still learns of a loss in time. Only a
-            // holder that waits to be told is told late.
+            // If no thread can be had, a holder that asks still learns of a loss in time. Only a
+            // holder that waits for the news gets it late.
             let _ = thread::Builder::new().spawn_scoped(scope, watch);
             let done = wait();
             drop(waiting);
@@ -246,7 +246,7 @@ impl Maintainer {
     }
 
     fn failed(&self, reason: Reason) -> Failed {
-        // For these reasons there is a daemon, and it may grant our locks to others.
+        // Each of these reasons says that there is a daemon, which may grant our locks to others.
         let is_refused = matches!(
             reason,
             Reason::Refused(_) | Reason::NotShared | Reason::NotNavlock | Reason::OtherUser(_)
@@ -268,8 +268,8 @@ impl Maintainer {
         wake(lost);
     }
 
-    /// Makes a connection once somebody needs one. While locks are held, tries without being asked.
-    /// Returns whether there is a connection; if not, the owners are gone.
+    /// Makes a connection when somebody needs one. While locks are held, tries even if nobody needs
+    /// one. Returns whether there is a connection. If not, the owners are gone.
     fn revive(&self) -> bool {
         loop {
             if self.shared.is_closed() {
@@ -300,13 +300,13 @@ impl Maintainer {
 /// Why there is no connection.
 struct Failed {
     why: Unreachable,
-    /// Whether there is a daemon that does not let us come back.
+    /// Whether there is a daemon, and it does not let us come back.
     is_refused: bool,
 }
 
 impl Drop for Maintainer {
     fn drop(&mut self) {
-        // Also after a panic, so that nobody waits for an answer that never comes.
+        // This is done after a panic as well, so that nobody waits for an answer that never comes.
         let why = Unreachable::other("the thread that kept the connection to the broker has ended");
         self.end(&Failed { why, is_refused: true });
         self.shared.table().orphan();

@@ -1,7 +1,7 @@
 //! The client: an adapter from the backend seam to a socket.
 //!
-//! There is one connection, with a thread of its own that keeps it. The thread that makes a request
-//! sends the message itself, and a thread that blocks for an answer reads it itself. The client
+//! There is one connection, and a thread of its own keeps it. The thread that makes a request sends
+//! the message itself, and a thread that blocks for an answer reads the answer itself. The client
 //! needs no executor and works with all of them.
 //!
 //! # When the connection ends
@@ -10,18 +10,20 @@
 //! keep their places. If there is no new connection in nine seconds, the requests fail with
 //! [`Error::Unreachable`], and the next request tries again.
 //!
-//! Locks stay held for as long as nobody else can have been granted them, with or without a daemon.
-//! If we do not come back to a new daemon in ten seconds, it removes our file before it grants
-//! anything. So while there is no connection, the file tells whether our locks are still ours. Once
-//! the file is gone, they are [`Lost::Disconnected`](navlock_core::Lost::Disconnected). We find
-//! that out in the second before somebody else can get them, or later if we were stopped.
+//! Locks stay held as long as nobody else can have been granted them, with or without a daemon. If
+//! a client does not come back to a new daemon in ten seconds, the daemon removes the client's file
+//! before it grants anything. So while there is no connection, the file tells whether the client
+//! still has its locks. Once the file is gone, the locks are
+//! [`Lost::Disconnected`](navlock_core::Lost::Disconnected). The client finds this out in the
+//! second before somebody else can get the locks, or later if it was stopped.
 //!
 //! # When locks end by themselves
 //!
-//! A daemon whose locks are leased says until when an agent has its locks. When that time is over,
-//! and the daemon has not prolonged it, because the daemon is stopped, hung, cut off or gone, or
-//! because we were stopped, the locks are [`Lost::Disconnected`](navlock_core::Lost::Disconnected) at
-//! once: from then on they may be granted to another machine.
+//! A daemon whose locks are leased says until when an agent has its locks. The daemon may fail to
+//! prolong this time, because it is stopped, hung, cut off or gone; or the client may not hear of it,
+//! because the client was stopped. When the time is over, the locks are
+//! [`Lost::Disconnected`](navlock_core::Lost::Disconnected) at once, because from then on they may be
+//! granted to another machine.
 
 mod backend;
 mod connect_options;
@@ -68,28 +70,28 @@ use crate::{
 
 /// A user agent whose locks are seen by all processes of this user on this machine.
 ///
-/// Starts the broker if it does not run: with the program that `NAVLOCK_BIN` names, or else
+/// Starts the broker if it does not run, with the program that `NAVLOCK_BIN` names, or else with
 /// `navlock` from `PATH`. Each call makes a connection of its own. Works on any executor.
 ///
 /// # Errors
 ///
-/// [`Error::Unreachable`], with what to do about it.
+/// [`Error::Unreachable`], which says what to do about it.
 pub async fn local() -> Result<UserAgent, Error> {
     Ok(UserAgent::with_reach(BrokerReach::connect(ConnectOptions::default()).await?))
 }
 
-/// The reach of one machine, through one connection. Clones share the connection; it ends with the
-/// last of them and of all that was made with them.
+/// The reach of one machine, through one connection. Clones share the connection. It ends when the
+/// last clone is gone, and all that was made with the clones.
 #[derive(Clone, Debug)]
 pub struct BrokerReach(Arc<Connection>);
 
 impl BrokerReach {
-    /// Connects to the broker, and starts it if it is not there. Works on any executor: what
-    /// blocks is done by the connection's own thread.
+    /// Connects to the broker, and starts it if it is not there. Works on any executor, because the
+    /// connection's own thread does everything that blocks.
     ///
     /// # Errors
     ///
-    /// Why there is no connection. No error lasts: the next call tries again.
+    /// Why there is no connection. No error is final: the next call tries again.
     ///
     /// # Cancel safety
     ///
@@ -98,12 +100,12 @@ impl BrokerReach {
         let place = options.find_place()?;
         let socket = place.socket().to_owned();
         let failed = |reason| ConnectError { socket, reason };
-        // Tokio's channel, not its runtime.
+        // This is a channel of tokio, which needs no runtime.
         let (connected, connection) = oneshot::channel();
         let thread = maintainer_thread(move || match open(place, options, |_| {}) {
             Ok((connection, maintainer)) => {
-                // The caller may have dropped the future: then nobody has the connection, and it
-                // ends.
+                // If the caller has dropped the future, nobody has the connection, and the
+                // connection ends.
                 let _ = connected.send(Ok(connection));
                 maintainer.run();
             }
@@ -121,10 +123,10 @@ impl BrokerReach {
         }
     }
 
-    /// Connects as [`connect`](Self::connect) does, on this thread, which it blocks. The connection
-    /// has no thread of its own until it needs one: calls that block read their answers themselves.
-    /// This is for programs with one thread that end soon: to start a thread takes longer than to be
-    /// granted a lock.
+    /// Connects as [`connect`](Self::connect) does, but on this thread, which it blocks. The
+    /// connection has no thread of its own until it needs one: calls that block read their answers
+    /// themselves. This is for programs with one thread that end soon, because to start a thread
+    /// takes longer than to be granted a lock.
     ///
     /// A thread is needed, and started, when a future is polled by an executor, when locks end by
     /// themselves, when the broker has ended, and when [`keep`](Self::keep) is called. Until then
@@ -147,18 +149,18 @@ impl BrokerReach {
         }
     }
 
-    /// A descriptor that becomes readable when something has come on the connection, while no thread
-    /// reads it. A caller that waits for other descriptors waits for this one too, and then calls
+    /// A descriptor that becomes readable when something has come on the connection, while no thread reads
+    /// it. A caller that waits for other descriptors waits for this one as well, and then calls
     /// [`keep`](Self::keep). `None` if there is a thread, if something has come already, or if a thread is
-    /// needed and none could be had: then the caller should ask each lock now and then whether it is
-    /// lost.
+    /// needed and none could be had. In the last case, the caller should ask each lock now and then
+    /// whether it is lost.
     pub fn unheard(&self) -> Option<impl Source + use<>> {
         self.0.shared().unheard()
     }
 
     /// Reads what the broker has sent until now, even if a thread is about to read it. After this
-    /// call, a lock that is asked whether it is lost knows it. This is for callers that also wait for
-    /// something else, of which they may have heard sooner.
+    /// call, each lock knows whether it is lost, as far as the broker has said so. This is for
+    /// callers that also wait for something else, and may have heard of that first.
     pub fn hear(&self) {
         self.0.shared().hear_all();
     }
@@ -172,10 +174,10 @@ impl BrokerReach {
         self.0.shared().keep()
     }
 
-    /// A connection that is made by the first request, in the way of [`connect`](Self::connect).
-    /// Nobody waits for the connection: requests from before it is there are sent, in the same
-    /// order, as soon as it is. If it cannot be made, they fail with [`Error::Unreachable`], and
-    /// the next request tries again.
+    /// A connection that the first request makes, in the way of [`connect`](Self::connect). Nobody
+    /// waits for the connection: earlier requests are sent, in their order, as soon as the
+    /// connection is there. If the connection cannot be made, these requests fail with
+    /// [`Error::Unreachable`], and the next request tries again.
     ///
     /// # Errors
     ///
@@ -194,17 +196,17 @@ impl BrokerReach {
         }
     }
 
-    /// Takes room for a [`Lifeline`], by which programs are to inherit locks of these names.
+    /// Takes room for a [`Lifeline`], by which programs will inherit locks of these names.
     ///
     /// # Errors
     ///
-    /// If the broker's directory has no room for it, or cannot be written to.
+    /// If the broker's directory has no room for the lifeline, or cannot be written to.
     pub fn prepare_lifeline(&self, names: &[ResourceName]) -> io::Result<PreparedLifeline> {
         PreparedLifeline::new(&self.0, names)
     }
 
-    /// How many names this connection owns now: it takes and releases them without asking the
-    /// broker, until somebody else asks for them. See [`ConnectOptions::delegate`].
+    /// How many names this connection owns now. It takes and releases owned names without asking
+    /// the broker, until somebody else asks for them. See [`ConnectOptions::delegate`].
     pub fn owned(&self) -> usize {
         let shared = self.0.shared();
         if shared.is_forked() { 0 } else { shared.owned.count() }
@@ -229,7 +231,8 @@ fn maintainer_thread(keep: impl FnOnce() + Send + 'static) -> Result<(), Reason>
     start_thread(keep).map_err(|error| Reason::Io("starting a thread", error.into()))
 }
 
-/// Connects, registers this client as living, and does this before. Blocks.
+/// Connects and calls `before`. Then registers this client as living, and begins to use the
+/// connection. Blocks.
 fn open(
     place: Place,
     options: ConnectOptions,

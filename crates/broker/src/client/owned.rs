@@ -1,14 +1,14 @@
-//! Names that this client owns: it takes and releases them without a message, by a change of one word of
-//! memory that it shares with the daemon. `navlock_delegation` says how.
+//! Names that this client owns. The client takes and releases them without a message, by a change of one
+//! word of memory that it shares with the daemon. `navlock_delegation` says how.
 //!
-//! A lock that was taken in this way has a ticket in a lane of its own, made of the slot of the word and
-//! the number of the hold. It is in no table. The request for which the slot was granted is in the table
-//! like any other, until it is finished.
+//! A lock that was taken in this way has a ticket in a lane of its own. The ticket is made of the slot
+//! of the word and the number of the hold. The table of requests does not have this lock. The request
+//! for which the slot was granted is in the table like any other request, until it is finished.
 //!
 //! # Order
 //!
 //! Requests of this client's agents for one name are granted in the order of the calls. So no agent takes
-//! a name here while a request of any of the client's agents for the name is on its way to the daemon or
+//! a name here while a request for this name, of any agent of the client, is on its way to the daemon or
 //! in its queue. Shared requests of different agents may overtake each other, because nobody can see
 //! that.
 
@@ -47,35 +47,35 @@ pub(super) const LANE: u32 = 1;
 
 /// For how many nanoseconds after a look a client believes that its daemon is still there.
 ///
-/// A next daemon waits for a second after it has removed a client's file, before it grants the
-/// client's locks.
+/// The next daemon waits for a second after it has removed a client's file, before it grants the
+/// client's locks to others.
 const LINK_LASTS: u64 = 500_000_000;
 
 /// The names of one client.
 ///
 /// # Invariants
 ///
-/// - `slots` is locked last, after all of the connection's, and for moments. No waker is called
-///   under it.
+/// - `slots` is locked last, after all mutexes of the connection, and only for moments. No waker is
+///   called while it is locked.
 /// - To change anything in `slots` but the notes, a thread must have the connection's table locked.
 pub(super) struct Owned {
     unforked: Unforked,
-    /// Whether there is no daemon, which would say what is lost.
+    /// Whether there is no daemon. In that case nobody tells this client which locks are lost.
     is_alone: AtomicBool,
     /// The last moment at which a look has found the daemon there.
     linked_at: AtomicU64,
-    /// Added to a moment, a fencing token: see [`navlock_wire::FromDaemon::Mapped`].
+    /// A moment plus this number is a fencing token: see [`navlock_wire::FromDaemon::Mapped`].
     epoch: AtomicU64,
     maps: Maps,
     hints: Hints,
     slots: Mutex<Slots>,
     /// How many notes there are.
     ///
-    /// FAST: mostly there are none, so that a release need not look for its note.
+    /// FAST: mostly there are no notes, and then a release need not look for its note.
     noted: AtomicUsize,
 }
 
-/// A lock that was just taken, and a moment before that.
+/// A lock that was just taken, and a moment shortly before that.
 pub(super) struct Take {
     pub(super) ticket: Ticket,
     pub(super) token: FencingToken,
@@ -93,11 +93,11 @@ struct TakenHold<'a> {
 }
 
 impl Owned {
-    /// No names yet.
+    /// Makes the record of a client that owns no names yet.
     ///
     /// # Errors
     ///
-    /// If there is no memory.
+    /// If no memory can be had.
     pub(super) fn new() -> io::Result<Self> {
         Ok(Self {
             unforked: Unforked::new()?,
@@ -111,15 +111,17 @@ impl Owned {
         })
     }
 
-    /// Whether this is the process that has made this, and no fork of it. A fork owns nothing, and must
-    /// not lock anything: another thread may have had it locked at the time of the fork.
+    /// Whether this process has made this value, and is no fork of the process that has. A fork owns
+    /// nothing. It must not lock anything either, because another thread may have had a mutex locked at
+    /// the time of the fork.
     #[inline]
     pub(super) fn is_ours(&self) -> bool {
         self.unforked.is_us()
     }
 
     fn slots(&self) -> MutexGuard<'_, Slots> {
-        // Whole between any two statements: nothing in there panics.
+        // A poisoned mutex may be used: nothing panics while it is locked, so the slots are never
+        // half changed.
         self.slots.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -142,9 +144,9 @@ impl Owned {
         self.is_alone.store(is_alone, Ordering::Release);
     }
 
-    /// Whether there was a daemon so shortly before this moment that no other one can have given us up
-    /// since. If not, the caller has to look: this process may have been stopped while its daemon ended,
-    /// and no thread may have noticed that yet.
+    /// Whether there was a daemon so shortly before this moment that no other daemon can have given us
+    /// up since. If not, the caller has to check: this process may have been stopped while its daemon
+    /// ended, and no thread may have noticed that yet.
     #[inline]
     pub(super) fn was_linked(&self, moment: u64) -> bool {
         moment.saturating_sub(self.linked_at.load(Ordering::Relaxed)) <= LINK_LASTS
@@ -155,8 +157,8 @@ impl Owned {
         self.linked_at.store(moment, Ordering::Relaxed);
     }
 
-    /// Takes a lock, if the agent owns its name, nobody holds it, and no request waits that this would
-    /// overtake.
+    /// Takes a lock, if the agent owns its name, nobody holds the lock, and the take would overtake no
+    /// waiting request.
     #[inline]
     pub(super) fn take(
         &self,
@@ -169,19 +171,19 @@ impl Owned {
             RequestKind::Wait(mode) | RequestKind::IfAvailable(mode) => mode,
             RequestKind::Steal => return None,
         };
-        // A moment before the take, so that the tokens of all later grants are larger.
+        // The moment is read before the take, so that the tokens of all later grants are larger.
         let moment = match mode {
             Mode::Exclusive => clock::recently(),
             Mode::Shared => clock::now(),
         };
-        // FAST: mostly the name is in the slot in which it was found the last time, and nothing
+        // FAST: mostly the name is in the slot in which it was found the last time. Then nothing
         // needs to be locked.
         let found = self.take_again(agent, name, mode);
         let found = found.or_else(|| self.find(bucket, agent, name, mode));
         let TakenHold { index, slot, base, count } = found?;
         let mut token = base.wrapping_add(count);
         if mode == Mode::Shared {
-            // Other clients may own the name too, and count their own tokens.
+            // Other clients may own the name as well, and count their own tokens.
             token = token.max(self.epoch.load(Ordering::Relaxed).wrapping_add(moment));
             slot.rebase(base, token.wrapping_sub(count));
         }
@@ -223,7 +225,7 @@ impl Owned {
             let base = slot.token(0);
             Some(TakenHold { index, slot, base, count: slot.word().take()? })
         });
-        // While `slots` is locked: a request for the name that begins from here on removes this
+        // `slots` is still locked, so a request for the name that begins from here on removes this
         // hint again.
         if let Some(TakenHold { index, .. }) = taken {
             self.hints.set(agent, name, index);
@@ -248,8 +250,8 @@ impl Owned {
     /// foreign code.
     #[inline]
     pub(super) fn forget(&self, taken: RequestId) -> Option<Note> {
-        // A note for this lock was made by this thread, or by one that has handed the lock to it
-        // since.
+        // If there is a note for this lock, it was made by this thread, or by a thread that has
+        // since handed the lock to this one.
         if self.noted.load(Ordering::Relaxed) == 0 {
             return None;
         }
@@ -263,7 +265,7 @@ impl Owned {
         self.noted.store(slots.notes.len(), Ordering::Relaxed);
     }
 
-    /// How a lock that was taken here and is not released was lost, if it was.
+    /// How a lock that was taken here was lost, if it was. The caller has not released the lock.
     #[inline]
     pub(super) fn lost(&self, taken: RequestId) -> Option<Lost> {
         if self.holds(taken) { None } else { Some(self.how_lost(&self.slots(), taken)) }
@@ -276,8 +278,8 @@ impl Owned {
         noted.map(|(lost, _)| lost).or_else(seen).unwrap_or(Lost::Terminated)
     }
 
-    /// How the hold of this number was lost, as the daemon has written it into the word; its message
-    /// may still be on its way.
+    /// How the hold of this number was lost, as the daemon has written it into the word. The
+    /// daemon's message may still be on its way.
     pub(super) fn seen_lost(&self, index: SlotIndex, count: u64) -> Option<Lost> {
         let look = self.slot(index)?.word().look();
         ends::lost_by(look).filter(|_| look.count() == count)
@@ -287,8 +289,8 @@ impl Owned {
         self.slots().notes.get(&taken)?.lost?.1
     }
 
-    /// Has the waker called when a lock that was taken here is lost. Returns how it was lost, if it
-    /// was already.
+    /// Lets the waker be called when a lock that was taken here is lost. If the lock was lost
+    /// already, returns how.
     pub(super) fn watch(&self, taken: RequestId, waker: &Waker) -> Option<Lost> {
         // `clone` is foreign code, so it is called before anything is locked.
         let mut waker = Some(waker.clone());

@@ -12,7 +12,7 @@ use navlock_wire::{Query, ToDaemon};
 
 use super::{connection::Connection, questions::QuestionAnswer};
 
-/// The answer to a question that has been asked. Dropping it withdraws the question.
+/// The answer to a question that has been asked. To drop this withdraws the question.
 pub(super) struct Answer<'a> {
     connection: &'a Connection,
     query: Query,
@@ -52,7 +52,7 @@ impl Future for Answer<'_> {
 impl Drop for Answer<'_> {
     fn drop(&mut self) {
         let question = self.connection.table().questions.remove(self.query);
-        // Its waker is the caller's code: dropped without the table locked.
+        // The waker is the caller's code, so it is dropped without the table locked.
         drop(question);
     }
 }

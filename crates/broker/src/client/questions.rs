@@ -81,7 +81,7 @@ impl Questions {
         }
         let open = self.asked.values_mut().filter(|question| question.outcome.is_none());
         let again = open.map(|question| {
-            // The parts that have come are of another moment.
+            // The parts that have come belong to an earlier moment.
             question.answer = QuestionAnswer::default();
             question.asked.clone()
         });

@@ -26,16 +26,16 @@ pub(super) struct Reader {
     socket: Arc<Stream>,
     codec: ClientCodec,
     heard: BytesMut,
-    /// FAST: mostly little comes, and memory that was never written to costs nothing.
+    /// FAST: mostly only a little is read, and memory that was never written to costs nothing.
     buffer: Vec<u8>,
     /// Whether something was read that is not decoded yet.
     fresh: bool,
-    /// Whether the connection has ended, and nobody has been told so yet. The system does not
+    /// Whether the connection has ended, and `hear` has not returned that yet. The system does not
     /// report the end again.
     ends: bool,
     /// Lets the thread that waits for its own answer sleep until something can be read.
     watch: Option<Pair>,
-    /// Why the daemon is of no use any more: it refuses to go on, or a message of it cannot be
+    /// Why the daemon is of no use any more: it refuses to go on, or one of its messages cannot be
     /// understood. Nothing after such a message is read.
     unusable: Option<Unreachable>,
     /// Whether the daemon has asked us to check our own file.
@@ -91,7 +91,7 @@ impl Reader {
         &self.socket
     }
 
-    /// Reads what there is. Returns whom to wake for it.
+    /// Reads what there is. Returns the wakers to call.
     pub(super) fn hear(
         &mut self,
         mut handle_message: impl FnMut(FromDaemon, &mut Vec<Waker>),
@@ -103,11 +103,11 @@ impl Reader {
         self.fresh = false;
         self.buffer.clear();
         match read_into_spare(&self.socket, &mut self.buffer) {
-            // Everything that was sent before the end has been read by now.
+            // Everything that was sent before the end has been read.
             Ok(0) => return Err(End::Closed),
             Ok(_) => {
                 self.heard.extend_from_slice(&self.buffer);
-                // There may be more, which the system does not report again.
+                // There may be more to read, which the system does not report again.
                 self.fresh = self.buffer.len() == self.buffer.capacity();
             }
             Err(error) => match error.kind() {
@@ -127,7 +127,7 @@ impl Reader {
                 Ok(Some(message)) => handle_message(message, &mut wakers),
                 Ok(None) => return Ok(wakers),
                 Err(error) => {
-                    // Returned by the next call, because the messages until here count.
+                    // The next call returns this, because the messages before it count.
                     self.unusable = Some(not_understood(&error));
                     return Ok(wakers);
                 }
@@ -135,7 +135,7 @@ impl Reader {
         }
     }
 
-    /// Whether the daemon has asked us to check our own file, since the last call of this.
+    /// Whether the daemon has asked us to check our own file, since the last call of this function.
     pub(super) fn was_asked_to_register(&mut self) -> bool {
         mem::take(&mut self.asked_to_register)
     }
@@ -190,8 +190,8 @@ pub(super) fn send(socket: &Stream, bytes: &mut BytesMut) -> bool {
             Err(error) => match error.kind() {
                 io::ErrorKind::Interrupted => {}
                 io::ErrorKind::WouldBlock => return false,
-                // The connection has ended; the maintainer notices that, too. The next daemon is sent
-                // claims instead of these messages.
+                // The connection has ended, which the maintainer notices as well. The next daemon is
+                // sent claims instead of these messages.
                 _ => bytes.clear(),
             },
         }
@@ -209,10 +209,10 @@ pub(super) fn wait(
     deadline: Option<Instant>,
 ) -> bool {
     let interest = if left_over { Interest::BOTH } else { Interest::READ };
-    // Without a socket, the wake pipe is asked for twice, and both answers are the same.
+    // Without a socket, the wake pipe takes both places, and both answers are the same.
     let socket =
         socket.map_or((wake_end.source(), Interest::READ), |socket| (socket.source(), interest));
-    // On an error, such as an interruption, the caller looks for itself.
+    // On an error, such as an interruption, the caller checks by itself what has come.
     let came = wait::wait([(wake_end.source(), Interest::READ), socket], left(deadline));
     let is_woken = came.is_ok_and(|[wake_end, _]| wake_end.any());
     if is_woken {
@@ -242,7 +242,7 @@ mod tests {
         ours.set_nonblocking(true).unwrap();
         let wake_end = WakePipe::new().unwrap();
         let mut reader = Reader::new(ours, ClientCodec::default(), BytesMut::new());
-        // The kernel is asked once before there is anything.
+        // The kernel is asked once before there is anything to read.
         reader.wait(wake_end.end(), Some(Instant::now()));
         let mut bytes = BytesMut::new();
         DaemonCodec::default().encode(&FromDaemon::Settled, &mut bytes).unwrap();

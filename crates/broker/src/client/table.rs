@@ -63,7 +63,7 @@ pub(super) struct Table {
     /// Whether all locks have been lost since the connection ended, so that nobody needs to look
     /// again.
     is_given_up: bool,
-    /// How far locks are seen, if that is further than this machine.
+    /// How far locks are seen, if they are seen beyond this machine.
     reach: Option<String>,
     terms: TermIndex,
     /// The messages from before the first connection, in order. `None` once there was one.
@@ -71,20 +71,20 @@ pub(super) struct Table {
     /// Whether anything was read on this connection.
     has_heard: bool,
     codec: ClientCodec,
-    /// The messages that are to be sent and not yet on their way.
+    /// The messages that have to be sent and are not on their way yet.
     pub(super) outgoing: BytesMut,
 }
 
 struct Agent {
     client_id: ClientId,
-    /// `None` if no daemon takes a bucket of this name.
+    /// The bucket of the agent. `None` if no daemon takes a bucket of this name.
     bucket: Option<Arc<str>>,
     info: AgentInfo,
     terminated: bool,
-    /// Until when it has its locks, if they end by themselves.
+    /// Until when the agent has its locks, if they end by themselves.
     term: Option<AgentTerm>,
-    /// The indices of its entries in the table's `requests`, so that the cost to end an agent does
-    /// not depend on what other agents have.
+    /// The indices of the agent's entries in the table's `requests`, so that the cost to end an
+    /// agent does not depend on what other agents have.
     ///
     /// FAST: a hash set allocates nothing when a lock is taken again and again.
     requests: HashSet<usize, RandomState>,
@@ -92,27 +92,29 @@ struct Agent {
 
 struct Request {
     serial: u64,
-    /// `None` once the agent has been terminated, because another agent may have its number by now.
+    /// The agent. `None` when the agent has been terminated, because another agent may have its
+    /// number by now.
     agent: Option<AgentId>,
     name: ResourceName,
     kind: RequestKind,
-    /// When it was made or, once it is a lock, granted.
+    /// When the request was made or, for a lock, granted.
     since: navlock_wire::Moment,
     state: State,
     /// Its place in our map.
     place: SlotPlace,
-    /// Whether it is counted among the requests for its name that no take in the map may overtake.
+    /// Whether the request is counted among those for its name that no take in the map may
+    /// overtake.
     is_counted: bool,
-    /// Whether it may give up by itself.
+    /// Whether the request may give up by itself.
     may_give_up: bool,
-    /// The locks inside which it was made, as far as the program has said so.
+    /// The locks inside which the request was made, as far as the program has said so.
     inside: Vec<navlock_wire::LockId>,
-    /// The deadlock of which it is a part, as the daemon has told it.
+    /// The deadlock that the request is part of, in the daemon's words.
     deadlock: Option<Box<InDeadlock>>,
 }
 
 impl Table {
-    /// The table of a client. `delegate`: whether it may own names.
+    /// The table of a client. `delegate` says whether the client may own names.
     pub(super) fn new(key: ClientKey, owned: Arc<Owned>, delegate: bool) -> Self {
         Self {
             key,
@@ -142,12 +144,12 @@ impl Table {
         Self { link: Link::Forked, early: None, ..Self::new(key, owned, false) }
     }
 
-    /// How a lock was lost that is not in the table.
+    /// How a lock that is not in the table was lost.
     pub(super) fn lost(&self) -> Lost {
         if self.link == Link::Forked { Lost::Disconnected } else { Lost::Terminated }
     }
 
-    /// Why there will never be a connection, if there will not.
+    /// Why there will never be a connection, if there will never be one.
     fn never(&self) -> Option<Error> {
         let why = match self.link {
             Link::Gone => "the thread that kept the connection to the broker has ended",
@@ -160,9 +162,9 @@ impl Table {
         Some(Unreachable::other(why).into())
     }
 
-    /// Queues a message. Messages from before the first connection are sent when it begins.
-    /// Messages between two connections are dropped: the next connection begins with claims of all
-    /// that there is.
+    /// Queues a message. Messages from before the first connection are sent when that connection
+    /// begins. Messages between two connections are dropped, because the next connection begins
+    /// with claims of everything.
     fn say(&mut self, message: &ToDaemon) {
         let bytes = match &mut self.early {
             Some(early) => early,
@@ -177,7 +179,7 @@ impl Table {
         self.link == Link::Forked
     }
 
-    /// Ends a request or lock, if it is pending or held. Adds whom to wake.
+    /// Ends a request or lock, if it is pending or held. Adds the wakers to call to `wakers`.
     fn end(&mut self, index: usize, error: &Error, lost: Lost, wakers: &mut Vec<Waker>) {
         let request = &mut self.requests[index];
         let (was_pending, was_alive) = (request.state.is_pending(), request.state.is_alive());
@@ -190,7 +192,7 @@ impl Table {
         }
     }
 
-    /// A request is not pending any more.
+    /// Notes that a request is not pending any more.
     fn waits_no_more(&mut self, index: usize) {
         self.waiting -= 1;
         let Request { agent, name, kind, is_counted, .. } = &mut self.requests[index];
@@ -201,11 +203,11 @@ impl Table {
         }
     }
 
-    /// A request or lock ends that was pending or held: frees its place in the map.
+    /// Frees the place in the map of a request or lock that was pending or held and ends.
     fn leave_place(&mut self, index: usize) {
         match mem::take(&mut self.requests[index].place) {
             SlotPlace::Outside => self.count_unmapped(-1),
-            // It may already be granted, without our knowing.
+            // The request may be granted already, and the news may be on its way.
             SlotPlace::Slot(slot) => self.owned.aborted(slot, self.next_serial),
             SlotPlace::Hold(hold) => self.owned.end_first(hold),
         }
@@ -288,7 +290,7 @@ impl Table {
         }
         if was_alive {
             let place = self.requests[id.index()].place;
-            // If the client goes on owning the name, the daemon need not be told.
+            // If the client goes on owning the name, it does not tell the daemon.
             if !matches!(place, SlotPlace::Hold(hold) if self.owned.finish_first(hold)) {
                 let was_in_slot = matches!(place, SlotPlace::Hold(_));
                 self.leave_place(id.index());
@@ -302,8 +304,8 @@ impl Table {
         Some(request.state)
     }
 
-    /// A lock that was taken in the map is released, and its name not owned any more: tells the
-    /// daemon. Returns the lock's note, for the caller to drop without the table locked.
+    /// Tells the daemon that a lock that was taken in the map is released, if its name is not owned
+    /// any more. Returns the lock's note, for the caller to drop without the table locked.
     pub(super) fn finish_taken(&mut self, taken: RequestId) -> Option<Note> {
         let (request, note) = self.owned.finish(taken);
         if let Some(request) = request {
@@ -313,8 +315,8 @@ impl Table {
     }
 
     /// Tells the daemon that a request or lock has ended. Without a daemon, a connection to the next one
-    /// is needed: it may have read in our map that the lock is held, and believes the map until we come
-    /// back.
+    /// is needed: the next daemon may have read in our map that the lock is held, and believes the map
+    /// until this client comes back.
     fn say_finished(&mut self, request: RequestId, was_in_slot: bool) {
         if was_in_slot {
             self.need_link();
@@ -355,7 +357,7 @@ impl Table {
         self.version >= POSITION_VERSION
     }
 
-    /// How far locks are seen, if that is further than this machine.
+    /// How far locks are seen, if they are seen beyond this machine.
     pub(super) fn reach(&self) -> Option<&str> {
         self.reach.as_deref()
     }

@@ -1,4 +1,4 @@
-//! The client's own file: as long as it stands, what the client holds is its own.
+//! The client's own file. As long as it stands, nobody else was granted what the client holds.
 
 use std::{
     io,
@@ -17,8 +17,8 @@ use super::{
 };
 use crate::{CLIENT_LOGS, client_files::Registration, inherited_claims};
 
-/// How often the client looks, while there is no daemon, whether a daemon has given it up: several
-/// times in the second that a daemon leaves it to notice.
+/// How often the client checks, while there is no daemon, whether a daemon has given it up. A
+/// daemon leaves the client a second to notice this, in which the client checks several times.
 const CHECK_INTERVAL: Duration = Duration::from_millis(100);
 
 impl Shared {
@@ -26,8 +26,8 @@ impl Shared {
         self.registration.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Makes our own file, which says that we live. Must be done before any request, or a new
-    /// daemon would not wait for us.
+    /// Makes our own file, which says that this client lives. This must be done before any request,
+    /// or a new daemon would not wait for this client.
     pub(super) fn register(&self) -> io::Result<()> {
         if self.only_questions {
             return Ok(());
@@ -47,7 +47,7 @@ impl Shared {
         match task {
             None => {}
             Some(MapTask::Make) => {
-                // With the registration locked, nobody replaces the file meanwhile.
+                // The registration is locked, so nobody replaces the file meanwhile.
                 let registration = self.registration();
                 let gone = || Err(io::ErrorKind::NotFound.into());
                 let made =
@@ -55,7 +55,7 @@ impl Shared {
                 self.change(|table| table.map_made(made));
             }
             Some(MapTask::Grow) => {
-                // If there is no room on the disk, the number of slots stays.
+                // If there is no room on the disk, the number of slots stays as it is.
                 if let Some(slots) = self.owned.map().and_then(|map| map.grow().ok()) {
                     self.owned.grown(slots);
                 }
@@ -63,13 +63,14 @@ impl Shared {
         }
     }
 
-    /// Whether no daemon has given us up.
+    /// Whether no daemon has given this client up.
     pub(super) fn stands(&self) -> bool {
-        // If another thread is making the file, it has looked before.
+        // If another thread is making the file, that thread has checked this before.
         self.try_stands().unwrap_or(true)
     }
 
-    /// The same, for the case that the thread that makes the file may not have looked.
+    /// Whether no daemon has given this client up, for the case that a thread that makes the file
+    /// may not have checked this.
     pub(in super::super) fn stands_for_certain(&self) -> bool {
         self.try_stands().unwrap_or(false)
     }
@@ -83,8 +84,9 @@ impl Shared {
         }
     }
 
-    /// Ends the locks that are held if a daemon has given us up, or if no daemon would have waited
-    /// for us; and does the same for inherited locks. To be called while there is no connection.
+    /// Ends the locks that are held, if a daemon has given this client up, or if no daemon would
+    /// have waited for it. Does the same for inherited locks. To be called while there is no
+    /// connection.
     pub(in super::super) fn end_given_up(&self) {
         if self.stands() || !self.table().is_alone() {
             return;
@@ -104,8 +106,8 @@ impl Shared {
         wake(lost);
     }
 
-    /// Ends the locks that are not ours any more, while there is no daemon that would tell us.
-    /// Returns when to do that again, if any locks are held.
+    /// Ends the locks that are not ours any more, while there is no daemon to tell us of them.
+    /// Returns when to do this again, if any locks are held.
     pub(in super::super) fn watch_held(&self) -> Option<Instant> {
         let terms = self.watch_terms();
         self.end_given_up();
@@ -115,7 +117,7 @@ impl Shared {
 
     /// Makes our file anew if somebody has removed it.
     pub(in super::super) fn register_again(&self) {
-        // A client without a file needs none yet. If this fails, nothing has changed.
+        // A client without a file needs none yet. If this fails, nothing has become worse.
         if self.registration().is_some() {
             let _ = self.register();
         }

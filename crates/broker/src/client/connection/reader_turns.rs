@@ -1,20 +1,20 @@
 //! The maintainer of a connection and the threads that block for an answer take turns in reading.
 //!
-//! The atomics are those of the module above this one: `tests/reader_turns.rs` includes this file
-//! with the atomics of a scheduler, which chooses the order of the threads' steps.
+//! The atomics are those of the parent module. `tests/reader_turns.rs` includes this file with the
+//! atomics of a scheduler, which chooses the order of the threads' steps.
 
 use super::{AtomicBool, SeqCst};
 
 /// Whose turn it is to read.
 ///
-/// A thread that blocks for an answer reads it itself if it can: if another thread had to wake it, that
+/// A thread that blocks for an answer reads the answer itself if it can: to be woken by another thread
 /// would cost as much again as the answer. The maintainer rests while there are such threads, so that
-/// they find the reader free, and comes back when there have been none for a moment.
+/// they find the reader free. It comes back when there have been no such threads for a moment.
 #[derive(Debug, Default)]
 pub(crate) struct ReaderTurns {
-    /// Whether a thread has wanted the reader and not got it.
+    /// Whether a thread has wanted the reader and did not get it.
     wanted: AtomicBool,
-    /// Whether a thread has had the reader since the maintainer last looked.
+    /// Whether a thread has had the reader since the maintainer last asked.
     taken: AtomicBool,
     /// Whether the maintainer rests, and does not read.
     resting: AtomicBool,
@@ -28,7 +28,8 @@ impl ReaderTurns {
         self.wanted.store(true, SeqCst);
     }
 
-    /// Whether a thread has wanted the reader in vain since the last call of this.
+    /// Whether a thread has wanted the reader and did not get it, since the last call of this
+    /// function.
     pub(crate) fn take_wanted(&self) -> bool {
         self.wanted.swap(false, SeqCst)
     }
@@ -38,7 +39,7 @@ impl ReaderTurns {
         self.taken.store(true, SeqCst);
     }
 
-    /// Whether a thread has had the reader since the last call of this.
+    /// Whether a thread has had the reader since the last call of this function.
     pub(crate) fn take_taken(&self) -> bool {
         self.taken.swap(false, SeqCst)
     }
@@ -53,11 +54,11 @@ impl ReaderTurns {
         self.resting.load(SeqCst)
     }
 
-    /// Puts the maintainer to sleep unless the reader is free by now. Returns whether it is to sleep: then
-    /// the thread that gives up the reader [wakes it](Self::wake_if_asleep).
+    /// Notes that the maintainer sleeps, unless the reader is free by now. Returns whether it has to
+    /// sleep. If so, the thread that gives up the reader [wakes it](Self::wake_if_asleep).
     pub(crate) fn sleep_unless_free(&self, is_free: impl FnOnce() -> bool) -> bool {
-        // Set before the look, so that either the thread that has the reader sees it, or we find the
-        // reader free.
+        // This is set before the check, so that either the thread that has the reader sees it, or
+        // this thread finds the reader free.
         self.asleep.store(true, SeqCst);
         if !is_free() {
             return true;
@@ -66,8 +67,8 @@ impl ReaderTurns {
         false
     }
 
-    /// A thread has given up the reader. Returns whether the maintainer was asleep, and is to be
-    /// woken.
+    /// To be called when a thread has given up the reader. Returns whether the maintainer was
+    /// asleep and has to be woken.
     pub(crate) fn wake_if_asleep(&self) -> bool {
         self.asleep.swap(false, SeqCst)
     }

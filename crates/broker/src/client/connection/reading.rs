@@ -20,7 +20,7 @@ use crate::{
 const MOMENT: Duration = Duration::from_millis(500);
 
 /// How often the start of a thread is tried again, while somebody waits for the connection that the
-/// thread is to make.
+/// thread has to make.
 const RETRY_PAUSE: Duration = Duration::from_millis(200);
 
 /// The outcome of a try to read.
@@ -33,7 +33,7 @@ enum ReadOutcome {
 }
 
 impl Shared {
-    /// Reads what has come once `ready` returns, and wakes those concerned.
+    /// Calls `ready`, then reads what has come, and wakes everybody concerned.
     fn hear(&self, ready: impl FnOnce(&mut Reader)) -> ReadOutcome {
         let Some(mut slot) = self.try_reader() else {
             self.turns.want();
@@ -52,21 +52,21 @@ impl Shared {
         let is_to_register = reader.was_asked_to_register();
         let is_over = match &heard {
             Ok(_) => false,
-            // The maintainer notices the end as well, once it has a thread. Until then the end must be
-            // noted here, so that nobody believes that a daemon still watches over the locks.
+            // The maintainer notices the end as well, when it has a thread. Without one, the end must
+            // be noted here, so that nobody believes that a daemon still watches over the locks.
             Err(End::Closed) => self.thread.is_missing(),
-            // The maintainer is to find this itself, if it has a thread.
+            // A maintainer that has a thread finds this by itself.
             Err(End::Unusable(_)) => self.keep().is_err(),
         };
         if is_over {
-            // While we have the reader, so that this ends no later connection.
+            // This thread still has the reader, so it ends no later connection.
             self.disconnect(&mut slot);
         }
         drop(slot);
         if is_to_register {
             self.register_again();
         }
-        // This thread may not read for a while now. And it may have read a term, for which the
+        // This thread may not read again for a while. It may also have read a term, for which the
         // maintainer must set its clock anew.
         let has_terms = || self.table().earliest_term().is_some();
         if self.turns.wake_if_asleep() || self.thread.is_missing() && has_terms() {
@@ -80,7 +80,7 @@ impl Shared {
         if is_word { ReadOutcome::Word } else { ReadOutcome::Nothing }
     }
 
-    /// Reads what has come already, even if another thread is about to.
+    /// Reads what has come already, even if another thread is about to read it.
     pub(in super::super) fn hear_all(&self) {
         if self.is_forked() {
             return;
@@ -95,7 +95,7 @@ impl Shared {
                     if !is_connected || Instant::now() >= deadline {
                         return;
                     }
-                    // The thread that has the reader reads what there is, and gives it up.
+                    // The thread that has the reader reads what there is, and gives the reader up.
                     self.wake_maintainer();
                     self.interrupt.wake();
                     thread::yield_now();
@@ -104,7 +104,7 @@ impl Shared {
         }
     }
 
-    /// Reads what has come already, if there is no thread that does.
+    /// Reads what has come already, if no thread reads the connection.
     pub(super) fn read_without_thread(&self) {
         if self.is_forked() || !self.thread.is_missing() {
             return;
@@ -114,16 +114,16 @@ impl Shared {
         while matches!(self.hear(|_| {}), ReadOutcome::Word) {
             is_word = true;
         }
-        // A thread that has looked before does not know of this, and may be waiting for what has
-        // been read here.
+        // Another thread has looked before this one has read, and may be waiting for what was read
+        // here.
         if is_word && !is_waiting {
             self.wake_maintainer();
         }
     }
 
-    /// Waits a moment for the maintainer to have a thread, without which no answer ever comes. Returns
-    /// whether it still has none. If that lasts as long as one waits for a daemon, the waiters are
-    /// told.
+    /// Waits a moment for the maintainer to have a thread, because no answer comes without one.
+    /// Returns whether it still has none. If there is none for as long as requests wait for a daemon,
+    /// the requests fail.
     pub(super) fn wait_for_thread(&self, deadline: Option<Instant>) -> bool {
         let Err(error) = self.try_keep() else { return false };
         self.end_given_up();

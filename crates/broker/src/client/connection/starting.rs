@@ -1,4 +1,4 @@
-//! Starts the thread of a connection, once there is something for it to do.
+//! Starts the thread of a connection, when there is something for the thread to do.
 
 use std::{
     io::{self, Write},
@@ -10,7 +10,7 @@ use navlock_platform::socket::Stream;
 use super::{Shared, Waiting, start_thread};
 
 impl Shared {
-    /// Sets what the maintainer's thread does. The thread is started once there is something to do for it.
+    /// Sets what the maintainer's thread does. The thread is started when there is something for it to do.
     pub(in super::super) fn start_thread_later(
         self: &Arc<Self>,
         keeping: impl FnOnce() + Send + 'static,
@@ -50,7 +50,7 @@ impl Shared {
     }
 
     /// The socket, which becomes readable when something comes that no thread reads. `None` if a
-    /// thread does, if something has come already, or if there is something to do that needs a
+    /// thread reads, if something has come already, or if there is something to do that needs a
     /// thread.
     pub(in super::super) fn unheard(&self) -> Option<Arc<Stream>> {
         let is_unkept = self.thread.is_missing() && !self.thread.is_refused();
@@ -63,15 +63,16 @@ impl Shared {
         Some(Arc::clone(reader.socket()))
     }
 
-    /// Wakes the maintainer, to look what there is to do.
+    /// Wakes the maintainer, which then looks what there is to do.
     pub(in super::super) fn wake_maintainer(&self) {
-        // If no thread can be had, the next call of this tries again, and so does a thread that waits.
+        // If no thread can be had, the next call of this function tries again, and so does a thread
+        // that waits.
         let _ = self.try_keep();
-        // If the pipe is full, it has a byte in it already.
+        // If the pipe is full, it contains a byte already.
         let _ = (&self.waking_end).write(&[0]);
     }
 
-    /// Starts the maintainer's thread, if it has none, and notes whether one could be had.
+    /// Starts the maintainer's thread, if it has none, and notes whether a thread could be had.
     pub(super) fn try_keep(&self) -> io::Result<()> {
         let kept = self.keep();
         self.thread.note(kept.is_err());

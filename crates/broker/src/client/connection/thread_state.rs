@@ -2,13 +2,13 @@
 
 use std::sync::atomic::{AtomicU8, Ordering::SeqCst};
 
-/// It has one, or needs none that could be said to be missing.
+/// It has a thread, or it does not need one.
 const STARTED: u8 = 0;
 
-/// It has none: it is started once there is something for it to do.
+/// It has no thread. One is started when there is something to do.
 const NOT_STARTED: u8 = 1;
 
-/// There is something for it to do, and there was no thread to be had.
+/// There is something to do, and no thread could be had.
 const REFUSED: u8 = 2;
 
 /// Whether the maintainer of a connection has a thread.
@@ -17,18 +17,18 @@ const REFUSED: u8 = 2;
 /// |---|---|---|
 /// | started | not started | the connection is made without a thread: once, before anybody else has it |
 /// | not started | refused | the system has no thread |
-/// | refused | not started | it may have one, which is about to start |
+/// | refused | not started | the system has a thread, which is about to start |
 /// | not started, refused | started | the thread runs |
 #[derive(Debug, Default)]
 pub(in super::super) struct ThreadState(AtomicU8);
 
 impl ThreadState {
-    /// There is no thread until one is needed.
+    /// Notes that there is no thread until one is needed.
     pub(super) fn set_not_started(&self) {
         self.0.store(NOT_STARTED, SeqCst);
     }
 
-    /// The thread runs.
+    /// Notes that the thread runs.
     pub(super) fn set_started(&self) {
         self.0.store(STARTED, SeqCst);
     }
@@ -36,7 +36,7 @@ impl ThreadState {
     /// Notes whether the system has refused a thread. A thread that runs meanwhile goes on.
     pub(super) fn note(&self, is_refused: bool) {
         let (from, to) = if is_refused { (NOT_STARTED, REFUSED) } else { (REFUSED, NOT_STARTED) };
-        // It fails if that is known, or the thread runs.
+        // The exchange fails if this is noted already, or if the thread runs.
         let _ = self.0.compare_exchange(from, to, SeqCst, SeqCst);
     }
 

@@ -7,8 +7,8 @@ use navlock_platform::socket::Stream;
 
 use super::super::reader::send;
 
-/// What is on its way to the daemon. Nobody waits for a daemon that does not listen: what it does
-/// not take at once, the maintainer sends later.
+/// The bytes that are on their way to the daemon. Nobody waits for a daemon that does not read:
+/// what it does not take at once, the maintainer sends later.
 #[derive(Default)]
 pub(super) struct Writer {
     pub(super) socket: Option<Arc<Stream>>,
@@ -16,7 +16,7 @@ pub(super) struct Writer {
 }
 
 impl Writer {
-    /// Puts this after what was left.
+    /// Appends these bytes to those that were left.
     pub(super) fn take(&mut self, new: &mut BytesMut) {
         if self.bytes.is_empty() {
             mem::swap(&mut self.bytes, new);
@@ -26,7 +26,7 @@ impl Writer {
         }
     }
 
-    /// Sends what there is. Whether that was all.
+    /// Sends what there is. Returns whether everything is sent.
     pub(super) fn send(&mut self) -> bool {
         match &self.socket {
             Some(socket) => send(socket, &mut self.bytes),

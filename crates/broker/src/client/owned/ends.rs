@@ -1,4 +1,4 @@
-//! How owned names and their locks end other than by a release; and which locks are held.
+//! How owned names and their locks end in other ways than by a release, and which locks are held.
 
 use std::task::Waker;
 
@@ -11,7 +11,7 @@ use super::{
     slots::{HeldInSlot, Slots, Stage, Taken},
 };
 
-/// How the hold of this word was lost, if it was.
+/// How the hold of this word was lost, if it was lost.
 pub(super) fn lost_by(look: Look) -> Option<Lost> {
     // A theft counts first: a lock that was stolen was lost before it could be revoked.
     let revoked = || look.is_revoked().then_some(Lost::Disconnected);
@@ -58,7 +58,7 @@ impl Slots {
             }
             self.free(maps, index);
         }
-        // So that buckets that are not used any more take no room.
+        // Buckets that are not used any more are removed, so that they take no room.
         self.names.retain(|_, names| !names.is_empty());
     }
 
@@ -91,8 +91,8 @@ impl Slots {
         for index in self.all(|taken| taken.stage != Stage::Asked) {
             let Some(slot) = maps.slot(index) else { continue };
             let is_freed = slot.word().give_back() == GivenBack::Freed;
-            // Also slots that the daemon has taken back before, or that another thread is about to
-            // give back.
+            // This includes slots that the daemon has taken back before, and slots that another
+            // thread is about to give back.
             if is_freed || slot.word().look().is_free() {
                 finished.extend(self.free(maps, index));
             }
@@ -114,7 +114,7 @@ impl Slots {
         for index in self.all(|taken| taken.stage == Stage::Asked) {
             self.free(maps, index);
         }
-        // On a new connection nothing is granted any more for requests from before.
+        // On a new connection, nothing is granted any more in the slots of earlier requests.
         self.answered(maps, u64::MAX);
         self.give_back(maps);
         let mut lost_first = Vec::new();

@@ -1,4 +1,4 @@
-//! Where names were found the last time they were taken.
+//! Hints: the slots in which names were found the last time that they were taken.
 
 use std::{
     hash::BuildHasher,
@@ -14,19 +14,20 @@ use navlock_engine::AgentId;
 
 use super::maps::SlotIndex;
 
-/// So many names have a place of their own, mostly.
+/// How many places there are. Mostly this many names have places of their own.
 const MOST: usize = 1024;
 
-/// For each of many names, one slot in which it may be found. What is found there has to be looked at:
-/// names share places, and slots come to be others'.
+/// For each of many names, one slot in which the name may be found. The slot has to be checked: names
+/// share places, and a slot may have been given to another name.
 ///
 /// # Invariant
 ///
-/// While a request for a name is waiting, no slot is found by this whose take would overtake it: what is
-/// in here is changed with the slots locked.
+/// While a request for a name is waiting, no hint leads to a slot whose take would overtake the request,
+/// because hints are changed only while the slots are locked.
 #[derive(Default)]
 pub(super) struct Hints {
-    /// Made when the first is noted: a client that takes one lock and ends has none.
+    /// The places, which are made when the first hint is noted. A client that takes one lock and
+    /// ends needs none.
     places: OnceLock<Box<[AtomicU32]>>,
     hasher: RandomState,
 }

@@ -1,4 +1,4 @@
-//! The map of the client's own file, for who keeps the connection.
+//! The map of the client's own file, for the code that keeps the connection.
 
 use std::sync::atomic::Ordering;
 
@@ -7,23 +7,24 @@ use navlock_delegation::OwnerMap;
 use super::{Owned, maps, maps::SlotIndex};
 
 impl Owned {
-    /// From here on this is the map, of the file that stands now. Whether there was room for one more.
+    /// Sets the map of the file that stands now. Returns whether there was room for one more map.
     pub(in super::super) fn set_map(&self, map: OwnerMap) -> bool {
         self.slots().set_map(&self.maps, map)
     }
 
-    /// What the daemon calls a slot of its map.
+    /// The number by which the daemon knows a slot of its map.
     pub(in super::super) fn number(index: SlotIndex) -> navlock_wire::Slot {
         maps::place(index).1
     }
 
-    /// Whether anything stands in a map that was [retired](Self::retire_map), while there is no other.
+    /// Whether any lock stands in a map that was [retired](Self::retire_map), while there is no other
+    /// map.
     pub(in super::super) fn has_old(&self) -> bool {
         let slots = self.slots();
         slots.generation().is_none() && !slots.in_use.is_empty()
     }
 
-    /// The file is another one from here on, which is no map.
+    /// Notes that the client's file is another one from here on, which is no map.
     pub(in super::super) fn retire_map(&self) {
         self.slots().retire();
     }
@@ -34,7 +35,7 @@ impl Owned {
         self.maps.get(generation)
     }
 
-    /// There are so many slots now.
+    /// Notes that the map has this many slots now.
     pub(in super::super) fn grown(&self, slots: u32) {
         self.slots().grown(slots);
     }

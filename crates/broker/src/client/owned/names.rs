@@ -8,15 +8,16 @@ use navlock_engine::AgentId;
 
 use super::maps::SlotIndex;
 
-/// A name that agents of ours own or wait for.
+/// A name that agents of this client own or wait for.
 #[derive(Default)]
 pub(super) struct Name {
-    /// How many exclusive requests for it are waiting: no agent's take may overtake them.
+    /// How many exclusive requests for the name are waiting. No agent's take may overtake them.
     writers: u32,
-    /// How many shared requests for it are waiting, for each agent that has any: no exclusive take may
-    /// overtake them, nor a shared one of the same agent.
+    /// How many shared requests for the name are waiting, for each agent that has any. No exclusive
+    /// take may overtake them, and no shared take of the same agent.
     readers: HashMap<AgentId, u32, RandomState>,
-    /// Where it can be taken, by the agent and in the mode of each slot, unless it is held or recalled.
+    /// The slots in which the name can be taken, by the agent and in the mode of the slot, unless the
+    /// slot is held or recalled.
     pub(super) slots: Vec<SlotIndex>,
 }
 
@@ -25,7 +26,7 @@ impl Name {
         self.writers > 0 || !self.readers.is_empty()
     }
 
-    /// Whether nothing that waits would be overtaken by this take.
+    /// Whether this take would overtake no waiting request.
     pub(super) fn admits(&self, agent: AgentId, mode: Mode) -> bool {
         self.writers == 0
             && match mode {

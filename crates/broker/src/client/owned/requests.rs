@@ -1,4 +1,4 @@
-//! What the client's table asks of the owned names.
+//! The calls by which the client's table uses the owned names.
 
 use std::task::Waker;
 
@@ -13,17 +13,19 @@ use super::{
 };
 
 impl Owned {
-    /// A request is about to be made. Returns its slot, and what has to be sent before it.
+    /// To be called when a request is about to be made. Returns its slot, and what has to be sent
+    /// before it.
     pub(in super::super) fn begin(&self, asked: &Asked<'_>) -> Began {
         let mut slots = self.slots();
-        // Without the hint, the agent's next take has to look here whether a request of its waits for the
-        // name. The slots of other agents with which they could overtake this request are given back
-        // below.
+        // Without the hint, the agent's next take has to look here, and finds that a request of the agent
+        // waits for the name. Other agents could overtake this request by a take in their own slots, so
+        // these slots are given back below.
         self.hints.clear(asked.agent, asked.name);
         slots.begin(&self.maps, asked)
     }
 
-    /// A request that was counted as waiting when it [began](Self::begin) waits no more.
+    /// To be called when a request does not wait any more that was counted as waiting when it
+    /// [began](Self::begin).
     pub(in super::super) fn end_wait(
         &self,
         bucket: &str,
@@ -34,23 +36,25 @@ impl Owned {
         self.slots().end_wait(bucket, agent, name, mode);
     }
 
-    /// A request was granted in its slot. Returns its hold; `None` if the slot does not say so.
+    /// To be called when a request was granted in its slot. Returns its hold; `None` if the slot
+    /// does not say that it was granted.
     pub(in super::super) fn granted(&self, index: SlotIndex) -> Option<Hold> {
         self.slots().granted(&self.maps, index)
     }
 
-    /// A request was answered without its slot.
+    /// To be called when a request was answered without its slot.
     pub(in super::super) fn unused(&self, index: SlotIndex) {
         self.slots().free(&self.maps, index);
     }
 
-    /// A request with a slot was aborted. A grant may be on its way until a request is answered that is
-    /// made from now on. Such requests have serial numbers from `next_serial` on.
+    /// To be called when a request with a slot was aborted. Its grant may still be on its way. Once a
+    /// request is answered that was made after this call, the grant is not on its way any more. Such
+    /// later requests have serial numbers from `next_serial` on.
     pub(in super::super) fn aborted(&self, index: SlotIndex, next_serial: u64) {
         self.slots().abort(index, next_serial);
     }
 
-    /// A request with this serial number was answered.
+    /// To be called when the request with this serial number was answered.
     pub(in super::super) fn answered(&self, serial: u64) {
         self.slots().answered(&self.maps, serial);
     }
@@ -69,13 +73,14 @@ impl Owned {
         is_kept
     }
 
-    /// The first hold of a slot is lost: frees the slot.
+    /// Frees a slot whose first hold is lost.
     pub(in super::super) fn end_first(&self, hold: Hold) {
         self.slots().end_first(&self.maps, hold);
     }
 
-    /// A lock that was taken here is released, and the client no longer owns its name. Returns which
-    /// request the daemon has to be told to finish, if that was not done, and the note of the lock.
+    /// To be called when a lock that was taken here is released, and the client no longer owns its
+    /// name. Returns the request that the daemon has to be told to finish, if this was not done yet,
+    /// and the note of the lock.
     pub(in super::super) fn finish(&self, taken: RequestId) -> (Option<RequestId>, Option<Note>) {
         let mut slots = self.slots();
         let note = slots.notes.remove(&taken);
@@ -90,7 +95,8 @@ impl Owned {
         self.slots().in_use.get(&index).map(|taken| taken.id.serial())
     }
 
-    /// The daemon has said that the lock of this request is lost. Adds whom to wake.
+    /// To be called when the daemon has said that the lock of this request is lost. Adds the wakers
+    /// to call to `wakers`.
     pub(in super::super) fn lose_one(
         &self,
         id: RequestId,
@@ -104,17 +110,17 @@ impl Owned {
         }
     }
 
-    /// Ends all names and locks that an agent has here, but not its waiting requests. Adds whom to
-    /// wake.
+    /// Ends all names and locks that an agent has here, but not its waiting requests. Adds the
+    /// wakers to call to `wakers`.
     pub(in super::super) fn end_agent(&self, agent: AgentId, wakers: &mut Vec<Waker>) {
         let mut slots = self.slots();
         slots.end_agent(&self.maps, agent, wakers);
         self.count_notes(&slots);
     }
 
-    /// Ends the locks that are lost, by the request of their slot, and gives up all idle names, because
-    /// there is no daemon any more that could take them back. Adds whom to wake. Returns whether
-    /// anything is left.
+    /// Ends the locks of which `is_lost` says, for the request of their slot, that they are lost. Gives
+    /// up all idle names, because there is no daemon any more that could take them back. Adds the
+    /// wakers to call to `wakers`. Returns whether anything is left.
     pub(in super::super) fn lose(
         &self,
         is_lost: impl Fn(RequestId) -> bool,
@@ -126,14 +132,14 @@ impl Owned {
         is_left
     }
 
-    /// Gives back all idle names, and has the other locks released by a message. Returns the
+    /// Gives back all idle names. The other locks will be released by a message. Returns the
     /// requests to finish.
     pub(in super::super) fn give_back(&self) -> Vec<RequestId> {
         self.slots().give_back(&self.maps)
     }
 
-    /// The same on a new connection, where requests are claimed without their slots. Returns the
-    /// locks of the table that were lost without a message.
+    /// Does the same on a new connection, where requests are claimed without their slots. Returns
+    /// the locks of the table that were lost without a message.
     pub(in super::super) fn come_back(&self, wakers: &mut Vec<Waker>) -> Vec<(RequestId, Lost)> {
         let mut slots = self.slots();
         let lost = slots.come_back(&self.maps, wakers);

@@ -28,25 +28,25 @@ pub(in super::super) struct Asked<'a> {
 /// What has to be sent with a request that is about to be made.
 #[derive(Default)]
 pub(in super::super) struct Began {
-    /// The slot in which it is to be granted.
+    /// The slot in which the request is to be granted.
     pub(in super::super) slot: Option<SlotIndex>,
-    /// Whether it is counted as waiting, so that nothing overtakes it. Then
+    /// Whether the request is counted as waiting, so that nothing overtakes it. If it is,
     /// [`Owned::end_wait`](super::Owned::end_wait) must follow.
     pub(in super::super) is_counted: bool,
-    /// The requests that the daemon must be told to finish before.
+    /// The requests that the daemon must be told to finish before this request is sent.
     pub(in super::super) finished: Vec<RequestId>,
     /// Whether the map should have more slots.
     pub(in super::super) wants_room: bool,
 }
 
-/// The first hold in a slot: that of the request for which the slot was granted.
+/// The first hold in a slot: the hold of the request for which the slot was granted.
 #[derive(Clone, Copy, Debug)]
 pub(in super::super) struct Hold {
     pub(in super::super) index: SlotIndex,
     pub(in super::super) count: u64,
 }
 
-/// A lock that was taken in the map, as a new daemon is told of it.
+/// A lock that was taken in the map, with what a new daemon is told of it.
 pub(in super::super) struct HeldInSlot {
     pub(in super::super) agent: AgentId,
     pub(in super::super) id: RequestId,
@@ -75,19 +75,19 @@ pub(super) struct Slots {
     /// The map in use, if there is one.
     generation: Option<usize>,
     next_generation: usize,
-    /// The slots of that map that are not in use.
+    /// The slots of the map in use that are not in use themselves.
     free: Vec<u32>,
-    /// Slots of requests that were aborted, and may still be granted there. An answer to a request
-    /// with the serial number beside the slot, or a later one, shows that this has not happened. In
-    /// the order of these numbers.
+    /// Slots of requests that were aborted, and that may still be granted there. Beside each slot
+    /// is a serial number. An answer to the request with this number, or to a later request, shows
+    /// that there was no such grant. The slots are in the order of these numbers.
     unsettled: Vec<(u64, SlotIndex)>,
-    /// How many slots that map has.
+    /// How many slots the map in use has.
     many: u32,
-    /// The slot at which the next search begins for a name that can be given back.
+    /// The slot at which the next search for a name that can be given back begins.
     next_scan: u32,
-    /// How many requests go without a slot before the next such search.
+    /// How many requests get no slot before the next such search.
     scan_pause: u32,
-    /// Whether more slots were asked for and have not come. They may never come.
+    /// Whether more slots were asked for and are not there yet. They may never be.
     is_growing: bool,
 }
 
@@ -106,7 +106,7 @@ pub(super) struct Taken {
 pub(super) enum Stage {
     /// The request is waiting.
     Asked,
-    /// The request was granted, and was the hold of this number; it is not finished yet.
+    /// The request was granted as the hold of this number, and is not finished yet.
     First(u64),
     /// The request was granted as the hold of this number, and is finished. Later holds were taken
     /// in the map.
@@ -152,8 +152,8 @@ impl Slots {
         self.names.get_mut(bucket)?.get_mut(name)
     }
 
-    /// Gives back the slots of this name with which a take could overtake this request. Slots of
-    /// other agents count too, because such an agent may take the name before the daemon reads the
+    /// Gives back the slots of this name in which a take could overtake this request. This includes
+    /// slots of other agents, because such an agent may take the name before the daemon reads the
     /// request.
     fn settle(&mut self, maps: &Maps, asked: &Asked<'_>, finished: &mut Vec<RequestId>) {
         let names = self.names.get_mut(&asked.bucket);
@@ -174,8 +174,8 @@ impl Slots {
         known.slots = kept;
         for index in left {
             let Some(slot) = maps.slot(index) else { continue };
-            // A lock that is held is released by a message from here on. A lock that is lost is
-            // told by one.
+            // A lock that is held will be released by a message. If a lock is lost, a message will
+            // say so.
             if slot.word().give_back() == GivenBack::Freed || slot.word().look().is_free() {
                 finished.extend(self.free(maps, index));
             }
@@ -192,7 +192,7 @@ impl Slots {
         let index = maps::index(generation, self.free.pop()?);
         let slot = maps.slot(index)?;
         if !slot.word().look().is_free() {
-            // Nothing can be granted in it any more.
+            // Nothing can be granted in this slot any more.
             slot.word().clear();
         }
         let (agent, mode) = (asked.agent, asked.kind.mode());
@@ -207,8 +207,8 @@ impl Slots {
         Some(index)
     }
 
-    /// Gives back a name that nobody holds, so that its slot is free. Returns the request that is
-    /// finished by that.
+    /// Gives back a name that nobody holds, so that its slot becomes free. Returns the request that
+    /// has to be finished for this.
     fn evict(&mut self, maps: &Maps, generation: usize) -> Option<RequestId> {
         if let Some(rested) = self.scan_pause.checked_sub(1) {
             self.scan_pause = rested;
@@ -224,7 +224,7 @@ impl Slots {
             let Some(slot) = maps.slot(index) else { continue };
             let look = slot.word().look();
             let is_unused = look.is_idle() && slot.word().give_back() == GivenBack::Freed;
-            // Otherwise the daemon has taken it back already.
+            // If the word is free already, the daemon has taken the name back.
             if is_unused || look.is_free() {
                 return self.free(maps, index);
             }
@@ -266,7 +266,7 @@ impl Slots {
         self.change_name(bucket, name, |known| known.end_wait(agent, mode));
     }
 
-    /// Changes the entry of a name, and removes it if it is empty then.
+    /// Changes the entry of a name, and removes the entry if it is empty afterwards.
     fn change_name(&mut self, bucket: &str, name: &ResourceName, change: impl FnOnce(&mut Name)) {
         let Some(names) = self.names.get_mut(bucket) else { return };
         let Some(known) = names.get_mut(name) else { return };
@@ -292,14 +292,15 @@ impl Slots {
         Some(Hold { index, count: look.count() })
     }
 
-    /// The request for which a slot was granted is finished. Later holds are taken in the map.
+    /// Notes that the request for which a slot was granted is finished. Later holds are taken in
+    /// the map.
     pub(super) fn first_is_over(&mut self, hold: Hold) {
         if let Some(taken) = self.first(hold) {
             taken.stage = Stage::Owned(hold.count);
         }
     }
 
-    /// The first hold has ended, and the client no longer owns the name: frees the slot.
+    /// Frees a slot whose first hold has ended, when the client no longer owns the name.
     pub(super) fn end_first(&mut self, maps: &Maps, hold: Hold) {
         if self.first(hold).is_some() {
             self.free(maps, hold.index);
@@ -310,9 +311,9 @@ impl Slots {
         self.in_use.get_mut(&hold.index).filter(|taken| taken.stage == Stage::First(hold.count))
     }
 
-    /// A lock that was taken is released, and the client no longer owns its name. Returns the request
-    /// to finish, if the slot is still for it: a later request for the slot has holds with higher
-    /// numbers.
+    /// To be called when a lock that was taken is released, and the client no longer owns its name.
+    /// Returns the request to finish, if the slot still belongs to this request: a later request for
+    /// the slot has holds with higher numbers.
     pub(super) fn finish(&mut self, maps: &Maps, taken: RequestId) -> Option<RequestId> {
         let index = u32::try_from(taken.index()).ok()?;
         let stage = self.in_use.get(&index)?.stage;
@@ -328,7 +329,7 @@ impl Slots {
     }
 
     pub(super) fn answered(&mut self, maps: &Maps, serial: u64) {
-        // FAST: mostly there are none.
+        // FAST: mostly there are no such slots.
         let clear = self.unsettled.iter().take_while(|(since, _)| *since <= serial).count();
         for (_, index) in self.unsettled.drain(..clear).collect::<Vec<_>>() {
             if let Some(slot) = maps.slot(index) {
@@ -354,7 +355,7 @@ impl Slots {
     }
 
     pub(super) fn grown(&mut self, slots: u32) {
-        // In this order, so that the first slots are used first.
+        // The slots are in reverse order, so that the first slots are used first.
         let new = (self.many..slots).rev();
         self.free.splice(0..0, new);
         self.is_growing = slots == self.many;

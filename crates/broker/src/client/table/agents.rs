@@ -44,11 +44,11 @@ impl Table {
         wakers
     }
 
-    /// Ends all that the agent has. Whom to wake.
+    /// Ends all that the agent has. Returns the wakers to call.
     ///
-    /// What the daemon says of these from here on is not heard any more.
+    /// From here on, what the daemon says of the agent's requests and locks is ignored.
     pub(in super::super) fn terminate(&mut self, agent: AgentId) -> Vec<Waker> {
-        // Its slots are clear before the daemon hears of it.
+        // The agent's slots are cleared before the daemon hears of its end.
         let wakers = self.end_agent(agent);
         if self.agents.get(agent.index()).is_some_and(|agent| agent.bucket.is_some()) {
             self.say(&ToDaemon::Terminate { agent: number(agent) });
@@ -72,7 +72,7 @@ impl Table {
         wakers
     }
 
-    /// Says what the agent says of itself besides.
+    /// Tells the daemon what the agent says of itself beyond its description.
     pub(super) fn annotate(&mut self, agent: AgentId) {
         let meta = self.agents.get(agent.index()).map(|known| known.info.meta.clone());
         if let Some(meta) = meta.filter(|meta| !meta.is_empty() && self.tells_more()) {

@@ -26,13 +26,13 @@ impl Table {
     }
 
     /// Begins a new connection, in this version of the protocol and with a daemon of this reach, by
-    /// claiming everything. Returns whom to wake.
+    /// claiming everything. Returns the wakers to call.
     pub(in super::super) fn connected(
         &mut self,
         version: u16,
         reach: Option<String>,
     ) -> Vec<Waker> {
-        // A daemon of this machine only does not know of leased locks.
+        // A daemon that serves this machine alone does not know of leased locks.
         let mut woken = if reach.is_none() { self.end_terms() } else { Vec::new() };
         self.leave_slots(&mut woken);
         self.version = version;
@@ -50,7 +50,8 @@ impl Table {
             return woken;
         }
         for message in self.claims(|_| true) {
-            // Before `Claimed`, after which the daemon shows everything to lookers.
+            // This comes before `Claimed`, because after that the daemon shows everything to
+            // lookers.
             if matches!(message, ToDaemon::Claimed) {
                 self.tell_more();
             }
@@ -63,9 +64,9 @@ impl Table {
         woken
     }
 
-    /// Requests are claimed without their slots, and locks that are held in slots are released by a
-    /// message from now on, because a new daemon has recalled all names, or knows of none. Adds whom to
-    /// wake.
+    /// Takes requests and locks out of their slots, because a new daemon has recalled all names, or
+    /// knows of none. Requests are claimed without their slots, and locks that are held in slots will
+    /// be released by a message. Adds the wakers to call to `wakers`.
     fn leave_slots(&mut self, wakers: &mut Vec<Waker>) {
         for (_, request) in &mut self.requests {
             if matches!(request.place, SlotPlace::Slot(_)) {
@@ -104,8 +105,8 @@ impl Table {
         }
     }
 
-    /// The messages that claim everything: agents, then their requests and locks whose state is
-    /// wanted.
+    /// The messages that claim everything: first the agents, then those of their requests and locks
+    /// whose state is `wanted`.
     fn claims(&self, wanted: impl Fn(&State) -> bool) -> Vec<ToDaemon> {
         let agents = self.agents.iter().flat_map(|(index, _)| self.introduction(index));
         let requests = self.requests.iter().filter(|(_, request)| wanted(&request.state));
@@ -135,7 +136,8 @@ impl Table {
         agents.chain(claims).chain(taken).chain([ToDaemon::Claimed]).collect()
     }
 
-    /// The messages by which processes that inherit the locks can claim those that are held now.
+    /// The messages by which processes that inherit the locks can claim the locks that are held
+    /// now.
     pub(in super::super) fn inheritable_claims(&self) -> BytesMut {
         let mut codec = ClientCodec::default();
         let mut bytes = BytesMut::new();

@@ -13,8 +13,8 @@ use crate::{
 };
 
 impl Table {
-    /// Takes in a message. One about a request that is not here any more was on its way when the
-    /// request ended, and is ignored.
+    /// Takes in a message. A message about a request that is not here any more was on its way when
+    /// the request ended, and is ignored.
     pub(in super::super) fn handle_message(
         &mut self,
         message: FromDaemon,
@@ -45,8 +45,8 @@ impl Table {
             FromDaemon::Lost { request, how } => {
                 let (lost, stolen_by) = convert::lost(how);
                 if self.state(request).is_none() {
-                    // Otherwise it concerns a lock that was taken in the map after the request was
-                    // finished.
+                    // Otherwise the message concerns a lock that was taken in the map after the
+                    // request was finished.
                     self.owned.lose_one(request, (lost, stolen_by), wakers);
                     return;
                 }
@@ -57,7 +57,7 @@ impl Table {
             }
             FromDaemon::Deadlock { request, told, is_last } => {
                 if let Some(State::Pending(waker)) = self.state(request) {
-                    // The task polls again, and then gives a new waker.
+                    // The task will poll again, and then give a new waker.
                     wakers.push(mem::replace(waker, Waker::noop().clone()));
                     let told = Box::new(InDeadlock::new(told, is_last));
                     self.requests[request.index()].deadlock = Some(told);
@@ -76,7 +76,7 @@ impl Table {
         }
     }
 
-    /// Takes in the answer to a request. `in_slot`: it was granted in its slot.
+    /// Takes in the answer to a request. `in_slot` says whether it was granted in its slot.
     fn answer(&mut self, id: RequestId, answer: State, in_slot: bool, wakers: &mut Vec<Waker>) {
         let is_held = matches!(answer, State::Held(..));
         self.mapping.hear_answer(is_held);
@@ -95,7 +95,7 @@ impl Table {
         self.owned.answered(id.serial());
     }
 
-    /// A request was answered: its slot now has its lock, or is free.
+    /// Notes that a request was answered: now its slot has its lock, or is free.
     fn settle_place(&mut self, index: usize, in_slot: bool, is_held: bool) {
         let (place, more) = match mem::take(&mut self.requests[index].place) {
             SlotPlace::Slot(slot) => {

@@ -1,5 +1,5 @@
-//! Whether names can be owned on this connection: whether our file is a map, and the daemon has mapped
-//! it too.
+//! Whether names can be owned on this connection, which is so if our file is a map and the daemon has
+//! mapped it as well.
 
 /// The state of the map on this connection.
 #[derive(Debug)]
@@ -10,7 +10,7 @@ pub(super) struct Mapping {
     /// Whether a lock was granted on this connection. A program that takes one lock and ends needs
     /// no map.
     pub(super) has_granted: bool,
-    /// Whether the daemon was told of a map on this connection, which is done at most once.
+    /// Whether the daemon was told of a map on this connection. It is told at most once.
     pub(super) is_said: bool,
     pub(super) task: Option<MapTask>,
 }
@@ -19,17 +19,17 @@ pub(super) struct Mapping {
 pub(super) enum Stage {
     /// Our file is no map.
     None,
-    /// The maintainer is to make it a map.
+    /// The maintainer has to make the file a map.
     Coming,
-    /// It could not be made a map.
+    /// The file could not be made a map.
     Failed,
-    /// It is a map, and the daemon has not confirmed it.
+    /// The file is a map, and the daemon has not confirmed it.
     Made,
-    /// The daemon has mapped it too.
+    /// The daemon has mapped the file as well.
     Confirmed,
 }
 
-/// What is to be done with the file, by a thread that may wait for the disk.
+/// What a thread that may wait for the disk has to do with the file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(in super::super) enum MapTask {
     Make,
@@ -49,7 +49,7 @@ impl Mapping {
         self.has_granted |= is_granted;
     }
 
-    /// The connection has ended.
+    /// Notes that the connection has ended.
     pub(super) fn end_session(&mut self) {
         (self.has_granted, self.is_said) = (false, false);
         if self.stage == Stage::Confirmed {

@@ -1,4 +1,4 @@
-//! Inside what requests are made, and the deadlocks that they are part of.
+//! The locks inside which requests are made, and the deadlocks that requests are part of.
 
 use navlock_core::look::{InDeadlock, LockId};
 use navlock_engine::RequestId;
@@ -7,7 +7,7 @@ use navlock_wire::{MAX_INSIDE, ToDaemon};
 use super::Table;
 
 impl Table {
-    /// Notes that this request is made inside that lock as well, for as long as it waits.
+    /// Notes that this request is made inside that lock as well. Does so only if the request waits.
     pub(in super::super) fn put_inside(&mut self, request: RequestId, lock: LockId) {
         if self.state(request).is_some_and(|state| state.is_pending()) {
             let lock = (lock.client_id.to_bytes(), lock.serial);
@@ -22,7 +22,7 @@ impl Table {
         }
     }
 
-    /// Notes that this request may give up by itself, for as long as it waits.
+    /// Notes that this request may give up by itself. Does so only if the request waits.
     pub(in super::super) fn note_may_give_up(&mut self, request: RequestId) {
         if self.state(request).is_some_and(|state| state.is_pending()) {
             self.requests[request.index()].may_give_up = true;

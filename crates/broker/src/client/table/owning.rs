@@ -1,4 +1,5 @@
-//! Making the client's own file a map, by which it can own names, and having the daemon map it too.
+//! Makes the client's own file a map, by which the client can own names, and lets the daemon map
+//! the file as well.
 
 use std::io;
 
@@ -14,7 +15,7 @@ use super::{
 };
 
 impl Table {
-    /// Whether the daemon may have a use for a map.
+    /// Whether a map may be of use with this daemon.
     fn may_map(&self) -> bool {
         self.mapping.is_wanted
             && self.link == Link::Up
@@ -22,8 +23,8 @@ impl Table {
             && self.reach.is_none()
     }
 
-    /// A request is made: notes whether the file is to become a map, or to get more slots, for
-    /// later requests.
+    /// To be called when a request is made: notes whether the file has to become a map, or has to
+    /// get more slots, for later requests.
     pub(super) fn see_to_map(&mut self, wants_room: bool) {
         if wants_room {
             self.mapping.task = Some(MapTask::Grow);
@@ -46,14 +47,14 @@ impl Table {
         self.mapping.task.take()
     }
 
-    /// The file has been made a map, or could not be.
+    /// To be called when the file was made a map, or could not be made one.
     pub(in super::super) fn map_made(&mut self, made: io::Result<OwnerMap>) {
         if self.mapping.stage != Stage::Coming {
             return;
         }
         let is_made = made.is_ok_and(|map| self.owned.set_map(map));
         self.mapping.stage = if is_made { Stage::Made } else { Stage::Failed };
-        // Before the daemon reads the map.
+        // This comes before the daemon reads the map.
         self.count_unmapped(0);
         self.say_map();
     }
@@ -69,7 +70,8 @@ impl Table {
         }
     }
 
-    /// The daemon has mapped the file too, if this is the number that it has written there.
+    /// To be called when the daemon says that it has mapped the file. That is so if `nonce` is the
+    /// number that the daemon has written there.
     pub(super) fn mapped(&mut self, nonce: u64, epoch: u64) {
         let is_same = || self.owned.map().is_some_and(|map| map.is_confirmed(nonce));
         if self.mapping.stage == Stage::Made && self.may_map() && is_same() {
@@ -78,7 +80,7 @@ impl Table {
         }
     }
 
-    /// Our file was replaced by another one, which is no map.
+    /// To be called when our file was replaced by another one, which is no map.
     pub(in super::super) fn file_replaced(&mut self) {
         self.give_back();
         self.owned.retire_map();
@@ -86,7 +88,7 @@ impl Table {
         self.mapping.task = None;
     }
 
-    /// Stops owning names. Locks that are held are released by a message from now on.
+    /// Stops owning names. Locks that are held will be released by a message.
     pub(in super::super) fn stop_owning(&mut self) {
         self.mapping.is_wanted = false;
         self.give_back();
@@ -101,13 +103,13 @@ impl Table {
         }
     }
 
-    /// Whether our file can be removed, because we hold no locks. If so, no names can be taken any
-    /// more.
+    /// Whether our file can be removed, because this client holds no locks. If so, no names can be
+    /// taken any more.
     pub(in super::super) fn leave(&mut self) -> bool {
         if !self.holds() {
             self.give_back();
         }
-        // Another thread may have taken a name in between.
+        // This is asked again, because another thread may have taken a name in between.
         let leaves = !self.holds();
         if leaves {
             self.file_replaced();
@@ -115,8 +117,8 @@ impl Table {
         leaves
     }
 
-    /// How a lock that was granted in a slot was lost, as the daemon has written it into the map; the
-    /// message may still be on its way.
+    /// How a lock that was granted in a slot was lost, as the daemon has written it into the map. The
+    /// daemon's message may still be on its way.
     pub(in super::super) fn seen_lost(&self, id: RequestId) -> Option<Lost> {
         let request = self.requests.get(id.index()).filter(|known| known.serial == id.serial())?;
         match (&request.state, request.place) {

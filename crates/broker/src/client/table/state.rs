@@ -13,14 +13,14 @@ pub(in super::super) enum State {
     Held(FencingToken, Vec<Waker>),
     Unavailable,
     Failed(Error),
-    /// Lost: how, and by whom if it was stolen.
+    /// The lock is lost. This says how, and who has stolen it, if it was stolen.
     Lost(Lost, Option<ClientId>),
 }
 
 /// The place of a pending request or a held lock in the client's map.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) enum SlotPlace {
-    /// It is not in the map: only the daemon knows of it.
+    /// It has no place in the map: only the daemon knows of it.
     #[default]
     Outside,
     /// The request is pending, and is to be granted in this slot.
@@ -30,8 +30,8 @@ pub(super) enum SlotPlace {
 }
 
 impl State {
-    /// Ends a pending request with an error, or a held lock as lost; one that has ended stays as it
-    /// is. Adds whom to wake.
+    /// Ends a pending request with an error, or a held lock as lost. What has ended already stays
+    /// as it is. Adds the wakers to call to `wakers`.
     pub(super) fn end(&mut self, error: Error, lost: Lost, wakers: &mut Vec<Waker>) {
         let end = match self {
             Self::Pending(_) => Self::Failed(error),
@@ -49,12 +49,12 @@ impl State {
         matches!(self, Self::Pending(_))
     }
 
-    /// Whether it is pending or held, so that the daemon knows of it too.
+    /// Whether this is pending or held, so that the daemon knows of it as well.
     pub(super) fn is_alive(&self) -> bool {
         matches!(self, Self::Pending(_) | Self::Held(..))
     }
 
-    /// The answer to the request, if it is there.
+    /// The answer to the request, if there is one.
     pub(in super::super) fn answer(&self) -> Option<Result<Answer, Error>> {
         match self {
             Self::Pending(_) => None,

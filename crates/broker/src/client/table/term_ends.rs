@@ -1,4 +1,4 @@
-//! Locks that end by themselves when their term is over, unless the daemon prolongs it.
+//! Locks that end by themselves when their term is over, unless the daemon prolongs the term.
 
 use std::{mem, task::Waker, time::Duration};
 
@@ -13,7 +13,7 @@ use super::{
 use crate::clock;
 
 impl Table {
-    /// When a term ends next, or before that.
+    /// When the next term ends, or an earlier moment.
     pub(in super::super) fn earliest_term(&self) -> Option<BootTime> {
         self.terms.earliest
     }
@@ -23,10 +23,10 @@ impl Table {
         self.terms.earliest.is_some_and(|earliest| clock::uptime() >= earliest)
     }
 
-    /// The daemon says until when an agent has what it has: its last word counts. What was lost stays
-    /// so.
+    /// Notes the daemon's message until when an agent has its locks and requests. The last message
+    /// counts. What was lost stays lost.
     pub(super) fn set_term(&mut self, agent: navlock_wire::Agent, ends: BootTime) {
-        // Of one that is gone it crossed with its end.
+        // A message about an agent that is gone was on its way when the agent ended.
         if let Some(agent) = usize::try_from(agent).ok().and_then(|at| self.agents.get_mut(at)) {
             agent.term = Some(AgentTerm { ends, is_over: false, bounds: None });
             self.terms.are_known = true;
@@ -34,7 +34,7 @@ impl Table {
         }
     }
 
-    /// The daemon has told the other times of an agent's term.
+    /// Notes the daemon's message with the other times of an agent's term.
     pub(super) fn set_bounds(
         &mut self,
         agent: navlock_wire::Agent,
@@ -48,8 +48,8 @@ impl Table {
         }
     }
 
-    /// An agent's term, as far as the daemon has told it. One that is over still tells when whoever keeps the
-    /// locks was last heard of.
+    /// An agent's term, as far as the daemon has told it. A term that is over still tells when the service
+    /// that keeps the locks was last heard of.
     pub(in super::super) fn term(&self, agent: AgentId) -> Option<host::Term> {
         let AgentTerm { ends, bounds, .. } = self.agents.get(agent.index())?.term?;
         let Bounds { heard, due, expires } = bounds?;
@@ -58,7 +58,8 @@ impl Table {
         Some(host::Term { now, heard, due, ends, expires })
     }
 
-    /// A grant has just come: if the agent's term was over before it, there is a lock to end again.
+    /// To be called when a grant has just come: if the agent's term was over before that, there is
+    /// again a lock to end.
     pub(super) fn look_again(&mut self, request: RequestId) {
         let request = self.requests.get(request.index());
         let agent = request.and_then(|request| self.agents.get_mut(request.agent?.index()));
@@ -69,7 +70,7 @@ impl Table {
         }
     }
 
-    /// Ends the locks whose term is over, and tells the daemon. Returns whom to wake.
+    /// Ends the locks whose term is over, and tells the daemon. Returns the wakers to call.
     pub(in super::super) fn end_late(&mut self) -> Vec<Waker> {
         let now = clock::uptime();
         let (mut late, mut wakers) = (Vec::new(), Vec::new());
@@ -86,13 +87,14 @@ impl Table {
             late.extend(&agent.requests);
         }
         for request in self.lose_held(late, &mut wakers) {
-            // If the daemon goes on, it must not keep the lock for us.
+            // If the daemon goes on, it must not keep the lock for this client.
             self.say(&ToDaemon::Finish { request });
         }
         wakers
     }
 
-    /// Ends all locks that had a term: no daemon will prolong it any more. Returns whom to wake.
+    /// Ends all locks that had a term, because no daemon will prolong the term any more. Returns
+    /// the wakers to call.
     pub(super) fn end_terms(&mut self) -> Vec<Waker> {
         let (mut over, mut wakers) = (Vec::new(), Vec::new());
         for (_, agent) in &mut self.agents {
@@ -105,7 +107,8 @@ impl Table {
         wakers
     }
 
-    /// Ends those of these that are held, and returns them. Adds whom to wake.
+    /// Ends those of these locks that are held, and returns them. Adds the wakers to call to
+    /// `wakers`.
     fn lose_held(&mut self, requests: Vec<usize>, wakers: &mut Vec<Waker>) -> Vec<RequestId> {
         let mut ended = Vec::new();
         for index in requests {

@@ -1,4 +1,4 @@
-//! The terms of agents: until when they have their locks, where locks end by themselves.
+//! The terms of agents: until when agents have their locks, where locks end by themselves.
 
 use navlock_wire::BootTime;
 
@@ -6,7 +6,7 @@ use navlock_wire::BootTime;
 #[derive(Clone, Copy, Debug)]
 pub(super) struct AgentTerm {
     pub(super) ends: BootTime,
-    /// It has ended, and with it what was held. Nobody needs to look again.
+    /// Whether the term has ended, and with it all locks of the agent. Nobody needs to look again.
     pub(super) is_over: bool,
     /// The other times of the term, if the daemon has told them.
     pub(super) bounds: Option<Bounds>,
@@ -20,12 +20,12 @@ pub(super) struct Bounds {
     pub(super) expires: BootTime,
 }
 
-/// What is known of the terms of all agents without a look at each.
+/// What is known of the terms of all agents together, so that nobody has to look at each.
 #[derive(Debug, Default)]
 pub(super) struct TermIndex {
     /// Whether there have been any terms.
     pub(super) are_known: bool,
-    /// None that is not over ends before this.
+    /// No term that is not over ends before this moment.
     pub(super) earliest: Option<BootTime>,
 }
 
@@ -34,7 +34,7 @@ impl TermIndex {
         self.are_known
     }
 
-    /// There is one that ends then.
+    /// Notes that there is a term that ends at this moment.
     pub(super) fn add(&mut self, ends: BootTime) {
         self.earliest = Some(self.earliest.map_or(ends, |earliest| earliest.min(ends)));
     }

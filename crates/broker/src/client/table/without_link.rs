@@ -27,7 +27,7 @@ impl Table {
         self.needs_link().then_some(self.needed_since)
     }
 
-    /// The connection has ended. Returns whether nothing was read on it.
+    /// Notes that the connection has ended. Returns whether nothing was read on it.
     pub(in super::super) fn disconnected(&mut self) -> bool {
         self.outgoing.clear();
         self.link = Link::Coming;
@@ -37,15 +37,15 @@ impl Table {
         !self.has_heard
     }
 
-    /// There will never be a connection.
+    /// Notes that there will never be a connection.
     pub(in super::super) fn orphan(&mut self) {
         self.link = Link::Gone;
         self.tell_alone();
     }
 
-    /// Tells the threads that take owned names whether there is a daemon. Without one, each must
-    /// check after a take that the lock is ours; also when all locks have been lost, which may
-    /// happen between its take and its check.
+    /// Tells the threads that take owned names whether there is a daemon. Without a daemon, each of
+    /// them must check after a take that the lock is ours. This is so even when all locks have been
+    /// lost, because that may happen between the take and the check.
     pub(super) fn tell_alone(&self) {
         self.owned.set_alone(self.has_no_daemon());
     }
@@ -54,7 +54,7 @@ impl Table {
         self.link != Link::Up && self.link != Link::Forked && self.early.is_none()
     }
 
-    /// Whether locks may be held, and there is no daemon that would say which of them are lost.
+    /// Whether locks may be held while there is no daemon to say which of them are lost.
     pub(in super::super) fn is_alone(&self) -> bool {
         self.has_no_daemon() && !self.is_given_up
     }
@@ -65,7 +65,7 @@ impl Table {
             || !self.is_forked() && self.owned.is_held()
     }
 
-    /// Ends the held locks that are lost. Returns whom to wake.
+    /// Ends the held locks that are lost. Returns the wakers to call.
     pub(in super::super) fn lose(&mut self, is_lost: impl Fn(RequestId) -> bool) -> Vec<Waker> {
         let mut wakers = Vec::new();
         let held = |(_, request): &(usize, &Request)| matches!(request.state, State::Held(..));
@@ -85,8 +85,8 @@ impl Table {
         wakers
     }
 
-    /// There is no connection to be had: all requests fail. Locks stay held until they are
-    /// [lost](Self::lose). Returns whom to wake.
+    /// Fails all requests, because no connection can be had. Locks stay held until they are
+    /// [lost](Self::lose). Returns the wakers to call.
     pub(in super::super) fn give_up(&mut self, error: &Error) -> Vec<Waker> {
         let mut wakers = Vec::new();
         let pending = |(_, request): &(usize, &Request)| request.state.is_pending();
