@@ -35,8 +35,8 @@ use crate::{
 /// The longest name, in bytes: etcd takes 1.5 MiB in one request.
 const MAX_NAME: usize = (1 << 20) + (1 << 18);
 
-/// About how many locks and requests an inspection of a bucket shows at most; it says how many it leaves
-/// out. A looker is shown no more than this of one name either.
+/// About how many locks and requests an inspection of a bucket shows at most. The inspection says how
+/// many it leaves out. Of one name, a looker is shown no more than this either.
 const MOST_INSPECTED: usize = 10_000;
 
 /// About how many locks and requests an inspection of one name shows at most.
@@ -59,10 +59,10 @@ impl EtcdBackend {
         Self { connection, bucket, name }
     }
 
-    /// As [`put_inside`](Backend::put_inside), for a lock that is on another etcd, on which `from` is a
-    /// part of the bucket.
+    /// Does what [`put_inside`](Backend::put_inside) does, for a lock on another etcd, whose part of
+    /// the bucket is `from`.
     pub(crate) fn put_inside_of(&self, ticket: Ticket, from: &Self, lock: LockId) {
-        // The connection of the request may be gone by then.
+        // The connection of the request may be gone when this is called.
         let waits = Arc::downgrade(&self.connection);
         let tell = move |outer| {
             if let Some(connection) = waits.upgrade() {
@@ -83,8 +83,8 @@ impl EtcdBackend {
         }
     }
 
-    /// The locks and requests of one name, or of all. If `asks`, owners of names are asked what they
-    /// hold; otherwise their names are shown as owned.
+    /// The locks and requests of one name, or of all names. If `asks` is set, owners of names are
+    /// asked what they hold. Otherwise their names are shown as owned.
     fn seen(
         &self,
         name: Option<NameKey>,
@@ -101,15 +101,15 @@ impl EtcdBackend {
         }
     }
 
-    /// The same for lookers; `with_silence`: with the holders whose leases were not renewed in
-    /// time.
+    /// The locks and requests of one name, or of all names, for lookers. If `with_silence` is set,
+    /// this also tells which holders' leases were not renewed in time.
     fn sighting(
         &self,
         name: Option<NameKey>,
         with_silence: bool,
     ) -> impl Future<Output = Result<Sighting, Error>> + Send + '_ {
-        // Lookers look again and again, and each time to ask would cost the owner a write. A name for which
-        // others wait was given up for them anyway.
+        // Owners are not asked: lookers look again and again, and each question would cost the owner a
+        // write. A name for which others wait was given up anyway.
         let (seen, bucket) = (self.seen(name, MOST_INSPECTED, false), Arc::from(&*self.name));
         async move {
             let QueryResult { held, pending, owned, left_out } = seen.await?;
@@ -194,7 +194,7 @@ impl Backend for EtcdBackend {
             Some(LocalOutcome::Waits { is_known: true }) => return Ok((ticket, Poll::Pending)),
             Some(LocalOutcome::Waits { is_known: false }) | None => {}
         }
-        // Under the lock: messages come in the order of the calls.
+        // The table is locked, so that messages come in the order of the calls.
         if let Some(name) = table.name_key(id) {
             self.connection.tell(Message::Request { bucket: self.bucket, serial, id, name });
         }
@@ -275,7 +275,7 @@ impl Backend for EtcdBackend {
             self.connection.tell(Message::Leave { bucket, name });
         }
         drop(table);
-        // Its wakers are foreign code, so they are dropped without the table locked.
+        // The wakers are foreign code, so they are dropped without the table locked.
         drop(state);
         wake(wakers);
     }
@@ -291,8 +291,8 @@ impl Backend for EtcdBackend {
         Box::pin(async move { Ok(seen.await?.into_inspection()) })
     }
 
-    /// For a waiter that wants to know why it waits, at once: so this fails while etcd does not
-    /// answer.
+    /// This is for a waiter that wants to know at once why it waits. So it fails while etcd does
+    /// not answer.
     fn position(&self, name: ResourceName, client_id: ClientId) -> PositionFuture<'_> {
         if self.connection.members.silent().is_some() {
             return Box::pin(ready(Err(self.connection.members.unreachable())));
@@ -312,7 +312,7 @@ impl Backend for EtcdBackend {
     fn look_at(&self, name: NameRef, with_silence: bool) -> SightFuture<'_> {
         match NameKey::of_ref(name) {
             Some(name) => Box::pin(self.sighting(Some(name), with_silence)),
-            // Other bytes refer to no name.
+            // These bytes refer to no name.
             None => Box::pin(ready(Ok(Sighting::default()))),
         }
     }
@@ -360,7 +360,7 @@ struct Reclaimed<'a> {
 
 impl Drop for Reclaimed<'_> {
     fn drop(&mut self) {
-        // From here on the thread notices that nobody wants the answer.
+        // The thread notices now that nobody wants the answer.
         self.answered.close();
         for ticket in self.answered.try_recv().into_iter().flatten().flatten() {
             self.backend.finish(ticket);

@@ -1,9 +1,9 @@
-//! Decides which operations are to be done in one bucket, name by name.
+//! Decides which operations have to be done in one bucket, name by name.
 //!
 //! For each name, one operation is on its way at a time, so that requests are made in the order of
 //! the calls. Different names do not wait for each other. Ends go before beginnings: a release
 //! waits only for earlier requests of its own agent, and not for those of all agents of this
-//! machine. Sans-IO: this says what to do, and the [keeper](crate::keeper) does it.
+//! machine. Sans-IO: this module says what to do, and the [keeper](crate::keeper) does it.
 
 mod name;
 mod standing;
@@ -34,15 +34,16 @@ use crate::{
     view::View,
 };
 
-/// How many requests of ours must be next for a run, in which the name is owned for these alone. For one
-/// request, to own the name and to give it up would cost as much as two handovers.
+/// How many requests of this connection must be next in the queue for a run, in which the name is owned
+/// for these requests alone. For one request, to own the name and to give it up would cost as much as
+/// two handovers.
 const SHORTEST_RUN: usize = 2;
 
 /// One bucket.
 #[derive(Debug)]
 pub(crate) struct Bucket {
     pub(crate) keys: BucketKeys,
-    /// The names that are used here, or were a moment ago.
+    /// The names that this connection uses, or has used a moment ago.
     pub(crate) views: HashMap<NameKey, View, HashState>,
     names: HashMap<NameKey, Name, HashState>,
     /// The number of the last operation that was asked for.
@@ -54,7 +55,7 @@ impl Bucket {
         Self { keys, views: HashMap::default(), names: HashMap::default(), last: 0 }
     }
 
-    /// What is known of a name, if anything is.
+    /// The mirror of a name, if anything is known of the name.
     pub(crate) fn mirror(&self, name: &NameKey) -> Option<&Mirror> {
         self.views.get(name).map(|view| &view.mirror)
     }
@@ -71,7 +72,7 @@ impl Bucket {
         self.last
     }
 
-    /// The number of the last thing that was to be done.
+    /// The number of the last operation that was asked for.
     pub(crate) fn last(&self) -> u64 {
         self.last
     }
@@ -90,14 +91,14 @@ impl Bucket {
         }
     }
 
-    /// Requests are to be made again, before all later ones.
+    /// Notes requests that have to be made again, before all later ones.
     pub(crate) fn push_again(&mut self, name: &NameKey, requests: Vec<(RequestId, AgentSerial)>) {
         let name = self.names.entry(name.clone()).or_default();
-        // With the number of the operation that is on its way, so that a query that waits for that
-        // one waits for these too.
+        // They get the number of the operation that is on its way, so that a query that waits for
+        // that operation waits for them as well.
         let number = name.under_way.unwrap_or_default();
         for (request, agent) in requests {
-            // In the order in which they were made, by whatever agents.
+            // They are put into the order in which they were made, whichever agents have made them.
             let is_later = |(_, todo): &(u64, Todo)| match todo {
                 Todo::Request(other, _) => other.serial() > request.serial(),
                 Todo::Remove(..) => false,
@@ -109,8 +110,8 @@ impl Bucket {
         }
     }
 
-    /// Etcd has begun anew: the operations that were on their way have come to nothing, and the keys
-    /// are gone. Requests that were not sent yet are still to be made.
+    /// To be called when etcd has begun anew: the operations that were on their way have no effect,
+    /// and the keys are gone. Requests that were not sent yet have still to be made.
     pub(crate) fn begin_anew(&mut self) {
         self.names.retain(|_, name| {
             name.begin_anew();
@@ -120,21 +121,22 @@ impl Bucket {
 
     /// Whether all operations up to this number are done.
     pub(crate) fn is_done(&self, number: u64) -> bool {
-        // The operation that is on its way may be newer than others: a grant goes before requests.
+        // The operation that is on its way may be newer than others, because a grant goes before
+        // requests.
         self.names.values().filter_map(Name::oldest).all(|oldest| oldest > number)
     }
 
-    /// The names for which something is to be done.
+    /// The names for which there is something to do.
     pub(crate) fn names(&self) -> Vec<NameKey> {
         self.names.keys().cloned().collect()
     }
 
-    /// Whether nothing is on its way or to be done for this name.
+    /// Whether this name has no operation on its way and nothing else to do.
     pub(crate) fn is_idle(&self, name: &NameKey) -> bool {
         self.names.get(name).is_none_or(Name::is_idle)
     }
 
-    /// Grants that came to nothing may be tried again.
+    /// Allows grants that have failed to be tried again.
     pub(crate) fn forget_tries(&mut self) {
         self.names.retain(|_, name| {
             name.grants.forget();
@@ -142,7 +144,7 @@ impl Bucket {
         });
     }
 
-    /// The next operation for this name, if there is one. It counts as on its way from then on.
+    /// The next operation for this name, if there is one. It counts as on its way from now on.
     pub(crate) fn step(
         &mut self,
         key: &NameKey,
@@ -169,7 +171,8 @@ impl Bucket {
         operation
     }
 
-    /// A name that we own is to be given up, by writing these locks and requests, in their order.
+    /// Notes that a name that we own has to be given up, by writing these locks and requests, in
+    /// their order.
     pub(crate) fn push_leaving(
         &mut self,
         key: &NameKey,
@@ -197,14 +200,15 @@ impl Bucket {
         }
     }
 
-    /// A name is not given up after all. Returns the locks and requests that were still to be
-    /// written.
+    /// Notes that a name is not given up after all. Returns the locks and requests that had still
+    /// to be written.
     pub(crate) fn stop_leaving(&mut self, key: &NameKey) -> Vec<KeptEntry> {
         let left = self.names.get_mut(key).map(|name| std::mem::take(&mut name.leaving));
         left.into_iter().flatten().flat_map(|(_, leaving)| leaving.kept).collect()
     }
 
-    /// Gives a name up. If nobody here holds it, the same transaction grants it to those who wait.
+    /// Gives a name up. If nobody here holds the name, the same transaction grants it to the
+    /// waiters.
     fn leave(
         &self,
         key: &NameKey,
@@ -221,8 +225,9 @@ impl Bucket {
         Some(Operation::Leave(leaving))
     }
 
-    /// Whether to own a name instead of releasing this lock, and what to write for that: if nobody else
-    /// was seen there for a number of takes, or if several requests of ours are next.
+    /// Decides whether to own a name instead of releasing this lock, and what to write for that. The
+    /// name is owned if nobody else was seen at it for a number of takes, or if several requests of
+    /// ours are next.
     fn own(&mut self, key: &NameKey, ended: Ended, around: &impl Surroundings) -> Option<Owning> {
         let view = self.views.get_mut(key)?;
         let is_only = view.mirror.is_only(around.me());
@@ -232,7 +237,7 @@ impl Bucket {
         if !view.mirror.is_alone(ended.request) {
             return None;
         }
-        // A request under another lease cannot be granted by the owner, whose lease ends at another
+        // The owner cannot grant a request under another lease, because that lease ends at another
         // time.
         let is_under = |lease| move |entry: &Entry| entry.lease == lease;
         let owning = if is_only && view.note_taken() && is_as_called(view.mirror.queue(), around) {
@@ -251,11 +256,12 @@ impl Bucket {
         Some(owning)
     }
 
-    /// Grants the requests that can be granted, if one of ours is among them; or removes requests
-    /// of ours that nobody wants any more.
+    /// Grants the requests that can be granted, if one of ours is among them. Or else removes
+    /// requests of ours that nobody wants any more.
     ///
-    /// Shared requests are granted from the first one on, whosever they are: if each machine
-    /// granted only its own, a later one could be granted before an earlier one.
+    /// Shared requests are granted from the first one on, even if they belong to other machines. If
+    /// each machine granted only its own requests, a later one could be granted before an earlier
+    /// one.
     fn grant(
         &self,
         key: &NameKey,
@@ -280,7 +286,7 @@ impl Bucket {
             return None;
         }
         name.grants.note_made_at(mirror.revision());
-        // If the end of a request was asked for already, that removes it in its turn.
+        // If somebody has asked for the end of a request already, that end will remove the request.
         let is_asked_for = |request| {
             let asks = |todo: &Todo| matches!(todo, Todo::Remove(of, _) if of.request == request);
             name.ending.iter().any(|(_, of)| of.request == request)
@@ -290,8 +296,8 @@ impl Bucket {
         (!unwanted.is_empty()).then_some(Operation::Remove(unwanted))
     }
 
-    /// Ends the locks and requests that are to end first. A lock that has successors is handed over
-    /// in an operation of its own.
+    /// Ends the locks and requests whose end is next. A lock that has successors is handed over in
+    /// an operation of its own.
     fn end(
         &mut self,
         key: &NameKey,
@@ -333,7 +339,7 @@ impl Bucket {
             let Some(&(number, ref todo)) = name.todo.front() else { break };
             let (request, agent) = match *todo {
                 Todo::Request(request, agent) => (request, agent),
-                // All earlier requests of its agent have been made.
+                // All earlier requests of the agent have been made.
                 Todo::Remove(ended, _) if asks.is_empty() => {
                     name.pop();
                     name.ending.push_back((number, ended));
@@ -367,30 +373,31 @@ impl Bucket {
         (!asks.is_empty()).then_some(Operation::Request(asks))
     }
 
-    /// The operation that was on its way for this name is done.
+    /// To be called when the operation that was on its way for this name is done.
     pub(crate) fn ended(&mut self, key: &NameKey) {
         if let Some(name) = self.names.get_mut(key) {
             name.under_way = None;
         }
     }
 
-    /// A grant has found that one of the leases has ended: from now on requests are granted one by
-    /// one.
+    /// To be called when a grant has found that one of the leases has ended. From now on, requests
+    /// are granted one by one.
     pub(crate) fn grant_apart(&mut self, key: &NameKey) {
         if let Some(name) = self.names.get_mut(key) {
             name.grants.try_apart();
         }
     }
 
-    /// Sets how requests for this name are made: one lease at a time once one of several leases was found
-    /// to have ended, until it is known which.
+    /// Sets how requests for this name are made. After it was found that one of several leases has ended,
+    /// they are made one lease at a time, until it is known which lease this is.
     pub(crate) fn group_asks(&mut self, key: &NameKey, asks: Grouping) {
         if let Some(name) = self.names.get_mut(key) {
             name.asks = asks;
         }
     }
 
-    /// The keys of a request that the mirror knows: as a lock, and as a waiting request.
+    /// The keys of a request that the mirror knows: its key as a lock, and its key as a waiting
+    /// request.
     pub(crate) fn has(
         &self,
         name: &NameKey,

@@ -40,7 +40,7 @@ async fn call<T>(
             let message = format!("{why}, at {endpoint}");
             Err(Failure::Unknown(why.with_message(message)))
         }
-        // The credentials have been replaced meanwhile: the next try may succeed.
+        // The credentials were replaced meanwhile, so the next try may succeed.
         Err(Failure::Refused(error)) if members.renew() => Err(Failure::passing(error)),
         answer => answer,
     }
@@ -60,10 +60,10 @@ pub(crate) async fn transaction(
     Ok(call(&members, Duration::ZERO, patience, ask).await?.into())
 }
 
-/// How many keys a page has at most. For each page, etcd goes through all keys that are left, to count them.
+/// How many keys a page has at most. For each page, etcd goes through all keys that remain, to count them.
 const PAGE: usize = 5000;
 
-/// About how many bytes a page is to have: if the values are large, the next page has fewer keys.
+/// About how many bytes a page should have. If the values are large, the next page has fewer keys.
 const PAGE_BYTES: usize = 4 << 20;
 
 /// How many bytes are listed at most, if not everything is asked for.
@@ -74,7 +74,7 @@ const BEGINNINGS: u32 = 4;
 
 /// Lists the keys below this prefix as of one revision: the first ones, about `most` of them.
 ///
-/// It goes page by page, so that neither etcd nor this process handles all of them at once, and other
+/// This goes page by page, so that neither etcd nor this process handles all keys at once, and other
 /// calls do not have to wait for that.
 pub(crate) async fn list(
     members: Members,
@@ -95,8 +95,8 @@ pub(crate) async fn list(
 
 /// # Errors
 ///
-/// [`Failure::NoRevision`] if etcd has forgotten its first page's revision before the last one, or
-/// has lost its data.
+/// [`Failure::NoRevision`] if etcd has forgotten the revision of the first page before the last
+/// page was read, or has lost its data.
 async fn list_once(
     members: &Members,
     prefix: &[u8],
@@ -155,11 +155,11 @@ pub(crate) async fn lease(
     Ok((lease, Renewal { sent, time_to_live: Duration::from_secs(seconds) }))
 }
 
-/// A lease's keys, and its cluster.
+/// The keys of a lease, and the cluster that it is in.
 pub(crate) struct LeaseKeys {
     /// The cluster that was asked.
     pub(crate) cluster: u64,
-    /// Empty if there is no such lease.
+    /// The keys. Empty if there is no such lease.
     pub(crate) keys: Vec<Vec<u8>>,
 }
 
@@ -223,10 +223,10 @@ pub(crate) async fn put_first(
     Ok(there.unwrap_or_else(|| value.into()))
 }
 
-/// The state of one key, whether it exists or not.
+/// The state of one key, which may not exist.
 pub(crate) struct Looked {
     pub(crate) value: Option<Vec<u8>>,
-    /// The revision that last wrote it; 0 if it does not exist.
+    /// The revision that last wrote the key; 0 if the key does not exist.
     pub(crate) written: i64,
     /// The revision of etcd.
     pub(crate) revision: i64,
@@ -307,8 +307,8 @@ pub(crate) async fn put_back(
     call(members, Duration::ZERO, patience, ask).await.map(drop)
 }
 
-/// Puts a key under a lease, if another key was last written in this revision; otherwise returns
-/// what that key is now.
+/// Puts a key under a lease, if another key was last written in this revision. Otherwise returns
+/// the present value of that other key.
 pub(crate) async fn put_if_written(
     members: &Members,
     (other, written): (&[u8], i64),
@@ -342,7 +342,7 @@ pub(crate) async fn revoke(members: Members, id: i64, time_to_live: Duration, pa
         let mut delay = Duration::ZERO;
         let revoke = async |mut client: Client| client.lease_revoke(id).await;
         while let Err(Failure::Unknown(_)) = call(&members, delay, patience, revoke).await {
-            // Ever longer pauses, because there may be many leases, and a time to live may be long.
+            // The pauses grow, because there may be many leases, and a time to live may be long.
             delay = (2 * delay).clamp(Duration::from_millis(50), Duration::from_secs(1));
         }
     };

@@ -1,13 +1,15 @@
-//! The clock by which a lease is counted.
+//! The clock that measures leases.
 
 use std::time::{Duration, SystemTime};
 
 use navlock_platform::clock;
 
-/// A moment: how long after the start of the machine, with the time in which it was suspended.
+/// A moment, as the time since the start of the machine. The time in which the machine was
+/// suspended counts as well.
 ///
-/// A lease goes on ending while its holder's machine sleeps, so the clock of `Instant`, which on
-/// Linux stands still meanwhile, would have a holder believe in a lock that is another's.
+/// The time of a lease goes on while its holder's machine sleeps. The clock of `Instant` stands
+/// still meanwhile on Linux: by that clock, a holder would believe in a lock that belongs to
+/// somebody else.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct Uptime(Duration);
 
@@ -28,7 +30,7 @@ impl Uptime {
         Self(self.0.saturating_sub(time))
     }
 
-    /// The moment so long after the start of the machine.
+    /// The moment that is this long after the start of the machine.
     #[cfg(test)]
     pub(crate) fn now_at(since_start: Duration) -> Self {
         Self(since_start)
@@ -39,13 +41,13 @@ impl Uptime {
         Self::now().0.saturating_sub(self.0)
     }
 
-    /// Since the start of the machine.
+    /// The time since the start of the machine.
     pub(crate) fn since_start(self) -> Duration {
         self.0
     }
 }
 
-/// Nanoseconds on the clock that all processes of the machine share.
+/// Now, in nanoseconds on the clock that all processes of the machine share.
 pub(crate) fn monotonic() -> u64 {
     #[cfg(test)]
     if let Some(set) = set::now() {
@@ -54,7 +56,7 @@ pub(crate) fn monotonic() -> u64 {
     clock::monotonic()
 }
 
-/// Milliseconds since 1970, for people: nothing is decided by them.
+/// Now, in milliseconds since 1970, for people. No decision depends on this.
 pub(crate) fn wall_millis() -> u64 {
     #[cfg(test)]
     if set::now().is_some() {
@@ -64,7 +66,7 @@ pub(crate) fn wall_millis() -> u64 {
     u64::try_from(since.as_millis()).unwrap_or(u64::MAX)
 }
 
-/// A clock that goes as a test says.
+/// A clock that a test sets.
 #[cfg(test)]
 pub(crate) mod set {
     use std::{cell::Cell, time::Duration};
@@ -79,7 +81,7 @@ pub(crate) mod set {
         NOW.get()
     }
 
-    /// From here on this thread's clock stands there.
+    /// From now on, this thread's clock stands at this time.
     pub(crate) fn to(since_start: Duration) {
         NOW.set(Some(Uptime(since_start)));
     }

@@ -1,11 +1,11 @@
-//! Several etcds that share the names: the way past what one of them can write.
+//! Several etcds that share the names, for more writes than one etcd can do.
 //!
-//! Each has a name of its own, by which it stays the same when its endpoints change. Which one a lock is
-//! on follows from the names of all, its bucket and its own name alone (rendezvous hashing), so that all
-//! machines agree without asking, and a further cluster takes over its share of the names and moves no
-//! other. What must not be is two machines with different lists: see [`entry`].
+//! Each cluster has a name of its own, and stays the same cluster when its endpoints change. The cluster
+//! of a lock follows from the names of all clusters, the bucket and the lock's name alone (rendezvous
+//! hashing). So all machines agree without asking. A further cluster takes over its share of the names,
+//! and no other names move. Two machines must not have different lists: see [`entry`].
 //!
-//! All this is a layer above single connections, and knows nothing of what they do.
+//! This is a layer above single connections, and knows nothing of what they do.
 
 mod agreement;
 mod backend;
@@ -21,13 +21,14 @@ pub use self::{config::EtcdClusters, reach::ClustersReach};
 
 /// A user agent whose locks are seen by all who use the same etcd clusters.
 ///
-/// What one of them holds back concerns the names that are on it, and no others: but to begin, all of them
-/// are needed. Each is a connection of its own, with a thread of its own. Works on any executor.
+/// If one of the clusters does not answer, only the names that are on it have to wait. But at the
+/// beginning, all clusters are needed. Each has a connection of its own, with a thread of its own. Works
+/// on any executor.
 ///
 /// # Errors
 ///
-/// [`Error::Unreachable`] if one does not answer. [`Error::Refused`] if the options cannot be used, or
-/// others use one of these clusters with another list.
+/// [`Error::Unreachable`] if a cluster does not answer. [`Error::Refused`] if the options cannot be
+/// used, or if others use one of these clusters with another list.
 pub async fn etcd_clusters(clusters: EtcdClusters) -> Result<UserAgent, Error> {
     Ok(UserAgent::with_reach(ClustersReach::connect(clusters).await?))
 }

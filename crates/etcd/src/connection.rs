@@ -1,4 +1,4 @@
-//! One connection to etcd, as callers have it.
+//! One connection to etcd, as callers use it.
 
 use std::{
     fmt,
@@ -18,7 +18,7 @@ use crate::{
     values::Outer,
 };
 
-/// How long the last owner waits until etcd knows what has ended.
+/// How long the last owner waits, at most, until etcd knows what has ended.
 const END_TIMEOUT: Duration = Duration::from_secs(2);
 
 /// The callers' end of the [thread](crate::thread) that speaks to etcd.
@@ -37,7 +37,7 @@ impl Connection {
         let _ = self.tell.send(Order::Hear(message));
     }
 
-    /// An agent has ended, with all of this.
+    /// Tells the thread that an agent has ended, with these locks and requests.
     pub(crate) fn end_agent(&self, serial: Option<AgentSerial>, terminated: Terminated) {
         let Terminated { wakers, ended, over } = terminated;
         if let Some(serial) = serial {
@@ -49,7 +49,7 @@ impl Connection {
         wake(wakers);
     }
 
-    /// Has others know what a request that waits was made inside.
+    /// Lets others know inside which locks a waiting request was made.
     pub(crate) fn nest(&self, Nested { said, hidden }: Nested) {
         for (bucket, name) in hidden {
             self.tell(Message::Leave { bucket, name });
@@ -59,7 +59,7 @@ impl Connection {
         }
     }
 
-    /// A request that waits was made inside this lock.
+    /// Notes that a waiting request was made inside this lock.
     pub(crate) fn put_outer(&self, ticket: Ticket, outer: Outer) {
         let nested = self.shared.table().put_outer(ticket.id, outer);
         self.nest(nested);
@@ -70,9 +70,10 @@ impl Drop for Connection {
     fn drop(&mut self) {
         let (told, is_told) = blocking::sync_channel(0);
         let _ = self.tell.send(Order::Quit(told));
-        // Not when a waker that the thread calls has the last share in us.
+        // The thread does not wait for itself: a waker that it calls may have the last share of
+        // this connection.
         if thread::current().id() != self.thread {
-            // The sender is never used, and dropped at the end.
+            // Nothing is sent. The sender is dropped at the end.
             let _ = is_told.recv_timeout(END_TIMEOUT);
         }
     }

@@ -1,7 +1,7 @@
 //! Etcd's data model, as far as it is used here: keys, leases, transactions, lists.
 //!
-//! Plain data, so that the decisions (`keeper.rs` and below) can be tried without a server;
-//! `calls.rs` speaks it to a real one.
+//! This is plain data, so that the decisions (`keeper.rs` and below) can be tested without a
+//! server. `calls.rs` sends it to a real server.
 
 /// A key with its value.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -15,7 +15,7 @@ pub(crate) struct KeyValue {
     pub(crate) lease: i64,
 }
 
-/// Checks, and what is done if all of them hold, and if not.
+/// Checks, the steps if all checks hold, and the steps if not.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Transaction {
     pub(crate) when: Vec<Check>,
@@ -32,23 +32,23 @@ pub(crate) enum Check {
     Present(Vec<u8>),
     /// There is such a key, and this revision made it.
     MadeIn(Vec<u8>, i64),
-    /// No key is in this range, from the first on and before the second.
+    /// No key is in this range, which begins with the first key and ends before the second.
     Empty(Vec<u8>, Vec<u8>),
-    /// No key that is in this range was made after this revision.
+    /// No key in this range was made after this revision.
     NoneAfter(Vec<u8>, Vec<u8>, i64),
 }
 
 /// A step of a transaction.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Step {
-    /// Fails, and the whole transaction with it, if there is no such lease.
+    /// Puts a key. If there is no such lease, this step fails, and the whole transaction with it.
     Put {
         key: Vec<u8>,
         value: Vec<u8>,
         lease: i64,
     },
     Get(Vec<u8>),
-    /// Counts the keys of this range, with those that earlier steps have put.
+    /// Counts the keys of this range. Keys that earlier steps have put count as well.
     Count(Vec<u8>, Vec<u8>),
     /// Gets the first key of this range, with its value.
     First(Vec<u8>, Vec<u8>),
@@ -58,7 +58,7 @@ pub(crate) enum Step {
     Within(Transaction),
 }
 
-/// Which etcd an answer comes from, and when.
+/// The etcd that an answer comes from, and the time of the answer.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Stamp {
     /// Etcd's revision when it answered.
@@ -82,7 +82,7 @@ pub(crate) struct Answer {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum StepResult {
     Done,
-    /// The revision that made the key, if it is there.
+    /// The revision that made the key, if the key is there.
     Got(Option<i64>),
     Counted(i64),
     First(Option<Box<KeyValue>>),

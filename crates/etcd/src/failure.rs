@@ -1,4 +1,4 @@
-//! Why a call to etcd failed, and what is to be done about it.
+//! Why a call to etcd failed, and what has to be done about it.
 
 use std::time::Duration;
 
@@ -7,18 +7,18 @@ use navlock_core::{Error, Unreachable, UnreachableKind};
 /// Why a call failed.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Failure {
-    /// The call may have been done or not; the next try may succeed.
+    /// The call may have been done or not. The next try may succeed.
     Unknown(Unreachable),
     /// The lease has ended. Nothing was done.
     NoLease,
-    /// Etcd does not have the revision that was asked for, any more or yet.
+    /// Etcd does not have the revision that was asked for any more, or does not have it yet.
     NoRevision,
-    /// The call was refused, and would be again. Nothing was done.
+    /// The call was refused, and would be refused again. Nothing was done.
     Refused(Error),
 }
 
 impl Failure {
-    /// [`Unknown`](Self::Unknown), of no kind that anybody tells from others.
+    /// [`Unknown`](Self::Unknown), with an error of the kind "other".
     pub(crate) fn unknown(why: impl Into<String>) -> Self {
         Self::Unknown(Unreachable::other(why))
     }
@@ -59,7 +59,7 @@ pub(crate) fn place_removed() -> Error {
     Unreachable::other(why).into()
 }
 
-/// The error for a request that is not known to have come to etcd before its lease ended.
+/// The error for a request that may not have come to etcd before its lease ended.
 pub(crate) fn never_queued() -> Error {
     let why = "cannot reach etcd: it has not answered the request before the lease of this machine was over; \
          try again";

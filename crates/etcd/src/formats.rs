@@ -1,12 +1,12 @@
-//! The check that all programs which meet in one etcd write the same format.
+//! The check that all programs which use one etcd write the same format.
 //!
 //! The number of the format stands in each key. A program with another format would see none of our
-//! locks, and grant names that we hold. So the first that connects writes into a key of its own
-//! which format the namespace has, for good. Programs that write another one refuse to begin there,
-//! whether anything is held or not.
+//! locks, and grant names that we hold. So the first program that connects writes into a separate
+//! key which format the namespace has, for good. Programs that write another format refuse to begin
+//! in this namespace, even if nothing is held.
 //!
-//! Builds from before that key neither write it nor look at it. They are noticed while they have
-//! keys in the namespace, and do not notice others.
+//! Builds from before that key neither write nor read it. Others notice such builds while they have
+//! keys in the namespace, but they notice nobody.
 
 use navlock_core::Error;
 
@@ -21,7 +21,7 @@ use crate::{
 /// How often etcd is asked.
 const TRIES: usize = 3;
 
-/// Checks that nobody uses another format in this namespace, and writes which one is used.
+/// Checks that nobody uses another format in this namespace, and writes which format is used.
 ///
 /// # Errors
 ///
@@ -32,8 +32,8 @@ pub(crate) async fn check(members: &Members, options: &EtcdOptions) -> Result<()
         return Ok(());
     }
     match tried(|| say(members, options)).await {
-        // A program that only looks may go on, whether it may not write there or etcd is full. The
-        // format is written before the program takes a lock.
+        // A program that only looks may go on if it has no permission to write, or if etcd is full.
+        // The format is written before the program takes a lock.
         Err(Failure::Refused(error)) => {
             tracing::warn!(target: LOGS, %error, "the number of the format cannot be written");
             Ok(())
@@ -42,12 +42,12 @@ pub(crate) async fn check(members: &Members, options: &EtcdOptions) -> Result<()
     }
 }
 
-/// The same check, without writing anything. Returns whether the format of the namespace had been
-/// written before.
+/// Does the same check, without writing anything. Returns whether the format of the namespace had
+/// been written before.
 ///
 /// # Errors
 ///
-/// Those of [`check`].
+/// The errors of [`check`].
 pub(crate) async fn look(members: &Members, options: &EtcdOptions) -> Result<bool, Error> {
     for range in BucketKeys::other_formats(&options.namespace) {
         if let Some((format, key)) = first(members, options, range).await.map_err(Failure::error)? {
@@ -60,8 +60,9 @@ pub(crate) async fn look(members: &Members, options: &EtcdOptions) -> Result<boo
     Ok(said.is_some())
 }
 
-/// The same check before each lease, without which nothing is locked: the format could not be
-/// written before, or was lost with etcd's data, and others may have begun since.
+/// Does the same check before each lease, because nothing is locked without a lease. The format may
+/// not have been written before, or may have been lost with etcd's data, and others may have begun
+/// since.
 ///
 /// # Errors
 ///
@@ -74,15 +75,15 @@ pub(crate) async fn check_again(members: &Members, options: &EtcdOptions) -> Res
     judge(options, &said).map_err(Failure::Refused)
 }
 
-/// The format that the namespace is said to have, if any.
+/// The format that is written for the namespace, if one is.
 async fn said(members: &Members, options: &EtcdOptions) -> Result<Option<Vec<u8>>, Failure> {
     let key = BucketKeys::format_key(&options.namespace);
     let there = calls::get(members, key, options.call()).await?;
     Ok(there.map(|there| there.value))
 }
 
-/// Writes that the namespace has our format, unless a format is written there. Returns the one that
-/// is there then.
+/// Writes that the namespace has our format, unless a format is written already. Returns the format
+/// that is written afterwards.
 async fn say(members: &Members, options: &EtcdOptions) -> Result<Vec<u8>, Failure> {
     let key = BucketKeys::format_key(&options.namespace);
     calls::put_first(members, &key, FORMAT, options.call()).await
@@ -106,8 +107,7 @@ fn refused(format: &str, key: &[u8], then: &str) -> Error {
     ))
 }
 
-/// The first key in a range that is of some format, and that format. Other keys may stand before
-/// it.
+/// The first key in a range that has a format, and its format. There may be other keys before it.
 async fn first(
     members: &Members,
     options: &EtcdOptions,
@@ -126,7 +126,7 @@ async fn first(
     }
 }
 
-/// Asks a few times, if there is no answer.
+/// Asks up to a few times, if there is no answer.
 async fn tried<T, F: Future<Output = Result<T, Failure>>>(
     ask: impl Fn() -> F,
 ) -> Result<T, Failure> {

@@ -1,10 +1,10 @@
-//! How maps hash here.
+//! The hashes of the maps of this crate.
 
-/// FAST: what is hashed are numbers of our own and names; to slow down a table of its own is all
-/// that a program could do with names that collide.
+/// FAST: the hash is not keyed. Our own numbers and names are hashed. With names that collide, a
+/// program could only slow down its own table.
 #[cfg(not(test))]
 pub(crate) use foldhash::fast::RandomState as HashState;
 
-/// In tests the same in each run, so that what is done again is done in the same order.
+/// In tests, hashes are the same in each run, so that a run that is repeated has the same order.
 #[cfg(test)]
 pub(crate) use foldhash::fast::FixedState as HashState;

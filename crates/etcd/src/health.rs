@@ -19,7 +19,7 @@ use crate::{
     strays::on_runtime,
 };
 
-/// How often etcd is written to; an odd number has a middle.
+/// How often etcd is written to. The number is odd, so that there is a median.
 const ROUNDS: usize = 21;
 
 /// A bucket that nobody uses.
@@ -29,12 +29,12 @@ const BUCKET: &str = "navlock doctor";
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct Health {
-    /// Each endpoint, in the order in which they were given.
+    /// The endpoints, in the order in which they were given.
     pub endpoints: Vec<EndpointHealth>,
     /// Why no lock can be granted in this namespace, even if etcd is well: others use the namespace
-    /// in a format of another release. `None` if that is not so.
+    /// in the format of another release. `None` if nobody does.
     pub refused: Option<Error>,
-    /// How long a write takes, of which each lock needs one: the median of several. An error if
+    /// How long a write takes, as the median of several. Each lock needs one write. An error if
     /// nothing could be written.
     pub round_trip: Result<Duration, Error>,
     /// How long etcd keeps an agent's locks and requests after it has last heard of the agent.
@@ -49,7 +49,7 @@ pub struct EndpointHealth {
     pub endpoint: String,
     /// What the member there says of itself, or why there was no answer.
     pub member: Result<Member, Error>,
-    /// What may help against that error, if it can be guessed.
+    /// What may help against the error of `member`, if that can be guessed.
     pub remedy: Option<&'static str>,
 }
 
@@ -57,13 +57,13 @@ pub struct EndpointHealth {
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct Member {
-    /// The member's release, as in `3.4.23`.
+    /// The member's release, such as `3.4.23`.
     pub version: String,
     /// The cluster of the member.
     pub cluster: u64,
     /// What the member complains of, such as that it has no room for more.
     pub complaints: Vec<String>,
-    /// Whether it complains that it has no room for more.
+    /// Whether the member complains that it has no room for more.
     pub is_full: bool,
 }
 
@@ -74,7 +74,7 @@ pub struct Member {
 ///
 /// # Errors
 ///
-/// [`Error::Refused`] if the options cannot be used. What is wrong with etcd is in the answer.
+/// [`Error::Refused`] if the options cannot be used. The answer tells what is wrong with etcd.
 pub fn check(options: &EtcdOptions) -> Result<Health, Error> {
     options.check()?;
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
@@ -92,10 +92,10 @@ pub fn check(options: &EtcdOptions) -> Result<Health, Error> {
         let answer: Vec<_> = answer.map(|endpoint| &*endpoint.endpoint).collect();
         let (refused, round_trip) = match reach(&answer, options).await {
             Ok(members) => match formats::look(&members, options).await {
-                // Nothing is written there: whoever uses the other format would find what is
-                // written.
+                // Nothing is written in this case, because the users of the other format would find
+                // the key.
                 Err(error @ Error::Refused(_)) => (Some(error.clone()), Err(error)),
-                // Whatever else is wrong shows when the namespace is written to.
+                // All other problems show when the namespace is written to.
                 _ => (None, round_trip(members, options).await.map_err(Failure::error)),
             },
             Err(error) => (None, Err(error)),
@@ -114,9 +114,9 @@ async fn reach(endpoints: &[&str], options: &EtcdOptions) -> Result<Members, Err
     Members::connect(those).await
 }
 
-/// Checks that a program which knows of no other etcd may use this one: that it is none of several
-/// clusters which share the names of locks, see [`EtcdClusters`](crate::EtcdClusters). Nothing is
-/// written.
+/// Checks that a program which knows of no other etcd may use this one. It may not if this etcd is
+/// one of several clusters that share the names of locks, see
+/// [`EtcdClusters`](crate::EtcdClusters). Nothing is written.
 ///
 /// This blocks the thread, which must not be one of a tokio runtime.
 ///
@@ -134,8 +134,8 @@ pub fn check_alone(options: &EtcdOptions) -> Result<(), Error> {
 async fn member(endpoint: &str, options: &EtcdOptions) -> Result<Member, Error> {
     let credentials = options.credentials_now().map_err(Error::Refused)?;
     let asked = async {
-        // This does not log in, which most releases do not ask for here: an unknown user is no
-        // fault of the endpoint.
+        // This does not log in, because most releases do not require that here, and an unknown user
+        // is no fault of the endpoint.
         let anonymous = status(endpoint, options.client_without_user(&credentials)).await;
         match anonymous {
             Err(navlock_etcd_client::Error::GRpcStatus(_)) => {
@@ -167,7 +167,8 @@ async fn status(
     Client::connect([endpoint], Some(options)).await?.status().await
 }
 
-/// How long a write takes. The key is under a lease, so it goes even if this process dies.
+/// How long a write takes. The key is under a lease, so that it is removed even if this process
+/// dies.
 async fn round_trip(members: Members, options: &EtcdOptions) -> Result<Duration, Failure> {
     let patience = options.call();
     let (lease, _) = calls::lease(members.clone(), options.seconds(), patience).await?;

@@ -11,7 +11,7 @@ pub(crate) fn hint(why: &str, options: &EtcdOptions) -> Option<&'static str> {
              certificate-authority, or the certificate itself if it is signed by nobody else",
         );
     }
-    // Our TLS library does not support the elliptic curve P-521.
+    // One cause is that our TLS library does not support the elliptic curve P-521.
     if says(&"HandshakeFailure") {
         return Some(
             "etcd has no certificate that can be used here, as one that it has made by --auto-tls \

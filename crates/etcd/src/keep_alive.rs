@@ -11,8 +11,8 @@ use crate::{
     members::Members,
 };
 
-/// Keeps a lease alive for as long as this is polled and etcd keeps the lease. A new lease is good
-/// for this long; one of another connection is renewed at once.
+/// Keeps a lease alive as long as this future is polled and etcd keeps the lease. A new lease is
+/// good for this long. A lease of another connection is renewed at once.
 pub(crate) async fn keep(
     members: Members,
     id: i64,
@@ -65,7 +65,8 @@ pub(crate) async fn keep(
                     tracing::warn!(target: LOGS, lease = id, "etcd does not know a lease any more");
                     return tell(LeaseEvent::Gone);
                 }
-                // So an answer that comes later is not taken for the answer to the next renewal.
+                // The stream is given up, so that a late answer is not mistaken for the answer to
+                // the next renewal.
                 Ok(Ok(None) | Err(_)) | Err(_) => {
                     tracing::debug!(target: LOGS, lease = id, "a lease could not be renewed yet");
                     members.avoid(member.generation);

@@ -66,7 +66,7 @@ use crate::{
     view::{self, View},
 };
 
-/// How often the keys under the connection's lease are compared with those that should be there.
+/// How often the keys under the connection's lease are compared with the keys that should be there.
 const CHECK_INTERVAL: Duration = Duration::from_secs(15);
 
 /// How often the keeper looks for names that nobody here uses any more.
@@ -76,14 +76,14 @@ const CLEANUP: Duration = Duration::from_secs(1);
 ///
 /// # Invariant
 ///
-/// No waker is called, and none is dropped, under its lock.
+/// No waker is called or dropped while the table is locked.
 #[derive(Default)]
 pub(crate) struct Shared(Mutex<Table>);
 
 impl Shared {
     pub(crate) fn table(&self) -> MutexGuard<'_, Table> {
-        // The table is whole after a panic. Only a waker's `clone` can panic in there, and it comes
-        // before anything is changed.
+        // A poisoned mutex may be used: only a waker's `clone` can panic while the table is locked,
+        // and it is called before anything is changed.
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
@@ -125,18 +125,19 @@ pub(crate) struct Keeper {
     /// The leases that this connection renews.
     leases: HashMap<i64, Lease, HashState>,
     own: OwnLease,
-    /// The leases that are lost to us and may not have ended in etcd yet.
+    /// The leases that are lost for this connection and may not have ended in etcd yet.
     expiring: HashMap<i64, ExpiringLease, HashState>,
-    /// Keys that have gone. Nobody is told before it is known whether their lease has gone too.
+    /// Keys that have gone. Nobody is told of them before it is known whether their lease has gone
+    /// as well.
     gone: Vec<Gone>,
     lists: Lists,
     /// Names that this connection owns, and whose owner key has gone. As for `gone`, nobody is told
-    /// before it is known whether the lease has gone too.
+    /// before it is known whether the lease has gone as well.
     stray: BTreeMap<(u64, NameKey), StrayOwnership>,
     /// Since when owners have been asked for their names: by owner key, with the revision that created it.
     asked: HashMap<Vec<u8>, (i64, Uptime), HashState>,
     history: History,
-    /// Whether the connection is ending: then it owns no further names.
+    /// Whether the connection is ending. If so, it begins to own no further names.
     is_quitting: bool,
     calls: VecDeque<Call>,
 }
@@ -156,7 +157,7 @@ impl Keeper {
             slots: Slots::new(owner),
             buckets: HashMap::default(),
             watches: HashMap::default(),
-            // To etcd, 0 means none.
+            // The number 0 means "none" for etcd.
             next_watch: 1,
             cleaned: Uptime::now(),
             agents: HashMap::default(),
@@ -179,7 +180,7 @@ impl Keeper {
         }
     }
 
-    /// The next call to make, if any.
+    /// The next call to make, if there is one.
     pub(crate) fn poll_call(&mut self) -> Option<Call> {
         self.calls.pop_front()
     }
@@ -191,7 +192,7 @@ impl Keeper {
         !is_asked && !is_waiting && !self.slots.has_spent()
     }
 
-    /// Does what a caller wants, or what the event of a watch or a lease leads to.
+    /// Does what a caller wants, or what follows from the event of a watch or a lease.
     pub(crate) fn handle_message(&mut self, message: Message) {
         match message {
             Message::OpenBucket { bucket, name } => {
@@ -245,15 +246,15 @@ impl Keeper {
         }
     }
 
-    /// Notes that a request or lock is to end. Returns the name for which something is to be done
-    /// now.
+    /// Notes that a request or lock has to end. Returns the name for which there is now something
+    /// to do.
     fn note_finished(&mut self, id: RequestId, finished: Finished) -> Option<(u64, NameKey)> {
         let Finished { of: (bucket, name), ended, agent, was_over } = finished;
         if was_over {
             self.slots.retire(ended.request, id);
             return None;
         }
-        // An earlier try that comes late may have put the request into the queue again.
+        // A late try may have put the request into the queue again.
         let only = ended.only.filter(|_| self.slots.is_certain(ended.request));
         let todo = Todo::Remove(Ended { only, ..ended }, agent);
         self.buckets.get_mut(&bucket)?.bucket.push(name.clone(), todo);
@@ -295,8 +296,8 @@ impl Keeper {
         }
     }
 
-    /// Checks whether a lease is over, and tries again what came to nothing. To be called a few
-    /// times a second.
+    /// Checks whether a lease is over, and tries again what has failed. To be called a few times a
+    /// second.
     pub(crate) fn handle_tick(&mut self) {
         self.check_leases();
         self.check_lapsing();
@@ -318,8 +319,8 @@ impl Keeper {
         }
     }
 
-    /// Lists, now and then, the names for which requests of ours wait, and the names that we own, for which
-    /// others may wait.
+    /// Now and then lists the names for which requests of ours wait, and the names that we own, because
+    /// others may wait for them.
     fn look_where_ours_wait(&mut self, bucket: u64) {
         let Some(opened) = self.buckets.get(&bucket) else { return };
         let due = opened.bucket.views.iter().filter(|(_, view)| view.is_due());
@@ -335,7 +336,7 @@ impl Keeper {
         }
     }
 
-    /// Does what is next for all names of which something is to be done.
+    /// Does what is next for all names that have something to do.
     fn step_all(&mut self, bucket: u64) {
         let Some(opened) = self.buckets.get(&bucket) else { return };
         for name in opened.bucket.names() {
@@ -363,9 +364,9 @@ impl Keeper {
         views.map(|(name, _)| name.clone()).collect()
     }
 
-    /// Forgets a bucket that nobody uses, once nothing of it is on its way and none of its names is
-    /// watched. Until then, whoever opens the bucket again finds it as it is, and new operations come
-    /// after those that are on their way.
+    /// Forgets a bucket that nobody uses, when none of its operations is on its way and none of its
+    /// names is watched. Until then, a caller that opens the bucket again finds it as it is, and new
+    /// operations come after those that are on their way.
     fn forget(&mut self, bucket: u64) {
         let Some(opened) = self.buckets.get(&bucket) else { return };
         let is_over = opened.bucket.views.is_empty() && opened.bucket.is_done(u64::MAX - 1);
@@ -377,7 +378,7 @@ impl Keeper {
 
 impl Drop for Keeper {
     fn drop(&mut self) {
-        // Also after a panic, so that nobody waits for an answer that never comes.
+        // This is done after a panic as well, so that nobody waits for an answer that never comes.
         let wakers = self.shared.table().orphan();
         wake(wakers);
     }

@@ -9,14 +9,14 @@
 //! ```
 //!
 //! The 3 is the number of the format of keys and values. Programs with different formats do not understand
-//! each other, so each looks for other formats before anything else (see [`formats`](crate::formats)).
+//! each other, so each program first looks for other formats (see [`formats`](crate::formats)).
 //!
 //! Namespace, bucket and name are any bytes. Each is spelled without a `/`, and different ones are
 //! spelled differently, so that no key of one is below the prefix of another. Locks and waiting
 //! requests have different keys, because the fencing token is the revision of the grant: the grant
-//! creates the lock's key, so the token is the key's create revision. It stays the same when the
-//! agent describes itself anew, which rewrites the value of the key. Exclusive and shared ones have
-//! different prefixes, so that a transaction can check for either.
+//! creates the lock's key, so the token is the key's create revision. When the agent describes
+//! itself anew, the value of the key is rewritten, but this revision stays the same. Exclusive and
+//! shared locks have different prefixes, so that a transaction can check for either.
 //!
 //! The key of a name's owner (see [`owned`](crate::table::owned)) stands among the exclusive locks. So it
 //! keeps away the same requests as an exclusive lock, and a request that steals removes it as well.
@@ -51,24 +51,24 @@ pub(crate) struct NameKeys(Vec<u8>);
 /// The part of a key that identifies a request or lock.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(crate) struct RequestKey {
-    /// The connection that has made it: a random number.
+    /// The number of the connection that has made it, which is random.
     pub(crate) owner: u128,
     /// See [`Slots`](crate::slots::Slots).
     pub(crate) slot: u64,
 }
 
-/// What a key below a name is.
+/// The kind of a key below a name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) enum Phase {
     Held,
     Queued,
-    /// Neither lock nor request: it says that this connection owns the name. Its slot means
-    /// nothing.
+    /// The key is neither a lock nor a request. It says that this connection owns the name. Its
+    /// slot means nothing.
     Owned,
 }
 
-/// What transactions take a key for because of the range that it is in, whether navlock has written
-/// it or not.
+/// The kind that a key has for transactions, because of the range that it is in, even if another
+/// program has written the key.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Range {
     pub(crate) name: NameKey,
@@ -101,7 +101,7 @@ impl BucketKeys {
         root
     }
 
-    /// A prefix that no key has, to ask etcd for nothing but its revision.
+    /// A prefix that no key has, to ask etcd for its revision alone.
     pub(crate) fn nothing(namespace: &str) -> Vec<u8> {
         [&*Self::root(namespace), b"?"].concat()
     }
@@ -128,7 +128,7 @@ impl BucketKeys {
         (of(b"/"), of(b"0"))
     }
 
-    /// Whether a key is that of the list, or of a user of it.
+    /// Whether this is the key of the list, or of a user of the list.
     pub(crate) fn is_of_list(namespace: &str, key: &[u8]) -> bool {
         let rest = key.strip_prefix(&*Self::list_key(namespace));
         rest.is_some_and(|rest| rest.is_empty() || rest.starts_with(b"/"))
@@ -145,7 +145,7 @@ impl BucketKeys {
     pub(crate) fn format(namespace: &str, key: &[u8]) -> Option<u64> {
         let rest = key.strip_prefix(&*Self::root(namespace))?;
         let number = &rest[..rest.iter().position(|&byte| byte == b'/')?];
-        // Our numbers begin with such a digit.
+        // The number of a format begins with such a digit.
         number.first().filter(|first| (b'1'..=b'9').contains(first))?;
         std::str::from_utf8(number).ok()?.parse().ok()
     }
@@ -188,8 +188,8 @@ impl BucketKeys {
         self.name(&NameKey::new(name)).0
     }
 
-    /// What transactions take a key for, whether navlock has written it or not; `None` if they do
-    /// not look at it.
+    /// The kind that a key has for transactions, even if another program has written the key.
+    /// `None` if transactions do not look at it.
     pub(crate) fn range(&self, key: &[u8]) -> Option<Range> {
         let rest = key.strip_prefix(&*self.0)?.strip_prefix(b"l/")?;
         let mut parts = rest.splitn(4, |&byte| byte == b'/');
@@ -245,12 +245,12 @@ impl NameKey {
         Self(spell(name.as_bytes()).into())
     }
 
-    /// The name as a reference for others.
+    /// A reference to the name, for other programs.
     pub(crate) fn to_ref(&self) -> NameRef {
         NameRef(Arc::clone(&self.0))
     }
 
-    /// The name of such a reference; `None` if no name is spelled like that.
+    /// The name that a reference stands for; `None` if no name is spelled like that.
     pub(crate) fn of_ref(NameRef(spelled): NameRef) -> Option<Self> {
         let is_spelling = |byte: &u8| byte.is_ascii_alphanumeric() || b"._~-%#".contains(byte);
         let is_name = spelled.len() <= LONGEST && spelled.iter().all(is_spelling);
@@ -262,7 +262,7 @@ impl NameKey {
         self.0.first() == Some(&b'#')
     }
 
-    /// The name itself; `None` if the key has only its hash, or the spelling is no name's.
+    /// The name itself; `None` if the key has only its hash, or if no name is spelled like that.
     pub(crate) fn name(&self) -> Option<ResourceName> {
         ResourceName::from_wtf8(&read(&self.0)?).ok()
     }
@@ -353,7 +353,7 @@ impl NameKeys {
 impl RequestKey {
     fn parse(text: &str) -> Option<Self> {
         let (owner, slot) = text.split_once('-')?;
-        // Only one spelling of a number counts, or two keys could be one request.
+        // A number has only one valid spelling. Otherwise two keys could belong to one request.
         let is_long = slot.len() > 8 && !slot.starts_with('0');
         if !(slot.len() == 8 || is_long) || text.contains('+') {
             return None;

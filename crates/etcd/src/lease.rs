@@ -16,8 +16,8 @@ pub(crate) struct LeaseName {
 /// How many bytes a [`Share`] has.
 pub(crate) const SHARE: usize = 8 + 8 + 16;
 
-/// The part of one agent in a lease, or of the connection for all of its agents. With it others can
-/// end the keys under the lease once the connection is dead.
+/// The part of a lease that belongs to one agent, or to the connection for all of its agents. When
+/// the connection is dead, others can end the keys under the lease by this share.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Share {
     pub(crate) lease: LeaseName,
@@ -43,8 +43,7 @@ impl Share {
 /// A stretch of time in which etcd keeps a lease for certain.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Renewal {
-    /// When the request was sent that etcd has answered. Etcd counts from a later moment of its
-    /// own.
+    /// When the renewal was sent that etcd has answered. Etcd counts from a later moment.
     pub(crate) sent: Uptime,
     pub(crate) time_to_live: Duration,
 }
@@ -54,7 +53,7 @@ pub(crate) struct Renewal {
 pub(crate) struct LeaseTimes {
     /// When the lease was last renewed.
     pub(crate) heard: Uptime,
-    /// By when the lease is renewed again, if nothing is wrong.
+    /// By when the lease should be renewed again.
     pub(crate) due: Uptime,
     /// When the holder counts its locks as lost.
     pub(crate) ends: Uptime,
@@ -62,13 +61,14 @@ pub(crate) struct LeaseTimes {
     pub(crate) expires: Uptime,
 }
 
-/// How far two clocks go apart at most, in millionths: twice the drift of a quartz clock outside of
-/// its range of temperature.
+/// How much the rates of two clocks differ at most, in millionths: twice the drift of a quartz
+/// clock outside of its range of temperature.
 const DRIFT: u32 = 500;
 
 impl Renewal {
-    /// `margin` is the time between the moment at which a holder counts its locks as lost and the
-    /// moment at which others may be granted them; `call` is how long a renewal may take.
+    /// The times of the lease after this renewal. `margin` is the time from the moment at which a
+    /// holder counts its locks as lost to the moment at which others may be granted these locks.
+    /// `call` is how long a renewal may take.
     pub(crate) fn term(self, margin: Duration, call: Duration) -> LeaseTimes {
         let Self { sent, time_to_live } = self;
         let certain = time_to_live.saturating_sub(time_to_live / 1_000_000 * DRIFT);
@@ -81,19 +81,20 @@ impl Renewal {
     }
 }
 
-/// How long before others may be granted its locks a holder counts them as lost, unless it is
-/// configured: a fifth of the time to live, 2 s at most. In this time the work under the locks
-/// ends.
+/// The margin, unless it is configured: a fifth of the time to live, 2 s at most. A holder counts
+/// its locks as lost this long before others may be granted them. In this time, the work under the
+/// locks ends.
 pub(crate) fn default_margin(time_to_live: Duration) -> Duration {
     (time_to_live / 5).min(Duration::from_secs(2))
 }
 
-/// How long after a renewal the next one is sent: some of them may fail before the lease ends.
+/// How long after a renewal the next one is sent. The time is short enough that a few renewals may
+/// fail before the lease ends.
 pub(crate) fn pause(time_to_live: Duration) -> Duration {
     time_to_live / 3
 }
 
-/// What a lease's keep-alive tells.
+/// An event of the keep-alive of a lease.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum LeaseEvent {
     Renewed(Renewal),

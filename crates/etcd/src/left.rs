@@ -1,5 +1,5 @@
-//! Removes keys of others: those that agents have left behind whose connection ended before them,
-//! and the locks that a person takes away from their holders by hand.
+//! Removes keys of others: the keys that agents have left behind because their connection ended
+//! before them, and the locks that a person takes away from their holders.
 
 use std::{
     collections::{BTreeMap, HashSet},
@@ -24,11 +24,11 @@ use crate::{
     values::Value,
 };
 
-/// How many leases are looked at at a time, and how many keys of each.
+/// How many leases are handled at a time, and how many keys of each.
 const AT_ONCE: usize = 32;
 
 /// Removes the locks and requests of these agents, and the keys by which their connections own names, except
-/// for keys that begin with one of `spared`. Returns whether all of that is gone.
+/// for keys that begin with one of `spared`. Returns whether all of these keys are gone.
 pub(crate) async fn revoke(
     members: Members,
     options: EtcdOptions,
@@ -48,8 +48,8 @@ pub(crate) async fn revoke(
     timeout(options.time_to_live, all).await.unwrap_or(false)
 }
 
-/// Does this for the keys under one lease. Another cluster may have a lease of the same number, which is
-/// left alone.
+/// Does this for the keys under one lease. Another cluster may have a lease with the same number; that
+/// lease is left alone.
 async fn under(
     members: &Members,
     options: &EtcdOptions,
@@ -76,7 +76,7 @@ async fn under(
     for some in theirs.chunks(MOST) {
         let transaction = removal(some);
         let done = calls::transaction(members.clone(), transaction, patience);
-        // A request may have become a lock meanwhile: then the caller has to look again.
+        // If a request has become a lock meanwhile, the caller has to look again.
         is_over &= done.await?.succeeded;
     }
     Ok(is_over)
@@ -104,7 +104,7 @@ pub(crate) async fn evict(
         calls::list(members.clone(), start.clone(), usize::MAX, Duration::ZERO, patience).await?;
     let is_seen = |kv: &KeyValue| {
         let client_id = strays::client(&keys, kv);
-        // The token as it is shown to people: a key that cannot be read has no mark.
+        // This is the token that people are shown: a key that cannot be read has no mark.
         let is_lock = keys.parse(&kv.key).is_some_and(|key| key.phase == Phase::Held)
             && strays::of_bucket(&keys, kv).is_none();
         let mark = if is_lock { Value::mark(&kv.value) } else { 0 };
@@ -118,7 +118,7 @@ pub(crate) async fn evict(
         return Ok(Eviction::HeldByOthers);
     }
     // The check finds locks that were granted since the list, because their keys are newer. A
-    // holder from the list may release meanwhile.
+    // holder from the list may release its lock meanwhile.
     let removal = Transaction {
         when: vec![Check::NoneAfter(start.clone(), end.clone(), listed.revision)],
         then: vec![Step::DeleteRange(start, end)],

@@ -1,4 +1,4 @@
-//! The reach of many machines: locks that all machines share which use one etcd.
+//! The reach of many machines: locks that are shared by all machines that use one etcd.
 //!
 //! This is not the crate to lock something with: use `navlock`, whose feature `etcd` re-exports
 //! [`etcd`]. Nor is it etcd's own lock service, which tells a waiter whose lease has ended that the
@@ -24,17 +24,17 @@
 //! own.
 //!
 //! A connection has a lease. The locks and requests of its agents, and the names that it keeps, end with
-//! the lease: when its process ends, when its machine dies, and when the machine is cut off. What one
-//! agent has ends with that agent, by transactions of the connection.
+//! the lease: when its process ends, when its machine dies, and when the machine is cut off. When one
+//! agent ends, transactions of the connection end what the agent has.
 //!
 //! A connection that cannot keep its lease tells its holders
 //! [`Lost::Disconnected`](navlock_core::Lost::Disconnected), a fifth of the time to live (two seconds at
 //! most) before etcd gives their locks to others. Its clock also counts the time in which the machine was
-//! suspended. Until then, the connection goes on granting the names that it keeps. Other names are not
-//! granted while etcd does not answer, or is full.
+//! suspended. Until that moment, the connection goes on granting the names that it keeps. Other names are
+//! not granted while etcd does not answer, or is full.
 //!
-//! One thing can still go wrong. A process that is stopped between the look at its lock and its write
-//! does not know that time has passed. Only the fencing token helps there.
+//! One thing can still go wrong. A process may be stopped after it has checked its lock and before
+//! its write. It does not know that time has passed. Only the fencing token helps in this case.
 //!
 //! # Who asks another connection
 //!
@@ -42,8 +42,8 @@
 //! asks it. If the connection that keeps the name does not answer within 2.5 s (or within half of the
 //! time to live, if that is less),
 //!
-//! - a request with `if_available` is told that the lock cannot be had; later ones are told so at once, as
-//!   long as that connection is silent;
+//! - a request with `if_available` is told that the lock cannot be had; later ones are told this at once,
+//!   as long as that connection is silent;
 //! - a theft takes the name all the same; until that connection hears of the theft, it may go on granting
 //!   the name, with smaller tokens;
 //! - a query or an inspection shows that connection in place of the holder.
@@ -53,15 +53,15 @@
 //!
 //! # Several clusters
 //!
-//! One etcd can make so many writes in a second, and no more. [`EtcdClusters`] divides the names among
-//! several clusters. Each lock is on one of them, and all machines find the cluster by the lock's name
-//! alone.
+//! One etcd can do only a limited number of writes in a second. [`EtcdClusters`] divides the names
+//! among several clusters. Each lock is on one of them, and all machines find the cluster by the
+//! lock's name alone.
 //!
 //! # What etcd needs
 //!
-//! Etcd must be of version 3.4 or newer. It keeps each change until it is compacted, so it must be
-//! compacted now and then (`--auto-compaction-retention`), as any etcd that is written to. Keys are used
-//! again, so a name that is taken and released all day does not become slower.
+//! Etcd must have version 3.4 or newer. It keeps each change until it is compacted. So it must be
+//! compacted now and then (`--auto-compaction-retention`), like any etcd that is written to. Keys are
+//! used again, so a name that is taken and released all day does not become slower.
 //!
 //! # Features
 //!
@@ -131,5 +131,5 @@ pub use crate::{
     strays::{Blocked, Evict, Stray, evict, strays},
 };
 
-/// The target of what is logged by [`tracing`].
+/// The target of the log messages of this crate ([`tracing`]).
 const LOGS: &str = "navlock::etcd";

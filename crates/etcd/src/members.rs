@@ -1,13 +1,13 @@
 //! The members of an etcd cluster, of which one is used at a time.
 //!
-//! Calls do not go to all members in turn: a member that hangs would then delay every second or third
-//! call, for as long as its connection looks good. A call that gets no answer reports it, and all calls
-//! go on with another member.
+//! Calls do not go to all members in turn, because a member that hangs would then delay every second or
+//! third call, as long as its connection looks good. A call that gets no answer reports this, and all
+//! calls go on with another member.
 //!
 //! The endpoints from the options come first. If a member advertises one of these endpoints as its own,
-//! the members are asked now and then for the endpoints of all, so that members may come, go and be
-//! replaced. If no member does, as behind a proxy or a tunnel, the advertised endpoints mean nothing here
-//! and are not used.
+//! the members are asked now and then for the endpoints of all members, so that members may come, go and
+//! be replaced. If no member advertises one of them, as behind a proxy or a tunnel, the advertised
+//! endpoints mean nothing here and are not used.
 
 use std::{
     collections::HashSet,
@@ -36,7 +36,7 @@ const ROUNDS: usize = 3;
 /// The pause between two tries.
 const PAUSE: Duration = Duration::from_millis(50);
 
-/// If another member is found within this time, nobody is told that one did not answer.
+/// If another member is found within this time, nobody is told that a member did not answer.
 const MOMENT: Duration = Duration::from_millis(500);
 
 /// How often the list of members is read, in times to live. Each machine reads it, and it rarely changes.
@@ -53,9 +53,9 @@ pub(crate) struct Members {
 /// What the members have said of themselves.
 #[derive(Default)]
 struct Learned {
-    /// Their endpoints, apart from those in the options.
+    /// The endpoints of the members, without those in the options.
     endpoints: Vec<String>,
-    /// The id of their cluster.
+    /// The id of the members' cluster.
     cluster: u64,
 }
 
@@ -69,8 +69,8 @@ pub(crate) struct Member {
     pub(crate) endpoint: String,
     /// How often the member was changed before.
     pub(crate) generation: u64,
-    /// Since when, at the latest, the member has not answered; another one is being looked for.
-    /// `None` if it answers.
+    /// A moment from which on the member has not answered. Another member is being looked for.
+    /// `None` if the member answers.
     avoided: Option<Instant>,
 }
 
@@ -79,7 +79,8 @@ impl Members {
     ///
     /// # Errors
     ///
-    /// [`Error::Unreachable`] if none does in time, [`Error::Refused`] if the options cannot be used.
+    /// [`Error::Unreachable`] if no member answers in time, [`Error::Refused`] if the options cannot
+    /// be used.
     pub(crate) async fn connect(options: EtcdOptions) -> Result<Self, Error> {
         let count = options.endpoints.len();
         let rounds = if count > 1 { ROUNDS } else { 1 };
@@ -135,7 +136,7 @@ impl Members {
         (endpoint, avoided.is_none())
     }
 
-    /// For how long no member has answered, at least, if that is more than a moment.
+    /// For how long, at least, no member has answered, if this is more than a moment.
     pub(crate) fn silent(&self) -> Option<Duration> {
         let avoided = self.current().avoided?;
         Some(avoided.elapsed()).filter(|silent| *silent >= MOMENT)
@@ -147,8 +148,8 @@ impl Members {
         Failure::Unknown(Unreachable::new(UnreachableKind::TimedOut, message)).error()
     }
 
-    /// The member to use. If another one is being looked for, waits for that one, but no longer
-    /// than `patience`.
+    /// The member to use. If another member is being looked for, waits for that member, but no
+    /// longer than `patience`.
     pub(crate) async fn best(&self, patience: Duration) -> Member {
         let current = self.current();
         // With a single endpoint there is no better member to wait for.
@@ -159,16 +160,16 @@ impl Members {
         current
     }
 
-    /// Waits until another member is used than in this generation.
+    /// Waits until the member that is used is not that of this generation.
     pub(crate) async fn changed(&self, generation: u64) {
         // No error is possible: the sender is in `self`.
         let _ = self.current.subscribe().wait_for(|current| current.generation != generation).await;
     }
 
-    /// Reads the credentials again, and connects to the member anew if they have changed. Returns
-    /// whether they have.
+    /// Reads the credentials again, and connects to the member anew if the credentials have
+    /// changed. Returns whether they have changed.
     pub(crate) fn renew(&self) -> bool {
-        // On an error they are read again at the next failure.
+        // After an error, the credentials are read again at the next failure.
         let Ok(now) = self.options.credentials_now() else { return false };
         let mut is_new = false;
         self.current.send_if_modified(|current| {
@@ -177,13 +178,14 @@ impl Members {
             if is_new {
                 current.credentials = now;
             }
-            // The member is the same, so nobody has to change.
+            // The member is the same, so nobody has to change to another one.
             false
         });
         is_new
     }
 
-    /// The member of this generation has not answered: looks for another one that does.
+    /// To be called when the member of this generation has not answered: looks for another one that
+    /// answers.
     pub(crate) fn avoid(&self, generation: u64) {
         let begins = self.current.send_if_modified(|current| {
             // With a single endpoint, a new connection to it is made.
@@ -206,10 +208,11 @@ impl Members {
             let (all, cluster) = (self.endpoints(), self.learned().cluster);
             let (count, given) = (all.len(), self.options.endpoints.len());
             let at = all.iter().position(|endpoint| *endpoint == avoided);
-            // The member that has not answered is tried last, because it may answer again by then.
+            // The member that has not answered is tried last, because it may answer again by that
+            // time.
             let from = at.map_or(0, |at| at + 1);
             for (nth, endpoint) in all.iter().enumerate().cycle().skip(from).take(count) {
-                // An endpoint that was not in the options has to prove that it is of the same
+                // An endpoint that was not in the options has to prove that it belongs to the same
                 // cluster.
                 let cluster = (nth >= given).then_some(cluster);
                 match ask(&self.options, endpoint, count > 1, cluster).await {
@@ -231,19 +234,20 @@ impl Members {
         }
     }
 
-    /// All endpoints that are known, those of the options first.
+    /// All endpoints that are known. The endpoints of the options come first.
     fn endpoints(&self) -> Vec<String> {
         let learned = self.learned();
         self.options.endpoints.iter().chain(&learned.endpoints).cloned().collect()
     }
 
     fn learned(&self) -> std::sync::MutexGuard<'_, Learned> {
-        // Whole between any two statements.
+        // A poisoned mutex may be used: nothing panics while it is locked, so what was learned is
+        // never half changed.
         self.learned.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Reads the list of members for as long as somebody uses this: now and then, and when the member
-    /// changes.
+    /// Reads the list of members now and then, and when the member changes, as long as somebody uses
+    /// the members.
     fn follow(&self) -> impl Future<Output = ()> + Send + use<> {
         let (options, mut changes) = (Arc::clone(&self.options), self.current.subscribe());
         let (current, learned) = (Arc::downgrade(&self.current), Arc::downgrade(&self.learned));
@@ -279,7 +283,7 @@ impl Members {
     }
 }
 
-/// The advertised endpoints that are not in the options and can be used here; `None` if the endpoint that
+/// The advertised endpoints that are not in the options and can be used here. `None` if the endpoint that
 /// was asked is not among the advertised ones.
 fn others<'a>(
     given: &[String],
@@ -321,7 +325,7 @@ fn is_here(endpoint: &str) -> bool {
 }
 
 /// Connects to an endpoint, and asks it something, because only an answer shows that a member is there.
-/// The member has to be of this cluster, if that is known.
+/// If `cluster` is known, the member has to belong to this cluster.
 async fn ask(
     options: &EtcdOptions,
     endpoint: &str,
@@ -338,7 +342,7 @@ async fn ask(
         let there = answer.header().map_or(0, navlock_etcd_client::ResponseHeader::cluster_id);
         Ok::<_, navlock_etcd_client::Error>((client, there))
     };
-    // A single endpoint has all the time that there is for connecting.
+    // A single endpoint may take all the time that there is for connecting.
     let patience = if is_one_of_several { options.call() } else { options.timeout };
     match timeout(patience, asked).await {
         Ok(asked) => match asked? {

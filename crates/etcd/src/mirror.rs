@@ -1,11 +1,12 @@
 //! The mirror of a name: its holders and its queue, as far as the watch has told them.
 //!
-//! Sans-IO. A mirror is told lists and events, and is asked who may be granted. It may be behind, but
-//! that does no harm: whatever is done because of it is a transaction that checks again. One thing
-//! need not be checked again: that no request waits before the first one. A mirror that has seen a
-//! request has also seen all earlier ones, and no request is made before it later. The exception is an
-//! owner of the name, which may write requests with earlier places. But while the name is owned,
-//! nobody else grants it, and a mirror that sees an owner says that nobody can be granted.
+//! Sans-IO. A mirror takes in lists and events, and says which requests can be granted. It may be
+//! behind, but that does no harm: whatever is done because of it is a transaction that checks again.
+//! One thing need not be checked again: that no request waits before the first one. A mirror that has
+//! seen a request has also seen all earlier ones, and no later request gets a place before it. The
+//! exception is an owner of the name, which may write requests with earlier places. But while the name
+//! is owned, nobody else grants it, and a mirror that sees an owner says that no request can be
+//! granted.
 
 use std::{
     collections::{BTreeMap, HashMap},
@@ -23,8 +24,9 @@ use crate::{
     values::Value,
 };
 
-/// The order of entries: by the revision that created them, or by the one that gave them their place if
-/// that is another; then by their place within it; then by their key.
+/// The order of entries: by the revision that gave them their place, which is the one that created them
+/// unless an owner had given them an earlier place; then by their place within this revision; then by
+/// their key.
 type QueueOrder = (i64, u64, RequestKey);
 
 /// The mirror of one name.
@@ -37,15 +39,15 @@ pub(crate) struct Mirror {
     exclusive: usize,
     /// The requests, in the order of the queue.
     queue: BTreeMap<QueueOrder, Entry>,
-    /// The owner keys of the name, by connection: at most one.
+    /// The owner keys of the name, by connection. There is at most one.
     owners: BTreeMap<u128, Entry>,
     /// How many locks, requests and owner keys each connection has.
     parties: HashMap<u128, usize, HashState>,
     /// The place of each key.
     places: HashMap<(Phase, RequestKey), QueueOrder, HashState>,
-    /// The revision of the last list: everything up to it is in the mirror.
+    /// The revision of the last list. Everything up to this revision is in the mirror.
     listed: i64,
-    /// The last revision of which the mirror was told.
+    /// The last revision of which the mirror has heard.
     revision: i64,
 }
 
@@ -73,24 +75,24 @@ pub(crate) struct Event {
 /// A key that was put.
 #[derive(Clone, Debug)]
 pub(crate) struct Put {
-    /// The revision that created the key, which may be an earlier one than that of this put.
+    /// The revision that created the key, which may be earlier than the revision of this put.
     pub(crate) made: i64,
     pub(crate) lease: i64,
     pub(crate) value: Arc<[u8]>,
 }
 
 impl Mirror {
-    /// The last revision of which the mirror was told.
+    /// The last revision of which the mirror has heard.
     pub(crate) fn revision(&self) -> i64 {
         self.revision
     }
 
-    /// Whether a list has told it everything as of some revision.
+    /// Whether the mirror has taken in a list, and so everything as of some revision.
     pub(crate) fn is_listed(&self) -> bool {
         self.listed > 0
     }
 
-    /// Takes the state of a list at this revision, unless the mirror is already further.
+    /// Takes in the state of a list at this revision, unless the mirror is further already.
     pub(crate) fn reset(&mut self, listed: impl IntoIterator<Item = Event>, revision: i64) {
         if revision < self.revision {
             return;
@@ -170,8 +172,8 @@ impl Mirror {
         }
     }
 
-    /// The requests that can be granted now, of all connections: the first in the queue, and the
-    /// shared ones right behind it if it is shared.
+    /// The requests that can be granted now, of all connections: the first in the queue and, if it
+    /// is shared, the shared requests right behind it.
     pub(crate) fn grantable(&self) -> impl Iterator<Item = &Entry> {
         let is_nobodys = self.owners.is_empty();
         let (exclusive, shared) = (self.held.is_empty(), self.exclusive == 0);
@@ -239,15 +241,15 @@ impl Mirror {
         entries.get(self.places.get(&(phase, request))?)
     }
 
-    /// The key of a request: its lock if it has become one, or else its place in the queue.
+    /// The key of a request: its lock, if it has become a lock, or else its place in the queue.
     pub(crate) fn find(&self, request: RequestKey) -> Option<(Phase, &Entry)> {
         [Phase::Held, Phase::Queued]
             .into_iter()
             .find_map(|phase| Some((phase, self.get(phase, request)?)))
     }
 
-    /// Why a lock with this token is not there any more, as far as one can still see: only a later
-    /// holder is evidence of a theft.
+    /// Why a lock with this token is not there any more, as far as that can still be seen. Only a
+    /// later holder is evidence of a theft.
     pub(crate) fn why_gone(&self, of: FencingToken) -> Lost {
         let is_thief = |entry: &Entry| entry.grant().token > of && entry.mode == Mode::Exclusive;
         if self.held.values().any(is_thief) { Lost::Stolen } else { Lost::Removed }
@@ -276,17 +278,18 @@ impl Entry {
         Grant::marked(self.made, Value::mark(&self.value))
     }
 
-    /// The revision that counts for its order in the queue, for a request.
+    /// The revision that counts for the order of a request in the queue.
     pub(crate) fn order(&self) -> i64 {
         order(self.made, &self.value)
     }
 
-    /// Its order in the queue, for a request: that revision, and the place within it.
+    /// The order of a request in the queue: the revision that counts for it, and the place within
+    /// that revision.
     pub(crate) fn place(&self) -> (i64, u64) {
         (self.order(), Value::place(&self.value))
     }
 
-    /// The entry as one that is to be removed, whether it is a lock or a request by then.
+    /// The entry for its removal, which removes it as a lock and as a request.
     pub(crate) fn ended(&self) -> Ended {
         Ended { id: None, request: self.request, mode: self.mode, only: None }
     }

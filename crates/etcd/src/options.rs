@@ -12,8 +12,8 @@ const SHORTEST: Duration = Duration::from_secs(2);
 /// The shortest time between two pings of a server.
 const PING: Duration = Duration::from_secs(10);
 
-/// How often a name is taken before it is owned, by default: a program that takes a name so often in a
-/// row will most likely go on taking it.
+/// How often a name is taken before it is owned, by default. A program that takes a name this often in
+/// a row will most likely go on taking it.
 const TAKEN: u32 = 8;
 
 /// Which etcd to use, and how.
@@ -34,7 +34,7 @@ const TAKEN: u32 = 8;
 pub struct EtcdOptions {
     pub(crate) endpoints: Vec<String>,
     credentials: Credentials,
-    /// Where credentials come from, in place of those that were given.
+    /// The source of credentials that replace those that were given.
     source: Option<Source>,
     #[cfg(feature = "tls")]
     server_name: Option<String>,
@@ -68,8 +68,8 @@ impl EtcdOptions {
         }
     }
 
-    /// Logs in as this user. It needs to read and write all keys that begin with the
-    /// [namespace](Self::namespace) and a `/`.
+    /// Logs in as this user. The user needs permission to read and write all keys that begin with
+    /// the [namespace](Self::namespace) and a `/`.
     #[must_use]
     pub fn user(mut self, name: impl Into<String>, password: impl Into<String>) -> Self {
         self.credentials = self.credentials.user(name, password);
@@ -77,18 +77,19 @@ impl EtcdOptions {
     }
 
     /// For how long etcd keeps an agent's locks after it has last heard of the connection. When a
-    /// machine dies, others wait for this long; and etcd may be away for this long before locks are
-    /// lost. 2 s at least; 10 s if this is not called. In whole seconds, rounded up.
+    /// machine dies, others wait for this long. Etcd may also be away for this long before locks
+    /// are lost. The time is at least 2 s, and is rounded up to whole seconds. It is 10 s if this
+    /// is not called.
     #[must_use]
     pub fn time_to_live(mut self, time: Duration) -> Self {
         self.time_to_live = time.max(SHORTEST);
         self
     }
 
-    /// How long a connection may take to be made; 5 s if this is not called. It is also how long
-    /// one call may take before it is made again, but a call never takes longer than an eighth of
-    /// the [time to live](Self::time_to_live), or half a second if that is more: while a member
-    /// hangs, the next try may use another one.
+    /// How long it may take to connect; 5 s if this is not called. One call may also take this long
+    /// before it is made again. But a call never takes longer than an eighth of the
+    /// [time to live](Self::time_to_live), or half a second if that is more, because the next try
+    /// may use another member while one member hangs.
     #[must_use]
     pub fn timeout(mut self, time: Duration) -> Self {
         self.timeout = time.max(Duration::from_millis(10));
@@ -104,53 +105,55 @@ impl EtcdOptions {
         self
     }
 
-    /// How long before others may be granted its locks a holder counts them as lost, when etcd does
-    /// not answer. Within this time, the work under the locks has to end. Half of the [time to
-    /// live](Self::time_to_live) at most, because leases are renewed within the other half; if this
-    /// is not called, a fifth of it, but no more than 2 s.
+    /// The margin: when etcd does not answer, a holder counts its locks as lost this long before
+    /// others may be granted them. Within this time, the work under the locks has to end. The
+    /// margin is at most half of the [time to live](Self::time_to_live), because leases are renewed
+    /// within the other half. If this is not called, it is a fifth of the time to live, but no more
+    /// than 2 s.
     ///
-    /// The drift of clocks in that time, 500 millionths of it, is added.
+    /// The drift of clocks is added: 500 millionths of the time to live.
     #[must_use]
     pub fn margin(mut self, time: Duration) -> Self {
         self.margin = Some(time);
         self
     }
 
-    /// Whether a waiting request goes on waiting when etcd was away for longer than the [time to
-    /// live](Self::time_to_live); it does if this is not called. Its place in the queue is lost
-    /// with the lease, so the request is made again, before later requests of this connection.
-    /// Otherwise it fails with [`Error::Unreachable`].
+    /// Whether a waiting request goes on waiting when etcd was away for longer than the
+    /// [time to live](Self::time_to_live). It does if this is not called. The place in the queue is
+    /// lost with the lease, so the request is made again, before later requests of this connection.
+    /// A request that does not go on waiting fails with [`Error::Unreachable`].
     #[must_use]
     pub fn wait_through_outages(mut self, waits: bool) -> Self {
         self.waits_through_outages = waits;
         self
     }
 
-    /// Whether to use also members whose endpoints were not given, but which other members know, so that all
-    /// given members may be replaced in time. They are used if this is not called, but only if a member
-    /// advertises an endpoint that was given (`--advertise-client-urls`). So the endpoint of a proxy is used
-    /// alone.
+    /// Whether to use also members whose endpoints were not given, but which other members know. With them,
+    /// all given members may be replaced in the course of time. Such members are used if this is not called,
+    /// but only if a member advertises an endpoint that was given (`--advertise-client-urls`). So the
+    /// endpoint of a proxy is used alone.
     #[must_use]
     pub fn follow_members(mut self, follows: bool) -> Self {
         self.follows_members = follows;
         self
     }
 
-    /// How often in a row this connection has to take a name, with nobody else there, before it owns the
-    /// name: from then on its agents take the name and hand it over without etcd. The first request for
-    /// it through another connection waits until the name is given up, and then the number doubles for
-    /// this name. 8 if this is not called; with 0 the connection never owns a name.
+    /// How often in a row this connection has to take a name, while nobody else uses the name, before it
+    /// owns the name. From then on, its agents take the name and hand it over without etcd. The first
+    /// request for the name through another connection waits until the name is given up. The number then
+    /// doubles for this name. The number is 8 if this is not called; with 0, the connection never owns a
+    /// name.
     ///
-    /// [Here](crate#who-asks-another-connection) is what happens to such a request while this connection does
-    /// not answer.
+    /// [Here](crate#who-asks-another-connection) you find what happens to such a request while this
+    /// connection does not answer.
     #[must_use]
     pub fn keep_names(mut self, taken: u32) -> Self {
         self.taken = taken;
         self
     }
 
-    /// Trusts servers whose certificate is signed by this one, in PEM, in addition to those that
-    /// the system trusts. For endpoints that begin with `https://`.
+    /// Trusts servers whose certificate is signed by this one, in PEM, in addition to the servers
+    /// that the system trusts. This is for endpoints that begin with `https://`.
     #[cfg(feature = "tls")]
     #[must_use]
     pub fn certificate_authority(mut self, pem: impl AsRef<[u8]>) -> Self {
@@ -158,7 +161,7 @@ impl EtcdOptions {
         self
     }
 
-    /// Shows servers this certificate, with its key; both in PEM.
+    /// Shows this certificate to servers. The certificate and its key are in PEM.
     #[cfg(feature = "tls")]
     #[must_use]
     pub fn identity(mut self, certificate: impl AsRef<[u8]>, key: impl AsRef<[u8]>) -> Self {
@@ -166,10 +169,11 @@ impl EtcdOptions {
         self
     }
 
-    /// Gets the credentials from `source` whenever a connection is made, and again when one fails,
-    /// instead of those that were given to these options. This is for certificates and passwords that are
-    /// valid for a short time only. `source` is called on the thread that speaks to etcd, so it should
-    /// not take long. If it fails, it returns the reason, and is called again later.
+    /// Gets the credentials from `source`, in place of those that were given to these options. It is
+    /// called whenever a connection is made, and again when a connection fails. This is for certificates
+    /// and passwords that are valid for a short time only. `source` is called on the thread that speaks
+    /// to etcd, so it should not take long. If it fails, it returns the reason, and is called again
+    /// later.
     #[must_use]
     pub fn credentials(
         mut self,
@@ -179,7 +183,7 @@ impl EtcdOptions {
         self
     }
 
-    /// Expects this name in the certificates of servers, instead of that in their endpoints.
+    /// Expects this name in the certificates of servers, instead of the name in their endpoints.
     #[cfg(feature = "tls")]
     #[must_use]
     pub fn server_name(mut self, name: impl Into<String>) -> Self {
@@ -193,7 +197,7 @@ impl EtcdOptions {
         i64::try_from(up).unwrap_or(i64::MAX).max(2)
     }
 
-    /// How long one call may take: there must be time for several calls before a lease ends.
+    /// How long one call may take. There must be time for several calls before a lease ends.
     pub(crate) fn call(&self) -> Duration {
         self.timeout.min((self.time_to_live / 8).max(SHORTEST / 4))
     }
@@ -211,13 +215,13 @@ impl EtcdOptions {
     /// The times of a lease after this renewal.
     pub(crate) fn term(&self, renewal: Renewal) -> LeaseTimes {
         let margin = self.margin_of(renewal.time_to_live);
-        // Another connection may have had a shorter time.
+        // The lease may be another connection's, with a shorter time to live.
         renewal.term(margin.min(renewal.time_to_live / 2), self.call())
     }
 
     /// # Errors
     ///
-    /// [`Error::Refused`] if there is no endpoint, or one that this build cannot use, or if the
+    /// [`Error::Refused`] if there is no endpoint, if this build cannot use an endpoint, if the
     /// margin does not fit into the time to live, or if there are no credentials.
     pub(crate) fn check(&self) -> Result<(), Error> {
         if self.endpoints.is_empty() {
@@ -249,7 +253,7 @@ impl EtcdOptions {
     ///
     /// # Errors
     ///
-    /// Why the source has none.
+    /// Why the source has no credentials.
     pub(crate) fn credentials_now(&self) -> Result<Credentials, String> {
         self.source.as_ref().map_or_else(|| Ok(self.credentials.clone()), |source| source())
     }
@@ -270,9 +274,9 @@ impl EtcdOptions {
     ) -> navlock_etcd_client::ConnectOptions {
         let options = navlock_etcd_client::ConnectOptions::new()
             .with_connect_timeout(self.call())
-            // Each call notices by itself if a server has gone without a word, and connects anew,
-            // so few pings are enough. Etcd hangs up on clients that ping more often than every 5
-            // s, or without a call.
+            // Each call notices by itself if a server has silently gone, and connects anew, so a
+            // few pings are enough. Etcd hangs up on clients that ping more often than every 5 s,
+            // or that ping without a call.
             .with_keep_alive(PING.max(self.time_to_live / 8), self.call())
             .with_keep_alive_while_idle(false)
             .with_require_leader(true);
@@ -294,7 +298,7 @@ impl EtcdOptions {
     }
 }
 
-/// As whom this program connects to etcd, and which servers it trusts to be etcd.
+/// The user as which this program connects to etcd, and the servers that it trusts to be etcd.
 #[derive(Clone, Default, PartialEq, Eq)]
 pub struct Credentials {
     user: Option<(String, String)>,

@@ -1,4 +1,4 @@
-//! Turns the list of a bucket, which is as of one revision, into locks and requests.
+//! Turns the list of a bucket, which shows one revision, into locks and requests.
 //!
 //! Stray keys that block requests are shown as well, with what is known of them.
 
@@ -35,7 +35,7 @@ pub(crate) struct QueryResult {
 pub(crate) struct QueryEntry {
     pub(crate) inspected: Inspected,
     pub(crate) name: NameKey,
-    /// Its lease, if that is another connection's; else 0.
+    /// The lease, if it is another connection's, or else 0.
     pub(crate) lease: i64,
     pub(crate) request: RequestKey,
     /// The revision of the request or the grant, and the place within it.
@@ -51,7 +51,7 @@ type Found = ((i64, u64, RequestKey), QueryEntry);
 /// How much is known of a name that a connection owns.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum OwnerAnswer {
-    /// Everything: its locks are listed, or known in another way.
+    /// Everything is known: the name's locks are listed, or known in another way.
     Said,
     /// The owner was not asked what it holds.
     Unasked,
@@ -65,7 +65,7 @@ pub(crate) fn seen(
     listed: &[KeyValue],
     known: impl Fn(&KeyValue, &LockKey) -> OwnerAnswer,
 ) -> QueryResult {
-    // What an agent says of itself is kept once if all its requests say the same.
+    // If all requests of an agent say the same of the agent, this is kept once.
     let mut agents: HashMap<ClientId, Arc<AgentInfo>> = HashMap::new();
     let (mut held, mut pending, mut owned): (Vec<Found>, Vec<Found>, Vec<Found>) =
         Default::default();
@@ -121,7 +121,7 @@ pub(crate) fn seen(
 }
 
 impl QueryResult {
-    /// As an inspection.
+    /// The result as an inspection.
     pub(crate) fn into_inspection(self) -> Inspection {
         let inspected = |all: Vec<QueryEntry>| all.into_iter().map(|one| one.inspected).collect();
         let mut inspection = Inspection::new(inspected(self.held), inspected(self.pending));
@@ -131,10 +131,10 @@ impl QueryResult {
 }
 
 impl QueryResult {
-    /// As a snapshot.
+    /// The result as a snapshot.
     ///
-    /// DEVIATION: there is no snapshot of very many. It has no place to say that some are left out, and no
-    /// bound.
+    /// DEVIATION: there is no snapshot of very many locks and requests. A snapshot has no place to say
+    /// that some are left out, and no bound.
     pub(crate) fn into_snapshot(self) -> Result<LockManagerSnapshot, Error> {
         let shown = self.held.len() + self.pending.len();
         if self.left_out > 0 {
@@ -150,7 +150,7 @@ impl QueryResult {
 }
 
 impl QueryEntry {
-    /// As a sighting.
+    /// The entry as a sighting.
     pub(crate) fn sighted(self, bucket: &Arc<str>, unheard: Option<Unheard>) -> Sighted {
         let Self { inspected, name, request, made: (made, place), asked, said, .. } = self;
         let is_lock = inspected.fencing_token.is_some() && request.owner != 0;
@@ -162,7 +162,7 @@ impl QueryEntry {
             name: name.to_ref(),
             bytes: Outer::called(request, made),
         });
-        // For a lock these do not matter any more.
+        // For a lock, these notes do not matter any more.
         let RequestNotes { may_give_up, inside } =
             if is_lock { RequestNotes::default() } else { said };
         sighted.may_give_up = may_give_up;
@@ -176,7 +176,7 @@ impl QueryEntry {
     }
 }
 
-/// A stray key, as the lock or request that it counts as for transactions.
+/// A stray key, shown as the lock or request that it is for transactions.
 fn blocking(keys: &BucketKeys, kv: &KeyValue, stray: &Stray) -> Option<(Phase, Found)> {
     let Range { name, phase, mode } = keys.range(&kv.key)?;
     let client_id = strays::client(keys, kv)?;
@@ -192,7 +192,7 @@ fn blocking(keys: &BucketKeys, kv: &KeyValue, stray: &Stray) -> Option<(Phase, F
     Some((phase, ((kv.made, 0, request), one)))
 }
 
-/// An owned name of which it is not known whether it is held, shown as a lock.
+/// An owned name, shown as a lock. It is not known whether the name is held.
 fn kept_by((made, mut one): Found, why: &str) -> Found {
     let mut agent = AgentInfo::default();
     if let Some(said) = &one.inspected.agent {

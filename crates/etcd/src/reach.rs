@@ -25,9 +25,9 @@ use crate::{
 
 /// A user agent whose locks are seen by all who use this etcd.
 ///
-/// Each call is a connection of its own, with a thread of its own. Works on any executor. The connection
-/// ends with the last handle of the user agent. A process that ends before that leaves what its agents have,
-/// and the names that it [keeps](EtcdOptions::keep_names), until its lease is over.
+/// Each call makes a connection of its own, with a thread of its own. Works on any executor. The connection
+/// ends with the last handle of the user agent. If the process ends before that, the locks and requests of
+/// its agents, and the names that it [keeps](EtcdOptions::keep_names), stay until its lease is over.
 ///
 /// # Errors
 ///
@@ -36,21 +36,21 @@ pub async fn etcd(options: EtcdOptions) -> Result<UserAgent, Error> {
     Ok(UserAgent::with_reach(EtcdReach::connect(options).await?))
 }
 
-/// The reach of many machines, by one connection. The clones are the same connection; it ends with
-/// the last of them and of all that was made with it.
+/// The reach of many machines, by one connection. Clones share the connection. It ends when the
+/// last clone, and all that was made with the clones, is dropped.
 ///
-/// The drop of the last waits until etcd knows that, two seconds at most, or others would have to
-/// wait for the end of a lease when a program ends.
+/// The last drop waits until etcd knows of the end, two seconds at most. Otherwise others would
+/// have to wait for the end of a lease when a program ends.
 #[derive(Clone, Debug)]
 pub struct EtcdReach(Arc<Connection>);
 
 impl EtcdReach {
-    /// Connects to etcd, and sees that it answers.
+    /// Connects to etcd, and checks that it answers.
     ///
     /// # Errors
     ///
-    /// [`Error::Unreachable`] if it does not, [`Error::Refused`] if the options cannot be used, or
-    /// others use this etcd in a format of another release.
+    /// [`Error::Unreachable`] if etcd does not answer, [`Error::Refused`] if the options cannot be
+    /// used, or if others use this etcd in the format of another release.
     ///
     /// # Cancel safety
     ///
@@ -89,7 +89,8 @@ impl EtcdReach {
                             let _ = connected.send(Err(error));
                             return;
                         }
-                        // Who asked may be gone: then nobody has the connection, and it ends.
+                        // If the caller is gone, nobody has the connection, and the connection
+                        // ends.
                         let ours = members.clone();
                         let thread = Thread::new(of_thread, options, entry, members, weak, heard);
                         let _ = connected.send(Ok(ours));
@@ -100,7 +101,7 @@ impl EtcdReach {
                     }
                 }
             });
-            // What is left there is of no use to anybody.
+            // Nobody needs the tasks that are left on this runtime.
             runtime.shutdown_background();
         };
         let thread = thread::Builder::new().name("navlock-etcd".to_owned()).spawn(serve);
@@ -112,24 +113,25 @@ impl EtcdReach {
         Ok(Self(Arc::new(Connection { shared, tell, thread, members, grace })))
     }
 
-    /// A bucket.
+    /// Opens a bucket.
     pub(crate) fn open(&self, name: &str) -> EtcdBackend {
         let connection = Arc::clone(&self.0);
         let name = name.to_owned();
         let mut table = connection.shared.table();
         let bucket = table.open_bucket(&name);
-        // Under the lock: before it is closed again, or forgotten.
+        // The table is locked, so the message is sent before the bucket is closed again, or
+        // forgotten.
         connection.tell(Message::OpenBucket { bucket, name: name.clone() });
         drop(table);
         EtcdBackend::new(connection, bucket, name)
     }
 
-    /// The member that is spoken to, and whether it is to be had.
+    /// The endpoint of the member that is used, and whether the member answers.
     pub(crate) fn spoken_to(&self) -> (String, bool) {
         self.0.members.spoken_to()
     }
 
-    /// That no member has answered, and for how long, for people, if that is so.
+    /// A text for people if no member has answered, which says for how long.
     pub(crate) fn silent(&self) -> Option<String> {
         let silent = self.0.members.silent()?;
         let silent = silent.as_secs();

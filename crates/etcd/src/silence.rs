@@ -1,10 +1,10 @@
-//! Finds the leases that were not renewed when they should have been, for those who look.
+//! Finds the leases that should have been renewed and were not, for lookers.
 //!
-//! Etcd is asked for them (`LeaseTimeToLive`). Its leader answers from memory: nothing is written,
-//! and no other member is asked. After an answer, a lease is asked for again once it should have
-//! been renewed. If it was not, it is asked for at each look, but no more often than every half
-//! second, until it is renewed or ends. So a lease that is renewed in time is asked for less often
-//! than its owner renews it, however many look.
+//! Etcd is asked for the leases (`LeaseTimeToLive`). Its leader answers from memory: nothing is
+//! written, and no other member is asked. After an answer, a lease is asked for again when it
+//! should have been renewed. If it was not renewed, it is asked for at each look, but no more often
+//! than every half second, until it is renewed or ends. So a lease that is renewed in time is asked
+//! for less often than its owner renews it, however many lookers there are.
 
 use std::{collections::HashMap, sync::Arc, time::Duration};
 
@@ -14,12 +14,13 @@ use tokio::{sync::Mutex, time::timeout};
 
 use crate::{clock::Uptime, hash::HashState, members::Members};
 
-/// How many leases are asked for at a time, and in one look. Nothing is known of the others until
-/// the next look.
+/// How many leases are asked for at a time, and in one look (`MOST`). Nothing is known of further
+/// leases until the next look.
 const AT_ONCE: usize = 16;
 const MOST: usize = 256;
 
-/// How long this may take in one look: after that, the look is answered with what is known.
+/// How long the questions may take in one look. After that, the look is answered with what is
+/// known.
 const PATIENCE: Duration = Duration::from_secs(1);
 
 /// How often a lease that is silent is asked for.
@@ -29,11 +30,11 @@ const AGAIN: Duration = Duration::from_millis(500);
 #[derive(Clone, Default)]
 pub(crate) struct Silences(Arc<Mutex<HashMap<i64, LeaseAnswer, HashState>>>);
 
-/// A lease, as the last answer told it.
+/// What the last answer has told of a lease.
 #[derive(Clone, Copy)]
 struct LeaseAnswer {
     asked: Uptime,
-    /// The latest moment at which it can have been renewed last.
+    /// The time of the lease's last renewal, or a moment up to a second later.
     renewed: Uptime,
     granted: Duration,
 }
@@ -45,7 +46,7 @@ impl Silences {
         members: &Members,
         leases: Vec<i64>,
     ) -> HashMap<i64, Unheard, HashState> {
-        // Other looks wait here, and then find the answers.
+        // Other looks wait here, and then find the answers of this one.
         let mut known = self.0.lock().await;
         known.retain(|_, seen| seen.left(Uptime::now()) > Duration::ZERO);
         let is_due = |lease: &i64| known.get(lease).is_none_or(|seen| seen.is_due(Uptime::now()));
@@ -84,15 +85,16 @@ async fn ask(members: &Members, lease: i64) -> (i64, Option<LeaseAnswer>) {
 }
 
 impl LeaseAnswer {
-    /// A lease that had `left` left when this was heard, which etcd tells in whole seconds.
+    /// The answer of etcd, heard at `now`, that `left` remains of a lease. Etcd tells this in whole
+    /// seconds.
     fn new(now: Uptime, left: Duration, granted: Duration) -> Self {
         // Etcd leaves out the fraction of a second.
         let left = (left + Duration::from_secs(1)).min(granted);
         Self { asked: now, renewed: now.after(left).before(granted), granted }
     }
 
-    /// From when on the lease is silent, unless it is renewed before that. An owner renews it three
-    /// times in its time to live.
+    /// The moment from which the lease is silent, unless it is renewed before that. An owner renews
+    /// a lease three times in its time to live.
     fn silent_from(self) -> Uptime {
         self.renewed.after(self.granted / 2)
     }
@@ -107,7 +109,8 @@ impl LeaseAnswer {
     }
 
     fn unheard(self, now: Uptime) -> Option<Unheard> {
-        // If the last answer is from after that moment, the lease had not been renewed by then.
+        // If the last answer came after the moment from which the lease is silent, the lease was
+        // not renewed in time.
         let is_silent = self.asked >= self.silent_from();
         let silent = now.since_start().saturating_sub(self.renewed.since_start());
         is_silent.then(|| Unheard { silent, left: self.left(now) })

@@ -1,4 +1,4 @@
-//! Slots: the last part of the key that a request has in etcd.
+//! Slots: the last parts of the keys that requests have in etcd.
 
 use std::collections::HashMap;
 
@@ -8,25 +8,25 @@ use crate::{hash::HashState, keys::RequestKey};
 
 /// The slots of one connection. A slot is the last part of a key, and is used again.
 ///
-/// A deleted key costs etcd time until it is compacted away, whenever etcd looks who holds that
-/// name. A name that a few requesters take and release all day must not leave a million deleted
-/// keys behind, so the same few keys are used again.
+/// Until a deleted key is compacted away, it costs etcd time at each look at its name. A name that
+/// a few requesters take and release all day must not leave a million deleted keys behind. So the
+/// same few keys are used again.
 ///
 /// # Invariant
 ///
-/// A slot is used again only if nothing that was sent for it can still happen: after an answer to
-/// each try. A slot for which an answer is missing is never used again.
+/// A slot is used again only if nothing that was sent for it can still happen, which is so when
+/// each try was answered. A slot for which an answer is missing is never used again.
 #[derive(Debug)]
 pub(crate) struct Slots {
     owner: u128,
     /// Slots from this one on were never used.
     next: u64,
-    /// The slot that was freed last is used first: so few slots are in use, and a name meets the
-    /// same ones again.
+    /// The slots that are free. The slot that was freed last is used first, so that few slots are
+    /// in use, and a name gets the same slots again.
     free: Vec<u64>,
     by_key: HashMap<RequestKey, Slot, HashState>,
-    /// Some slots of this connection will never be used again, and late tries may still make keys
-    /// with them.
+    /// Whether some slots of this connection will never be used again, and late tries may still
+    /// make keys with these slots.
     has_spent: bool,
 }
 
@@ -37,11 +37,11 @@ struct Slot {
     after: i64,
     /// `None` if the slot is free.
     id: Option<RequestId>,
-    /// Each try that was made with the slot has been answered.
+    /// Whether each try that was made with the slot has been answered.
     is_certain: bool,
 }
 
-/// Whose a key is that etcd tells of.
+/// The owner of a key of which etcd tells.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Owner {
     /// The key of this request, which may be over by now.
@@ -49,7 +49,7 @@ pub(crate) enum Owner {
     /// The key of an earlier request of this connection, which is known to be gone; or another
     /// connection's key that is being removed.
     Past,
-    /// A key of this connection that nobody knows of: a try made it that was given up.
+    /// A key of this connection that nobody knows of. It was made by a try that was given up.
     Stray,
     /// The key of another connection.
     Others,
@@ -70,12 +70,12 @@ impl Slots {
         Self { owner, next: 0, free: Vec::new(), by_key: HashMap::default(), has_spent: false }
     }
 
-    /// The connection.
+    /// The number of the connection.
     pub(crate) fn me(&self) -> u128 {
         self.owner
     }
 
-    /// A key for a request.
+    /// Takes a key for a request.
     pub(crate) fn take(&mut self, id: RequestId) -> RequestKey {
         let slot = self.free.pop().unwrap_or_else(|| {
             self.next += 1;
@@ -87,13 +87,13 @@ impl Slots {
         key
     }
 
-    /// A request has this key, which another connection made.
+    /// Notes that a request has this key, which another connection made.
     pub(crate) fn adopt(&mut self, key: RequestKey, id: RequestId) {
         self.by_key.insert(key, Slot { after: 0, id: Some(id), is_certain: false });
     }
 
-    /// Another connection made this key, its connection is dead, and nobody goes on with the key
-    /// any more: it is about to be removed, once or several times.
+    /// Notes that nobody goes on with this key any more: another connection made it, and that
+    /// connection is dead. The key is about to be removed, once or several times.
     pub(crate) fn give_up(&mut self, key: RequestKey) {
         self.by_key.insert(key, Slot { after: i64::MAX, id: None, is_certain: false });
     }
@@ -103,7 +103,7 @@ impl Slots {
         self.by_key.get(&key).is_some_and(|slot| slot.after == i64::MAX)
     }
 
-    /// Something was sent for the key and not answered.
+    /// Notes that something was sent for the key and not answered.
     pub(crate) fn doubt(&mut self, key: RequestKey) {
         if let Some(slot) = self.by_key.get_mut(&key) {
             slot.is_certain = false;
@@ -115,7 +115,8 @@ impl Slots {
         self.by_key.get(&key).is_some_and(|slot| slot.is_certain)
     }
 
-    /// Nothing is left of this request in etcd at this revision, and nobody will end it any more.
+    /// To be called when nothing is left of this request in etcd at this revision, and nobody will
+    /// end it any more.
     pub(crate) fn free(&mut self, key: RequestKey, id: RequestId, revision: i64) {
         match self.by_key.get_mut(&key) {
             Some(slot) if slot.id == Some(id) && slot.is_certain => {
@@ -126,8 +127,8 @@ impl Slots {
         }
     }
 
-    /// This request is over in a way that leaves open what happens to its key. The key is not used
-    /// again.
+    /// To be called when this request is over in a way that leaves open what happens to its key.
+    /// The key is not used again.
     pub(crate) fn retire(&mut self, key: RequestKey, id: RequestId) {
         if self.by_key.get(&key).is_some_and(|slot| slot.id == Some(id)) {
             self.by_key.remove(&key);
@@ -145,21 +146,22 @@ impl Slots {
         self.has_spent
     }
 
-    /// The lease of the keys with spent slots has ended: late tries cannot make any more of them.
+    /// To be called when the lease of the keys with spent slots has ended: late tries cannot make
+    /// such keys any more.
     pub(crate) fn forget_spent(&mut self) {
         self.has_spent = false;
     }
 
-    /// Etcd has begun anew: keys with these slots were made before that, or by late tries. The
-    /// slots are not used again.
+    /// To be called when etcd has begun anew: keys with these slots were made before that, or by
+    /// late tries. The slots are not used again.
     pub(crate) fn forget(&mut self) {
         self.by_key.clear();
         self.free.clear();
         self.has_spent = false;
     }
 
-    /// Whether a key that this revision made cannot have been there at the revision `at`, because
-    /// it was gone before.
+    /// Whether a key that was made in this revision cannot have existed at the revision `at`,
+    /// because it was gone before that.
     pub(crate) fn was_gone(&self, key: RequestKey, made: i64, at: i64) -> bool {
         self.by_key.get(&key).is_some_and(|slot| made <= slot.after && slot.after <= at)
     }
@@ -169,7 +171,8 @@ impl Slots {
         self.by_key.get(&key)?.id
     }
 
-    /// Whose the key is that this revision made, or that an event of this revision is about.
+    /// The owner of a key that was made in this revision, or that an event of this revision is
+    /// about.
     pub(crate) fn owner(&self, key: RequestKey, revision: i64) -> Owner {
         match self.by_key.get(&key) {
             Some(slot) if revision <= slot.after => Owner::Past,

@@ -2,8 +2,9 @@
 //! put them there or because they cannot be read.
 //!
 //! A transaction can only check whether a range is empty. So a stray key in the range of a name
-//! blocks whoever requests that name. No keeper removes stray keys, and one goes by itself only if
-//! it has a lease that ends. So people are shown stray keys, and can evict them.
+//! blocks everybody who requests that name. No keeper removes stray keys. A stray key goes by
+//! itself only if it has a lease, and the lease ends. So people are shown stray keys, and can evict
+//! them.
 
 use std::{fmt, time::Duration};
 
@@ -45,13 +46,13 @@ pub struct Blocked {
     pub bucket: String,
     /// The name.
     pub name: ResourceName,
-    /// Whether navlock counts the key as a held lock, or else as a request that waits.
+    /// Whether navlock counts the key as a held lock. If not, it counts as a request that waits.
     pub is_held: bool,
     /// The mode of that lock or request.
     pub mode: Mode,
 }
 
-/// What to [evict].
+/// What to remove by [evict].
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Evict<'a> {
     /// This key, whether it is a lock, a request or a stray key.
@@ -62,7 +63,7 @@ pub enum Evict<'a> {
         bucket: &'a str,
         /// The lock's name.
         name: &'a ResourceName,
-        /// The client's id, as a query shows it.
+        /// The client's id, which queries show.
         client_id: ClientId,
     },
 }
@@ -83,7 +84,7 @@ pub fn strays(options: &EtcdOptions) -> Result<Vec<Stray>, Error> {
     })
 }
 
-/// Removes locks, requests or stray keys from etcd, whosever they are. Returns the keys that it
+/// Removes locks, requests or stray keys from etcd, whoever has them. Returns the keys that it has
 /// removed.
 ///
 /// The holder of a lock that is removed is told that the lock is lost, but may still be at work: so
@@ -134,7 +135,7 @@ pub fn evict(options: &EtcdOptions, what: &Evict<'_>) -> Result<Vec<Vec<u8>>, Er
     })
 }
 
-/// Tells whether a key is to be removed.
+/// Tells whether a key has to be removed.
 type IsIt<'a> = Box<dyn Fn(&KeyValue) -> bool + 'a>;
 
 /// Asks etcd something, on a runtime that is made for this call.
@@ -178,7 +179,7 @@ fn of_namespace(namespace: &str, kv: &KeyValue) -> Option<Stray> {
     Some(Stray { blocks, ..stray })
 }
 
-/// The stray that a key of a bucket is, if it is one, without what it blocks.
+/// The stray key, if a key of a bucket is one, without what it blocks.
 pub(crate) fn of_bucket(keys: &BucketKeys, kv: &KeyValue) -> Option<Stray> {
     let why = if keys.parse(&kv.key).is_none() {
         "navlock writes no such key"
@@ -227,7 +228,7 @@ impl fmt::Display for Stray {
     }
 }
 
-/// Shows a key to people: bytes that cannot be shown are escaped.
+/// Shows a key to people. Bytes that cannot be shown are escaped.
 struct Shown<'a>(&'a [u8]);
 
 impl fmt::Display for Shown<'_> {

@@ -1,4 +1,4 @@
-//! The table of agents, requests and locks, with their states, as callers see them.
+//! The table of agents, requests and locks, with the states that callers see.
 //!
 //! Callers and the [thread](crate::thread) that speaks to etcd share the table. Callers make and
 //! end entries. The thread sets their states, except for names that are [`owned`], whose states
@@ -48,28 +48,29 @@ use self::{
 pub(crate) struct Table {
     agents: Slab<Agent>,
     requests: Slab<Request>,
-    /// Which requests are of a bucket and a name. Those of agents that were terminated are not.
+    /// The requests for each name in each bucket, without the requests of agents that were
+    /// terminated.
     names: HashMap<(u64, NameKey), HashSet<usize, HashState>, HashState>,
     /// Where each request is, by its serial number.
     serials: HashMap<u64, usize, HashState>,
-    /// The names that are ours: what is asked for of them is granted here.
+    /// The names that this connection owns: requests for them are granted here.
     owned: HashMap<(u64, NameKey), Owned, HashState>,
-    /// What is the connection's own and no agent's, under the last lease that it had.
+    /// The share of the connection itself, and of no agent, in the last lease that it had.
     own_share: Option<Share>,
-    /// By name, those that are in use or of which something is on its way.
+    /// The buckets, by name, that are in use or have an operation on its way.
     buckets: HashMap<String, OpenBucket>,
-    /// Who was made inside locks of which nobody else knows yet.
+    /// The requests that were made inside locks of which nobody else knows yet.
     inside_hidden: Vec<RequestId>,
-    /// Who waits on another etcd, and was made inside such a lock of this one.
+    /// What to tell requests on another etcd, which were made inside such locks of this one.
     told_where: Vec<(LockId, TellOuter)>,
     next_bucket: u64,
     next_request: u64,
     next_agent: AgentSerial,
-    /// There is nobody who speaks to etcd.
+    /// Whether nobody speaks to etcd any more.
     gone: bool,
 }
 
-/// What is told what a lock is called.
+/// A function that is told how others refer to a lock.
 pub(crate) type TellOuter = Box<dyn FnOnce(Outer) + Send>;
 
 struct OpenBucket {
@@ -80,38 +81,38 @@ struct OpenBucket {
 /// What has ended with an agent.
 #[derive(Default)]
 pub(crate) struct Terminated {
-    /// Whom to wake.
+    /// The wakers to call.
     pub(crate) wakers: Vec<Waker>,
     /// What etcd may know of.
     pub(crate) ended: Vec<(RequestId, Finished)>,
-    /// Names that were ours for a run that is over.
+    /// Names that were owned for a run that is over.
     pub(crate) over: Vec<(u64, NameKey)>,
 }
 
-/// What has come of the end of a request or lock.
+/// What follows from the end of a request or lock.
 pub(crate) struct Ending {
-    /// How it stood, for the caller to drop elsewhere.
+    /// The last state, for the caller to drop without the table locked.
     pub(crate) state: State,
     /// What etcd may know of.
     pub(crate) finished: Option<Finished>,
-    /// Whom to wake.
+    /// The wakers to call.
     pub(crate) wakers: Vec<Waker>,
-    /// The name, if it was ours for a run that is over.
+    /// The name, if it was owned for a run that is over.
     pub(crate) over: Option<(u64, NameKey)>,
 }
 
-/// What comes of a request that was made inside a lock.
+/// What follows from a request that was made inside a lock.
 #[derive(Debug, Default)]
 pub(crate) struct Nested {
-    /// Of whom there is more to say.
+    /// The agent whose keys have to say more.
     pub(crate) said: Option<AgentSerial>,
-    /// Names that are ours, of which others have to know.
+    /// Names that this connection owns, and whose locks others have to see.
     pub(crate) hidden: Vec<(u64, NameKey)>,
 }
 
 /// A request that is about to be sent.
 pub(crate) struct Sent {
-    /// If keys have only a hash of it.
+    /// The name, if keys have only a hash of it.
     pub(crate) name: Option<ResourceName>,
     pub(crate) kind: RequestKind,
     pub(crate) key: RequestKey,
@@ -119,7 +120,7 @@ pub(crate) struct Sent {
     pub(crate) said: RequestNotes,
 }
 
-/// What an agent has or waits for, of which etcd may know.
+/// A lock or request of an agent that etcd may know of.
 pub(crate) struct KnownOf {
     pub(crate) name: NameKey,
     pub(crate) key: RequestKey,
@@ -127,7 +128,7 @@ pub(crate) struct KnownOf {
 }
 
 impl Table {
-    /// The number of the bucket of this name, which has one use more.
+    /// Opens the bucket of this name once more. Returns its number.
     pub(crate) fn open_bucket(&mut self, name: &str) -> u64 {
         if let Some(open) = self.buckets.get_mut(name) {
             open.uses += 1;
@@ -139,14 +140,15 @@ impl Table {
         number
     }
 
-    /// It has one use less. To be called once all is heard that came of that use.
+    /// Ends one use of the bucket. To be called when everything that follows from this use has been
+    /// heard.
     pub(crate) fn close_bucket(&mut self, name: &str) {
         if let Some(open) = self.buckets.get_mut(name) {
             open.uses -= 1;
         }
     }
 
-    /// Forgets it if it has no use. Whether it has none.
+    /// Forgets the bucket if nobody uses it. Returns whether nobody does.
     pub(crate) fn forget_bucket(&mut self, name: &str) -> bool {
         let is_unused = self.buckets.get(name).is_none_or(|open| open.uses == 0);
         if is_unused {
@@ -155,7 +157,7 @@ impl Table {
         is_unused
     }
 
-    /// Notes a request. Its id, and its agent's number.
+    /// Notes a request. Returns its id, and its agent's number.
     pub(crate) fn request(
         &mut self,
         agent: AgentId,
@@ -170,7 +172,7 @@ impl Table {
             Some(found) if !found.terminated => found,
             _ => return Err(Error::Terminated),
         };
-        // Foreign code, so before anything is changed.
+        // `clone` is foreign code, so it is called before anything is changed.
         let state = State::Pending(waker.clone());
         let serial = self.next_request;
         self.next_request += 1;
@@ -209,8 +211,8 @@ impl Table {
         self.requests.get_mut(id.index()).filter(|request| request.serial == id.serial())
     }
 
-    /// Where a request stands, if it is not forgotten, and whether it is lost by the clock although
-    /// nobody has said so yet.
+    /// The state of a request, if it is not forgotten. Also whether it is a lock that is lost by
+    /// the clock although nobody has said so yet.
     pub(crate) fn state(&mut self, id: RequestId) -> Option<(&mut State, bool)> {
         let agent = self.find(id)?.agent;
         let ends = agent.and_then(|agent| self.agents.get(agent.index())?.ends);
@@ -226,10 +228,11 @@ impl Table {
         }
     }
 
-    /// Notes that etcd may know of it from now on, unless nobody wants it any more.
+    /// Notes that etcd may know of the request from now on. `None` if nobody wants the request any
+    /// more.
     pub(crate) fn send(&mut self, id: RequestId, slots: &mut Slots) -> Option<Sent> {
         let request = self.find(id)?;
-        // Or it was written by the owner of its name, who we were meanwhile.
+        // This connection may have owned the name meanwhile, and may have written the request then.
         let is_known = request.is_here || request.key.is_some();
         if !matches!(request.state, State::Pending(_)) || is_known {
             return None;
@@ -240,12 +243,13 @@ impl Table {
         Some(Sent { name, kind: request.kind, key, asked: request.asked, said })
     }
 
-    /// Notes that it was not sent. What it would have been called.
+    /// Notes that the request was not sent. Returns the key that it would have had.
     pub(crate) fn keep_back(&mut self, id: RequestId) -> Option<RequestKey> {
         self.find(id)?.key.take()
     }
 
-    /// Notes that etcd does not know of it after all. Its agent, if it is still wanted.
+    /// Notes that etcd does not know of the request after all. Returns its agent, if the request is
+    /// still wanted.
     pub(crate) fn take_back(&mut self, id: RequestId) -> Option<AgentSerial> {
         let request = self.find(id)?;
         request.key = None;
@@ -256,12 +260,12 @@ impl Table {
         self.agent(agent)
     }
 
-    /// How its name is spelled in keys.
+    /// The name of the request, as it is spelled in keys.
     pub(crate) fn name_key(&mut self, id: RequestId) -> Option<NameKey> {
         Some(self.find(id)?.of.1.clone())
     }
 
-    /// Whose it is.
+    /// The agent of the request.
     pub(crate) fn agent_of(&mut self, id: RequestId) -> Option<AgentSerial> {
         let agent = self.find(id)?.agent?;
         self.agent(agent)
@@ -273,12 +277,13 @@ impl Table {
         }
     }
 
-    /// Answers a request that waits; changes no other. Whom to wake.
+    /// Answers a request, if it waits. Returns the waker to call.
     pub(crate) fn answer(&mut self, id: RequestId, answer: State) -> Option<Waker> {
         let agent = self.find(id)?.agent;
         let ends = agent.and_then(|agent| self.agents.get(agent.index())?.ends);
-        // Too late: that its lease is over is about to be told. Or its agent was reclaimed, and what
-        // has become of it is told with its lease, which may have ended.
+        // The answer is too late: the caller is about to be told that the lease is over. Or the
+        // agent was reclaimed: it will be told what has become of the request together with its
+        // lease, which may have ended.
         if is_over(ends) {
             return None;
         }
@@ -292,12 +297,12 @@ impl Table {
         }
     }
 
-    /// A lock has gone. Whom to wake.
+    /// Notes that a lock has gone. Returns the wakers to call.
     pub(crate) fn lose(&mut self, id: RequestId, how: Lost) -> Vec<Waker> {
         let mut wakers = Vec::new();
         let agent = self.find(id).and_then(|request| request.agent);
         let ends = agent.and_then(|agent| self.agents.get(agent.index())?.ends);
-        // Too late, as above.
+        // This is too late, as above.
         if let Some(request) = self.find(id).filter(|_| !is_over(ends)) {
             request.state.end(how.into(), how, &mut wakers);
         }
@@ -330,10 +335,10 @@ impl Table {
         Some(self.insert(agent, request))
     }
 
-    /// Nobody speaks to etcd any more. Whom to wake.
+    /// Notes that nobody speaks to etcd any more. Returns the wakers to call.
     pub(crate) fn orphan(&mut self) -> Vec<Waker> {
         self.gone = true;
-        // Nothing is granted here any more either, nor has a place in a queue of ours.
+        // This connection grants nothing any more either, and keeps no queues.
         self.owned.clear();
         let mut wakers = Vec::new();
         for (_, request) in &mut self.requests {
@@ -344,7 +349,7 @@ impl Table {
     }
 }
 
-/// A request is not of this name any more.
+/// Removes a request from those for this name.
 fn unname(
     names: &mut HashMap<(u64, NameKey), HashSet<usize, HashState>, HashState>,
     of: &(u64, NameKey),

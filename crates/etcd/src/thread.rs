@@ -1,8 +1,8 @@
 //! The thread that speaks to etcd for one connection.
 //!
-//! Callers leave [messages](Message) for it, and are woken through their wakers; no call waits for
-//! it. It is one task on a runtime of its own, with further tasks for the watches and for each
-//! lease.
+//! Callers leave [messages](Message) for the thread, and are woken by their wakers. No call waits
+//! for the thread. It is one task on a runtime of its own, with further tasks for the watches and
+//! for each lease.
 
 use std::{
     collections::HashMap,
@@ -41,7 +41,7 @@ use crate::{
 /// How often the keeper's [`handle_tick`](Keeper::handle_tick) is called.
 const TICK: Duration = Duration::from_millis(200);
 
-/// For how long the thread still tells etcd what has ended once its owners have gone.
+/// For how long, after its owners have gone, the thread still tells etcd what has ended.
 const END_TIMEOUT: Duration = Duration::from_secs(2);
 
 /// An order to the thread.
@@ -53,7 +53,7 @@ pub(crate) enum Order {
     Evict(Held, oneshot::Sender<Result<Eviction, Error>>),
     /// Finds out which of these leases are silent.
     Silences(Vec<i64>, oneshot::Sender<HashMap<i64, Unheard, HashState>>),
-    /// The owners have gone; the sender is dropped when etcd has been told everything.
+    /// The owners have gone. The thread drops the sender when etcd has been told everything.
     Quit(blocking::SyncSender<()>),
 }
 
@@ -71,7 +71,7 @@ pub(crate) struct Thread {
     leases: HashMap<i64, JoinHandle<()>, HashState>,
     silences: Silences,
     quitting: Option<(Instant, blocking::SyncSender<()>)>,
-    /// Whether nobody is left who could send orders.
+    /// Whether nobody can send orders any more.
     is_deaf: bool,
 }
 
@@ -92,7 +92,7 @@ impl Thread {
                 let _ = tell.send(Order::Hear(Message::Watched { watch, watched }));
             }
         };
-        // The task ends with this thread, which has the only sender.
+        // The task ends together with this thread, which has the only sender.
         tokio::spawn(watch::watch(members.clone(), watched, options.call(), word));
         Self {
             keeper: Keeper::new(shared, options.clone(), owner),
@@ -150,19 +150,20 @@ impl Thread {
         }
     }
 
-    /// The keeper takes no part: these are not its leases.
+    /// The keeper takes no part in this, because these are not its leases.
     fn revoke_left(&mut self, left: Vec<Share>, answer: oneshot::Sender<bool>) {
         let spared = self.keeper.spared().clone();
         let revoked = left::revoke(self.members.clone(), self.options.clone(), left, spared);
         let told = revoked.map(|is_over| {
-            // The caller may have gone.
+            // If the caller has gone, nobody receives this.
             let _ = answer.send(is_over);
             None
         });
         self.running.push(told.boxed());
     }
 
-    /// The keeper takes no part, and hears of it by its watches, as of anything that others do.
+    /// The keeper takes no part in this. It hears of the result by its watches, as of everything
+    /// that others do.
     fn evict(&mut self, held: Held, answer: oneshot::Sender<Result<Eviction, Error>>) {
         let evicted = left::evict(self.members.clone(), self.options.clone(), held);
         let told = evicted.map(|evicted| {

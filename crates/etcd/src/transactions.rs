@@ -1,12 +1,12 @@
 //! The transactions: every change to etcd's keys goes through one of these.
 //!
-//! Each looks again at what it depends on, and each can be done again when its outcome is not
-//! known: a request has a key of its own, so whether it was made can be seen. That a request is
-//! first in its queue is known from the mirror and stays so (see there); that it still waits, and
-//! that the held locks admit it, is asked here.
+//! Each transaction checks again what it depends on. Each can also be done again when its outcome
+//! is unknown, because a request has a key of its own, which shows whether the request was made.
+//! The mirror knows that a request is first in its queue, and this stays so (see there). The
+//! transaction checks that the request still waits, and that the held locks admit it.
 //!
-//! A put under a lease that has ended fails with its whole transaction, so nobody is granted
-//! anything after its death.
+//! A put under a lease that has ended fails, and the whole transaction with it. So nobody is
+//! granted anything after its death.
 
 mod ask_purpose;
 mod operation;
@@ -36,7 +36,7 @@ use crate::{
 };
 
 impl Operation {
-    /// The transaction. `again` if it may have been done already.
+    /// The transaction. `again` says that it may have been done already.
     pub(crate) fn transaction(&self, keys: &NameKeys, again: bool) -> Transaction {
         match self {
             Self::Request(asks) => only_new(keys, asks, again, request(keys, asks)),
@@ -143,8 +143,8 @@ impl Operation {
         outcomes
     }
 
-    /// All keys of a name after this operation has granted the first of its requests in this
-    /// revision, if nothing else was there.
+    /// All keys of a name after this operation, if it has granted the first of its requests in this
+    /// revision, and if nothing else was there.
     pub(crate) fn all_events(&self, name: &NameKey, revision: i64) -> Vec<Event> {
         let asks = match self {
             Self::Request(asks) => &**asks,
@@ -161,8 +161,8 @@ impl Operation {
         made.collect()
     }
 
-    /// The requests that this makes or ends. All of them are this connection's, but for those of a
-    /// grant.
+    /// The requests that this operation makes or ends. Except for the requests of a grant, all of
+    /// them belong to this connection.
     pub(crate) fn own(&self) -> Vec<RequestKey> {
         match self {
             Self::Request(asks) => asks.iter().map(|ask| ask.request).collect(),
@@ -174,7 +174,7 @@ impl Operation {
         }
     }
 
-    /// Whether this makes requests under more than one lease.
+    /// Whether this operation makes requests under more than one lease.
     pub(crate) fn has_several_leases(&self) -> bool {
         match self {
             Self::Request(asks) => asks.iter().any(|ask| ask.lease != asks[0].lease),
@@ -182,7 +182,7 @@ impl Operation {
         }
     }
 
-    /// The requests and locks that this ends, and whose keys are free then.
+    /// The requests and locks that this operation ends. Their keys are free afterwards.
     pub(crate) fn ends(&self) -> &[Ended] {
         match self {
             Self::HandOver(ended, _) | Self::Own(ended, _) => std::slice::from_ref(ended),
@@ -204,7 +204,7 @@ fn inner(again: bool, answer: &Answer) -> Option<&Answer> {
     })
 }
 
-/// What was found at the two keys of each request.
+/// What the transaction has found at the two keys of each request.
 fn found(
     requests: impl Iterator<Item = RequestKey>,
     answer: &Answer,

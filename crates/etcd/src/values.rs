@@ -1,4 +1,5 @@
-//! The values of the keys: who holds or waits, and since when. Values decide nothing; keys do.
+//! The values of the keys: who holds or waits, and since when. Decisions depend on the keys alone,
+//! not on the values.
 
 use navlock_core::{
     AgentInfo, ClientId, ResourceName,
@@ -17,33 +18,34 @@ const MARK: std::ops::Range<usize> = 41..49;
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Value {
     pub(crate) client_id: ClientId,
-    /// When it was made or granted, in milliseconds since 1970 by the clock of the machine that
-    /// wrote it.
+    /// When the request was made, or the lock granted, in milliseconds since 1970 by the clock of
+    /// the machine that wrote the value.
     pub(crate) since: u64,
-    /// When it was requested, in nanoseconds on the monotonic clock of its machine, for a
-    /// connection of the same machine that takes it over.
+    /// When the request was made, in nanoseconds on the monotonic clock of its machine. This is for
+    /// a connection of the same machine that takes over the request.
     pub(crate) asked: u64,
-    /// Its place among those that the same revision has created: the first has the smallest number.
+    /// The place among the keys that the same revision has created. The first key has the smallest
+    /// number.
     pub(crate) place: u64,
-    /// What the revision of the key does not tell; 0 if there is nothing. For a request that was queued
-    /// by an owner of the name: the revision that counts as its place in the queue, before all later
-    /// ones. For a lock that an owner had granted: its token. For an owner key: that somebody has asked
+    /// What the revision of the key does not tell; 0 if there is nothing. For a request that an owner
+    /// of the name has queued: the revision that counts as its place in the queue, before all later
+    /// ones. For a lock that an owner has granted: its token. For an owner key: that somebody has asked
     /// for the name.
     pub(crate) mark: u64,
-    /// What its agent had said of itself when it made the request.
+    /// What the agent had said of itself when it made the request.
     pub(crate) info: AgentInfo,
-    /// What was said of the request while it waited. It is written once it is known, which is mostly a
-    /// moment after the request.
+    /// What was said of the request while it waited. This is written when it is known, which is mostly
+    /// a moment after the request.
     pub(crate) said: RequestNotes,
-    /// The name, if its key has only its hash.
+    /// The name, if the key has only its hash.
     pub(crate) name: Option<ResourceName>,
 }
 
 /// What is said of a request that waits.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct RequestNotes {
-    /// Whether it may give up by itself. `false` also for a request of an older release, which does not
-    /// tell.
+    /// Whether the request may give up by itself. This is `false` for requests of older releases, which
+    /// do not tell.
     pub(crate) may_give_up: bool,
     /// The locks inside which it was made.
     pub(crate) inside: Vec<Outer>,
@@ -52,18 +54,18 @@ pub(crate) struct RequestNotes {
 /// A lock inside which a request was made.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Outer {
-    /// The name of its bucket.
+    /// The name of the lock's bucket.
     pub(crate) bucket: String,
-    /// Its name.
+    /// The name of the lock.
     pub(crate) name: NameKey,
-    /// Its identity in the key.
+    /// The part of the key that identifies the lock.
     pub(crate) request: RequestKey,
     /// The revision of its grant.
     pub(crate) made: i64,
 }
 
-/// At most this many locks are written, and only those of buckets whose names are not too long.
-/// Nothing is known of others.
+/// At most this many locks are written, and only locks in buckets whose names are not too long.
+/// Nothing is known of other locks.
 pub(crate) const MOST_INSIDE: usize = 16;
 pub(crate) const LONGEST_BUCKET: usize = 128;
 
@@ -111,7 +113,7 @@ impl Value {
         Some(ClientId::from_bytes(*rest.first_chunk()?))
     }
 
-    /// The same value with another time and another place, and without a mark.
+    /// This value with another time and another place, and without a mark.
     pub(crate) fn restamp(bytes: &[u8], since: u64, place: u64) -> Vec<u8> {
         let mut bytes = bytes.to_vec();
         for (range, number) in [(17..25, since), (25..33, place), (MARK, 0)] {
@@ -134,7 +136,7 @@ impl Value {
         mark.map_or(0, u64::from_be_bytes)
     }
 
-    /// The same value with this mark.
+    /// This value with this mark.
     pub(crate) fn marked(bytes: &[u8], mark: u64) -> Vec<u8> {
         let mut bytes = bytes.to_vec();
         if let Some(old) = bytes.get_mut(MARK) {
@@ -144,7 +146,7 @@ impl Value {
     }
 }
 
-/// The version of the encoding of what an agent says of itself, which has its own number.
+/// The version of the encoding of an agent's description, which is numbered separately.
 const INFO: u8 = 1;
 
 /// Writes what an agent says of itself, and of a request.
@@ -152,15 +154,15 @@ fn encode_info(info: &AgentInfo, said: &RequestNotes) -> Vec<u8> {
     let mut bytes = vec![INFO];
     bytes.extend_from_slice(&info.pid.to_be_bytes());
     let texts = [&info.command, &info.user, &info.host, &info.why];
-    // Older releases stop reading after the texts before these.
+    // Older releases stop reading before these texts.
     let meta = info.meta.iter().flat_map(|(key, is)| [key, is]);
     for text in texts.into_iter().chain(meta) {
-        // A longer text is of no use to anybody.
+        // Longer texts are cut, because they are of no use to anybody.
         let text = clip_bytes(text, 4096);
         bytes.extend_from_slice(&u16::try_from(text.len()).unwrap_or_default().to_be_bytes());
         bytes.extend_from_slice(text.as_bytes());
     }
-    // One text more than pairs need, which older releases ignore.
+    // This makes the number of texts odd. Older releases ignore the text without a partner.
     if *said != RequestNotes::default() {
         let said = said.encode();
         bytes.extend_from_slice(&u16::try_from(said.len()).unwrap_or_default().to_be_bytes());
@@ -170,7 +172,8 @@ fn encode_info(info: &AgentInfo, said: &RequestNotes) -> Vec<u8> {
 }
 
 impl RequestNotes {
-    /// The bit of the first byte that says that the request may give up. Other bits are reserved.
+    /// The bit in the first byte which says that the request may give up. The other bits are
+    /// reserved.
     const MAY_GIVE_UP: u8 = 1;
 
     fn encode(&self) -> Vec<u8> {
@@ -187,7 +190,7 @@ impl RequestNotes {
 }
 
 impl Outer {
-    /// The reference of a lock, which everybody can compute who lists its name.
+    /// The reference of a lock. Everybody who lists the lock's name can compute it.
     pub(crate) fn called(request: RequestKey, made: i64) -> [u8; 32] {
         let mut called = [0; 32];
         called[..16].copy_from_slice(&request.owner.to_be_bytes());

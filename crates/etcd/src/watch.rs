@@ -29,12 +29,12 @@ const PAUSE: Duration = Duration::from_millis(100);
 /// What a watch reports.
 #[derive(Debug)]
 pub(crate) enum Watched {
-    /// It reports all events from now on. What was there before has to be listed.
+    /// The watch reports all events from now on. What was there before has to be listed.
     ///
     /// A watch does not begin at the revision of an earlier list, because etcd serves a watch that
-    /// begins in the past every 100 ms only, until it has caught up.
+    /// begins in the past only every 100 ms, until the watch has caught up.
     Up,
-    /// Events, of whole revisions.
+    /// The watch reports these events, of whole revisions.
     Events(Vec<Event>),
 }
 
@@ -55,9 +55,9 @@ pub(crate) enum Order {
 struct Wanted {
     keys: BucketKeys,
     prefix: Vec<u8>,
-    /// The revision from which on it watches, if it has not begun before.
+    /// The revision at which the watch begins, if it has not begun before.
     from: Option<i64>,
-    /// Its id on the stream, once etcd has told it.
+    /// The watch's id on the stream, if etcd has told it.
     id: Option<i64>,
 }
 
@@ -70,14 +70,15 @@ impl Wanted {
         }
     }
 
-    /// The next stream begins this watch from now on: what happened in between is unknown.
+    /// Notes that the next stream begins this watch at that time. What happens before that is
+    /// unknown.
     fn forget(&mut self) {
         (self.from, self.id) = (None, None);
     }
 }
 
-/// Watches what it is ordered to, through one stream, for as long as somebody can send orders. When
-/// the stream ends (etcd restarts, has no leader, or does not know us any more), another one
+/// Watches what it is ordered to watch, through one stream, as long as somebody can send orders.
+/// When the stream ends (etcd restarts, has no leader, or does not know us any more), another one
 /// begins, and each watch begins anew with [`Watched::Up`]. A watch that etcd ends, because it has
 /// compacted events that were not sent yet, also begins anew.
 pub(crate) async fn watch(
@@ -103,7 +104,8 @@ pub(crate) async fn watch(
         } else {
             members.avoid(member.generation);
         }
-        // This includes what was ordered meanwhile, whose revision is from before etcd changed.
+        // This includes watches that were ordered meanwhile, because their revisions are from
+        // before the change.
         while let Ok(order) = watching.orders.try_recv() {
             watching.note(order);
         }
@@ -114,7 +116,7 @@ pub(crate) async fn watch(
 
 /// Why a stream is left.
 enum End {
-    /// Nothing is to be watched any more.
+    /// There is nothing to watch any more.
     Idle,
     /// Another member is used now.
     Member,
@@ -126,11 +128,11 @@ enum End {
 /// A request to etcd on the stream.
 enum Ask {
     Watch(u64),
-    /// To end the watch with this id.
+    /// Ends the watch with this id.
     End(i64),
 }
 
-/// The watches that were asked for on a stream, and those that are still to be asked for.
+/// The watches that were asked for on a stream, and the watches that have still to be asked for.
 #[derive(Default)]
 struct Asked {
     next: VecDeque<Ask>,
@@ -138,13 +140,14 @@ struct Asked {
     unanswered: VecDeque<u64>,
     /// The watches by their ids on the stream.
     ids: HashMap<i64, u64>,
-    /// Whether watches get the ids that we propose; `None` before the first answer. Etcd takes them. Its
-    /// proxy makes ids of its own, and answers in any order, so it is asked for one watch at a time.
+    /// Whether watches get the ids that we propose; `None` before the first answer. Etcd takes these
+    /// ids. Etcd's proxy makes ids of its own, and answers in any order, so it is asked for one watch at
+    /// a time.
     is_ours_to_name: Option<bool>,
 }
 
 impl Asked {
-    /// The next watch to ask for, if one may be asked for now.
+    /// The next watch to ask for, if a watch may be asked for now.
     fn next(&mut self, wanted: &BTreeMap<u64, Wanted>) -> Option<WatchAsk> {
         loop {
             match *self.next.front()? {
@@ -226,7 +229,7 @@ impl<T: Fn(u64, Watched)> Watching<T> {
             next: self.wanted.keys().map(|&watch| Ask::Watch(watch)).collect(),
             ..Asked::default()
         };
-        // The first one was asked for when the stream was opened.
+        // The first watch was asked for when the stream was opened.
         asked.has_asked();
         loop {
             let next = asked.next(&self.wanted);
@@ -263,7 +266,7 @@ impl<T: Fn(u64, Watched)> Watching<T> {
         }
     }
 
-    /// Takes in a response of etcd. Returns whether etcd does what it was asked for.
+    /// Takes in a response of etcd. Returns whether etcd does what it was asked to do.
     fn heard(&mut self, response: &WatchResponse, asked: &mut Asked) -> bool {
         let id = response.watch_id();
         if response.created() {
@@ -309,7 +312,7 @@ impl<T: Fn(u64, Watched)> Watching<T> {
     }
 }
 
-/// Sends this request, if there is one.
+/// Sends this request to etcd, if there is one.
 async fn ask(
     asks: &WatchAsks,
     next: Option<WatchAsk>,
@@ -322,9 +325,9 @@ fn number(watch: u64) -> i64 {
     i64::try_from(watch).unwrap_or(i64::MAX)
 }
 
-/// Reads a key that exists, as an event; `None` if it is none of navlock's.
+/// Reads a key that exists, as an event; `None` if navlock has not written the key.
 ///
-/// A key that another program has overwritten counts as deleted: it is no lock any more, although it
+/// A key that another program has overwritten counts as deleted. It is no lock any more, although it
 /// blocks requests. See [`strays`](crate::strays).
 pub(crate) fn read(keys: &BucketKeys, kv: &KeyValue) -> Option<Event> {
     let key = keys.parse(&kv.key)?;

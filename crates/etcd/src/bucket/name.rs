@@ -1,4 +1,4 @@
-//! A name on which something is to be done: what, in which order, and how it is tried.
+//! A name for which there is something to do: what, in which order, and how it is tried.
 
 use std::collections::{HashMap, VecDeque};
 
@@ -11,15 +11,16 @@ use crate::{
     transactions::{Leaving, MOST},
 };
 
-/// Something that was asked for.
+/// Something that was asked for, and that has to be done.
 #[derive(Debug)]
 pub(crate) enum Todo {
     Request(RequestId, AgentSerial),
-    /// The agent of the request, if the agent is known and may have asked for something before.
+    /// This has the agent of the request, if the agent is known and may have asked for something
+    /// before.
     Remove(Ended, Option<AgentSerial>),
 }
 
-/// A name on which something is to be done.
+/// A name for which there is something to do.
 ///
 /// | what | goes |
 /// |---|---|
@@ -29,11 +30,11 @@ pub(crate) enum Todo {
 /// | `todo` | last, in the order of the calls |
 #[derive(Debug, Default)]
 pub(super) struct Name {
-    /// Requests, and the ends of requests of agents that have made others for this name.
+    /// Requests, and the ends of requests whose agents have made other requests for this name.
     pub(super) todo: VecDeque<(u64, Todo)>,
-    /// Requests and locks to be ended.
+    /// Requests and locks to end.
     pub(super) ending: VecDeque<(u64, Ended)>,
-    /// What is to be written to give the name up.
+    /// What has to be written to give the name up.
     pub(super) leaving: VecDeque<(u64, Leaving)>,
     /// How many requests each agent has in `todo`.
     asking: HashMap<AgentSerial, usize, HashState>,
@@ -49,7 +50,8 @@ pub(super) struct Name {
 pub(crate) enum Grouping {
     #[default]
     Together,
-    /// A lease of such a transaction had ended, and it is not known which.
+    /// The requests go apart, because a lease of such a transaction had ended, and it is not known
+    /// which one.
     Apart,
 }
 
@@ -87,24 +89,25 @@ impl GrantTries {
         }
     }
 
-    /// The last grant found that a lease had ended: the next requests are granted one by one.
+    /// To be called when the last grant has found that a lease had ended. The next requests are
+    /// granted one by one.
     pub(super) fn try_apart(&mut self) {
         *self = Self { grouping: Grouping::Apart, at: None };
     }
 
-    /// What was found before may have changed.
+    /// Forgets what was found, because it may have changed.
     pub(super) fn forget(&mut self) {
         *self = Self::default();
     }
 }
 
 impl Name {
-    /// Whether nothing is on its way or to be done.
+    /// Whether there is no operation on its way and nothing else to do.
     pub(super) fn is_idle(&self) -> bool {
         self.oldest().is_none()
     }
 
-    /// The number of the oldest thing that is on its way or to be done.
+    /// The number of the oldest operation that is on its way or has still to be done.
     pub(super) fn oldest(&self) -> Option<u64> {
         let todo = self.todo.front().map(|&(number, _)| number);
         let ending = self.ending.front().map(|&(number, _)| number);
@@ -112,7 +115,8 @@ impl Name {
         self.under_way.into_iter().chain(todo).chain(ending).chain(leaving).min()
     }
 
-    /// Etcd has begun anew: see [`Bucket::begin_anew`](super::Bucket::begin_anew).
+    /// To be called when etcd has begun anew: see
+    /// [`Bucket::begin_anew`](super::Bucket::begin_anew).
     pub(super) fn begin_anew(&mut self) {
         self.under_way = None;
         self.grants.forget();
@@ -122,19 +126,19 @@ impl Name {
         self.todo.retain(|(_, todo)| matches!(todo, Todo::Request(..)));
     }
 
-    /// Whether this agent has asked for something that is still to be done.
+    /// Whether this agent has asked for something that has still to be done.
     pub(super) fn is_asking(&self, agent: AgentSerial) -> bool {
         self.asking.contains_key(&agent)
     }
 
-    /// Counts what is added to `todo`.
+    /// Counts an entry that is added to `todo`.
     pub(super) fn count(&mut self, todo: &Todo) {
         if let Todo::Request(_, agent) = *todo {
             *self.asking.entry(agent).or_default() += 1;
         }
     }
 
-    /// Removes the first of `todo`.
+    /// Removes the first entry of `todo`.
     pub(super) fn pop(&mut self) {
         let Some((_, Todo::Request(_, agent))) = self.todo.pop_front() else { return };
         if let Some(count) = self.asking.get_mut(&agent) {

@@ -1,4 +1,4 @@
-//! What is to be done with the requests at the front of a queue, and how many of them one
+//! What has to be done with the requests at the front of a queue, and how many of them one
 //! transaction grants.
 
 use navlock_core::Mode;
@@ -12,8 +12,9 @@ use crate::{
     view::View,
 };
 
-/// The requests of ours at the front of a queue, up to the first that is another's or shared. A shared
-/// request ends a run, because the request behind it may share the lock.
+/// The requests of this connection at the front of a queue, up to the first request that belongs to
+/// another connection or is shared. A shared request ends a run, because the request behind it may
+/// share the lock.
 pub(super) fn run(view: &View, around: &impl Surroundings) -> Vec<Entry> {
     if !view.may_be_owned() {
         return Vec::new();
@@ -28,8 +29,8 @@ pub(super) fn run(view: &View, around: &impl Surroundings) -> Vec<Entry> {
     run.cloned().collect()
 }
 
-/// Whether the requests of ours in this queue stand in the order of their calls, in which an owner of the
-/// name would serve them.
+/// Whether the requests of this connection stand in this queue in the order of their calls. An owner of
+/// the name would serve them in that order.
 pub(super) fn is_as_called<'a>(
     queue: impl Iterator<Item = &'a Entry>,
     around: &impl Surroundings,
@@ -41,8 +42,8 @@ pub(super) fn is_as_called<'a>(
     serials.is_sorted()
 }
 
-/// The requests from the front of a queue that one transaction grants: up to the first that is not
-/// to be granted, or does not fit.
+/// The requests from the front of a queue that one transaction grants: up to the first that must
+/// not be granted, or does not fit.
 pub(super) fn granted<'a>(
     front: impl Iterator<Item = &'a Entry>,
     most: usize,
@@ -57,15 +58,16 @@ pub(super) fn granted<'a>(
     granted.cloned().collect()
 }
 
-/// What is to be done with a request that can be granted.
+/// What has to be done with a request that can be granted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Standing {
     Wanted,
-    /// The request is another machine's, and wanted as far as we know.
+    /// The request belongs to another machine, and is wanted as far as this connection knows.
     Others,
-    /// The request is ours, and nobody wants it any more: it is to be removed.
+    /// The request is ours, and nobody wants it any more, so it has to be removed.
     Unwanted,
-    /// Nothing is to be done: the mirror is behind, and the request is held or gone already.
+    /// There is nothing to do, because the mirror is behind, and the request is held or gone
+    /// already.
     NotToDo,
 }
 

@@ -12,25 +12,25 @@ use crate::{
 
 /// What the bucket asks of its surroundings.
 pub(crate) trait Surroundings {
-    /// Whose the key is that this revision has made.
+    /// The owner of a key that this revision has made.
     fn owner(&self, key: RequestKey, made: i64) -> Owner;
     /// The status of a request of this connection.
     fn status(&self, id: RequestId) -> Status;
     /// What to write for a request. `Err` if its agent has to wait for a lease, `None` if nobody
-    /// wants it any more.
+    /// wants the request any more.
     fn ask(
         &mut self,
         agent: AgentSerial,
         request: RequestId,
     ) -> Option<Result<(Ask, RequestKind), Wait>>;
-    /// A request was to be written, and is not for now: etcd knows nothing of it.
+    /// To be called if a request is not written for now after all: etcd knows nothing of it.
     fn keep_back(&mut self, request: RequestId);
     /// The owner key to write to own this name, if this connection may own it.
     fn owning(&self, name: &NameKey) -> Option<Owning>;
-    /// This connection, as keys name it.
+    /// The number by which keys name this connection.
     fn me(&self) -> u128;
 }
 
-/// The agent has no lease yet, and its request has to wait for one.
+/// Says that the agent has no lease yet, and that its request has to wait for one.
 #[derive(Debug)]
 pub(crate) struct Wait;

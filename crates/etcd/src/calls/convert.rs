@@ -1,4 +1,4 @@
-//! Our own transactions and answers, and those of the client of etcd.
+//! Converts between our own transactions and answers and those of the client of etcd.
 
 use navlock_etcd_client::{
     Compare, CompareOp, DeleteOptions, DeleteResponse, GetOptions, PutOptions, ResponseHeader, Txn,
@@ -7,8 +7,8 @@ use navlock_etcd_client::{
 
 use crate::data::{Answer, Check, KeyValue, Step, StepResult, Transaction};
 
-/// A range of which no key exists compares as one key of revision 0: equal to 0 means that it is
-/// empty.
+/// An empty range compares like one key with the revision 0. So "equal to 0" means that the range
+/// is empty.
 impl From<Check> for Compare {
     fn from(check: Check) -> Self {
         let made = Self::create_revision;
@@ -72,9 +72,9 @@ impl From<TxnResponse> for Answer {
     fn from(response: TxnResponse) -> Self {
         let result = |answer| match answer {
             TxnOpResponse::Put(_) => StepResult::Done,
-            // Of a count, and of a key that is not there, there are no keys.
+            // A count returns no keys, and neither does a key that is not there.
             TxnOpResponse::Get(got) => match got.kvs().first() {
-                // What was asked for without its value has none.
+                // A key that was asked for without its value has an empty value.
                 Some(kv) if !kv.value().is_empty() => {
                     StepResult::First(Some(Box::new(kv.clone().into())))
                 }

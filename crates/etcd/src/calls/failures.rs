@@ -1,4 +1,4 @@
-//! What an error of etcd's, or of the way there, says that is to be done about it.
+//! What has to be done about an error of etcd, or of the connection to it.
 
 use std::error::Error as _;
 
@@ -7,10 +7,10 @@ use navlock_etcd_client::Error as Cause;
 
 use crate::failure::Failure;
 
-/// In what etcd says to a write while it is full.
+/// A part of etcd's answer to a write while it is full.
 pub(crate) const FULL: &str = "database space exceeded";
 
-/// In what our side of gRPC says of an answer that is none of gRPC.
+/// A part of the text of our gRPC library about an answer that is not gRPC.
 const NO_GRPC: &str = "grpc-status header missing";
 
 impl From<Cause> for Failure {
@@ -31,7 +31,7 @@ impl From<Cause> for Failure {
     }
 }
 
-/// The failure for an error that has this code of gRPC's and this message.
+/// The failure for an error that has this code of gRPC and this message.
 fn of_status(code: i32, message: &str, cause: Cause) -> Failure {
     let kind = kind(code, message, is_of_connection(&cause));
     let why = |message| Unreachable::new(kind, message).caused_by(cause);
@@ -48,7 +48,8 @@ fn of_status(code: i32, message: &str, cause: Cause) -> Failure {
         INVALID_ARGUMENT if message.contains("revision of auth store") => {
             Failure::Unknown(why(message))
         }
-        // An answer, and not of gRPC. A proxy whose etcd is away says so, too, and that it is for a time.
+        // There was an answer, but not in gRPC. A proxy whose etcd is away answers like this as well, but
+        // says that it is unavailable for a time.
         code if code != UNAVAILABLE && message.contains(NO_GRPC) => {
             let told = format!("what answers there is no etcd: {message}");
             Failure::Unknown(why(message).with_message(told))
@@ -69,7 +70,8 @@ fn of_status(code: i32, message: &str, cause: Cause) -> Failure {
     }
 }
 
-/// Whether it was made on our side, because the connection failed. What etcd answers has nothing beneath it.
+/// Whether our side has made the error, because the connection failed. An error that etcd has answered has
+/// no cause beneath it.
 fn is_of_connection(cause: &Cause) -> bool {
     matches!(cause, Cause::GRpcStatus(status) if status.source().is_some())
 }
@@ -81,14 +83,14 @@ fn kind(code: i32, message: &str, is_of_connection: bool) -> UnreachableKind {
         DEADLINE_EXCEEDED => UnreachableKind::TimedOut,
         PERMISSION_DENIED => UnreachableKind::PermissionDenied,
         UNAUTHENTICATED => UnreachableKind::Unauthenticated,
-        // By their words, because etcd has one code for arguments that are wrong and for users who
-        // are, and some of its services lose the code.
+        // These errors are recognised by their words, because etcd has one code for wrong arguments
+        // and for wrong users, and some of its services lose the code.
         _ if says(&["authentication failed", "user name is empty", "invalid auth token"]) => {
             UnreachableKind::Unauthenticated
         }
         _ if says(&["permission denied"]) => UnreachableKind::PermissionDenied,
         _ if says(&[FULL]) => UnreachableKind::StorageFull,
-        // Both pass: etcd has too much to do, or somebody has just changed users or roles.
+        // Both errors pass: etcd has too much to do, or somebody has just changed users or roles.
         _ if says(&["too many requests", "revision of auth store"]) => UnreachableKind::Unavailable,
         UNIMPLEMENTED => UnreachableKind::Protocol,
         _ if says(&[NO_GRPC]) => UnreachableKind::Protocol,

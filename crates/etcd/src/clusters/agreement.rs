@@ -20,13 +20,13 @@ use crate::{
     tokens::{MOST, counted},
 };
 
-/// How often it is tried again when others change the list as well.
+/// How often the agreement is tried again when others change the list as well.
 pub(super) const TRIES: u32 = 8;
 
 /// The pause between two tries, at first.
 pub(super) const PAUSE: Duration = Duration::from_millis(20);
 
-/// The statements that all clusters have made by then, and the revisions that wrote them.
+/// The statements that all clusters have in the end, and the revisions that wrote them.
 pub(super) type Agreed = Vec<(i64, ListStatement)>;
 
 /// See [`EtcdClusters::agreed`].
@@ -44,7 +44,8 @@ pub(super) async fn agreed(clusters: &EtcdClusters) -> Result<String, Error> {
             Some(said) => {
                 one.check_said(said, &list)?;
                 if said.list == list {
-                    // Whoever begins next takes up an unfinished statement, whoever has written it.
+                    // The next program that begins takes up an unfinished statement, even if
+                    // another program has written it.
                     without += usize::from(!said.is_settled);
                     continue;
                 }
@@ -111,13 +112,13 @@ pub(super) struct Reached<'a> {
     options: EtcdOptions,
 }
 
-/// What one cluster says.
+/// What was found in one cluster.
 pub(super) struct Found {
     looked: Looked,
     said: Option<ListStatement>,
 }
 
-/// Tries to have all clusters agree; `None` if something was changed meanwhile.
+/// Tries to make all clusters agree; `None` if something was changed meanwhile.
 pub(super) async fn try_to_agree(
     clusters: &EtcdClusters,
     all: &[Reached<'_>],
@@ -140,7 +141,8 @@ pub(super) async fn try_to_agree(
         let Some(said) = &found.said else { continue };
         one.check_said(said, &list)?;
     }
-    // Before anything is changed: otherwise its users would see the list change for nothing.
+    // This is checked before anything is changed. Otherwise the cluster's users would see the list
+    // change for nothing.
     for (one, found) in all.iter().zip(&found).filter(|(_, found)| !is_ours(found)) {
         one.check_nobody(found, &list).await?;
     }
@@ -157,8 +159,8 @@ pub(super) async fn try_to_agree(
         written[nth] = revision;
         begun.push((nth, revision, found.looked.value.clone()));
     }
-    // Each cluster was seen with our list before these looks begin. If none has changed since, there is a
-    // moment at which all of them have our list.
+    // Each cluster was seen with our list before these looks begin. If no cluster has changed since,
+    // there was a moment at which all of them had our list.
     let found = look_at_all(all).await?;
     if !found.iter().zip(&written).all(|(found, written)| found.looked.written == *written) {
         undo(all, begun).await;
@@ -322,7 +324,7 @@ impl Reached<'_> {
         let text = said.to_string();
         let done = calls::replace(&self.members, (&list, written), &text, nobody, patience);
         match done.await {
-            // It may have been done: the next look tells.
+            // The write may have been done, which the next look tells.
             Err(Failure::Unknown(_)) => Ok(None),
             done => done.map_err(|failure| self.failed(failure)),
         }

@@ -45,7 +45,8 @@ impl ClustersBackend {
     }
 
     fn agents(&self) -> MutexGuard<'_, Slab<Vec<AgentId>>> {
-        // Whole between any two statements.
+        // A poisoned mutex may be used: nothing panics while it is locked, so the table is never
+        // half changed.
         self.agents.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -93,7 +94,7 @@ impl ClustersBackend {
     /// Splits a serial number into the part, and the serial number there.
     fn split(&self, serial: u64) -> (usize, u64) {
         let count = self.parts.len() as u64;
-        // It is less than the number of parts.
+        // The remainder is less than the number of parts.
         (usize::try_from(serial % count).unwrap_or_default(), serial / count)
     }
 
@@ -123,8 +124,8 @@ impl ClustersBackend {
                 all.left_out += left_out;
                 let adapt = |mut one: Sighted| {
                     self.raise_inspected(nth, &mut one.inspected);
-                    // Requests of different clusters get some order, which is the same for all
-                    // lookers.
+                    // Requests of different clusters get an arbitrary order, which is the same for
+                    // all lookers.
                     one.order.1 = self.join(nth, one.order.1);
                     one
                 };
@@ -241,7 +242,7 @@ impl Backend for ClustersBackend {
         part.finish(ticket);
     }
 
-    /// Each cluster's part is as of one moment.
+    /// The part of each cluster shows one moment.
     fn query(&self) -> QueryFuture<'_> {
         let each = self.parts.iter().enumerate().map(|(nth, part)| {
             let queried = part.query();
@@ -258,7 +259,8 @@ impl Backend for ClustersBackend {
         })
     }
 
-    /// Each cluster's part is as of one moment, and no longer than that cluster's own inspection.
+    /// The part of each cluster shows one moment, and is no longer than that cluster's own
+    /// inspection.
     fn inspect(&self, name: Option<ResourceName>) -> InspectFuture<'_> {
         let those = match &name {
             Some(name) => {
@@ -317,7 +319,7 @@ impl Backend for ClustersBackend {
         self.sighting(those, |part| part.look_at(name.clone(), with_silence))
     }
 
-    /// When the first of the agent's leases is over.
+    /// The moment at which the first of the agent's leases is over.
     fn ends(&self, agent: AgentId) -> Option<Duration> {
         self.each(agent).filter_map(|(part, agent)| part.ends(agent)).min()
     }

@@ -1,4 +1,4 @@
-//! The list of clusters, and which of them a name is on.
+//! The list of clusters, and the cluster that a name is on.
 
 use std::fmt;
 
@@ -52,9 +52,9 @@ impl EtcdClusters {
         self.with(Cluster { name: name.into(), options, is_retired: false })
     }
 
-    /// Adds a cluster that no name is on any more, and that is about to go. It has to be listed as
-    /// long as a machine may start that does not know so: locks held there would not be seen
-    /// otherwise.
+    /// Adds a cluster that no name is on any more, and that is about to be removed. It has to be
+    /// listed as long as a machine may start that does not know this. Otherwise locks that such a
+    /// machine holds there would not be seen.
     #[must_use]
     pub fn retired(self, name: impl Into<String>, options: EtcdOptions) -> Self {
         self.with(Cluster { name: name.into(), options, is_retired: true })
@@ -79,13 +79,13 @@ impl EtcdClusters {
         each.map(|cluster| (&*cluster.name, &cluster.options, cluster.is_retired))
     }
 
-    /// Removes locks, requests or stray keys as [`evict`](crate::evict()) does: for a client, on
-    /// the cluster that the name is on; for a key, on any cluster. Blocks the thread, which must
-    /// not be one of a tokio runtime.
+    /// Does what [`evict`](crate::evict()) does, and removes locks, requests or stray keys: for a
+    /// client, on the cluster that the name is on; for a key, on any cluster. Blocks the thread,
+    /// which must not be one of a tokio runtime.
     ///
     /// # Errors
     ///
-    /// Those of [`evict`](crate::evict()).
+    /// The errors of [`evict`](crate::evict()).
     pub fn evict(&self, what: &Evict<'_>) -> Result<Vec<Vec<u8>>, Error> {
         self.check()?;
         let on = match *what {
@@ -145,9 +145,10 @@ impl fmt::Debug for EtcdClusters {
     }
 }
 
-/// Which of these clusters a name is on: the one that has the largest hash together with the name.
+/// The cluster that a name is on: the one whose name, together with the lock's name, has the
+/// largest hash.
 ///
-/// The bytes that are hashed are a format as lasting as that of the keys in etcd.
+/// The format of the bytes that are hashed must never change, like the format of the keys in etcd.
 pub(super) fn place(clusters: &[&str], bucket: &str, name: &[u8]) -> Option<usize> {
     let hash = |cluster: &str| {
         let length = |part: &str| (part.len() as u64).to_be_bytes();

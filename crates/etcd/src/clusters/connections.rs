@@ -1,4 +1,4 @@
-//! The connections of a reach over several clusters, and which of them a name is on.
+//! The connections of a reach over several clusters, and the connection for a name.
 
 use std::sync::Arc;
 
@@ -29,7 +29,7 @@ impl Connections {
     /// The index of the connection that a name is on.
     pub(super) fn part_of(&self, bucket: &str, name: &ResourceName) -> usize {
         let names: Vec<_> = self.parts.iter().map(|part| &*part.name).collect();
-        // There is at least one.
+        // There is at least one cluster.
         place(&names, bucket, name.as_bytes()).unwrap_or_default()
     }
 }

@@ -1,26 +1,26 @@
-//! The check that all who use some clusters at the same time have the same list of them.
+//! The check that all users of some clusters, at any time, have the same list of clusters.
 //!
 //! A list decides which cluster a name is on. Two machines with different lists could hold one
-//! name, each on another cluster. So each cluster has a key which says what list it is in. A
-//! connection that has a lease there puts a user key under that lease, by a transaction which finds
-//! that the cluster is in the connection's own list:
+//! name, each on another cluster. So each cluster has a key that says in which list the cluster is.
+//! A connection with a lease on a cluster puts a user key under this lease. It does so by a
+//! transaction which checks that the cluster is in the connection's own list:
 //!
 //! ```text
 //! {namespace}/clusters             settled east east,west 0
 //! {namespace}/clusters/{lease}     somebody uses it with that list
 //! ```
 //!
-//! If an etcd is used alone, the first of these keys is missing, and the second one is there.
-//! Nothing is locked without a lease, so nobody can lock anything without a user key.
+//! If an etcd is used alone, the first of these keys is missing, and the second one exists. Nothing
+//! is locked without a lease, so nobody can lock anything without a user key.
 //!
-//! To get from one list to another, all clusters of both are first set to `changing`, each by a
-//! transaction that finds no user key there; in that state nobody can enter. Once every cluster is
-//! in that state, or already settled with the new list, each is settled by a transaction that finds
-//! it unchanged since it was set to `changing`. So a cluster is settled with a list only after a
-//! moment in which nobody used any of the clusters with another list. From then on nobody can use
-//! another list until somebody changes this one, which again takes that no user key is there. If a
-//! program fails in between, the next one goes on from the state that it finds, with this list or
-//! another.
+//! To get from one list to another, all clusters of both lists are first set to `changing`. Each is
+//! set by a transaction which checks that the cluster has no user key. In that state nobody can
+//! enter. When every cluster is in that state, or already settled with the new list, each is
+//! settled by a transaction which checks that the cluster is unchanged since it was set to
+//! `changing`. So a cluster is settled with a list only after a moment in which nobody used any of
+//! the clusters with another list. From then on nobody can use another list until somebody changes
+//! this one, which is again only possible without any user key. If a program fails in between, the
+//! next one goes on from the state that it finds, with this list or another.
 //!
 //! A name that moves to another cluster must not get smaller fencing tokens there. Each cluster has
 //! a base that is added to its own tokens. When a cluster is settled, its base is larger than all
@@ -43,9 +43,9 @@ use crate::{calls, failure::Failure, keys::BucketKeys, members::Members, options
 /// How a connection uses its etcd.
 #[derive(Clone, Debug)]
 pub(crate) enum Entry {
-    /// As the only one.
+    /// It uses this etcd as the only one.
     Alone,
-    /// As one of several.
+    /// It uses this etcd as one of several clusters.
     OneOf(Arc<OneOf>),
 }
 
@@ -54,7 +54,7 @@ pub(crate) enum Entry {
 pub(crate) struct OneOf {
     clusters: Arc<EtcdClusters>,
     nth: usize,
-    /// The revision in which its list was written.
+    /// The revision in which the statement was written.
     written: AtomicI64,
     base: AtomicU64,
 }
@@ -72,8 +72,8 @@ impl OneOf {
 }
 
 impl Entry {
-    /// Checks, before anything is asked for, that this etcd can be entered. One of several clusters
-    /// was checked before.
+    /// Checks, before anything is asked for, that this etcd can be entered. For one of several
+    /// clusters, this was checked already.
     ///
     /// # Errors
     ///
@@ -157,14 +157,14 @@ impl Entry {
     }
 }
 
-/// Has all of these clusters use this list, if nobody uses them with another one. Returns how to
+/// Makes all of these clusters use this list, if nobody uses them with another list. Returns how to
 /// enter each cluster.
 ///
 /// # Errors
 ///
-/// [`Error::Refused`] if somebody uses another list, if a cluster is not the one that it is called
-/// here, or if one that was in the list is not named; [`Error::Unreachable`] if a cluster does not
-/// answer.
+/// [`Error::Refused`] if somebody uses another list, if a cluster has another name than it has in
+/// this list, or if this list leaves out a cluster of the list before; [`Error::Unreachable`] if a
+/// cluster does not answer.
 pub(super) async fn enter_all(clusters: Arc<EtcdClusters>) -> Result<Vec<Arc<OneOf>>, Error> {
     let all = agree(&clusters).await?;
     let each = all.into_iter().enumerate().map(|(nth, (written, said))| {
@@ -175,13 +175,13 @@ pub(super) async fn enter_all(clusters: Arc<EtcdClusters>) -> Result<Vec<Arc<One
 }
 
 impl EtcdClusters {
-    /// Asks each cluster which list it is in, without changing anything, and says that all agree
-    /// with this one. Blocks the thread, which must not be one of a tokio runtime.
+    /// Asks each cluster in which list it is, without changing anything. Returns a text which says
+    /// that all agree with this list. Blocks the thread, which must not be one of a tokio runtime.
     ///
     /// # Errors
     ///
-    /// [`Error::Refused`] if a cluster has another list, [`Error::Unreachable`] if one does not
-    /// answer.
+    /// [`Error::Refused`] if a cluster has another list, [`Error::Unreachable`] if a cluster does
+    /// not answer.
     pub fn agreed(&self) -> Result<String, Error> {
         self.check()?;
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();

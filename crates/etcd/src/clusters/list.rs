@@ -1,4 +1,4 @@
-//! The statement that stands in each cluster about the list that all of them are in.
+//! The statement in each cluster about the list that all clusters are in.
 
 use std::fmt;
 
@@ -12,8 +12,8 @@ pub(super) struct List(pub(super) Vec<(String, bool)>);
 /// What a cluster says of the list that it is in.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct ListStatement {
-    /// Whether the cluster may be used with this list. If not, somebody is about to have all
-    /// clusters use it.
+    /// Whether the cluster may be used with this list. If not, somebody is about to make all
+    /// clusters use the list.
     pub(super) is_settled: bool,
     /// The name of this cluster in the list.
     pub(super) own: String,
@@ -30,8 +30,8 @@ pub(super) fn is_name(name: &str) -> bool {
 }
 
 impl List {
-    /// The first cluster that is in this list, has names, and is not in the other list, not even as
-    /// retired.
+    /// The first cluster in this list that has names and is missing in the other list, even as a
+    /// retired one.
     pub(super) fn missing_in(&self, other: &Self) -> Option<&str> {
         let is_in = |name: &String| other.0.iter().any(|(known, _)| known == name);
         let mut active = self.0.iter().filter(|(_, is_retired)| !is_retired);

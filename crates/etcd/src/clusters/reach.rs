@@ -19,8 +19,8 @@ use super::{
 use crate::{lease::SHARE, reach::EtcdReach, table::gone};
 
 /// The reach of many machines, by several etcd clusters that share the names. Clones share the
-/// connections, which end when the last clone and all that was made with them are dropped, as those
-/// of [`EtcdReach`] do.
+/// connections. Like those of [`EtcdReach`], the connections end when the last clone, and all that
+/// was made with the clones, is dropped.
 #[derive(Clone, Debug)]
 pub struct ClustersReach(Arc<Connections>);
 
@@ -74,7 +74,7 @@ async fn enter(clusters: Arc<EtcdClusters>) -> Result<Vec<Arc<OneOf>>, Error> {
             }
             Err(error) => Err(failed(error)),
         };
-        // The caller may be gone.
+        // If the caller is gone, nobody receives this.
         let _ = answer.send(entered);
     };
     thread::Builder::new().name("navlock-etcds".to_owned()).spawn(serve).map_err(failed)?;
@@ -100,7 +100,7 @@ impl Reach for ClustersReach {
     }
 
     fn revoke(&self, leases: Vec<Vec<u8>>) -> RevokeFuture<'_> {
-        // Each share says its cluster. The other clusters do nothing with it.
+        // Each share tells its cluster. The other clusters ignore it.
         let shares: Vec<_> =
             leases.iter().flat_map(|lease| lease.chunks(SHARE)).map(<[u8]>::to_vec).collect();
         let revoked = self.0.parts.iter().map(move |part| part.reach.revoke(shares.clone()));

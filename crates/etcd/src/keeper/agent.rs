@@ -14,21 +14,22 @@ pub(super) struct Agent {
     pub(super) id: AgentId,
     pub(super) client_id: ClientId,
     pub(super) info: AgentInfo,
-    /// `Some` while the agent's keys in etcd may still contain an older description of it.
+    /// `Some` while keys of the agent in etcd may still contain an older description.
     pub(super) stale: Option<Stale>,
     pub(super) under: LeaseState,
-    /// Whether its locks and requests of another connection have been looked for.
+    /// Whether this connection has looked for the agent's locks and requests of another connection.
     pub(super) is_reclaimed: bool,
 }
 
-/// The description of an agent has changed, and may not be written to all of its keys yet.
+/// Says that the description of an agent has changed, and may not be written to all of its keys
+/// yet.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Stale {
     /// After this time and `pause`, the keys are looked at again.
     pub(super) since: Uptime,
     pub(super) pause: Duration,
-    /// Whether a transaction is on its way. There is one at a time: etcd may be slow, and the watch
-    /// behind.
+    /// Whether a transaction is on its way. There is only one at a time, because etcd may be slow,
+    /// and the watch may be behind.
     pub(super) is_writing: bool,
 }
 
@@ -54,12 +55,12 @@ impl Agent {
         Self { bucket, id, client_id, info, stale: None, under, is_reclaimed: false }
     }
 
-    /// What it has said of itself.
+    /// What the agent has said of itself.
     pub(super) fn info(&self) -> &AgentInfo {
         &self.info
     }
 
-    /// The lease of its locks and requests.
+    /// The lease of the agent's locks and requests.
     pub(super) fn lease_id(&self) -> Option<i64> {
         match self.under {
             LeaseState::Lease(id) => Some(id),

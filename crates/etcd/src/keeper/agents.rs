@@ -23,10 +23,10 @@ use crate::{
     values::{RequestNotes, Value},
 };
 
-/// How long after an agent has described itself the description is written to its keys.
+/// How much later the description of an agent is written to the agent's keys.
 const SETTLED: Duration = Duration::from_millis(200);
 
-/// The longest pause before the description is written again, while keys are seen that do not have
+/// The longest pause before the description is written again, while there are keys that do not have
 /// it.
 const LONGEST: Duration = Duration::from_secs(5);
 
@@ -42,7 +42,7 @@ struct Around<'a> {
     owns: Option<i64>,
     /// The last revision that was heard of.
     revision: i64,
-    /// Whom to wake.
+    /// The wakers to call.
     wakers: Vec<Waker>,
 }
 
@@ -62,12 +62,12 @@ impl Surroundings for Around<'_> {
     ) -> Option<Result<(Ask, RequestKind), Wait>> {
         let mut table = self.shared.table();
         let Some(agent) = self.agents.get(&serial) else {
-            // The agent was opened while the name was owned, and the thread is about to be told of
-            // it.
+            // The agent was opened while the name was owned, and the thread will hear of the agent
+            // in a moment.
             let is_wanted = matches!(table.status(id), Status::Pending(_));
             return is_wanted.then_some(Err(Wait));
         };
-        // The connection may own the name by now.
+        // The connection may own the name already.
         if let Some(LocalOutcome::Answered { wakers, own, .. }) = table.take_here(id) {
             self.wakers.extend(wakers.into_iter().chain(own));
             return None;
@@ -102,9 +102,11 @@ impl Surroundings for Around<'_> {
     }
 
     fn owning(&self, name: &NameKey) -> Option<Owning> {
-        // Keys hold only the hash of such a name, so the owner key alone would not tell the name.
+        // Keys contain only the hash of such a name, so the owner key alone would not tell the
+        // name.
         let lease = self.owns.filter(|_| !name.is_hash())?;
-        // The connection itself was given no host, but all agents that use it are on one machine.
+        // The connection itself does not know its host, but all agents that use it are on one
+        // machine.
         let hosts = self.agents.values().map(|agent| &*agent.info.host);
         let host = hosts.filter(|host| !host.is_empty()).min().unwrap_or_default();
         Some(ownership::owning(self.slots.me(), lease, self.revision, host))
@@ -136,7 +138,7 @@ impl Keeper {
     /// because other agents share it.
     pub(super) fn end_agent(&mut self, serial: AgentSerial, ended: Vec<(RequestId, Finished)>) {
         let Some(agent) = self.agents.remove(&serial) else { return };
-        // The names are gathered before the first removal is on its way.
+        // All names are gathered before the first removal is on its way.
         let mut names = Vec::new();
         for (id, finished) in ended {
             names.extend(self.note_finished(id, finished));
@@ -157,8 +159,8 @@ impl Keeper {
         }
     }
 
-    /// The keys of an agent may not say all that it has said of itself. Earlier news is not put off
-    /// by later news, however often that comes.
+    /// Notes that the keys of an agent may not contain all that it has said of itself. However
+    /// often the agent says something new, the earlier news is written in time.
     pub(super) fn say_anew(&mut self, serial: AgentSerial) {
         if let Some(agent) = self.agents.get_mut(&serial) {
             let known = agent.stale.map(|stale| (stale.since, stale.is_writing));
@@ -167,8 +169,8 @@ impl Keeper {
         }
     }
 
-    /// Writes what agents have said of themselves to their keys. This waits for a while: most locks
-    /// are held for a moment, and nothing depends on the description.
+    /// Writes what agents have said of themselves to their keys. This is done only after a while,
+    /// because most locks are held for a moment, and nothing depends on the description.
     pub(super) fn check_descriptions(&mut self) {
         let is_due = |agent: &Agent| agent.stale.as_ref().is_some_and(Stale::is_due);
         let due = self.agents.iter().filter(|(_, agent)| is_due(agent));
@@ -177,8 +179,8 @@ impl Keeper {
         for serial in due {
             let described = self.described_anew(serial);
             let Some(agent) = self.agents.get_mut(&serial) else { continue };
-            // If something was written, the keys are looked at again: the write may come to
-            // nothing, or a grant may overtake it.
+            // If something was written, the keys are looked at again, because the write may fail,
+            // or a grant may overtake it.
             let Some((described, stale)) = described.zip(agent.stale.as_mut()) else {
                 agent.stale = None;
                 continue;
@@ -192,8 +194,8 @@ impl Keeper {
         }
     }
 
-    /// What was to be written about an agent is written, or the attempt has come to nothing: the
-    /// watch will tell.
+    /// To be called when the description of an agent was written, or could not be. The watch will
+    /// tell which.
     pub(super) fn described(&mut self, serial: AgentSerial) {
         let agent = self.agents.get_mut(&serial);
         if let Some(stale) = agent.and_then(|agent| agent.stale.as_mut()) {
@@ -203,7 +205,7 @@ impl Keeper {
     }
 
     /// The steps that write an agent's description, as many as fit into one transaction. `None` if
-    /// all of its keys have that description by now.
+    /// all of the agent's keys have this description already.
     fn described_anew(&self, serial: AgentSerial) -> Option<Vec<Step>> {
         let agent = self.agents.get(&serial)?;
         let opened = self.buckets.get(&agent.bucket)?;
@@ -216,8 +218,8 @@ impl Keeper {
                 continue;
             };
             let Some(value) = Value::decode(&entry.value) else { continue };
-            // What was said of a request does not matter any more once it is a lock. What was said
-            // through an earlier broker is valid until it is said again.
+            // When a request has become a lock, what was said of the request does not matter any
+            // more. What was said through an earlier broker is valid until it is said again.
             let is_news = phase == Phase::Queued && said != RequestNotes::default();
             let said = if is_news { said } else { value.said.clone() };
             if value.info != agent.info || value.said != said {
@@ -229,7 +231,7 @@ impl Keeper {
                 let key = opened.bucket.keys.name(&name).request(phase, entry.mode, key);
                 let when = vec![Check::MadeIn(key.clone(), entry.made)];
                 let then = vec![Step::Put { key, value, lease: entry.lease }];
-                // Each step stands alone, because one of the keys may have gone.
+                // Each step is a transaction of its own, because one of the keys may have gone.
                 steps.push(Step::Within(Transaction { when, then, or_else: Vec::new() }));
             }
         }

@@ -1,4 +1,4 @@
-//! Asking another connection to give up a name that it owns, and how long its answer is waited for.
+//! Asking another connection to give up a name that it owns, and how long to wait for its answer.
 
 use super::{
     Call, Keeper, Operated,
@@ -13,9 +13,9 @@ use crate::{
 use std::time::Duration;
 
 impl Keeper {
-    /// Whether a request has found that another connection owns the name, and the owner may not
-    /// need the name or is to cease to grant it. Then the owner is asked for the name, and the
-    /// request is made again in a moment.
+    /// Whether a request has found that another connection owns the name, in a case where the owner
+    /// may not need the name, or has to cease to grant it. If so, this asks the owner for the name,
+    /// and the request is made again in a moment.
     pub(super) fn asks_owner(&mut self, of: &Operated, answer: &Answer) -> bool {
         let (ask, steals) = match &of.operation {
             Operation::IfAvailable(ask) => (ask, None),
@@ -33,8 +33,9 @@ impl Keeper {
         }
         let keys = self.buckets.get(&of.bucket).map(|opened| &opened.bucket.keys);
         let key = keys.and_then(|keys| keys.parse(&owned.key));
-        // Nothing else is done about the name meanwhile, so a connection cannot give up its own. An
-        // owner key without a lease was written by no connection, so no connection gives it up.
+        // A connection does not ask itself: nothing else is done about the name meanwhile, so it
+        // could not give its own name up. An owner key without a lease was written by no
+        // connection, so no connection gives it up.
         let can_be_asked =
             owned.lease != 0 && key.is_some_and(|key| key.request.owner != self.slots.me());
         let patience = self.patience_with_owners();
@@ -58,13 +59,13 @@ impl Keeper {
         true
     }
 
-    /// How long an owner that was asked for a name is waited for. A query waits twice as long.
+    /// How long to wait for an owner that was asked for a name. A query waits twice as long.
     pub(super) fn patience_with_owners(&self) -> Duration {
         self.options.time_to_live.min(PATIENCE) / 2
     }
 
-    /// Since when the owner that this key names is known to have been asked for its name: the next
-    /// request does not start to wait anew for an owner that does not answer.
+    /// Since when the owner that this key names is known to have been asked for its name. So the
+    /// next request does not start to wait anew for an owner that does not answer.
     pub(super) fn note_asked(&mut self, owned: &KeyValue) -> Uptime {
         let (made, asked) = self.asked.entry(owned.key.clone()).or_insert((0, Uptime::now()));
         if *made != owned.made || AskPurpose::of(&owned.value).is_none() {
@@ -73,8 +74,7 @@ impl Keeper {
         *asked
     }
 
-    /// Forgets owners that were asked so long ago that their leases have ended if they did not
-    /// answer.
+    /// Forgets owners that were asked long ago: by now each has answered, or its lease has ended.
     pub(super) fn forget_asked(&mut self) {
         let long = 2 * self.options.time_to_live;
         self.asked.retain(|_, (_, asked)| asked.elapsed() < long);

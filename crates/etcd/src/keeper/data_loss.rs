@@ -1,4 +1,4 @@
-//! What is done when etcd has begun anew: all that was known is forgotten, once.
+//! What is done when etcd has begun anew: everything that was known is forgotten, once.
 
 use std::time::Duration;
 
@@ -12,12 +12,12 @@ use super::{
 use crate::{LOGS, data::Stamp, keys::BucketKeys};
 
 impl Keeper {
-    /// Whether the answer to a call fits what is known. If etcd has begun anew, all that was known
-    /// has been forgotten when this returns.
+    /// Whether the answer to a call fits what is known. If etcd has begun anew, this function
+    /// forgets everything that was known.
     pub(super) fn goes_on(&mut self, known: Known, stamp: Option<Stamp>) -> bool {
         let verdict = match stamp {
             Some(stamp) => self.history.judge(known, stamp),
-            // Nothing was answered.
+            // There was no answer.
             None if self.history.is_of_now(known) => Verdict::GoesOn,
             None => Verdict::IsOld,
         };
@@ -35,14 +35,14 @@ impl Keeper {
             "etcd has lost its data, or was set back: all locks are lost, and tokens may go back"
         );
         self.history.begin_anew(cluster);
-        // Etcd does not know any more which keys were in use. Keys that it still has were made
-        // before, and are removed.
+        // Etcd does not know any more which keys were in use. Keys that it still has are old, and
+        // are removed.
         self.slots.forget();
         let buckets: Vec<u64> = self.buckets.keys().copied().collect();
         for &bucket in &buckets {
             let Some(opened) = self.buckets.get_mut(&bucket) else { continue };
             opened.bucket.begin_anew();
-            // The old watches may still tell of what was before.
+            // The old watches may still tell of things from before that.
             let names: Vec<_> = opened.bucket.views.keys().cloned().collect();
             for name in names {
                 self.close_view(bucket, &name);
@@ -61,8 +61,9 @@ impl Keeper {
         }
     }
 
-    /// Etcd does not know a lease any more that was to last for longer. Others may have been
-    /// granted what was held under the lease. The agents are told as soon as the reason is known.
+    /// To be called when etcd does not know a lease any more that should have lasted longer. Others
+    /// may have been granted what was held under the lease. The agents are told as soon as the
+    /// reason is known.
     pub(super) fn doubt(&mut self, lease: i64) {
         let Some(found) = self.leases.get_mut(&lease) else { return };
         found.state = State::Doubted;
@@ -71,7 +72,7 @@ impl Keeper {
         self.list(Listed::Lease(lease), prefix, Duration::ZERO);
     }
 
-    /// Etcd goes on from what it has said, and does not know this lease.
+    /// To be called when etcd goes on from what it has said, and does not know this lease.
     pub(super) fn settle_doubt(&mut self, lease: i64) {
         self.lose_lease(lease, Lost::Disconnected);
     }

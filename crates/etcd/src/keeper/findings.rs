@@ -1,4 +1,5 @@
-//! What becomes of a request, by what a watch tells of its key, and by what a list has found of it.
+//! What becomes of a request, according to what a watch tells of its key, or what a list has found
+//! of it.
 
 use super::removed::LeftBehind;
 use crate::{
@@ -12,17 +13,17 @@ use crate::{
 /// What becomes of a key and of its request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Finding {
-    /// Its request is granted.
+    /// The request of the key is granted.
     Granted,
-    /// Its request waits, since this revision.
+    /// The request of the key waits, since this revision.
     Waits(i64),
-    /// Nobody wants the key: it is to be removed, as a lock or as a request alone, or as both.
+    /// Nobody wants the key. It has to be removed: only as a lock, only as a request, or as both.
     Unwanted(Option<Phase>),
     /// The key is gone, and its request is made again.
     AskAgain,
-    /// The key is gone, and it is to be found out why.
+    /// The key is gone, and the reason has to be found out.
     Gone,
-    /// Nothing.
+    /// Nothing becomes of them.
     Nothing,
 }
 
@@ -31,14 +32,15 @@ pub(super) struct Notice<'a> {
     pub(super) phase: Phase,
     /// What was put; `None` if the key was deleted.
     pub(super) put: Option<&'a Put>,
-    /// The event is of the revision in which the name became this connection's own.
+    /// Whether the event belongs to the revision in which this connection began to own the name.
     pub(super) is_absorbed: bool,
-    /// The lease of what was put is lost to this connection, and may not be over yet for others.
+    /// Whether the lease of what was put is lost for this connection, and may not be over yet for
+    /// others.
     pub(super) is_expiring: bool,
 }
 
 impl Finding {
-    /// What follows from an event about a key of this owner, whose request has this status.
+    /// The finding for an event about a key of this owner, whose request has this status.
     ///
     /// | key | event | request | finding |
     /// |---|---|---|---|
@@ -63,7 +65,7 @@ impl Finding {
                 (_, Phase::Owned) => Self::Nothing,
                 // Work under the lock may not have ended.
                 (Status::Ended, _) if is_expiring => Self::Nothing,
-                // A late try has made the key.
+                // A late try has made this key.
                 (Status::Ended, _) => Self::Unwanted(None),
                 (Status::Held(_), Phase::Queued) => Self::Unwanted(Some(Phase::Queued)),
                 (_, Phase::Held) => Self::Granted,
@@ -79,8 +81,8 @@ impl Finding {
         }
     }
 
-    /// What follows for a request with this status from what a list has found of it at this
-    /// revision: its lock, and its place in the queue.
+    /// The finding for a request with this status, if a list at this revision has found this of it:
+    /// its lock, and its place in the queue.
     pub(super) fn of_request(
         status: Status,
         lock: Option<&Entry>,
@@ -90,17 +92,17 @@ impl Finding {
         match (status, lock, queued) {
             (Status::Pending(_), Some(_), _) => Self::Granted,
             (Status::Pending(_), None, Some(queued)) => Self::Waits(queued.made),
-            // The request was granted and taken from it again while nobody watched. If its lease
-            // had ended, the call that keeps the lease would tell that.
+            // The request was granted, and its lock was taken away again, while nobody watched. If
+            // its lease had ended, the call that keeps the lease would tell that.
             (Status::Pending(since), None, None) if since > 0 && since <= revision => Self::Gone,
             (Status::Held(Grant { made, .. }), None, _) if made <= revision => Self::Gone,
             _ => Self::Nothing,
         }
     }
 
-    /// What follows for an entry that a list has found, whose request has this status. `is_idle`
-    /// says that nothing is on its way for the name, and `is_held` that the same request has a lock
-    /// in the list.
+    /// The finding for an entry of a list, whose request has this status. `is_idle` says that
+    /// nothing is on its way for the name, and `is_held` that the same request has a lock in the
+    /// list.
     pub(super) fn of_entry(
         (phase, entry): (Phase, &Entry),
         owner: Owner,

@@ -1,4 +1,5 @@
-//! Giving up a name that this connection owns: its locks and waiting requests are written to etcd.
+//! Giving up a name that this connection owns: the name's locks and waiting requests are written to
+//! etcd.
 
 use super::{Keeper, wake};
 use crate::{
@@ -13,7 +14,7 @@ use crate::{
 use navlock_core::Lost;
 use std::time::Duration;
 
-/// How long a name that nobody uses any more stays owned by this connection.
+/// How long this connection goes on owning a name that nobody uses any more.
 const IDLE: Duration = Duration::from_secs(10);
 
 impl Keeper {
@@ -27,7 +28,7 @@ impl Keeper {
         for (nth, leaver) in leavers.into_iter().enumerate() {
             let (id, agent, is_lock) = (leaver.id, leaver.agent, leaver.grant.is_some());
             let slot = leaver.key;
-            // A request that came after one that cannot be written is not written either: nobody
+            // If a request cannot be written, later requests are not written either, so that nobody
             // overtakes.
             let written = self.kept(nth, leaver, made, lease.id);
             match written.filter(|_| is_lock || again.is_empty()) {
@@ -55,8 +56,9 @@ impl Keeper {
         self.step(bucket, name);
     }
 
-    /// What is written of a lock or request that others have not heard of. `None` if its agent has
-    /// its locks under another lease, or has no lease yet: such a request is made by itself.
+    /// What is written for a lock or request of which others have not heard. `None` if its agent
+    /// has its locks under another lease, or has no lease yet. Such a request is made in the usual
+    /// way.
     pub(super) fn kept(
         &self,
         nth: usize,
@@ -83,7 +85,8 @@ impl Keeper {
         Some(KeptEntry { phase, ask: Ask { request: key, mode, lease, value: value.encode() } })
     }
 
-    /// What was to be written to give a name up is written, or the attempt has come to nothing.
+    /// To be called when the locks and requests of a name that is given up were written, or could
+    /// not be.
     pub(super) fn given_up(
         &mut self,
         bucket: u64,
@@ -106,7 +109,7 @@ impl Keeper {
                     wakers.extend(table.lose(id, why(grant.token)));
                 }
                 (Outcome::Gone, Status::Pending(_)) => again.extend(table.wait_again(id, true)),
-                // The other outcomes are told as those of any request that etcd answers.
+                // The other outcomes are told like those of any request that etcd answers.
                 _ => {}
             }
         }
@@ -114,7 +117,7 @@ impl Keeper {
         wake(wakers);
         self.ask_again(again);
         self.say_where();
-        // There is more to be written, or this key of an owner was a stray.
+        // There is more to write, or this owner key was a stray key.
         let is_over = !written || leaving.is_last;
         if !is_over || self.own_state(bucket, name) != Ownership::Leaving(leaving.made) {
             return;
@@ -128,7 +131,8 @@ impl Keeper {
         }
     }
 
-    /// Others now know of locks that they did not know of before, or these locks are lost.
+    /// To be called when others have learned of locks that they did not know of, or when these
+    /// locks are lost.
     pub(super) fn say_where(&mut self) {
         let (news, told) = self.shared.table().say_where();
         for (outer, tell) in told {
@@ -139,14 +143,14 @@ impl Keeper {
         }
     }
 
-    /// Whether what is to be written to give a name up is still wanted: all of it may be lost by
-    /// now.
+    /// Whether it is still wanted to write the locks and requests of a name that is given up. All
+    /// of them may be lost already.
     pub(super) fn is_leaving(&self, bucket: u64, name: &NameKey, leaving: &Leaving) -> bool {
         leaving.kept.is_empty() || self.own_state(bucket, name) == Ownership::Leaving(leaving.made)
     }
 
-    /// Gives up a name because others have to see its locks and waiters, or because it was owned
-    /// for a run that is over.
+    /// Gives up a name, because others have to see its locks and waiters, or because the name was
+    /// owned for a run that is over.
     pub(super) fn give_up(&mut self, bucket: u64, name: &NameKey) {
         if !matches!(self.own_state(bucket, name), Ownership::Since(_)) {
             return;
@@ -157,8 +161,9 @@ impl Keeper {
         self.leave(bucket, name);
     }
 
-    /// Etcd refuses to write what is held. Waiting requests are told so. The locks stay locks, and
-    /// the name stays owned, until they are released: then there is nothing left to write.
+    /// To be called when etcd refuses to write the locks that are held. Waiting requests are told
+    /// of this. The locks stay held, and the name stays owned, until the locks are released. Then
+    /// there is nothing left to write.
     pub(super) fn not_left(
         &mut self,
         bucket: u64,
@@ -173,7 +178,7 @@ impl Keeper {
             .iter()
             .filter_map(|kept| Some((kept.ask.request, self.slots.holder(kept.ask.request)?)))
             .collect();
-        // If the lease was lost meanwhile, all locks of the name were.
+        // If the lease was lost meanwhile, all locks of the name were lost with it.
         let is_leaving = self.own_state(bucket, name) == Ownership::Leaving(leaving.made);
         if let Some(lease) = self.good_lease().filter(|_| is_leaving) {
             let ids: Vec<_> = held.iter().map(|&(_, id)| id).collect();
@@ -187,8 +192,8 @@ impl Keeper {
         waiting
     }
 
-    /// Removes a key which says that this connection owns a name, and of which it does not know: a
-    /// late try has made the key.
+    /// Removes an owner key of this connection that the connection does not know of. A late try has
+    /// made it.
     pub(super) fn disown(&mut self, bucket: u64, name: &NameKey, made: i64, lease: i64) {
         if self.expiring.contains_key(&lease) {
             return;
@@ -199,8 +204,8 @@ impl Keeper {
         }
     }
 
-    /// Others have to see the locks and waiters of a name. A list has shown this key, which says
-    /// that this connection owns the name.
+    /// To be called when others have to see the locks and waiters of a name, and a list has shown
+    /// this owner key of this connection.
     pub(super) fn show(&mut self, bucket: u64, name: &NameKey, owned: &KeyValue) {
         if self.own_state(bucket, name) == Ownership::No {
             self.disown(bucket, name, owned.made, owned.lease);
@@ -211,7 +216,8 @@ impl Keeper {
         }
     }
 
-    /// Gives up the names that nobody uses any more, and those of which no more can be granted.
+    /// Gives up the names that nobody uses any more, and the names that are not granted any more
+    /// and that nobody holds.
     pub(super) fn check_owned(&mut self) {
         let mut over = Vec::new();
         let table = self.shared.table();
@@ -221,7 +227,7 @@ impl Keeper {
                 let Some(usage) = table.usage(&(bucket, name.clone())) else { continue };
                 let is_idle = view.idle_since(usage.granted).elapsed() >= IDLE && !usage.is_used;
                 if is_idle && usage.granted == 0 {
-                    // Owning the name was of no use.
+                    // It was of no use to own the name.
                     view.note_wanted();
                 }
                 if is_idle || usage.is_over() {

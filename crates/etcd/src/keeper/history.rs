@@ -1,22 +1,22 @@
 //! Whether etcd goes on from what it has said, or has begun anew.
 //!
 //! An etcd whose data was lost, or restored from a backup, begins again with a smaller revision,
-//! and does not know of what was granted since. What it says does not fit what it said before: the
-//! same revision may stand for two things. So all that was known is forgotten, once, and what is
-//! asked from then on is asked of the etcd that is there now.
+//! and does not know what was granted since. What it says does not fit what it said before, because
+//! the same revision may stand for two things. So everything that was known is forgotten, once. All
+//! later questions go to the etcd that is there now.
 
 use std::fmt;
 
 use crate::data::Stamp;
 
-/// What of etcd's past is known.
+/// What is known of etcd's past.
 #[derive(Debug, Default)]
 pub(super) struct History {
     /// How many times etcd was found to have begun anew.
     epoch: u64,
     /// The largest revision that was heard of.
     revision: i64,
-    /// The cluster that answers; 0 until one has.
+    /// The cluster that answers; 0 before the first answer.
     cluster: u64,
 }
 
@@ -27,7 +27,8 @@ pub(crate) struct Known {
     revision: i64,
 }
 
-/// A reader of a call has no use for this, and the model would see more states than there are.
+/// People who read a call have no use for this, and with it the model would see more states than
+/// there are.
 impl fmt::Debug for Known {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("Known")
@@ -39,7 +40,7 @@ impl fmt::Debug for Known {
 pub(super) enum Verdict {
     /// The answer fits what is known.
     GoesOn,
-    /// The call was made before etcd was found to have begun anew. Its answer is of no use any
+    /// The call was made before it was found that etcd has begun anew. Its answer is of no use any
     /// more.
     IsOld,
     /// Etcd has begun anew.
@@ -51,7 +52,7 @@ impl History {
         Known { epoch: self.epoch, revision: self.revision }
     }
 
-    /// The cluster that answers, once one has.
+    /// The cluster that answers; 0 before the first answer.
     pub(super) fn cluster(&self) -> u64 {
         self.cluster
     }
@@ -61,13 +62,13 @@ impl History {
         self.revision
     }
 
-    /// Something happened in this revision.
+    /// Notes that something happened in this revision.
     pub(super) fn heard(&mut self, revision: i64) {
         self.revision = self.revision.max(revision);
     }
 
-    /// Judges the answer to a call that etcd answers only with all earlier changes in view: then
-    /// its revision is not below one that was known before the call.
+    /// Judges the answer to a call that etcd answers only when it has seen all earlier changes. So
+    /// the revision of the answer is not below a revision that was known before the call.
     pub(super) fn judge(&mut self, known: Known, stamp: Stamp) -> Verdict {
         if !self.is_of_now(known) {
             return Verdict::IsOld;
@@ -81,12 +82,12 @@ impl History {
         Verdict::GoesOn
     }
 
-    /// Whether etcd has not been found to have begun anew since this was known.
+    /// Whether it was not found, since this was known, that etcd has begun anew.
     pub(super) fn is_of_now(&self, known: Known) -> bool {
         known.epoch == self.epoch
     }
 
-    /// Forgets all but the cluster that answers now.
+    /// Forgets everything except the cluster that answers now.
     pub(super) fn begin_anew(&mut self, cluster: u64) {
         *self = Self { epoch: self.epoch + 1, revision: 0, cluster };
     }

@@ -25,32 +25,32 @@ pub(super) struct Lease {
     pub(super) state: State,
     /// The last renewal that etcd has answered.
     pub(super) renewal: Renewal,
-    /// When nobody's keys under the lease were last looked for.
+    /// When this connection last looked for keys under the lease that belong to nobody.
     pub(super) swept: Uptime,
-    /// The buckets whose agents go on with their locks under the lease, if it was another
+    /// The buckets whose agents go on with their locks under the lease, if the lease was another
     /// connection's.
     pub(super) buckets: Vec<u64>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum State {
-    /// The lease was another connection's. Since then this connection tries to renew it.
+    /// The lease was another connection's. This connection has tried to renew it since this moment.
     Reclaimed(Uptime),
     Live,
-    /// Etcd does not know the lease any more. It is asked why.
+    /// Etcd does not know the lease any more. Etcd is asked for the reason.
     Doubted,
 }
 
 /// A lease that is over for this connection and may not be over for others.
 ///
-/// Work under its locks has to end until then. So nobody else may be granted them before, even if
-/// etcd is heard of again meanwhile.
+/// The work under its locks has to end before `expires`. So nobody else may be granted the locks
+/// before that, even if etcd is heard of again meanwhile.
 #[derive(Debug)]
 pub(super) struct ExpiringLease {
-    /// From here on others may be granted the locks.
+    /// From this moment on, others may be granted the locks.
     pub(super) expires: Uptime,
     pub(super) is_own: bool,
-    /// The locks under the lease, which are removed then, if the lease is not this connection's to
-    /// end.
+    /// The locks under the lease. They are removed at that moment, if this connection may not end
+    /// the lease itself.
     pub(super) held: Vec<(u64, NameKey, Ended)>,
 }

@@ -36,7 +36,7 @@ impl Keeper {
             return false;
         }
         let Some(agent) = self.agents.get_mut(&serial) else { return false };
-        // The agent has no locks yet that could have been lost before.
+        // The agent has no locks yet, so none can have been lost.
         let mut table = self.shared.table();
         table.revive(serial, agent.id, term);
         agent.under = LeaseState::Lease(id);
@@ -48,7 +48,7 @@ impl Keeper {
         true
     }
 
-    /// An agent cannot make requests, because it has no good lease: gets one.
+    /// Gets a lease for an agent that cannot make requests because it has no good lease.
     pub(super) fn need_lease(&mut self, serial: AgentSerial) {
         let Some(agent) = self.agents.get_mut(&serial) else { return };
         match agent.under {
@@ -135,7 +135,7 @@ impl Keeper {
         }
     }
 
-    /// The agents with such a lease state, in the order in which they were opened.
+    /// The agents whose lease state is wanted, in the order in which they were opened.
     pub(super) fn agents_with(&self, is_it: impl Fn(LeaseState) -> bool) -> Vec<AgentSerial> {
         let found = self.agents.iter().filter(|(_, agent)| is_it(agent.under));
         let mut found: Vec<_> = found.map(|(&serial, _)| serial).collect();
@@ -181,7 +181,7 @@ impl Keeper {
         }
     }
 
-    /// A transaction found that this lease has ended.
+    /// To be called when a transaction has found that this lease has ended.
     pub(super) fn lease_is_gone(&mut self, id: i64) {
         match self.leases.get(&id).map(|lease| lease.state) {
             Some(State::Live) => self.doubt(id),
@@ -190,7 +190,7 @@ impl Keeper {
         }
     }
 
-    /// Tells the agents whose leases are over by the clock, and checks the leases that were other
+    /// Tells the agents whose leases are over by the clock. Also checks the leases that were other
     /// connections'.
     pub(super) fn check_leases(&mut self) {
         let now = Uptime::now();
@@ -220,12 +220,12 @@ impl Keeper {
         }
     }
 
-    /// Ends the connection's lease if no agent uses it and a try that was given up may still be
-    /// done: its key would stay for as long as the lease does.
+    /// Ends the connection's lease if no agent uses it and a try that was given up may still come
+    /// late. The key of that try would stay as long as the lease does.
     fn end_own_if_unused(&mut self) {
         if self.agents.is_empty() && self.slots.has_spent() {
             self.end_own();
-            // If there is no lease, the try was under an earlier one.
+            // If there is no lease, the late try was under an earlier lease.
             self.slots.forget_spent();
         }
     }
@@ -242,15 +242,15 @@ impl Keeper {
         }
     }
 
-    /// Asks whether etcd still keeps a lease, because a key under it has gone.
+    /// Asks whether etcd still keeps a lease, because a key under the lease has gone.
     pub(super) fn look_after(&mut self, id: i64) {
         if self.leases.get(&id).is_some_and(|lease| lease.state == State::Live) {
             self.keep(id, None);
         }
     }
 
-    /// Gets a lease for an agent that has none if it waits for anything, even behind an operation that is on
-    /// its way for that name. That operation may take as long as etcd is away, and with a lease the waiter is
+    /// Gets a lease for an agent that has no lease and waits for anything, even behind an operation that is
+    /// on its way for that name. That operation may take as long as etcd is away. With a lease, the waiter is
     /// told that etcd is away.
     pub(super) fn need_lease_to_wait(&mut self, serial: AgentSerial) {
         let Some(agent) = self.agents.get(&serial) else { return };
@@ -266,13 +266,13 @@ impl Keeper {
         self.calls.push_back(Call::Revoke { lease });
     }
 
-    /// The connection ends, and with it its lease, unless it leaves agents behind whose locks
-    /// another connection may take over.
+    /// Ends the connection, and with it its lease, unless the connection leaves agents behind whose
+    /// locks another connection may take over.
     pub(crate) fn quit(&mut self) {
         self.is_quitting = true;
         if self.agents.is_empty() {
             self.end_own();
-            // All work under other leases has ended with its agent.
+            // All work under other leases has ended together with its agents.
             self.expiring.values_mut().for_each(|expiring| expiring.expires = Uptime::default());
             self.check_lapsing();
             self.step_buckets();

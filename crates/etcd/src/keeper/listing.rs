@@ -1,4 +1,4 @@
-//! Lists of names: when one is asked for, and what follows from it for the locks and requests of
+//! Lists of names: when a list is asked for, and what follows from it for the locks and requests of
 //! this connection.
 
 use super::{
@@ -46,7 +46,8 @@ impl Keeper {
         self.list(Listed::Name(watch, begun), prefix, delay);
     }
 
-    /// One list of a name has come, or is of no use any more: asks for the next one.
+    /// To be called when a list of a name has come, or is of no use any more: asks for the next
+    /// list.
     pub(super) fn list_next(&mut self) {
         self.lists.running -= 1;
         while let Some(list) = self.lists.waiting.pop_front() {
@@ -62,15 +63,15 @@ impl Keeper {
         self.calls.push_back(Call::List { of, known, prefix, most, delay });
     }
 
-    /// Whether this list, with the keys in it, fits what is known. If it does not, all that was
-    /// known has been forgotten when this returns.
+    /// Whether this list, with the keys in it, fits what is known. If it does not, this function
+    /// forgets everything that was known.
     pub(super) fn takes(&mut self, known: Known, result: &Result<Listing, Failure>) -> bool {
         let listed = result.as_ref().ok();
         if !self.goes_on(known, listed.map(Listing::stamp)) {
             return false;
         }
         let Some(listed) = listed else { return true };
-        // A restored etcd may have a larger revision than etcd had before it was restored.
+        // An etcd that was restored may have a larger revision than it had before.
         let is_undone = |kv: &KeyValue| {
             let found = self.buckets.values().find_map(|opened| opened.bucket.keys.parse(&kv.key));
             // An owner key has no slot.
@@ -94,7 +95,7 @@ impl Keeper {
             return;
         }
         let Ok(listed) = result else {
-            // What the watch tells is of no use without a list.
+            // The events of the watch are of no use without a list.
             if view.early.is_some() {
                 self.look(bucket, &name, Duration::from_millis(200));
             }
@@ -146,7 +147,8 @@ impl Keeper {
                     wakers.extend(held.and_then(|held| table.answer(id, held)));
                 }
                 (Finding::Waits(made), _) => table.queued(id, made),
-                // The connection may own the name, so that the request is known here only.
+                // The connection may own the name, and then only this connection knows of the
+                // request.
                 _ if is_asked => {}
                 (Finding::Gone, Status::Held(since)) => {
                     wakers.extend(table.lose(id, mirror.why_gone(since.token)));
@@ -158,11 +160,11 @@ impl Keeper {
                 _ => {}
             }
         }
-        // Keys that nobody knows of: tries made them that were given up, by this connection or by
-        // the one that had the lease before.
+        // Keys that nobody knows of. They were made by tries that were given up, of this connection
+        // or of the one that had the lease before.
         let mut strays: Vec<Ended> = Vec::new();
         for (phase, entry) in mirror.entries() {
-            // Work under that lease may not have ended yet.
+            // The work under that lease may not have ended yet.
             if phase == Phase::Held && self.expiring.contains_key(&entry.lease) {
                 continue;
             }

@@ -17,13 +17,14 @@ use crate::{
 use navlock_core::Lost;
 
 impl Keeper {
-    /// All keys under a lease are lost. Their agents get another lease when they ask for something.
-    /// Waiting requests are made again, in the order in which they were made before.
+    /// To be called when all keys under a lease are lost. The agents get another lease when they
+    /// ask for something. Waiting requests are made again, in the order in which they were made
+    /// before.
     pub(super) fn lose_lease(&mut self, id: i64, how: Lost) {
         if !self.leases.contains_key(&id) {
             return;
         }
-        // Names come first, since the lease tells which of them are lost.
+        // The owned names come first, because the lease tells which of them are lost.
         self.lose_names_under(id, how);
         let Some(lease) = self.leases.remove(&id) else { return };
         self.gone.retain(|gone| gone.lease != id);
@@ -31,7 +32,7 @@ impl Keeper {
         if is_own {
             self.own = OwnLease::None;
             self.slots.forget_spent();
-            // Agents that have come while the lease was in doubt wait for the next lease, which is
+            // Agents that have come while the lease was in doubt wait for the next lease, which has
             // to be requested.
             for serial in self.agents_with(|under| under == LeaseState::Coming) {
                 if let Some(agent) = self.agents.get_mut(&serial) {
@@ -62,18 +63,18 @@ impl Keeper {
             );
         }
         wake(wakers);
-        // Operations on their keys, and the keys themselves, are nobody's from here on.
+        // From here on, the keys of the lease, and operations on them, belong to nobody.
         self.ask_again(again);
         self.calls.push_back(Call::LetGo { lease: id });
         let is_held = |&(phase, ..): &(Phase, _, _, _)| phase == Phase::Held;
         let (held, waits): (Vec<_>, Vec<_>) = left.into_iter().partition(is_held);
         let bare = |(_, bucket, name, ended)| (bucket, name, ended);
         let expires = match how {
-            // Others may have been granted all of these locks before.
+            // Others may have been granted all of these locks already.
             Lost::Reset => Uptime::now(),
             _ => self.options.term(lease.renewal).expires,
         };
-        // Others may have reclaimed the lease, and lost it again.
+        // Others may have reclaimed the lease and lost it again.
         let expiring =
             self.expiring.entry(id).or_insert(ExpiringLease { expires, is_own, held: vec![] });
         expiring.expires = expiring.expires.max(expires);
@@ -95,9 +96,9 @@ impl Keeper {
         }
     }
 
-    /// Ends the rest of the leases that are over for others as well: if etcd has come back, nobody
-    /// has to wait until it finds that out. A lease that was another connection's must not be ended
-    /// here: agents that have not come back may still hold locks under it.
+    /// Ends the leases that are over for others as well, so that nobody has to wait, after etcd has
+    /// come back, until etcd notices by itself. A lease that was another connection's must not be
+    /// ended here, because agents that have not come back may still hold locks under it.
     pub(super) fn check_lapsing(&mut self) {
         let now = Uptime::now();
         let mut over: Vec<i64> = self.expiring.keys().copied().collect();
@@ -114,8 +115,8 @@ impl Keeper {
         }
     }
 
-    /// What these agents have under a lease, as far as it is known: whether it is held, its bucket
-    /// and name, and the request to end.
+    /// The locks and requests of these agents under a lease, as far as they are known. For each:
+    /// whether it is held, its bucket and name, and the request to end.
     pub(super) fn had_under(
         &self,
         lease: i64,
@@ -141,7 +142,7 @@ impl Keeper {
         found.sort_by_key(|(phase, bucket, _, ended)| {
             (*bucket, ended.request, *phase == Phase::Queued)
         });
-        // A late try has put a request that is held into the queue as well.
+        // A late try may have put a request that is held into the queue as well.
         found.dedup_by_key(|(_, bucket, _, ended)| (*bucket, ended.request));
         found
     }

@@ -1,4 +1,4 @@
-//! What a keeper is told, which calls it makes, and what they come to.
+//! The messages to a keeper, the calls that it makes, and the outcomes of the calls.
 
 use std::time::Duration;
 
@@ -22,7 +22,7 @@ use crate::{
     watch::Watched,
 };
 
-/// What the keeper is told.
+/// A message to the keeper.
 pub(crate) enum Message {
     /// The bucket may be open already.
     OpenBucket {
@@ -42,17 +42,18 @@ pub(crate) enum Message {
         serial: AgentSerial,
         info: AgentInfo,
     },
-    /// More is known of what the request waits for.
+    /// A request was said to be made inside a lock, or to give up by itself.
     Nested {
         serial: AgentSerial,
     },
-    /// If this connection owns the name, others have to see its locks, because a request waits
-    /// elsewhere inside one of them, or because the name was owned for a run that is over.
+    /// If this connection owns the name, it has to write the name's locks, so that others see them.
+    /// The reason is that a request waits elsewhere inside one of these locks, or that the name was
+    /// owned for a run that is over.
     Leave {
         bucket: u64,
         name: NameKey,
     },
-    /// With all locks and requests that etcd may know of.
+    /// An agent has ended. This has all its locks and requests that etcd may know of.
     EndAgent {
         serial: AgentSerial,
         ended: Vec<(RequestId, Finished)>,
@@ -67,13 +68,13 @@ pub(crate) enum Message {
         id: RequestId,
         finished: Finished,
     },
-    /// About all names, or one.
+    /// A caller asks about all names, or about one.
     Query {
         bucket: u64,
         name: Option<NameKey>,
-        /// How many keys are of interest.
+        /// How many keys are wanted.
         most: usize,
-        /// Whether owners of names are asked what is held of them.
+        /// Whether owners of names are asked what is held.
         asks: bool,
         answer: oneshot::Sender<Result<QueryResult, Error>>,
     },
@@ -82,7 +83,8 @@ pub(crate) enum Message {
         claims: Vec<Claim>,
         answer: oneshot::Sender<Vec<Option<Ticket>>>,
     },
-    /// From the calls that do not end by themselves: those that keep a lease, and those that watch.
+    /// `Lease` and `Watched` come from the calls that do not end by themselves, which keep a lease
+    /// or watch.
     Lease {
         lease: i64,
         word: LeaseEvent,
@@ -93,14 +95,15 @@ pub(crate) enum Message {
     },
 }
 
-/// A call to be made. Each comes to a [`Done`], unless it says otherwise.
+/// A call that has to be made. Its outcome is a [`Done`], unless its description says otherwise.
 #[derive(Debug)]
 pub(crate) enum Call {
     Operate {
         of: Operated,
         transaction: Transaction,
     },
-    /// Waits before an operation is tried again; it may not be wanted any more by then.
+    /// Waits before an operation is tried again. The operation may not be wanted any more after
+    /// that.
     Pause {
         of: Operated,
         delay: Duration,
@@ -116,7 +119,7 @@ pub(crate) enum Call {
     Lease {
         delay: Duration,
     },
-    /// It comes to nothing.
+    /// It has no outcome.
     Revoke {
         lease: i64,
     },
@@ -125,7 +128,7 @@ pub(crate) enum Call {
         lease: i64,
         why: Why,
     },
-    /// Removes keys that belong to nobody. It comes to nothing.
+    /// Removes keys that belong to nobody. There is no outcome.
     Write {
         transaction: Transaction,
     },
@@ -139,8 +142,8 @@ pub(crate) enum Call {
         of: AgentSerial,
         transaction: Transaction,
     },
-    /// Keeps a lease until it is let go. A new lease is good for this long; one of another
-    /// connection is renewed at once. It comes to [`Message::Lease`].
+    /// Keeps a lease until it is let go. A new lease is good for this long; a lease of another
+    /// connection is renewed at once. The outcomes are [`Message::Lease`].
     Keep {
         lease: i64,
         time_to_live: Option<Duration>,
@@ -149,7 +152,7 @@ pub(crate) enum Call {
         lease: i64,
     },
     /// Watches the keys with this prefix, from this revision or from now on, until it is told to
-    /// stop. It comes to [`Message::Watched`].
+    /// stop. The outcomes are [`Message::Watched`].
     Watch {
         watch: u64,
         keys: BucketKeys,
@@ -166,11 +169,11 @@ pub(crate) enum Call {
 pub(crate) enum Why {
     /// To find keys that belong to nobody, and keys that are missing.
     Sweep,
-    /// To find what agents of this bucket that have come back have left there.
+    /// To find the keys that agents of this bucket, which have come back, have left there.
     Left(u64),
 }
 
-/// What a call has come to.
+/// The outcome of a call.
 #[derive(Debug)]
 pub(crate) enum Done {
     Operated(Operated, Result<Answer, Failure>),
@@ -178,7 +181,7 @@ pub(crate) enum Done {
     Paused(Operated),
     Listed(Listed, Known, Result<Listing, Failure>),
     Leased(Result<(LeaseName, Renewal), Failure>),
-    /// The locks that were to be written for this reclaim.
+    /// The locks for this reclaim were written, or could not be.
     Adopted(u64, Result<Answer, Failure>),
     /// The description of this agent was written, or could not be.
     Described(AgentSerial),
@@ -192,9 +195,9 @@ pub(crate) struct Operated {
     pub(super) bucket: u64,
     pub(super) name: NameKey,
     pub(super) operation: Operation,
-    /// How many tries came before.
+    /// How many tries there were before.
     pub(super) tries: u32,
-    /// What was known when it was sent.
+    /// What was known when the operation was sent.
     pub(super) known: Known,
     /// Since when the owner of the name has been asked for it.
     pub(super) asked: Option<Uptime>,
@@ -203,10 +206,10 @@ pub(crate) struct Operated {
 /// What a list is for.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Listed {
-    /// The name of this watch, and how often the watch had begun.
+    /// The name of this watch. The second number is how often the watch had begun.
     Name(u64, u64),
     /// This query.
     Query(u64),
-    /// Why etcd does not know of this lease.
+    /// The reason why etcd does not know this lease.
     Lease(i64),
 }

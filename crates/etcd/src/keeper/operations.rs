@@ -1,4 +1,4 @@
-//! Operations on a name: how they are sent and tried again, and how their outcomes are told.
+//! Operations on a name: how they are sent and tried again, and who is told of their outcomes.
 
 use std::time::Duration;
 
@@ -16,7 +16,7 @@ use crate::{
     transactions::{Ask, Leaving, Operation, Outcome},
 };
 
-/// The pause before an operation whose outcome is not known is tried again.
+/// The pause before an operation whose outcome is unknown is tried again.
 pub(super) fn pause(tries: u32) -> Duration {
     match tries {
         0 => Duration::ZERO,
@@ -37,7 +37,7 @@ impl Keeper {
         self.calls.push_back(Call::Operate { of, transaction });
     }
 
-    /// Tries an operation again whose outcome is not known, as far as it is still wanted.
+    /// Tries an operation with an unknown outcome again, as far as the operation is still wanted.
     pub(super) fn try_again(&mut self, of: Operated) {
         if !self.goes_on(of.known, None) {
             return;
@@ -50,8 +50,8 @@ impl Keeper {
     }
 
     /// The part of an operation that is still wanted. A request that has ended meanwhile, by itself or
-    /// with its agent, must not be granted, nor steal from others; keys that may have been made for it
-    /// are removed next.
+    /// with its agent, must not be granted, and must not steal from others. Keys that may have been
+    /// made for it are removed next.
     pub(super) fn wanted(
         &self,
         bucket: u64,
@@ -71,11 +71,11 @@ impl Keeper {
             Operation::IfAvailable(ref ask) | Operation::Steal(ref ask, _) => {
                 is_wanted(ask).then_some(operation)
             }
-            // Under a lease that is lost, no name may be owned.
+            // No name may be owned under a lease that is lost.
             Operation::Own(from, owning) if !self.is_good(owning.lease) => {
                 Some(Operation::Remove(vec![from]))
             }
-            // The locks and requests to be written may be lost by now, with their lease.
+            // The locks and requests to write may be lost by now, together with their lease.
             Operation::Leave(ref leaving) => {
                 self.is_leaving(bucket, name, leaving).then_some(operation)
             }
@@ -95,8 +95,8 @@ impl Keeper {
                 for key in of.operation.own() {
                     self.slots.doubt(key);
                 }
-                // A lock that may have been handed over must not be handed over again by an older
-                // state of the mirror.
+                // A lock that may have been handed over must not be handed over again because the
+                // mirror is behind.
                 let operation = match of.operation {
                     Operation::HandOver(from, _) => Operation::Remove(vec![from]),
                     other => other,
@@ -115,7 +115,7 @@ impl Keeper {
         self.ended(bucket, &name);
     }
 
-    /// The operation that was on its way for this name is done.
+    /// To be called when the operation that was on its way for this name is done.
     pub(super) fn ended(&mut self, bucket: u64, name: &NameKey) {
         if let Some(opened) = self.buckets.get_mut(&bucket) {
             opened.bucket.ended(name);
@@ -127,7 +127,8 @@ impl Keeper {
 
     pub(super) fn succeeded(&mut self, of: &Operated, answer: &Answer) {
         let outcomes = of.operation.read(of.tries > 0, answer);
-        // Before the thief is told, so that the holders whom it has robbed know it when it is.
+        // The holders whom the thief has robbed are told first, so that they know of the theft when
+        // the thief hears of its lock.
         self.robbed(of.bucket, &of.name, &outcomes.victims);
         let Some(opened) = self.buckets.get(&of.bucket) else { return };
         let mut wakers = Vec::new();
@@ -149,13 +150,13 @@ impl Keeper {
                     continue;
                 }
                 Outcome::Unavailable => {
-                    // If the request is absent, it is about to be ended, and its slot is free then.
+                    // A request that is absent is about to be ended, which frees its slot.
                     if table.status(id) != Status::Absent {
                         self.slots.free(request, id, answer.revision);
                     }
                     State::Unavailable
                 }
-                // This is told below.
+                // The callers are told of this below.
                 Outcome::Gone if matches!(of.operation, Operation::Leave(_)) => continue,
                 Outcome::Gone => {
                     let since = match table.status(id) {
@@ -196,13 +197,13 @@ impl Keeper {
         }
     }
 
-    /// Takes in a failure. Returns what is to be done instead, if anything.
+    /// Takes in a failure. Returns the operation to do instead, if there is one.
     pub(super) fn failed(&mut self, of: Operated, failure: Failure) -> Option<Operation> {
         let no_lease = failure == Failure::NoLease;
         let is_mixed = of.operation.has_several_leases();
         // Requests that never had a place in the queue are made again under the next lease. If the
-        // operation had several leases, we do not know which one has ended; what was done under
-        // that lease before has gone with it.
+        // operation had several leases, it is not known which one has ended. What was done before
+        // under that lease has gone with it.
         if no_lease && (of.tries == 0 || is_mixed) {
             self.take_back(&of);
             if let Some(opened) = self.buckets.get_mut(&of.bucket) {
@@ -211,7 +212,7 @@ impl Keeper {
             }
         }
         let leases = match of.operation {
-            // The lease of a successor has ended, so only the release is left to be done.
+            // The lease of a successor has ended, so only the release remains to be done.
             Operation::HandOver(from, _) => return Some(Operation::Remove(vec![from])),
             Operation::Leave(leaving) if no_lease && !leaving.successors.is_empty() => {
                 return Some(Operation::Leave(Leaving { successors: Vec::new(), ..leaving }));
@@ -230,7 +231,7 @@ impl Keeper {
                 let waiting = self.not_left(of.bucket, &of.name, &leaving);
                 waiting.iter().map(|kept| (kept.ask.request, kept.ask.lease)).collect()
             }
-            // It ends with its lease.
+            // The lock or request ends with its lease.
             Operation::Remove(_) => return None,
             Operation::Grant(entries) if entries.len() > 1 && no_lease => {
                 if let Some(opened) = self.buckets.get_mut(&of.bucket) {
@@ -263,8 +264,8 @@ impl Keeper {
         for key in of.operation.own() {
             let Some(id) = self.slots.holder(key) else { continue };
             again.extend(table.take_back(id).map(|agent| (id, agent)));
-            // Nothing was done. If the request is absent, it is about to be ended, and its slot is
-            // free then.
+            // Nothing was done. A request that is absent is about to be ended, which frees its
+            // slot.
             if table.status(id) != Status::Absent {
                 self.slots.free(key, id, 0);
             }

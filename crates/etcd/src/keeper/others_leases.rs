@@ -1,5 +1,5 @@
-//! Leases of another connection, whose agents this one goes on with, and keys under a lease that
-//! belong to nobody.
+//! Leases of other connections whose agents this connection has taken over, and keys under a lease
+//! that belong to nobody.
 
 use super::{
     AgentSerial, Call, Keeper, Why,
@@ -18,7 +18,7 @@ use crate::{
 use std::{collections::HashSet, time::Duration};
 
 impl Keeper {
-    /// An agent goes on with what it had under a lease of another connection.
+    /// To be called when an agent goes on with what it had under a lease of another connection.
     pub(super) fn take_over(&mut self, serial: AgentSerial, id: i64) {
         let Some(agent) = self.agents.get_mut(&serial) else { return };
         agent.under = LeaseState::Lease(id);
@@ -38,13 +38,13 @@ impl Keeper {
                 let state = State::Reclaimed(now);
                 let lease = Lease { name, state, renewal, swept: now, buckets: Vec::new() };
                 self.leases.insert(id, lease);
-                // The time to live is asked of etcd, because the lease was made with the settings
-                // of that time.
+                // Etcd is asked for the time to live, because the lease was made with the settings
+                // of its own connection.
                 self.keep(id, None);
             }
         }
-        // A reclaimed agent claims the locks that it still has, but does not name those that it
-        // ended while nobody heard of that.
+        // A reclaimed agent claims the locks that it still has, but does not name the locks that it
+        // ended while nobody could hear of it.
         let Some(lease) = self.leases.get_mut(&id) else { return };
         if !lease.buckets.contains(&bucket) {
             lease.buckets.push(bucket);
@@ -52,7 +52,8 @@ impl Keeper {
         }
     }
 
-    /// The keys that agents of a bucket have left under a lease could not be listed.
+    /// To be called when the keys that agents of a bucket have left under a lease could not be
+    /// listed.
     pub(super) fn has_not_looked(&mut self, id: i64, bucket: u64) {
         if let Some(lease) = self.leases.get_mut(&id) {
             lease.buckets.retain(|&of| of != bucket);
@@ -78,8 +79,8 @@ impl Keeper {
         }
     }
 
-    /// Opens all names of a bucket that these keys are in. Keys of agents that have come back, and
-    /// that these do not claim, are removed when they are seen.
+    /// Opens all names of a bucket that these keys are in. Keys that belong to agents that have
+    /// come back, but that these agents do not claim, are removed when they are seen.
     pub(super) fn view_left(&mut self, bucket: u64, under: &[Vec<u8>]) {
         let Some(opened) = self.buckets.get(&bucket) else { return };
         let of = under.iter().filter_map(|key| opened.bucket.keys.parse(key));
@@ -91,8 +92,8 @@ impl Keeper {
     }
 
     /// Removes keys that stand under a lease and belong to nobody. `under` has the keys under that
-    /// lease. If the lease was another connection's, these are the keys that no agent claims: they
-    /// would have ended by now if each agent had a lease of its own. Keys that late tries have made
+    /// lease. If the lease was another connection's, these are the keys that no agent claims: with
+    /// a lease for each agent, these keys would have ended already. Keys that late tries have made
     /// in buckets that nobody looks into any more are removed as well.
     pub(super) fn sweep(&mut self, id: i64, under: &[Vec<u8>]) {
         if !self.leases.contains_key(&id) {
@@ -104,8 +105,8 @@ impl Keeper {
             let found = BucketKeys::around(&self.options.namespace, key);
             let Some(of) = found.and_then(|(_, keys)| keys.parse(key)) else { continue };
             if of.phase == Phase::Owned {
-                // The owner key is of the connection that had the lease before, and nobody goes on
-                // with it.
+                // The owner key belongs to the connection that had the lease before, and nobody
+                // goes on with it.
                 if !is_own {
                     nobodys.push(Step::Delete(key.clone()));
                 }
@@ -119,10 +120,10 @@ impl Keeper {
                 there.insert(of.request);
             }
             let is_of_others = self.slots.owner(of.request, i64::MAX) == Owner::Others;
-            // Keys that were given up before are removed again: the removal may have come to
-            // nothing.
+            // Keys that were given up before are removed again, because the removal may have
+            // failed.
             if !is_own && (is_of_others || self.slots.is_given_up(of.request)) {
-                // From here on nobody claims the key any more: it is removed, however long that
+                // From here on nobody claims the key any more, and it is removed, however long that
                 // takes.
                 self.slots.give_up(of.request);
                 nobodys.push(Step::Delete(key.clone()));
@@ -135,8 +136,9 @@ impl Keeper {
         self.look_where_it_differs(id, &there);
     }
 
-    /// Whether a key under a lease is of a request that has been answered otherwise: a late try has
-    /// made the key. Work under a lock that was lost with its lease may not have ended.
+    /// Whether a key under a lease belongs to a request that was answered in another way, so that a
+    /// late try has made the key. This is not so for a lock that was lost with its lease, because
+    /// the work under the lock may not have ended.
     pub(super) fn is_over(&self, key: RequestKey, phase: Phase, lease: i64) -> bool {
         let is_expiring = phase == Phase::Held && self.expiring.contains_key(&lease);
         let whose = self.slots.holder(key).filter(|_| !is_expiring);
@@ -155,7 +157,7 @@ impl Keeper {
         });
         let differ: Vec<_> = differ.map(|(bucket, name, ..)| (bucket, name.clone())).collect();
         drop(table);
-        // Or the lock was made after the keys were listed.
+        // It is also possible that the lock was made after the keys were listed.
         for (bucket, name) in differ {
             self.look(bucket, &name, Duration::ZERO);
         }
@@ -166,8 +168,9 @@ impl Keeper {
         self.own != OwnLease::There(id) && self.leases.contains_key(&id)
     }
 
-    /// Lets go of leases that were other connections' and that no agent here uses. They end by
-    /// themselves: agents of others may still come for their locks there.
+    /// Lets go of leases that were other connections' and that no agent of this connection uses.
+    /// These leases end by themselves, because other agents may still come for their locks under
+    /// them.
     pub(super) fn let_go_unused(&mut self) {
         let is_used = |id| self.agents.values().any(|agent| agent.under == LeaseState::Lease(id));
         let unused = self.leases.keys().copied();

@@ -1,4 +1,4 @@
-//! What is written to own a name, and how long other owners are waited for.
+//! What is written to own a name, and how long this connection waits for other owners.
 
 use std::time::Duration;
 
@@ -10,21 +10,24 @@ use crate::{
     values::{RequestNotes, Value},
 };
 
-/// How long whoever asks or looks waits for an owner: it is told that etcd does not answer while
-/// its locks may still last. Half of this is for the owner to give the name up, before the owner
-/// counts as a holder.
+/// How long a caller that asks for an owned name, or looks at it, waits for the owner at most.
+/// After that, the caller is told that etcd does not answer. This time is short, so that the
+/// caller's own locks may still last at that moment. In the first half, the owner can give the name
+/// up; after that half, it counts as a holder.
 pub(super) const PATIENCE: Duration = Duration::from_secs(5);
 
-/// The first pause after which a name is looked at again whose owner was asked for it.
+/// After an owner was asked for its name, the name is looked at again. This is the first pause
+/// before that.
 pub(super) const AGAIN: Duration = Duration::from_millis(5);
 
-/// The client that the names of this connection are written for: no agent's.
+/// The client id under which the owner keys of this connection are written. It is not the id of any
+/// agent.
 pub(super) fn whose(owner: u128) -> ClientId {
     ClientId::from_bytes(owner.to_be_bytes())
 }
 
-/// What is written to own a name under this lease. `after` is the last revision heard of, and
-/// `host` is this machine.
+/// What is written to own a name under this lease. `after` is the last revision that was heard of,
+/// and `host` is the name of this machine.
 pub(super) fn owning(owner: u128, lease: i64, after: i64, host: &str) -> Owning {
     let client_id = whose(owner);
     let mut info = AgentInfo::default();

@@ -1,7 +1,7 @@
 //! Names that this connection owns: when it begins to own a name, and when that ends.
 //!
 //! While a name is owned, callers grant it themselves (see [`owned`](crate::table)). The keeper watches
-//! that the name is still owned, and that nobody waits for it elsewhere.
+//! whether the name is still owned, and whether anybody waits for it elsewhere.
 
 use std::collections::btree_map;
 
@@ -52,22 +52,22 @@ impl Keeper {
         (lease.state == lease_states::State::Live).then_some(lease.name)
     }
 
-    /// Whether this is the connection's lease, and good.
+    /// Whether this is the connection's lease, and the lease is good.
     pub(super) fn is_good(&self, lease: i64) -> bool {
         self.good_lease().is_some_and(|good| good.id == lease)
     }
 
-    /// This connection owns a name since this revision, under this lease.
+    /// To be called when this connection owns a name since this revision, under this lease.
     pub(super) fn begin_owned(&mut self, bucket: u64, name: &NameKey, made: i64, lease: i64) {
-        // An owner key that is older than our last try to own the name, and that we hear of late,
-        // does not count.
+        // An owner key that is older than our last try to own the name does not count. The news of
+        // it came late.
         if !matches!(self.own_state(bucket, name), Ownership::Asked(after) if after < made) {
             return;
         }
         self.set_own(bucket, name, Ownership::No);
         let of = (bucket, name.clone());
-        // If the lease is not our good one, the name is lost with it, and requests are made again: etcd
-        // has removed them when it gave us the name.
+        // If the lease is not our good one, the name is lost with this lease, and requests are made
+        // again, because etcd removed them when it gave us the name.
         let Some(lease) = self.good_lease().filter(|good| good.id == lease) else {
             return self.ask_all_again(bucket, name);
         };
@@ -77,7 +77,7 @@ impl Keeper {
         for (key, id) in freed {
             self.slots.free(key, id, made);
         }
-        // Doubts about an earlier owner key of ours say nothing of this one.
+        // Doubts about an earlier owner key of ours do not concern this one.
         self.stray.remove(&of);
         let opened = self.buckets.get_mut(&bucket);
         if let Some(view) = opened.and_then(|opened| opened.bucket.views.get_mut(name)) {
@@ -98,8 +98,8 @@ impl Keeper {
         }
     }
 
-    /// The requests of a run, for which alone a name is to be owned, with their places in its
-    /// queue.
+    /// The requests of a run, with their places in the queue of the name. The name is to be owned
+    /// for these requests alone.
     fn run(&self, bucket: u64, name: &NameKey) -> Vec<(RequestId, QueueOrder)> {
         let view = self.buckets.get(&bucket).and_then(|opened| opened.bucket.views.get(name));
         let run = view.into_iter().flat_map(|view| &view.run);
@@ -125,14 +125,15 @@ impl Keeper {
             None => {
                 self.set_own(bucket, name, Ownership::No);
                 if again {
-                    // The name may have been ours and be another's by now: then our requests are gone.
+                    // The name may have been ours and may be another's by now. In that case, our
+                    // requests are gone.
                     self.ask_all_again(bucket, name);
                 }
             }
         }
     }
 
-    /// Makes all waiting requests for a name again, whatever keys they have.
+    /// Makes all waiting requests for a name again, even if they have keys.
     fn ask_all_again(&mut self, bucket: u64, name: &NameKey) {
         let mut table = self.shared.table();
         let all = table.of_name(bucket, name);
@@ -142,7 +143,7 @@ impl Keeper {
         self.ask_again(again);
     }
 
-    /// Makes these requests again; their old keys count for nobody.
+    /// Makes these requests again. Their old keys belong to nobody from here on.
     pub(super) fn ask_again(&mut self, again: Vec<(AgentSerial, Again)>) {
         for (serial, Again { of: (bucket, name), id, key }) in again {
             if let Some(key) = key {
@@ -167,7 +168,7 @@ impl Keeper {
         let (here, is_here) = (table.take_here(id), table.is_here(id));
         drop(table);
         if let Some(LocalOutcome::Answered { mut wakers, own, .. }) = here {
-            // The caller was told that the request waits, so it is woken.
+            // The caller was told that the request waits, so the caller is woken.
             wakers.extend(own);
             wake(wakers);
             return true;
@@ -180,7 +181,7 @@ impl Keeper {
         }
         let lease = self.agents.get(&serial).and_then(Agent::lease_id);
         match lease {
-            // The agent's lease was another connection's, so it has no part in this name.
+            // The agent's lease was another connection's, so the agent has no part in this name.
             Some(lease) if self.own != lease_states::OwnLease::There(lease) => {
                 self.note_wanted(bucket, name);
                 self.leave(bucket, name);
@@ -208,7 +209,8 @@ impl Keeper {
         }
     }
 
-    /// Takes in what others have done to a name that we own. It may just have been stolen.
+    /// Takes in what others have done to a name that we own. `is_stolen` says that the name has
+    /// just been stolen.
     pub(super) fn heed(&mut self, bucket: u64, name: &NameKey, is_stolen: bool) {
         let Ownership::Since(made) = self.own_state(bucket, name) else { return };
         let Some(mirror) = self.buckets.get(&bucket).and_then(|opened| opened.bucket.mirror(name))
@@ -223,7 +225,7 @@ impl Keeper {
                 return;
             }
             let how = mirror.why_gone(tokens::token(made));
-            // If the key was seen to go without a theft, a later holder has not stolen it.
+            // If the owner key has gone without a theft, a later holder has not stolen the name.
             let is_stray = self.is_stray(bucket, name);
             if is_stolen || how == Lost::Stolen && !is_stray {
                 return self.lose_name(bucket, name, Lost::Stolen);
@@ -276,20 +278,20 @@ impl Keeper {
         }
     }
 
-    /// Our owner key of a name has gone, with its lease or without.
+    /// To be called when our owner key of a name has gone, with its lease or without.
     fn doubt_name(&mut self, bucket: u64, name: &NameKey) {
         let of = (bucket, name.clone());
         self.shared.table().close(&of);
         let lease_states::OwnLease::There(lease) = self.own else { return };
-        // Only once: each look at the lease starts its keep-alive anew.
+        // The lease is looked at only once, because each look starts its keep-alive anew.
         if let btree_map::Entry::Vacant(vacant) = self.stray.entry(of) {
             vacant.insert(StrayOwnership { lease, since: Uptime::now() });
             self.look_after(lease);
         }
     }
 
-    /// Etcd kept this lease at this moment: so owner keys that had gone before that were removed by
-    /// somebody.
+    /// To be called when etcd kept this lease at this moment. So somebody has removed the owner
+    /// keys that had gone before that.
     pub(super) fn judge_stray(&mut self, lease: i64, kept: Uptime) {
         let mut due = Vec::new();
         self.stray.retain(|of, stray| {
@@ -307,7 +309,7 @@ impl Keeper {
         }
     }
 
-    /// We no longer own a name. Its locks are lost, and its waiting requests are made in etcd.
+    /// Ends our ownership of a name. Its locks are lost, and its waiting requests are made in etcd.
     fn lose_name(&mut self, bucket: u64, name: &NameKey, how: Lost) {
         let of = (bucket, name.clone());
         let waits_on = self.options.waits_through_outages;
@@ -319,8 +321,8 @@ impl Keeper {
         self.say_where();
     }
 
-    /// A request of ours has stolen these locks from their holders. The name may have been owned by
-    /// us.
+    /// To be called when a request of ours has stolen these locks from their holders. This
+    /// connection may have owned the name.
     pub(super) fn robbed(&mut self, bucket: u64, name: &NameKey, victims: &[Vec<u8>]) {
         if victims.is_empty() || !matches!(self.own_state(bucket, name), Ownership::Since(_)) {
             return;
@@ -332,7 +334,7 @@ impl Keeper {
         }
     }
 
-    /// Loses all names that are owned under a lease, which is lost.
+    /// Loses all names that are owned under a lease that is lost.
     pub(super) fn lose_names_under(&mut self, lease: i64, how: Lost) {
         self.stray.retain(|_, stray| stray.lease != lease);
         let owned = self.shared.table().owned_under(lease);
@@ -350,14 +352,14 @@ impl Keeper {
                     left.push(name.clone());
                 }
             }
-            // Locks that were still to be written are lost as well.
+            // Locks that had still to be written are lost as well.
             for name in &left {
                 drop(opened.bucket.stop_leaving(name));
             }
         }
     }
 
-    /// An owner key of ours for a name that we do not own, as far as we know.
+    /// An owner key of ours for a name that this connection does not own, as far as it knows.
     fn stray_owned(&self, bucket: u64, name: &NameKey) -> Option<Entry> {
         let mirror = self.buckets.get(&bucket)?.bucket.mirror(name)?;
         let owned = mirror.owned(self.slots.me())?;

@@ -7,7 +7,7 @@ use tokio::sync::oneshot;
 
 use crate::{clock::Uptime, hash::HashState, keys::NameKey, query::QueryResult};
 
-/// A caller asks what is held and who waits.
+/// The question of a caller: what is held, and who waits.
 pub(super) struct Query {
     pub(super) bucket: u64,
     /// The name that is asked about; `None` for all names.
@@ -15,18 +15,18 @@ pub(super) struct Query {
     pub(super) most: usize,
     /// Whether owners of names are asked what is held of them.
     pub(super) asks: bool,
-    /// All that was to be done up to this number comes first: the caller sees its own requests, and
-    /// no lock that it has released.
+    /// Everything up to this number must be done first, so that the caller sees its own requests,
+    /// and no lock that it has released.
     pub(super) after: u64,
     pub(super) rounds: u32,
     pub(super) is_asking: bool,
-    /// The names that this connection owned and nobody used when the query came, with how often
-    /// each had been granted by then.
+    /// The names that this connection owned and nobody used when the query came. For each, how
+    /// often it had been granted at that time.
     pub(super) idle: HashMap<NameKey, u64, HashState>,
-    /// The owner of a name was asked what it holds.
+    /// Whether the owner of a name was asked what it holds.
     pub(super) asks_owners: bool,
-    /// How long the owner's answer is waited for, so that there is time left to say that none has
-    /// come.
+    /// Until when the query waits for an owner's answer. After that, time is left to say that there
+    /// was no answer.
     pub(super) shown_by: Uptime,
     pub(super) deadline: Uptime,
     pub(super) answer: oneshot::Sender<Result<QueryResult, Error>>,

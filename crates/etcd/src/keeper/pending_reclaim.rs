@@ -1,4 +1,4 @@
-//! An agent that is to go on with its locks and requests of another connection.
+//! An agent that wants to go on with its locks and requests of another connection.
 
 use std::time::Duration;
 
@@ -7,7 +7,8 @@ use tokio::sync::oneshot;
 
 use crate::{clock::Uptime, keys::NameKey, table::AgentSerial};
 
-/// How long a reclaim is tried: whoever speaks for the agents does not let others wait for longer.
+/// How long a reclaim is tried. The host that speaks for the agents does not let others wait for
+/// longer.
 pub(super) const PATIENCE: Duration = Duration::from_secs(9);
 
 /// An agent that claims its locks and requests of another connection.
@@ -18,9 +19,9 @@ pub(super) struct Reclaim {
     pub(super) claims: Vec<Claim>,
     /// The names of the claims.
     pub(super) names: Vec<NameKey>,
-    /// What is known of these names is of use from this revision on.
+    /// The state of these names is of use from this revision on.
     pub(super) after: i64,
-    /// A claimed lock or request that is not found by now does not exist.
+    /// Whether a claimed lock or request that was not found yet does not exist.
     pub(super) is_settled: bool,
     pub(super) answer: oneshot::Sender<Vec<Option<Ticket>>>,
 }

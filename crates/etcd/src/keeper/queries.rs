@@ -1,4 +1,4 @@
-//! Queries: a snapshot is one list of a range, so it is as of one revision.
+//! Queries. A snapshot is one list of a range, so it shows one revision.
 
 use std::{collections::HashMap, time::Duration};
 
@@ -73,7 +73,7 @@ impl Keeper {
             let all = |name| keys.name(name).all();
             let prefix = query.name.as_ref().map_or_else(|| keys.all(), all);
             let of = Listed::Query(number);
-            // Ever longer pauses, for an owner that does not answer.
+            // The pauses grow, because the owner may not answer.
             let again = AGAIN * (1 << query.rounds.min(5));
             let delay = if query.asks_owners { again } else { Duration::ZERO };
             let (known, most) = (self.history.known(), query.most);
@@ -81,7 +81,7 @@ impl Keeper {
         }
     }
 
-    /// Asks again for all queries: etcd has begun anew since they were asked.
+    /// Asks again for all queries, because etcd has begun anew since they were asked.
     pub(super) fn ask_queries_again(&mut self) {
         self.queries.values_mut().for_each(|query| query.is_asking = false);
         self.advance_queries();
@@ -104,7 +104,8 @@ impl Keeper {
         };
         self.note_queued(bucket, name.as_ref(), &listed);
         let Some(opened) = self.buckets.get(&bucket) else { return };
-        // Requests of ours that are just being granted belong before the query: then the list is taken again.
+        // Requests of ours that are just being granted belong before the query. If there are any, the list is
+        // taken again.
         let is_settled =
             self.waiting(&opened.bucket).iter().all(|name| opened.bucket.is_idle(name));
         let is_shown = self.is_shown(number, &listed);
@@ -122,8 +123,8 @@ impl Keeper {
                 return if asks { OwnerAnswer::Unsaid } else { OwnerAnswer::Unasked };
             }
             let usage = self.shared.table().usage(&(bucket, key.name.clone()));
-            // Locks that could not be written are not in etcd; and the work under a lost lease may still
-            // go on, although its locks are not known any more.
+            // Locks that could not be written are not in etcd. The work under a lost lease may still go
+            // on, although its locks are not known any more.
             let is_unsaid = |usage: Usage| {
                 usage.is_used && (usage.gate == GrantState::Stuck || is_late) && asks
             };
@@ -134,7 +135,7 @@ impl Keeper {
             }
         };
         let mut seen = seen(&opened.bucket.keys, &listed.found, shown);
-        // For our own keys the lease is not needed.
+        // The lease of our own keys is not needed.
         for one in seen.held.iter_mut().chain(&mut seen.pending).chain(&mut seen.owned) {
             one.lease =
                 Some(one.lease).filter(|lease| !self.leases.contains_key(lease)).unwrap_or(0);
@@ -145,8 +146,8 @@ impl Keeper {
         }
     }
 
-    /// Makes visible in etcd what is held and waited for of names that we own. Returns how often the
-    /// names that nobody uses were granted.
+    /// Makes visible in etcd who holds the names that we own, and who waits for them. For the names
+    /// that nobody uses, returns how often they were granted.
     fn show_owned(
         &mut self,
         bucket: u64,
@@ -173,15 +174,16 @@ impl Keeper {
         idle
     }
 
-    /// Whether a list shows everything, as far as possible: owners of names are asked to show what only
-    /// they know, and names that we own are given up if something of them was not shown.
+    /// Whether a list shows everything, as far as possible. If not, owners of names are asked to show
+    /// what only they know, and names that we own are given up if the list did not show their locks and
+    /// requests.
     fn is_shown(&mut self, number: u64, listed: &Listing) -> bool {
         let Some(query) = self.queries.get(&number).filter(|query| query.asks) else { return true };
         let Some(opened) = self.buckets.get(&query.bucket) else { return true };
         let (bucket, me) = (query.bucket, self.slots.me());
         let (mut ours, mut theirs) = (Vec::new(), Vec::new());
         for kv in &listed.found {
-            // Most keys are locks and requests, whose values need not be read here.
+            // Most keys belong to locks and requests, and their values need not be read here.
             let may_be = Some(&kv.key).filter(|key| BucketKeys::may_say_whose(key));
             let Some(key) = may_be.and_then(|key| opened.bucket.keys.parse(key)) else { continue };
             // A name that was lost with its lease cannot be given up: its key goes with the lease.
@@ -194,7 +196,7 @@ impl Keeper {
             }
             let known = query.idle.get(&key.name).copied();
             let usage = self.shared.table().usage(&(bucket, key.name.clone()));
-            // If we own it only since the list, and nobody uses it, nobody has had it since.
+            // If we own the name only since the list, and nobody uses it, nobody has held it since.
             let is_idle = |usage: Usage| {
                 usage.gate == GrantState::Stuck
                     || !usage.is_used && known.unwrap_or_default() == usage.granted
@@ -225,11 +227,11 @@ impl Keeper {
         is_shown
     }
 
-    /// Takes in what a snapshot, of one name or all, tells of names for which requests of ours wait,
-    /// so that those that can be granted are granted before the query is answered.
+    /// Takes in what a snapshot, of one name or of all, tells of names for which requests of ours
+    /// wait. So the requests that can be granted are granted before the query is answered.
     fn note_queued(&mut self, bucket: u64, of: Option<&NameKey>, listed: &Listing) {
         let Some(opened) = self.buckets.get(&bucket) else { return };
-        // A name that the list leaves out may have keys.
+        // A name may have keys even if the list leaves it out.
         let is_told = |name: &NameKey| {
             let prefix = opened.bucket.keys.name(name).all();
             let last = listed.found.last().map(|kv| &kv.key);
@@ -260,7 +262,7 @@ impl Keeper {
         }
     }
 
-    /// Fails the queries that have waited for too long, and asks again for the others.
+    /// Fails the queries that have waited too long, and asks again for the others.
     pub(super) fn check_queries(&mut self) {
         let now = Uptime::now();
         let late: Vec<u64> = self

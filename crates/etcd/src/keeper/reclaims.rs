@@ -1,9 +1,9 @@
 //! Reclaims: this connection takes over locks and requests that agents had through another
 //! connection, whose process has ended.
 //!
-//! The leases of that connection last for a while, and so do the locks and requests under them.
-//! Locks and requests that no agent claims have been ended by their agents, or are not wanted any
-//! more, and are removed.
+//! The leases of that connection last for a while, and so do the locks and requests under them. If
+//! no agent claims a lock or request, its agent has ended it, or does not want it any more. So it
+//! is removed.
 
 use std::{collections::HashSet, time::Duration};
 
@@ -34,9 +34,9 @@ use crate::{
     values::{RequestNotes, Value},
 };
 
-/// Marks the slots of locks that an owner of their names had granted, and that are written to be taken over.
-/// No request has had such a slot. The rest of the slot is the lock's token, which is unique, because no two
-/// names become owned in one revision.
+/// Marks the slots of locks that an owner of their names had granted, and that are now written so that they
+/// can be taken over. No request has had such a slot. The rest of the slot is the lock's token. The token is
+/// unique, because no two names become owned in one revision.
 const ADOPTED: u64 = 1 << 63;
 
 /// A lock or request of an agent that was found, and the claim that it answers.
@@ -64,7 +64,7 @@ impl Keeper {
         self.advance_reclaims();
     }
 
-    /// Answers the reclaims whose names are known by now.
+    /// Answers the reclaims whose names are all known.
     pub(super) fn advance_reclaims(&mut self) {
         let is_known = |keeper: &Self, reclaim: &Reclaim| {
             let bucket = keeper.agents.get(&reclaim.serial).map(|agent| agent.bucket);
@@ -81,8 +81,9 @@ impl Keeper {
         }
     }
 
-    /// Lists the names of reclaims whose locks were written but that no list has shown yet: the list
-    /// that was to show the locks may have failed, or have begun before they were written.
+    /// Lists the names of reclaims whose locks were written and were not seen in a list yet. The
+    /// list that should have shown them may have failed, or may have begun before the locks were
+    /// written.
     fn look_for_adopted(&mut self) {
         let mut unseen = Vec::new();
         for reclaim in self.reclaims.iter().filter(|reclaim| reclaim.after > 0) {
@@ -99,8 +100,8 @@ impl Keeper {
         }
     }
 
-    /// Answers the reclaims that have taken too long, whose leases have ended by now. Goes on with
-    /// the others.
+    /// Answers the reclaims that have taken too long, and whose leases have ended by now. Goes on
+    /// with the others.
     pub(super) fn check_reclaims(&mut self) {
         let patience = self.options.time_to_live.min(PATIENCE);
         let is_late = |reclaim: &Reclaim| reclaim.since.elapsed() >= patience;
@@ -110,14 +111,14 @@ impl Keeper {
             self.note_lost(late.serial, &late.claims, &tickets);
             let _ = late.answer.send(tickets);
         }
-        // The watch may have told what the other reclaims wait for.
+        // The watch may have told meanwhile what the other reclaims wait for.
         self.advance_reclaims();
         self.look_for_adopted();
     }
 
-    /// Some of these claims are not answered with a lock. If such a lock was known only to the owner of its
-    /// name, then only the owner key keeps others away, and the client learns only now that the lock is
-    /// lost. So that key stays until the end of its lease.
+    /// Notes which of these claims are not answered with a lock. If only the owner of its name knew such a
+    /// lock, then only the owner key keeps others away, and the client learns only now that the lock is
+    /// lost. So the owner key stays until the end of its lease.
     fn note_lost(&mut self, serial: AgentSerial, claims: &[Claim], tickets: &[Option<Ticket>]) {
         let bucket = self.agents.get(&serial).map(|agent| agent.bucket);
         let Some(opened) = bucket.and_then(|bucket| self.buckets.get(&bucket)) else { return };
@@ -134,9 +135,9 @@ impl Keeper {
         &self.spared
     }
 
-    /// Writes claimed locks that were known only to the owner of their names, whose connection has
-    /// ended. From then on they are locks like any other. `None` while the transaction is on its
-    /// way.
+    /// Writes claimed locks that only the owner of their names knew. The connection of this owner
+    /// has ended. From then on, these locks are like any other. `None` while the transaction is on
+    /// its way.
     fn adopt(&mut self, reclaim: Reclaim) -> Option<Reclaim> {
         if reclaim.is_settled {
             return Some(reclaim);
@@ -160,7 +161,7 @@ impl Keeper {
                 continue;
             }
             // If two claimed locks exclude each other, the older one was stolen, and its holder has
-            // not heard of it.
+            // not heard of the theft.
             let is_robbed = reclaim.claims.iter().zip(&reclaim.names).any(|(other, of)| {
                 let excludes = (mode, other.kind.mode()) != (Mode::Shared, Mode::Shared);
                 let is_later = other
@@ -188,7 +189,7 @@ impl Keeper {
             let mut when = vec![Check::MadeIn(owns.clone(), owned.made)];
             let mut then = vec![Step::Put { key, value: value.encode(), lease: owned.lease }];
             if mode == Mode::Exclusive {
-                // Other clients may claim locks that were stolen from them.
+                // Other clients may claim locks that were stolen from them already.
                 let others = others(&keys, &owns).map(|(start, end)| Check::Empty(start, end));
                 when.extend(others);
                 then.push(Step::Delete(owns));
@@ -206,7 +207,7 @@ impl Keeper {
         None
     }
 
-    /// The transaction that writes claimed locks is done, or has failed.
+    /// To be called when the transaction that writes claimed locks is done, or has failed.
     pub(super) fn adopted(&mut self, of: u64, result: Result<Answer, Failure>) {
         let Some(mut reclaim) = self.adoptions.remove(&of) else { return };
         match result {
@@ -217,7 +218,7 @@ impl Keeper {
                 reclaim.is_settled = !answer.results.iter().any(is_done);
                 reclaim.after = answer.revision;
             }
-            // It is tried again in a moment, for as long as that is of use.
+            // The reclaim is tried again in a moment, as long as that is of use.
             Err(Failure::Unknown(_)) => return self.reclaims.push(reclaim),
             Err(_) => reclaim.is_settled = true,
         }
@@ -245,7 +246,7 @@ impl Keeper {
                 && self.slots.owner(entry.request, entry.made) == Owner::Others
         };
         let mut found = find(&opened.bucket, is_its, &claims);
-        // An agent has its locks under one lease. What is under another lease was lost before.
+        // An agent has all its locks under one lease. Keys under another lease were lost before.
         let lease = found.iter().rev().find(|found| found.claim.is_some());
         let lease = lease.map(|found| found.entry.lease);
         found.retain(|found| Some(found.entry.lease) == lease || found.claim.is_none());
@@ -270,7 +271,8 @@ impl Keeper {
             } else if phase == Phase::Held && self.expiring.contains_key(&entry.lease) {
                 // The lock is lost. Its key is removed when the work under it has ended.
             } else {
-                // An earlier try that came late may have put another key of a request that is kept.
+                // A request that is kept may have another key, put by an earlier try that came
+                // late.
                 let only = kept.contains(&entry.request).then_some(phase);
                 opened.bucket.push(name, Todo::Remove(Ended { only, ..entry.ended() }, None));
             }
@@ -291,7 +293,8 @@ impl Keeper {
         self.step_waiting(bucket);
     }
 
-    /// This connection renews the lease of an agent from now on, which was another connection's.
+    /// To be called when this connection renews an agent's lease from now on, which was another
+    /// connection's.
     pub(super) fn revive(&mut self, serial: AgentSerial, renewal: Renewal) {
         let Some(agent) = self.agents.get(&serial) else { return };
         let (id, bucket) = (agent.id, agent.bucket);
@@ -299,14 +302,14 @@ impl Keeper {
         let mut wakers = Vec::new();
         let mut table = self.shared.table();
         table.revive(serial, id, self.options.term(renewal));
-        // Requests that were granted meanwhile could not be answered before.
+        // Requests that were granted meanwhile could not be answered before this.
         for (request, name, key) in table.pending_of(id) {
             match opened.bucket.has(&name, key) {
                 (Some(lock), _) => {
                     wakers.extend(table.answer(request, State::Held(lock.grant(), Vec::new())));
                 }
                 (None, Some(waits)) => table.queued(request, waits.made),
-                // It was there when it was reclaimed, so it has gone since.
+                // The key was there when the request was reclaimed, so it has gone since.
                 (None, None) => {
                     let how = opened.bucket.mirror(&name).map(|of| of.why_gone(token(0)));
                     let how = how.unwrap_or(Lost::Removed);
@@ -319,12 +322,12 @@ impl Keeper {
     }
 }
 
-/// The locks and requests of an agent, in the order of the requests, each with the claim that it
+/// The locks and requests of an agent, in the order of the requests. Each has the claim that it
 /// answers.
 ///
 /// A claimed lock is found by its token. For a claimed request, there may be a request, or a lock
-/// whose grant the agent has not heard of: the first one of that name and mode that was written
-/// after the agent had asked. A request that was written before that has been ended by the agent.
+/// of whose grant the agent has not heard. This is the first one of that name and mode that was
+/// written after the agent had asked. If a request was written before that, the agent has ended it.
 fn find(bucket: &Bucket, is_its: impl Fn(&Entry) -> bool, claims: &[Claim]) -> Vec<Found> {
     let entries = bucket.entries().filter(|(_, _, entry)| is_its(entry));
     let mut found: Vec<Found> = entries
@@ -335,13 +338,13 @@ fn find(bucket: &Bucket, is_its: impl Fn(&Entry) -> bool, claims: &[Claim]) -> V
             claim: None,
         })
         .collect();
-    // Held locks were requested before waiting requests.
+    // Held locks come first, because they were requested before the waiting requests.
     found.sort_by_key(|found| {
         let Entry { made, request, ref value, .. } = found.entry;
         (found.phase == Phase::Queued, made, Value::place(value), request)
     });
     // If a request is held and also stands in the queue, an earlier try that came late has put it
-    // there.
+    // into the queue.
     let held: HashSet<RequestKey> = found
         .iter()
         .filter(|found| found.phase == Phase::Held)

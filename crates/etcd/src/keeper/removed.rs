@@ -1,5 +1,5 @@
-//! Keys of this connection that are gone, and keys that belong to nobody: why, and what follows
-//! from it.
+//! Keys of this connection that are gone, and keys that belong to nobody: the reasons, and what
+//! follows from them.
 
 use super::{AgentSerial, Keeper, agent::Agent, pending_lists::Gone, wake};
 use crate::{
@@ -24,9 +24,9 @@ pub(super) fn tell_removed(table: &mut Table, id: RequestId) -> Vec<Waker> {
     }
 }
 
-/// What is to be done because keys of this connection are gone.
+/// What has to be done because keys of this connection are gone.
 pub(super) struct RemovalEffects {
-    /// Requests that are to be made again, and their agents.
+    /// Requests that have to be made again, and their agents.
     pub(super) again: Vec<(AgentSerial, Again)>,
     /// Leases that may have ended.
     pub(super) doubted: Vec<i64>,
@@ -36,12 +36,12 @@ pub(super) struct RemovalEffects {
 }
 
 impl Keeper {
-    /// Judges keys of this connection that are gone and that nobody here has removed: why they are
-    /// gone, and what follows from it.
+    /// Finds out why keys of this connection are gone that this connection has not removed, and
+    /// what follows from that.
     ///
-    /// The end of a lease is told by each name's watch, one after the other. So if all keys that a
-    /// name had under a lease are gone, they are judged only when etcd has said whether it still
-    /// keeps the lease.
+    /// After the end of a lease, the watches of the names tell of the deleted keys one after the
+    /// other. So if all keys that a name had under a lease are gone, they are judged only when etcd
+    /// has said whether it still keeps the lease.
     pub(super) fn judge_gone(
         &self,
         bucket: u64,
@@ -58,7 +58,8 @@ impl Keeper {
                 (Phase::Held, Status::Held(_)) if thefts.contains(&revision) => {
                     wakers.extend(table.lose(id, Lost::Stolen));
                 }
-                // The key of a request goes when it becomes a lock, which was told with the lock.
+                // The key of a request is deleted when the request becomes a lock. The event of the
+                // lock has told this already.
                 (Phase::Held, Status::Held(_)) | (Phase::Queued, Status::Pending(_)) => {
                     removed.push((id, revision));
                 }
@@ -82,8 +83,8 @@ impl Keeper {
             let Some(lease) = lease_of(table, id) else { continue };
             let is_last = is_all_here(lease);
             if is_last && is_all(lease) {
-                // A request that waits is made again, whatever the reason was; then the reason is
-                // seen.
+                // A waiting request is made again, whatever the reason was. The new try will show
+                // the reason.
                 let waits_on = self.options.waits_through_outages;
                 if let Some(asked) = table.wait_again(id, waits_on) {
                     again.push(asked);
@@ -96,7 +97,7 @@ impl Keeper {
             } else {
                 wakers.extend(tell_removed(table, id));
             }
-            // The lease may have ended, if this was the name's only key under it.
+            // If this was the name's only key under the lease, the lease may have ended.
             if !doubted.contains(&lease) {
                 doubted.push(lease);
             }
@@ -104,8 +105,8 @@ impl Keeper {
         RemovalEffects { again, doubted, held_back }
     }
 
-    /// Etcd kept a lease at this moment: so keys that had gone from under it before were removed by
-    /// somebody.
+    /// To be called when etcd kept a lease at this moment. So somebody has removed the keys under
+    /// the lease that had gone before that.
     pub(super) fn judge_held_back(&mut self, lease: i64, kept: Uptime) {
         let is_due = |gone: &Gone| gone.lease == lease && gone.since <= kept;
         let (due, rest) = std::mem::take(&mut self.gone).into_iter().partition::<Vec<_>, _>(is_due);
@@ -127,7 +128,7 @@ impl Keeper {
         wake(wakers);
     }
 
-    /// Does what is to be done because keys are gone.
+    /// Does what has to be done because keys are gone.
     pub(super) fn settle_gone(
         &mut self,
         RemovalEffects { again, doubted, held_back }: RemovalEffects,
@@ -139,7 +140,7 @@ impl Keeper {
         }
     }
 
-    /// Removes the key that a try made after it was given up and its request was over.
+    /// Removes a key that a try has made after the try was given up and its request was over.
     pub(super) fn remove_late(&mut self, bucket: u64, name: &NameKey, key: RequestKey, over: i64) {
         if self.slots.owner(key, i64::MAX) != Owner::Stray {
             return;
@@ -154,8 +155,8 @@ impl Keeper {
     }
 }
 
-/// What agents of this connection may have left behind that they had through another connection:
-/// under which leases, and of which agents.
+/// Describes the keys that agents of this connection may have left behind, which they had through
+/// another connection: under which leases, and of which agents.
 pub(super) struct LeftBehind {
     leases: Vec<i64>,
     agents: HashSet<ClientId>,
@@ -163,7 +164,7 @@ pub(super) struct LeftBehind {
 
 impl LeftBehind {
     /// Whether this key was left behind. Keys that the agents still use belong to this connection
-    /// by now.
+    /// already.
     pub(super) fn covers(&self, lease: i64, value: &[u8]) -> bool {
         let is_theirs = |client_id| self.agents.contains(&client_id);
         self.leases.contains(&lease) && Value::client_id(value).is_some_and(is_theirs)

@@ -1,4 +1,4 @@
-//! What watches and lists tell, and what follows for the locks and requests of this connection.
+//! What watches tell, and what follows from it for the locks and requests of this connection.
 
 use std::{sync::Arc, time::Duration};
 
@@ -24,8 +24,8 @@ use crate::{
 };
 
 impl Keeper {
-    /// Begins to watch a name, if it is not watched yet: from the given revision on, if all that
-    /// the name had at that revision is known, or else from now on.
+    /// Begins to watch a name, if it is not watched yet. If everything that the name had at some
+    /// revision is known, the watch begins right after this revision, or else now.
     pub(super) fn open_view(
         &mut self,
         bucket: u64,
@@ -72,8 +72,7 @@ impl Keeper {
                 let is_gone_from = self.gone.iter().any(|gone| gone.name == *name);
                 let is_asked_for = table.has_requests(bucket, name);
                 let is_reclaimed = self.reclaims.iter().any(|reclaim| reclaim.is_of(name));
-                // The name is watched because of what is under it, or it is not known yet what that
-                // is.
+                // The name is watched because of its keys, or its keys are not known yet.
                 let is_unknown = view.early.is_some();
                 let is_owned = view.own != Ownership::No;
                 let is_used =
@@ -95,7 +94,7 @@ impl Keeper {
     }
 
     pub(super) fn watched(&mut self, watch: u64, watched: Watched) {
-        // The watch of a name that was forgotten tells nothing of use any more.
+        // The watch of a name that was forgotten is of no use any more.
         let Some((bucket, name)) = self.watches.get(&watch).cloned() else { return };
         let opened = self.buckets.get_mut(&bucket);
         let Some(view) = opened.and_then(|opened| opened.bucket.views.get_mut(&name)) else {
@@ -113,8 +112,8 @@ impl Keeper {
                     return self.heed_events(bucket, &name, events);
                 };
                 early.extend(events.iter().cloned());
-                // What was known before may be of an etcd that has begun anew since, and the list
-                // shows that.
+                // What was known before may come from an etcd that has begun anew since. The list
+                // will show that.
                 if !view.mirror.is_listed() && view.own == Ownership::No {
                     self.grant_unlisted(bucket, &name, &events);
                 }
@@ -122,10 +121,10 @@ impl Keeper {
         }
     }
 
-    /// Answers the waiting requests of this connection that are granted although their name was
-    /// never listed: the list tells them nothing that they need. If a request of this connection
-    /// holds the name, nothing is answered here: its lock may have been lost before, and it has to
-    /// hear of that first. The mirror takes all of it in with the list.
+    /// Answers the waiting requests of this connection that were granted before their name was
+    /// listed for the first time: they need nothing from the list. If a request of this connection
+    /// holds the name, nothing is answered here, because its lock may have been lost before, and
+    /// its holder has to hear of that first. The mirror takes in all of these events with the list.
     fn grant_unlisted(&self, bucket: u64, name: &NameKey, events: &[Event]) {
         let mut table = self.shared.table();
         let all = table.of_name(bucket, name);
@@ -145,7 +144,8 @@ impl Keeper {
                 }
                 continue;
             };
-            // A thief is told by the answer to its call, after the holders whom it has robbed.
+            // A thief hears of its lock by the answer to its call, after the holders whom it has
+            // robbed have heard of the theft.
             let has_waited = events.iter().any(|event| {
                 let LockKey { phase, request, .. } = event.key;
                 let is_end = phase == Phase::Queued && event.put.is_none();
@@ -160,7 +160,7 @@ impl Keeper {
         wake(wakers);
     }
 
-    /// Does what follows from what the watch tells.
+    /// Does what follows from these events of the watch.
     pub(super) fn heed_events(&mut self, bucket: u64, name: &NameKey, events: Vec<Event>) {
         let left = self.left();
         let absorbed = self.heed_owner_keys(bucket, name, &events);
@@ -178,7 +178,7 @@ impl Keeper {
             let Event { key, revision, .. } = event.clone();
             let made = event.put.as_ref().map(|put| put.made);
             let put = event.put.clone();
-            // Work under that lease may not have ended yet.
+            // The work under that lease may not have ended yet.
             let is_expiring = key.phase == Phase::Held
                 && put.as_ref().is_some_and(|put| self.expiring.contains_key(&put.lease));
             if !view.mirror.apply(event) {
@@ -210,7 +210,8 @@ impl Keeper {
                 (_, None) | (Finding::Nothing, _) => {}
             }
         }
-        // Told together with what was granted: a thief finds that those whom it has robbed know it.
+        // This is told together with the grants, so that a thief finds that the robbed holders know
+        // of the theft.
         let fallout = self.judge_gone(bucket, name, &mut table, &mut wakers, gone, &thefts);
         drop(table);
         wake(wakers);

@@ -2,14 +2,16 @@
 
 use sha2::{Digest, Sha256};
 
-/// How many bytes the spelling of a name may have. A longer one is known by its hash, and stands
-/// in the value: a transaction has each key several times, and etcd takes 1.5 MiB at a time.
+/// How many bytes the spelling of a name may have. A key contains only the hash of a longer name,
+/// and the name stands in the value: a transaction contains each key several times, and etcd takes
+/// 1.5 MiB at a time.
 pub(super) const LONGEST: usize = 192;
 
 const HEX: &[u8; 16] = b"0123456789abcdef";
 
-/// Spells bytes so that people can read them in `etcdctl get --prefix`: letters, digits, `.`, `_`,
-/// `~` and `-` as they are, others as `%` and two digits; what is too long as `#` and its hash.
+/// Spells bytes so that people can read them in `etcdctl get --prefix`. Letters, digits, `.`, `_`,
+/// `~` and `-` stay as they are. Other bytes are spelled as `%` and two digits. A spelling that is
+/// too long becomes `#` and the hash.
 pub(super) fn spell(bytes: &[u8]) -> Vec<u8> {
     let mut spelled = Vec::with_capacity(bytes.len().min(LONGEST));
     for &byte in bytes {
@@ -27,7 +29,7 @@ pub(super) fn spell(bytes: &[u8]) -> Vec<u8> {
     spelled
 }
 
-/// The bytes that are spelled so.
+/// The bytes that have this spelling.
 pub(super) fn read(spelled: &[u8]) -> Option<Vec<u8>> {
     let mut bytes = Vec::with_capacity(spelled.len());
     let mut rest = spelled.iter();

@@ -50,21 +50,22 @@ impl Table {
             freed.extend(self.end_here(index));
             let request = &mut self.requests[index];
             let id = RequestId::from_parts(narrow(index), request.serial);
-            // From here on only the ended agent ends the key.
+            // From here on, only the end of the agent ends the key.
             let key = request.key.take();
             all.ended.extend(key.map(|key| (id, request.finished(id, key, None))));
             request.agent = None;
             unname(&mut self.names, &request.of, index);
             request.state.end(Error::Terminated, Lost::Terminated, &mut all.wakers);
         }
-        // All of them have ended before anybody else is granted one of their names.
+        // All locks and requests of the agent have ended before anybody else is granted one of
+        // their names.
         all.wakers.extend(freed.iter().flat_map(|of| self.process(of)));
         all.over.extend(freed.into_iter().filter(|of| self.is_run_over(of)));
         all.ended.sort_by_key(|(id, _)| id.serial());
         all
     }
 
-    /// An agent's lease lasts until then. `false` if it is too late for that.
+    /// Notes how long an agent's lease lasts. Returns `false` if it is too late for that.
     pub(crate) fn renew(&mut self, serial: AgentSerial, agent: AgentId, term: LeaseTimes) -> bool {
         match self.agents.get_mut(agent.index()) {
             Some(found) if found.serial == serial => {
@@ -85,9 +86,10 @@ impl Table {
             .is_some_and(|found| found.serial == serial && is_over(found.ends))
     }
 
-    /// All keys of the agent in etcd are gone, or will be. Its locks are lost. Its waiting requests
-    /// are to be made again, if it `waits_on`. A request that etcd never knew of has no place to
-    /// lose, and waits for another lease. Returns whom to wake, and which requests to make again.
+    /// To be called when all keys of the agent in etcd are gone, or will be. Its locks are lost. If
+    /// `waits_on` is set, its waiting requests have to be made again. A request that etcd never
+    /// knew of has no place to lose, and waits for another lease. Returns the wakers to call, and
+    /// the requests to make again.
     pub(crate) fn lose_agent(
         &mut self,
         serial: AgentSerial,
@@ -118,8 +120,9 @@ impl Table {
         (wakers, again)
     }
 
-    /// The key of a waiting request in etcd is gone. The request is to be made again if it goes on
-    /// waiting (`waits_on`), as after the end of its lease. Returns its agent and the request.
+    /// To be called when the key of a waiting request in etcd is gone. The request has to be made
+    /// again if it goes on waiting (`waits_on`), as after the end of its lease. Returns its agent
+    /// and the request.
     pub(crate) fn wait_again(
         &mut self,
         id: RequestId,
@@ -137,9 +140,9 @@ impl Table {
         Some((serial, Again { of: request.of.clone(), id, key: Some(key) }))
     }
 
-    /// There is no lease to be had: requests fail that have waited for a lease for so long, and had
-    /// no place in a queue before. Returns whom to wake, and whether requests are left that want a
-    /// lease.
+    /// To be called when no lease can be had: requests fail that have waited this long for a lease,
+    /// and never had a place in a queue. Returns the wakers to call, and whether requests are left
+    /// that want a lease.
     pub(crate) fn fail_agent(
         &mut self,
         serial: AgentSerial,
@@ -174,7 +177,7 @@ impl Table {
         requests.any(|&index| matches!(self.requests[index].state, State::Pending(_)))
     }
 
-    /// An agent goes on under a lease, which lasts until then.
+    /// Notes that an agent goes on under a lease, and how long the lease lasts.
     pub(crate) fn revive(&mut self, serial: AgentSerial, agent: AgentId, term: LeaseTimes) {
         if let Some(found) =
             self.agents.get_mut(agent.index()).filter(|found| found.serial == serial)
@@ -189,7 +192,7 @@ impl Table {
         (agent.ends == Some(agent.term.ends)).then_some(agent.term)
     }
 
-    /// The agent's locks and requests stand under this lease from now on.
+    /// Notes that the agent's locks and requests stand under this lease from now on.
     pub(crate) fn set_lease(&mut self, serial: AgentSerial, agent: AgentId, lease: Share) {
         let found = self.agents.get_mut(agent.index()).filter(|found| found.serial == serial);
         if let Some(found) = found {
@@ -201,7 +204,7 @@ impl Table {
         self.agents.get(agent.index())?.lease
     }
 
-    /// The connection owns names under this lease from now on.
+    /// Notes that the connection owns names under this lease from now on.
     pub(crate) fn set_own_share(&mut self, own: Share) {
         self.own_share = Some(own);
     }

@@ -19,7 +19,7 @@ use crate::{
     values::RequestNotes,
 };
 
-/// An agent's number, never used twice.
+/// The serial number of an agent, which is never used twice.
 pub(crate) type AgentSerial = u64;
 
 pub(super) struct Agent {
@@ -28,10 +28,10 @@ pub(super) struct Agent {
     pub(super) terminated: bool,
     /// When the agent's lease is over, if it has a lease.
     ///
-    /// Whoever asks whether a lock is still held reads this too: a process that was stopped learns
-    /// that the lock is lost before its threads do anything else.
+    /// A caller that asks whether a lock is still held reads this as well. So a process that was
+    /// stopped learns that a lock is lost before its threads do anything else.
     pub(super) ends: Option<Uptime>,
-    /// All times of that lease, once there is one.
+    /// All times of that lease, if there is one.
     pub(super) term: LeaseTimes,
     /// The lease that the agent's locks and requests stand under.
     pub(super) lease: Option<Share>,
@@ -40,7 +40,8 @@ pub(super) struct Agent {
 
 pub(super) struct Request {
     pub(super) serial: u64,
-    /// `None` once the agent has been terminated: its number may be another's by now.
+    /// The agent. `None` when the agent has been terminated, because another agent may have its
+    /// number by now.
     pub(super) agent: Option<AgentId>,
     pub(super) name: ResourceName,
     pub(super) kind: RequestKind,
@@ -48,19 +49,20 @@ pub(super) struct Request {
     pub(super) of: (u64, NameKey),
     /// The request's key in etcd, if etcd may know of it.
     pub(super) key: Option<RequestKey>,
-    /// This connection owns the request's name, and etcd does not know of the request.
+    /// Whether this connection owns the request's name, and etcd does not know of the request.
     pub(super) is_here: bool,
     /// The revision in which the request began to wait; 0 until that is known.
     pub(super) queued: i64,
     /// When the request was made here.
     pub(super) since: Uptime,
-    /// The same moment on the clock that whoever goes on with the request reads too.
+    /// The same moment on the clock that all processes of the machine share, for a process that
+    /// goes on with the request.
     pub(super) asked: u64,
     /// What becomes of the request when its agent's lease ends.
     pub(super) patience: Patience,
-    /// What was said of the request.
+    /// What its caller has said of the request.
     pub(super) said: RequestNotes,
-    /// The locks around it that nobody else knows of yet.
+    /// The locks around the request that nobody else knows of yet.
     pub(super) inside_hidden: Vec<LockId>,
     pub(super) state: State,
 }
@@ -72,11 +74,12 @@ pub(super) enum Patience {
     Waits,
     /// The request is made again until there is a lease, because it had a place in the queue.
     HasWaited,
-    /// The request fails: it does not wait, or it is a lock that was to be gone on with.
+    /// The request fails, because it does not wait, or because it stands for a lock that was
+    /// reclaimed.
     None,
 }
 
-/// A request that is to be made again, since all that etcd knew of it is gone.
+/// A request that has to be made again, because everything that etcd knew of it is gone.
 pub(crate) struct Again {
     /// The bucket and name of the request.
     pub(crate) of: (u64, NameKey),
@@ -85,7 +88,7 @@ pub(crate) struct Again {
     pub(crate) key: Option<RequestKey>,
 }
 
-/// Where a request or lock stands.
+/// The state of a request or lock.
 pub(crate) enum State {
     Pending(Waker),
     Held(Grant, Vec<Waker>),
@@ -94,15 +97,15 @@ pub(crate) enum State {
     Lost(Lost),
 }
 
-/// Where a request or lock stands, as the thread sees it.
+/// The state of a request or lock, as the thread sees it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Status {
-    /// Waiting, since this revision; 0 if that is not known yet.
+    /// The request waits, since this revision; 0 if that is not known yet.
     Pending(i64),
     Held(Grant),
-    /// Answered in another way, and not forgotten yet.
+    /// The request was answered in another way, and is not forgotten yet.
     Ended,
-    /// Forgotten: aborted or released.
+    /// The request is forgotten: it was aborted, or the lock was released.
     Absent,
 }
 
@@ -118,7 +121,7 @@ pub(crate) struct Finished {
 }
 
 impl Request {
-    /// A request that is known here only.
+    /// A request that only this connection knows.
     pub(super) fn new(
         serial: u64,
         agent: AgentId,
@@ -144,24 +147,24 @@ impl Request {
         }
     }
 
-    /// Whether the request is to be made again once its agent's lease has ended.
+    /// Whether the request has to be made again when its agent's lease has ended.
     pub(super) fn waits_on(&self, how: Lost, waits_on: bool) -> bool {
         match self.patience {
             Patience::None => false,
-            // A request on its way comes to nothing through no fault of its own.
+            // A request that is on its way fails without any fault of its own.
             _ if how == Lost::Reset => true,
             Patience::HasWaited => waits_on,
             Patience::Waits => waits_on && self.queued > 0,
         }
     }
 
-    /// The name of the request, if keys have only a hash of it: then the value of its key has to
-    /// say the name.
+    /// The name of the request, if keys have only a hash of it. In this case, the value of its key
+    /// has to contain the name.
     pub(super) fn hashed_name(&self) -> Option<ResourceName> {
         self.of.1.is_hash().then(|| self.name.clone())
     }
 
-    /// What the thread is told when the request is to end and has this key.
+    /// What the thread is told when the request has to end and has this key.
     pub(super) fn finished(
         &self,
         id: RequestId,
@@ -175,7 +178,7 @@ impl Request {
     }
 
     pub(super) fn status(&self) -> Status {
-        // The agent has ended, and with it all that etcd knows of the request.
+        // The agent has ended, and with it everything that etcd knows of the request.
         if self.agent.is_none() {
             return Status::Absent;
         }
@@ -188,8 +191,8 @@ impl Request {
 }
 
 impl State {
-    /// Ends a pending request with an error, and a lock as lost; requests that have ended in
-    /// another way stay as they are.
+    /// Ends a pending request with an error, or a lock as lost. Requests that have ended already
+    /// stay as they are.
     pub(super) fn end(&mut self, error: Error, lost: Lost, wakers: &mut Vec<Waker>) {
         let end = match self {
             Self::Pending(_) => Self::Failed(error),

@@ -9,7 +9,7 @@ use super::{
 use crate::keys::{NameKey, RequestKey};
 
 impl Table {
-    /// Whether any request for this name is not done with.
+    /// Whether there is any request or lock of this name.
     pub(crate) fn has_requests(&self, bucket: u64, name: &NameKey) -> bool {
         self.names.contains_key(&(bucket, name.clone()))
     }
@@ -46,8 +46,8 @@ impl Table {
         alive
     }
 
-    /// All pending requests and locks that etcd may know of, with bucket, name, whether they are
-    /// held, and their agents.
+    /// All pending requests and locks that etcd may know of. For each: the bucket and the name,
+    /// whether it is held, and its agent.
     pub(crate) fn alive(
         &self,
     ) -> impl Iterator<Item = (u64, &NameKey, RequestKey, bool, AgentSerial)> {

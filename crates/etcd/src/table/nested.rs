@@ -1,4 +1,4 @@
-//! The locks that requests of the table were made inside of, for the search for cycles of waiters.
+//! The locks inside which requests of the table were made, for the search for cycles of waiters.
 
 use std::mem;
 
@@ -33,7 +33,7 @@ impl Table {
         Nested { said: None, hidden: here.into_iter().chain([hidden]).collect() }
     }
 
-    /// The same, with what others call the lock.
+    /// Notes that a waiting request was made inside a lock of which this is the reference.
     pub(crate) fn put_outer(&mut self, id: RequestId, outer: Outer) -> Nested {
         let Some(request) = self.find(id) else { return Nested::default() };
         if !matches!(request.state, State::Pending(_)) {
@@ -49,9 +49,9 @@ impl Table {
         Nested { said, hidden: here.into_iter().collect() }
     }
 
-    /// Tells what a lock is called that nobody else knows of, once others know it. Returns the name
-    /// of the lock, which they have to see; `None` if they know the lock, or if there is no such
-    /// lock.
+    /// Lets `tell` be called with the reference of a lock that nobody else knows, as soon as others
+    /// know the lock. Returns the name of the lock, which others have to see. `None` if they know
+    /// the lock already, or if there is no such lock.
     pub(crate) fn tell_outer(
         &mut self,
         lock: LockId,
@@ -69,7 +69,7 @@ impl Table {
             return None;
         }
         request.said.may_give_up = true;
-        // Otherwise it is said when the request is written.
+        // If the request has no key yet, this is said when the request is written.
         request.key?;
         self.agent_of(id)
     }
@@ -81,9 +81,9 @@ impl Table {
         is_hidden.then(|| known.of.clone())
     }
 
-    /// Others know of locks that they did not know of before. Returns the agents of which there is
-    /// more to say for that reason, and who has to be told what such a lock is called. They are to
-    /// be told with no table locked.
+    /// To be called when others have learned of locks that they did not know. Returns the agents
+    /// whose keys have to say more because of this, and the functions that have to be told the
+    /// references of such locks. These must be called with no table locked.
     pub(crate) fn say_where(&mut self) -> (Vec<AgentSerial>, Vec<(Outer, TellOuter)>) {
         let (mut news, mut told) = (Vec::new(), Vec::new());
         for id in mem::take(&mut self.inside_hidden) {
@@ -102,7 +102,7 @@ impl Table {
         (news, told)
     }
 
-    /// What a held lock is called for others.
+    /// The reference by which others know a held lock.
     pub(crate) fn outer(&self, lock: LockId) -> Option<Outer> {
         let known = self.requests.get(*self.serials.get(&lock.serial)?)?;
         let agent = self.agents.get(known.agent?.index())?;
@@ -110,7 +110,7 @@ impl Table {
         let (State::Held(grant, _), Some(request)) = (&known.state, known.key) else { return None };
         let mut buckets = self.buckets.iter();
         let (bucket, _) = buckets.find(|(_, open)| open.number == known.of.0)?;
-        // Until it is written, nobody else knows of it.
+        // Before the lock is written, nobody else knows of it.
         let made = Some(grant.made).filter(|made| *made < i64::MAX)?;
         let is_its = whose == Some(lock.client_id) && bucket.len() <= LONGEST_BUCKET;
         let name = known.of.1.clone();

@@ -6,10 +6,10 @@
 //! is next in the queue, with the table locked. The thread says when a name begins to be owned, and
 //! when that ends.
 //!
-//! A request that steals a name asks the owner for it first, and takes it only from an owner that does not
-//! answer. A person who removes the owner key does not ask at all. In both cases this connection learns of it
-//! only by the watch or a list, and until then may go on granting the name. All these grants have smaller
-//! tokens than the thief's.
+//! A request that steals a name first asks the owner for the name, and takes it only from an owner that does
+//! not answer. A person who removes the owner key does not ask at all. In both cases, this connection learns
+//! of the loss only by the watch or a list, and until then may go on granting the name. All these grants have
+//! smaller tokens than the thief's.
 //!
 //! # Invariant
 //!
@@ -34,8 +34,9 @@ use super::{
 use crate::{failure::lease_lost, keys::NameKey, lease::LeaseName, slots::Slots, tokens};
 
 impl Table {
-    /// Queues or answers a request here, if this connection owns its name: a request that was just
-    /// made, or of which the thread has heard. `None` if it is to be sent to etcd, or is here already.
+    /// Queues or answers a request here, if this connection owns its name. The request was just made,
+    /// or the thread has just heard of it. `None` if the request has to be sent to etcd, or is here
+    /// already.
     pub(crate) fn take_here(&mut self, id: RequestId) -> Option<LocalOutcome> {
         let of = self.name_of(id)?;
         let owned = self.owned.get_mut(&of)?;
@@ -46,7 +47,7 @@ impl Table {
         let agent = self.agents.get(request.agent?.index())?;
         let (is_known, mode) = (owned.is_of(agent), request.kind.mode());
         let is_granted = match request.kind {
-            // It comes after requests of others, which etcd queues.
+            // The request comes after requests of others, which etcd queues.
             RequestKind::Wait(_) if owned.is_for_run() => return None,
             RequestKind::Wait(_) => {
                 request.is_here = true;
@@ -61,8 +62,8 @@ impl Table {
                 }
                 true
             }
-            // Such requests do not wait here: the thread gets a lease for the agent, and calls this
-            // again.
+            // Such requests do not wait here. The thread gets a lease for the agent, and calls this
+            // function again.
             _ if !is_known || !owned.is_open() => return None,
             RequestKind::IfAvailable(_) => {
                 owned.queue.is_empty() && owned.admits(mode) && !owned.is_for_run()
@@ -108,14 +109,15 @@ impl Table {
         self.find(id).is_some_and(|request| request.is_here)
     }
 
-    /// Whether this name was owned for a run, and the run is over, so that the name is to be given
+    /// Whether this name was owned for a run, and the run is over, so that the name has to be given
     /// up.
     pub(super) fn is_run_over(&self, of: &(u64, NameKey)) -> bool {
         let usage = self.usage(of);
         usage.is_some_and(|usage| usage.is_for_run && !usage.is_used)
     }
 
-    /// Grants the requests that can be granted for a name that is owned. Returns whom to wake.
+    /// Grants the requests that can be granted for a name that is owned. Returns the wakers to
+    /// call.
     pub(super) fn process(&mut self, of: &(u64, NameKey)) -> Vec<Waker> {
         let mut wakers = Vec::new();
         let Some(owned) = self.owned.get_mut(of) else { return wakers };
@@ -135,7 +137,8 @@ impl Table {
         wakers
     }
 
-    /// An agent has a lease now: grants what it can be granted. Returns whom to wake.
+    /// To be called when an agent has got a lease: grants the agent what it can be granted. Returns
+    /// the wakers to call.
     pub(crate) fn process_of(&mut self, agent: AgentId) -> Vec<Waker> {
         if self.owned.is_empty() {
             return Vec::new();
@@ -157,8 +160,8 @@ impl Table {
         names.iter().flat_map(|of| self.process(of)).collect()
     }
 
-    /// A request that is here has ended, or is about to. Returns its name, for which another
-    /// request may be granted now.
+    /// Takes out a request that is here and has ended, or is about to end. Returns its name, for
+    /// which another request may be granted now.
     pub(super) fn end_here(&mut self, index: usize) -> Option<(u64, NameKey)> {
         let request = self.requests.get_mut(index).filter(|request| request.is_here)?;
         request.is_here = false;
@@ -172,8 +175,8 @@ impl Table {
         Some(of)
     }
 
-    /// This connection owns a name since this revision. From now on its requests for the name wait
-    /// here: all of them, or those of the run alone.
+    /// Notes that this connection owns a name since this revision. From now on, its requests for
+    /// the name wait here: all of them, or those of the run alone.
     pub(crate) fn own(
         &mut self,
         of: &(u64, NameKey),
@@ -218,9 +221,9 @@ impl Table {
         begun
     }
 
-    /// A name is to be given up: later requests for it go to etcd. Returns the locks and requests that
-    /// are here and have to be written to etcd: locks first, in the order of their grants, then requests
-    /// in the order of their calls.
+    /// Notes that a name is given up, so that later requests for it go to etcd. Returns the locks and
+    /// requests that are here and have to be written to etcd: first the locks, in the order of their
+    /// grants, then the requests, in the order of their calls.
     pub(crate) fn leave(&mut self, of: &(u64, NameKey), slots: &mut Slots) -> Vec<Handover> {
         let mut leavers = Vec::new();
         let Some(Owned { run, .. }) = self.owned.remove(of) else { return leavers };
@@ -248,8 +251,8 @@ impl Table {
         leavers
     }
 
-    /// Locks of a name that was to be given up could not be written: they are here again until they
-    /// end, and nobody is granted the name meanwhile.
+    /// To be called when the locks of a name that was about to be given up could not be written.
+    /// They are here again until they end, and nobody is granted the name meanwhile.
     pub(crate) fn keep_lease(
         &mut self,
         of: &(u64, NameKey),
@@ -274,16 +277,16 @@ impl Table {
         self.owned.insert(of.clone(), owned);
     }
 
-    /// A lock was written to etcd in this revision.
+    /// Notes that a lock was written to etcd in this revision.
     pub(crate) fn settle(&mut self, id: RequestId, made: i64) {
         if let Some(State::Held(grant, _)) = self.find(id).map(|request| &mut request.state) {
             grant.made = made;
         }
     }
 
-    /// This connection does not own a name any more, and its locks are lost. Returns whom to wake,
-    /// and which requests are to be made again. `waits_on`: whether requests go on waiting after the
-    /// end of a lease.
+    /// Notes that this connection does not own a name any more, and that the name's locks are lost.
+    /// Returns the wakers to call, and the requests to make again. `waits_on` says whether requests
+    /// go on waiting after the end of a lease.
     pub(crate) fn lose_name(
         &mut self,
         of: &(u64, NameKey),
@@ -301,11 +304,11 @@ impl Table {
             }
             let agent = request.agent.and_then(|agent| self.agents.get(agent.index()));
             let Some(Agent { serial: agent, ends, .. }) = agent else { continue };
-            // If the agent's lease was over before, callers that asked were told `Disconnected`
-            // already.
+            // If the agent's lease was over before this, callers that have asked were told
+            // `Disconnected` already.
             let how = if is_over(*ends) { Lost::Disconnected } else { how };
             let (agent, waits_on) = (*agent, waits_on || how != Lost::Disconnected);
-            // A request without a lease has lost no place in a queue, so it goes on.
+            // A request without a lease has lost no place in a queue, so it goes on waiting.
             let waits_on = request.patience == Patience::Waits || request.waits_on(how, waits_on);
             if matches!(request.state, State::Pending(_)) && waits_on {
                 let id = RequestId::from_parts(narrow(index), request.serial);
@@ -318,21 +321,21 @@ impl Table {
         (wakers, again)
     }
 
-    /// Grants nothing more of the names that are owned under this lease, because it is not certain
-    /// any more that they are.
+    /// Stops granting the names that are owned under this lease, because it is not certain any more
+    /// that they are owned.
     pub(crate) fn close_under(&mut self, lease: i64) {
         let under = self.owned.values_mut().filter(|owned| owned.lease.id == lease);
         under.for_each(Owned::close);
     }
 
-    /// Grants nothing more of this name, as [`close_under`](Self::close_under) does for many.
+    /// Stops granting this name, as [`close_under`](Self::close_under) does for many names.
     pub(crate) fn close(&mut self, of: &(u64, NameKey)) {
         if let Some(owned) = self.owned.get_mut(of) {
             owned.close();
         }
     }
 
-    /// The names that are owned under this lease, in the order in which they became so.
+    /// The names that are owned under this lease, in the order in which they became owned.
     pub(crate) fn owned_under(&self, lease: i64) -> Vec<(u64, NameKey)> {
         let under = self.owned.iter().filter(|(_, owned)| owned.lease.id == lease);
         let mut under: Vec<_> = under.map(|(of, owned)| (owned.made, of.clone())).collect();

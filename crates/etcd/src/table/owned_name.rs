@@ -20,14 +20,14 @@ use crate::{
 pub(super) struct Owned {
     /// The revision that made the owner key.
     pub(super) made: i64,
-    /// The lease that the owner key stands under.
+    /// The lease of the owner key.
     pub(super) lease: LeaseName,
     /// How often the name was granted since.
     pub(super) granted: u64,
     pub(super) shared: usize,
-    /// Whether an exclusive lock is held; never beside shared ones.
+    /// Whether an exclusive lock is held, which excludes shared locks.
     pub(super) exclusive: bool,
-    /// The requests that wait: their indices, by their serial numbers, which grow with the calls.
+    /// The indices of the requests that wait, by their serial numbers, which grow with the calls.
     pub(super) queue: BTreeMap<u64, usize>,
     /// If the name is owned for a run alone, the places that the requests of the run had in etcd's
     /// queue, by the same serial numbers.
@@ -43,11 +43,11 @@ pub(crate) type QueueOrder = (i64, u64);
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum GrantState {
     Open,
-    /// No more requests are granted: the name is to be given up, or it is not certain that it is
-    /// still owned.
+    /// No more requests are granted, because the name is being given up, or because it is not
+    /// certain that it is still owned.
     Closed,
-    /// No more requests are granted, and the name cannot be given up: etcd has refused to write
-    /// what is held.
+    /// No more requests are granted, and the name cannot be given up, because etcd has refused to
+    /// write its locks.
     Stuck,
 }
 
@@ -57,13 +57,13 @@ pub(crate) enum LocalOutcome {
     /// The request is answered.
     Answered {
         answer: Answer,
-        /// The callers to wake, from whom the lock was taken.
+        /// The wakers of the callers from whom the lock was taken.
         wakers: Vec<Waker>,
-        /// The request's own waker, to be dropped.
+        /// The request's own waker, which has to be dropped.
         own: Option<Waker>,
     },
-    /// The request waits. The thread is to be told if its agent has no lease yet, or if the name is
-    /// not granted here any more.
+    /// The request waits. The thread has to be told if the agent has no lease yet, or if the name
+    /// is not granted here any more.
     Waits { is_known: bool },
 }
 
@@ -73,18 +73,19 @@ pub(crate) struct Started {
     pub(crate) wakers: Vec<Waker>,
     /// Keys that are not in etcd any more, and the requests that had them.
     pub(crate) freed: Vec<(RequestKey, RequestId)>,
-    /// A request cannot be granted here: its agent's locks stand under another lease.
+    /// Whether a request cannot be granted here, because its agent's locks stand under another
+    /// lease.
     pub(crate) has_strangers: bool,
     /// Agents that wait and have no lease yet.
     pub(crate) without_lease: Vec<AgentSerial>,
 }
 
-/// A lock or request that is to be written to etcd.
+/// A lock or request that has to be written to etcd.
 #[derive(Debug)]
 pub(crate) struct Handover {
     pub(crate) id: RequestId,
     pub(crate) agent: AgentSerial,
-    /// The key that it is to have.
+    /// The key that it will have.
     pub(crate) key: RequestKey,
     /// The name, if keys have only a hash of it.
     pub(crate) name: Option<ResourceName>,
@@ -112,20 +113,20 @@ pub(crate) struct Usage {
 }
 
 impl Usage {
-    /// Whether the name is to be given up: no more is granted, and the locks that were granted have
+    /// Whether the name has to be given up, because no more requests are granted and all locks have
     /// ended.
     pub(crate) fn is_over(&self) -> bool {
         !self.is_held && self.gate != GrantState::Open || !self.is_used && self.is_for_run
     }
 }
 
-/// A lock that is known here only.
+/// A lock that only this connection knows.
 #[cfg(test)]
 pub(crate) struct HeldHere {
     pub(crate) name: NameKey,
     /// The revision that made the owner key.
     pub(crate) made: i64,
-    /// The lease that the owner key stands under.
+    /// The lease of the owner key.
     pub(crate) lease: i64,
     /// The agent that holds the lock.
     pub(crate) agent: AgentSerial,
@@ -139,14 +140,14 @@ impl Owned {
         }
     }
 
-    /// A lock of this mode is granted.
+    /// Counts the grant of a lock of this mode.
     pub(super) fn grant(&mut self, mode: Mode) -> Grant {
         match mode {
             Mode::Exclusive => self.exclusive = true,
             Mode::Shared => self.shared += 1,
         }
         self.granted += 1;
-        // There is no token after this one.
+        // There are no more tokens after this one.
         if self.granted >= tokens::MOST {
             self.close();
         }
@@ -171,7 +172,7 @@ impl Owned {
         self.exclusive || self.shared > 0
     }
 
-    /// A lock of this mode has ended.
+    /// Counts the end of a lock of this mode.
     pub(super) fn release(&mut self, mode: Mode) {
         match mode {
             Mode::Exclusive => self.exclusive = false,
@@ -179,7 +180,8 @@ impl Owned {
         }
     }
 
-    /// Whether this agent can be granted the name: its locks end with the lease of the owner key.
+    /// Whether this agent can be granted the name, which is so if its locks end with the lease of
+    /// the owner key.
     pub(super) fn is_of(&self, agent: &Agent) -> bool {
         agent.lease.is_some_and(|share| share.lease == self.lease) && !is_over(agent.ends)
     }

@@ -1,11 +1,11 @@
-//! What a table is like, for tests that tell one from another.
+//! The contents of a table, for tests that compare tables.
 
 use std::fmt::Debug;
 
 use super::Table;
 
 impl Table {
-    /// All that makes a difference to what becomes of it.
+    /// Everything on which the further course of the table depends.
     pub(crate) fn shown(&self) -> impl Debug {
         let agents = self.agents.iter().map(|(at, agent)| {
             (at, agent.serial, agent.bucket, agent.terminated, agent.ends, agent.lease)

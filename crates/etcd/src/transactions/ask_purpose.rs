@@ -1,4 +1,4 @@
-//! What the owner of a name is asked for.
+//! The purposes for which the owner of a name is asked.
 
 use crate::{
     data::{Check, KeyValue, Step, Transaction},
@@ -10,12 +10,13 @@ use crate::{
 pub(crate) enum AskPurpose {
     /// A request wants the name.
     ToHave,
-    /// A caller wants to see what is held of the name.
+    /// A caller wants to see who holds the name.
     ToSee,
 }
 
 impl AskPurpose {
-    /// The mark that is written for this purpose: larger for the one that asks for more.
+    /// The mark that is written for this purpose. The purpose that asks for more has the larger
+    /// mark.
     fn mark(self) -> u64 {
         match self {
             Self::ToSee => 1,
@@ -23,7 +24,8 @@ impl AskPurpose {
         }
     }
 
-    /// The purpose for which an owner is asked, by the value of its key; `None` if it is not asked.
+    /// The purpose for which an owner is asked, according to the value of its key; `None` if it is
+    /// not asked.
     pub(crate) fn of(value: &[u8]) -> Option<Self> {
         match Value::mark(value) {
             0 => None,
@@ -32,7 +34,7 @@ impl AskPurpose {
         }
     }
 
-    /// Whether this asks the owner for more than its key asks already.
+    /// Whether this purpose asks the owner for more than its key asks already.
     pub(crate) fn says_more(self, owned: &KeyValue) -> bool {
         self.mark() > Value::mark(&owned.value)
     }

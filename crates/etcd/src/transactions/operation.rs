@@ -1,4 +1,4 @@
-//! What is to be done to a name, and the outcome.
+//! What has to be done to a name, and the outcome.
 
 use navlock_core::Mode;
 
@@ -17,20 +17,20 @@ use crate::{
 #[cfg(test)]
 pub(super) const MOST_OPERATIONS: usize = 128;
 
-/// How many requests are granted or ended in one transaction: each needs two operations.
+/// How many requests are granted or ended in one transaction. Each needs two operations.
 pub(crate) const MOST: usize = 60;
 
-/// How many requests are made in one transaction: if they may have been made already, both keys of
+/// How many requests are made in one transaction. If they may have been made already, both keys of
 /// each are checked before the request is put.
 pub(crate) const MOST_ASKS: usize = 42;
 
-/// The place that the owner key of a name has if the name is owned for a run alone.
+/// The place in the owner key of a name that is owned for a run alone.
 const RUN: u64 = 1;
 
 /// The most bytes of values that a transaction carries in both of its branches.
 pub(crate) const MOST_BYTES: usize = 256 << 10;
 
-/// A request to be written.
+/// A request that has to be written.
 #[derive(Clone, Debug)]
 pub(crate) struct Ask {
     pub(crate) request: RequestKey,
@@ -39,7 +39,7 @@ pub(crate) struct Ask {
     pub(crate) value: Vec<u8>,
 }
 
-/// The owner key that is to be written.
+/// The owner key that has to be written.
 #[derive(Clone, Debug)]
 pub(crate) struct Owning {
     pub(crate) owner: u128,
@@ -47,40 +47,40 @@ pub(crate) struct Owning {
     pub(crate) value: Vec<u8>,
     /// The last revision that was heard of before.
     pub(crate) after: i64,
-    /// The next requests of the queue, if the name is to be owned for these alone, and is granted
-    /// by etcd's queue again after them. Empty if it is to be owned for all requests of this
+    /// The next requests of the queue, if the name is to be owned for these alone. After them,
+    /// etcd's queue decides again. Empty if the name is to be owned for all requests of this
     /// connection.
     pub(crate) run: Vec<Entry>,
 }
 
 impl Owning {
-    /// The same for a run of these requests alone.
+    /// This owner key, but for a run of these requests alone.
     pub(crate) fn for_run(self, run: Vec<Entry>) -> Self {
         let value = Value::restamp(&self.value, wall_millis(), RUN);
         Self { value, run, ..self }
     }
 
-    /// Whether a name is owned for a run alone, by the value of its owner key. As long as it is,
-    /// somebody holds the name.
+    /// Whether a name is owned for a run alone, according to the value of its owner key. As long as
+    /// that is so, somebody holds the name.
     pub(crate) fn is_for_run(value: &[u8]) -> bool {
         Value::place(value) == RUN
     }
 }
 
-/// A name that is to be given up.
+/// A name that has to be given up.
 #[derive(Clone, Debug)]
 pub(crate) struct Leaving {
     pub(crate) owner: u128,
-    /// The revision since which it is owned.
+    /// The revision since which the name is owned.
     pub(crate) made: i64,
-    /// Locks and requests that are to be written: some of them, or the last ones.
+    /// The locks and requests to write in this transaction: some of them, or the last ones.
     pub(crate) kept: Vec<KeptEntry>,
     pub(crate) is_last: bool,
-    /// The requests that wait for the name in etcd, if nothing is to be written.
+    /// The requests that wait for the name in etcd, if there is nothing to write.
     pub(crate) successors: Vec<Entry>,
 }
 
-/// A lock or request of the owner of a name, which is to be written.
+/// A lock or request of the owner of a name that has to be written.
 #[derive(Clone, Debug)]
 pub(crate) struct KeptEntry {
     pub(crate) phase: Phase,
@@ -90,27 +90,28 @@ pub(crate) struct KeptEntry {
 /// What becomes of another machine's ownership of a name that is stolen.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Force {
-    /// The owner is asked for the name first, and ceases to grant it before it is stolen.
+    /// The owner is asked for the name first, and stops granting it before the theft.
     Asks,
-    /// It does not answer, and is robbed of the name.
+    /// The owner does not answer, and is robbed of the name.
     Robs,
 }
 
-/// Something to be done to one name.
+/// Something that has to be done to one name.
 #[derive(Clone, Debug)]
 pub(crate) enum Operation {
-    /// Requests that wait for their turn: the first is granted if it can be, all others queue.
+    /// Makes requests that wait for their turn. The first is granted if it can be; all others
+    /// queue.
     Request(Vec<Ask>),
-    /// A request that does not wait. It never leaves anything in the queue.
+    /// Makes a request that does not wait. It never leaves anything in the queue.
     IfAvailable(Ask),
     Steal(Ask, Force),
     /// Grants waiting requests, of any connection.
     Grant(Vec<Entry>),
     /// Ends requests and locks.
     Remove(Vec<Ended>),
-    /// Releases a lock, and grants the next in the same revision.
+    /// Releases a lock, and grants the next requests in the same revision.
     HandOver(Ended, Vec<Entry>),
-    /// Releases the last lock, and has this connection own the name from then on: for all of its
+    /// Releases the last lock, and makes this connection the owner of the name: for all of its
     /// waiting requests, if no others wait, or for those that are next.
     Own(Ended, Owning),
     /// Gives up a name that this connection owns.
@@ -120,9 +121,9 @@ pub(crate) enum Operation {
 /// What became of a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Outcome {
-    /// Granted, in this revision.
+    /// The request was granted in this revision.
     Held(i64),
-    /// It waits, since this revision or an earlier one.
+    /// The request waits, since this revision or an earlier one.
     Queued(i64),
     /// The request could not be granted at once.
     Unavailable,
@@ -130,19 +131,19 @@ pub(crate) enum Outcome {
     Gone,
 }
 
-/// What came of an operation.
+/// What has become of an operation.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Outcomes {
     pub(crate) requests: Vec<(RequestKey, Outcome)>,
-    /// Whether nothing else stands under the name at this revision.
+    /// Whether the name has no other keys at this revision.
     pub(crate) is_all: bool,
     /// The keys of the locks that were stolen.
     pub(crate) victims: Vec<Vec<u8>>,
     /// The revision since which this connection owns the name.
     pub(crate) owned: Option<i64>,
-    /// The lock that was to be released in exchange was still there: no earlier try had done
-    /// anything.
+    /// Whether the lock that had to be released in exchange was still there, so that no earlier try
+    /// had done anything.
     pub(crate) was_held: bool,
-    /// The owner key of another connection, which is to be asked for the name.
+    /// The owner key of another connection, which has to be asked for the name.
     pub(crate) owner: Option<Box<KeyValue>>,
 }

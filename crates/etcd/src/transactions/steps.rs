@@ -1,4 +1,4 @@
-//! The transactions themselves: what each checks, and what it does then.
+//! The transactions themselves: what each one checks, and what it does.
 
 use navlock_core::Mode;
 
@@ -21,8 +21,8 @@ pub(super) fn empty(prefix: &[u8]) -> Check {
     Check::Empty(prefix.to_vec(), end_of_prefix(prefix))
 }
 
-/// The checks that the held locks admit a lock, and that the queue does, if the request has no
-/// place in it.
+/// The checks that the held locks admit a lock and, if the request has no place in the queue, that
+/// the queue is empty.
 pub(super) fn admits(keys: &NameKeys, mode: Mode, is_new: bool) -> Vec<Check> {
     let mut admits = vec![empty(&match mode {
         Mode::Exclusive => keys.held(),
@@ -46,7 +46,7 @@ pub(super) fn request(keys: &NameKeys, asks: &[Ask]) -> Transaction {
         return Transaction::default();
     };
     if is_long(asks) {
-        // The request's own connection grants it next, if it can be granted.
+        // If the request can be granted, its own connection grants it next.
         return Transaction { then: all, ..Transaction::default() };
     }
     let granted = [put(keys, Phase::Held, first)].into_iter().chain(rest.iter().map(queue));
@@ -54,13 +54,13 @@ pub(super) fn request(keys: &NameKeys, asks: &[Ask]) -> Transaction {
     Transaction { when: admits(keys, first.mode, true), then: granted, or_else: all }
 }
 
-/// Counts the locks of a name, if a shared one was granted because no exclusive one was held.
+/// Counts the locks of a name, if a shared lock was granted because no exclusive lock was held.
 pub(super) fn count(keys: &NameKeys, granted: &Ask) -> Option<Step> {
     let is_shared = granted.mode == Mode::Shared;
     is_shared.then(|| Step::Count(keys.held(), keys.end_of_held()))
 }
 
-/// Whether this lock, which was granted after such a check, is held alone. Nobody waited before it.
+/// Whether this lock, which was granted after these checks, is held alone. Nobody waited before it.
 pub(super) fn is_alone(granted: &Ask, answer: &Answer) -> bool {
     let counted = answer.results.iter().find_map(|result| match result {
         StepResult::Counted(count) => Some(*count),
@@ -69,8 +69,8 @@ pub(super) fn is_alone(granted: &Ask, answer: &Answer) -> bool {
     granted.mode == Mode::Exclusive || counted == Some(1)
 }
 
-/// Deletes the locks of all holders, and puts the thief's. No deleted range may contain the key
-/// that is put.
+/// Deletes the locks of all holders, and puts the lock of the thief. No deleted range may contain
+/// the key that is put.
 pub(super) fn steal(keys: &NameKeys, ask: &Ask, force: Force) -> Transaction {
     let own = keys.request(Phase::Held, ask.mode, ask.request);
     let [before, after] = others(keys, &own).map(|(start, end)| Step::DeleteRange(start, end));
@@ -90,7 +90,7 @@ pub(super) fn whose(keys: &NameKeys) -> Step {
     Step::First(start, end)
 }
 
-/// The ranges of all held locks but this one.
+/// The ranges of all held locks except this one.
 pub(crate) fn others(keys: &NameKeys, own: &[u8]) -> [(Vec<u8>, Vec<u8>); 2] {
     let after = [own, &[0]].concat();
     [(keys.held(), own.to_vec()), (after, keys.end_of_held())]
@@ -100,10 +100,10 @@ pub(super) fn both_keys(keys: &NameKeys, mode: Mode, request: RequestKey) -> [Ve
     [Phase::Held, Phase::Queued].map(|phase| keys.request(phase, mode, request))
 }
 
-/// The same transaction, if none of these requests may have been made yet; otherwise looks for what
-/// became of them.
+/// Does the transaction only if none of these requests was made yet. Otherwise looks for what has
+/// become of them.
 ///
-/// A late first try may still come after this one. Then a request stands in the queue that nobody
+/// A late first try may still come after this one. It puts a request into the queue that nobody
 /// knows of, until its owner sees the request there and removes it. Such a key is not used again.
 pub(super) fn only_new(
     keys: &NameKeys,
@@ -122,8 +122,8 @@ pub(super) fn only_new(
     }
 }
 
-/// Turns a request into a lock: the key of the request goes in the revision that makes the key of
-/// the lock.
+/// Turns a request into a lock. The key of the request is deleted in the revision that makes the
+/// key of the lock.
 pub(super) fn promote(keys: &NameKeys, nth: usize, entry: &Entry) -> [Step; 2] {
     let &Entry { request, mode, lease, ref value, .. } = entry;
     let value = Value::restamp(value, wall_millis(), nth as u64);
@@ -174,7 +174,7 @@ pub(super) fn hand_over(keys: &NameKeys, from: Ended, successors: &[Entry]) -> T
 
 /// Makes this connection the owner of the name. If a late try makes the owner key, the connection
 /// sees a key that it does not know of. The transaction does not check that the requests of a run are
-/// first in the queue: the mirror says so, and they stay first.
+/// first in the queue, because the mirror knows this, and they stay first.
 pub(super) fn own(keys: &NameKeys, from: Ended, owning: &Owning) -> Transaction {
     let &Owning { owner, lease, ref value, ref run, .. } = owning;
     let held = keys.request(Phase::Held, from.mode, from.request);
@@ -199,9 +199,9 @@ pub(super) fn own(keys: &NameKeys, from: Ended, owning: &Owning) -> Transaction 
 }
 
 /// Gives up a name. As long as the owner key stands, nobody else puts or grants anything that could
-/// collide with this. So when the owner key goes, in the last transaction, all that the earlier
-/// ones have written is there. For a part that may have been written already, the transaction reads
-/// the revisions in which it was.
+/// conflict. So when the last transaction deletes the owner key, everything that the earlier ones
+/// have written is there. If a part may have been written already, the transaction reads the
+/// revisions in which that happened.
 pub(super) fn leave(keys: &NameKeys, leaving: &Leaving, again: bool) -> Transaction {
     let owned = keys.owned(leaving.owner);
     let is_owned = Check::MadeIn(owned.clone(), leaving.made);
