@@ -1,4 +1,4 @@
-//! Files that are written to at their end.
+//! Files to which lines are appended.
 
 use std::{
     fs::File,
@@ -8,7 +8,7 @@ use std::{
 
 use navlock_platform::file::careful;
 
-/// Opens a file of this user to write at its end, and makes it if it is not there.
+/// Opens a file of this user for writing at its end. Makes the file if it is not there.
 ///
 /// # Errors
 ///

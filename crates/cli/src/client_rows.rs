@@ -16,13 +16,13 @@ use crate::{
 
 /// A client with its agents.
 pub(crate) struct ClientRow<'a> {
-    /// `None` for agents on other machines, which are grouped by machine and process.
+    /// The client; `None` for agents on other machines, which are grouped by machine and process.
     client: Option<&'a Client>,
     agents: Vec<(ClientId, &'a Agent)>,
     count: Count,
 }
 
-/// Who is there, in the order of the connections.
+/// The clients, in the order of their connections.
 pub(crate) fn client_rows(overview: &Overview) -> Vec<ClientRow<'_>> {
     let counts = overview.counts();
     let mut of_clients: BTreeMap<_, Vec<_>> = BTreeMap::new();

@@ -5,7 +5,7 @@ use navlock_broker::Control;
 
 use crate::exit::{Failure, UNREACHABLE};
 
-/// What the broker at this place has counted, as Prometheus reads it.
+/// What the broker at this place has counted, in the format of Prometheus.
 pub(crate) fn prometheus(place: &Place) -> Result<String, Failure> {
     let mut control = Control::connect(place).map_err(Error::from)?;
     let Some(report) = control.report().map_err(Error::from)? else {

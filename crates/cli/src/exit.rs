@@ -18,18 +18,18 @@ pub(crate) const USAGE: u8 = 64;
 pub(crate) const UNREACHABLE: u8 = 69;
 /// `EX_TEMPFAIL`: the lock was lost, and the command ended for that reason.
 pub(crate) const LOST: u8 = 75;
-/// The command exists and cannot be executed, as shells say it.
+/// The command exists and cannot be executed. Shells use this code as well.
 pub(crate) const NOT_EXECUTABLE: u8 = 126;
-/// The command does not exist, as shells say it.
+/// The command does not exist. Shells use this code as well.
 pub(crate) const NOT_FOUND: u8 = 127;
-/// A command that a signal has ended: this plus the number of the signal.
+/// If a signal has ended the command, the code is this number plus the number of the signal.
 pub(crate) const SIGNALLED: u8 = 128;
 
-/// An end that is not the command's own: a code, and why.
+/// An end that is not the command's own: a code, and the reason.
 #[derive(Debug)]
 pub(crate) struct Failure {
     code: u8,
-    /// What happened, to what, and what to do; `None` if the code says it.
+    /// What happened, to what, and what to do. `None` if the code says enough.
     message: Option<String>,
 }
 
@@ -38,12 +38,13 @@ impl Failure {
         Self { code, message: Some(message.to_string()) }
     }
 
-    /// An end that was asked for, or that was told already.
+    /// An end that was asked for, or of which people were told already.
     pub(crate) fn silent(code: u8) -> Self {
         Self { code, message: None }
     }
 
-    /// The output could not be written. If its reader has seen enough, that is no failure.
+    /// The failure for output that could not be written. If the reader has seen enough and has
+    /// gone, this is no failure.
     pub(crate) fn of_writing(error: &io::Error) -> Self {
         match error.kind() {
             io::ErrorKind::BrokenPipe => Self::silent(0),
@@ -77,22 +78,23 @@ impl From<Error> for Failure {
             Error::Unreachable(_) => UNREACHABLE,
             Error::Lost(_) | Error::Terminated | Error::Closed => LOST,
             Error::TimedOut | Error::Deadlock(_) => CONFLICT,
-            // The other errors are in the arguments. A request that the broker has refused counts
-            // as one of them.
+            // All other errors are errors in the arguments. A request that the broker has refused
+            // counts as such an error.
             _ => USAGE,
         };
         Self::new(code, error)
     }
 }
 
-/// Writes a message to the error stream. If nobody reads it, nobody misses it.
+/// Writes a message to the error stream. An error is ignored, because it means that nobody reads
+/// the message.
 pub(crate) fn say(message: impl fmt::Display) {
-    // In one piece, because others write to the same terminal.
+    // The message is written in one piece, because others write to the same terminal.
     let _ = io::stderr().write_all(format!("navlock: {message}\n").as_bytes());
 }
 
-/// Writes a message to the error stream if there is room for it now: for a caller that has other
-/// work, and must not wait for a reader that does not read.
+/// Writes a message to the error stream if there is room for it now. This is for a caller that has
+/// other work, and must not wait for a reader that does not read.
 pub(crate) fn mention(text: &[u8]) {
     let stderr = io::stderr();
     let now = wait::wait([(stderr.source(), Interest::WRITE)], Some(Duration::ZERO));

@@ -19,11 +19,12 @@ use navlock_broker::LOGS;
 
 use crate::{append::open_to_append, log::Log};
 
-/// The file is not written to once it has so many bytes: the first faults tell more than the last.
+/// When the file has this many bytes, nothing more is written to it, because the first faults tell
+/// more than the last ones.
 const FULL: u64 = 64 << 10;
 
 /// How long a broker lets its clients wait for a line in this file. The directory may be on a file
-/// system that does not answer, and a broker has one thread for all.
+/// system that does not answer, and the broker has one thread for all clients.
 const PATIENCE: Duration = Duration::from_secs(1);
 
 /// What is known of past faults.
@@ -49,15 +50,16 @@ impl Faults {
     }
 }
 
-/// Has every panic of this process logged, and written to a file in the state directory or, if that
-/// fails, in the broker's place.
+/// From now on, logs every panic of this process, and writes it to a file in the state directory
+/// or, if that fails, in the broker's place.
 pub(crate) fn write_down(state: Option<PathBuf>, place: &Place, log: Arc<Log>) {
     let (socket, beside) = (place.socket().to_owned(), place.faults());
     let usual = panic::take_hook();
     panic::set_hook(Box::new(move |fault| {
         if !log.is_on_stderr() || !tracing::enabled!(target: LOGS, tracing::Level::ERROR) {
-            // A client that has started the broker reads there why it does not start. And a fault
-            // that is not logged is not lost if there is no directory for the file either.
+            // The usual hook writes to the error stream, where a client that has started the broker
+            // reads why it does not start. So a fault is not lost, even if it is not logged and
+            // there is no directory for the file.
             usual(fault);
         }
         let line = line(fault, &socket);
@@ -72,14 +74,15 @@ pub(crate) fn write_down(state: Option<PathBuf>, place: &Place, log: Arc<Log>) {
         };
         let file = state.as_deref().map(Place::faults_in);
         if !file.is_some_and(is_written) {
-            // There is nowhere left to say that this failed.
+            // If this fails, there is no place left to say so.
             _ = is_written(beside.clone());
         }
         log.flush(PATIENCE);
     }));
 }
 
-/// Has another thread do this work, and waits for it so long: the process may end with this panic.
+/// Does this work on another thread, and waits for it for this long, because the process may end
+/// with this panic.
 fn aside<T: Send + 'static>(
     patience: Duration,
     work: impl FnOnce() -> T + Send + 'static,
@@ -87,7 +90,7 @@ fn aside<T: Send + 'static>(
     let (done, is_done) = mpsc::channel();
     let thread = thread::Builder::new().name("navlock-faults".to_owned());
     let spawned = thread.spawn(move || {
-        // The thread that waited may have given up.
+        // If the thread that waited has given up, nobody receives this.
         let _ = done.send(work());
     });
     spawned.ok().and_then(|_| is_done.recv_timeout(patience).ok())
@@ -123,7 +126,7 @@ fn known_in(file: PathBuf) -> Option<Faults> {
     // A file that is not regular may have no end.
     let is_file = fs::symlink_metadata(&file).is_ok_and(|found| found.is_file());
     let mut bytes = Vec::new();
-    // The last line may end up to this far beyond the limit.
+    // The end of the last line may be this far beyond the limit.
     let most = FULL + (4 << 10);
     let opened = if is_file { File::open(&file).ok() } else { None };
     opened?.take(most).read_to_end(&mut bytes).ok()?;

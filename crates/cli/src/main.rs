@@ -1,7 +1,7 @@
 //! `navlock`: named locks for commands, shared by all processes of a user.
 
 #![forbid(unsafe_code)]
-// The macros that print panic when the stream fails; `exit::say` does not.
+// The macros that print panic if the stream fails. `exit::say` does not panic.
 #![deny(clippy::print_stderr, clippy::print_stdout)]
 
 mod append;

@@ -10,7 +10,7 @@ use crate::settings::Etcd;
 ///
 /// # Errors
 ///
-/// Why there is none: etcd does not answer or refuses, or this program cannot speak to it.
+/// Why there is no user agent: etcd does not answer or refuses, or this program cannot speak to it.
 #[cfg(feature = "etcd")]
 pub(crate) fn connect(etcd: &Etcd) -> Result<UserAgent, String> {
     use navlock::blocking::block_on;
@@ -37,7 +37,7 @@ pub(crate) enum Each {
     Several(navlock_etcd::EtcdClusters),
 }
 
-/// How to speak to all clusters.
+/// The options for all clusters.
 #[cfg(feature = "etcd")]
 pub(crate) fn each(etcd: &Etcd) -> Result<Each, String> {
     let mut clusters = navlock_etcd::EtcdClusters::new();
@@ -52,7 +52,7 @@ pub(crate) fn each(etcd: &Etcd) -> Result<Each, String> {
     Ok(Each::Several(clusters))
 }
 
-/// How to speak to one cluster.
+/// The options for one cluster.
 #[cfg(feature = "etcd")]
 pub(crate) fn options(etcd: &Etcd, cluster: &Cluster) -> Result<navlock_etcd::EtcdOptions, String> {
     let is_https = |endpoint: &String| endpoint.starts_with("https://");
@@ -87,7 +87,7 @@ pub(crate) fn options(etcd: &Etcd, cluster: &Cluster) -> Result<navlock_etcd::Et
     Ok(options)
 }
 
-/// The contents of the files of the settings, as etcd's client takes them.
+/// The contents of the files of the settings, in the form that etcd's client takes.
 #[cfg(feature = "etcd")]
 fn credentials(secrets: crate::settings::Secrets) -> navlock_etcd::Credentials {
     let mut credentials = navlock_etcd::Credentials::new();

@@ -1,4 +1,4 @@
-//! Remedies for a jam: the state of those who hold others up, and command lines to paste.
+//! Remedies for a jam: the state of the agents that hold others up, and command lines to paste.
 
 use std::{
     collections::BTreeSet,
@@ -21,13 +21,13 @@ use crate::{
     time::elapsed,
 };
 
-/// A name that is longer than this stands in no command line to paste.
+/// No command line to paste contains a name that is longer than this.
 const LONGEST: usize = 200;
 
 /// The longest text of an agent in a sentence.
 const WIDEST: usize = 60;
 
-/// How many remedies of one deadlock are offered at most: one of them is enough.
+/// How many remedies of one deadlock are offered at most. One of them is enough.
 const MOST_ENDS: usize = 20;
 
 /// Something that can be done.
@@ -35,22 +35,22 @@ const MOST_ENDS: usize = 20;
 pub(crate) struct Remedy {
     /// The kind of remedy, in one word.
     pub(crate) kind: &'static str,
-    /// What it does.
+    /// What the line does.
     pub(crate) does: String,
     /// The line to paste.
     pub(crate) line: String,
-    /// The machine on which to paste it, if it is not this one.
+    /// The machine on which to paste the line, if it is not this one.
     pub(crate) host: Option<String>,
 }
 
-/// The machine and the program that look, which decide what can be done from here.
+/// The machine and the program of the user who looks. They decide what can be done from here.
 #[derive(Clone, Debug)]
 pub(crate) struct Here {
     place: Place,
     /// The beginning of a command line that reaches the same broker, if that can be written down.
     navlock: Option<String>,
     host: String,
-    /// The PID namespace in which this process sees others, if there is such a thing.
+    /// The PID namespace in which this process sees others, if the system has PID namespaces.
     namespace: Option<u64>,
     process: fn(u32) -> Option<Seen>,
 }
@@ -59,7 +59,7 @@ pub(crate) struct Here {
 pub(crate) struct Surroundings<'a> {
     overview: &'a Overview,
     here: &'a Here,
-    /// Whether the process numbers of the broker's clients are those that this process sees.
+    /// Whether the broker and this process see the same ids for the broker's clients.
     counts_as_we_do: bool,
 }
 
@@ -75,8 +75,8 @@ impl Remedy {
 }
 
 impl Here {
-    /// With the broker of this place, for a reader in this terminal, in which that broker may be
-    /// the usual one.
+    /// For the broker of this place, and a reader in this terminal, where that broker may be the
+    /// usual one.
     pub(crate) fn new(place: &Place) -> Self {
         let usual = Place::from_env().is_ok_and(|usual| usual.socket() == place.socket());
         let anywhere = Self::anywhere(place);
@@ -84,7 +84,8 @@ impl Here {
         Self { navlock, ..anywhere }
     }
 
-    /// The same for readers in other terminals, in which another broker may be the usual one.
+    /// For the broker of this place, and readers in other terminals, where another broker may be
+    /// the usual one.
     pub(crate) fn anywhere(place: &Place) -> Self {
         let socket = path::absolute(place.socket()).ok();
         let socket = socket.as_deref().and_then(Path::to_str).and_then(quoted);
@@ -94,7 +95,7 @@ impl Here {
         Self { place: place.clone(), navlock, host, namespace, process: process::seen }
     }
 
-    /// A made-up machine: it is called `here`, and `process` gives the state of its processes.
+    /// A made-up machine, which is called `here`. `process` gives the state of its processes.
     #[cfg(test)]
     pub(crate) fn made_up(process: fn(u32) -> Option<Seen>) -> Self {
         let (navlock, host) = ("navlock".to_owned(), "here".to_owned());
@@ -112,8 +113,8 @@ impl Here {
         Surroundings { overview, here: self, counts_as_we_do: self.counts_as(namespace) }
     }
 
-    /// Whether process numbers of this PID namespace mean the same processes here, as far as that
-    /// is known.
+    /// Whether process ids of this PID namespace mean the same processes here, as far as this is
+    /// known.
     pub(crate) fn counts_as(&self, namespace: Option<u64>) -> bool {
         namespace.is_none() || self.namespace.is_none() || namespace == self.namespace
     }
@@ -133,14 +134,15 @@ impl<'a> Surroundings<'a> {
         (agent.client.is_none() && !self.is_said_here(agent)).then_some(&*agent.info.host)
     }
 
-    /// Whether the agent says that it is on this machine. An agent that is connected and says
-    /// otherwise is in a container, where processes have other numbers.
+    /// Whether the agent says that it is on this machine. A connected agent that says something
+    /// else is in a container, where processes have other ids.
     fn is_said_here(&self, agent: &Agent) -> bool {
         let host = agent.info.host.as_str();
         host.is_empty() || host == self.here.host
     }
 
-    /// The agent as people call it: `make[4711]`, with user and host if it is elsewhere.
+    /// The agent in words for people: `make[4711]`, with user and host if the agent is on another
+    /// machine.
     pub(crate) fn who(&self, id: ClientId) -> String {
         let Some(agent) = self.agent(id) else { return format!("client {id}") };
         let who = who(&agent.info, id);
@@ -167,8 +169,8 @@ impl<'a> Surroundings<'a> {
         }
     }
 
-    /// The processes of this machine that hold or wait for the agent's locks: the one that is
-    /// connected, and its command.
+    /// The processes of this machine that hold the agent's locks or wait for them: the process that
+    /// is connected, and its command.
     fn processes(&self, agent: &Agent) -> Vec<u32> {
         let connected = self.client(agent).map(|client| client.pid);
         let said = self.is_said_here(agent).then_some(agent.info.pid);
@@ -187,21 +189,22 @@ impl<'a> Surroundings<'a> {
         all
     }
 
-    /// The silence of the agent's machine, if that is another machine that has not been heard of
-    /// when it should have been.
+    /// The silence of the agent's machine, if that is another machine that should have been heard
+    /// of and was not.
     pub(crate) fn silence(&self, id: ClientId) -> Option<Silence> {
         self.agent(id)?.silence
     }
 
-    /// The same for people: `not heard of for 7s, ends in 3s`.
+    /// The silence in words for people: `not heard of for 7s, ends in 3s`.
     pub(crate) fn silent(&self, id: ClientId, now: Instant) -> Option<String> {
         let Silence { since, ends, .. } = self.silence(id)?;
         let silent = elapsed(now.saturating_duration_since(since));
         Some(format!("not heard of for {silent}, {}", ends_in(ends, now)))
     }
 
-    /// The process whose end ends the agent's locks: the command, if it is known to be a child of
-    /// the process that is connected. An agent may say a number that is not right.
+    /// The process whose end ends the agent's locks. This is the command, if the command is known
+    /// to be a child of the process that is connected, because the id that an agent tells may be
+    /// wrong.
     fn to_end(&self, agent: &Agent) -> Option<u32> {
         let said = Some(agent.info.pid).filter(|pid| *pid != 0);
         let Some(client) = self.client(agent) else { return said };
@@ -212,21 +215,20 @@ impl<'a> Surroundings<'a> {
         said.filter(is_believed).or(Some(client.pid).filter(|pid| *pid != 0))
     }
 
-    /// Whether a number can be that of the command of the connected process.
+    /// Whether this id can belong to the command of the connected process.
     fn is_command(&self, said: u32, client: &Client) -> bool {
         let process = self.here.process;
         if process(std::process::id()).is_none() {
-            // This cannot be told here.
+            // This cannot be checked here.
             return true;
         }
-        // The broker knows no number of a process that counts processes otherwise than the broker
-        // does.
+        // The broker does not know the id of a process in another PID namespace.
         client.pid != 0
             && (client.state == ClientState::Orphaned
                 || process(said).is_some_and(|process| process.parent == client.pid))
     }
 
-    /// What can be done about this holder or waiter, the mildest first.
+    /// What can be done about this holder or waiter. The mildest remedy comes first.
     pub(crate) fn remedies(&self, name: &LockName, entry: &Entry, is_held: bool) -> Vec<Remedy> {
         let id = entry.id.client_id;
         let agent = self.agent(id);
@@ -283,7 +285,7 @@ impl<'a> Surroundings<'a> {
         all
     }
 
-    /// The remedies that would break a deadlock: each ends one of its members.
+    /// The remedies that would break a deadlock. Each ends one of its members.
     pub(crate) fn remedies_of(&self, deadlock: &Deadlock) -> Vec<Remedy> {
         let mut seen = BTreeSet::new();
         let mut all = Vec::new();
@@ -293,7 +295,7 @@ impl<'a> Surroundings<'a> {
             }
             let who = self.who(member.entry.id.client_id);
             let of_it = self.remedies(&member.name, &member.entry, false);
-            // Continuing a process does not end it: it still waits.
+            // To continue a process does not end it, so it would still wait.
             let end = of_it.into_iter().find(|remedy| remedy.kind != "continue");
             // Two agents of one process end together.
             let end = end.filter(|end| all.iter().all(|known: &Remedy| known.line != end.line));

@@ -7,11 +7,12 @@ use navlock::{
 };
 use navlock_broker::Control;
 
-/// A held lock and its token: all holds of an owned name are the same lock, with different tokens.
+/// A held lock and its token. All holds of an owned name are the same lock, but their tokens
+/// differ.
 pub(crate) type Holder = (LockId, FencingToken);
 
-/// Steals a name from these holders, and from nobody else, and releases it. Returns why not, if
-/// that failed. `command` is what those who lose the name are told of this program. Blocks.
+/// Steals a name from these holders, and from nobody else, and releases it. If that fails, returns
+/// the reason. `command` is the description of this program for those who lose the name. Blocks.
 pub(crate) fn steal(
     place: &Place,
     name: &LockName,

@@ -7,10 +7,10 @@ use crate::{
     text::{clipped, width},
 };
 
-/// Between two columns.
+/// The width of the gap between two columns.
 const GAP: usize = 2;
 
-/// A column that has less room than this is left out, if it may be.
+/// A column with less room than this is left out, if it may be.
 const NARROWEST: usize = 8;
 
 const TITLE: Style = Style::new().bold();
@@ -24,7 +24,7 @@ pub(crate) const PLAIN: Style = Style::new();
 pub(crate) enum Fit {
     /// Keeps its width.
     Fixed,
-    /// Is never wider than this, and gives way, the widest first.
+    /// Is never wider than this, and gives way. The widest such column is the first to give way.
     Flexible(usize),
     /// Is the last column, and gives way before all others.
     Last,
@@ -35,13 +35,13 @@ pub(crate) struct Column {
     pub(crate) fit: Fit,
 }
 
-/// One line's cells, of which the first has a style.
+/// The cells of one line. The first cell has a style.
 pub(crate) struct Row {
     pub(crate) cells: Vec<String>,
     pub(crate) style: Style,
 }
 
-/// The lines of the table, each with its end.
+/// The lines of the table. Each ends with a line break.
 pub(crate) fn render(
     columns: &[Column],
     rows: &[Row],

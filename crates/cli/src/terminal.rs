@@ -13,14 +13,14 @@ use navlock_platform::{
     wait::{self, Interest, Source},
 };
 
-/// The size of the terminal that this stream is, in columns and rows; `None` if it is none, or one
-/// that can only be written forward.
+/// The size of the terminal behind this stream, in columns and rows. `None` if there is no
+/// terminal, or if the terminal can only be written forward.
 pub(crate) fn size(stream: &impl Source) -> Option<(usize, usize)> {
     if env::var_os("TERM").is_some_and(|term| term == "dumb") {
         return None;
     }
     let (columns, rows) = terminal::size(stream)?;
-    // A terminal that does not know its size counts as one of the usual size.
+    // A terminal that does not know its size counts as having the usual size.
     let or = |number: u16, usual| if number == 0 { usual } else { usize::from(number) };
     Some((or(columns, 80), or(rows, 24)))
 }
@@ -50,7 +50,7 @@ pub(crate) fn painted(text: &str, style: Style, colours: bool) -> String {
     if colours && !text.is_empty() { format!("{style}{text}{style:#}") } else { text.to_owned() }
 }
 
-/// Writes all of it to the output stream. Whoever has read enough of it may have gone: then there
+/// Writes all bytes to the output stream. If the reader has gone, because it has read enough, there
 /// is an error of the kind `BrokenPipe`.
 pub(crate) fn write_out(bytes: &[u8]) -> io::Result<()> {
     let mut out = io::stdout().lock();
@@ -58,11 +58,12 @@ pub(crate) fn write_out(bytes: &[u8]) -> io::Result<()> {
     out.flush()
 }
 
-/// Waits for so long, and returns whether the reader of the output has gone meanwhile.
+/// Waits for this time, but returns as soon as the reader of the output has gone. Returns whether
+/// it has gone.
 pub(crate) fn reader_has_gone(time: Duration) -> bool {
     let out = io::stdout();
-    // The end is reported without being asked for.
+    // The system reports the end of a stream even if it is not asked for.
     let came = wait::wait([(out.source(), Interest::END)], Some(time));
-    // Only a handled signal could end this earlier, and none is handled.
+    // Only a signal with a handler could end this call earlier, and there are no handlers.
     came.is_ok_and(|[out]| out.ended)
 }

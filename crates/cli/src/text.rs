@@ -1,12 +1,12 @@
-//! Texts of others, made fit to be shown: commands, reasons and names can hold anything.
+//! Texts of others, made fit to be shown: commands, reasons and names can contain anything.
 
 #[cfg(any(feature = "top", feature = "web"))]
 use navlock::look::LockName;
 use navlock::{AgentInfo, ResourceName};
 use unicode_width::{UnicodeWidthChar, UnicodeWidthStr};
 
-/// How wide a name is shown. Whole names are for programs: a name of a mebibyte would make its
-/// column as wide for all others.
+/// How wide a name is shown at most. Only programs get whole names: a name of a mebibyte would make
+/// its column this wide for all other names.
 pub(crate) const WIDEST_NAME: usize = 48;
 
 /// The text without anything that could move the cursor, turn the line around or end it.
@@ -22,10 +22,10 @@ pub(crate) fn printable(text: &str) -> String {
     shown
 }
 
-/// A name as it stands in a table: as it is, or in quotes where that could mislead.
+/// A name for a table: unchanged, or in quotes where the name itself could mislead.
 pub(crate) fn plain_name(name: &ResourceName) -> String {
-    // Within a name a quote or a backslash is harmless; at its beginning a quote says that the
-    // rest is escaped.
+    // Within a name, a quote or a backslash is harmless. At its beginning, a quote would say that
+    // the rest is escaped.
     match name.as_str() {
         Some(text)
             if !text.is_empty() && !text.starts_with('"') && text.chars().all(is_harmless) =>
@@ -36,9 +36,9 @@ pub(crate) fn plain_name(name: &ResourceName) -> String {
     }
 }
 
-/// A name as it stands in a table, in no more than so many columns.
+/// A name for a table, in no more than this many columns.
 ///
-/// FAST: only the beginning of a name that is a mebibyte long is looked at.
+/// FAST: a name may be a mebibyte long, so only its beginning is looked at.
 pub(crate) fn short_name(name: &ResourceName, widest: usize) -> String {
     // A name takes at least one column for each two units.
     let most = 2 * widest + 2;
@@ -46,7 +46,7 @@ pub(crate) fn short_name(name: &ResourceName, widest: usize) -> String {
     if beginning.len() < most {
         return clipped(&plain_name(name), widest);
     }
-    // Not in the middle of a character.
+    // The name must not be cut in the middle of a character.
     if beginning.last().is_some_and(|last| (0xD800..0xDC00).contains(last)) {
         beginning.pop();
     }
@@ -54,14 +54,14 @@ pub(crate) fn short_name(name: &ResourceName, widest: usize) -> String {
     clipped(&plain_name(beginning.as_ref().unwrap_or(name)), widest)
 }
 
-/// The length of a name in bytes. Data that is kept of others has to have a bound, and a name can
-/// be a mebibyte long.
+/// The length of a name in bytes. The amount of data of others that is kept must be bounded, and a
+/// name can be a mebibyte long.
 #[cfg(any(feature = "top", feature = "web"))]
 pub(crate) fn bytes_of(name: &LockName) -> usize {
     name.bucket.len() + name.name.as_bytes().len()
 }
 
-/// A name as it stands in a sentence.
+/// A name for a sentence.
 pub(crate) fn quoted_name(name: &ResourceName) -> String {
     clipped(&format!("{name:?}"), WIDEST_NAME)
 }
@@ -75,7 +75,7 @@ pub(crate) fn width(text: &str) -> usize {
     text.width()
 }
 
-/// The text, or its beginning and "…", in no more than so many columns.
+/// The text, or its beginning and "…", in no more than this many columns.
 pub(crate) fn clipped(text: &str, widest: usize) -> String {
     if width(text) <= widest {
         return text.to_owned();
@@ -93,7 +93,7 @@ pub(crate) fn clipped(text: &str, widest: usize) -> String {
     shown
 }
 
-/// The program of a command line, as people call it.
+/// The name of the program of a command line, for people.
 pub(crate) fn program(command: &str) -> String {
     let path = command.split_whitespace().next().unwrap_or_default();
     let name = path.rsplit('/').next().filter(|name| !name.is_empty()).unwrap_or(path);
@@ -106,7 +106,7 @@ pub(crate) fn user_at_host(agent: &AgentInfo) -> String {
     if host.is_empty() { user } else { format!("{user}@{host}") }
 }
 
-/// Says that so many entries are not shown.
+/// A text which says that this many entries are not shown.
 pub(crate) fn left_out(count: u64) -> String {
     if count == 1 {
         "1 more lock or request is not shown".to_owned()

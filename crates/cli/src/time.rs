@@ -27,8 +27,8 @@ fn two(seconds: u64, unit: u64, large: &str, part: u64, small: &str) -> String {
     }
 }
 
-/// The time that something took, to about three digits: `85µs`, `12.3ms`, `1.25s`, then as
-/// [`elapsed`].
+/// The time that something took, to about three digits: `85µs`, `12.3ms`, `1.25s`. Longer times are
+/// written like [`elapsed`].
 pub(crate) fn taken(time: Duration) -> String {
     let micros = time.as_micros();
     match micros {
@@ -39,13 +39,13 @@ pub(crate) fn taken(time: Duration) -> String {
     }
 }
 
-/// The time since the start of the machine, on the clock of [`navlock::host::Term`]: it goes on while
-/// the machine is suspended.
+/// The time since the start of the machine, on the clock of [`navlock::host::Term`], which goes on
+/// while the machine is suspended.
 pub(crate) fn uptime() -> Duration {
     Duration::from_nanos(clock::uptime())
 }
 
-/// In milliseconds.
+/// The time in milliseconds.
 pub(crate) fn millis(time: Duration) -> u64 {
     u64::try_from(time.as_millis()).unwrap_or(u64::MAX)
 }

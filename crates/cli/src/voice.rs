@@ -7,10 +7,10 @@ use crate::{args::Common, exit::say};
 /// What `-q` and `-v` chose.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Voice {
-    /// Only what is wrong.
+    /// Writes only errors.
     Quiet,
     Usual,
-    /// Also what is done.
+    /// Also writes what is being done.
     Verbose,
 }
 
@@ -35,7 +35,7 @@ impl Voice {
         }
     }
 
-    /// Writes a message about what is done, if the user has asked for those.
+    /// Writes a message about what is being done, if the user has asked for such messages.
     pub(crate) fn detail(self, message: impl Display) {
         if self == Self::Verbose {
             say(message);

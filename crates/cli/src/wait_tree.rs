@@ -2,7 +2,7 @@
 
 use navlock::look::{Row, Why};
 
-/// How many levels are drawn; deeper rows are drawn at the last of them.
+/// How many levels are drawn. Deeper rows are drawn at the last level.
 const DEEPEST: usize = 24;
 
 /// How a request is blocked, in a word.
@@ -17,7 +17,7 @@ pub(crate) fn word(why: Why) -> &'static str {
 
 /// The branches before each row of a tree, which show what the row is below.
 pub(crate) fn branches(rows: &[Row<'_>]) -> Vec<String> {
-    // From the last row up: the levels at which another row follows.
+    // The loop goes from the last row up. This has the levels at which another row follows.
     let mut follows: Vec<bool> = Vec::new();
     let mut branches = Vec::with_capacity(rows.len());
     for row in rows.iter().rev() {

@@ -19,19 +19,20 @@ use crate::{
     voice::Voice,
 };
 
-/// How long nothing is written.
+/// For how long nothing is written at first.
 const PATIENCE: Duration = Duration::from_secs(1);
 
 /// How often a line on a terminal is written anew.
 const REDRAWN: Duration = Duration::from_secs(1);
 
-/// When a line is written that stays, in seconds from the beginning; then every [`EVERY`].
+/// When lines that stay are written, in seconds from the beginning. Afterwards, they are written
+/// every [`EVERY`] seconds.
 const SAID: [u64; 3] = [1, 10, 60];
 
 /// The time between later lines, in seconds.
 const EVERY: u64 = 600;
 
-/// How long the broker has for its answer, before the line is written with what is known.
+/// How much time the broker has for its answer, before the line is written with what is known.
 const ANSWER: Duration = Duration::from_millis(300);
 
 /// The longest reason that is shown.
@@ -44,22 +45,22 @@ type Question<'a> = Pin<Box<dyn Future<Output = Result<Position, Error>> + 'a>>;
 
 /// Tells people of one wait. The drawn line is wiped out when this is dropped.
 ///
-/// It decides nothing and delays nothing: the caller polls the request first, then this, which
-/// writes only if there is room.
+/// This decides nothing and delays nothing. The caller polls the request first, and then this, and
+/// this writes only if there is room.
 pub(crate) struct Waiting<'a> {
     locks: &'a LockManager,
     name: ResourceName,
     mode: Mode,
     since: Instant,
-    /// When the line is to be written next; `None` if never.
+    /// When the line has to be written next; `None` if never.
     due: Option<Instant>,
-    /// The question that is not answered yet, and until when the line waits for the answer.
+    /// The question that was not answered yet, and until when the line waits for the answer.
     question: Option<Question<'a>>,
     answer_by: Option<Instant>,
     known: Option<Position>,
-    /// Why the state is not known: what keeps the locks does not answer.
+    /// Why the state is not known, if the service that keeps the locks does not answer.
     outage: Option<String>,
-    /// How many lines that stay were written.
+    /// How many of the lines that stay were written.
     said: usize,
     is_drawn: bool,
     voice: Voice,
@@ -89,23 +90,23 @@ impl<'a> Waiting<'a> {
         }
     }
 
-    /// The wait is over, and the wait for the lock of this name begins.
+    /// Notes that the wait is over, and that the wait for the lock of this name begins.
     pub(crate) fn begin_next(&mut self, name: ResourceName) {
         *self = Self::new(self.locks, name, self.mode, self.voice);
     }
 
-    /// When [`tick`](Self::tick) wants to be called.
+    /// When [`tick`](Self::tick) has to be called.
     pub(crate) fn next(&self) -> Option<Instant> {
         self.answer_by.or(self.due)
     }
 
-    /// Does what is to be done by now.
+    /// Does everything that is due now.
     pub(crate) fn tick(&mut self) {
         let now = Instant::now();
         if self.answer_by.is_some_and(|by| by <= now) {
             self.show();
         } else if self.due.is_some_and(|due| due <= now) && self.answer_by.is_none() {
-            // The terminal may become one that can be drawn on at any time, when the shell brings
+            // It may become possible to draw on the terminal at any time, when the shell brings
             // this process to the foreground.
             let is_terminal = terminal::size(&io::stderr()).is_some();
             let said = self.since.checked_add(Duration::from_secs(self.next_said()));
@@ -118,7 +119,7 @@ impl<'a> Waiting<'a> {
         }
     }
 
-    /// Takes the broker's answer, when it comes. Ready if it has.
+    /// Takes in the broker's answer. Ready if the answer has come.
     pub(crate) fn poll(&mut self, context: &mut Context<'_>) -> Poll<()> {
         let Some(question) = &mut self.question else { return Poll::Pending };
         let Poll::Ready(answer) = question.as_mut().poll(context) else { return Poll::Pending };
@@ -131,14 +132,14 @@ impl<'a> Waiting<'a> {
         Poll::Ready(())
     }
 
-    /// Writes a text that stays: a few lines, of which those after the first are indented.
+    /// Writes a text of a few lines that stays. The lines after the first are indented.
     pub(crate) fn tell(&mut self, told: &str) {
         if self.voice == Voice::Quiet {
             return;
         }
         self.wipe();
         for (at, line) in told.lines().enumerate() {
-            // Each line by itself: together they may be longer than a page.
+            // Each line is written alone, because together they may be longer than a page.
             let before = if at == 0 { "navlock: " } else { "" };
             exit::mention(format!("{before}{line}\n").as_bytes());
         }
@@ -148,7 +149,7 @@ impl<'a> Waiting<'a> {
         is_drawable() || self.since.elapsed().as_secs() >= self.next_said()
     }
 
-    /// When the next line that stays is to be said, in seconds from the beginning.
+    /// When the next line that stays has to be written, in seconds from the beginning.
     fn next_said(&self) -> u64 {
         SAID.get(self.said).copied().unwrap_or_else(|| {
             let times = self.said - SAID.len() + 1;
@@ -165,7 +166,7 @@ impl<'a> Waiting<'a> {
         let said = sentence(&self.name, self.mode, time, known, silent, self.outage.as_deref());
         let columns = if is_drawable() { terminal::size(&io::stderr()) } else { None };
         let line = match columns {
-            // Not in the last column, in which a terminal may go to the next line.
+            // The last column stays free, because a terminal may go to the next line there.
             Some((columns, _)) => {
                 self.is_drawn = true;
                 format!("\r{}\x1b[K", clipped(&said, columns.saturating_sub(1)))
@@ -195,8 +196,8 @@ impl Drop for Waiting<'_> {
     }
 }
 
-/// Why a question was not answered, if that is the fault of what keeps the locks for the broker. An
-/// error of the broker itself will be told for the request.
+/// Why a question was not answered, if the service that keeps the broker's locks is the cause. The
+/// request will tell of an error of the broker itself.
 fn outage(error: &Error) -> Option<String> {
     match error {
         Error::Unreachable(why) if why.kind() == UnreachableKind::Upstream => {
@@ -206,7 +207,7 @@ fn outage(error: &Error) -> Option<String> {
     }
 }
 
-/// Whether a line can be drawn in place, over the one before.
+/// Whether a line can be drawn over the earlier one.
 fn is_drawable() -> bool {
     terminal::is_in_front(&io::stderr()) && terminal::size(&io::stderr()).is_some()
 }
@@ -223,9 +224,9 @@ fn sentence(
 ) -> String {
     let name_shown = quoted_name(name);
     let mut said = format!("navlock: waiting for {name_shown} ({mode}) {}", elapsed(time));
-    // A string takes everything that is written to it.
+    // Writing to a string does not fail.
     if let Some(silent) = silent {
-        // The rest of what is known may be old.
+        // Everything else that is known may be old.
         let _ = write!(said, "; etcd has not answered for {}", elapsed(silent));
     } else if let Some(outage) = outage {
         let _ = write!(said, "; {outage}");
@@ -240,7 +241,7 @@ fn sentence(
     said
 }
 
-/// Who holds a name, if anybody does: the first of them in full.
+/// The holders of a name, if there are any. The first one is shown in full.
 pub(crate) fn holders(known: &Position) -> Option<String> {
     let mut said = holder(known.holder.as_ref()?);
     match known.holders.saturating_sub(1) {

@@ -127,13 +127,13 @@ pub(crate) struct StatusArgs {
     pub(crate) name: Option<ResourceName>,
 }
 
-/// As for any variable, to be empty is to be unset.
+/// An empty variable counts as unset, like any other variable.
 fn idle_seconds(text: &str) -> Result<Duration, String> {
     values::seconds(if text.is_empty() { IDLE_SECS } else { text })
         .map_err(|wrong| format!("{wrong}, or unset NAVLOCK_IDLE_SECS"))
 }
 
-/// What is wrong with a value of `NAVLOCK_IDLE_SECS`, if anything is.
+/// What is wrong with a value of `NAVLOCK_IDLE_SECS`, if it is wrong.
 pub(crate) fn idle_seconds_error(text: &str) -> Option<String> {
     idle_seconds(text).err()
 }

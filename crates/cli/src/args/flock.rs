@@ -1,6 +1,7 @@
-//! What somebody is told who asks for what flock(1) has and navlock has not.
+//! Hints for users who ask for something that flock(1) has and navlock does not have.
 
-/// What there is instead of an option, if it is one of flock(1) that stands where it has no meaning.
+/// What to use instead of an option, if it is an option of flock(1) at a place where it has no
+/// meaning.
 pub(super) fn instead_of(option: &str, subcommand: Option<String>) -> Option<String> {
     let name = option.split('=').next().unwrap_or(option);
     Some(match (name, subcommand) {
@@ -41,7 +42,7 @@ pub(super) fn instead_of(option: &str, subcommand: Option<String>) -> Option<Str
     })
 }
 
-/// What there is instead of a subcommand of this name.
+/// What to use instead of a subcommand of this name.
 pub(super) fn instead_of_word(word: &str) -> Option<String> {
     word.parse::<u32>().ok()?;
     Some(format!(

@@ -147,14 +147,14 @@ impl HoldArgs {
     }
 }
 
-/// Which hold.
+/// The id of a hold.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct HoldId(pub(crate) ClientId);
 
 impl FromStr for HoldId {
     type Err = String;
 
-    /// Takes all that `navlock hold` has written as well: the id is its first word.
+    /// Also takes the whole output of `navlock hold`, of which the id is the first word.
     fn from_str(text: &str) -> Result<Self, String> {
         let id = text.split_whitespace().next().and_then(|word| word.parse().ok());
         id.map(Self).ok_or_else(|| {

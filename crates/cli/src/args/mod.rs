@@ -235,7 +235,7 @@ mod tests {
 
     use super::*;
 
-    /// clap would break a longer line, in a text that has its own.
+    /// clap would break a longer line, although the text has its own line breaks.
     #[test]
     fn no_line_of_help_is_wider_than_help_is_shown() {
         fn check(command: &clap::Command) {

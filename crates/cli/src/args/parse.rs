@@ -9,8 +9,8 @@ use clap::{
 
 use super::{Cli, Command, Common, flock, run::RunArgs};
 
-/// The first argument of the process that keeps the locks of a `navlock hold`. The arguments that the
-/// `navlock hold` was given follow. It is no option, because nobody else gives it.
+/// The first argument of the process that keeps the locks of a `navlock hold`. The arguments of the
+/// `navlock hold` follow. This is no option, because nobody else uses it.
 pub(crate) const KEEPER: &str = "--keeper-of-a-hold";
 
 /// The arguments of this process.
@@ -34,11 +34,11 @@ pub(super) fn parse_from(arguments: &[OsString]) -> Result<Cli, clap::Error> {
     Cli::from_arg_matches(&matches).map_err(|error| error.format(&mut command))
 }
 
-/// Parses `navlock run` as it is mostly written. `None` for any other command line, and for a wrong
-/// one: the parser of all subcommands says what is wrong.
+/// Parses `navlock run` in its usual form. `None` for any other command line, and for a wrong one,
+/// because the parser of all subcommands says what is wrong.
 ///
-/// FAST: it costs as much as a lock to tell clap what all subcommands take, and somebody waits for this
-/// one.
+/// FAST: to tell clap what all subcommands take costs as much as a lock, and somebody waits for this
+/// command.
 fn parse_run(arguments: &[OsString]) -> Option<Cli> {
     let (_, arguments) = arguments.split_first()?;
     if arguments.first()? != "run" {
@@ -52,7 +52,7 @@ fn parse_run(arguments: &[OsString]) -> Option<Cli> {
     Some(Cli { common, command: Command::Run(run), is_keeper: false })
 }
 
-/// The subcommand that these arguments are for, as far as that can be told without parsing them.
+/// The subcommand of these arguments, as far as it can be found without parsing them.
 pub(crate) fn subcommand(arguments: &[OsString]) -> Option<String> {
     let mut arguments = arguments.iter().skip(1);
     while let Some(argument) = arguments.next() {
@@ -97,7 +97,7 @@ fn explain(error: clap::Error, arguments: &[OsString]) -> clap::Error {
     if let Some(said) = unknown.and_then(|unknown| flock::instead_of(unknown, word)) {
         return Cli::command().error(ErrorKind::UnknownArgument, said);
     }
-    // A user who has an option's name nearly right does not mean the name of a lock.
+    // A user who writes the name of an option nearly right does not mean the name of a lock.
     let is_nearly_right = error.get(ContextKind::SuggestedArg).is_some();
     if !takes_names || is_nearly_right {
         return error;

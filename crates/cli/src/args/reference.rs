@@ -1,4 +1,4 @@
-//! The reference of the book: all commands and flags, as they are defined here.
+//! The reference of the book: all commands and flags, from their definitions here.
 //!
 //! `cargo xtask book` writes it.
 
@@ -43,7 +43,7 @@ fn all(command: &Command) -> Vec<&Command> {
     std::iter::once(command).chain(command.get_subcommands().flat_map(all)).collect()
 }
 
-/// What is for this command and not for all.
+/// The arguments of this command alone, without those of all commands.
 fn own_arguments(command: &Command) -> Vec<&Arg> {
     let arguments = command.get_arguments();
     arguments
@@ -185,7 +185,7 @@ fn the_documents_name_commands_and_flags_that_there_are() {
         );
         for flag in words.iter().filter_map(|word| word.strip_prefix("--")) {
             let flag = flag.split(['=', '`', ')']).next().unwrap_or_default();
-            // The npm package's launcher knows this one.
+            // This flag belongs to the launcher of the npm package.
             let is_known = flag == "project"
                 || command.get_arguments().any(|argument| argument.get_long() == Some(flag));
             assert!(is_known, "{page}: there is no --{flag}: navlock {line}");

@@ -1,4 +1,4 @@
-//! How it is said that arguments are wrong.
+//! How users are told that arguments are wrong.
 
 use std::process::ExitCode;
 
@@ -10,8 +10,8 @@ use crate::{
     terminal::write_out,
 };
 
-/// Shows help where it was asked for, or where nothing was; else says what is wrong with the
-/// arguments.
+/// Shows help, if the user has asked for help or has given no arguments. Otherwise says what is
+/// wrong with the arguments.
 pub(crate) fn report_refusal(shown: &clap::Error) -> ExitCode {
     if !shown.use_stderr() {
         return match write_out(shown.render().to_string().as_bytes()) {
@@ -28,8 +28,8 @@ pub(crate) fn report_refusal(shown: &clap::Error) -> ExitCode {
     USAGE.into()
 }
 
-/// What is wrong, and what is nearly the same and right, without the usage and all else that follows
-/// after an empty line.
+/// What is wrong, and what would be nearly the same and right. This leaves out the usage, and
+/// everything else after an empty line.
 fn one_line(error: &clap::Error, subcommand: Option<&str>) -> String {
     let text = error.to_string();
     let lines = text.lines().take_while(|line| !line.is_empty()).map(str::trim);

@@ -200,11 +200,11 @@ pub(crate) enum OnLost {
 }
 
 impl RequestArgs {
-    /// Adds what is said of the request to what the process says of itself.
+    /// Adds what the arguments say of the request to the description of the process.
     ///
     /// # Errors
     ///
-    /// If a key was given twice, or there are more than a broker takes.
+    /// If a key was given twice, or if there are more keys than a broker takes.
     pub(crate) fn describe(&self, info: &mut AgentInfo) -> Result<(), Failure> {
         let mut keys = HashSet::new();
         if let Some((twice, _)) = self.meta.iter().find(|(key, _)| !keys.insert(key)) {

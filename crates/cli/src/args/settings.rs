@@ -1,4 +1,4 @@
-//! What a broker is told beside its place.
+//! The arguments for a broker's settings, besides its place.
 
 use std::path::PathBuf;
 
@@ -7,7 +7,7 @@ use clap::{
     builder::{OsStringValueParser, TypedValueParser},
 };
 
-/// What help says of the file.
+/// The help about the file of settings.
 pub(super) const HELP: &str = "\
 Clients start brokers without options, so the settings are in a file. The broker reads the first of
 ~/.config/navlock/config.toml and /etc/navlock.toml that exists. The file does not depend on who

@@ -1,4 +1,4 @@
-//! What values of options mean.
+//! The parsers for the values of options.
 
 use std::{ffi::OsStr, time::Duration};
 
@@ -34,7 +34,7 @@ pub(super) fn seconds_above_zero(text: &str) -> Result<Duration, String> {
     seconds(text).ok().filter(|time| !time.is_zero()).ok_or_else(wrong)
 }
 
-/// A key and what it is.
+/// A key and its value.
 pub(super) fn meta(text: &str) -> Result<(String, String), String> {
     let is_key =
         |key: &str| !key.is_empty() && !key.contains(|c: char| c.is_whitespace() || c.is_control());
@@ -47,13 +47,13 @@ pub(super) fn meta(text: &str) -> Result<(String, String), String> {
     Ok((key.to_owned(), is.to_owned()))
 }
 
-/// The number of a process.
+/// The id of a process.
 pub(super) fn process(text: &str) -> Result<u32, String> {
     let number = text.parse().ok().filter(|&number: &i32| number > 0);
     number.map(i32::unsigned_abs).ok_or_else(|| "give the number of a process, as $$ is".to_owned())
 }
 
-/// A time, in seconds or in units that are named.
+/// A time, in seconds or with units.
 pub(super) fn time(text: &str) -> Result<Duration, String> {
     let wrong = |_| "give a time, as in 90, 90s, 1m30s or 2h".to_owned();
     seconds(text).or_else(|_| humantime::parse_duration(text).map_err(wrong))

@@ -14,7 +14,7 @@ use super::{
 };
 use crate::exit::{Failure, USAGE};
 
-/// What is to be run.
+/// What has to be run.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum Work {
     /// A program with its arguments.
@@ -26,8 +26,8 @@ pub(crate) enum Work {
 impl RunArgs {
     /// The names, each once and in the order given, and what to run under their locks.
     ///
-    /// A `--` is refused unless it comes right after the name. Earlier versions took all words before a
-    /// `--` for names, and flock(1) takes the `--` for the command's. To follow one of them would run the
+    /// A `--` is refused unless it comes right after the name. In earlier versions, all words before a
+    /// `--` were names. In flock(1), the `--` belongs to the command. To follow one of them would run the
     /// wrong command for users of the other.
     pub(crate) fn names_and_work(&mut self) -> Result<(Vec<ResourceName>, Work), Failure> {
         let mut names = mem::take(&mut self.request.locks);
@@ -58,7 +58,7 @@ impl RunArgs {
     }
 }
 
-/// What is to be run under the lock of this name, given the words after that.
+/// What has to be run under the lock of this name. `words` follow the name.
 fn work_after(
     name: &OsStr,
     mut words: VecDeque<OsString>,
@@ -78,7 +78,7 @@ fn work_after(
     let escape = words.iter().position(|word| word == "--");
     match (words.front().and_then(|word| word.to_str()), escape) {
         (Some("--"), _) => drop(words.pop_front()),
-        // As flock(1) has it.
+        // flock(1) has this form.
         (Some("-c" | "--command"), _) => {
             return match words.make_contiguous() {
                 [_, text] => Ok(Work::Shell(mem::take(text))),
@@ -230,7 +230,7 @@ mod tests {
             assert_eq!(given, names, "{line:?}");
             assert_eq!(work, Work::Shell("x -- y".into()), "{line:?}");
         }
-        // That option is the command's.
+        // That option belongs to the command.
         assert_eq!(words(&["a", "sh", "-c", "x"]).unwrap().1, program(&["sh", "-c", "x"]));
         assert_eq!(words(&["a", "--", "-c", "x"]).unwrap().1, program(&["-c", "x"]));
     }

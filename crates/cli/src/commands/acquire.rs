@@ -22,18 +22,19 @@ use crate::{
     waiting::{Waiting, holders},
 };
 
-/// How long the broker may take to answer a command that waits for less than this, or not at all. A
-/// broker that has to be started, or that takes over from a killed one, needs a while to answer.
+/// How long the broker may take to answer a command that waits for less than this, or that does not
+/// wait. A broker that has to be started, or that takes over from a killed one, needs a while to
+/// answer.
 const ANSWER: Duration = Duration::from_secs(2);
 
 /// How long the broker may take to say who holds the lock and who is ahead.
 const POSITION: Duration = Duration::from_millis(300);
 
-/// Until when the locks have to be granted, with the time that it takes to reach the broker.
+/// Until when the locks have to be granted. The time to reach the broker counts as well.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Bounds {
     began: Instant,
-    /// `None` if there is no bound.
+    /// The bound; `None` if there is none.
     timeout: Option<Duration>,
 }
 
@@ -57,9 +58,9 @@ impl Bounds {
 /// The outcome of a wait, or the event that interrupts it.
 enum Event {
     Answered(Answer),
-    /// A lock was taken, and the next one is waited for.
+    /// A lock was taken, and the wait for the next one begins.
     Taken,
-    /// The request waits for holders that wait for this process.
+    /// The request waits for holders that wait for this process, directly or through others.
     Deadlock(InDeadlock),
     /// There is something new to show.
     Shown,
@@ -68,7 +69,8 @@ enum Event {
 /// The answer to a request for several locks: `None` if one of them is not available at once.
 type Answer = Result<Option<Vec<LockGuard>>, LockAllError>;
 
-/// Acquires the locks of these names, as [`lock_all`](LockManager::lock_all) does. All of them, or none.
+/// Acquires the locks of these names, in the way of [`lock_all`](LockManager::lock_all): all of them, or
+/// none.
 pub(super) fn acquire(
     context: &Context,
     locks: &LockManager,
@@ -88,7 +90,7 @@ pub(super) fn acquire(
         mode: args.mode(),
         if_available: at_once && !steal,
         steal,
-        // With a deadline the request gives up by itself, as one with a signal may, so it keeps
+        // A request with a deadline gives up by itself, as a request with a signal may, so it keeps
         // nobody waiting for ever.
         signal: deadline.is_some() && !at_once && !steal,
     };
@@ -101,7 +103,7 @@ pub(super) fn acquire(
     let waiting = Waiting::new(locks, first.clone(), options.mode, context.voice);
     let answer = wait(context, &mut request, waiting, deadline);
     let name = request.name().unwrap_or(first).clone();
-    // From here on nothing is held or waited for, unless the answer holds it.
+    // From here on nothing is held except what is in the answer, and nothing is waited for.
     drop(request);
     match answer {
         Some(Ok(Some(guards))) => Ok(guards),
@@ -125,14 +127,15 @@ pub(super) fn acquire(
     }
 }
 
-/// Waits for the locks, and tells people of the wait for each. `None` if there is no answer in time.
+/// Waits for the locks, and tells people of the wait for each lock. `None` if there is no answer in
+/// time.
 fn wait(
     context: &Context,
     request: &mut LockAllFuture<Option<Vec<LockGuard>>>,
     mut waiting: Waiting<'_>,
     deadline: Option<Instant>,
 ) -> Option<Answer> {
-    // How many of the locks were told of.
+    // How many of the locks people were told of.
     let mut told = 0;
     let mut since = Instant::now();
     let mut is_in_deadlock = false;
@@ -141,7 +144,7 @@ fn wait(
         let left =
             until.map_or(Duration::MAX, |until| until.saturating_duration_since(Instant::now()));
         let event = poll_fn(|context| {
-            // The grant comes before all else: nothing that is shown delays it.
+            // The grant comes first, so that nothing that is shown delays it.
             if let Poll::Ready(answer) = Pin::new(&mut *request).poll(context) {
                 return Poll::Ready(Event::Answered(answer));
             }
@@ -209,14 +212,15 @@ fn failure(failed: LockAllError, count: usize, args: &RequestArgs) -> Failure {
     }
 }
 
-/// That a lock was lost before the command could run under it, and under as many locks in all.
+/// The message that a lock was lost before the command could run. The command was to run under `count`
+/// locks.
 fn lost_message(name: &str, lost: Lost, count: usize) -> String {
     let before = if count > 1 { ", before all locks were had" } else { "" };
     format!("{name}: {lost}{before}; try again")
 }
 
-/// The first of these locks that is lost, and how. If none is lost, each of them will wake this
-/// task when it is.
+/// The first of these locks that is lost, and how. If none is lost, each lock will wake this task
+/// when it is lost.
 pub(super) fn lost(
     guards: &[LockGuard],
     context: &task::Context<'_>,
@@ -227,7 +231,8 @@ pub(super) fn lost(
     })
 }
 
-/// The lock could not be acquired, or not in time, and the arguments allow for that.
+/// The end of a command that could not acquire the lock, or not in time, where the arguments allow
+/// for that.
 fn conflict(
     context: &Context,
     locks: &LockManager,
@@ -235,7 +240,8 @@ fn conflict(
     args: &RequestArgs,
 ) -> Failure {
     if context.voice != Voice::Quiet {
-        // A command that did not want to wait does not wait for long for this answer either.
+        // A command that did not want to wait for the lock does not wait long for this answer
+        // either.
         let known = block_on_timeout(locks.position(name.clone()), POSITION);
         let (holders, outage) = match known {
             Some(Ok(known)) => (holders(&known), None),
@@ -253,8 +259,8 @@ fn conflict(
     Failure::silent(args.conflict_exit_code)
 }
 
-/// Why a lock was not acquired: how long it was waited for and who holds it, or that what keeps the
-/// lock does not answer.
+/// Why a lock was not acquired: how long the command has waited and who holds the lock, or that the
+/// service that keeps the lock does not answer.
 fn conflict_message(
     name: &str,
     timeout: Option<Duration>,

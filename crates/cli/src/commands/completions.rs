@@ -11,7 +11,7 @@ use crate::{
 };
 
 pub(super) fn completions(args: &CompletionsArgs) -> Result<ExitCode, Failure> {
-    // The script is not written straight into the stream: that may fail, and then this panics.
+    // The script is not written straight into the stream, because `generate` panics if that fails.
     let mut script = Vec::new();
     clap_complete::generate(args.shell, &mut Cli::command(), "navlock", &mut script);
     write_out(&script).map_err(|error| Failure::of_writing(&error))?;

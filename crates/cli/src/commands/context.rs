@@ -20,7 +20,7 @@ pub(super) struct Context {
 }
 
 impl Context {
-    /// The context, and why the place of the broker is not known, if it is not. Then the context has
+    /// The context. If the place of the broker is not known, also returns why; the context then has
     /// this user's own place.
     pub(super) fn new(common: &Common, is_keeper: bool) -> (Self, Option<PlaceError>) {
         // The bucket and the socket may come from variables. An empty variable counts as unset.
@@ -35,24 +35,25 @@ impl Context {
         (Self { bucket: bucket.to_owned(), place, voice, colour, is_keeper }, unplaced)
     }
 
-    /// Connects to the broker, within this time if one is given. A broker that has to be started is
-    /// this same program.
+    /// Connects to the broker, within this time if one is given. If the broker has to be started,
+    /// it is started with this same program.
     pub(super) fn connect(&self, timeout: Option<Duration>) -> Result<BrokerReach, Failure> {
         let options = ConnectOptions::default();
         self.connect_by(timeout.into_iter().fold(options, ConnectOptions::timeout))
     }
 
-    /// Connects to the broker to ask it things, not for locks.
+    /// Connects to the broker only to ask questions, and not for locks.
     pub(super) fn connect_to_ask(&self) -> Result<BrokerReach, Failure> {
         self.connect_by(ConnectOptions::default().only_questions())
     }
 
-    /// How to connect to the broker to ask it things, for code that connects by itself.
+    /// The options for a connection that only asks questions, for code that connects by itself.
     pub(super) fn to_ask(&self) -> ConnectOptions {
         self.ours(ConnectOptions::default().only_questions())
     }
 
-    /// These options for the broker of the context. If it has to be started, it is this program.
+    /// These options, for the broker of the context. If the broker has to be started, it is started
+    /// with this program.
     fn ours(&self, options: ConnectOptions) -> ConnectOptions {
         let options = options.place(self.place.clone());
         match std::env::current_exe() {
@@ -73,7 +74,7 @@ impl Context {
         BrokerReach::connect_blocking(options.only_running().only_questions())
     }
 
-    /// Tells people who look why other programs of this machine cannot be seen here, if that is so.
+    /// If other programs of this machine cannot be seen here, tells people why.
     pub(super) fn tell_if_secluded(&self) {
         if let Some(why) = self.place.secluded() {
             self.voice.tell(why);

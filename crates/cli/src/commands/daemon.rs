@@ -35,7 +35,7 @@ use crate::{
     time::{elapsed, millis},
 };
 
-/// The last ends of sessions that are shown to people.
+/// How many of the last ends of sessions are shown to people.
 const ENDS: usize = 4;
 
 pub(super) fn daemon(context: &Context, args: &DaemonArgs) -> Result<ExitCode, Failure> {
@@ -56,8 +56,8 @@ fn run(place: &Place, args: &DaemonRunArgs) -> Result<ExitCode, Failure> {
     let starter = std::env::var(STARTED_BY).ok();
     inheritance::leave(starter.is_some());
     // Leaves the terminal and the process group of whoever happened to start the broker. This fails
-    // if the broker leads a group already, as when somebody tries it out in a shell; then that is
-    // meant.
+    // if the broker leads a group already, as when somebody tries it out in a shell. In that case,
+    // the broker should stay there.
     process::leave_terminal();
     let settings = Settings::load(&args.settings).map_err(failed)?;
     let etcd = settings.etcd.as_ref();
@@ -82,7 +82,7 @@ fn run(place: &Place, args: &DaemonRunArgs) -> Result<ExitCode, Failure> {
     let _ = std::env::set_current_dir("/");
     let user_agent = |first| match etcd {
         Some(etcd) => {
-            // The process that has started the broker may be gone.
+            // An error is ignored, because the process that has started the broker may be gone.
             let _ = writeln!(io::stdout(), "{}{}", daemon::WAITS_FOR, etcd.whole());
             reach::connect(etcd)
         }
@@ -98,7 +98,7 @@ fn run(place: &Place, args: &DaemonRunArgs) -> Result<ExitCode, Failure> {
     let ended = match ran {
         Ok(()) => Ok(ExitCode::SUCCESS),
         Err(error) => {
-            // A broker that was not started on demand says it on its error stream.
+            // A broker that was not started on demand says this on its error stream.
             if is_on_demand {
                 tracing::warn!(target: LOGS, "a broker ends: {error}");
             }
@@ -120,11 +120,11 @@ fn started_by(client: Option<String>, is_passed: bool) -> String {
     }
 }
 
-/// Says that the broker listens, then closes the streams of those who wait for that. Whoever runs
-/// the broker on purpose goes on reading its log; a client that has started it reads why it could
-/// not start, and nothing after that.
+/// Says that the broker listens, and then closes the streams of those who wait for that. Somebody
+/// who runs the broker on purpose goes on reading its log. A client that has started the broker
+/// reads only why it could not start, and nothing after that.
 fn detach(is_on_demand: bool) {
-    // The process that waited for it may be gone, which is no reason not to serve the others.
+    // An error is ignored: the process that waited may be gone, but the broker still serves others.
     let _ = writeln!(io::stdout(), "{}", daemon::READY_LINE);
     let all = [Stream::Input, Stream::Output, Stream::Error];
     let _ = descriptor::leave(if is_on_demand { &all } else { &all[..2] });
@@ -133,7 +133,7 @@ fn detach(is_on_demand: bool) {
 fn start(context: &Context) -> Result<ExitCode, Failure> {
     let done = match Control::connect(&context.place) {
         Ok(_) => "is running already",
-        // Or the broker has just ended, or was killed.
+        // It is also possible that the broker has just ended, or was killed.
         Err(error) if matches!(error.reason(), Reason::NotRunning | Reason::Vanished) => {
             drop(context.connect(None)?);
             "was started; without clients it ends after a while"
@@ -168,7 +168,7 @@ fn stop(context: &Context) -> Result<ExitCode, Failure> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// The broker as people are shown it.
+/// The name of the broker for people.
 fn named(place: &Place, status: Option<&Status>) -> String {
     let process = status.map_or_else(String::new, |status| format!("process {}, ", status.pid));
     format!("the broker ({process}{})", place.socket().display())
@@ -208,7 +208,7 @@ fn status(context: &Context, args: &StatusArgs) -> Result<ExitCode, Failure> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// Which cluster a name is on, by what the broker says of its clusters.
+/// The cluster that a name is on, according to what the broker says of its clusters.
 fn place(details: &[(String, String)], bucket: &str, name: &ResourceName) -> String {
     let clusters = details.iter().filter_map(|(what, _)| what.strip_prefix("cluster "));
     let on = cluster_among(clusters, bucket, name);

@@ -26,8 +26,8 @@ fn evict_from(etcd: &Etcd, _: &Context, _: &EvictArgs) -> Result<ExitCode, Failu
     Err(Failure::new(UNREACHABLE, why))
 }
 
-/// This does not go through the broker: the same keys may be in the broker's way, and nothing of it
-/// is needed.
+/// This does not go through the broker, because the same keys may be in the broker's way, and
+/// because the broker is not needed for it.
 #[cfg(feature = "etcd")]
 fn evict_from(etcd: &Etcd, context: &Context, args: &EvictArgs) -> Result<ExitCode, Failure> {
     use navlock::Error;
@@ -46,7 +46,7 @@ fn evict_from(etcd: &Etcd, context: &Context, args: &EvictArgs) -> Result<ExitCo
         (None, Some(name), Some(client_id)) => {
             Evict::Client { bucket: &context.bucket, name, client_id }
         }
-        // The definition of the arguments sees to that.
+        // The definition of the arguments prevents all other combinations.
         _ => return Err(Failure::new(USAGE, "give a name and a client id, or --key")),
     };
     let each = reach::each(etcd).map_err(|why| Failure::new(UNREACHABLE, why))?;

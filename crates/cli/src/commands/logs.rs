@@ -54,8 +54,8 @@ pub(super) fn logs(context: &Context, args: &LogsArgs) -> Result<ExitCode, Failu
     Ok(ExitCode::SUCCESS)
 }
 
-/// Waits for this time, and returns whether anybody can still read the output then. Returns at once
-/// if nobody can.
+/// Waits for this time. Returns whether anybody can still read the output. If nobody can, returns
+/// at once.
 fn is_read(period: Duration) -> bool {
     let deadline = Instant::now() + period;
     loop {
@@ -72,7 +72,7 @@ fn is_read(period: Duration) -> bool {
     }
 }
 
-/// What is said of a broker that runs and does not log into the file.
+/// What to say of a broker that runs and does not log into the file.
 fn logs_elsewhere(context: &Context) -> Option<&'static str> {
     let report = Control::connect(&context.place).ok()?.report().ok()??;
     report.log?.file.is_none().then_some(

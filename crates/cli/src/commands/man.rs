@@ -11,7 +11,7 @@ use crate::{
     terminal::write_out,
 };
 
-/// The section of the manual that the pages are in: the one of commands.
+/// The section of the manual for commands, which the pages are in.
 const SECTION: &str = "1";
 
 pub(super) fn man(args: &ManArgs) -> Result<ExitCode, Failure> {

@@ -30,8 +30,8 @@ use crate::{
     exit::{Failure, UNREACHABLE},
 };
 
-/// Runs the subcommand. If the place of the broker is not known, only those run that can do without a
-/// broker.
+/// Runs the subcommand. If the place of the broker is not known, only subcommands that need no broker
+/// can run.
 pub(crate) fn dispatch(cli: Cli) -> Result<ExitCode, Failure> {
     let (context, unplaced) = Context::new(&cli.common, cli.is_keeper);
     let placed = || match &unplaced {

@@ -18,11 +18,10 @@ use crate::{
     time::elapsed,
 };
 
-/// How often the lease is looked at.
+/// How often the lease is checked.
 const CHECK_INTERVAL: Duration = Duration::from_millis(250);
 
-/// Warns until this is dropped. The warning is for people: if it cannot be given, nothing else is
-/// missing.
+/// Warns people until this is dropped. If the warning cannot be given, nothing else is missing.
 pub(super) struct Outage {
     /// The thread, and the channel whose end tells it to stop.
     watching: Option<(Sender<()>, JoinHandle<()>)>,
@@ -44,7 +43,7 @@ impl Outage {
             while has_ended.recv_timeout(CHECK_INTERVAL) == Err(RecvTimeoutError::Timeout) {
                 let suspended = locks.term().and_then(|term| term.suspended());
                 match suspended {
-                    // The lock is lost, which is told elsewhere.
+                    // The lock is lost, of which other code tells people.
                     Some((_, Duration::ZERO)) => continue,
                     Some((silent, left)) if !is_told => {
                         let is_none = is_nobody_there(&place);
@@ -71,15 +70,15 @@ impl Drop for Outage {
     fn drop(&mut self) {
         if let Some((ends, thread)) = self.watching.take() {
             drop(ends);
-            // The thread has a handle of the agent, which must not end later than its owner
+            // The thread has a handle of the agent, and the agent must not end later than its owner
             // expects.
             let _ = thread.join();
         }
     }
 }
 
-/// Whether there is no broker. A broker that does not answer is not waited for: the locks are to be
-/// released meanwhile.
+/// Whether there is no broker. This does not wait for a broker that does not answer, because the
+/// locks may have to be released meanwhile.
 fn is_nobody_there(place: &Place) -> bool {
     let connected = socket::connect(place.socket());
     let kinds = [ErrorKind::NotFound, ErrorKind::ConnectionRefused];
@@ -94,7 +93,8 @@ fn tell_why_there_is_none<T, E: Display>(connect: impl FnOnce() -> Result<T, E> 
             mention(format!("navlock: {}\n", printable(&error.to_string())).as_bytes());
         }
     };
-    // The message is for people, and the thread ends with the process.
+    // An error is ignored, because the message is only for people. The thread ends with the
+    // process.
     let _ = thread::Builder::new().name("navlock-why".to_owned()).spawn(tell);
 }
 

@@ -32,17 +32,17 @@ use crate::{
     time::taken,
 };
 
-/// The longest variable by which the command is told its locks, in bytes: systems refuse to start a
+/// The longest variable by which the command is told its locks, in bytes. Systems refuse to start a
 /// command with a single variable of about 128 KiB.
 const LONGEST_VARIABLE: usize = 32 << 10;
 
-/// How much of a command line others are shown, in characters.
+/// How many characters of a command line others are shown.
 const LONGEST_COMMAND: usize = 200;
 
 /// Acquires the locks, runs the command, and ends as the command does.
 ///
-/// There are four states in this order, and a failure in one of them undoes those before: the
-/// lifeline is prepared, the locks are held, the lifeline holds the locks too, the command runs.
+/// There are four states, in this order: the lifeline is prepared, the locks are held, the lifeline
+/// holds the locks as well, the command runs. A failure in one state undoes the states before it.
 pub(super) fn run(context: &Context, mut args: RunArgs) -> Result<ExitCode, Failure> {
     let (names, work) = args.names_and_work()?;
     let bounds = Bounds::of(&args.request);
@@ -53,14 +53,14 @@ pub(super) fn run(context: &Context, mut args: RunArgs) -> Result<ExitCode, Fail
     let command_line = shown_line(&work, args.show_args);
     info.command = format!("navlock run {command_line}");
     locks.describe(&info);
-    // Before anything is waited for: a lock that the command could not keep is not requested.
+    // This comes before any wait, so that no lock is requested that the command could not keep.
     let lifeline = if args.close { None } else { Some(reach.prepare_lifeline(&names)) };
     let lifeline = lifeline.transpose().map_err(|error| no_room(context, &error))?;
     if args.no_fork {
         refuse_where_leased(&reach)?;
     }
     let guards = acquire(context, &locks, &names, &args.request, bounds, args.steal)?;
-    // From here on any process that is started holds the locks as well.
+    // From here on, any process that is started holds the locks as well.
     let lifeline = lifeline.map(PreparedLifeline::begin);
     let lifeline = lifeline.transpose().map_err(|error| no_room(context, &error))?;
     if args.no_fork {
@@ -69,7 +69,7 @@ pub(super) fn run(context: &Context, mut args: RunArgs) -> Result<ExitCode, Fail
         return Err(become_command(lifeline, &args, &names, &work, &guards));
     }
     let policy = Policy { on_lost: args.on_lost, grace: grace(&args, &guards)? };
-    // From here on signals are forwarded to the command.
+    // From here on, signals are forwarded to the command.
     let mut supervisor = Supervisor::new()?;
     let (child, mut lifeline) = spawn(lifeline, &args, &names, &work, &guards, |child| {
         supervisor.begins(child);
@@ -81,7 +81,7 @@ pub(super) fn run(context: &Context, mut args: RunArgs) -> Result<ExitCode, Fail
     context.voice.detail(format_args!("running {} (process {})", shown(&work), child.id()));
     let outage = Outage::watch(context, &locks, &names);
     let ended = supervisor.wait(child, &guards, &reach, policy, |name, lost, command| {
-        // Processes that the command leaves running must not hold locks that others have.
+        // Processes that the command leaves running must not hold locks that others have now.
         if guards.iter().all(LockGuard::is_lost) {
             lifeline = None;
         } else if let Some(lifeline) = &lifeline {
@@ -93,7 +93,8 @@ pub(super) fn run(context: &Context, mut args: RunArgs) -> Result<ExitCode, Fail
     // Processes that the command has left running in the background hold nothing.
     drop(lifeline);
     drop(guards);
-    // FAST: everything else ends with this process, which ends now; the broker removes its file.
+    // FAST: everything else ends with this process, which ends now. The broker removes the
+    // process's file.
     mem::forget((locks, reach));
     let Ended { status, lost } = ended;
     context.voice.detail(format_args!(
@@ -118,8 +119,8 @@ fn tell_of_loss(name: &ResourceName, lost: Lost, command: supervise::Command, on
     exit::mention(format!("navlock: {}: {lost}; {becomes}\n", quoted_name(name)).as_bytes());
 }
 
-/// Starts the command. The command inherits the lifeline. If this process is killed, the command
-/// alone holds the locks, as a child of flock(1) does, and waiters wait until the command has ended.
+/// Starts the command, which inherits the lifeline. If this process is killed, the command alone
+/// holds the locks, like a child of flock(1), and waiters wait until the command has ended.
 fn spawn(
     mut lifeline: Option<Lifeline>,
     args: &RunArgs,
@@ -130,7 +131,8 @@ fn spawn(
 ) -> Result<(Child, Option<Lifeline>), Failure> {
     let mut command = prepared(args, names, work, guards);
     let spawned = command.spawn();
-    // Before the lifeline is handed over: from then on the locks are the described process's.
+    // This comes before the lifeline is handed over, because after that the locks belong to the
+    // process that is described.
     if let Ok(child) = &spawned {
         describe(child);
     }
@@ -141,8 +143,8 @@ fn spawn(
     Ok((child, lifeline))
 }
 
-/// Becomes the command, which inherits the lifeline as a started command does. Returns only if that
-/// fails.
+/// Turns this process into the command, which inherits the lifeline like a command that is started.
+/// Returns only if that fails.
 fn become_command(
     lifeline: Option<Lifeline>,
     args: &RunArgs,
@@ -152,8 +154,8 @@ fn become_command(
 ) -> Failure {
     let mut command = prepared(args, names, work, guards);
     let error = execute(&mut command);
-    // The lifeline is not handed over: this process is the one that inherits it. With its
-    // connection the process loses everything else that the broker knows it by.
+    // The lifeline is not handed over, because this process itself inherits it. With its
+    // connection, the process loses everything else by which the broker knows it.
     drop(lifeline);
     not_run(&command, &error)
 }
@@ -162,7 +164,8 @@ fn become_command(
 ///
 /// # Errors
 ///
-/// The locks are shared: they end with a lease, and then somebody has to end the command.
+/// If machines share the locks. Such locks end with a lease, and then somebody has to end the
+/// command.
 fn refuse_where_leased(reach: &BrokerReach) -> Result<(), Failure> {
     match block_on(reach.status())?.reach {
         None => Ok(()),
@@ -180,11 +183,11 @@ fn refuse_where_leased(reach: &BrokerReach) -> Result<(), Failure> {
 ///
 /// # Errors
 ///
-/// A grace was given, the command is to be ended, and another client could be granted the lock before the
-/// grace is over.
+/// If a grace was given, the command has to be ended after a loss, and another client could be granted
+/// the lock before the grace is over.
 fn grace(args: &RunArgs, guards: &[LockGuard]) -> Result<Duration, Failure> {
     let Some(grace) = args.grace else { return Ok(GRACE) };
-    // When a lock is lost with its term, the supervisor cuts the grace to `most` too.
+    // When a lock is lost with its term, the supervisor cuts the grace to `most` as well.
     let Some(term) = guards.first().and_then(LockGuard::term) else { return Ok(grace) };
     let most = margin(term).saturating_sub(reserve(margin(term)));
     if grace <= most || args.on_lost != OnLost::Terminate {
@@ -206,7 +209,7 @@ fn grace(args: &RunArgs, guards: &[LockGuard]) -> Result<Duration, Failure> {
     ))
 }
 
-/// The command could not be run.
+/// The failure for a command that could not be run.
 fn not_run(command: &Command, error: &io::Error) -> Failure {
     let code = match error.kind() {
         ErrorKind::NotFound => exit::NOT_FOUND,
@@ -220,7 +223,8 @@ fn not_run(command: &Command, error: &io::Error) -> Failure {
 fn prepared(args: &RunArgs, names: &[ResourceName], work: &Work, guards: &[LockGuard]) -> Command {
     let mut command = command(work);
     signal::hand_on(&mut command);
-    // In the order in which the names were given, which is not the order of the locks.
+    // The tokens are in the order in which the names were given, which is not the order of the
+    // locks.
     let at = |name| guards.binary_search_by(|guard| guard.name().cmp(name));
     let held = names.iter().filter_map(|name| guards.get(at(name).ok()?));
     let fences: Vec<_> = held.map(|guard| guard.fencing_token().to_string()).collect();
@@ -230,14 +234,14 @@ fn prepared(args: &RunArgs, names: &[ResourceName], work: &Work, guards: &[LockG
     for (variable, value) in [("NAVLOCK_NAME", told(names)), ("NAVLOCK_FENCE", fences)] {
         match value {
             Some(value) => command.env(variable, value),
-            // The variable of a lock around this one is removed as well.
+            // This also removes the variable of a lock around this one.
             None => command.env_remove(variable),
         };
     }
     command
 }
 
-/// The failure that the command could not hold its locks by itself, which it counts on.
+/// The failure for a command that could not hold its locks by itself, although users rely on that.
 fn no_room(context: &Context, error: &io::Error) -> Failure {
     let directory = context.place.socket().parent().unwrap_or(Path::new(".")).display();
     let remedy = match shortage::of(error) {
@@ -268,17 +272,17 @@ fn command(work: &Work) -> Command {
     }
 }
 
-/// The names as the command is told them; `None` if they cannot be told.
+/// The names in the form in which the command is told them; `None` if they cannot be told.
 fn told(names: &[ResourceName]) -> Option<String> {
-    // The environment has no room for names that are no text, or too long a text.
+    // The environment has no room for names that are not text, or that are too long.
     let texts: Vec<_> = names.iter().map(ResourceName::as_str).collect::<Option<_>>()?;
     let text = texts.join("\n");
     let is_clear = texts.len() == 1 || !texts.iter().any(|text| text.contains('\n'));
     (is_clear && text.len() <= LONGEST_VARIABLE && !text.contains('\0')).then_some(text)
 }
 
-/// The command's line, as others may be shown it: without its arguments, which may be secret,
-/// unless the user has asked for them.
+/// The command line that others may see. It has no arguments, which may be secret, unless the user
+/// has asked to show them.
 fn shown_line(work: &Work, with_arguments: bool) -> String {
     let line = match work {
         Work::Program(program, _) if !with_arguments => program.to_string_lossy().into_owned(),
@@ -308,8 +312,8 @@ fn code(status: ExitStatus) -> ExitCode {
     let code = match (status.code(), ended_by(status)) {
         (Some(code), _) => match u8::try_from(code) {
             Ok(code) => code,
-            // Where the command's code may be larger than a byte, this one is as well. Nothing is
-            // held any more, and nothing is left to write.
+            // On systems where the command's code may be larger than a byte, the code of this
+            // process may be as well. Nothing is held any more, and nothing is left to write.
             Err(_) => process::exit(code),
         },
         (None, Some(signal)) => u8::try_from(signal)

@@ -1,8 +1,9 @@
-//! Watching over a running command: its end, signals to this process, the loss of its locks.
+//! Watching over a running command: its end, signals to this process, and the loss of its locks.
 //!
-//! All that can fail is done before there is a command: a command that runs is never killed because
-//! there are no means left to watch it. A thread that hears the broker is started only when there
-//! is something to be heard of the command's locks; if no thread can be started, this one hears it.
+//! Everything that can fail is done before there is a command, so a command that runs is never
+//! killed because there are no means left to watch it. A thread that reads the broker's messages is
+//! started only when there is news of the command's locks. If no thread can be started, this thread
+//! reads it.
 
 use std::{
     process::{Child, ExitStatus},
@@ -30,16 +31,16 @@ use crate::{
 /// How long a command that has lost its lock may take to end, unless a grace was given.
 pub(super) const GRACE: Duration = Duration::from_secs(5);
 
-/// How long a process that was killed may take to end before it is given up: a process that waits
-/// for a disk cannot end.
+/// How long a process that was killed may take to end before `navlock` stops waiting for it. A
+/// process that waits for a disk cannot end.
 const PATIENCE: Duration = Duration::from_secs(5);
 
-/// How often the supervisor looks whether the command has ended, where only a signal tells that: the
-/// signal may be blocked. It also looks at the time as often, because the clock that measures sleeps may
-/// stand still.
+/// How often the supervisor checks whether the command has ended, on systems where only a signal tells
+/// that, because the signal may be blocked. It also checks the time this often, because the clock that
+/// measures sleeps may stand still.
 const CHECK_INTERVAL: Duration = Duration::from_millis(200);
 
-/// What the command does when the loss of a lock is told.
+/// What the command does at the moment when people are told of the loss of a lock.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum Command {
     Runs,
@@ -49,12 +50,12 @@ pub(super) enum Command {
 /// Catches signals, from before the command starts until it has ended.
 pub(super) struct Supervisor {
     signals: PassedOn,
-    /// A byte in this stream has the supervisor look at the locks. It comes where the signals come.
+    /// Writes a byte into the stream of the signals, which makes the supervisor look at the locks.
     waker: Arc<StreamWaker>,
     family: Family,
 }
 
-/// What is to be done with a command that has lost a lock.
+/// What has to be done with a command that has lost a lock.
 #[derive(Clone, Copy)]
 pub(super) struct Policy {
     pub(super) on_lost: OnLost,
@@ -70,7 +71,7 @@ pub(super) struct Ended {
 }
 
 impl Supervisor {
-    /// From now on catches the signals that are to be forwarded.
+    /// From now on, catches the signals that have to be forwarded.
     pub(super) fn new() -> Result<Self, Failure> {
         let caught = PassedOn::catch();
         let caught = caught.map(|(signals, stream)| {
@@ -82,15 +83,15 @@ impl Supervisor {
         })
     }
 
-    /// The command has started. This is called right after its start: on Windows, processes that
-    /// the command starts belong to its job only from then on.
+    /// To be called right after the start of the command. On Windows, processes that the command
+    /// starts belong to its job only after this call.
     pub(super) fn begins(&mut self, child: &Child) {
         self.family.begins(child);
     }
 
     /// Waits until the command has ended, which [has begun](Self::begins). Calls `tell` for each of
-    /// its locks that is lost before that. At the first loss it applies the policy to the command
-    /// and to the processes that the command has started. The locks are those of this connection.
+    /// its locks that is lost before that. At the first loss, applies the policy to the command and
+    /// to the processes that the command has started. `reach` is the connection of the locks.
     pub(super) fn wait(
         mut self,
         mut child: Child,
@@ -106,11 +107,12 @@ impl Supervisor {
         let mut known = vec![false; guards.len()];
         let mut kill_at = None;
         loop {
-            // FAST: mostly the broker says nothing of a lock while its command runs. Until it does,
-            // no thread need read the connection. This look takes in what it has said.
+            // FAST: mostly the broker says nothing of a lock while its command runs. Until it says
+            // something, no thread need read the connection. To ask the guards reads what it has
+            // said.
             let is_lost = guards.iter().any(LockGuard::is_lost);
             let unheard = if is_lost { None } else { reach.unheard() };
-            // Once the connection has a thread, the waker wakes this one.
+            // When the connection has a thread, the waker wakes this thread.
             let is_heard = unheard.is_some() || reach.keep().is_ok();
             let lost = if unheard.is_some() {
                 Vec::new()
@@ -139,8 +141,9 @@ impl Supervisor {
                     Failure::new(NOT_EXECUTABLE, message)
                 })?;
                 self.family.command_has_ended();
-                // A loss in the command's last moments counts as well, if the broker has told it by
-                // now, even if the thread that reads the connection has not come to it.
+                // A loss in the command's last moments counts as well. It is enough that the broker
+                // has sent the news by now. The thread that reads the connection need not have read
+                // it yet.
                 if came.word || unheard.is_none() {
                     reach.hear();
                     for (name, how) in newly_lost(guards, &mut known, &context) {
@@ -155,7 +158,7 @@ impl Supervisor {
             }
             if kill_at.is_some_and(|at| at <= uptime()) {
                 self.family.kill();
-                // The processes are killed again after a while, in case one is left.
+                // After a while the processes are killed again, in case one of them is left.
                 kill_at = Some(uptime() + CHECK_INTERVAL);
             }
         }
@@ -163,8 +166,8 @@ impl Supervisor {
 }
 
 impl Policy {
-    /// When the work under a lock that was lost in this way is killed, given the lock's term and
-    /// the time now.
+    /// When the work under a lock that was lost in this way has to be killed, given the lock's term
+    /// and the present time.
     fn kill_at(self, how: Lost, term: Option<Term>, now: Duration) -> Duration {
         let grace = match self.on_lost {
             OnLost::Kill => Duration::ZERO,
@@ -172,11 +175,12 @@ impl Policy {
         };
         let kill_at = now.saturating_add(grace);
         match (how, term) {
-            // The lease has run out, and others are granted the lock when etcd says so, too.
+            // The lease has run out by our clock. Others are granted the lock when it has run out
+            // for etcd as well.
             (Lost::Disconnected, Some(term)) if term.ends <= now => {
                 kill_at.min(term.expires.saturating_sub(reserve(margin(term))))
             }
-            // The lease has ended before its time, so that others may have the lock by now.
+            // The lease has ended before its time, so others may have the lock already.
             (Lost::Disconnected, Some(_)) => now,
             _ => kill_at,
         }
@@ -188,8 +192,8 @@ pub(super) fn margin(term: Term) -> Duration {
     term.expires.saturating_sub(term.ends)
 }
 
-/// The last part of a margin, in which processes are not told to end any more, but killed: a
-/// quarter of the margin, at least a quarter of a second, and at most half of the margin.
+/// The last part of a margin, in which processes are killed, and not only told to end. This is a
+/// quarter of the margin, but at least a quarter of a second, and at most half of the margin.
 pub(super) fn reserve(margin: Duration) -> Duration {
     (margin / 4).max(Duration::from_millis(250)).min(margin / 2)
 }
@@ -225,9 +229,9 @@ struct WaitEvents {
     word: bool,
 }
 
-/// How the end of a command is noticed. Noticing does not reap the command: its number stays its
-/// own until the part that sends it signals has heard of its end, so that no signal goes to another
-/// process that was given the number.
+/// How the end of a command is noticed. To notice the end does not reap the command. So the command
+/// keeps its process id until the code that sends it signals has heard of the end, and no signal
+/// goes to another process that was given the same id.
 struct ChildEnd {
     /// Readable when the command has ended. `None` where the system has no such handle, or none
     /// left.
@@ -240,7 +244,7 @@ impl ChildEnd {
     }
 
     /// Waits until the command has ended, `signals` can be read, the broker says something, or the
-    /// deadline is there; if it `checks`, for no longer than until the next check. Returns what has
+    /// deadline has come. If `checks` is set, waits until the next check at most. Returns what has
     /// come.
     fn wait(
         &self,
@@ -293,18 +297,19 @@ mod tests {
         let policy = Policy { on_lost: OnLost::Terminate, grace: GRACE };
         let of = |how, term, now| policy.kill_at(how, term, at(now));
         let run_out = Lost::Disconnected;
-        // A quarter of the margin before, and of a small margin a quarter of a second.
+        // It is killed a quarter of the margin before the end or, if the margin is small, a quarter
+        // of a second.
         assert_eq!(of(run_out, term(at(8000), at(10_000)), 8000), at(9500));
         assert_eq!(of(run_out, term(at(4000), at(5000)), 4001), at(4750));
         assert_eq!(of(run_out, term(at(4500), at(5000)), 4500), at(4750));
         assert_eq!(of(run_out, term(at(5000), at(5000)), 5000), at(5000));
-        // No later than the grace that was asked for.
+        // It is killed when the grace is over, if that is earlier.
         assert_eq!(of(run_out, term(at(40_000), at(80_000)), 40_000), at(45_000));
         // The loss was noticed too late, as by a machine that was suspended.
         assert!(of(run_out, term(at(8000), at(10_000)), 60_000) < at(60_000));
         // The lease ended before its time.
         assert_eq!(of(run_out, term(at(8000), at(10_000)), 3000), at(3000));
-        // Others have the lock already, or it has no lease that ends.
+        // Others have the lock already, or the lock has no lease that ends.
         assert_eq!(of(Lost::Stolen, term(at(8000), at(10_000)), 3000), at(8000));
         assert_eq!(of(run_out, None, 3000), at(8000));
         let policy = Policy { on_lost: OnLost::Kill, ..policy };

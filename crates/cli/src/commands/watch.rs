@@ -32,7 +32,7 @@ pub(super) fn watch(context: &Context, args: &WatchArgs) -> Result<ExitCode, Fai
     if let [name] = &args.names[..] {
         options = options.name(name.clone());
     }
-    // No lock is to wait for this process.
+    // No lock should have to wait for this process.
     navlock_broker::stand_back();
     let mut look = Look::new(context.place.clone(), options);
     let mut watch = Watch {
@@ -64,18 +64,18 @@ pub(super) fn watch(context: &Context, args: &WatchArgs) -> Result<ExitCode, Fai
     }
 }
 
-/// What is told of events, and how.
+/// Which events are shown, and how.
 struct Watch<'a> {
     names: &'a [ResourceName],
     json: bool,
     with_bucket: bool,
-    /// Whether the events of clients and agents are told as well.
+    /// Whether the events of clients and agents are shown as well.
     is_verbose: bool,
     lines: Lines,
 }
 
 impl Watch<'_> {
-    /// The whole state, when it is told anew.
+    /// The text for the whole state, when it is told anew.
     fn anew(&mut self, overview: &Overview, missed: u64) -> String {
         let mut text = String::new();
         if missed > 0 {

@@ -47,7 +47,7 @@ pub(super) fn web(context: &Context, args: &WebArgs) -> Result<ExitCode, Failure
     let web =
         Web::new(listener, place, Services { steal: service, metrics, entered }).map_err(failed)?;
     let address = web.address();
-    // Nobody can come in before the page is served, and by then it is known which file is to be
+    // Nobody can come in before the page is served. At that time, it is known which file has to be
     // removed.
     if args.open {
         match Entry::new(&context.place, &address) {
@@ -70,7 +70,7 @@ pub(super) fn web(context: &Context, args: &WebArgs) -> Result<ExitCode, Failure
     Ok(ExitCode::SUCCESS)
 }
 
-/// Where the page is served, and the file that is to be removed when it ends.
+/// Where the page is served, and the file to remove when the page ends.
 fn listen(args: &WebArgs) -> Result<(Listener, Option<SocketFile>), Failure> {
     if let Some(path) = &args.unix {
         let listener = socket::listen(path);

@@ -57,7 +57,8 @@ impl FromStr for Filter {
     }
 }
 
-/// The level of this name. The numbers that the library accepts too tell nobody anything.
+/// The level of this name. The library also accepts numbers, but these are refused, because nobody
+/// knows their meaning.
 fn level(name: &str) -> Option<LevelFilter> {
     let is_word = name.chars().all(|char| char.is_ascii_alphabetic());
     name.parse().ok().filter(|_| is_word && !name.is_empty())

@@ -28,16 +28,16 @@ use tracing_subscriber::{
 pub(crate) use self::filter::Filter;
 use self::{format::Line, rotating::RotatingFile, sink::Sink};
 
-/// Where the errors of a program are that has not begun to log.
+/// The error stream: the log of a program that has not begun to log.
 const STDERR: &str = "/proc/self/fd/2";
 
-/// How long the end of the program waits for what is still to be written.
+/// How long the program waits at its end for lines that have still to be written.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(5);
 
 /// The log of this process.
 pub(crate) struct Log {
     sink: Sink,
-    /// `None` on the error stream.
+    /// The file of the log; `None` for the error stream.
     file: Option<PathBuf>,
     filter: Mutex<Filter>,
     targets: reload::Handle<Targets, Registry>,
@@ -58,7 +58,7 @@ impl Log {
             .event_format(Line { has_time: !is_journal })
             .with_ansi(false)
             .with_writer(sink.clone());
-        // There is none before it.
+        // An error is not possible, because there is no subscriber before this one.
         let _ = tracing_subscriber::registry().with(targets).with(lines).try_init();
         Arc::new(Self { sink, file, filter: Mutex::new(filter), targets: handle })
     }
@@ -69,7 +69,7 @@ impl Log {
         self.file.is_none()
     }
 
-    /// Waits until all that was logged is written, but not for longer than this.
+    /// Waits until everything that was logged is written, but no longer than this.
     pub(crate) fn flush(&self, patience: Duration) {
         self.sink.flush(patience);
     }
@@ -102,14 +102,14 @@ impl fmt::Debug for Log {
     }
 }
 
-/// Whether the error stream goes to systemd's journal, which knows the time of a line and takes its
-/// level from how it begins (sd-daemon(3)).
+/// Whether the error stream goes to systemd's journal. The journal knows the time of a line, and
+/// takes its level from the beginning of the line (sd-daemon(3)).
 fn is_journal() -> bool {
     env::var("JOURNAL_STREAM").is_ok_and(|named| is_named(&named, Path::new(STDERR)))
 }
 
-/// Whether this is the file that is named by its device and its inode (systemd.exec(5)). The
-/// variable alone proves nothing: processes with another error stream inherit it.
+/// Whether this is the file that the variable names by device and inode (systemd.exec(5)). The
+/// variable alone proves nothing, because processes with another error stream inherit it.
 fn is_named(named: &str, file: &Path) -> bool {
     let found = identity_behind(file).map(|(device, inode)| format!("{device}:{inode}"));
     found.is_ok_and(|found| found == named)

@@ -1,4 +1,4 @@
-//! Reading what brokers have logged, and what they log from then on.
+//! Reading what brokers have logged, and what they log afterwards.
 
 use std::{
     fs::File,
@@ -10,13 +10,13 @@ use navlock_platform::file::{careful, identity_of};
 
 use super::rotating::{LIMIT, is_at, predecessor};
 
-/// A log that is read from its beginning on, across the ends of its files. If more than a whole
-/// file has come and gone between two looks, that is not read.
+/// A log that is read from its beginning, across the ends of its files. If more than a whole file
+/// has come and gone between two looks, it is not read.
 pub(crate) struct Reader {
     path: PathBuf,
-    /// The file that is read, and how far.
+    /// The file that is being read, and how far it was read.
     open: Option<(File, u64)>,
-    /// The file before it. It stays open, so that no other file is taken for it.
+    /// The file before that one. It stays open, so that no other file can be mistaken for it.
     past: Option<File>,
     /// The beginning of the last line, which was not complete yet.
     rest: Vec<u8>,
@@ -38,17 +38,18 @@ impl Reader {
                 return Ok(lines);
             }
             let Some(next) = self.next() else { return Ok(lines) };
-            // Lines that were written between the two looks.
+            // This reads lines that were written between the two looks.
             self.read_on(&mut lines)?;
             self.past = self.open.replace((next, 0)).map(|(file, _)| file);
         }
     }
 
-    /// The next file, after the one that is read is no longer the current one.
+    /// The next file, when the one that was read is not the current one any more.
     fn next(&mut self) -> Option<File> {
         let known = self.open.iter().map(|(file, _)| file).chain(&self.past);
         let is_known = |file: &File| known.clone().any(|known| is_same(known, file));
-        // A file that has come and gone since the last look, or the last of several.
+        // This is a file that has come and gone since the last look, or the last of several such
+        // files.
         let unread = self.open.as_ref().and_then(|_| open(&predecessor(&self.path)));
         unread.filter(|file| !is_known(file)).or_else(|| open(&self.path))
     }
@@ -56,7 +57,7 @@ impl Reader {
     fn read_on(&mut self, lines: &mut Vec<u8>) -> io::Result<()> {
         let Some((file, at)) = &mut self.open else { return Ok(()) };
         if file.metadata()?.len() < *at {
-            // Somebody has emptied it.
+            // Somebody has emptied the file.
             *at = 0;
         }
         let mut read = Vec::new();
@@ -81,7 +82,8 @@ pub(crate) fn last(lines: &[u8], count: usize) -> &[u8] {
     }
 }
 
-/// Writes what is left of the lines, whatever they contain: to a terminal only text.
+/// Writes these lines. Control characters become spaces, so that the lines are only text for a
+/// terminal.
 pub(crate) fn show(out: &mut impl Write, lines: &[u8]) -> io::Result<()> {
     let shown: Vec<u8> =
         lines.iter().map(|&byte| if is_shown(byte) { byte } else { b' ' }).collect();

@@ -1,4 +1,5 @@
-//! A file that is rotated when it is full: it gets the name of its predecessor, whose contents are lost.
+//! A file that is rotated when it is full: it is renamed and becomes the predecessor of a new file.
+//! The contents of the earlier predecessor are lost.
 
 use std::{
     ffi::OsString,
@@ -11,10 +12,12 @@ use navlock_platform::file::{identity_at, identity_of};
 
 use crate::append::open_to_append;
 
-/// The file has at most this many bytes, and so has its predecessor. In `/tmp` they may be memory.
+/// The file has at most this many bytes, and so has its predecessor. In `/tmp` these bytes may be
+/// memory.
 pub(crate) const LIMIT: u64 = 512 << 10;
 
-/// The file at this path. Several processes may write to it: each line goes to its end, as it is then.
+/// The file at this path. Several processes may write to it. Each line goes to the end that the file
+/// has at that moment.
 pub(super) struct RotatingFile {
     path: PathBuf,
     limit: u64,
@@ -26,18 +29,19 @@ impl RotatingFile {
         Self { path, limit: LIMIT, file: None }
     }
 
-    /// The file, with room for so many bytes. It is rotated if it is too full for them.
+    /// The file, with room for `length` bytes. If the file is too full for them, it is rotated
+    /// first.
     fn rotated_for(&mut self, length: u64) -> io::Result<&mut File> {
         let known = self.file.take().filter(|file| is_at(file, &self.path));
         let mut file = match known {
             Some(file) => file,
-            // Somebody has removed it, or another process has put a new one in its place.
+            // Somebody has removed the file, or another process has put a new one in its place.
             None => open_to_append(&self.path)?,
         };
         let found = file.metadata()?.len();
         if found > 0 && found.saturating_add(length) > self.limit {
-            // It is tried once. Whoever writes a line of a log does not wait for a program that has
-            // the file open.
+            // There is one try, because a line of a log must not wait for a program that has the
+            // file open.
             fs::rename(&self.path, predecessor(&self.path))?;
             file = open_to_append(&self.path)?;
         }
@@ -56,14 +60,14 @@ impl Write for RotatingFile {
     }
 }
 
-/// What was in the file before it was full.
+/// The path of the predecessor, which has the lines from before the file was full.
 pub(crate) fn predecessor(path: &Path) -> PathBuf {
     let mut name = OsString::from(path);
     name.push(".1");
     name.into()
 }
 
-/// Whether the file is the one at this path.
+/// Whether this file is the one at the path.
 pub(super) fn is_at(file: &File, path: &Path) -> bool {
     match (identity_of(file), identity_at(path)) {
         (Ok(file), Ok(found)) => file == found,

@@ -1,8 +1,8 @@
 //! A thread that writes lines, so that nobody else waits for a disk, a pipe or a journal.
 //!
 //! Between the thread and those who log there is a queue of bounded length. A line that does not
-//! fit, or that cannot be written, is dropped and counted; the next line that is written says how
-//! many were.
+//! fit, or that cannot be written, is dropped and counted. The next line that is written says how
+//! many lines were dropped.
 
 use std::{
     io::{self, Write},
@@ -22,11 +22,10 @@ use tracing_subscriber::fmt::MakeWriter;
 /// How many lines may wait to be written.
 const QUEUE: usize = 1024;
 
-/// The longest line, in bytes; the rest is cut off. At levels that show names of locks, lines
-/// contain those.
+/// The longest line, in bytes. The rest is cut off. Lines may contain long names of locks.
 const LONGEST: usize = 4096;
 
-/// How many bytes are written at once, if so many wait, and one line more.
+/// About how many bytes are written at once, if this many wait. One more line may be added.
 const BATCH: usize = 32 << 10;
 
 /// The place where lines are logged.
@@ -39,8 +38,8 @@ pub(super) struct Sink {
 
 struct Shared {
     dropped: AtomicU64,
-    /// What the thread needs, until it is started. Most brokers start while somebody waits for
-    /// them, so what they log is written later.
+    /// What the thread needs, until the thread is started. Most brokers start while somebody waits
+    /// for them, so their lines are written later.
     unstarted: Mutex<Option<Unstarted>>,
 }
 
@@ -56,8 +55,8 @@ enum Said {
 }
 
 impl Sink {
-    /// Lines go to `out`. Where they have their level at the beginning, as the journal wants it, they
-    /// begin with `<N>`.
+    /// A sink that writes lines to `out`. If `has_level` is set, lines begin with their level as
+    /// `<N>`, as the journal wants it.
     pub(super) fn new(out: impl Write + Send + 'static, has_level: bool) -> Self {
         let (queue, said) = mpsc::sync_channel(QUEUE);
         let unstarted = Mutex::new(Some(Unstarted { said, out: Box::new(out) }));
@@ -96,14 +95,14 @@ impl Shared {
         self.unstarted.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Starts the thread, if it was not started. If no thread can be started, this is tried again
-    /// with the next line.
+    /// Starts the thread, if it was not started yet. If no thread can be started, the next line
+    /// tries again.
     fn start(self: &Arc<Self>) {
         if self.unstarted().is_none() {
             return;
         }
-        // The thread takes what it needs by itself: if there is no thread, all of it stays where it
-        // is.
+        // The thread itself takes what it needs. So if no thread can be started, everything stays
+        // where it is.
         let shared = Arc::clone(self);
         let thread = thread::Builder::new().name("navlock-log".to_owned());
         let _ = thread.spawn(move || {
@@ -115,7 +114,7 @@ impl Shared {
     }
 }
 
-/// Writes lines until nobody is left that could log.
+/// Writes lines until nobody can log any more.
 fn write_all(said: &Receiver<Said>, mut out: Box<dyn Write + Send>, shared: &Shared) {
     let (mut told, mut is_torn) = (0, false);
     while let Ok(first) = said.recv() {
@@ -144,14 +143,14 @@ fn write_all(said: &Receiver<Said>, mut out: Box<dyn Write + Send>, shared: &Sha
             }
         }
         if let Some(done) = flush {
-            // The one that asked may have given up.
+            // If the one that asked has given up, nobody receives this.
             let _ = done.try_send(());
         }
     }
 }
 
-/// What goes before the next lines: how many are missing; and the end of one that was written in part, if
-/// it was.
+/// The text before the next lines. It says how many lines are missing. If a line was written only in
+/// part, it also ends that line.
 fn head(missing: u64, is_torn: bool) -> String {
     let end = if is_torn { "\n" } else { "" };
     match missing {
@@ -174,7 +173,7 @@ impl<'a> MakeWriter<'a> for Sink {
     }
 }
 
-/// A level as the journal knows it (sd-daemon(3)).
+/// The journal's number for a level (sd-daemon(3)).
 fn priority(metadata: &Metadata<'_>) -> &'static str {
     match *metadata.level() {
         Level::ERROR => "<3>",
@@ -184,7 +183,7 @@ fn priority(metadata: &Metadata<'_>) -> &'static str {
     }
 }
 
-/// One line, which is said when this is dropped.
+/// One line, which is sent when this value is dropped.
 pub(super) struct Entry<'a> {
     sink: &'a Sink,
     line: Vec<u8>,
@@ -208,7 +207,8 @@ impl Drop for Entry<'_> {
         if line.last() == Some(&b'\n') {
             line.pop();
         }
-        // One line, whatever texts of others it contains: nobody else can add a line to the log.
+        // Line breaks are replaced, so that texts of others in the line cannot add a line to the
+        // log.
         for byte in &mut line {
             if byte.is_ascii_control() {
                 *byte = b' ';

@@ -11,8 +11,8 @@ use super::{
     secret,
 };
 
-/// The shortest time to live. With less, a broker that was killed cannot be replaced in time by one
-/// that keeps the locks.
+/// The shortest time to live. If it were shorter, no other broker could replace a killed one in
+/// time to keep its locks.
 const SHORTEST: Duration = Duration::from_secs(5);
 
 /// The time to live that the etcd side uses, if none is set.
@@ -21,8 +21,8 @@ const TIME_TO_LIVE: Duration = Duration::from_secs(10);
 /// The smallest margin. In less time, a process on a busy machine does not end.
 const LEAST_MARGIN: Duration = Duration::from_millis(500);
 
-/// The longest time to live. With more, the locks of a machine that died would be nobody's for over
-/// a day.
+/// The longest time to live. If it were longer, nobody could have the locks of a machine that died
+/// for more than a day.
 const LONGEST: Duration = Duration::from_secs(24 * 60 * 60);
 
 /// An etcd, and how to speak to it.
@@ -31,7 +31,7 @@ const LONGEST: Duration = Duration::from_secs(24 * 60 * 60);
     expect(dead_code, reason = "it is read, so that what is wrong is said by every build")
 )]
 pub(crate) struct Etcd {
-    /// Where this setting is from, for people: an option or variable, or a file.
+    /// Where this setting comes from, for people: an option, a variable, or a file.
     pub(crate) origin: String,
     /// One cluster that has no name, or several that share the names of locks.
     pub(crate) clusters: Vec<Cluster>,
@@ -49,14 +49,14 @@ pub(crate) struct Etcd {
 /// One cluster.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct Cluster {
-    /// `None` if it is the only one.
+    /// The name of the cluster; `None` if it is the only one.
     pub(crate) name: Option<String>,
     pub(crate) endpoints: Vec<String>,
     pub(crate) is_retired: bool,
 }
 
-/// The files that are read again whenever this connects to etcd: their contents may be valid for a
-/// short time only.
+/// The files that are read again for each connection to etcd, because their contents may be valid
+/// for a short time only.
 #[derive(Clone)]
 pub(crate) struct Files {
     /// The file of settings, for people.
@@ -75,7 +75,7 @@ pub(crate) struct Files {
 )]
 pub(crate) struct Secrets {
     pub(crate) user: Option<(String, String)>,
-    /// In PEM.
+    /// The certificate of the authority, in PEM.
     pub(crate) certificate_authority: Option<Vec<u8>>,
     /// The certificate and its key, in PEM.
     pub(crate) identity: Option<(Vec<u8>, Vec<u8>)>,
@@ -84,7 +84,7 @@ pub(crate) struct Secrets {
 impl Files {
     /// # Errors
     ///
-    /// What is wrong with which file.
+    /// Which file is wrong, and what is wrong with it.
     pub(crate) fn read(&self) -> Result<Secrets, String> {
         let wrong = |what: &str| format!("{}: {what}", self.of_file);
         let secret = |file: &Path| secret::read(file).map_err(|what| wrong(&what));
@@ -111,7 +111,7 @@ impl Files {
 
 impl Etcd {
     /// Checks the settings of an etcd. Endpoints that were `given` replace those of the table. All other
-    /// settings are from the table, which stands in `file`.
+    /// settings come from the table, which is in `file`.
     pub(super) fn new(
         given: Option<&str>,
         table: EtcdTable,
@@ -155,7 +155,8 @@ impl Etcd {
         };
         let certificate_authority = table.certificate_authority.map(path);
         let files = Files { of_file: of_file.clone(), user, certificate_authority, identity };
-        // What is wrong with a file is said now, and not when the file is needed.
+        // The files are read now, so that errors in them are reported now, and not when a file is
+        // needed.
         let Secrets { certificate_authority, identity, .. } = files.read()?;
         let server_name = table.server_name;
         let has_tls =
@@ -277,7 +278,7 @@ fn endpoint(text: &str) -> Result<String, String> {
     let port = authority.rsplit_once(':').filter(|(host, _)| !host.is_empty());
     let port = port.and_then(|(_, port)| port.parse::<u16>().ok());
     if port.is_none() || authority.contains(['/', '@', ' ']) {
-        // The part before an @ may contain a password.
+        // The part before an `@` is not shown, because it may contain a password.
         let shown = text.rsplit('@').next().unwrap_or_default();
         return Err(format!(
             "{shown:?} is no endpoint of etcd; give host:port, http://host:port or \

@@ -15,7 +15,7 @@ use serde::{
 #[derive(Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields, rename_all = "kebab-case")]
 pub(super) struct File {
-    /// The broker's socket. Clients read it too, because they decide where the broker is.
+    /// The broker's socket. Clients read this as well, because they decide where the broker is.
     #[expect(dead_code, reason = "whoever starts a broker has it at the place already")]
     pub(super) socket: Option<PathBuf>,
     /// Whether clients of the broker can own names.
@@ -68,8 +68,8 @@ fn some_endpoints<'de, D: Deserializer<'de>>(from: D) -> Result<Option<Vec<Strin
     endpoints(from).map(Some)
 }
 
-/// Reads a list of endpoints. An error reminds of the brackets, because users forget them around a
-/// single endpoint.
+/// Reads a list of endpoints. An error reminds the user of the brackets, because users forget them
+/// around a single endpoint.
 fn endpoints<'de, D: Deserializer<'de>>(from: D) -> Result<Vec<String>, D::Error> {
     struct List;
 

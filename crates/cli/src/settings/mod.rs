@@ -1,10 +1,10 @@
 //! The settings of a broker beside its place: its etcd, if it has one, whether its clients can own
 //! names, and what it logs.
 //!
-//! The first client starts the broker for all, so the broker's settings must not depend on who that
-//! is. They are in a file, which follows from the uid as the broker's place does. The environment
-//! comes before the file, for containers and tests. An option, for those who start brokers
-//! themselves, comes before both.
+//! The first client starts the broker for all clients, so the broker's settings must not depend on
+//! which client that is. They are in a file, and its path follows from the uid, like the broker's
+//! place. The environment overrides the file, for containers and tests. An option, for those who
+//! start brokers themselves, overrides both.
 
 mod etcd;
 mod file;
@@ -22,21 +22,21 @@ pub(crate) use self::etcd::Etcd;
 pub(crate) use self::etcd::{Cluster, Secrets};
 use crate::{args::SettingsArgs, log::Filter};
 
-/// The variable in which a client says that it starts a broker, and who it is.
+/// The variable in which a client that starts a broker says who it is.
 pub(crate) const STARTED_BY: &str = "NAVLOCK_STARTED_BY";
 
-/// The settings that the options, the environment and the file give together.
-// No `Debug`: there is a password in it.
+/// The settings that result from the options, the environment and the file.
+// There is no `Debug`, because the settings contain a password.
 pub(crate) struct Settings {
     /// The file that was read, if there is one.
     pub(crate) file: Option<PathBuf>,
-    /// `None` where the broker keeps the locks itself.
+    /// The etcd; `None` if the broker keeps the locks itself.
     pub(crate) etcd: Option<Etcd>,
-    /// Whether clients can own names, where the broker keeps the locks itself.
+    /// Whether clients can own names, if the broker keeps the locks itself.
     pub(crate) delegate: bool,
     /// What the broker logs.
     pub(crate) log: Filter,
-    /// Whether names of locks are logged even at levels that leave them out otherwise.
+    /// Whether names of locks are logged even above the level debug.
     pub(crate) log_names: bool,
 }
 
@@ -46,7 +46,7 @@ pub(crate) const DELEGATE: &str = "NAVLOCK_DELEGATE";
 /// The variable that says what brokers log.
 pub(crate) const LOG: &str = "NAVLOCK_LOG";
 
-/// The variable that says whether they log names at every level.
+/// The variable that says whether brokers log names at every level.
 pub(crate) const LOG_NAMES: &str = "NAVLOCK_LOG_NAMES";
 
 /// The value of a variable that is 0 or 1. An empty variable counts as unset.
@@ -73,9 +73,9 @@ pub(crate) fn log(text: &str) -> Result<Option<Filter>, String> {
     filter.map_err(|wrong| format!("{LOG}: {wrong}; or unset it"))
 }
 
-/// A directory of the user's that outlives `/tmp`, for what brokers keep: that of `NAVLOCK_STATE`, for
-/// containers and tests, else one that follows from the uid as the settings do. `None` for a user
-/// without a home.
+/// A directory of the user that outlives `/tmp`, for the files that brokers keep. It is the directory
+/// in `NAVLOCK_STATE`, for containers and tests, or else one that follows from the uid, like the
+/// settings. `None` for a user without a home.
 pub(crate) fn state_directory() -> Option<PathBuf> {
     match env::var_os("NAVLOCK_STATE").filter(|path| !path.is_empty()) {
         Some(chosen) => Some(PathBuf::from(chosen)).filter(|path| path.is_absolute()),
@@ -84,12 +84,12 @@ pub(crate) fn state_directory() -> Option<PathBuf> {
 }
 
 impl Settings {
-    /// What the options, the environment and the file say together.
+    /// Loads the settings that result from the options, the environment and the file.
     ///
     /// # Errors
     ///
-    /// What is wrong, with what, and what to do: a broker that went on without its etcd would grant
-    /// what another machine holds.
+    /// What is wrong, with what, and what to do. This is an error, because a broker that went on
+    /// without its etcd would grant what another machine holds.
     pub(crate) fn load(args: &SettingsArgs) -> Result<Self, String> {
         // `--config` and `--etcd` may come from variables, and an empty variable counts as unset.
         let chosen = args.config.as_deref().filter(|path| !path.as_os_str().is_empty());
@@ -129,7 +129,7 @@ impl Settings {
         Ok(Self { file, etcd, delegate, log, log_names })
     }
 
-    /// The places in which the file is looked for if none was chosen.
+    /// The paths at which this looks for the file, if none was chosen.
     pub(crate) fn places() -> Vec<PathBuf> {
         navlock_broker::settings_files::places()
     }

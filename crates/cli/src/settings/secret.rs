@@ -11,7 +11,7 @@ use navlock_platform::{
     user::{ROOT, UserId, ours},
 };
 
-/// The contents of the file, if nobody can read it who should not.
+/// The contents of the file, if only those can read it who should.
 ///
 /// A group may be able to read root's files, because a broker of another user could not read them
 /// otherwise. No group may read files of this user.

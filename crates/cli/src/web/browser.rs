@@ -1,9 +1,9 @@
 //! `navlock web --open`: the page in the user's browser.
 //!
 //! Every user of the machine can read the arguments of a program (`ps`), and the address contains a
-//! token that lets in whoever has it. So a browser is given a file that nobody else can read, in
-//! the directory of the broker's socket, which sends the browser on to the address. The file is
-//! removed when somebody has come in.
+//! token that lets in everybody who has it. So the browser gets the path of a file that nobody else
+//! can read. The file is in the directory of the broker's socket, and sends the browser on to the
+//! address. It is removed when somebody has come in.
 
 use std::{
     env,
@@ -23,12 +23,12 @@ use navlock_platform::{
 
 use crate::voice::Voice;
 
-/// A file that sends a browser to an address. It is removed when this is dropped.
+/// A file that sends a browser to an address. The file is removed when this value is dropped.
 #[derive(Debug)]
 pub(crate) struct Entry(PathBuf);
 
 impl Entry {
-    /// A file for this address, which contains nothing that has a meaning in HTML.
+    /// Makes a file for this address. The address must contain nothing that has a meaning in HTML.
     pub(crate) fn new(place: &Place, address: &str) -> io::Result<Self> {
         place.prepare().map_err(io::Error::other)?;
         let path = place.page(&ClientId::random().to_string());
@@ -43,7 +43,8 @@ impl Entry {
         Ok(entry)
     }
 
-    /// Has a browser open the file, and says so if none does. The caller does not wait for that.
+    /// Lets a browser open the file. If no browser does, tells the user. The caller does not wait
+    /// for this.
     pub(crate) fn open(&self, voice: Voice) {
         let chosen = env::var("BROWSER").ok().filter(|chosen| !chosen.trim().is_empty());
         let (commands, url) = (commands(chosen.as_deref()), file_url(&self.0));
@@ -57,7 +58,7 @@ impl Entry {
         }
     }
 
-    /// Removes the file; later calls do nothing more.
+    /// Removes the file. Later calls do nothing.
     pub(crate) fn remove(&self) {
         let _ = fs::remove_file(&self.0);
     }
@@ -69,15 +70,15 @@ impl Drop for Entry {
     }
 }
 
-/// The commands to be tried, each as its words. `BROWSER` contains several, with a colon between
-/// them, in which `%s` stands for what is to be opened.
+/// The commands to try, each as a list of words. `BROWSER` contains several commands, separated by
+/// colons. In a command, `%s` stands for the address to open.
 fn commands(chosen: Option<&str>) -> Vec<Vec<String>> {
     let all: Vec<_> = chosen.map_or(OPENERS.to_vec(), |chosen| chosen.split(':').collect());
     let words = |command: &str| command.split_whitespace().map(str::to_owned).collect::<Vec<_>>();
     all.into_iter().map(words).filter(|words| !words.is_empty()).collect()
 }
 
-/// A command with the address that it is to open.
+/// A command with the address that it has to open.
 fn with_url(command: &[String], url: &str) -> Vec<String> {
     let mut words: Vec<_> = command.iter().map(|word| word.replace("%s", url)).collect();
     if words == command {
@@ -86,7 +87,7 @@ fn with_url(command: &[String], url: &str) -> Vec<String> {
     words
 }
 
-/// Tries one command after the other, until one has ended well. Returns why none has.
+/// Tries one command after the other, until one has succeeded. If none has, returns why.
 fn try_all(commands: &[Vec<String>], url: &str) -> Result<(), String> {
     let mut why = Vec::new();
     for command in commands {
@@ -112,7 +113,7 @@ fn file_url(path: &Path) -> String {
         if byte.is_ascii_alphanumeric() || b"/-_.~".contains(&byte) {
             url.push(byte.into());
         } else {
-            // A `String` takes whatever is written to it.
+            // Writing to a `String` does not fail.
             _ = write!(url, "%{byte:02X}");
         }
     }

@@ -1,10 +1,10 @@
-//! Moments as numbers that a page on another machine can count with.
+//! Moments as numbers with which a page on another machine can calculate.
 
 use std::time::{Instant, SystemTime, UNIX_EPOCH};
 
 use crate::time::millis;
 
-/// Milliseconds since 1970, from one reading of the clock: moments stay in their order, and ages
+/// Milliseconds since 1970, from one reading of the clock. So moments stay in their order, and ages
 /// stay true, even if the clock is set meanwhile.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Clock {

@@ -1,5 +1,5 @@
-//! Limits how many connections are served: each costs a descriptor and memory, and any program of this
-//! machine can open one.
+//! Limits how many connections are served, because each costs a descriptor and memory, and any program
+//! of this machine can open connections.
 
 use std::{
     collections::VecDeque,
@@ -25,24 +25,24 @@ use tokio::{
 /// then a few more.
 const MOST: usize = 128;
 
-/// At most this many more are answered at a time, that there is no room for them.
+/// At most this many more connections get an answer at a time, which says that there is no room.
 const MOST_REFUSED: usize = 16;
 
 /// How long a connection that is refused may take to ask and to read the answer.
 const PATIENCE: Duration = Duration::from_secs(2);
 
-/// How long a stranger is served: a connection that has not shown the token so far. When there is no room,
-/// the oldest stranger is closed for a new connection. So a program that only connects keeps nobody out for
-/// long.
+/// How long a stranger is served. A stranger is a connection that has not shown the token so far. When
+/// there is no room, the oldest stranger is closed for a new connection. So a program that only connects
+/// keeps nobody out for long.
 const STRANGE: Duration = Duration::from_secs(3);
 
-/// How long a connection that was let in may be sent nothing before it is closed. A page is sent something
-/// more often, if only that it is still connected.
+/// A connection that was let in is closed if nothing was sent on it for this long. A page is sent
+/// something more often than that, even if only that it is still connected.
 const QUIET: Duration = Duration::from_secs(30);
 
 const WHY: &str = "navlock web serves 128 connections at a time, and has as many: close pages that nobody needs\n";
 
-/// A listener that serves no more connections than there is room for.
+/// A listener that serves only as many connections as there is room for.
 pub(super) struct LimitedListener<L> {
     listener: L,
     room: Arc<Semaphore>,
@@ -54,9 +54,9 @@ pub(super) struct LimitedListener<L> {
 /// A connection that is served, with its place.
 pub(super) struct Served<C> {
     connection: C,
-    /// By when something has to be sent; for a stranger, by when it has to show the token.
+    /// By when something has to be sent. For a stranger, by when it has to show the token.
     quiet: Pin<Box<Sleep>>,
-    /// Whether `quiet` is the time of a stranger.
+    /// Whether `quiet` is the deadline of a stranger.
     is_stranger: bool,
     seat: Seat,
 }
@@ -66,10 +66,10 @@ pub(super) struct Served<C> {
 pub(super) struct Seat(Arc<Mutex<Sitting>>);
 
 struct Sitting {
-    /// `None` once the place was given to another connection.
+    /// The place; `None` when it was given to another connection.
     place: Option<OwnedSemaphorePermit>,
     is_stranger: bool,
-    /// The task that reads from a stranger, to be woken when the place is taken away.
+    /// The task that reads from a stranger, which has to be woken when the place is taken away.
     reads: Option<Waker>,
 }
 
@@ -111,7 +111,7 @@ impl<L> LimitedListener<L> {
         Self { listener, room, refused, strangers: VecDeque::new() }
     }
 
-    /// A place for one more connection: a free one, or that of the oldest stranger.
+    /// A place for one more connection: a free place, or the place of the oldest stranger.
     fn place(&mut self) -> Option<OwnedSemaphorePermit> {
         if let Ok(place) = Arc::clone(&self.room).try_acquire_owned() {
             return Some(place);
@@ -126,8 +126,8 @@ impl<L> LimitedListener<L> {
     }
 
     fn seat(&mut self, place: OwnedSemaphorePermit) -> Seat {
-        // FAST: connections that were let in or have gone are removed only once there may be many
-        // of them.
+        // FAST: connections that were let in or have gone are removed from the list only when there
+        // may be many of them.
         if self.strangers.len() >= 2 * MOST {
             let is_stranger = |seat: Arc<_>| Seat(seat).sitting().is_stranger;
             self.strangers.retain(|seat| seat.upgrade().is_some_and(is_stranger));
@@ -149,7 +149,7 @@ impl<L: Listener> Listener for LimitedListener<L> {
                 let (quiet, seat) = (Box::pin(sleep(STRANGE)), self.seat(place));
                 return (Served { connection, quiet, is_stranger: true, seat }, address);
             }
-            // If too many are being refused already, the connection just ends.
+            // If too many connections are being refused already, this one just ends.
             if let Ok(place) = Arc::clone(&self.refused).try_acquire_owned() {
                 tokio::spawn(async move {
                     // An error means that the other end has gone, or says nothing.
@@ -167,8 +167,8 @@ impl<L: Listener> Listener for LimitedListener<L> {
 
 /// Reads the request, and answers that there is no room.
 async fn refuse(mut connection: impl AsyncRead + AsyncWrite + Unpin) -> io::Result<()> {
-    // If some of the request were unread when the connection is closed, the answer would be lost
-    // with it.
+    // The request is read first: if a part of it were unread when the connection is closed, the
+    // answer would be lost.
     let mut asked = Vec::new();
     while !asked.windows(4).any(|end| end == b"\r\n\r\n") && asked.len() < 16 << 10 {
         if connection.read_buf(&mut asked).await? == 0 {
@@ -213,8 +213,8 @@ impl<C: AsyncRead + Unpin> AsyncRead for Served<C> {
 }
 
 impl<C> Served<C> {
-    /// Begins the time anew in which something has to be sent: the connection has just shown the
-    /// token, or was sent something.
+    /// Sets a new deadline by which something has to be sent. To be called when the connection has
+    /// just shown the token, or when something was sent.
     fn is_let_in(&mut self) {
         self.is_stranger = false;
         self.quiet.as_mut().reset(Instant::now() + QUIET);

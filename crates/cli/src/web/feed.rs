@@ -18,17 +18,17 @@ use crate::remedy::Here;
 /// How often pages are told at most.
 const PERIOD: Duration = Duration::from_millis(100);
 
-/// The share of time that telling pages may cost: one part of so many.
+/// The share of time that may be spent on telling pages: one part of this many.
 const SHARE: u32 = 10;
 
 /// How long something must last to be called a deadlock.
 const CONFIRMED: Duration = Duration::from_secs(1);
 
-/// How often this looks whether the broker, or processes that hold others up, are stopped: no event
-/// tells that.
+/// How often this checks whether the broker, or processes that hold others up, are stopped. No
+/// event tells that.
 const WATCH: Duration = Duration::from_secs(1);
 
-/// How long this waits after it could not look at the broker.
+/// How long this waits after a look at the broker has failed.
 const RETRY: Duration = Duration::from_secs(1);
 
 /// The state that pages are told.
@@ -62,7 +62,7 @@ impl Feed {
     }
 
     fn follow(&self, mut look: Look, place: &Place, here: &Here) {
-        // No lock is to wait for this process.
+        // No lock should have to wait for this process.
         navlock_broker::stand_back();
         let mut watcher = Watcher::new(CONFIRMED);
         let mut broker = None;
@@ -75,7 +75,7 @@ impl Feed {
             let left = due.map_or(WATCH, |due| due.saturating_duration_since(now).min(WATCH));
             let news = look.next(Some(left));
             match news {
-                // The broker may be another one.
+                // There may be another broker now.
                 Ok(Some(News::Anew { .. })) => {
                     let is_ours = here.counts_as(look.pid_namespace());
                     broker = if is_ours { process_of(place) } else { None };
@@ -147,8 +147,8 @@ impl Feed {
     }
 }
 
-/// The broker's process, as the broker says itself: the kernel only knows who began to listen at
-/// the socket, which need not be the broker.
+/// The broker's process id, in the broker's own words. The kernel only knows which process began to
+/// listen at the socket, and this need not be the broker.
 fn process_of(place: &Place) -> Option<u32> {
     let status = Control::connect(place).ok()?.status().ok()?;
     Some(status.pid).filter(|pid| *pid != 0)

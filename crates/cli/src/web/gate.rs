@@ -2,15 +2,17 @@
 //!
 //! A request has to pass three checks, in this order:
 //!
-//! 1. Is it meant for this server (`Host`)? Other names are refused, even if they resolve to this machine:
-//!    an attacker's name may (DNS rebinding), and the browser would hand our answer to the attacker's page.
+//! 1. Is it meant for this server (`Host`)? Other names are refused, even if they resolve to this machine,
+//!    because an attacker's name may resolve to it as well (DNS rebinding). The browser would then hand our
+//!    answer to the attacker's page.
 //! 2. Does it come from our page, or from no page at all (`Origin`, `Sec-Fetch-Site`)? Cookies and
-//!    `SameSite` alone do not tell: they ignore ports, so other servers of this machine count as the same
-//!    site.
+//!    `SameSite` alone do not tell this: they ignore ports, so other servers of this machine count as the
+//!    same site.
 //! 3. Does it bring the token, or the cookie that is given for the token?
 //!
-//! The cookie is restricted to the path of this server's page, which is random too. So browsers do not send
-//! it to other servers of this machine, and the cookies of two such servers do not replace each other.
+//! The cookie is restricted to the path of this server's page, and the path is random as well. So browsers
+//! do not send it to other servers of this machine, and the cookies of two such servers do not replace each
+//! other.
 
 use axum::http::{HeaderMap, Method, StatusCode, Uri, header};
 
@@ -84,8 +86,8 @@ impl Gate {
         let by_origin = origin.iter().all(|origin| origin.to_str().is_ok_and(is_ours));
         let site = headers.get_all("sec-fetch-site");
         let by_site = site.iter().all(|site| site == "same-origin" || site == "none");
-        // Somebody has clicked on the address, wherever it stood. No page can read the answer to
-        // that.
+        // Somebody has clicked on the address, on whatever page it stood. No page can read the
+        // answer to that.
         let is_entry = *method == Method::GET
             && uri.path() == "/"
             && guest == Some(Guest::Token)
@@ -96,7 +98,7 @@ impl Gate {
         }
         let why = "open the address that 'navlock web' has printed, which has the token in it";
         let guest = guest.ok_or((StatusCode::UNAUTHORIZED, why))?;
-        // A request that changes something must come from our page, and say so by `Origin`, or
+        // A request that changes something must come from our page, which `Origin` has to say, or
         // bring the token.
         let is_safe = [Method::GET, Method::HEAD].contains(method);
         if !is_safe && guest == Guest::Page && origin.iter().next().is_none() {
@@ -155,7 +157,7 @@ fn only(headers: &HeaderMap, name: impl header::AsHeaderName) -> Option<&str> {
     if all.next().is_some() { None } else { one.to_str().ok() }
 }
 
-/// Compares in constant time: how long it takes does not tell how much of the secret is right.
+/// Compares in constant time, so that the time does not tell how much of the secret is right.
 fn is(said: &str, secret: &str) -> bool {
     let differences = said.bytes().zip(secret.bytes()).fold(0, |all, (a, b)| all | (a ^ b));
     said.len() == secret.len() && differences == 0

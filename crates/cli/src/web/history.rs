@@ -1,4 +1,4 @@
-//! The holders of names since this process looks.
+//! The holders of names, since this process began to look.
 
 use std::{
     collections::{BTreeMap, HashMap, VecDeque, hash_map},
@@ -17,27 +17,27 @@ use crate::{json::Object, text::bytes_of};
 /// How many agents that have gone are remembered.
 const GONE: usize = 32;
 
-/// How many locks that have ended are remembered, of all names and of each.
+/// How many locks that have ended are remembered, of all names together and of each name.
 const MOST: usize = 8_192;
 const MOST_OF_NAME: usize = 200;
 
-/// How many bytes of others' texts are remembered with them: names may be as long as a mebibyte,
-/// and the broker does not keep these any more.
+/// How many bytes of others' texts are remembered with them. Names may be a mebibyte long, and the
+/// broker's limits do not apply to names that the broker does not keep any more.
 const MOST_BYTES: usize = 8 << 20;
 
 /// The locks that are held, since when, and the last ones that have ended.
 pub(super) struct History {
     began: Instant,
     agents: HashMap<ClientId, Known>,
-    /// The agents that went last: an agent that steals by hand has gone before its victims are
-    /// told.
+    /// The agents that went last, because an agent that steals by hand has gone before its victims
+    /// are told.
     gone: VecDeque<(ClientId, Arc<AgentInfo>)>,
-    /// The requests by agent, as most of them end with their agent.
+    /// The requests, by agent, because most requests end with their agent.
     requests: HashMap<ClientId, BTreeMap<u64, Instant>>,
     open: HashMap<ClientId, BTreeMap<u64, Open>>,
     closed: HashMap<LockName, VecDeque<Span>>,
-    /// The names whose locks have ended, the first one first, each with the length of the texts
-    /// that are kept for it besides the name.
+    /// The names of the locks that have ended, in the order of these ends. Each has the length of
+    /// the texts that are kept besides the name.
     order: VecDeque<(LockName, usize)>,
     /// The length of all texts that are kept for locks that have ended.
     bytes: usize,
@@ -61,7 +61,7 @@ struct Span {
     token: Option<FencingToken>,
     info: Option<Arc<AgentInfo>>,
     from: Instant,
-    /// Since when the lock had been waited for.
+    /// Since when the request for the lock had waited.
     requested: Option<Instant>,
     end: Option<End>,
 }
@@ -87,7 +87,8 @@ impl History {
         }
     }
 
-    /// The whole state was told anew: locks that are missing in it have ended meanwhile.
+    /// To be called when the whole state was told anew. Locks that are missing in it have ended
+    /// meanwhile.
     pub(super) fn anew(&mut self, overview: &Overview) {
         let now = Instant::now();
         self.agents.clear();
@@ -131,7 +132,7 @@ impl History {
             Change::Requested { entry, .. } => self.request(entry),
             Change::Granted { name, entry } => self.grant(name, entry),
             Change::Owned { name, entry, held: true } => {
-                // Between two looks the name may have been taken many times; only this lock is
+                // Between two looks, the name may have been taken many times. Only this lock was
                 // seen.
                 let spans = self.open.get(&entry.id.client_id);
                 let known = spans.and_then(|spans| spans.get(&entry.id.serial));
@@ -208,7 +209,7 @@ impl History {
         }
     }
 
-    /// The description of an agent that is there, or was until a moment ago.
+    /// The description of an agent that is there, or that was there until a moment ago.
     fn info_of(&self, agent: ClientId) -> Option<Arc<AgentInfo>> {
         let gone = || self.gone.iter().find(|(id, _)| *id == agent).map(|(_, info)| info);
         self.agents.get(&agent).map(|known| &known.info).or_else(gone).cloned()
@@ -221,7 +222,8 @@ impl History {
     }
 
     fn close(&mut self, Open { name, mut span }: Open, end: End) {
-        // Only now, because the agent may have said more of itself since the grant.
+        // The description is taken only now, because the agent may have said more of itself since
+        // the grant.
         span.info = self.agents.get(&span.id.client_id).map(|known| known.info.clone());
         let texts = span.info.iter().chain(&end.by).map(|info| length(info)).sum();
         span.end = Some(end);
@@ -229,7 +231,7 @@ impl History {
         if matches!(of_name, hash_map::Entry::Vacant(_)) {
             self.bytes += bytes_of(of_name.key());
         }
-        // All share one copy of the name.
+        // All entries share one copy of the name.
         let name = of_name.key().clone();
         let of_name = of_name.or_default();
         of_name.push_back(span);
@@ -261,7 +263,7 @@ impl History {
         self.closed.contains_key(name)
     }
 
-    /// The holders of this name, the first one first.
+    /// The holders of this name, in the order of their grants.
     pub(super) fn of(&self, name: &LockName, clock: Clock) -> String {
         let closed = self.closed.get(name).into_iter().flatten();
         let open = self.open.values().flat_map(BTreeMap::values).filter(|open| open.name == *name);

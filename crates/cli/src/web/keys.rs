@@ -6,20 +6,20 @@ use navlock::look::LockName;
 
 use crate::text::bytes_of;
 
-/// How many names that are not in use any more keep the number that they have on the page, and how
-/// long these names are together, in bytes.
+/// How many names that are not in use any more keep their numbers on the page, and how many bytes
+/// these names have together.
 const SPARE_KEYS: usize = 4_096;
 const SPARE_BYTES: usize = 4 << 20;
 
-/// The numbers of names on the page, which can stand for any name.
+/// The numbers by which the page refers to names, because names can be any text.
 pub(super) struct Keys {
     last: u64,
     pub(super) of: HashMap<LockName, u64>,
     pub(super) names: HashMap<u64, LockName>,
-    /// How long the names are together, in bytes.
+    /// How many bytes the names have together.
     pub(super) bytes: usize,
-    /// If there are more names than this, or they are longer than this, those that are not needed
-    /// are forgotten.
+    /// If there are more names than this, or more bytes, the names that are not needed are
+    /// forgotten.
     limits: (usize, usize),
 }
 
@@ -38,7 +38,7 @@ impl Keys {
         let left = &self.of;
         self.names.retain(|_, name| left.contains_key(name));
         self.bytes = left.keys().map(bytes_of).sum();
-        // FAST: this looks for them again only after as many more have come.
+        // FAST: the next search for such names comes only after as many more names have come.
         self.limits = (2 * left.len() + SPARE_KEYS, 2 * self.bytes + SPARE_BYTES);
     }
 

@@ -1,7 +1,8 @@
 //! A page that shows holders and waiters as things happen.
 //!
-//! One thread looks at the broker ([`feed`]) and keeps what pages are shown ([`store`]); each page
-//! receives that by server-sent events. Pages ask nothing of the broker, but to steal.
+//! One thread looks at the broker ([`feed`]) and keeps the state that pages show ([`store`]). Each
+//! page receives this state by server-sent events. Pages ask the broker for nothing, except to
+//! steal.
 
 pub(crate) mod browser;
 mod clock;
@@ -35,7 +36,7 @@ use self::{
 };
 use crate::json::Object;
 
-/// How long no connection is accepted after there was no room for one.
+/// For how long no connection is accepted after there was no room for one.
 const PAUSE: Duration = Duration::from_millis(100);
 
 /// Where pages are served.
@@ -44,7 +45,7 @@ pub(crate) enum Listener {
     Unix(socket::Listener),
 }
 
-/// A site that is about to be served.
+/// A site that is ready to be served.
 pub(crate) struct Web {
     listener: Listener,
     site: Arc<Site>,
@@ -74,7 +75,7 @@ impl Web {
         format!("http://{host}{}", self.site.gate.entry())
     }
 
-    /// Serves the site for as long as the process lasts.
+    /// Serves the site as long as the process lasts.
     pub(crate) fn serve(self) -> io::Result<()> {
         let router = routes::router(self.site);
         let service = router.into_make_service_with_connect_info::<Seat>();
@@ -107,7 +108,7 @@ impl axum::serve::Listener for Sockets {
             if let Ok((connection, _)) = self.0.accept().await {
                 return (connection, ());
             }
-            // There is no room for one more, or the one that connected has gone.
+            // There is no room for one more connection, or the client that connected has gone.
             sleep(PAUSE).await;
         }
     }

@@ -1,6 +1,6 @@
 //! The state as JSON.
 //!
-//! Of texts that others can make as long as they like, only the beginning is shown: a name of a
+//! Only the beginning of texts of others is shown, because they may be very long: a name of a
 //! mebibyte would be sent anew whenever something happens to it.
 
 use std::collections::HashMap;
@@ -72,7 +72,7 @@ fn with_name(object: Object, name: &LockName) -> Object {
         return object.name("name", &name.name);
     }
     let units: Vec<u16> = name.name.utf16().take(LONGEST).collect();
-    // The units begin as a name does, so they are one.
+    // The beginning of a name is a name as well.
     let begins = ResourceName::from_utf16(&units).unwrap_or_else(|_| name.name.clone());
     let length = name.name.utf16().count();
     let object = object.name("name", &begins);
@@ -161,7 +161,7 @@ pub(super) fn tree(
     }))
 }
 
-/// The deadlocks, and what ends each.
+/// The deadlocks, and the remedies for each.
 pub(super) fn deadlocks(
     all: &[(&Deadlock, Vec<Remedy>)],
     key: impl Fn(&LockName) -> u64,

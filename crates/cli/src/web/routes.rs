@@ -32,8 +32,8 @@ const SCRIPT: &str = include_str!("page.js");
 /// How long a page that has lost its connection waits before it asks again.
 const RETRY: Duration = Duration::from_secs(1);
 
-/// The page loads nothing from anywhere else, no text becomes part of its markup, and no other page
-/// can embed it.
+/// With this policy, the page loads nothing from anywhere else, no text becomes part of its markup,
+/// and no other page can embed it.
 const POLICY: &str = "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; \
                       img-src data:; base-uri 'none'; form-action 'none'; frame-ancestors 'none'; \
                       require-trusted-types-for 'script'; trusted-types 'none'";
@@ -48,14 +48,14 @@ const HEADERS: [(HeaderName, &str); 7] = [
     (HeaderName::from_static("cross-origin-resource-policy"), "same-origin"),
 ];
 
-/// The header that a page sends when it asks for a change. A browser lets another page send it only
-/// if this server allows that, and it does not.
+/// The header that our page sends when it asks for a change. A browser lets another page send this
+/// header only if our server allows that, and our server does not.
 const INTENT: &str = "x-navlock";
 
 pub(super) struct Site {
     pub(super) feed: Arc<Feed>,
     pub(super) gate: Gate,
-    /// What shows where all this is: the broker's socket, and this machine's name.
+    /// What the page shows of the place: the broker's socket, and this machine's name.
     pub(super) about: Object,
     pub(super) services: Services,
 }
@@ -112,8 +112,8 @@ fn json(text: String) -> Response {
 
 /// Turns the token of the address into a cookie, and goes to the address without the token.
 ///
-/// This is no redirect: a browser would take the page for one that the page with the link has asked
-/// for, and would not send the cookie.
+/// This is no redirect: after a redirect, a browser would count the page as requested by the page
+/// with the link, and would not send the cookie.
 async fn enter(State(site): Shared) -> Response {
     (site.services.entered)();
     let path = site.gate.path();
@@ -126,7 +126,7 @@ async fn enter(State(site): Shared) -> Response {
 
 /// Waits until the state is known.
 async fn known(versions: &mut watch::Receiver<u64>) {
-    // An error is not possible: the sender lasts as long as the site.
+    // An error is not possible, because the sender lasts as long as the site.
     let _ = versions.wait_for(|version| *version > 0).await;
 }
 
@@ -139,7 +139,8 @@ async fn events(State(site): Shared) -> impl IntoResponse {
     let versions = site.feed.versions();
     let told = stream::unfold((site, versions, 0), async |(site, mut versions, seen)| {
         versions.wait_for(|version| *version > seen).await.ok()?;
-        // All changes until now, also those that become known in this moment.
+        // The answer contains all changes until now, and even changes that become known in this
+        // moment.
         versions.mark_unchanged();
         let (event, version) = {
             let store = site.feed.store();
@@ -174,8 +175,8 @@ async fn metrics(State(site): Shared) -> Response {
     }
 }
 
-/// Steals a name from its holders. The caller must have seen these holders: it says which version
-/// it has.
+/// Steals a name from its holders. The caller must have seen these holders, so it says which
+/// version it has.
 async fn steal(State(site): Shared, headers: HeaderMap, body: Bytes) -> Response {
     let refuse = |status, why: &str| (status, format!("{why}\n")).into_response();
     let Some(steal) = site.services.steal.clone() else {
@@ -201,7 +202,7 @@ async fn steal(State(site): Shared, headers: HeaderMap, body: Bytes) -> Response
     }
 }
 
-/// The name's number, and the version in which its holders were seen.
+/// The number of the name, and the version in which the caller has seen its holders.
 fn asked(body: &[u8]) -> Option<(u64, u64)> {
     let said: serde_json::Value = serde_json::from_slice(body).ok()?;
     Some((said.get("key")?.as_u64()?, said.get("version")?.as_u64()?))

@@ -6,18 +6,18 @@ use navlock::look::LockName;
 
 use crate::steal::Holder;
 
-/// Steals a name from these holders, and from nobody else, and releases it. Returns why not, if
-/// that failed.
+/// Steals a name from these holders, and from nobody else, and releases it. If that fails, returns
+/// the reason.
 pub(crate) type Steal = dyn Fn(&LockName, &[Holder]) -> Result<(), String> + Send + Sync;
 
-/// Returns the broker's numbers, as Prometheus reads them, or why that failed.
+/// Returns the broker's numbers in the format of Prometheus, or the reason why that has failed.
 pub(crate) type Metrics = dyn Fn() -> Result<String, String> + Send + Sync;
 
 /// What the site can do besides showing. Both functions block.
 pub(crate) struct Services {
-    /// `None` if nothing may be stolen.
+    /// Steals locks; `None` if pages may not steal.
     pub(crate) steal: Option<Arc<Steal>>,
     pub(crate) metrics: Arc<Metrics>,
-    /// This is called whenever somebody has come in.
+    /// Called whenever somebody has come in.
     pub(crate) entered: Box<dyn Fn() + Send + Sync>,
 }

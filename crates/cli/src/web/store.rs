@@ -1,8 +1,8 @@
-//! The state that pages are shown, and what has changed since a page saw it last.
+//! The state that pages show, and what has changed in it since a page last saw it.
 //!
 //! Each part of the state (a name, an agent, a client, the tree, the deadlocks) is written as JSON
-//! once when it has changed, and sent to every page as it is at that moment: a slow page misses the
-//! states between, and nothing is queued for it.
+//! once when it has changed. Every page is sent the parts as they are when the page is ready for
+//! them. So a slow page misses the states in between, and nothing is queued for it.
 
 mod answers;
 
@@ -24,15 +24,16 @@ use crate::{
     steal::Holder,
 };
 
-/// How many changes are remembered: a page that has missed more is shown everything anew.
+/// How many changes are remembered. A page that has missed more is sent everything anew.
 const MOST_CHANGES: usize = 16_384;
 
-/// How many of those who hold others up are checked for stopped processes.
+/// How many agents that hold others up are checked for stopped processes.
 const MOST_WATCHED: usize = 64;
 
 pub(super) struct Store {
     pub(super) clock: Clock,
-    /// One more at each [refresh](Store::refresh); 0 is before the first one.
+    /// The version, which grows by one at each [refresh](Store::refresh). Before the first one, it
+    /// is 0.
     version: u64,
     broker: Broker,
     keys: Keys,
@@ -41,17 +42,17 @@ pub(super) struct Store {
     clients: BTreeMap<u64, String>,
     tree: Section,
     deadlocks: Section,
-    /// The first agents that hold others up, as they were shown.
+    /// The first agents that hold others up, as the pages were last shown them.
     roots: Vec<ClientId>,
     /// How many locks and requests are not shown.
     left_out: u64,
-    /// The agents of these with processes that are stopped, and these processes.
+    /// Those of these agents that have stopped processes, with these processes.
     stopped: HashMap<ClientId, Vec<u32>>,
-    /// What ends the deadlocks that are shown, by the request that has closed each.
+    /// The remedies for the deadlocks that are shown, by the request that has closed each deadlock.
     remedies: HashMap<LockId, Vec<Remedy>>,
     /// The parts that have changed, by the version in which they were shown.
     changes: VecDeque<(u64, Part)>,
-    /// Changes of this version, and of those before it, may be forgotten.
+    /// Changes of this version and of earlier versions may be forgotten.
     forgotten: u64,
     /// What has changed since the last version.
     dirty: HashSet<Dirty>,
@@ -148,8 +149,8 @@ impl Store {
         self.version
     }
 
-    /// Checks which of those who hold others up are stopped, and what ends deadlocks. Returns
-    /// whether that is new.
+    /// Checks which of the agents that hold others up are stopped, and what would end deadlocks.
+    /// Returns whether anything has changed.
     pub(super) fn see_processes<'a>(
         &mut self,
         surroundings: &Surroundings<'_>,
@@ -169,13 +170,13 @@ impl Store {
         matches!(self.broker, Broker::Stopped(_))
     }
 
-    /// Sets the state of the broker. Returns whether it was another one.
+    /// Sets the state of the broker. Returns whether the state was another one before.
     pub(super) fn broker_is(&mut self, broker: Broker) -> bool {
         let was = std::mem::replace(&mut self.broker, broker);
         was != self.broker
     }
 
-    /// Everything may be different.
+    /// To be called when everything may have changed.
     pub(super) fn anew(&mut self, overview: &Overview) {
         self.history.anew(overview);
         self.all_dirty = true;
@@ -208,7 +209,7 @@ impl Store {
         }
     }
 
-    /// Takes the current state as the one that is shown.
+    /// Makes the present state the one that is shown.
     pub(super) fn refresh<'a>(
         &mut self,
         overview: &Overview,
@@ -301,7 +302,7 @@ impl Store {
     ) {
         let mut known = std::mem::take(&mut self.remedies);
         let found = deadlocks.take(MOST_DEADLOCKS).map(|deadlock| {
-            // FAST: known remedies are looked at again once a second.
+            // FAST: known remedies are kept. They are checked again once a second.
             let known = known.remove(&deadlock.closed_by());
             (deadlock, known.unwrap_or_else(|| surroundings.remedies_of(deadlock)))
         });
@@ -352,8 +353,8 @@ impl Store {
         self.keys.names.get(&key).cloned()
     }
 
-    /// All holders of the name with this number, and that name, if a page that has seen this
-    /// version has seen these holders; else `None`.
+    /// The name with this number, and all its holders, if a page that has seen this version has
+    /// seen these holders. Otherwise `None`.
     pub(super) fn seen_holding(&self, key: u64, version: u64) -> Option<(LockName, Vec<Holder>)> {
         let name = self.names.get(&key)?;
         let has_seen = (name.held_since..=self.version).contains(&version);

@@ -10,14 +10,14 @@ use crate::{faults, settings, time::taken};
 
 const RELEASE: &str = env!("CARGO_PKG_VERSION");
 
-/// How often the broker is asked; an odd number has a middle.
+/// How often the broker is asked. The number is odd, so that there is a median.
 const ROUNDS: usize = 21;
 
 /// An answer that takes longer than this is slow.
 const SLOW: Duration = Duration::from_millis(10);
 
-/// How long one answer may take: longer than a broker waits for etcd, so that the broker can say by
-/// itself that etcd does not answer.
+/// How long one answer may take. This is longer than a broker waits for etcd, so that the broker
+/// itself can say that etcd does not answer.
 const PATIENCE: Duration = Duration::from_secs(8);
 
 /// What to do if a broker cannot answer because etcd does not answer.
@@ -72,8 +72,8 @@ fn release(control: &mut Control) -> Check {
     }
 }
 
-/// The priorities and limits that the broker runs under, if it tells them: they hold for all who
-/// use the broker.
+/// The priorities and limits of the broker's process, if the broker tells them. They concern all
+/// who use the broker.
 fn surroundings(status: &Status) -> Option<Check> {
     if status.details.is_empty() {
         return None;
@@ -101,9 +101,9 @@ fn surroundings(status: &Status) -> Option<Check> {
     })
 }
 
-/// The time from a question to its answer. The broker may have to ask etcd (`is_beyond`).
+/// The time from a question to its answer. `is_beyond` says that the broker may have to ask etcd.
 fn speed(reach: &BrokerReach, is_beyond: bool) -> Check {
-    // A bucket that nobody uses, so that the answer is short.
+    // Nobody uses this bucket, so the answer is short.
     let locks = UserAgent::with_reach(reach.clone()).lock_manager("navlock doctor");
     let mut times = Vec::with_capacity(ROUNDS);
     for _ in 0..ROUNDS {

@@ -1,4 +1,4 @@
-//! One thing that `navlock doctor` has checked, and how it is told.
+//! One thing that `navlock doctor` has checked, and how the result is shown.
 
 use std::{borrow::Cow, fmt::Display};
 

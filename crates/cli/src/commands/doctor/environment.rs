@@ -11,11 +11,11 @@ use navlock_platform::{descriptor::highest_limit, file::identity_behind, shell::
 use super::Check;
 use crate::{args, settings};
 
-/// The variable in which the launcher of the npm package says which file it is. The launcher is
-/// called `navlock` there, and starts this program.
+/// The variable in which the launcher of the npm package tells its own path. That launcher is
+/// called `navlock` as well, and starts this program.
 const LAUNCHER: &str = "NAVLOCK_LAUNCHER";
 
-/// With fewer descriptors than this a broker has room for few clients.
+/// With fewer descriptors than this, a broker has room for only a few clients.
 const FEW: u64 = 1024;
 
 pub(super) fn checks() -> Vec<Check> {
@@ -64,9 +64,9 @@ fn variable(name: &str, value: &OsStr) -> Check {
                 .remedy("make it absolute")
         }
         "NAVLOCK_SOCKET" => ok("the broker's socket"),
-        // The values of these two are checked with the settings. They are not repeated here: this
-        // output is shown to others, and a value that was meant for something else may have
-        // passwords in it.
+        // The values of these two are checked together with the settings. They are not shown here:
+        // users show this output to others, and a value that was meant for something else may
+        // contain passwords.
         "NAVLOCK_ETCD" => Check::ok(
             what,
             "the etcd of brokers that are started from here, whatever the file says",
@@ -103,7 +103,7 @@ fn variable(name: &str, value: &OsStr) -> Check {
     }
 }
 
-/// Whether programs that use the library find this same navlock, which they start as the broker.
+/// Whether programs that use the library find this same `navlock` when they start the broker.
 fn program(path: Option<&OsStr>, ours: Option<&Path>, launcher: Option<&Path>) -> Check {
     let found = found(OsStr::new("navlock"), path);
     let us = ours.map_or_else(|| OsString::from("?"), |ours| ours.as_os_str().to_owned());
@@ -131,7 +131,7 @@ fn same(a: &Path, b: &Path) -> bool {
     matches!((identity_behind(a), identity_behind(b)), (Ok(a), Ok(b)) if a == b)
 }
 
-/// Each client takes a descriptor of the broker, which raises its limit as far as it may.
+/// Each client takes a descriptor of the broker. The broker raises its limit as far as it may.
 fn descriptors(most: Option<u64>) -> Check {
     match most {
         Some(most) if most < FEW => {

@@ -1,4 +1,4 @@
-//! The etcd of brokers: whether it answers, is fit for locks, and how fast it is.
+//! The etcd of brokers: whether it answers, whether it is fit for locks, and how fast it is.
 
 use navlock::{Error, Mode, ResourceName, UnreachableKind};
 use navlock_etcd::{Blocked, EndpointHealth, Health, Stray};
@@ -23,7 +23,7 @@ const MAKE_ROOM: &str = "etcd is full: remove what fills it if that is none of n
 /// How many keys are shown one by one.
 const MOST_STRAYS: usize = 10;
 
-/// The checks of each cluster, and of which cluster a name is on.
+/// The checks of each cluster, and the cluster that a name is on.
 pub(super) fn checks(etcd: &Etcd, bucket: &str, name: Option<&ResourceName>) -> Vec<Check> {
     let mut checks: Vec<_> =
         etcd.clusters.iter().flat_map(|cluster| of_cluster(etcd, cluster)).collect();
@@ -48,7 +48,7 @@ fn of_cluster(etcd: &Etcd, cluster: &Cluster) -> Vec<Check> {
     }
 }
 
-/// The cluster that the checks are of, for people.
+/// The cluster that is checked, for people.
 #[derive(Clone, Copy)]
 struct Of<'a>(Option<&'a str>);
 
@@ -58,7 +58,7 @@ impl Of<'_> {
     }
 }
 
-/// The list of clusters, and which of them a name is on.
+/// The list of clusters, and the cluster that a name is on.
 fn list(etcd: &Etcd, bucket: &str, name: Option<&ResourceName>, is_well: bool) -> Vec<Check> {
     let clusters = match reach::each(etcd) {
         Ok(Each::Several(clusters)) => clusters,
@@ -67,7 +67,7 @@ fn list(etcd: &Etcd, bucket: &str, name: Option<&ResourceName>, is_well: bool) -
                 let name = plain_name(name);
                 Check::ok("name", format!("{name} in bucket {bucket} is on etcd at {etcd}"))
             };
-            // A cluster that does not answer was told before, and is not waited for again.
+            // A cluster that does not answer was reported before. There is no second wait for it.
             let alone = is_well.then(|| navlock_etcd::check_alone(&options));
             let refused = match alone {
                 Some(Err(error @ Error::Refused(_))) => Some(Check::fail(CLUSTERS, error)),
@@ -75,7 +75,7 @@ fn list(etcd: &Etcd, bucket: &str, name: Option<&ResourceName>, is_well: bool) -
             };
             return refused.into_iter().chain(name.map(on_it)).collect();
         }
-        // This was told for each cluster.
+        // This was reported for each cluster.
         Err(_) => return Vec::new(),
     };
     let mut checks = vec![match clusters.agreed() {
@@ -126,7 +126,7 @@ fn endpoint(endpoint: &EndpointHealth, some_answer: bool) -> Check {
             let remedy = of_user(error)
                 .or(endpoint.remedy)
                 .unwrap_or("start it, or mend the endpoint in the settings");
-            // Locks can be granted while most members are there.
+            // Locks can be granted as long as most members are there.
             let level = if some_answer { Level::Warn } else { Level::Fail };
             return Check::new(level, what, error).remedy(remedy);
         }
@@ -179,7 +179,7 @@ fn stray(stray: &Stray) -> Check {
     Check::fail(KEYS, format!("{what} {name} in bucket {bucket}: {stray}")).remedy(remedy)
 }
 
-/// Whether the cluster can be written to, and fast enough that leases can be kept.
+/// Whether the cluster can be written to, and whether it is fast enough to keep leases.
 fn writes(of: Of<'_>, health: &Health) -> Check {
     let what = of.of(WRITES);
     let time = match &health.round_trip {
@@ -211,7 +211,7 @@ fn remedy(error: &Error) -> &'static str {
     }
 }
 
-/// What to do about the user of etcd, if the error is that user's.
+/// What to do about the user of etcd, if the error concerns the user.
 fn of_user(error: &Error) -> Option<&'static str> {
     match kind(error) {
         UnreachableKind::Unauthenticated => Some(

@@ -14,13 +14,13 @@ use navlock_platform::{file::mode_at, file_lock, socket::Listener};
 
 use super::Check;
 
-/// If the clock is behind the time that was written by more than this, it was turned back.
+/// If the clock is behind the time in the file by more than this, it was turned back.
 const TURNED_BACK: Duration = Duration::from_secs(2);
 
 pub(super) fn checks(place: &Place) -> Vec<Check> {
     let mut checks = vec![usable(place)];
     checks.extend(place.secluded().map(|why| Check::warn("private /tmp", why)));
-    // A place that is not this user's is not written to.
+    // Nothing is written into a place that belongs to another user.
     if place.check().is_ok() {
         checks.push(file_system(place.directory()));
         checks.extend(left_behind(place));
@@ -29,7 +29,7 @@ pub(super) fn checks(place: &Place) -> Vec<Check> {
     checks
 }
 
-/// The directory, the socket and the length of its path.
+/// Checks the directory, the socket and the length of its path.
 fn usable(place: &Place) -> Check {
     let socket = place.socket();
     let length = socket.as_os_str().len();
@@ -52,7 +52,7 @@ fn usable(place: &Place) -> Check {
     }
 }
 
-/// Whether the directory's file system can do what the broker needs: some network file systems and
+/// Whether the directory's file system can do what the broker needs. Some network file systems and
 /// some shared folders of virtual machines cannot.
 fn file_system(directory: &Path) -> Check {
     let probe = directory.join(format!("doctor.{}", std::process::id()));
@@ -75,20 +75,20 @@ fn file_system(directory: &Path) -> Check {
 fn try_file_system(probe: &Path) -> Result<(), (&'static str, io::Error)> {
     let of = |what: &'static str| move |error: io::Error| (what, error);
     let mut file = File::create_new(probe).map_err(of("new files"))?;
-    // What is written there about a command takes as much room.
+    // The file for a command takes this much room.
     file.write_all(&[0; 4096]).map_err(of("room"))?;
     let locked = file_lock::try_exclusive(&file);
     let refused = || io::Error::from(ErrorKind::WouldBlock);
     locked
         .and_then(|is_ours| if is_ours { Ok(()) } else { Err(refused()) })
         .map_err(of("file locks"))?;
-    // Some systems remove the file for good once nobody has it open.
+    // Some systems remove a file only when nobody has it open any more.
     drop(file);
     fs::remove_file(probe).map_err(of("removal of files"))?;
     Listener::bind(probe).map(drop).map_err(of("sockets"))
 }
 
-/// The files that brokers that were killed have left.
+/// The files that killed brokers have left behind.
 fn left_behind(place: &Place) -> Option<Check> {
     let socket = place.socket();
     let is_running = |error: navlock::ConnectError| *error.reason() != Reason::NotRunning;

@@ -4,8 +4,8 @@ use super::Check;
 
 /// A fault of etcd by which two clients can hold one lock, however well etcd is used.
 struct Fault {
-    /// For each minor release since the first that is supported, the first patch without the fault;
-    /// 0 for those that never had it.
+    /// For each minor release, from the oldest supported one on, the first patch without the fault;
+    /// 0 for a release that never had it.
     mended: [(u64, u64); 3],
     what: &'static str,
 }
@@ -26,7 +26,7 @@ const FAULTS: [Fault; 2] = [
     },
 ];
 
-/// What is said of a member of this release.
+/// The check of a member with this release.
 pub(super) fn check(what: String, version: &str) -> Check {
     let Some((major, minor, patch)) = parsed(version) else {
         return Check::warn(what, format_args!("of release {version:?}, which is not known"));
@@ -49,7 +49,7 @@ pub(super) fn check(what: String, version: &str) -> Check {
     Check::warn(what, detail).remedy(format_args!("upgrade etcd, to one of {mended} at least"))
 }
 
-/// The numbers at the beginning of a release: a pre-release is taken for the release itself.
+/// The numbers at the beginning of a release. A pre-release counts as the release itself.
 fn parsed(version: &str) -> Option<(u64, u64, u64)> {
     let numbers = version.split(['-', '+']).next()?;
     let mut numbers = numbers.split('.').map(|number| number.parse().ok());

@@ -40,7 +40,7 @@ fn nowhere(places: &[String]) -> String {
     }
 }
 
-/// Whether the running broker keeps its locks where the settings say. `None` if it does.
+/// The check whether the running broker keeps its locks where the settings say. `None` if it does.
 fn running(context: &Context, is_on_etcd: bool) -> Option<Check> {
     let reach = Control::connect(&context.place).ok()?.status().ok()?.reach;
     let detail = match &reach {

@@ -1,4 +1,4 @@
-//! The process that was started, until the locks are granted.
+//! The process that the user has started, until the locks are granted.
 
 use std::{
     env,
@@ -36,8 +36,8 @@ pub(super) fn ask(args: &HoldArgs) -> Result<ExitCode, Failure> {
     let mut keeper = start()?;
     wait(&keeper, process.as_ref())?;
     let text = hear(&mut keeper)?;
-    // The keeper has looked the process up by its number. That number was the process's own for as
-    // long as it had not ended.
+    // The keeper has looked the process up by its id. The id belonged to this process as long as
+    // the process had not ended.
     if let Some(process) = process.filter(Process::has_ended) {
         return Err(ended(process.number()));
     }
@@ -57,7 +57,7 @@ fn start() -> Result<Stream, Failure> {
         let mut command = Command::new(env::current_exe()?);
         command.arg(KEEPER).args(env::args_os().skip(1));
         command.stdin(Stdio::null()).stdout(theirs);
-        // The process that becomes the keeper's parent reaps it.
+        // The keeper is not reaped here, but by the process that becomes its parent.
         command.spawn()?;
         Ok(ours)
     };
@@ -80,7 +80,7 @@ fn wait(keeper: &Stream, process: Option<&Process>) -> Result<(), Failure> {
             Ok(came) => came,
         };
         if let Some(process) = process.filter(|_| came[1].any()) {
-            // The keeper sees that this process is gone.
+            // The keeper notices that this process is gone.
             return Err(ended(process.number()));
         }
         if came[0].any() {
@@ -89,11 +89,11 @@ fn wait(keeper: &Stream, process: Option<&Process>) -> Result<(), Failure> {
     }
 }
 
-/// The text that the keeper wants written.
+/// The text that this process has to write for the keeper.
 ///
 /// # Errors
 ///
-/// If the keeper has failed, which it has told people itself, or has gone.
+/// If the keeper has failed, of which it has told people itself, or if it has gone.
 fn hear(keeper: &mut Stream) -> Result<Vec<u8>, Failure> {
     let mut keeper = BufReader::new(keeper);
     let mut line = String::new();

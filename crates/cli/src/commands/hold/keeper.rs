@@ -41,7 +41,7 @@ use crate::{
     text::quoted_name,
 };
 
-/// How often this looks whether the socket is still there.
+/// How often the keeper checks whether its socket is still there.
 const CHECK_INTERVAL: Duration = Duration::from_secs(5);
 
 /// How many callers may have a connection without asking anything.
@@ -62,7 +62,8 @@ pub(super) fn keep(context: &Context, args: &HoldArgs) -> Result<ExitCode, Failu
         }
         Err(failure) => {
             let report = Outcome::Failed { code: failure.code() };
-            // Before the asker ends: whoever reads its output may not look any more after that.
+            // The failure is reported before the asker ends, because nobody may read the output
+            // after that.
             let code = failure.report();
             asker.tell(report.line().as_bytes());
             Ok(code)
@@ -73,16 +74,16 @@ pub(super) fn keep(context: &Context, args: &HoldArgs) -> Result<ExitCode, Failu
 /// The process that has started this one.
 struct Asker {
     stream: Stream,
-    /// Receives a message when the keeper is to go on without the asker.
+    /// Receives a message when the keeper has to go on without the asker.
     released: Receiver<()>,
 }
 
 impl Asker {
-    /// The asker that this process's stdout is connected to. If the asker goes before it has
-    /// released the keeper, the keeper ends on the spot, and with it all its locks and requests.
+    /// The asker that this process's stdout is connected to. If the asker ends before it has
+    /// released the keeper, the keeper ends at once, and with it all its locks and requests.
     fn take() -> Result<Self, Failure> {
-        // Before anything is opened. Descriptors that a service manager has passed were not for
-        // this process.
+        // This comes before anything is opened. Descriptors that a service manager has passed were
+        // not meant for this process.
         let _ = close_inherited();
         let failed = |error: io::Error| {
             Failure::new(UNREACHABLE, format_args!("cannot keep locks in the background: {error}"))
@@ -99,7 +100,8 @@ impl Asker {
             let mut byte = [0];
             match watched.read_exact(&mut byte) {
                 Ok(()) => _ = release.send(()),
-                // The kernel tells the broker, as of any process that dies.
+                // The kernel tells the broker of the end of this process, as it does when any
+                // process ends.
                 Err(_) => process::exit(1),
             }
         };
@@ -108,7 +110,7 @@ impl Asker {
         Ok(Self { stream, released })
     }
 
-    /// Has the asker write this text, and returns when it has.
+    /// Lets the asker write this text, and returns when it has done so.
     fn hand_over(&self, text: &str) {
         self.tell((Outcome::Held { length: text.len() }.line() + text).as_bytes());
         // If this fails, the other thread is about to end this process.
@@ -116,7 +118,7 @@ impl Asker {
     }
 
     fn tell(&self, bytes: &[u8]) {
-        // If the asker is gone, the thread that reads from it sees that.
+        // If the asker is gone, the thread that reads from it notices that.
         let _ = (&self.stream).write_all(bytes);
     }
 }
@@ -129,15 +131,15 @@ struct Held {
 }
 
 struct Keeper {
-    /// `None` once a lock was lost.
+    /// The locks. `None` when one of them was lost.
     held: Option<Held>,
-    /// What became of the lock that was lost.
+    /// The lock that was lost, and how, for people.
     lost: String,
     socket: Socket,
     process: Option<Process>,
     on_lost: OnLost,
     timer: Timer,
-    /// The time of the hold as it was first set, if it is bounded.
+    /// The time of the hold as it was first set, if there is one.
     time: Option<Duration>,
     /// Readable when the broker may have told something about the locks.
     wake_end: Stream,
@@ -146,9 +148,10 @@ struct Keeper {
     callers: Vec<Stream>,
 }
 
-/// Takes the locks, leaves the asker's terminal and streams, and hands over the text to be written.
+/// Takes the locks, leaves the asker's terminal and streams, and hands over the text that the asker
+/// has to write.
 ///
-/// All that can fail is done before the locks are waited for, as far as that can be.
+/// As far as possible, everything that can fail is done before the wait for the locks.
 fn begin(
     context: &Context,
     args: &HoldArgs,
@@ -183,8 +186,8 @@ fn begin(
         .and_then(|()| waking_end.set_nonblocking(true))
         .map_err(cannot)?;
     let mut timer = Timer::new().map_err(cannot)?;
-    // While the locks are kept, no thread waits for an answer of the broker, so none would read
-    // what it tells.
+    // While the locks are kept, no thread waits for an answer of the broker. So without this call,
+    // no thread would read the broker's messages.
     reach.keep().map_err(cannot)?;
     let guards = acquire(context, &locks, &names, &args.request, bounds, args.steal)?;
     socket.publish().map_err(no_room)?;
@@ -208,18 +211,19 @@ fn begin(
     })
 }
 
-/// Leaves the asker's terminal, process group and streams, and the set of signals that it ignores,
-/// which all belong to those who started it. Until here this process was to end with them.
+/// Leaves the asker's terminal, process group and streams, and its set of ignored signals. All of
+/// these belong to whoever has started the asker. Up to this point, this process had to end when
+/// they did.
 fn leave(context: &Context) -> io::Result<()> {
     context.voice.detail("the locks are kept in the background");
-    // This process leads no group: the asker has started it in its own.
+    // This process leads no process group, because the asker has started it in its own group.
     leave_terminal();
     descriptor::leave(&[descriptor::Stream::Error])?;
     inheritance::reset_signals();
     Ok(())
 }
 
-/// How others are shown the holder: as the process that the hold is for, if there is one.
+/// The description of the holder for others: the process that the hold is for, if there is one.
 fn described(args: &HoldArgs, process: Option<&Process>) -> Result<AgentInfo, Failure> {
     let mut info = this_process();
     match process {
@@ -227,14 +231,14 @@ fn described(args: &HoldArgs, process: Option<&Process>) -> Result<AgentInfo, Fa
             info.pid = process.number();
             info.command = process.name();
         }
-        // This process is the one to kill, should nobody know the id any more.
+        // This is the process to kill if nobody knows the id any more.
         None => "navlock hold".clone_into(&mut info.command),
     }
     args.request.describe(&mut info)?;
     Ok(info)
 }
 
-/// The text that the asker is to write.
+/// The text that the asker has to write.
 fn written(
     locks: &LockManager,
     names: &[ResourceName],
@@ -242,7 +246,8 @@ fn written(
     json: bool,
 ) -> String {
     let id = locks.client_id().to_string();
-    // In the order in which the names were given, which is not the order of the locks.
+    // The tokens are in the order in which the names were given, which is not the order of the
+    // locks.
     let at = |name| guards.binary_search_by(|guard| guard.name().cmp(name));
     let held: Vec<_> = names.iter().filter_map(|name| guards.get(at(name).ok()?)).collect();
     if json {
@@ -263,12 +268,12 @@ impl Keeper {
     fn keep(mut self) {
         self.look_for_losses();
         let answered = self.wait();
-        // The locks are released before anybody is told so.
+        // The locks are released before anybody is told of the release.
         let held = self.held.take();
         if let Some(Held { guards, locks, reach }) = held {
             drop(guards);
-            // FAST: everything else ends with this process, which ends now; the broker removes its
-            // file.
+            // FAST: everything else ends with this process, which ends now. The broker removes the
+            // process's file.
             mem::forget((locks, reach));
         }
         if let Some(caller) = answered {
@@ -281,7 +286,7 @@ impl Keeper {
         }
     }
 
-    /// Waits for the end of the hold. Returns the caller that has asked for it, if one has.
+    /// Waits for the end of the hold. Returns the caller that has asked for the end, if one has.
     fn wait(&mut self) -> Option<Stream> {
         loop {
             let came = self.poll();
@@ -302,15 +307,16 @@ impl Keeper {
                 }
             }
             self.callers.extend((0..MOST_CALLERS).map_while(|_| self.socket.accept()));
-            // The caller that has been connected for longest without asking makes room.
+            // Of the callers that have not asked, the one that has been connected for longest makes
+            // room.
             let surplus = self.callers.len().saturating_sub(MOST_CALLERS);
             self.callers.drain(..surplus);
-            // If there is no room now, there may be later.
+            // If there is no room on the disk now, there may be room later.
             let _ = self.socket.mend();
         }
     }
 
-    /// Waits until something comes, or it is time to look.
+    /// Waits until something comes, or until it is time to check the socket.
     fn poll(&self) -> WaitEvents {
         let fixed = [
             Some(self.wake_end.source()),
@@ -381,8 +387,8 @@ struct WaitEvents {
     callers: Vec<usize>,
 }
 
-/// The question of a caller that something has come from. A caller that sends no question is hung
-/// up on.
+/// The question of a caller from whom something has come. The keeper hangs up on a caller that
+/// sends no question.
 fn hear(mut caller: &Stream) -> Option<Question> {
     let mut bytes = [0; LONGEST];
     // The caller has written its question in one piece.
@@ -396,7 +402,6 @@ fn hear(mut caller: &Stream) -> Option<Question> {
 }
 
 fn tell(mut caller: &Stream, answer: &Answer) {
-    // The stream has room for a line, and a caller that does not wait for the answer does not miss
-    // it.
+    // The stream has room for a line. A caller that does not wait for the answer does not miss it.
     let _ = caller.write_all(answer.line().as_bytes());
 }

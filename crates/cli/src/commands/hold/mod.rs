@@ -1,14 +1,16 @@
 //! `navlock hold`, `release` and `extend`: locks for a script that needs them over many commands.
 //!
-//! There are two processes. The one that was started is the *asker*, which ends as soon as the
-//! locks are granted. It starts the *keeper*, the same program with the same arguments, which holds
-//! the locks as any client does. The two have one connection, and each sees by its end that the
-//! other is gone:
+//! There are two processes. The process that the user starts is the *asker*, which ends as soon as
+//! the locks are granted. The asker starts the *keeper*, the same program with the same arguments,
+//! which holds the locks like any client. The two have one connection. When the connection ends,
+//! each of them notices that the other is gone:
 //!
-//! 1. The keeper takes the locks, while what it has to say to people goes where the asker's goes.
-//! 2. It leaves the asker's terminal and streams, and sends what is to be written: the id and tokens.
-//! 3. The asker writes that, and tells the keeper to go on by itself. If it cannot, or is gone by
-//!    then, nobody knows the id, and the keeper ends with all that it has.
+//! 1. The keeper takes the locks. Meanwhile its messages for people go where the asker's messages
+//!    go.
+//! 2. The keeper leaves the asker's terminal and streams, and sends the text that has to be written:
+//!    the id and the tokens.
+//! 3. The asker writes this text, and tells the keeper to go on by itself. If the asker cannot do
+//!    that, or is gone, nobody knows the id, and the keeper ends with all that it has.
 
 mod asker;
 mod keeper;

@@ -1,7 +1,7 @@
 //! What the keeper of a hold tells the asker that has started it.
 
-/// What the keeper says first, in one line: how much is to be written, or with which exit code it
-/// ends.
+/// What the keeper says first, in one line: the length of the text that has to be written, or the
+/// exit code with which it ends.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Outcome {
     Held { length: usize },

@@ -12,18 +12,18 @@ use crate::{
     exit::{Failure, UNREACHABLE, USAGE},
 };
 
-/// A process itself, not a number that another process may have by now.
+/// A process itself, and not only an id, which another process may have by now.
 pub(super) struct Process(Handle);
 
 impl Process {
-    /// The process that has this number now.
+    /// The process that has this id now.
     ///
     /// # Errors
     ///
     /// If there is no such process, it has ended, or it cannot be watched.
     pub(super) fn open(number: u32) -> Result<Self, Failure> {
         let process = Self(open(number)?);
-        // A process that has ended keeps its number until its parent has reaped it.
+        // A process that has ended keeps its id until its parent has reaped it.
         if process.has_ended() { Err(ended(number)) } else { Ok(process) }
     }
 
@@ -35,16 +35,16 @@ impl Process {
         self.0.has_ended()
     }
 
-    /// The process's program, or its script if that names the program that runs it. Empty if it is
-    /// not known.
+    /// The program of the process, or its script, if the script names the program that runs it.
+    /// Empty if this is not known.
     pub(super) fn name(&self) -> String {
         process::name(self.number())
     }
 
     /// # Errors
     ///
-    /// If this user may not send the process signals, or the system has none that would tell it to
-    /// end.
+    /// If this user may not send signals to the process, or if the system has no signal that would
+    /// tell it to end.
     pub(super) fn check_signal(&self, on_lost: OnLost) -> Result<(), Failure> {
         if on_lost == OnLost::Terminate && !TELLS_OTHERS {
             let said = "--on-lost term is not to be had on this system, where nobody can tell a process to \

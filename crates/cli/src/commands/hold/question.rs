@@ -1,4 +1,4 @@
-//! Questions and answers over the socket of a hold, a line each.
+//! Questions and answers over the socket of a hold. Each is a line.
 
 use std::time::Duration;
 
@@ -8,7 +8,7 @@ use crate::text::printable;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Question {
     Release,
-    /// By this time from now, or by the time that the hold began with.
+    /// Extends the hold to this time from now, or to the time with which the hold began.
     Extend(Option<Duration>),
 }
 

@@ -32,7 +32,7 @@ const NO_SUCH_HOLD: u8 = 1;
 /// How long the process that keeps a hold may take to answer.
 const PATIENCE: Duration = Duration::from_secs(5);
 
-/// How often this tries again to connect while the keeper's queue of connections is full.
+/// The pause between two tries to connect while the keeper's queue of connections is full.
 const PAUSE: Duration = Duration::from_millis(10);
 
 pub(in crate::commands) fn release(
@@ -93,7 +93,7 @@ fn ask(context: &Context, id: ClientId, question: Question) -> Result<Answer, Fa
     match put(stream, question, deadline) {
         Ok(line) => match Answer::parse(&line) {
             Some(answer) => Ok(answer),
-            // The hold has ended meanwhile, and answered nobody any more.
+            // The hold has ended meanwhile, and has answered nobody any more.
             None if line.is_empty() => Err(no_such_hold(context, id)),
             None => {
                 let said = format!("the process that keeps it answers {:?}", printable(&line));

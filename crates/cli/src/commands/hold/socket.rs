@@ -1,7 +1,7 @@
-//! The socket of a hold: it is in the broker's directory, and named after the hold's id.
+//! The socket of a hold. It is in the broker's directory, and is named after the hold's id.
 //!
 //! A question is a line, and so is its answer. Nobody listens at the socket of a hold that has
-//! ended: whoever comes upon such a socket removes it.
+//! ended. Any process that finds such a socket removes it.
 
 use std::{
     ffi::OsStr,
@@ -18,25 +18,25 @@ use navlock_platform::{
     user::ours,
 };
 
-/// The end of a socket's name until the keeper that listens at it has the locks.
+/// The end of a socket's name while the keeper that listens at it does not have the locks yet.
 const TEMPORARY: &str = "new";
 
-/// How old a socket with such a name is if nobody is just making it.
+/// A socket with such a name that is older than this was abandoned.
 const ABANDONED: Duration = Duration::from_secs(60);
 
-/// The socket of one hold. The file is removed when this is dropped.
+/// The socket of one hold. The file is removed when the value is dropped.
 pub(super) struct Socket {
     listener: Listener,
     directory: PathBuf,
     /// The socket's name at the moment.
     name: String,
     id: ClientId,
-    /// Tells the file from another one with this name.
+    /// The identity of the file, which another file with this name does not have.
     identity: Identity,
 }
 
 impl Socket {
-    /// Listens at a name at which others do not look yet. Changes the working folder.
+    /// Listens at a temporary name, at which others do not look. Changes the working folder.
     ///
     /// # Errors
     ///
@@ -50,7 +50,7 @@ impl Socket {
         Ok(Self { listener, directory, name, id, identity })
     }
 
-    /// Gives the socket the name at which others look.
+    /// Gives the socket its final name, at which others look.
     pub(super) fn publish(&mut self) -> io::Result<()> {
         let name = self.id.to_string();
         fs::rename(self.directory.join(&self.name), self.directory.join(&name))?;
@@ -58,7 +58,8 @@ impl Socket {
         Ok(())
     }
 
-    /// Listens at another socket if this one was removed, as by a program that cleans `/tmp`.
+    /// Listens at another socket if this one was removed, for example by a program that cleans
+    /// `/tmp`.
     pub(super) fn mend(&mut self) -> io::Result<()> {
         if self.is_there() {
             return Ok(());
@@ -119,7 +120,8 @@ fn check(directory: &Path) -> io::Result<()> {
     Err(io::Error::new(io::ErrorKind::PermissionDenied, why))
 }
 
-/// Listens from within the directory: a path may be longer than the system takes for a socket.
+/// Listens from within the directory, because a path may be longer than the system takes for a
+/// socket.
 fn listen(directory: &Path, name: &str) -> io::Result<(Listener, Identity)> {
     let listener = within(directory, || Listener::bind(name))?;
     listener.set_nonblocking(true)?;

@@ -6,10 +6,10 @@ use navlock_platform::{clock::Alarm, wait::BorrowedSource};
 
 use crate::time::uptime;
 
-/// Longer than anybody lives, and still within what the kernel's clocks count.
+/// The longest time. Nobody lives this long, and the kernel's clocks can still count it.
 const LONGEST: Duration = Duration::from_secs(100 * 365 * 24 * 60 * 60);
 
-/// A timer on a clock that goes on while the machine is suspended: a hold whose time has run out
+/// A timer on a clock that goes on while the machine is suspended. So a hold whose time has run out
 /// meanwhile ends as soon as the machine goes on.
 pub(super) struct Timer {
     ends: Duration,
@@ -22,8 +22,7 @@ impl Timer {
         Ok(Self { ends: Duration::MAX, alarm: Alarm::new()? })
     }
 
-    /// Has the timer run out after this time, but not sooner than it would have if it was set
-    /// before.
+    /// Sets the timer to run out after this time, but never sooner than it was set before.
     pub(super) fn extend(&mut self, time: Duration) -> io::Result<()> {
         let ends = uptime().saturating_add(time.min(LONGEST));
         if self.ends == Duration::MAX || ends > self.ends {

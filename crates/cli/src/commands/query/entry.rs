@@ -1,4 +1,4 @@
-//! A line of what `navlock query` shows, as a row of its table and as JSON.
+//! A line of the output of `navlock query`, as a row of its table and as JSON.
 
 use std::{borrow::Cow, collections::HashMap};
 
@@ -31,7 +31,7 @@ const COLUMNS: [Column; 11] = [
     Column { title: "CLIENT ID", fit: Fit::Last },
 ];
 
-/// A lock or a request, and where it stands; or a name that is owned.
+/// A lock or a request, with its place in the queue; or a name that is owned.
 pub(super) struct Entry<'a> {
     state: &'static str,
     inspected: Cow<'a, Inspected>,
@@ -59,14 +59,14 @@ impl<'a> Entry<'a> {
         Self { state: "owned", inspected, position: None, taken, bucket: None }
     }
 
-    /// The entries that the arguments ask for, in the order in which they are shown; with the names
-    /// that are owned, or without.
+    /// The entries that the arguments ask for, in the order in which they are shown. `with_owned`
+    /// says whether owned names are included.
     pub(super) fn all(inspection: &'a Inspection, args: &QueryArgs, with_owned: bool) -> Vec<Self> {
         let held = inspection.held.iter();
         let mut entries: Vec<_> =
             held.map(|inspected| Self::new("held", inspected, None)).collect();
         let mut lengths = HashMap::<_, usize>::new();
-        // Entries that are not shown may be anywhere in their queues.
+        // If entries are left out, they may be anywhere in their queues.
         let is_whole = inspection.left_out == 0;
         entries.extend(inspection.pending.iter().map(|inspected| {
             let position = lengths.entry(&inspected.lock.name).or_default();
@@ -147,7 +147,7 @@ impl<'a> Entry<'a> {
             object = object.number("taken", taken);
         }
         if let Some(token) = fencing_token {
-            // JavaScript's numbers have 53 bits.
+            // The token is a string, because JavaScript's numbers have 53 bits.
             object = object.string("fencingToken", &token.to_string());
         }
         object
@@ -166,7 +166,7 @@ pub(super) fn render(
     if entries.is_empty() {
         return String::new();
     }
-    // Locks that one machine shares need not say which machine it is.
+    // If only this machine shares the locks, there is no need to show the host.
     let here = navlock_broker::this_process().host;
     let with_host = entries.iter().any(|entry| entry.is_elsewhere(&here));
     let mut columns = Vec::from(COLUMNS);

@@ -3,14 +3,14 @@
 use super::super::Context;
 use crate::{args::QueryArgs, text};
 
-/// Says that so many entries are not shown.
+/// Says that this many entries are not shown.
 pub(super) fn tell_left_out(context: &Context, left_out: u64, args: &QueryArgs) {
     if left_out > 0 {
         context.voice.tell(left_out_of(left_out, args));
     }
 }
 
-/// The sentence that so many entries are not shown.
+/// The sentence which says that this many entries are not shown.
 pub(super) fn left_out_of(left_out: u64, args: &QueryArgs) -> String {
     let told = text::left_out(left_out);
     if args.name.is_some() { told } else { format!("{told}; ask for one NAME") }

@@ -33,7 +33,7 @@ use crate::{
 const PERIOD: Duration = Duration::from_secs(1);
 
 /// How long the broker may take to answer. A broker that takes over from another one answers ten
-/// seconds later at most, and then answers a client that has begun to speak to it by then.
+/// seconds later at most. It then also answers clients that have begun to speak to it by that time.
 const ANSWER: Duration = Duration::from_secs(25);
 
 pub(super) fn query(context: &Context, args: &QueryArgs) -> Result<ExitCode, Failure> {
@@ -79,7 +79,7 @@ fn query_all(
     show(context, &entries.collect::<Vec<_>>(), args, colours)
 }
 
-/// Writes these entries once: as a table, or as JSON.
+/// Writes these entries once, as a table or as JSON.
 fn show(
     context: &Context,
     entries: &[Entry<'_>],
@@ -94,7 +94,7 @@ fn show(
     write_out(text.as_bytes()).map_err(|error| Failure::of_writing(&error))
 }
 
-/// The part of an overview in each bucket, as an inspection of that bucket would show it.
+/// The part of an overview in each bucket, in the form of an inspection of that bucket.
 fn by_bucket(overview: &Overview) -> Vec<(String, Inspection)> {
     let now = Instant::now();
     let mut buckets: BTreeMap<String, Inspection> = BTreeMap::new();
@@ -116,7 +116,7 @@ fn by_bucket(overview: &Overview) -> Vec<(String, Inspection)> {
             (owned.agent, owned.age) = (agent(&entry.id), Some(entry.age(now)));
             owned
         }));
-        // The bucket of an entry that was left out is not known.
+        // The buckets of the entries that were left out are not known.
         inspection.left_out = overview.left_out;
     }
     buckets.into_iter().collect()
@@ -175,8 +175,8 @@ fn watch(
     }
 }
 
-/// The table and a line below it, to be drawn on a terminal with so many rows, over an earlier
-/// screen with `before` lines.
+/// The table and a line below it, for a terminal with this many rows. They are drawn over an
+/// earlier screen with `before` lines.
 fn screen(table: &str, last: Option<&str>, before: Option<usize>, rows: usize) -> String {
     let room = rows.saturating_sub(2 + usize::from(last.is_some())).max(1);
     let mut lines: Vec<_> = table.lines().map(str::to_owned).collect();

@@ -25,7 +25,7 @@ use crate::{
     wait_tree::{branches, word},
 };
 
-/// How long a cycle has to last to be told.
+/// How long a cycle has to last before it is shown.
 const PATIENCE: Duration = Duration::from_secs(1);
 
 /// How long the broker may take to send the overview.
@@ -56,8 +56,8 @@ pub(super) fn show(context: &Context, args: &QueryArgs) -> Result<(), Failure> {
 }
 
 /// The overview, its deadlocks, and the PID namespace in which the broker sees processes. If there
-/// seem to be deadlocks, this looks for a second whether they last: news of many processes comes
-/// one after the other, and can look like a deadlock for a moment.
+/// seem to be deadlocks, this checks for a second whether they last, because the news of many
+/// processes comes one after the other, and can look like a deadlock for a moment.
 fn look(context: &Context) -> Result<(Overview, Vec<Deadlock>, Option<u64>), Failure> {
     let mut look = Look::new(context.place.clone(), LookOptions::default());
     let silent = || {
@@ -76,7 +76,7 @@ fn look(context: &Context) -> Result<(Overview, Vec<Deadlock>, Option<u64>), Fai
     }
     let mut watcher = Watcher::new(PATIENCE);
     watcher.look(look.overview(), Instant::now());
-    // A deadlock of which more becomes known has to last anew. There is a limit, in case deadlocks
+    // If more becomes known of a deadlock, it has to last anew. There is a limit, in case deadlocks
     // come and go.
     let end = Instant::now() + 3 * PATIENCE;
     while let Some(next) = watcher.next().filter(|next| *next < end) {
@@ -88,7 +88,7 @@ fn look(context: &Context) -> Result<(Overview, Vec<Deadlock>, Option<u64>), Fai
     Ok((look.overview().clone(), found, look.pid_namespace()))
 }
 
-/// Whether the root is of the bucket, the name and the time that were asked for.
+/// Whether the root has the bucket, the name and the time that were asked for.
 fn is_wanted(root: &Root<'_>, context: &Context, args: &QueryArgs) -> bool {
     let now = Instant::now();
     let mut rows = root.rows.iter();
@@ -108,10 +108,10 @@ fn longest_wait(root: &Root<'_>, now: Instant) -> Option<Duration> {
     waiting.map(|row| row.entry.age(now)).max()
 }
 
-/// A holder that holds others up, with all that is told of it.
+/// A holder that holds others up, with everything that is shown of it.
 struct Jam<'a> {
     root: &'a Root<'a>,
-    /// The deadlock, if the jam is one that has lasted.
+    /// The deadlock, if the jam is a deadlock that has lasted.
     deadlock: Option<&'a Deadlock>,
     surroundings: &'a Surroundings<'a>,
     remedies: Vec<Remedy>,
@@ -162,7 +162,7 @@ impl<'a> Jam<'a> {
             let line = fit(branch + &self.line(row, args.all_buckets));
             text += &(painted(&line, style, colours) + "\n");
         }
-        // The lines are written whole, however long, because people paste them.
+        // The lines are written in full, however long they are, because people paste them.
         for (at, remedy) in self.remedies.iter().enumerate() {
             let or = if at == 0 { "" } else { "or " };
             let Remedy { line, does, .. } = remedy;

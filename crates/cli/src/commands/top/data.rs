@@ -1,4 +1,4 @@
-//! The data that is shown: the broker's current state, and what is remembered of past events.
+//! The data that is shown: the broker's current state, and the memory of past events.
 
 use std::{
     collections::{BTreeSet, HashMap, VecDeque},
@@ -17,7 +17,7 @@ use crate::text::bytes_of;
 /// How long a name that nobody uses is remembered.
 const MEMORY: Duration = Duration::from_secs(60);
 
-/// How many names that nobody uses are remembered at most, and how many bytes of them.
+/// How many names that nobody uses are remembered at most, and how many bytes these names have.
 const MOST: usize = 20_000;
 const MOST_BYTES: usize = 8 << 20;
 
@@ -30,10 +30,10 @@ pub(super) struct Data {
     pub(super) overview: Overview,
     /// The PID namespace in which the broker sees processes, if it is known.
     pub(super) namespace: Option<u64>,
-    /// All names of the overview, and others that have been in it.
+    /// All names of the overview, and other names that were in it.
     pub(super) known: HashMap<LockName, Known>,
-    /// The length of those names together, in bytes, and how long they may become until this looks
-    /// for names to forget.
+    /// The length of these names together, in bytes, and the length that they may reach before this
+    /// looks for names to forget.
     bytes: usize,
     most_bytes: usize,
     /// The events.
@@ -54,7 +54,7 @@ pub(super) enum Broker {
     Silent,
     /// The broker tells what happens.
     Telling,
-    /// There is no broker: nobody holds anything.
+    /// There is no broker, so nobody holds anything.
     None,
     /// The broker cannot be asked, for this reason.
     Failed(String),
@@ -66,7 +66,7 @@ pub(super) struct Known {
     pub(super) grants: Rate,
     /// How long requests waited until they were granted.
     pub(super) waits: Times,
-    /// What has happened to the name, the last event at the end.
+    /// The events of the name. The last event is at the end.
     pub(super) past: VecDeque<Past>,
     /// When the name was last heard of.
     used: Instant,
@@ -86,7 +86,7 @@ pub(super) struct Past {
 /// What the looker has heard.
 #[derive(Debug)]
 pub(super) enum Heard {
-    /// The whole state as it is now.
+    /// The whole present state.
     Anew {
         overview: Box<Overview>,
         /// How many events were missed before.
@@ -182,7 +182,7 @@ impl Data {
         match change {
             Change::Granted { name, entry } => {
                 let before = before(name, entry.id);
-                // The request is told again, because more is known of it.
+                // The request was told again, because more is known of it.
                 if !before.as_ref().is_some_and(|(_, is_held)| *is_held) {
                     let waited = before
                         .map(|(before, _)| entry.since.saturating_duration_since(before.since));
@@ -244,7 +244,7 @@ impl Data {
         known.past.push_back(Past { at, word, id, agent, took });
     }
 
-    /// Agents have ended, with all their locks and requests.
+    /// Notes that agents have ended, with all their locks and requests.
     fn went(&mut self, event: &Event, is_one: impl Fn(ClientId, Option<u64>) -> bool) {
         let gone: Vec<_> = self
             .overview
@@ -266,11 +266,11 @@ impl Data {
         }
     }
 
-    /// Time has passed.
+    /// To be called when time has passed.
     pub(super) fn tick(&mut self, now: Instant) {
         let before = self.second();
         self.now = now;
-        // FAST: each second is often enough to look for what is to be forgotten.
+        // FAST: once a second is often enough to look for names to forget.
         if self.second() == before {
             return;
         }
@@ -303,7 +303,7 @@ impl Data {
         if let Some((latest, _)) = unused.get(kept).copied() {
             self.keep(|known| known.used > latest);
         }
-        // FAST: names in use are not looked through again until there are as many more.
+        // FAST: names in use are not looked through again before there are as many more.
         let of_unused: usize = unused[..kept].iter().map(|(_, bytes)| bytes).sum();
         self.most_bytes = 2 * self.bytes.saturating_sub(of_unused) + MOST_BYTES;
     }

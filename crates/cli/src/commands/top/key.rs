@@ -1,6 +1,6 @@
 //! The keys of a keyboard.
 
-/// A key, as far as it means anything here.
+/// The keys that mean anything here.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Key {
     Char(char),

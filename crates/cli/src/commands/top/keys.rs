@@ -13,7 +13,7 @@ use crate::steal::Holder;
 const LONGEST: usize = 200;
 
 impl Model {
-    /// A key was pressed.
+    /// Does what this key asks for. Returns what the model cannot do itself.
     pub(super) fn press(&mut self, key: Key) -> Option<Wish> {
         match key {
             Key::Interrupt => return Some(Wish::Interrupt),
@@ -52,7 +52,8 @@ impl Model {
             self.message = Some("nothing was stolen".to_owned());
             return None;
         }
-        // FAST: the broker checks who holds the name at the moment of stealing.
+        // FAST: this check only saves a call. The broker itself checks who holds the name at the
+        // moment of the theft.
         if self.holders(&name) == from {
             return Some(Wish::Steal(name, from));
         }
@@ -114,7 +115,7 @@ impl Model {
         None
     }
 
-    /// Chooses another line. `to` is given the chosen line and the number of lines.
+    /// Chooses another line. `to` gets the chosen line and the number of lines.
     fn go(&mut self, to: impl Fn(usize, usize) -> usize) {
         let body = body(self);
         let line = to(body.chosen, body.count).min(body.count.saturating_sub(1));

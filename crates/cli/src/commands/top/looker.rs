@@ -1,4 +1,4 @@
-//! The thread that listens to the broker, so that keys are read whatever the broker does.
+//! The thread that listens to the broker. So keys are read even if the broker does not answer.
 
 use std::{
     io::{self, Read, Write},
@@ -15,14 +15,14 @@ use navlock_platform::{
 
 use super::data::Heard;
 
-/// How many messages wait at most. Beyond that the broker is not listened to, and says how many
-/// events were missed.
+/// How many messages wait at most. If there are more, the thread does not listen to the broker,
+/// which later says how many events were missed.
 const MOST: usize = 256;
 
-/// The longest time until this sees that nobody receives its messages any more.
+/// The longest time until the thread notices that nobody receives its messages any more.
 const PATIENCE: Duration = Duration::from_secs(1);
 
-/// The messages of a thread, and a descriptor that tells when there are some.
+/// The messages of a thread, and a descriptor that tells when there are messages.
 pub(super) struct Messages<T> {
     messages: Receiver<T>,
     wake_end: Stream,
@@ -48,7 +48,7 @@ impl<T> Messages<T> {
         self.wake_end.source()
     }
 
-    /// From now on the descriptor is readable for later messages only.
+    /// From now on, only later messages make the descriptor readable.
     pub(super) fn quiet(&mut self) {
         let mut bytes = [0; 1024];
         while self.wake_end.read(&mut bytes).is_ok_and(|read| read == bytes.len()) {}
@@ -61,7 +61,7 @@ impl<T> Messages<T> {
 }
 
 impl<T> Sender<T> {
-    /// Sends a message. Returns whether anybody still receives them.
+    /// Sends a message. Returns whether anybody still receives messages.
     pub(super) fn send(&self, message: T) -> bool {
         let is_heard = self.messages.send(message).is_ok();
         // If the stream has no room, the other end is readable already.
@@ -70,11 +70,11 @@ impl<T> Sender<T> {
     }
 }
 
-/// Listens to the broker, for as long as anybody receives the messages.
+/// Listens to the broker, as long as anybody receives the messages.
 pub(super) fn look(place: Place, sender: Sender<Heard>) -> io::Result<()> {
     let thread = thread::Builder::new().name("navlock-look".to_owned());
     thread.spawn(move || {
-        // No lock is to wait for this process.
+        // No lock should have to wait for this process.
         navlock_broker::stand_back();
         let mut look = Look::new(place, LookOptions::default());
         loop {
@@ -85,7 +85,7 @@ pub(super) fn look(place: Place, sender: Sender<Heard>) -> io::Result<()> {
                 }
                 Ok(Some(News::Events(events))) => Heard::Events(events),
                 Ok(Some(News::NoBroker)) => Heard::NoBroker,
-                // An empty message is sent only to see whether the receiver has gone.
+                // An empty message is sent only to find out whether the receiver has gone.
                 Ok(_) => Heard::Events(Vec::new()),
                 Err(error) => Heard::Failed(error.to_string()),
             };

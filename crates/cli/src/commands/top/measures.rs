@@ -8,7 +8,7 @@ const SECONDS: usize = 10;
 /// How often something happens, over the last ten seconds.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Rate {
-    /// The events of each second, of which the last is [`latest`](Self::latest).
+    /// The events of each second. The last second is [`latest`](Self::latest).
     counts: [u32; SECONDS],
     /// The number of a second, counted from any moment.
     latest: u64,
@@ -16,7 +16,7 @@ pub(super) struct Rate {
 }
 
 impl Rate {
-    /// So many events have happened in this second.
+    /// Adds this many events in this second.
     pub(super) fn add(&mut self, second: u64, count: u64) {
         self.first.get_or_insert(second);
         self.forget(second);
@@ -55,19 +55,19 @@ const PARTS: usize = 4;
 /// Up to about six days.
 const BUCKETS: usize = 39 * PARTS + 1;
 
-/// How long something took: the mean, and for a percentage a bound that is exact to a fifth of
-/// itself.
+/// How long something took. This gives the mean and, for each percentage, a bound that is exact to
+/// a fifth of itself.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Times {
     count: u64,
     sum: Duration,
     longest: Duration,
-    /// How often each time was taken, once one was more than zero: the first bucket is zero.
+    /// How often each time was added, if any time was more than zero. The first bucket is for zero.
     buckets: Option<Box<[u32; BUCKETS]>>,
 }
 
 impl Times {
-    /// Adds a time that was taken so many times.
+    /// Adds a time, this many times.
     pub(super) fn add(&mut self, time: Duration, count: u64) {
         self.count = self.count.saturating_add(count);
         let times = u32::try_from(count).unwrap_or(u32::MAX);
@@ -97,7 +97,7 @@ impl Times {
         Duration::try_from_secs_f64(seconds).ok()
     }
 
-    /// The time that so many of a hundred took at most. `None` if no time was added.
+    /// The time that this many of a hundred took at most. `None` if no time was added.
     pub(super) fn percentile(&self, percent: u64) -> Option<Duration> {
         let Some(buckets) = &self.buckets else {
             return (self.count > 0).then_some(Duration::ZERO);

@@ -1,7 +1,8 @@
 //! `navlock top`: who holds what, who waits, and for how long, as it happens.
 //!
-//! The [`model`] is the state of the program, which keys change; the [`view`] makes a screen of it.
-//! Neither knows of a terminal, which is here, nor of a broker, which [`looker`] listens to.
+//! The [`model`] is the state of the program, which keys change. The [`view`] makes a screen of the
+//! model. Neither knows of the terminal, which is handled here, or of the broker, to which
+//! [`looker`] listens.
 
 mod data;
 mod key;
@@ -46,10 +47,11 @@ use crate::{
     text::quoted_name,
 };
 
-/// The shortest time between two drawings because of events.
+/// The shortest time between two drawings that events cause.
 const PERIOD: Duration = Duration::from_millis(100);
 
-/// The longest time between two drawings, since times go by even if nothing happens.
+/// The longest time between two drawings, because the times on the screen go on even if nothing
+/// happens.
 const TICK: Duration = Duration::from_secs(1);
 
 /// The signals that matter.
@@ -62,7 +64,7 @@ const HEEDED: [Signal; 6] = [
     Signal::RESIZED,
 ];
 
-/// How long messages are taken in before keys are read.
+/// How long messages are taken in before keys are read again.
 const SHARE: Duration = Duration::from_millis(50);
 
 pub(super) fn top(context: &Context, args: &TopArgs) -> Result<ExitCode, Failure> {
@@ -87,7 +89,7 @@ pub(super) fn top(context: &Context, args: &TopArgs) -> Result<ExitCode, Failure
     let signals = CaughtSignals::catch(&HEEDED).map_err(failed)?;
     let top =
         Top { model, heard, stolen, thief: Arc::new(thief), place: context.place.clone(), signals };
-    // Whatever is seen first tells that the terminal has gone: an error, or the signal.
+    // Either an error or the signal tells that the terminal has gone, whichever is noticed first.
     let end = top
         .show()
         .or_else(|error| if terminal::has_gone() { Ok(Some(Signal::HANG_UP)) } else { Err(error) });
@@ -130,7 +132,7 @@ impl Top {
                 self.model.size = screen.size()?;
                 screen.draw(|buffer| view::draw(&self.model, buffer))?;
                 due = now + TICK;
-                // If drawing takes long, there has to be time for other things.
+                // Even if drawing takes long, there must be time for other things.
                 soonest = Instant::now() + PERIOD.max(4 * now.elapsed());
             }
             let ready = self.wait(if is_behind { now } else { due })?;
@@ -185,7 +187,7 @@ impl Top {
         let left = until.saturating_duration_since(Instant::now());
         let came = match wait_many(&asked, Some(left)) {
             Ok(came) => came,
-            // The next round reads which signal it was.
+            // The next round reads the signal.
             Err(error) if error.kind() == io::ErrorKind::Interrupted => {
                 return Ok(Ready::default());
             }
@@ -219,7 +221,7 @@ impl Top {
     fn suspend(&self, screen: &mut Screen) -> io::Result<()> {
         terminal::give_back();
         signal::suspend();
-        // By the time that this returns, all threads that the signal stops have stopped.
+        // When this call returns, all threads that the signal stops have stopped.
         let continued = self.signals.sources().find(|(signal, _)| *signal == Signal::CONTINUE);
         let asked: Vec<_> = continued.iter().map(|(_, pipe)| (*pipe, Interest::READ)).collect();
         let _ = wait_many(&asked, Some(PERIOD));

@@ -16,7 +16,7 @@ use crate::{
 /// How long a cycle has to last to be called a deadlock.
 const PATIENCE: Duration = Duration::from_secs(1);
 
-/// What a key asks for that the model cannot do itself.
+/// Something that a key asks for and that the model cannot do itself.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Wish {
     Quit,
@@ -44,7 +44,7 @@ pub(super) struct Place {
     pub(super) line: usize,
 }
 
-/// Where keys go if they do not go to the view.
+/// The dialog to which keys go, if they do not go to the view.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Dialog {
     Help,
@@ -59,14 +59,14 @@ pub(super) struct Model {
     /// The data that is shown while the program is paused.
     pub(super) frozen: Option<Box<Data>>,
     watcher: Watcher,
-    /// When deadlocks are looked for next.
+    /// When the next search for deadlocks is due.
     search: Instant,
     pub(super) here: Here,
     /// The broker's socket, for people.
     pub(super) socket: String,
-    /// The views that were opened one from the other; the last one is shown.
+    /// The views that were opened, each from the one before. The last one is shown.
     pub(super) places: Vec<Place>,
-    /// The name that is chosen, wherever it stands by now.
+    /// The name that is chosen, wherever it stands now.
     pub(super) chosen: Option<LockName>,
     /// The only bucket that is shown.
     pub(super) bucket: Option<String>,
@@ -130,14 +130,14 @@ impl Model {
         self.live.hear(heard);
     }
 
-    /// Time has passed.
+    /// To be called when time has passed.
     pub(super) fn tick(&mut self, now: Instant) {
         self.live.tick(now);
         if now >= self.search {
             let began = Instant::now();
             self.watcher.look(&self.live.overview, now);
             self.live.deadlocks = self.watcher.confirmed().cloned().collect();
-            // With very many waiters the search takes its time.
+            // With very many waiters, the search takes a while.
             self.search = now + PATIENCE.max(10 * began.elapsed());
         }
     }

@@ -1,10 +1,10 @@
 //! The orders in which names can be shown.
 
-/// The value by which names are ordered; the largest first, but names themselves as in a
-/// dictionary.
+/// The value by which names are ordered. The largest value comes first; if the names themselves are
+/// the order, they are as in a dictionary.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Order {
-    /// The longest wait, then the longest hold.
+    /// First by the longest wait, then by the longest hold.
     Wait,
     Held,
     Queue,

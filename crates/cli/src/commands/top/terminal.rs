@@ -1,4 +1,4 @@
-//! The terminal: taken, drawn on, and given back as it was, however this ends.
+//! The terminal. It is taken, drawn on, and given back as it was, however the program ends.
 
 use std::{
     io::{self, BufWriter, IsTerminal, Stdin, Stdout, Write},
@@ -31,11 +31,11 @@ const MOST: usize = 1000;
 /// Whether this program has the terminal at the moment.
 static IS_TAKEN: AtomicBool = AtomicBool::new(false);
 
-/// The terminal. It is given back when this is dropped.
+/// The terminal. It is given back when this value is dropped.
 pub(super) struct Screen {
-    /// Never dropped: its `drop` would write to the error stream if the terminal has gone, and
-    /// panic if that stream is the terminal as well. Whatever its `drop` would do is done when this
-    /// is dropped.
+    /// This is never dropped: its `drop` would write to the error stream if the terminal has gone,
+    /// and would panic if that stream is the terminal as well. The `drop` of [`Screen`] does
+    /// everything that this `drop` would do.
     terminal: ManuallyDrop<Terminal<CrosstermBackend<BufWriter<Stdout>>>>,
     size: (u16, u16),
 }
@@ -47,7 +47,7 @@ pub(super) fn is_there() -> bool {
 
 impl Screen {
     pub(super) fn take() -> io::Result<Self> {
-        // A panic's message has to be readable on the screen that stays.
+        // The message of a panic has to be readable on the screen that stays.
         let usual = panic::take_hook();
         panic::set_hook(Box::new(move |panic| {
             give_back();
@@ -83,8 +83,8 @@ impl Screen {
 
     /// # Errors
     ///
-    /// If the terminal cannot be written to; or if another thread has panicked, and the terminal
-    /// shows that.
+    /// If the terminal cannot be written to, or if another thread has panicked and the terminal
+    /// shows its message.
     pub(super) fn draw(&mut self, draw: impl FnOnce(&mut Buffer)) -> io::Result<()> {
         if !IS_TAKEN.load(Ordering::SeqCst) {
             return Err(io::Error::other("a thread of it has ended, as is told above"));
@@ -92,7 +92,7 @@ impl Screen {
         self.terminal.draw(|frame| draw(frame.buffer_mut())).map(drop)
     }
 
-    /// Has the whole screen drawn anew, whatever is on it.
+    /// Lets the whole screen be drawn anew, whatever is on it.
     pub(super) fn redraw(&mut self) -> io::Result<()> {
         self.terminal.hide_cursor()?;
         self.terminal.clear()
@@ -121,8 +121,8 @@ fn size() -> (u16, u16) {
 }
 
 fn enter() -> io::Result<()> {
-    // crossterm remembers how the terminal was before it was raw; a shell may have changed it
-    // since.
+    // crossterm remembers the state of the terminal before raw mode. A shell may have changed that
+    // state since.
     if IS_TAKEN.swap(true, Ordering::SeqCst) {
         disable_raw_mode()?;
     }
@@ -130,8 +130,8 @@ fn enter() -> io::Result<()> {
     execute!(io::stdout(), EnterAlternateScreen)
 }
 
-/// Gives the terminal back as it was, if this program has it. If the terminal has gone, nobody
-/// misses that.
+/// Gives the terminal back as it was, if this program has it. Errors are ignored, because they mean
+/// that the terminal has gone.
 pub(super) fn give_back() {
     if IS_TAKEN.swap(false, Ordering::SeqCst) {
         let _ = execute!(io::stdout(), LeaveAlternateScreen, Show);
@@ -143,7 +143,7 @@ pub(super) fn give_back() {
 /// Whether the terminal has hung up.
 pub(super) fn has_gone() -> bool {
     let keys = io::stdin();
-    // Only a signal could end this early, and it does not wait.
+    // Only a signal could end this call early, and the call does not wait.
     let now = wait::wait([(keys.source(), Interest::END)], Some(Duration::ZERO));
     now.is_ok_and(|[keys]| keys.ended)
 }

@@ -21,7 +21,7 @@ const ALONE: Duration = Duration::from_secs(2);
 #[derive(Clone, Debug)]
 pub(super) struct SocketFile {
     path: PathBuf,
-    /// Tells the file from another one with this name.
+    /// The identity of the file, which another file with this name does not have.
     identity: Identity,
 }
 
@@ -34,8 +34,8 @@ impl SocketFile {
     }
 }
 
-/// A socket that no other user can connect to. It replaces a socket that was left behind, and no
-/// other file.
+/// Listens at a socket that no other user can connect to. It replaces a socket that was left
+/// behind, but no other file.
 ///
 /// # Errors
 ///
@@ -51,9 +51,9 @@ pub(super) fn listen(path: &Path) -> io::Result<(Listener, SocketFile)> {
     Ok((listener, SocketFile { path, identity }))
 }
 
-/// Has nobody else do this in the same directory as long as the returned file is kept: otherwise,
-/// if two processes had found the same socket left behind, one could remove the new socket of the
-/// other.
+/// Keeps others from doing this in the same directory, as long as the caller keeps the returned
+/// file. Otherwise, if two processes found the same socket left behind, one could remove the new
+/// socket of the other.
 fn alone_in(directory: &Path) -> io::Result<File> {
     let file = open_directory_behind(directory)?;
     let deadline = Instant::now() + ALONE;
@@ -65,7 +65,7 @@ fn alone_in(directory: &Path) -> io::Result<File> {
                 return Err(io::Error::new(ErrorKind::TimedOut, why));
             }
             Err(error) if error.kind() == ErrorKind::Interrupted && Instant::now() < deadline => {}
-            // If a directory cannot be locked at all, this goes on without.
+            // If a directory cannot be locked at all, this goes on without the lock.
             _ => return Ok(file),
         }
     }

@@ -19,7 +19,7 @@ impl Store {
             .json("deadlocks", &self.deadlocks.json)
     }
 
-    /// What has changed since this version; `None` if that is not known any more.
+    /// What has changed since this version; `None` if this is not known any more.
     pub(in crate::web) fn since(&self, version: u64) -> Option<Object> {
         if version == 0 || version > self.version || version < self.forgotten {
             return None;

@@ -22,7 +22,7 @@ use crate::{
 
 const REVERSED: Style = Style::new().add_modifier(Modifier::REVERSED);
 
-/// With fewer rows than this no details are shown.
+/// With fewer rows than this, no details are shown.
 const LOW: u16 = 14;
 
 /// How many lines of details are shown at most.
@@ -59,7 +59,7 @@ pub(in crate::commands::top) fn draw(model: &Model, buffer: &mut Buffer) {
     screen.line(2, &body.head);
     let details = if height >= LOW { (body.details)(body.chosen) } else { Vec::new() };
     let details = if body.count == 0 { &[][..] } else { &details[..details.len().min(DETAILS)] };
-    // A row stays free above the details, and one below them for the hints.
+    // One row stays free above the details, and one row below them is for the hints.
     let under = if details.is_empty() { 1 } else { details.len() + 2 };
     let rows = usize::from(height).saturating_sub(3 + under);
     let top = body.chosen.saturating_sub(rows / 2).min(body.count.saturating_sub(rows));
@@ -201,14 +201,14 @@ struct Screen<'a> {
 }
 
 impl Screen<'_> {
-    /// The style, without colours if there are to be none. Whatever colours say is said in words as
-    /// well.
+    /// The style, without colours if the user wants none. Everything that colours say is also said
+    /// in words.
     fn style(&self, style: Style) -> Style {
         let without = |colour: Option<Color>| colour.filter(|_| self.colours);
         Style { fg: without(style.fg), bg: without(style.bg), ..style }
     }
 
-    /// A whole row, from its beginning, if there is such a row.
+    /// Draws a whole row from its beginning, if there is such a row.
     fn line(&mut self, y: u16, line: &Line) {
         let area = self.buffer.area;
         if y >= area.height {
@@ -232,7 +232,7 @@ impl Screen<'_> {
         self.buffer.set_style(area, style);
     }
 
-    /// Lines in the middle of the screen, over what is there.
+    /// Draws lines in the middle of the screen, over what is there.
     fn window(&mut self, title: &str, lines: &[String]) {
         let area = self.buffer.area;
         let wide = lines.iter().map(|line| width(line)).max().unwrap_or(0).max(width(title) + 2);

@@ -26,21 +26,21 @@ impl Line {
     }
 }
 
-/// A column of a table, with what its cells tell.
+/// A column of a table. `tells` says what its cells tell.
 pub(super) struct Column<C> {
     pub(super) tells: C,
     pub(super) title: &'static str,
-    /// Columns get room in this order. Those of the highest numbers are the first to be left out.
+    /// Columns get room in this order. Columns with the highest numbers are left out first.
     pub(super) rank: u8,
-    /// With less room than this the column is left out.
+    /// With less room than this, the column is left out.
     pub(super) least: usize,
-    /// With more room than this the column is no better.
+    /// More room than this does not improve the column.
     pub(super) most: usize,
     pub(super) is_number: bool,
 }
 
-/// The width of each column in a line of so many columns of the terminal; 0 if the column is left
-/// out.
+/// The width of each column in a line with this many columns of the terminal; 0 if the column is
+/// left out.
 pub(super) fn fit<C: Copy, const N: usize>(
     columns: &[Column<C>; N],
     is_wanted: impl Fn(C) -> bool,
@@ -72,8 +72,8 @@ pub(super) fn fit<C: Copy, const N: usize>(
     widths
 }
 
-/// The cells of a line, each as wide as its column: `cell` is given what the cell tells, and its
-/// width. Only cells that are shown are made.
+/// The cells of a line, each as wide as its column. `cell` makes a cell from what it has to tell
+/// and its width. Only cells that are shown are made.
 pub(super) fn row<C: Copy, const N: usize>(
     columns: &[Column<C>; N],
     widths: &[usize; N],

@@ -1,4 +1,4 @@
-//! What is drawn: a function of the model and the size alone.
+//! What is drawn, which depends on the model and the size alone.
 
 mod client_table;
 mod content;
