@@ -1,23 +1,24 @@
-//! Every order in which calls and faults can come, with the code that runs.
+//! A model that tries every order of calls and faults, with the real code of the keeper.
 //!
 //! Machines with their own [`Keeper`](super::Keeper) share an etcd in memory. The explorer takes
-//! each step that can come next, be it the way of a call, of its answer, of a watch, or a fault,
-//! and looks after each whether the rules of the engine hold. It goes [breadth-first](explore), and
-//! does not look again at states that it has seen. What a test looks at is bounded by what its
-//! machines do and how much goes wrong: within that it sees all. What is too much for a test is
-//! [searched](search) at random, and explored by `cargo xtask model`, as far as there is time for.
+//! each step that can come next: a call reaches etcd, an answer or an event of a watch comes back,
+//! or a fault happens. After each step, it checks whether the rules of the engine hold. It goes
+//! [breadth-first](explore), and does not look again at states that it has seen. The scripts of the
+//! machines and the number of faults bound a test. Within these bounds, the test sees all states.
+//! Scenes with too many states for a test are [searched](search) at random, and `cargo xtask model`
+//! explores them as far as there is time.
 //!
 //! # What it leaves out
 //!
-//! - Of calls, operations alone are lost, late, or answered some time after they were done. The others are
+//! - Only operations are lost, late, or answered some time after they were done. All other calls are
 //!   answered when they come to etcd.
-//! - Who has asked the owner of a name for it looks again when nothing else happens. So an owner is robbed
-//!   only of what it does not give up though it has heard all.
-//! - One bucket is used. Beside it there may be another that keeps a machine busy.
-//! - A clock goes on when a machine is cut off and when nothing else happens, and each moment counts as
-//!   one of these: before its leases are over, between that and their end in etcd, or after it. Clocks do
-//!   not go apart.
-//! - Who comes back takes what is found for it. Etcd does not lose its data.
+//! - A machine that has asked the owner of a name for the name looks again only when nothing else happens.
+//!   So an owner is robbed only of names that it does not give up although it has heard everything.
+//! - One bucket is used. There may be another bucket beside it that keeps a machine busy.
+//! - A machine's clock goes on only when the machine is cut off and when nothing else happens. It has
+//!   three moments: before its leases are over, between that and their end in etcd, and after that. All
+//!   clocks run at the same rate.
+//! - A client that comes back takes what is found for it. Etcd does not lose its data.
 
 mod etcd;
 mod explore;
@@ -35,10 +36,10 @@ use self::{
     world::World,
 };
 
-/// Who does what, and what goes wrong.
+/// The scripts of the machines, and what goes wrong.
 #[derive(Clone, Copy)]
 struct Scene<'a> {
-    /// The test that explores it, if one does.
+    /// The test that explores the scene, if there is one.
     test: Option<&'a str>,
     scripts: &'a [&'a [Act]],
     faults: Faults,
@@ -47,7 +48,7 @@ struct Scene<'a> {
 }
 
 impl<'a> Scene<'a> {
-    /// What it is like after these steps, which were taken before.
+    /// The scene after these steps, which were taken before.
     fn after(self, steps: &[Step]) -> Run<'a> {
         let world = World::new(self.scripts, self.faults, self.is_warm, self.owns);
         let mut run = Run { scene: self, world, steps: steps.to_vec() };
@@ -58,7 +59,7 @@ impl<'a> Scene<'a> {
     }
 }
 
-/// A scene that goes on. If it fails, its steps are shown.
+/// A run of a scene. If it fails, its steps are shown.
 struct Run<'a> {
     scene: Scene<'a>,
     world: World,
@@ -113,7 +114,7 @@ const PAUSE: Faults = Faults { pauses: 1, ..NONE };
 const X: RequestKind = Wait(Exclusive);
 const S: RequestKind = Wait(Shared);
 
-/// Takes the lock and gives it back, or gives up before.
+/// Takes the lock and gives it back, or gives up before that.
 const WRITER: &[Act] = &[Request("a", X), Finish(0)];
 const READER: &[Act] = &[Request("a", S), Finish(0)];
 const THIEF: &[Act] = &[Request("a", Steal), Finish(0)];
@@ -145,7 +146,7 @@ const CROWD_AGAIN: &[Act] = &[
     End(2),
     Finish(4),
 ];
-/// Of several that wait, one takes it from those of its own machine.
+/// Of several agents that wait, one takes the lock from those of its own machine.
 const CROWD_THIEF: &[Act] = &[
     RequestBy(0, "a", X),
     RequestBy(1, "a", X),
@@ -156,7 +157,7 @@ const CROWD_THIEF: &[Act] = &[
     Finish(3),
     Finish(2),
 ];
-/// Of several that wait, one ends.
+/// Of several agents that wait, one ends.
 const CROWD_ENDS: &[Act] = &[
     RequestBy(0, "a", X),
     RequestBy(1, "a", X),
@@ -166,8 +167,8 @@ const CROWD_ENDS: &[Act] = &[
     RequestBy(0, "a", X),
     Finish(2),
 ];
-/// After a kill, one of two agents goes on with what it had under the lease of before, and the
-/// other has the name be the machine's.
+/// After a kill, one of two agents goes on with what it had under the earlier lease, and the other
+/// makes the machine the owner of the name.
 const RECLAIMED_BESIDE: &[Act] = &[
     RequestBy(0, "b", X),
     RequestBy(1, "a", X),
@@ -179,7 +180,7 @@ const RECLAIMED_BESIDE: &[Act] = &[
     Finish(3),
     Finish(4),
 ];
-/// Two are next behind one that holds, and another comes later.
+/// Two agents are next behind one that holds, and another agent comes later.
 const RUN: &[Act] = &[
     RequestBy(0, "a", X),
     RequestBy(0, "a", X),
@@ -190,7 +191,7 @@ const RUN: &[Act] = &[
     Finish(2),
     Finish(3),
 ];
-/// The same as short as it can be.
+/// The shortest form of this.
 const SHORT_RUN: &[Act] =
     &[Request("a", X), Request("a", X), Request("a", X), Finish(0), Finish(1)];
 const READER_AGAIN: &[Act] = &[Request("a", S), Finish(0), Request("a", S)];
@@ -202,11 +203,11 @@ const READERS_AGAIN: &[Act] = &[
     RequestBy(0, "a", X),
     Finish(1),
 ];
-/// Two agents of one machine, one of which holds something beside what both wait for.
+/// Two agents of one machine, of which one holds another name beside the name that both wait for.
 const BESIDE: &[Act] =
     &[RequestBy(0, "b", X), RequestBy(1, "a", X), RequestBy(1, "a", X), RequestBy(0, "a", X)];
 
-/// Of two agents of one machine, one ends with what it has, and what it waits for.
+/// Of two agents of one machine, one ends with what it has and what it waits for.
 const ENDS: &[Act] = &[
     RequestBy(0, "a", X),
     RequestBy(0, "b", X),
@@ -215,22 +216,22 @@ const ENDS: &[Act] = &[
     End(0),
 ];
 
-/// A thief that gives up, or ends, maybe before it has heard anything.
+/// A thief that gives up or ends, perhaps before it has heard anything.
 const THIEF_ENDS: &[Act] = &[RequestBy(1, "a", Steal), End(1)];
 
-/// Nobody uses the bucket any more, and the machine nothing, or another bucket.
+/// Nobody uses the bucket any more. The machine uses nothing, or another bucket.
 const LEAVES: &[Act] = &[Request("a", X), End(0), Close];
 const MOVES: &[Act] = &[OpenElsewhere, Request("a", X), End(0), Close];
 
-/// What has been asked for is described after that.
+/// Agents describe themselves after they have made requests.
 const DESCRIBED: &[Act] =
     &[RequestBy(0, "a", X), RequestBy(1, "a", X), Describe(1), Describe(0), Finish(0)];
 
-/// What the test of this name explores in this module.
+/// The scene of the test of this name in this module.
 macro_rules! scene {
     ($name:ident, $scripts:expr, $faults:expr, $is_warm:expr, $owns:expr) => {
         Scene {
-            // Without the crate.
+            // The name of the test has no crate before it.
             test: concat!(module_path!(), "::", stringify!($name)).split_once("::").map(|of| of.1),
             scripts: &$scripts,
             faults: $faults,
@@ -240,9 +241,9 @@ macro_rules! scene {
     };
 }
 
-/// Each a test: who does what, what goes wrong, and how many states there are at least to be seen,
-/// so that it is noticed if the explorer looks at nothing any more. Machines that are cold know
-/// nothing yet of the names that they use.
+/// Makes a test of each line: the scripts, what goes wrong, and the least number of states, so that
+/// it is noticed if the explorer does not explore any more. Machines that are cold know nothing yet
+/// of the names that they use.
 macro_rules! explore {
     ($owns:expr; $($name:ident: $scripts:expr, $faults:expr, $is_warm:expr, $least:expr;)*) => {$(
         #[test]
@@ -254,7 +255,7 @@ macro_rules! explore {
 
 const WARM: bool = true;
 const COLD: bool = false;
-/// A name is owned by whoever releases it and is alone there, or never.
+/// A machine that releases a name and is alone at it becomes the owner, or never does.
 const OWNED: bool = true;
 const NOT_OWNED: bool = false;
 
@@ -300,9 +301,9 @@ explore! {
     several_are_next: [SHORT_RUN, HOLDER], NONE, WARM, 40_000;
 }
 
-/// Each a test: who does what, what goes wrong, and how many runs at random are made of it. There
-/// are too many states for a test to look at each; by hand, `NAVLOCK_MODEL_RUNS` has it look for longer, and
-/// `cargo xtask model` explores each.
+/// Makes a test of each line: the scripts, what goes wrong, and the number of random runs. There are too
+/// many states for a test to explore all of them. By hand, `NAVLOCK_MODEL_RUNS` makes more runs, and
+/// `cargo xtask model` explores each scene.
 macro_rules! search {
     ($owns:expr, $exhaustive:ident; $($name:ident: $scripts:expr, $faults:expr, $runs:expr;)*) => {
         $(
@@ -329,7 +330,7 @@ macro_rules! search {
     };
 }
 
-/// A test, which is none: it explores without a bound.
+/// Makes an ignored test, which explores without a bound.
 macro_rules! go_far {
     ($name:ident: $scripts:expr, $faults:expr, $is_warm:expr, $owns:expr) => {
         #[test]
@@ -410,7 +411,7 @@ search! {
     one_of_those_who_are_next_ends: [CROWD_ENDS, WRITER], CALL, 1000;
 }
 
-/// Who does what and what goes wrong is drawn as well.
+/// The scripts and the faults are drawn at random as well.
 #[test]
 fn anything_may_happen() {
     search::search("keeper::model::anything_may_happen", 2000, |random| {

@@ -1,4 +1,4 @@
-//! Etcd in memory: the part of its data model that `data.rs` names.
+//! Etcd in memory: the part of its data model that `data.rs` defines.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
@@ -24,11 +24,11 @@ pub(super) struct Etcd {
     pub(super) found: BTreeMap<Vec<u8>, KeyValue>,
     pub(super) leases: BTreeSet<i64>,
     pub(super) last_lease: i64,
-    /// Of each name, the place in its queue that was granted last.
+    /// For each name, the place in its queue that was granted last.
     pub(super) granted: HashMap<NameKey, (i64, u64), HashState>,
     /// The tokens of the locks that were stolen.
     pub(super) stolen: BTreeSet<FencingToken>,
-    /// Since which revisions names were owned of which their owners were robbed.
+    /// The revisions since which names were owned of which their owners were robbed.
     pub(super) robbed: BTreeSet<i64>,
     /// What happened, by revision.
     pub(super) log: Vec<Vec<Event>>,
@@ -36,7 +36,7 @@ pub(super) struct Etcd {
 
 impl Etcd {
     pub(super) fn new(keys: BucketKeys) -> Self {
-        // As a new server has.
+        // A new server has this revision.
         let revision = 1;
         let (found, leases, log) = Default::default();
         let (granted, stolen, robbed) = Default::default();
@@ -76,7 +76,7 @@ impl Etcd {
         self.log.push(changes);
     }
 
-    /// Which of the transactions within one succeed, in their order. Etcd looks at all checks before it
+    /// Which of the nested transactions succeed, in their order. Etcd looks at all checks before it
     /// does anything.
     fn path(&self, transaction: &Transaction) -> Vec<bool> {
         let succeeded = transaction.when.iter().all(|check| self.holds(check));
@@ -179,7 +179,7 @@ impl Etcd {
         self.last_lease
     }
 
-    /// Ends a lease, with all that is under it, in one revision.
+    /// Ends a lease, with all keys under it, in one revision.
     pub(super) fn end_lease(&mut self, lease: i64) {
         if !self.leases.remove(&lease) {
             return;
@@ -201,7 +201,7 @@ impl Etcd {
         under.map(|kv| kv.key.clone()).collect()
     }
 
-    /// Somebody removes the nth lock or request. What it was.
+    /// Removes the nth lock or request, as a person may. Returns its value.
     pub(super) fn evict(&mut self, nth: usize) -> Value {
         let (of, _) = self.entries().swap_remove(nth);
         let key = self.keys.name(&of.name).request(of.phase, of.mode, of.request);
@@ -212,12 +212,12 @@ impl Etcd {
         value
     }
 
-    /// All locks and requests there are.
+    /// All locks and requests.
     pub(super) fn entries(&self) -> Vec<(LockKey, Put)> {
         entries(&self.keys, &self.found)
     }
 
-    /// The rules of the engine, for what has just changed.
+    /// Checks the rules of the engine for what has just changed.
     fn check(&mut self, before: &BTreeMap<Vec<u8>, KeyValue>, is_theft: bool) {
         let (old, new) = (entries(&self.keys, before), self.entries());
         let is_there = |entries: &[(LockKey, Put)], key: &LockKey| {
@@ -238,7 +238,7 @@ impl Etcd {
                 assert!(all.all(|other| other == owner), "it is held beside its owner");
             }
         }
-        // Who has a name for a run grants it to those who were first.
+        // The owner of a name for a run grants the name to the requests that were first.
         for (key, _) in new.iter().filter(|(key, put)| is_run(key, put) && !is_there(&old, key)) {
             let queue =
                 old.iter().filter(|(of, _)| of.name == key.name && of.phase == Phase::Queued);
@@ -261,7 +261,7 @@ impl Etcd {
                 old.iter().filter(waits)
             };
             let was = queue().find(|(of, _)| of.request == key.request).map(|(_, put)| order(put));
-            // It was granted before it was written.
+            // The lock was granted before it was written.
             let owned = Value::mark(&put.value) != 0;
             if owned && old.iter().any(|(of, put)| of.name == key.name && is_run(of, put)) {
                 continue;
@@ -274,7 +274,8 @@ impl Etcd {
             }
             granted.extend(was.filter(|_| !owned).map(|was| (key.name.clone(), was)));
         }
-        // By the order of their requests, which is that of their keys.
+        // Grants in one revision are sorted by the order of their requests, which is that of their
+        // keys.
         granted.sort_by_key(|&(_, was)| was);
         for (name, was) in granted {
             let last = self.granted.insert(name, was);
@@ -288,37 +289,37 @@ fn entries(keys: &BucketKeys, found: &BTreeMap<Vec<u8>, KeyValue>) -> Vec<(LockK
     events.map(|event| (event.key, event.put.expect("it is there"))).collect()
 }
 
-/// Whether it says that a name is its owner's for a run alone.
+/// Whether this is an owner key of a name that is owned for a run alone.
 fn is_run(key: &LockKey, put: &Put) -> bool {
     key.phase == Phase::Owned && Owning::is_for_run(&put.value)
 }
 
-/// The token of who has a key.
+/// The token of a lock with this key.
 fn granted_as(made: i64, value: &[u8]) -> FencingToken {
     Grant::marked(made, Value::mark(value)).token
 }
 
-/// The revision of that.
+/// The revision of that token.
 fn since(made: i64, value: &[u8]) -> i64 {
     revision(granted_as(made, value))
 }
 
-/// By what a queue is ordered.
+/// The place of a request, by which a queue is ordered.
 pub(super) fn order(put: &Put) -> (i64, u64) {
     (mirror::order(put.made, &put.value), Value::place(&put.value))
 }
 
-/// Whether it takes locks from whoever holds them.
+/// Whether the transaction takes locks from their holders.
 pub(super) fn steals(transaction: &Transaction) -> bool {
     transaction.then.iter().any(|step| match step {
-        // And not from its own queue.
+        // The ranges of its own queue do not count.
         Step::DeleteRange(start, _) => !start.windows(3).any(|part| part == b"/q/"),
         Step::Within(inner) => steals(inner),
         _ => false,
     })
 }
 
-/// Each answer has the revision of the whole.
+/// Each answer gets the revision of the whole transaction.
 fn stamp(answer: &mut Answer, revision: i64) {
     answer.revision = revision;
     for result in &mut answer.results {

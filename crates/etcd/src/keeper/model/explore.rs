@@ -1,10 +1,11 @@
-//! All that can happen with what a few machines do, what is nearest to the beginning first.
+//! Explores everything that can happen with a few machines. States with fewer steps come first.
 //!
-//! A state cannot be copied, only come to again by its steps. So of each that was found is kept from where
-//! it was found and by which step, and its fingerprint: some fifty bytes, however large it is.
+//! A state cannot be copied. It can only be reached again by its steps. So for each state that was found,
+//! three things are kept: the state from which it was found, the step, and its fingerprint. These take
+//! some fifty bytes, however large the state is.
 //!
-//! An exploration that fails says by which steps, and there are no fewer that lead there;
-//! `NAVLOCK_MODEL_STEPS` has these done again. One that is not a test goes on to its end, or for
+//! An exploration that fails says by which steps. No shorter way leads there. `NAVLOCK_MODEL_STEPS`
+//! repeats these steps. An exploration that is not a test goes on to its end, or for
 //! `NAVLOCK_MODEL_MINUTES`.
 
 use std::{
@@ -16,7 +17,7 @@ use std::{
 use super::{Scene, script::Step, search::asked};
 use crate::hash::HashState;
 
-/// How many states a test looks at, at most.
+/// How many states a test explores at most.
 const MOST: usize = 500_000;
 
 /// What an exploration has seen.
@@ -24,20 +25,20 @@ const MOST: usize = 500_000;
 struct Explored {
     /// How many states it has found.
     states: usize,
-    /// By how many ways it has come to an end.
+    /// In how many ways it has come to an end.
     ends: usize,
-    /// All states that are no more steps away than this are among them.
+    /// All states that are at most this many steps away are among them.
     steps: usize,
-    /// There are no others.
+    /// Whether there are no other states.
     is_all: bool,
-    /// In how many of them a name is owned.
+    /// In how many of the states a name is owned.
     owned: usize,
 }
 
-/// A state: from which of those that were found before it has come, and by which step.
+/// A state: the number of the state from which it was found, and the step.
 type Found = (usize, Option<Step>);
 
-/// As a test: all that can happen, and that it is no less than this.
+/// Explores as a test. Checks that there are at least this many states.
 pub(super) fn test(scene: Scene<'_>, least: usize) {
     if redo(scene) {
         return;
@@ -49,7 +50,7 @@ pub(super) fn test(scene: Scene<'_>, least: usize) {
     assert!(!scene.owns || seen.owned > 0, "no name is owned: {seen:?}");
 }
 
-/// As far as there is time for.
+/// Explores as far as there is time.
 pub(super) fn go_far(scene: Scene<'_>) {
     if redo(scene) {
         return;
@@ -66,7 +67,7 @@ pub(super) fn go_far(scene: Scene<'_>) {
     assert!(ends > 0 || !is_all, "it never ends: {seen:?}");
 }
 
-/// Looks at one state after the other until it is enough of them.
+/// Explores one state after the other, until there are enough.
 fn explore(scene: Scene<'_>, is_enough: impl Fn(usize) -> bool) -> Explored {
     let mut known: HashSet<u64, HashState> = HashSet::default();
     let mut found: Vec<Found> = vec![(0, None)];
@@ -104,7 +105,8 @@ fn way_to(found: &[Found], mut at: usize) -> Vec<Step> {
     steps
 }
 
-/// Does the steps again that are asked for, and shows what each makes of etcd. Whether there are any.
+/// Repeats the steps that the variable asks for, and shows what each does to etcd. Returns whether
+/// there are any.
 fn redo(scene: Scene<'_>) -> bool {
     let Ok(steps) = env::var("NAVLOCK_MODEL_STEPS") else { return false };
     let mut run = scene.after(&[]);

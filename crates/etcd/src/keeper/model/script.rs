@@ -1,12 +1,12 @@
-//! What machines do, and what goes wrong.
+//! The scripts of machines, and the faults.
 
 use navlock_core::host::RequestKind;
 
-/// What somebody on a machine does, in this order, whenever the explorer lets it.
+/// An act on a machine. The acts of a script come in their order, whenever the explorer takes them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(super) enum Act {
     Request(&'static str, RequestKind),
-    /// The same by another agent than the first, which is number 0.
+    /// A request by another agent than the first, which is number 0.
     RequestBy(usize, &'static str, RequestKind),
     /// Releases or aborts the nth request.
     Finish(usize),
@@ -21,7 +21,7 @@ pub(super) enum Act {
 }
 
 impl Act {
-    /// Whose request it is, by number on its machine.
+    /// The agent that acts, by its number on the machine.
     pub(super) fn agent(&self) -> usize {
         match *self {
             Self::RequestBy(agent, ..) | Self::End(agent) | Self::Describe(agent) => agent,
@@ -29,7 +29,7 @@ impl Act {
         }
     }
 
-    /// What it asks for a lock of, if it does.
+    /// The name of the lock that the act asks for, if it asks for one.
     pub(super) fn name(&self) -> Option<&'static str> {
         match *self {
             Self::Request(name, _) | Self::RequestBy(_, name, _) => Some(name),
@@ -37,7 +37,7 @@ impl Act {
         }
     }
 
-    /// What it asks for, if it does.
+    /// The kind of the request that the act makes, if it makes one.
     pub(super) fn kind(&self) -> Option<RequestKind> {
         match *self {
             Self::Request(_, kind) | Self::RequestBy(_, _, kind) => Some(kind),
@@ -49,21 +49,21 @@ impl Act {
 /// What may go wrong, and how often in a run.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Faults {
-    /// A call is lost, or its answer is, or it comes late.
+    /// A call is lost, or its answer is lost, or the call comes late.
     pub(super) calls: u32,
     /// A watch ends and begins anew.
     pub(super) watches: u32,
     /// A machine is cut off for longer than its leases last.
     pub(super) cuts: u32,
-    /// It notices that before its leases are over for etcd as well.
+    /// The machine notices the cut before its leases are over for etcd as well.
     pub(super) notices: u32,
-    /// A process is killed, and another one goes on for its clients.
+    /// A process is killed, and another process goes on for its clients.
     pub(super) kills: u32,
     /// Somebody ends a lease that is kept.
     pub(super) revokes: u32,
     /// Somebody removes a lock or a request.
     pub(super) evictions: u32,
-    /// A machine has done nothing for so long that it forgets the names that it does not use.
+    /// A machine does nothing for so long that it forgets the names that it does not use.
     pub(super) pauses: u32,
 }
 
@@ -83,7 +83,7 @@ pub(super) enum Step {
     Execute(usize, usize),
     /// A machine gets an answer.
     Answer(usize, usize),
-    /// A machine hears by its nth watch of the next revision.
+    /// The nth watch of a machine tells it of the next revision.
     Hear(usize, usize),
     Lose(usize, usize),
     LoseAnswer(usize, usize),
@@ -92,22 +92,22 @@ pub(super) enum Step {
     BreakWatch(usize),
     /// A machine forgets the names that it does not use.
     Pause(usize),
-    /// A machine is cut off until its clock has passed the end of its leases, which etcd keeps for a
-    /// moment more. What works under its locks is told to end.
+    /// A machine is cut off until its clock has passed the end of its leases. Etcd keeps the leases
+    /// for a moment longer. The work under the machine's locks is told to end.
     Cut(usize),
-    /// It notices that, and etcd can be reached again.
+    /// The machine notices the cut, and etcd can be reached again.
     Notice(usize),
-    /// Etcd may end those leases by now. What worked under the locks has ended.
+    /// From here on etcd may end those leases. The work under the locks has ended.
     Over(usize),
     /// Etcd ends a lease that nobody keeps.
     Expire(i64),
     /// Somebody ends the nth lease that a machine keeps.
     Revoke(usize, usize),
-    /// Somebody removes the nth lock or request that there is.
+    /// Somebody removes the nth lock or request.
     Evict(usize),
-    /// A machine hears that a lease of its is gone.
+    /// A machine hears that one of its leases is gone.
     HearGone(usize),
     Kill(usize),
-    /// Nothing else happens: a machine looks after itself.
+    /// Nothing else happens, and the keeper of a machine has a tick.
     Tick(usize),
 }

@@ -1,8 +1,8 @@
-//! Runs at random: what is too much to be looked at whole.
+//! Random runs, for scenes with too many states to explore.
 //!
-//! All of a run follows from its seed: who does what, what goes wrong, and what comes when. A run
-//! that fails says its seed; `NAVLOCK_MODEL_SEED` has that one done again, and `NAVLOCK_MODEL_RUNS`
-//! says how many are to be done.
+//! Everything in a run follows from its seed: the scripts, what goes wrong, and the order of the
+//! steps. A run that fails tells its seed. `NAVLOCK_MODEL_SEED` repeats that run, and
+//! `NAVLOCK_MODEL_RUNS` says how many runs to make.
 
 use std::{env, fmt::Debug, str::FromStr};
 
@@ -16,10 +16,10 @@ use super::{
     script::{Act, Faults, Step},
 };
 
-/// How many steps a run may take: many times what the longest does.
+/// How many steps a run may take. This is many times what the longest run takes.
 const MOST_STEPS: usize = 5000;
 
-/// What chance decides with: the same numbers for the same seed, everywhere.
+/// Random numbers. The same seed gives the same numbers everywhere.
 pub(super) struct Random(u64);
 
 impl Random {
@@ -27,7 +27,7 @@ impl Random {
         Self(seed)
     }
 
-    /// Splitmix64.
+    /// This is Splitmix64.
     fn next(&mut self) -> u64 {
         self.0 = self.0.wrapping_add(0x9E37_79B9_7F4A_7C15);
         let mut mixed = self.0;
@@ -46,7 +46,7 @@ impl Random {
     }
 }
 
-/// Does as many runs as are asked for.
+/// Makes as many runs as are asked for.
 pub(super) fn search(test: &str, runs: u64, run: impl Fn(&mut Random) -> usize) {
     let (first, runs) = match asked::<u64>("NAVLOCK_MODEL_SEED") {
         Some(seed) => (seed, 1),
@@ -62,13 +62,13 @@ pub(super) fn search(test: &str, runs: u64, run: impl Fn(&mut Random) -> usize) 
     assert!(steps > 0, "nothing was done");
 }
 
-/// What a variable of the environment asks for.
+/// The value of a variable of the environment.
 pub(super) fn asked<T: FromStr<Err: Debug>>(variable: &str) -> Option<T> {
     let value = env::var(variable).ok()?;
     Some(value.parse().unwrap_or_else(|error| panic!("{variable}={value}: {error:?}")))
 }
 
-/// Says how a run that fails is done again.
+/// Says how to repeat a run that has failed.
 struct Failing<'a> {
     test: &'a str,
     seed: u64,
@@ -83,7 +83,7 @@ impl Drop for Failing<'_> {
     }
 }
 
-/// One run of these scripts, to its end. How many steps it took.
+/// Makes one run of these scripts, to its end. Returns how many steps it took.
 pub(super) fn run(random: &mut Random, scripts: &[&[Act]], faults: Faults, owns: bool) -> usize {
     let is_warm = coin(random);
     let mut run = Scene { test: None, scripts, faults, is_warm, owns }.after(&[]);
@@ -99,9 +99,11 @@ pub(super) fn run(random: &mut Random, scripts: &[&[Act]], faults: Faults, owns:
     }
 }
 
-/// How fast everything is in a run: what is rare if all is as likely as the rest is common in some.
+/// How fast everything is in a run. With equal chances for all steps, some orders would be rare in
+/// every run. With these weights, they are common in some runs.
 struct Pace {
-    /// Of each machine: acts, ways to etcd, ways back, the watch.
+    /// The weights for each machine: of acts, of calls on their way to etcd, of answers, and of the
+    /// watch.
     machines: Vec<[usize; 4]>,
     expiry: usize,
     fault: usize,
@@ -168,7 +170,7 @@ impl Random {
 
 fn script(random: &mut Random, names: &[&'static str], agents: usize, has_thief: bool) -> Vec<Act> {
     let mut script = Vec::new();
-    // Those that nothing has ended yet.
+    // The requests that nothing has ended yet.
     let mut open: Vec<usize> = Vec::new();
     let mut requests = 0;
     for _ in 0..=random.below(6) {
@@ -190,7 +192,8 @@ fn script(random: &mut Random, names: &[&'static str], agents: usize, has_thief:
         open.push(requests);
         requests += 1;
     }
-    // Most end what they have, or the rest of the run has nothing to grant.
+    // Most scripts end what they have. Otherwise there would be nothing to grant in the rest of the
+    // run.
     if random.below(4) > 0 {
         script.extend(open.into_iter().map(Act::Finish));
     }

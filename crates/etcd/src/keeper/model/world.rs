@@ -33,27 +33,27 @@ use crate::{
     mirror::Event,
 };
 
-/// So long that nothing but a [cut](Step::Cut) ends it.
+/// The time to live is so long that only a [cut](Step::Cut) ends a lease.
 const TIME_TO_LIVE: Duration = Duration::from_secs(1000);
 
-/// How much of that is left when a machine counts its leases as over and etcd does not: half of the
-/// margin, and what clocks go apart.
+/// How much of it is left when a machine counts its leases as over and etcd does not: half of the
+/// margin, and the drift of clocks.
 const REST: Duration = Duration::from_millis(1500);
 
 /// How many agents of a machine have a lease when it begins.
 const WARM: usize = 2;
 
-/// So often each machine looks after itself before it is taken that nothing comes of it.
+/// How many ticks each machine gets before the model takes it that nothing more follows.
 const ROUNDS: usize = 2;
 
 /// A call on its way.
 #[derive(Debug)]
 enum Flight {
-    /// To etcd.
+    /// The call is on its way to etcd.
     Out(Call),
-    /// Back.
+    /// The answer is on its way back.
     Back(Done),
-    /// Given up by who sent it; etcd may get it still.
+    /// The sender has given the call up, but etcd may still get it.
     Late(Transaction),
 }
 
@@ -61,22 +61,22 @@ pub(super) struct World {
     pub(super) etcd: Etcd,
     machines: Vec<Machine>,
     faults: Faults,
-    /// Leases that are not kept any more.
+    /// Leases that nobody keeps any more.
     unkept: Vec<i64>,
-    /// How often a machine has looked after itself since this revision.
+    /// How many ticks machines have had since this revision.
     ticks: (i64, usize),
     /// The revision at which somebody who had asked the owner of a name for it looked again.
     looked: i64,
     next_owner: u128,
     has_thief: bool,
-    /// What could go wrong in all.
+    /// All faults of the scene.
     all_faults: Faults,
     owns: bool,
-    /// Whether a holder may have lost its lock before it hears of that.
+    /// Whether a holder may have lost its lock before it hears of the loss.
     has_overlap: bool,
-    /// Whom something has happened to by which it may lose what it has: machines and agents.
+    /// The machines and agents that may lose what they have because of what has happened.
     troubled: BTreeSet<(usize, usize)>,
-    /// Which request was granted with each token: of which machine, and its number in the script.
+    /// The request that was granted with each token: its machine, and its number in the script.
     tokens: BTreeMap<u64, (usize, usize)>,
 }
 
@@ -87,36 +87,36 @@ struct Machine {
     shared: Arc<Shared>,
     keeper: Keeper,
     agents: Vec<ModelAgent>,
-    /// What it has asked for, by number in the script.
+    /// The requests of the machine, by their numbers in the script.
     requests: Vec<Asked>,
     flights: Vec<Flight>,
-    /// By number.
+    /// The watches, by their numbers.
     watches: BTreeMap<u64, Watching>,
     kept: Vec<i64>,
-    /// What has come of a cut, until that is over.
+    /// The consequences of a cut, until the cut is over.
     cut: Option<Cut>,
-    /// Leases that it still keeps, and that somebody has ended.
+    /// Leases that the machine still keeps, and that somebody has ended.
     revoked: Vec<i64>,
 }
 
-/// A machine's leases are over by its clock, and not by that of etcd.
+/// A cut: a machine's leases are over by its own clock, and not by etcd's.
 #[derive(Debug, Default)]
 struct Cut {
     leases: Vec<i64>,
-    /// The requests under whose locks something works still, by number in the script, and the tokens
-    /// of those.
+    /// The requests under whose locks work still goes on, by their numbers in the script, and the
+    /// tokens of these locks.
     working: Vec<(usize, FencingToken)>,
 }
 
 /// A watch of a name.
 struct Watching {
     prefix: Vec<u8>,
-    /// How much of the log it has told.
+    /// How much of the log the watch has told.
     heard: usize,
 }
 
 impl Watching {
-    /// What it has not told yet, and where in the log that is.
+    /// The events that the watch has not told yet, and their places in the log.
     fn rest<'a>(&'a self, etcd: &'a Etcd) -> impl Iterator<Item = (usize, Vec<&'a Event>)> {
         let log = etcd.log.iter().enumerate().skip(self.heard);
         let is_its = |event: &&Event| etcd.keys.name(&event.key.name).all() == self.prefix;
@@ -131,19 +131,19 @@ struct ModelAgent {
     agent: AgentId,
     serial: AgentSerial,
     reclaim: Option<oneshot::Receiver<Vec<Option<Ticket>>>>,
-    /// Which of its requests were claimed.
+    /// The requests of the agent that were claimed.
     claimed: Vec<usize>,
 }
 
 /// A request, as its user sees it.
 #[derive(Clone, Copy, Debug)]
 struct Asked {
-    /// Whose it is, by number on its machine.
+    /// The agent, by its number on the machine.
     agent: usize,
     name: &'static str,
     kind: RequestKind,
     since: u64,
-    /// `None` while it is being reclaimed, and once it has ended.
+    /// The id; `None` while the request is being reclaimed, and when it has ended.
     id: Option<RequestId>,
     ended: bool,
 }
@@ -154,7 +154,8 @@ impl World {
         self.etcd.entries().iter().any(|(key, _)| key.phase == Phase::Owned)
     }
 
-    /// All that can happen next, always in the same order. Empty when nothing is left to happen.
+    /// All steps that can come next, always in the same order. Empty when nothing is left to
+    /// happen.
     pub(super) fn steps(&self) -> Vec<Step> {
         let (mut steps, mut later) = (Vec::new(), Vec::new());
         for (nth, machine) in self.machines.iter().enumerate() {
@@ -235,13 +236,13 @@ impl World {
         if revision == self.etcd.revision { ticks } else { 0 }
     }
 
-    /// Has it happen, and checks what must hold at any time.
+    /// Takes this step, and checks what must hold at any time.
     pub(super) fn take(&mut self, step: Step) {
         self.take_again(step);
         self.check();
     }
 
-    /// The same where it has happened before, and all that must hold did.
+    /// Takes a step that was taken and checked before. It is not checked again.
     pub(super) fn take_again(&mut self, step: Step) {
         match step {
             Step::Act(nth) => self.machines[nth].act(),
@@ -312,7 +313,8 @@ impl World {
                 for (nth, machine) in self.machines.iter().enumerate() {
                     let agents = machine.agents.iter().position(whose);
                     self.troubled.extend(agents.map(|agent| (nth, agent)));
-                    // Or of all of them, what said whose the name is.
+                    // If the key was the machine's owner key, all of its agents may lose what they
+                    // have.
                     let me = machine.keeper.slots.me();
                     if value.client_id == ClientId::from_bytes(me.to_be_bytes()) {
                         self.troubled.extend((0..machine.agents.len()).map(|agent| (nth, agent)));

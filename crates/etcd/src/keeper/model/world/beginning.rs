@@ -17,8 +17,9 @@ use std::{
 };
 
 impl World {
-    /// Each machine has a lease; it watches the names that are to be used already, if it is warm. It
-    /// `owns` names once it has taken them, or never does.
+    /// Makes a world in which each machine has a lease. If it is warm, it also watches already the
+    /// names that will be used. If it `owns`, it owns names when it has taken them; otherwise it
+    /// never does.
     pub(in crate::keeper::model) fn new(
         scripts: &[&[Act]],
         faults: Faults,
@@ -63,8 +64,8 @@ impl World {
         world
     }
 
-    /// Has the first two agents of each machine have their leases, and perhaps each machine its
-    /// watches: how it comes to them is the same each time.
+    /// Gives the first two agents of each machine their leases and, if it is warm, each machine its
+    /// watches. The steps to these are always the same.
     pub(super) fn warm_up(&mut self, is_warm: bool) {
         let faults = std::mem::take(&mut self.faults);
         let scripts: Vec<_> =
@@ -77,7 +78,7 @@ impl World {
         }
         for nth in 0..self.machines.len() {
             for agent in 0..self.machines[nth].agents.len().min(WARM) {
-                // By the first of them they are known to all of a machine.
+                // After the first agent, all agents of the machine know the names.
                 let unknown = if agent == 0 { names.len() } else { 1 };
                 for name in &names[..unknown] {
                     let kind = RequestKind::Wait(Mode::Exclusive);

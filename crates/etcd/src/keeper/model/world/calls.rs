@@ -35,14 +35,14 @@ impl World {
                     Call::LetGo { lease } => {
                         let machine = &mut self.machines[nth];
                         machine.revoked.retain(|&revoked| revoked != lease);
-                        // Nor does it begin to keep it.
+                        // The machine does not begin to keep the lease either.
                         machine.flights.retain(|flight| match flight {
                             Flight::Out(Call::Keep { lease: of, .. }) => *of != lease,
                             _ => true,
                         });
                         if let Some(at) = machine.kept.iter().position(|&kept| kept == lease) {
                             machine.kept.remove(at);
-                            // It lasts until then at least.
+                            // The lease lasts at least until that moment.
                             let cut = machine.cut.as_mut().map(|cut| &mut cut.leases);
                             cut.unwrap_or(&mut self.unkept).push(lease);
                         }
@@ -57,7 +57,7 @@ impl World {
         }
     }
 
-    /// A machine hears what its watch tells next.
+    /// A machine hears the next events of its watch.
     pub(super) fn hear(&mut self, nth: usize, at: usize) {
         let machine = &mut self.machines[nth];
         let Some((&watch, watching)) = machine.watches.iter_mut().nth(at) else { return };
@@ -142,7 +142,8 @@ impl World {
         };
         match done {
             Done::Operated(..) => machine.flights.push(Flight::Back(done)),
-            // FAST: what else comes back can as well be thought to be asked for later.
+            // FAST: all other answers come at once. That is the same as if their questions had been
+            // asked later.
             done => machine.within(|keeper| keeper.handle_done(done)),
         }
     }

@@ -1,4 +1,4 @@
-//! What goes wrong.
+//! The faults.
 
 use super::*;
 use crate::keeper::model::world::machine::name;
@@ -28,7 +28,8 @@ impl World {
         }
     }
 
-    /// The process is killed. Another one goes on for its client, who knows what it has seen.
+    /// Kills the process. Another process goes on for its client, and the client knows what it has
+    /// seen.
     pub(super) fn kill(&mut self, nth: usize) {
         self.faults.kills -= 1;
         let old = &mut self.machines[nth];
@@ -62,7 +63,7 @@ impl World {
             requests.push(Asked { id: None, ..asked });
         }
         let now = old.now;
-        // Who had nothing has nothing to lose.
+        // An agent that had nothing has nothing to lose.
         let had = claims.iter().enumerate().filter(|(_, claims)| !claims.is_empty());
         self.troubled.extend(had.map(|(agent, _)| (nth, agent)));
         let mut new = self.machine(&clients, script);
@@ -80,7 +81,7 @@ impl World {
         self.machines[nth] = new;
     }
 
-    /// All agents of a machine may lose what they have.
+    /// Notes that all agents of a machine may lose what they have.
     pub(super) fn trouble(&mut self, nth: usize) {
         let agents = 0..self.machines[nth].agents.len();
         self.troubled.extend(agents.map(|agent| (nth, agent)));

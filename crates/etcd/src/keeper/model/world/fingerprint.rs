@@ -1,4 +1,4 @@
-//! What tells states apart.
+//! Fingerprints, which tell states apart.
 
 use std::{
     fmt::{self, Debug, Write},
@@ -10,14 +10,16 @@ use crate::keeper::model::script::Step;
 use crate::keeper::{Call, Done};
 
 impl World {
-    /// The same for states from which the same can come, and which the same is to be expected of.
+    /// A number that is the same for two states if the same can follow from both, and the checks
+    /// expect the same of both.
     ///
-    /// All is in it by which what is done next can differ, and so can what is expected of that:
-    /// what is left out follows from the rest, or is a name for something. Where it is in doubt
-    /// whether something makes a difference it does: to look at two states of one kind takes time,
-    /// to miss one misses what comes of it. One thing is left out that is expected: which tokens of
-    /// what has ended were given to whom. With it there would be a state for each history, and who
-    /// is given a token of before has a lock that is not there.
+    /// The fingerprint contains everything on which the next steps, and the expectations, can
+    /// depend. What is left out follows from the rest, or is only a name for something. In cases of
+    /// doubt, a thing is included: to explore two equal states only takes time, but to miss a state
+    /// misses everything that follows from it. One thing that the checks use is left out: who was
+    /// given the tokens of locks that have ended. With it, there would be a state for each history.
+    /// Without it nothing is missed, because whoever is given an old token has a lock that is not
+    /// there.
     pub(in crate::keeper::model) fn fingerprint(&self) -> u64 {
         let mut seen = Fingerprint(foldhash::fast::FixedState::default().build_hasher());
         let Self { etcd, machines, unkept, faults, troubled, .. } = self;
@@ -27,10 +29,10 @@ impl World {
             seen.bytes(&kv.key);
             seen.bytes(&kv.value);
         }
-        // What the checks remember.
+        // This is what the checks remember.
         seen.note((&etcd.granted, &etcd.stolen, &etcd.robbed, troubled));
         seen.note(self.looked == etcd.revision);
-        // Who has an answer before it watches is told of what has come since.
+        // A machine that has an answer before it watches is told what has happened since.
         let answered = machines.iter().flat_map(|machine| &machine.flights);
         let answered = answered.filter_map(|flight| match flight {
             Flight::Back(Done::Operated(_, Ok(answer))) => Some(answer.revision),
@@ -70,7 +72,7 @@ impl Fingerprint {
         }
         for flight in flights {
             match flight {
-                // Its transaction follows from that.
+                // The transaction of the call follows from `of`.
                 Flight::Out(Call::Operate { of, .. }) => self.note(of),
                 flight => self.note(flight),
             }

@@ -1,4 +1,4 @@
-//! What a machine does, and what it says that it holds.
+//! The acts of a machine, and what it says that it holds.
 
 use super::super::etcd::steals;
 use super::super::script::Act;
@@ -24,7 +24,7 @@ impl Machine {
         act(&mut self.keeper)
     }
 
-    /// It owns names once it has taken them.
+    /// Lets the machine own names when it has taken them.
     pub(super) fn own_names(&mut self) {
         self.keeper.options.taken = 1;
         let views =
@@ -36,7 +36,7 @@ impl Machine {
         self.within(|keeper| keeper.handle_message(Message::Watched { watch, watched }));
     }
 
-    /// Which agents have what they have under this lease, by number.
+    /// The agents, by number, whose locks and requests are under this lease.
     pub(super) fn agents_under(&self, lease: i64) -> Vec<usize> {
         let is_under = |modelled: &ModelAgent| {
             let agent = self.keeper.agents.get(&modelled.serial);
@@ -69,7 +69,7 @@ impl Machine {
                 self.now += Duration::from_nanos(1);
                 let since = u64::try_from(self.now.as_nanos()).expect("it has just begun");
                 let id = self.request(agent, name, kind);
-                // An agent that has ended asks for nothing.
+                // An agent that has ended makes no request.
                 let ended = id.is_none();
                 self.requests.push(Asked { agent, name, kind, since, id, ended });
             }
@@ -124,7 +124,7 @@ impl Machine {
         self.leave(over);
     }
 
-    /// Names were its for a run that is over.
+    /// Gives up names that were owned for a run that is over.
     fn leave(&mut self, over: impl IntoIterator<Item = (u64, NameKey)>) {
         for (bucket, name) in over {
             self.within(|keeper| keeper.handle_message(Message::Leave { bucket, name }));
@@ -141,7 +141,7 @@ impl Machine {
         let agent = self.agents[agent].agent;
         let made = self.shared.table().request(agent, &name(of), kind, Waker::noop());
         let (id, serial) = made.ok()?;
-        // As a caller does.
+        // A caller does the same.
         let name = self.shared.table().name_key(id)?;
         let here = self.shared.table().take_here(id);
         match here {
@@ -156,7 +156,7 @@ impl Machine {
         Some(id)
     }
 
-    /// A call that was not answered.
+    /// Fails a call that was not answered.
     pub(super) fn fail(&mut self, at: usize) {
         if let Flight::Out(Call::Operate { of, .. }) = self.flights.remove(at) {
             let failure = Err(Failure::unknown("lost"));
@@ -164,7 +164,7 @@ impl Machine {
         }
     }
 
-    /// Goes on with what was reclaimed; asks anew for what was not.
+    /// Goes on with the locks and requests that were reclaimed, and asks anew for the others.
     pub(super) fn take_reclaimed(&mut self) {
         for modelled in &mut self.agents {
             let Some(Ok(tickets)) = modelled.reclaim.as_mut().map(oneshot::Receiver::try_recv)
@@ -178,7 +178,8 @@ impl Machine {
         }
     }
 
-    /// The requests that it would say it holds, by number, and the tokens of their locks.
+    /// The requests, by number, whose locks the machine would say that it holds, and the tokens of
+    /// these locks.
     pub(super) fn holds(&self) -> Vec<(usize, FencingToken)> {
         let holds = |nth: usize| {
             let Asked { id, ended, .. } = self.requests[nth];
@@ -190,7 +191,8 @@ impl Machine {
         (0..self.requests.len()).filter_map(holds).collect()
     }
 
-    /// What it would say that it holds, and under what something works still, each with its token.
+    /// The locks that the machine would say that it holds, and the locks under which work still
+    /// goes on, each with its token.
     pub(super) fn believes(&self) -> Vec<(&'static str, Mode, FencingToken)> {
         let working = self.cut.iter().flat_map(|cut| &cut.working);
         let working = working.copied().filter(|&(nth, _)| !self.requests[nth].ended);
@@ -201,7 +203,8 @@ impl Machine {
         all.collect()
     }
 
-    /// What must hold of a call that it is about to make: whoever is robbed is so for somebody.
+    /// Checks a call that the machine is about to make: a theft must be for a request that has not
+    /// ended.
     pub(super) fn check_call(&self, call: &Call) {
         let Call::Operate { of, transaction } = call else { return };
         if !steals(transaction) {
@@ -215,7 +218,7 @@ impl Machine {
         }
     }
 
-    /// It does nothing until it has forgotten the names that it does not use.
+    /// Lets time pass until the machine has forgotten the names that it does not use.
     pub(super) fn pause(&mut self) {
         for _ in 0..2 {
             self.now += UNUSED + Duration::from_secs(1);
@@ -224,8 +227,8 @@ impl Machine {
         }
     }
 
-    /// It looks after itself, after longer than it goes without any of its looks. What it keeps is
-    /// renewed meanwhile.
+    /// Lets the keeper have a tick, after a time that is longer than all its intervals. The leases
+    /// that the machine keeps are renewed meanwhile.
     pub(super) fn tick(&mut self) {
         for _ in 0..3 {
             self.now += TIME_TO_LIVE / 2;
@@ -236,7 +239,7 @@ impl Machine {
         }
     }
 
-    /// Etcd has renewed the leases that it keeps.
+    /// Lets etcd renew the leases that the machine keeps.
     fn renew_all(&mut self) {
         let renewal = Renewal { sent: Uptime::now_at(self.now), time_to_live: TIME_TO_LIVE };
         for lease in self.kept.clone() {

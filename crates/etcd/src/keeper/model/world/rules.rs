@@ -15,13 +15,14 @@ use navlock_core::{Lost, Mode};
 use std::collections::BTreeMap;
 
 impl World {
-    /// What there is of a request stands under the lease of its agent: it ends with what else that has.
+    /// Checks that the keys of a request stand under the lease of its agent, so that the request ends
+    /// together with everything else that the agent has.
     ///
-    /// What says whose a name is belongs to no request: it is the machine's, and stands under the
-    /// lease that this had when it asked for it. That may be another than its agents have by now,
-    /// since they have lost theirs or go on with what they had before. It keeps others away and
-    /// gives nobody anything: who holds the name because of it has to be under its lease, and so
-    /// ends with it.
+    /// An owner key belongs to no request. It belongs to the machine, and stands under the lease
+    /// that the machine had when it asked for the name. The agents may have another lease by now,
+    /// because they have lost that lease or go on with what they had before. An owner key keeps
+    /// others away, and gives nobody anything. So an agent that holds the name because of the owner
+    /// key must be under the same lease, and its lock ends together with the owner key.
     pub(super) fn check_leases(&self) {
         let entries = self.etcd.entries();
         for machine in &self.machines {
@@ -53,7 +54,7 @@ impl World {
         }
     }
 
-    /// Each token is given once.
+    /// Checks that each token is given only once.
     pub(super) fn note_tokens(&mut self) {
         for (nth, machine) in self.machines.iter().enumerate() {
             for (number, asked) in machine.requests.iter().enumerate() {
@@ -68,7 +69,7 @@ impl World {
         }
     }
 
-    /// What must hold at any time.
+    /// Checks what must hold at any time.
     pub(super) fn check(&self) {
         self.check_leases();
         for (nth, machine) in self.machines.iter().enumerate() {
@@ -91,7 +92,8 @@ impl World {
                     assert!(!is_removed || self.has_overlap, "{asked:?} is said to be removed");
                 }
             }
-            // Of those that wait in one queue, the tokens grow in the order of the requests.
+            // Of the requests that have waited in one queue, the tokens grow in the order of the
+            // requests.
             let mut last = BTreeMap::new();
             for asked in &machine.requests {
                 let Some((Status::Held(grant), _)) = asked.id.map(|id| machine.status(id)) else {
@@ -109,7 +111,8 @@ impl World {
         let mut believed: Vec<(&str, Mode)> = Vec::new();
         for machine in &self.machines {
             for (name, mode, token) in machine.believes() {
-                // Who was robbed hears of that later, and may grant a name until then of which it was.
+                // An owner that was robbed hears of the theft later, and may go on granting the name
+                // until then.
                 let is_robbed = self.etcd.robbed.contains(&revision(token));
                 if is_robbed || self.etcd.stolen.contains(&token) {
                     continue;
@@ -123,7 +126,7 @@ impl World {
         }
     }
 
-    /// What must hold when nothing is left to happen.
+    /// Checks what must hold when nothing is left to happen.
     pub(in crate::keeper::model) fn check_end(&mut self) {
         let (mut faults, robbed) = (self.all_faults, &self.etcd.robbed);
         let is_sound = faults.each().into_iter().all(|fault| *fault == 0);
@@ -176,7 +179,7 @@ impl World {
             }
         }
         assert_eq!(entries.len(), known, "there is what nobody has asked for: {entries:?}");
-        // Whoever can be granted is.
+        // All requests that can be granted are granted.
         for (key, put) in entries.iter().filter(|(key, _)| key.phase == Phase::Queued) {
             let others = || entries.iter().filter(|(other, _)| other.name == key.name);
             let is_first = others()
@@ -187,7 +190,7 @@ impl World {
                 Mode::Exclusive => held.next().is_some(),
                 Mode::Shared => held.any(|(other, _)| other.mode == Mode::Exclusive),
             };
-            // Who holds it as one of a run is known to its machine alone.
+            // Only the machine knows which request of a run holds the name.
             let has_run =
                 owned.iter().any(|(of, put)| of.name == key.name && Owning::is_for_run(&put.value));
             assert!(!is_first || waits || has_run, "nobody has granted {key:?}");

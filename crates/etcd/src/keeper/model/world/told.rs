@@ -1,4 +1,4 @@
-//! What happens, for people.
+//! The steps in words, for people.
 
 use std::fmt::{self, Debug};
 
@@ -7,7 +7,7 @@ use crate::keeper::model::script::Step;
 use crate::keeper::{Call, Done, model::etcd::Etcd};
 
 impl World {
-    /// A step that can come next, and what it is that is on its way by it.
+    /// A step that can come next, with the call, answer or event that is on its way.
     pub(in crate::keeper::model) fn told(&self, step: Step) -> String {
         let what = match step {
             Step::Act(nth) => format!("{:?}", self.machines[nth].script[self.machines[nth].acted]),
@@ -32,12 +32,12 @@ impl World {
     }
 }
 
-/// Which of its variants it is.
+/// The name of the variant.
 fn kind(of: &impl Debug) -> String {
     format!("{of:?}").chars().take_while(char::is_ascii_alphanumeric).collect()
 }
 
-/// The keys that there are in the bucket, and the revisions that have made them.
+/// The keys in the bucket, and the revisions that have made them.
 impl fmt::Display for Etcd {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "revision {}:", self.revision)?;
