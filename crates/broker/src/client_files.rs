@@ -1,29 +1,30 @@
-//! The files by which a daemon knows which clients of the daemon before it live, and which processes have
+//! The files by which a daemon knows which clients of an earlier daemon live, and which processes have
 //! inherited locks.
 //!
-//! It means nothing that a file exists. What counts is that the file is locked, and the kernel
-//! unlocks it with the last process that has it open.
+//! The existence of a file means nothing. What counts is that the file is locked. The kernel
+//! unlocks a file when the last process that has it open ends.
 //!
-//! - `KEY` is the client's own file, which the client has locked for as long as it lives. It is
-//!   empty, or a map of the locks that the client holds and of the names that it owns
+//! - `KEY` is the client's own file, which the client has locked as long as it lives. The file is
+//!   empty, or is a map of the locks that the client holds and of the names that it owns
 //!   (`navlock_delegation`).
 //! - `KEY.locks` is locked by the processes that have inherited locks of that client, such as the command of
-//!   `navlock run`. It contains the messages by which the client would claim these locks.
-//! - `KEY.leases` is not locked. Where locks are kept elsewhere for the time of a lease, the daemon
-//!   notes here the leases of the client's agents, so that the next daemon can end them if the
-//!   client is dead.
-//! - `KEY.broker` is locked by a daemon for as long as the daemon lives; here `KEY` is the
-//!   daemon's. The daemon notes in it the leases that it has itself, under which the machine owns
-//!   names.
+//!   `navlock run`. The file contains the messages by which the client would claim these locks.
+//! - `KEY.leases` is not locked. If another service keeps the locks for the time of a lease, the
+//!   daemon notes the leases of the client's agents in this file, so that the next daemon can end
+//!   them if the client is dead.
+//! - `KEY.broker` is locked by a daemon as long as the daemon lives. This `KEY` belongs to the
+//!   daemon. In this file, the daemon notes the leases that it has itself, under which the machine
+//!   owns names.
 //!
 //! As long as a client's own file stands at its path, nobody else was granted what the client
 //! holds. When a daemon gives a client up, because the client did not come back in time or because
 //! the daemon has hung up on it, the daemon removes the file before it frees the client's locks. So
 //! a client without a daemon holds its locks as long as its file stands, however long that is, and
-//! has lost them otherwise. For inherited locks, `KEY.locks` says the same.
+//! has lost them when the file is gone. The same is true of inherited locks and `KEY.locks`.
 //!
-//! To remove these files by hand is to take away the broker's memory. Nothing changes while the broker lives.
-//! But when it is killed, the clients whose files are gone have lost their locks, and are told so.
+//! Whoever removes these files by hand takes away the broker's memory. Nothing changes while the broker
+//! lives. But when it is killed, the clients whose files are gone have lost their locks, and are told of
+//! that.
 
 use std::{
     collections::{HashMap, HashSet},
@@ -43,10 +44,11 @@ pub(crate) use self::{
 };
 use crate::{Place, lock_file};
 
-/// How long to wait for the lock of a file that is being made: a daemon may be looking at it.
+/// How long to wait for the lock of a file that is being made, because a daemon may be checking the
+/// file.
 const PATIENCE: Duration = Duration::from_secs(5);
 
-/// The pause before something is tried again that the system has refused.
+/// The pause before the next try of something that the system has refused.
 const PAUSE: Duration = Duration::from_millis(100);
 
 /// The directory of these files.
@@ -69,10 +71,11 @@ pub(crate) struct Found {
     pub(crate) living: Vec<ClientKey>,
     /// The clients from which living processes have inherited locks.
     pub(crate) inherited_from: Vec<ClientKey>,
-    /// The files of these inherited locks, open as far as there are descriptors, because somebody may
-    /// remove them before they are read.
+    /// The files of these inherited locks. They are open, as far as there are descriptors, because
+    /// somebody may remove them before they are read.
     pub(crate) inherited_files: HashMap<ClientKey, Counted<File>>,
-    /// The clients that are in neither of these and have notes of leases.
+    /// The clients that do not live, from which nobody has inherited locks, and that have notes of
+    /// leases.
     pub(crate) dead: Vec<Dead>,
     /// Daemons that have noted leases of their own.
     pub(crate) brokers: Vec<ClientKey>,
@@ -82,18 +85,18 @@ pub(crate) struct Found {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Dead {
     pub(crate) client: ClientKey,
-    /// Whether its own file was there and not locked. If the file is gone, somebody may have removed
-    /// it while the client lives.
+    /// Whether the client's own file was there and not locked. If the file is gone, somebody may
+    /// have removed it while the client lives.
     pub(crate) is_certain: bool,
 }
 
 /// The state of a file's lock.
 enum Looked {
-    /// Some process has it.
+    /// Some process has the lock.
     Locked(File),
-    /// Nobody has it. The file is gone, or was just removed.
+    /// Nobody has the lock. The file is gone, or was just removed.
     Free,
-    /// This cannot be found out now, perhaps for want of descriptors.
+    /// This cannot be found out now, perhaps because there are no descriptors left.
     Unknown(io::Error),
 }
 
@@ -114,7 +117,7 @@ impl ClientFiles {
     ///
     /// # Errors
     ///
-    /// If there is none, or it cannot be opened now.
+    /// If there is no such file, or if it cannot be opened now.
     pub(crate) fn open_own(&self, client: ClientKey) -> io::Result<File> {
         lock_file::open_to_share(&self.path(client))
     }
@@ -124,13 +127,13 @@ impl ClientFiles {
         lock_file::identity_at(&self.path(client)).is_some()
     }
 
-    /// Whether the client lives, or may live. Its file is removed if it does not.
+    /// Whether the client lives, or may live. If it does not, removes its file.
     pub(crate) fn lives(&self, client: ClientKey) -> bool {
         !matches!(look_at(&self.path(client)), Looked::Free)
     }
 
-    /// Whether any client lives, which would start the next daemon. Removes no files and keeps none open:
-    /// for lookers.
+    /// Whether any client lives, which would start the next daemon. This is for lookers: it removes no
+    /// files and keeps none open.
     pub(crate) fn has_living(&self) -> bool {
         let lives = |client: &ClientKey| {
             let file = lock_file::open_existing(&self.path(*client));
@@ -139,11 +142,11 @@ impl ClientFiles {
         self.own_files().is_ok_and(|clients| clients.iter().any(lives))
     }
 
-    /// Removes the client's own file: its locks may be granted to others from here on.
+    /// Removes the client's own file. From here on, the client's locks may be granted to others.
     ///
     /// # Errors
     ///
-    /// If it cannot be removed.
+    /// If the file cannot be removed.
     pub(crate) fn give_up(&self, client: ClientKey) -> io::Result<()> {
         remove_if_there(&self.path(client))
     }
@@ -152,7 +155,7 @@ impl ClientFiles {
     ///
     /// # Errors
     ///
-    /// If it cannot be told.
+    /// If this cannot be found out.
     pub(crate) fn own_files(&self) -> io::Result<Vec<ClientKey>> {
         let entries = match fs::read_dir(&self.directory) {
             Err(error) if error.kind() == ErrorKind::NotFound => return Ok(Vec::new()),
@@ -174,7 +177,7 @@ impl ClientFiles {
             Err(error) if error.kind() == ErrorKind::NotFound => return Ok(found),
             entries => entries?,
         };
-        // Collected first: files are removed on the way.
+        // The names are collected first, because files are removed on the way.
         let names: Vec<_> =
             entries.map(|entry| Ok(entry?.file_name())).collect::<io::Result<_>>()?;
         let (mut unlocked, mut leased) = (HashSet::new(), Vec::new());
@@ -199,7 +202,7 @@ impl ClientFiles {
                     Looked::Unknown(_) => found.inherited_from.push(client),
                     Looked::Free => {}
                 },
-                // If it is not locked, its writer was killed, and it is removed.
+                // If the file is not locked, its writer was killed, and the file is removed.
                 TEMPORARY | TEMPORARY_LEASES => drop(is_wanted()),
                 _ => {}
             }
@@ -273,7 +276,7 @@ fn lock_at(path: &Path) -> io::Result<File> {
     Ok(lock_file::lock(path, PATIENCE)?.ok_or(ErrorKind::WouldBlock)?)
 }
 
-/// Finds out whether the file is locked, and removes it if it is not.
+/// Finds out whether the file is locked. Removes the file if it is not.
 fn look_at(path: &Path) -> Looked {
     let file = match lock_file::open_existing(path) {
         Ok(file) => file,
@@ -283,7 +286,8 @@ fn look_at(path: &Path) -> Looked {
     match is_locked(&file) {
         Ok(true) => Looked::Locked(file),
         Ok(false) => {
-            // While we have it locked, so that no process has just made it and locked it.
+            // The file is removed while we have it locked, so it is no file that another process
+            // has just made and locked.
             remove(path, &file);
             Looked::Free
         }
@@ -303,7 +307,7 @@ fn remove_if_there(path: &Path) -> io::Result<()> {
     }
 }
 
-/// Removes this file, unless another file has its name by now.
+/// Removes this file, unless another file has its name now.
 fn remove(path: &Path, file: &File) {
     if lock_file::is_at(file, path) {
         let _ = fs::remove_file(path);
@@ -325,7 +329,7 @@ impl Registration {
 impl Drop for Registration {
     fn drop(&mut self) {
         remove(&self.path, &self.locked);
-        // The file stays open for as long as it is mapped, so it must be unlocked here.
+        // The file stays open as long as it is mapped, so it must be unlocked here.
         let _ = file_lock::unlock(&self.locked);
     }
 }

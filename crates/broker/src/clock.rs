@@ -5,39 +5,40 @@ use std::time::Duration;
 use navlock_platform::clock;
 use navlock_wire::{BootTime, Moment};
 
-/// This moment. What one process notes before it tells another is earlier than what that notes.
+/// This moment. If a process notes a moment and then tells another process something, a moment that
+/// the other process notes after that is later.
 pub(crate) fn now() -> Moment {
     clock::monotonic()
 }
 
-/// This moment, or one of the last few milliseconds: what it costs less to read.
+/// This moment, or a moment of the last few milliseconds, which takes less time to read.
 pub(crate) fn recently() -> Moment {
     clock::recent()
 }
 
-/// The time that has passed since then.
+/// The time that has passed since this moment.
 pub(crate) fn since(then: Moment) -> Duration {
     Duration::from_nanos(now().saturating_sub(then))
 }
 
-/// This moment, on the clock that goes on while the machine is suspended: what is somebody's for a
-/// time only ends meanwhile.
+/// This moment, on the clock that goes on while the machine is suspended. Terms go on meanwhile as
+/// well.
 pub(crate) fn uptime() -> BootTime {
     BootTime(clock::uptime())
 }
 
-/// A moment as it is said.
+/// A moment in the form that messages have.
 pub(crate) fn boot_time(since_start: Duration) -> BootTime {
-    // They last for centuries.
+    // 64 bits of nanoseconds last for centuries.
     BootTime(u64::try_from(since_start.as_nanos()).unwrap_or(u64::MAX))
 }
 
-/// So many milliseconds, as they are said.
+/// A time in milliseconds, in the form that messages have.
 pub(crate) fn milliseconds(duration: Duration) -> u64 {
     u64::try_from(duration.as_millis()).unwrap_or(u64::MAX)
 }
 
-/// How long it is until then.
+/// How long it is until this moment.
 pub(crate) fn until(BootTime(then): BootTime) -> Duration {
     Duration::from_nanos(then.saturating_sub(uptime().0))
 }

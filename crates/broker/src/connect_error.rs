@@ -26,11 +26,11 @@ pub enum Reason {
     Place(PlaceError),
     /// The socket is served by this other user.
     OtherUser(UserId),
-    /// The system refused, while this was being done.
+    /// The system has refused this step.
     Io(&'static str, SystemError),
     /// The lock file that a client locks while it starts a daemon cannot be used.
     LockFile(PathBuf, SystemError),
-    /// The program that is the daemon cannot be started.
+    /// The daemon's program cannot be started.
     Program(PathBuf, SystemError),
     /// The daemon ended before it listened, and said this.
     Failed(String),
@@ -42,21 +42,21 @@ pub enum Reason {
     /// The daemon did not listen within this time, because it waits for this service, which keeps its
     /// locks.
     Waits(Duration, String),
-    /// The daemon was gone before it had answered, or ended before it listened and said nothing: it
-    /// was killed, or had just decided to end. This has happened at each of several tries.
+    /// The daemon was gone before it had answered, or it ended before it listened and said nothing.
+    /// It was killed, or had just decided to end. This has happened at each of several tries.
     Vanished,
     /// There was no answer within this time.
     Silent(Duration),
     /// The daemon refused the session, and said this.
     Refused(String),
-    /// What answers does not speak navlock's protocol.
+    /// Something else answers, which does not speak navlock's protocol.
     NotNavlock,
-    /// The daemon does not end. The number of its process, if that is known.
+    /// The daemon does not end. This has its process id, if it is known.
     Hangs(Option<u32>),
     /// Nobody listens, and the client was told not to start a daemon.
     NotRunning,
-    /// The daemon keeps locks of this machine only, but the client needs one whose locks are seen
-    /// beyond it.
+    /// The daemon keeps locks of this machine only, but the client needs a daemon whose locks are
+    /// seen beyond it.
     NotShared,
 }
 
@@ -66,7 +66,7 @@ impl ConnectError {
         &self.socket
     }
 
-    /// What was wrong.
+    /// The reason.
     pub fn reason(&self) -> &Reason {
         &self.reason
     }
@@ -184,7 +184,7 @@ impl Reason {
             ) => UnreachableKind::Unavailable,
             (Self::NotReached(_) | Self::Waits(..), _) => UnreachableKind::Upstream,
             (Self::NotReady(_) | Self::Silent(_) | Self::Hangs(_), _)
-            // The lock file is somebody else's for longer than we wait.
+            // Somebody else has the lock file locked for longer than the client waits.
             | (Self::LockFile(..), Some(io::ErrorKind::WouldBlock))
             | (_, Some(io::ErrorKind::TimedOut)) => UnreachableKind::TimedOut,
             (Self::NotNavlock, _) => UnreachableKind::Protocol,

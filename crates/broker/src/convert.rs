@@ -25,7 +25,8 @@ pub(crate) fn from_wire(form: navlock_wire::AgentInfo) -> AgentInfo {
     info
 }
 
-/// How a lock was lost, and by whom if it was stolen, as the newest version of the protocol says it.
+/// How a lock was lost, and who has stolen it, if it was stolen, in the newest version of the
+/// protocol.
 pub(crate) fn how_lost(lost: Lost, stolen_by: Option<ClientId>) -> navlock_wire::Lost {
     match lost {
         Lost::Stolen => stolen_by.map_or(navlock_wire::Lost::Stolen, |thief| {
@@ -35,7 +36,7 @@ pub(crate) fn how_lost(lost: Lost, stolen_by: Option<ClientId>) -> navlock_wire:
         Lost::Closed => navlock_wire::Lost::Closed,
         Lost::Reset => navlock_wire::Lost::Reset,
         Lost::Removed => navlock_wire::Lost::Removed,
-        // Also the losses for which the protocol has no word.
+        // These include the losses for which the protocol has no word.
         _ => navlock_wire::Lost::Disconnected,
     }
 }
@@ -60,12 +61,12 @@ pub(crate) fn lock_id((client_id, serial): navlock_wire::LockId) -> look::LockId
     look::LockId { client_id: ClientId::from_bytes(client_id), serial }
 }
 
-/// The events, apart from those that this release does not know. As long as events are of the same
-/// `bucket`, they share its name.
+/// The events, without those that this release does not know. Successive events of the same
+/// `bucket` share its name.
 pub(crate) fn events(events: Vec<LookEvent>, bucket: &mut Arc<str>) -> impl Iterator<Item = Event> {
-    // FAST: the clocks are read once for all of them.
+    // FAST: the clocks are read once for all events.
     let (now, here) = (clock::now(), Instant::now());
-    // Converts a moment by the clock that all processes share to one by this process's clock.
+    // Converts a moment of the clock that all processes share to a moment of this process's clock.
     let instant = move |moment: Moment| {
         let age = Duration::from_nanos(now.saturating_sub(moment));
         here.checked_sub(age).unwrap_or(here) + Duration::from_nanos(moment.saturating_sub(now))
@@ -151,13 +152,14 @@ pub(crate) fn failed(failure: Failure) -> Error {
             Unreachable::new(UnreachableKind::Unavailable, "the broker is ending; try again").into()
         }
         Failure::Refused(why) => Error::Refused(why),
-        // Of what keeps the locks: whatever a broker refuses by itself is one of the others.
+        // This error comes from the service that keeps the locks. What a broker itself refuses is
+        // one of the other failures.
         Failure::Other(why) => Unreachable::new(UnreachableKind::Upstream, why).into(),
         _ => Unreachable::other("the broker refused, in words of a later version").into(),
     }
 }
 
-/// What the client is told of an error.
+/// The failure of which the client is told for an error.
 pub(crate) fn failure(error: &Error) -> Failure {
     match error {
         Error::Terminated => Failure::Terminated,

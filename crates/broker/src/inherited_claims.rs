@@ -1,4 +1,4 @@
-//! The locks that a client has left to others, as its file of inherited locks has them: in the
+//! The locks that a client has left to others. Its file of inherited locks contains them as the
 //! messages that claim them.
 
 use std::collections::HashSet;
@@ -21,14 +21,14 @@ pub(crate) fn locks(bytes: &[u8]) -> Option<HashSet<RequestId>> {
     }
 }
 
-/// The same claims without this lock.
+/// These claims without this lock.
 pub(crate) fn without(bytes: &[u8], lost: RequestId) -> BytesMut {
     let (mut hears, mut says) = (DaemonCodec::default(), ClientCodec::default());
     let (mut bytes, mut kept) = (BytesMut::from(bytes), BytesMut::new());
     while let Ok(Some(message)) = hears.decode_eof(&mut bytes) {
         let is_lost = matches!(&message, ToDaemon::ClaimLock { request, .. } if *request == lost);
         if !is_lost {
-            // This does not fail: the message has been in a frame, so it fits into one.
+            // This does not fail: the message was in a frame before, so it fits into a frame.
             let _ = says.encode(&message, &mut kept);
         }
     }

@@ -98,6 +98,6 @@ pub const LOGS: &str = "navlock::broker";
 /// The target of what clients log of their connections.
 pub const CLIENT_LOGS: &str = "navlock::client";
 
-/// The recovery time: for how long a new daemon waits for the clients of the one before, unless
+/// The recovery time: for how long a new daemon waits for the clients of an earlier one, unless
 /// [`Options::recovery_time`](daemon::Options::recovery_time) says otherwise.
 const RECOVERY_TIME: Duration = Duration::from_secs(10);

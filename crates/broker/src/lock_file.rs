@@ -18,13 +18,14 @@ use navlock_platform::{
 
 pub(crate) use navlock_platform::file::Identity;
 
-/// The pause between two tries to get a lock doubles from the first of these to the second. Many
-/// clients may wait for the one that starts a broker, which needs the processor more than they do.
+/// The pause between two tries to get a lock doubles from `SHORTEST_PAUSE` to `LONGEST_PAUSE`. Many
+/// clients may wait for the client that starts a broker, and that client needs the processor more
+/// than they do.
 const SHORTEST_PAUSE: Duration = Duration::from_millis(1);
 const LONGEST_PAUSE: Duration = Duration::from_millis(16);
 
-/// Locks the file at `path`, which is made if it is not there. The returned file releases the lock
-/// when it is dropped. `None` if somebody else has the lock for longer than `patience`.
+/// Locks the file at `path`, and makes it if it is not there. To drop the returned file releases
+/// the lock. `None` if somebody else has the lock for longer than `patience`.
 pub(crate) fn lock(path: &Path, patience: Duration) -> io::Result<Option<fs::File>> {
     let deadline = Instant::now() + patience;
     let mut pause = SHORTEST_PAUSE;
@@ -52,8 +53,8 @@ fn open(path: &Path) -> io::Result<fs::File> {
     open_ours(path, careful().read(true).write(true).create(true))
 }
 
-/// Opens an existing file for reading, without waiting for anything: at its path there may be a pipe
-/// that nobody writes to.
+/// Opens an existing file for reading, without waiting, because there may be a pipe at its path that
+/// nobody writes to.
 ///
 /// # Errors
 ///
@@ -140,7 +141,7 @@ pub(crate) fn identity_at(path: &Path) -> Option<Identity> {
     file::identity_at(path).ok()
 }
 
-/// Opens for reading the file of this name that the process of this number has open. The file may
+/// Opens, for reading, the file with this name that the process with this id has open. The file may
 /// have been removed.
 pub(crate) fn open_of(pid: u32, name: &OsStr) -> Option<fs::File> {
     process::open_of(pid, name, |file| check(file).is_ok()).ok()

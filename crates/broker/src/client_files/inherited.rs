@@ -22,13 +22,13 @@ use crate::lock_file::{self, Identity};
 pub(crate) struct Reserved {
     files: ClientFiles,
     client: ClientKey,
-    /// `None` once it was handed over.
+    /// The file; `None` when it was handed over.
     file: Option<File>,
 }
 
-/// A file of inherited locks, open for writing. This does not keep the file locked: the lock says that a
-/// process lives that has inherited the locks. It is of use even if somebody has removed the file, because a
-/// daemon may have the file open.
+/// A file of inherited locks, open for writing. This does not keep the file locked, because the lock says
+/// that a process lives that has inherited the locks. Even if somebody has removed the file, it is of use to
+/// write to it, because a daemon may have it open.
 #[derive(Debug)]
 pub(crate) struct InheritedFile {
     file: File,
@@ -48,18 +48,20 @@ impl ClientFiles {
     ///
     /// # Errors
     ///
-    /// If there is no such room.
+    /// If there is not enough room.
     pub(crate) fn reserve(&self, client: ClientKey, room: usize) -> io::Result<Reserved> {
         self.make_directory()?;
-        // The file gets its name last, so whoever finds it finds it locked and whole.
+        // The file gets its name last, so any process that finds the file finds it locked and
+        // complete.
         let file = lock_at(&self.temporary_path(client))?;
         let reserved = Reserved { files: self.clone(), client, file: Some(file) };
-        // Written with zeros, because to make a file long does not allocate room on the disk.
+        // The file is filled with zeros, because to make a file long does not allocate room on the
+        // disk.
         io::copy(&mut io::repeat(0).take(room as u64), &mut reserved.file()?)?;
         Ok(reserved)
     }
 
-    /// The file of a client's inherited locks, if it is this one, to be written anew.
+    /// The file of a client's inherited locks, for writing it anew, if the file has this identity.
     pub(crate) fn written(&self, client: ClientKey, file: Identity) -> Option<InheritedFile> {
         let path = self.inherited_path(client);
         let opened = lock_file::open_to_write(&path).ok()?;
@@ -78,8 +80,8 @@ impl ClientFiles {
         lock_file::open_of(pid, self.inherited_path(client).file_name()?)
     }
 
-    /// As [`inherited`](Self::inherited), by a file that was opened before. Somebody may have removed its
-    /// name since.
+    /// Does what [`inherited`](Self::inherited) does, with a file that was opened before. Somebody may
+    /// have removed its name since.
     ///
     /// # Errors
     ///
@@ -105,7 +107,7 @@ impl ClientFiles {
         locked_at(self.inherited_path(client))
     }
 
-    /// The client's own file, for as long as the client lives: to wait for its end.
+    /// The client's own file, as long as the client lives, for waiting for its end.
     ///
     /// # Errors
     ///
@@ -114,8 +116,8 @@ impl ClientFiles {
         locked_at(self.path(client))
     }
 
-    /// Removes the file of this client's inherited locks: they may be granted to others from here
-    /// on.
+    /// Removes the file of this client's inherited locks. From here on, these locks may be granted
+    /// to others.
     pub(crate) fn forget_inherited(&self, client: ClientKey) {
         // The file could not be read. If it cannot be removed either, nothing more can be done.
         let _ = remove_if_there(&self.inherited_path(client));
@@ -123,7 +125,7 @@ impl ClientFiles {
 }
 
 impl Reserved {
-    /// Writes the claims of the locks that others inherit from the client from here on. The file is locked as
+    /// Writes the claims of the locks that others inherit from the client from now on. The file is locked as
     /// long as a copy of the descriptor is open.
     pub(crate) fn hand_over(mut self, claims: &[u8]) -> io::Result<(File, InheritedFile)> {
         loop {
@@ -168,8 +170,8 @@ impl InheritedFile {
 
     /// Writes that nothing is inherited any more.
     pub(crate) fn revoke(&self) {
-        // A daemon may have the file open: an empty file tells it that the locks are lost, and that
-        // not just the name was removed.
+        // A daemon may have the file open. An empty file tells the daemon that the locks are lost,
+        // and that the file was not only removed.
         let _ = self.file.set_len(0);
         remove(&self.path, &self.file);
     }
@@ -203,8 +205,8 @@ impl Inherited {
             match file_lock::shared(&self.file) {
                 Ok(()) => break,
                 Err(error) if error.kind() == ErrorKind::Interrupted => {}
-                // Perhaps the kernel has no room for the lock. As long as we do not know, the locks
-                // stay.
+                // Perhaps the kernel has no room for the lock. The locks stay as long as it is not
+                // known whether the processes live.
                 Err(_) => thread::sleep(PAUSE),
             }
         }
@@ -227,7 +229,7 @@ pub(super) fn rewrite(file: &File, claims: &[u8]) -> io::Result<()> {
     let before = file.metadata()?.len();
     let known = usize::try_from(before).unwrap_or(usize::MAX).min(claims.len());
     let (head, tail) = claims.split_at(known);
-    // The part that needs more room is written first; to overwrite the rest needs none.
+    // The part that needs more room is written first. To overwrite the rest needs no room.
     if let Err(error) = write_all_at(file, tail, known as u64) {
         file.set_len(before)?;
         return Err(error);

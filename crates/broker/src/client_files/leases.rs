@@ -11,8 +11,8 @@ use navlock_wire::ClientKey;
 use super::{ClientFiles, TEMPORARY_LEASES, is_locked, lock_at, remove, remove_if_there};
 use crate::lock_file;
 
-/// A daemon's notes of its own leases. To drop this unlocks the file, which says that the daemon is
-/// dead.
+/// A daemon's notes of its own leases. To drop this unlocks the file, and an unlocked file says
+/// that the daemon is dead.
 #[derive(Debug)]
 pub(crate) struct OwnNotes {
     path: PathBuf,
@@ -24,7 +24,7 @@ impl ClientFiles {
     ///
     /// # Errors
     ///
-    /// If it cannot be noted.
+    /// If the lease cannot be noted.
     pub(crate) fn note_lease(&self, client: ClientKey, lease: &[u8]) -> io::Result<()> {
         note(&lock_file::open_to_append(&self.leases_path(client))?, lease)
     }
@@ -33,7 +33,7 @@ impl ClientFiles {
     ///
     /// # Errors
     ///
-    /// If they cannot be noted. Then the old notes stay.
+    /// If the leases cannot be noted. In this case, the old notes stay.
     pub(crate) fn note_leases<'a>(
         &self,
         client: ClientKey,
@@ -57,7 +57,7 @@ impl ClientFiles {
         lock_file::identity_at(&self.leases_path(client)).is_some()
     }
 
-    /// Removes the notes of a client: no lease is left to be ended.
+    /// Removes the notes of a client, because no lease is left to end.
     pub(crate) fn forget_leases(&self, client: ClientKey) {
         // If this fails, the next daemon finds out that no lease is left.
         let _ = remove_if_there(&self.leases_path(client));
@@ -67,7 +67,7 @@ impl ClientFiles {
     ///
     /// # Errors
     ///
-    /// If they cannot be noted.
+    /// If the notes cannot be begun.
     pub(crate) fn begin_own_notes(&self, broker: ClientKey) -> io::Result<OwnNotes> {
         self.make_directory()?;
         let path = self.broker_path(broker);
@@ -75,7 +75,8 @@ impl ClientFiles {
         Ok(OwnNotes { path, locked })
     }
 
-    /// The own leases of a dead daemon; `None` if it lives, or if that cannot be found out now.
+    /// The leases that a dead daemon had itself; `None` if the daemon lives, or if this cannot be
+    /// found out now.
     pub(crate) fn left_by_broker(&self, broker: ClientKey) -> Option<Vec<Vec<u8>>> {
         let file = match lock_file::open_existing(&self.broker_path(broker)) {
             Err(error) if error.kind() == ErrorKind::NotFound => return Some(Vec::new()),
@@ -84,7 +85,7 @@ impl ClientFiles {
         (!is_locked(&file).ok()?).then(|| noted(file))
     }
 
-    /// Removes the notes of a dead daemon: no lease of its is left to be ended.
+    /// Removes the notes of a dead daemon, because none of its leases is left to end.
     pub(crate) fn forget_broker(&self, broker: ClientKey) {
         let _ = remove_if_there(&self.broker_path(broker));
     }
@@ -95,7 +96,7 @@ impl OwnNotes {
     ///
     /// # Errors
     ///
-    /// If it cannot be noted.
+    /// If the lease cannot be noted.
     pub(crate) fn note(&self, lease: &[u8]) -> io::Result<()> {
         note(&self.locked, lease)
     }
@@ -105,7 +106,7 @@ impl OwnNotes {
         lock_file::is_at(&self.locked, &self.path)
     }
 
-    /// Removes the notes: the daemon has ended its leases itself.
+    /// Removes the notes, because the daemon has ended its leases itself.
     pub(crate) fn remove(self) {
         remove(&self.path, &self.locked);
     }
@@ -114,15 +115,15 @@ impl OwnNotes {
 /// The leases that are noted in a file.
 fn noted(mut file: File) -> Vec<Vec<u8>> {
     let mut text = String::new();
-    // On an error only the text counts that was read, if any.
+    // After an error, the text that was read until then counts.
     let _ = file.read_to_string(&mut text);
     // An incomplete line does not count.
     let lines = text.split_inclusive('\n').filter_map(|line| line.strip_suffix('\n'));
     lines.filter_map(from_hex).collect()
 }
 
-/// Notes one more lease. The note begins with the end of a line, in case the last note was
-/// incomplete for lack of room.
+/// Notes one more lease. The note begins with a line break, in case the last note was incomplete
+/// because there was no room.
 fn note(mut file: &File, lease: &[u8]) -> io::Result<()> {
     file.write_all(format!("\n{}\n", hex(lease)).as_bytes())
 }
