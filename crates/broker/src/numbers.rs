@@ -1,11 +1,12 @@
-//! The numbers that a daemon tells of itself: counters, and gauges of how it is now.
+//! The numbers that a daemon reports on itself: counters of what has happened, and gauges of its
+//! present state.
 
 use std::{fmt::Write as _, time::Duration};
 
-/// The type of a number, as Prometheus has it.
+/// The type of a number in Prometheus.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Kind {
-    /// A value as it is now.
+    /// The present value of something.
     Gauge,
     /// How often something has happened so far.
     Counter,
@@ -14,14 +15,14 @@ enum Kind {
 /// A description of one number, for those who show all of them: its name, its type, and its meaning.
 type Description = (&'static str, Kind, &'static str);
 
-/// Makes the struct, and the methods that go through all its fields, so that each number is listed in
-/// one place only.
+/// Makes the struct and the methods that go through all fields of the struct, so that each number is
+/// listed in only one place.
 macro_rules! numbers {
     ($($kind:ident $field:ident: $what:literal;)*) => {
-        /// What a daemon has counted since it began, and how it is now.
+        /// What a daemon has counted since it began, and values of its present state.
         ///
-        /// When the owner of a name takes the lock without asking, that counts in [`taken`](Self::taken) and
-        /// in no other number.
+        /// When the owner of a name takes the lock without asking, this grant counts in
+        /// [`taken`](Self::taken) and in no other number.
         #[derive(Clone, Debug, Default, PartialEq, Eq)]
         #[non_exhaustive]
         pub struct Numbers {
@@ -71,7 +72,7 @@ numbers! {
     Counter log_lines_missing: "How many lines of the log could not be written";
 }
 
-/// How long requests have waited until they were granted.
+/// How long requests have waited before they were granted.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Waits {
@@ -156,7 +157,7 @@ impl Waits {
     }
 }
 
-/// A name in snake case, as Rust has it, in camel case, as JavaScript has it.
+/// The camel case of JavaScript for a name in the snake case of Rust.
 fn in_camel_case(name: &str) -> String {
     let mut words = name.split('_');
     let first = words.next().unwrap_or_default().to_owned();

@@ -1,4 +1,5 @@
-//! Where the broker is: its socket, the files beside it, and whether they can be trusted.
+//! The place of the broker: its socket, the files beside the socket, and whether both can be
+//! trusted.
 
 use std::{
     error::Error,
@@ -20,20 +21,21 @@ use crate::{SystemError, private_tmp, settings_files};
 ///
 /// All processes of a user meet at `/tmp/navlock-UID/sock`, and those of root on Linux at
 /// `/run/navlock/sock`. The path depends on the uid alone, and not on the environment or a login, so it
-/// never moves. `/run/user/UID` would be tidier, but it comes with the first session of a user and goes
-/// with the last: a cron job that outlives that session would hold its lock at another place than later
-/// programs. In `/tmp` everybody may write, but it is sticky, so nobody else can remove or rename our
-/// files; and a directory that is not ours, or is open to others, is refused.
+/// never moves. `/run/user/UID` would be tidier, but that directory appears with a user's first session
+/// and disappears with the last one. A cron job that outlives the last session would hold its lock at
+/// another place than later programs. Everybody may write in `/tmp`, but `/tmp` is sticky, so nobody
+/// else can remove or rename our files. A directory that is not ours, or that is open to others, is
+/// refused.
 ///
-/// A process with a `/tmp` of its own, such as a container or a service with `PrivateTmp`, also has a
-/// broker of its own. Another place can be chosen: for all programs by the key `socket` in
+/// A process with its own `/tmp`, such as a container or a service with `PrivateTmp`, has its own
+/// broker too. Another place can be chosen: for all programs by the key `socket` in
 /// `/etc/navlock.toml` or in the user's own settings, for one program by `NAVLOCK_SOCKET`, or on the
 /// command line by `--socket`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Place {
     socket: PathBuf,
-    /// Whether the directory is for navlock alone, and is made if it does not exist. A directory that
-    /// was chosen is neither.
+    /// Whether the directory is for navlock alone, and navlock makes it if it does not exist. Neither
+    /// is true of a directory that somebody has chosen.
     private_directory: bool,
 }
 
@@ -51,13 +53,13 @@ const FAULTS: &str = "faults.log";
 pub enum PlaceError {
     /// The directory of the socket is a file, or a link to somewhere else.
     NotADirectory(PathBuf),
-    /// There is something else at the path of the socket.
+    /// The path of the socket leads to something that is no socket.
     NotASocket(PathBuf),
     /// The directory or the socket belongs to this other user.
     OtherUser(PathBuf, UserId),
     /// The directory has this mode, which lets other users in.
     TooOpen(PathBuf, u32),
-    /// The settings, which may say where the place is, cannot be used, for this reason.
+    /// The settings cannot be used, for this reason. They might say where the place is.
     Settings(String),
     /// The path is longer than the system allows for a socket.
     TooLong(PathBuf),
@@ -71,8 +73,8 @@ impl Place {
     ///
     /// # Errors
     ///
-    /// [`PlaceError::Settings`] if there are settings that cannot be used: at another place, this
-    /// program would not meet the others.
+    /// [`PlaceError::Settings`] if there are settings that cannot be used. If this program ignored
+    /// them, it might use another place than the other programs, and would not meet them.
     pub fn from_env() -> Result<Self, PlaceError> {
         let socket = std::env::var_os("NAVLOCK_SOCKET").filter(|socket| !socket.is_empty());
         let socket = match socket {
@@ -87,13 +89,14 @@ impl Place {
         Self { socket: own_directory().join("sock"), private_directory: true }
     }
 
-    /// A place of the caller's choice: a socket in a directory that exists, is ours, and in which
-    /// nobody else may write. A relative path is taken from the current directory.
+    /// A place that the caller chooses: a socket in a directory that exists and is ours, and in
+    /// which nobody else may write. A relative path is taken from the current directory.
     pub fn at(socket: impl AsRef<Path>) -> Self {
         let socket = socket.as_ref();
         let absolute = std::path::absolute(socket).unwrap_or_else(|_| socket.to_owned());
         let own = Self::of_user();
-        // One place has one set of files, by whichever path it was found: `/var/run` is `/run`.
+        // A place has one set of files, even if several paths lead to the place: `/var/run` is
+        // `/run`.
         if absolute == own.socket
             || last_names(&absolute) == last_names(&own.socket)
                 && without_links(&absolute) == without_links(&own.socket)
@@ -109,19 +112,19 @@ impl Place {
         &self.socket
     }
 
-    /// Why other programs of this machine do not meet us here, if this process has a `/tmp` of its
-    /// own.
+    /// If this process has its own `/tmp`: why other programs of this machine do not meet us at
+    /// this place.
     pub fn secluded(&self) -> Option<&'static str> {
         let tmp = Path::new("/tmp");
         (self.socket.starts_with(tmp) && is_secluded(tmp)).then_some(private_tmp::WHY)
     }
 
-    /// The file that a client has locked while it starts the broker.
+    /// The file that a client keeps locked while it starts the broker.
     pub(crate) fn spawn_lock(&self) -> PathBuf {
         self.beside("spawn.lock")
     }
 
-    /// The file that the broker has locked for as long as it lives.
+    /// The file that the broker keeps locked as long as it lives.
     pub fn broker_lock(&self) -> PathBuf {
         self.beside("broker.lock")
     }
@@ -142,13 +145,14 @@ impl Place {
         self.beside("holds")
     }
 
-    /// The file with the bound of fencing tokens: all tokens that were given so far are smaller.
+    /// The file with the bound of fencing tokens. All tokens that were given so far are smaller
+    /// than the bound.
     pub(crate) fn tokens(&self) -> PathBuf {
         self.beside(TOKENS)
     }
 
-    /// The log of a broker that a client has started. When the file is full, it is renamed to the same
-    /// name with `.1` behind it.
+    /// The log of a broker that a client has started. When the file is full, `.1` is appended to its
+    /// name.
     pub fn log(&self) -> PathBuf {
         self.beside("log")
     }
@@ -168,7 +172,7 @@ impl Place {
         state.join(TOKENS)
     }
 
-    /// The file of this name by which a browser finds the page of a `navlock web`.
+    /// The file of this name, through which a browser finds the page of a `navlock web`.
     pub fn page(&self, name: &str) -> PathBuf {
         self.beside(&format!("web.{name}.html"))
     }
@@ -182,15 +186,15 @@ impl Place {
         if self.private_directory {
             return self.socket.with_file_name(name);
         }
-        // Several brokers may have been given one directory.
+        // Several brokers may use the same directory.
         let mut path = self.socket.clone().into_os_string();
         path.push(".");
         path.push(name);
         path.into()
     }
 
-    /// Makes the directory if it is ours to make, and checks that no other user can interfere with
-    /// the directory and the socket.
+    /// Makes the directory if it is for navlock alone and does not exist, and checks that no other
+    /// user can interfere with the directory and the socket.
     ///
     /// # Errors
     ///
@@ -212,7 +216,7 @@ impl Place {
     ///
     /// # Errors
     ///
-    /// If the place is not there, is not ours, is open to others, or cannot be used.
+    /// If the place does not exist, is not ours, is open to others, or cannot be used.
     pub fn check(&self) -> Result<(), PlaceError> {
         let bytes = self.socket.as_os_str().len();
         if bytes > MAX_PATH {
@@ -235,14 +239,14 @@ impl Place {
     }
 }
 
-/// The last two names of a path: of the socket and its directory. They are the same by whichever
-/// path the place is found.
+/// The last two names of a path: the name of the socket and the name of its directory.
+/// They are the same in all paths that lead to the place.
 fn last_names(socket: &Path) -> (Option<&OsStr>, Option<&OsStr>) {
     (socket.file_name(), socket.parent().and_then(Path::file_name))
 }
 
-/// The same path with the links above the socket's directory resolved. The directory itself must be no
-/// link, and need not exist yet.
+/// The same path with the links above the socket's directory resolved. The directory itself must not
+/// be a link, and need not exist yet.
 fn without_links(socket: &Path) -> PathBuf {
     let resolved = || {
         let directory = socket.parent()?;
@@ -252,7 +256,7 @@ fn without_links(socket: &Path) -> PathBuf {
     resolved().unwrap_or_else(|| socket.to_owned())
 }
 
-/// What others may do with a directory that we trust.
+/// What other users may do with a directory that we trust.
 #[derive(Clone, Copy)]
 enum Others {
     MayLook,
@@ -321,8 +325,8 @@ impl fmt::Display for PlaceError {
                 (path, "remove the cause")
             }
         };
-        // Advice to remove or change something is given for our own place only. A place that was
-        // chosen may be in `/tmp`, or `/`.
+        // Only for our own place, the message advises to remove or change something. A place that
+        // somebody has chosen may be in `/tmp` or `/`.
         if path.starts_with(own_directory()) {
             write!(f, "; {remedy}, or")?;
         } else {

@@ -11,15 +11,16 @@ use crate::Numbers;
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Report {
-    /// The numbers that it has counted.
+    /// The numbers that the daemon has counted.
     pub numbers: Numbers,
-    /// Why the last sessions have ended, the last one first. Usual ends do not push unusual ones out of
-    /// this list.
+    /// Why the latest sessions have ended, the latest one first. Usual ends do not push unusual ends
+    /// out of this list.
     pub ends: Vec<SessionEnd>,
-    /// Where it logs, if its program says so.
+    /// Where the daemon logs, if its program says so.
     pub log: Option<LogState>,
-    /// The daemon's PID namespace, in which it sees the numbers of its clients' processes, as
-    /// [`pid_namespace`](crate::pid_namespace) tells it there. `None` if that is not known.
+    /// The daemon's PID namespace, as [`pid_namespace`](crate::pid_namespace) returns it in the
+    /// daemon. The daemon sees the numbers of its clients' processes in this namespace. `None` if
+    /// the namespace is not known.
     pub pid_namespace: Option<u64>,
 }
 
@@ -29,9 +30,9 @@ pub struct Report {
 pub struct SessionEnd {
     /// When the session ended.
     pub at: SystemTime,
-    /// The client's process, if that is known.
+    /// The client's process, if it is known.
     pub pid: Option<u32>,
-    /// Why it ended, for people.
+    /// Why the session ended, as a text for people.
     pub why: String,
 }
 
@@ -39,7 +40,7 @@ pub struct SessionEnd {
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct LogState {
-    /// The file; `None` if it is the daemon's error stream.
+    /// The file, or `None` if the daemon logs to its error stream.
     pub file: Option<PathBuf>,
     /// What is logged.
     pub filter: String,
@@ -60,7 +61,7 @@ impl Report {
 
     pub(crate) fn to_wire(&self) -> navlock_wire::Report {
         let ends = self.ends.iter().map(|end| {
-            // Zero, if the clock was turned back meanwhile.
+            // The time is zero if the clock was turned back after the end.
             let ago = end.at.elapsed().unwrap_or_default().as_millis();
             navlock_wire::SessionEnd {
                 ago: u64::try_from(ago).unwrap_or(u64::MAX),

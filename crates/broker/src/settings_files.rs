@@ -1,7 +1,8 @@
-//! The files of settings, as far as clients read them as well as brokers: where the broker is.
+//! The files of settings. This module reads the part that both clients and brokers need: where the
+//! broker is.
 //!
-//! One file is for the machine, and one for the user. Where they are depends on the uid alone, as the
-//! broker's place does, so that all processes that are to meet read the same files.
+//! One file is for the machine, and one is for the user. The paths of the files, like the broker's
+//! place, depend on the uid alone, so that all processes that should meet read the same files.
 
 use std::{
     env, fs,
@@ -18,7 +19,7 @@ use serde::{Deserialize, de::DeserializeOwned};
 /// The name of the folder of the settings.
 const NAME: &str = "navlock";
 
-/// How much of a file of settings is read at most, in bytes. No such file is as long.
+/// How much of a file of settings is read at most, in bytes. No file of settings is this long.
 const ENOUGH: u64 = 1 << 20;
 
 /// The keys of a file that clients read. All other keys are for brokers.
@@ -27,8 +28,8 @@ struct OfClients {
     socket: Option<PathBuf>,
 }
 
-/// The user's home directory, from the password file and not from `$HOME`: a broker has that variable
-/// from whichever client happened to start it.
+/// The user's home directory, from the password file. `$HOME` is not used, because a broker gets this
+/// variable from whichever client happened to start the broker.
 pub fn home() -> Option<PathBuf> {
     user::home()
 }
@@ -42,14 +43,15 @@ pub fn places() -> Vec<PathBuf> {
 ///
 /// # Errors
 ///
-/// If the file cannot be read, or if a user who is not trusted could have written it.
+/// If the file cannot be read, or if a user who is not trusted could have written the
+/// file.
 pub fn read(path: &Path) -> Result<Option<String>, String> {
-    // Opened without waiting, because at one of our paths there must be a file. Only a path that was
-    // chosen may lead to anything else, such as a pipe.
+    // The file is opened without waiting, because each of our paths must lead to a regular file.
+    // Only a path that somebody has chosen may lead to something else, such as a pipe.
     let file = match without_waiting().read(true).open(path) {
         Ok(file) => file,
-        // The folder may be missing too: the user has no such directory, or there is a file in its
-        // place.
+        // The folder may be missing too: the directory does not exist, or there is a file at its
+        // path.
         Err(error) if matches!(error.kind(), ErrorKind::NotFound | ErrorKind::NotADirectory) => {
             return Ok(None);
         }
@@ -75,7 +77,7 @@ pub fn read(path: &Path) -> Result<Option<String>, String> {
     Ok(Some(text))
 }
 
-/// The text of the file that was chosen, which must exist.
+/// The text of the file that somebody has chosen. The file must exist.
 ///
 /// # Errors
 ///
@@ -91,11 +93,13 @@ fn unreadable(path: &Path, error: &std::io::Error) -> String {
     )
 }
 
-/// The file that `NAVLOCK_CONFIG` chooses in place of all others, if the variable is set.
+/// The file that `NAVLOCK_CONFIG` names, if this variable is set. This file is used in place of all
+/// others.
 ///
 /// # Errors
 ///
-/// If the path is relative: a broker runs in another folder, and would read another file.
+/// If the path is relative, because a broker runs in another folder and would read another
+/// file.
 pub fn chosen() -> Result<Option<PathBuf>, String> {
     let chosen = env::var_os("NAVLOCK_CONFIG").filter(|path| !path.is_empty()).map(PathBuf::from);
     match chosen {
@@ -112,12 +116,12 @@ pub fn chosen() -> Result<Option<PathBuf>, String> {
 ///
 /// # Errors
 ///
-/// Says what is wrong, and where, but leaves out values, which may be secret.
+/// The error says what is wrong and where, but leaves out values, because they may be secret.
 pub fn parse<T: DeserializeOwned>(path: &Path, text: &str) -> Result<T, String> {
     toml::from_str(text).map_err(|error| {
         let before = error.span().and_then(|span| text.get(..span.start));
         let place = before.map_or_else(String::new, |before| {
-            // Only the key of the line is shown: the value may be a password.
+            // Only the key of the line is shown, because the value may be a password.
             let start = before.rfind('\n').map_or(0, |newline| newline + 1);
             let line = text[start..].lines().next().unwrap_or_default();
             let key = line.split_once('=').map(|(key, _)| format!(" ({})", key.trim()));
@@ -129,7 +133,8 @@ pub fn parse<T: DeserializeOwned>(path: &Path, text: &str) -> Result<T, String> 
     })
 }
 
-/// The socket that the settings choose: the one in the user's file, or else the one in the machine's.
+/// The socket that the settings choose: the one in the user's file, or else the one in the machine's
+/// file.
 pub(crate) fn socket() -> Result<Option<PathBuf>, String> {
     if let Some(path) = chosen()? {
         return socket_in(&path, &read_chosen(&path)?);
@@ -151,7 +156,7 @@ fn socket_in(path: &Path, text: &str) -> Result<Option<PathBuf>, String> {
     let wrong = |what: &str| {
         Err(format!("{}: socket = {:?}: {what}", path.display(), socket.display().to_string()))
     };
-    // The machine's file is for all its users, and each needs a socket of its own.
+    // The machine's file is for all users of the machine, and each user needs their own socket.
     let meant = socket.to_str().map(|text| text.replace("{uid}", &ours().to_string()));
     match meant.map(PathBuf::from) {
         None => wrong("it is no text in UTF-8"),

@@ -20,13 +20,15 @@ use crate::{
     CLIENT_LOGS, Place, PlaceError, connect_error::Reason, lock_file, this_process::program_name,
 };
 
-/// The line that the daemon's program writes once it listens. The client that starts it waits for
-/// this line; anything else that the program writes is taken for the reason why it did not start.
+/// The line that the daemon's program writes when it has begun to listen. The client that starts
+/// the program waits for this line. If the program ends without this line, the client reports
+/// whatever else the program has written as the reason why the daemon did not start.
 pub const READY_LINE: &str = "ready";
 
-/// The beginning of a line that the daemon's program writes earlier, if it waits for the service
-/// that keeps its locks; the rest of the line names the service. A client that has read it does not
-/// at once start a second daemon if the first one did not come to listen.
+/// The beginning of a line that the daemon's program writes before [`READY_LINE`], if it waits for
+/// the service that keeps its locks. The rest of the line names the service. If a client has read
+/// this line and the daemon has not begun to listen, the client does not start a second daemon at
+/// once.
 pub const WAITS_FOR: &str = "waits for ";
 
 /// How long a daemon may take to accept a client, and to answer its first message.
@@ -35,20 +37,19 @@ pub(crate) const ANSWER: Duration = Duration::from_secs(10);
 /// How long a daemon may take to listen.
 const READY: Duration = Duration::from_secs(10);
 
-/// How long another client may take to start a daemon, before this one no longer waits for it. The
-/// lock of the client that starts a daemon only spares work; the daemon's own lock ensures that
-/// there is one daemon.
+/// How long this client waits while another client starts a daemon. The lock of the client that
+/// starts a daemon only saves work. The daemon's own lock ensures that there is only one daemon.
 const TURN: Duration = Duration::from_millis(1500);
 
-/// How often a client looks meanwhile whether there is a daemon.
+/// How often a client checks whether there is a daemon, while another client starts one.
 const CHECK_INTERVAL: Duration = Duration::from_millis(50);
 
-/// A limit for the whole of several waits, each of which also has a limit of its own.
+/// A limit for the total of several waits. Each of these waits has its own limit too.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Patience(Option<Instant>);
 
 impl Patience {
-    /// No limit for the whole.
+    /// No limit for the total.
     pub(crate) fn endless() -> Self {
         Self(None)
     }
@@ -57,7 +58,7 @@ impl Patience {
         Self(Some(deadline))
     }
 
-    /// This long from now on.
+    /// A limit that ends after this time from now.
     pub(crate) fn lasting(time: Duration) -> Self {
         Self(Instant::now().checked_add(time))
     }
@@ -66,17 +67,17 @@ impl Patience {
         self.0.is_some_and(|deadline| deadline <= Instant::now())
     }
 
-    /// How long a wait may take that has this limit of its own.
+    /// How long a wait may take whose own limit is `limit`.
     pub(crate) fn at_most(self, limit: Duration) -> Duration {
         let left = self.0.map(|deadline| deadline.saturating_duration_since(Instant::now()));
         left.map_or(limit, |left| left.min(limit))
     }
 }
 
-/// A connection to the daemon at `place`, which is started if there is none.
+/// A connection to the daemon at `place`. If there is no daemon, one is started.
 ///
-/// If many clients find no daemon at the same time, one of them starts it: a client that gets the
-/// lock looks again first.
+/// If many clients find no daemon at the same time, only one of them starts a daemon, because a
+/// client that gets the lock first checks again whether there is a daemon.
 pub(crate) fn connect_or_start(
     place: &Place,
     program: Option<&Path>,
@@ -94,8 +95,9 @@ pub(crate) fn connect_or_start(
         return Ok(stream);
     }
     let started = start(place, program, patience);
-    // The clients that wait for their turn find it listening. It may be another daemon than the one
-    // that was just started: one whose starter was killed or stopped meanwhile.
+    // The clients that wait for their turn find the daemon listening. The daemon that listens may
+    // be another one than the one that was just started: the client that started the other one may
+    // have been killed or stopped.
     match connect(place, patience.at_most(ANSWER))? {
         Some(stream) => Ok(stream),
         None => Err(started.err().unwrap_or(Reason::Vanished)),
@@ -105,7 +107,7 @@ pub(crate) fn connect_or_start(
 /// A connection to the daemon at `place`, if there is one.
 pub(crate) fn connect_to_running(place: &Place, patience: Patience) -> Result<Stream, Reason> {
     match place.check() {
-        // The first daemon makes the directory.
+        // Without a directory, no daemon has run yet: the first daemon makes the directory.
         Err(PlaceError::Io(_, error)) if error.kind() == io::ErrorKind::NotFound => {
             return Err(Reason::NotRunning);
         }
@@ -114,17 +116,17 @@ pub(crate) fn connect_to_running(place: &Place, patience: Patience) -> Result<St
     connect(place, patience.at_most(ANSWER))?.ok_or(Reason::NotRunning)
 }
 
-/// A connection, unless nobody listens.
+/// A connection to the socket, or `None` if nobody listens there.
 pub(crate) fn connect(place: &Place, patience: Duration) -> Result<Option<Stream>, Reason> {
     let deadline = Instant::now() + patience;
     loop {
         match socket::connect(place.socket()) {
             Ok(stream) => return Ok(Some(stream)),
             Err(error) => match error.kind() {
-                // Refused: a daemon was killed and its socket is still there.
+                // The connection is refused if a daemon was killed and its socket still exists.
                 io::ErrorKind::NotFound | io::ErrorKind::ConnectionRefused => return Ok(None),
                 io::ErrorKind::Interrupted => {}
-                // The queue of connections to be accepted is full.
+                // The queue of connections that wait to be accepted is full.
                 io::ErrorKind::WouldBlock if Instant::now() < deadline => {
                     thread::sleep(Duration::from_millis(5));
                 }
@@ -139,15 +141,17 @@ pub(crate) fn connect(place: &Place, patience: Duration) -> Result<Option<Stream
 enum Turn {
     /// There is a daemon.
     Connected(Stream),
-    /// It is this client's turn to start it; with the lock for that, if it could be had.
+    /// It is this client's turn to start the daemon. The file is the lock for this turn, if the
+    /// client could get the lock.
     Come(Option<fs::File>),
 }
 
-/// Waits until there is a daemon, or no other client is starting one, or the one that does takes
-/// too long, because it was stopped perhaps. To drop the file lets others start a daemon.
+/// Waits until there is a daemon, or no other client is starting one, or the client that is
+/// starting one takes too long (it may have been stopped). When the file is dropped, other clients
+/// can start a daemon.
 fn wait_for_turn(place: &Place, patience: Patience) -> Result<Turn, Reason> {
-    // Clients look at different moments, so that the first of them starts a daemon and the others
-    // find it.
+    // The clients stop waiting at different times, so that the first of them starts a daemon and
+    // the others find that daemon.
     let spread = Duration::from_millis(u64::from(std::process::id() % 32) * 16);
     let deadline = Instant::now() + patience.at_most(TURN + spread);
     let path = place.spawn_lock();
@@ -158,7 +162,7 @@ fn wait_for_turn(place: &Place, patience: Patience) -> Result<Turn, Reason> {
         ) {
             Ok(Some(file)) => return Ok(Turn::Come(Some(file))),
             Ok(None) => {}
-            // If this error hinders the daemon as well, the daemon will say so.
+            // If this error hinders the daemon too, the daemon will report it.
             Err(_) => return Ok(Turn::Come(None)),
         }
         if let Some(stream) = connect(place, patience.at_most(ANSWER))? {
@@ -182,7 +186,8 @@ fn start(place: &Place, program: Option<&Path>, patience: Patience) -> Result<()
     };
     let program = from_here(program.into());
     let failed = |error: io::Error| Reason::Program(program.clone(), error.into());
-    // What the daemon writes while it starts. It closes the stream once it listens.
+    // The stream carries what the daemon writes while it starts. When the daemon has begun to
+    // listen, the daemon closes the stream.
     let (mut said, saying) = socket::hearing().map_err(failed)?;
     let mut command = Command::new(&program);
     command
@@ -209,18 +214,19 @@ fn start(place: &Place, program: Option<&Path>, patience: Patience) -> Result<()
         let _ = child.wait();
         return ready;
     }
-    // The daemon listens; or our time is over, and it will listen for the next client.
+    // Either the daemon listens, or our time is over and the daemon will listen for the next
+    // client.
     //
-    // Only we, its parent, can wait for its end. Otherwise it would stay a zombie for as long as we
-    // live.
+    // Only this process, the daemon's parent, can wait for the daemon's end. If nobody waited, the
+    // ended daemon would stay a zombie as long as this process lives.
     let reaper = thread::Builder::new().name("navlock-reaper".to_owned());
     let _ = reaper.spawn(move || child.wait());
     ready
 }
 
-/// Whether a broker gets this variable from the client that happens to start it, though other clients
-/// use the broker too: variables that a program needs to be found and to start, and those that are
-/// meant for brokers. Others may be secret.
+/// Whether a broker gets this variable from the client that happens to start the broker. Other
+/// clients use the broker too. So it gets only the variables that a program needs to be found and to
+/// start, and the variables that are meant for brokers. Other variables may be secret.
 fn is_for_a_broker(name: &OsStr) -> bool {
     const USUAL: [&str; 14] = [
         "PATH",
@@ -245,11 +251,11 @@ fn is_for_a_broker(name: &OsStr) -> bool {
             .any(|start| name.as_encoded_bytes().starts_with(start.as_bytes()))
 }
 
-/// The program as it must be called from another working folder: a name is looked up in the `PATH`,
-/// and a relative path is made absolute from here.
+/// The path or name by which the program must be called from another working folder. A name is
+/// looked up in the `PATH`. A relative path is made absolute in the current working folder.
 fn from_here(program: PathBuf) -> PathBuf {
     let is_name = program.file_name() == Some(program.as_os_str());
-    // If there is no working folder, the program will not be found, which is reported.
+    // If there is no working folder, the program will not be found, and the caller reports that.
     if is_name { program } else { absolute(&program).unwrap_or(program) }
 }
 
@@ -266,16 +272,16 @@ fn wait_until_ready(said: &mut Stream, patience: Duration) -> Result<(), Reason>
                 None => Reason::NotReady(patience),
             });
         }
-        // Some systems refuse a timeout once the other end is closed: then there is nothing to wait
-        // for.
+        // Some systems refuse to set a timeout when the other end is closed. In this case, there is
+        // nothing to wait for.
         let _ = said.set_read_timeout(Some(left));
         match said.read(&mut bytes) {
             Ok(0) => {
                 let (what, text) = waited_for(&text);
-                // Whoever shows this message puts the name of the program before it.
+                // The code that shows this message puts the name of the program before the message.
                 let text = text.strip_prefix("navlock: ").unwrap_or(&text);
                 return Err(match (text, what) {
-                    // It has said nothing: it was killed.
+                    // The daemon has written nothing: it was killed.
                     ("", _) => Reason::Vanished,
                     (text, None) => Reason::Failed(text.to_owned()),
                     (text, Some(_)) => Reason::NotReached(text.to_owned()),
@@ -296,7 +302,7 @@ fn wait_until_ready(said: &mut Stream, patience: Duration) -> Result<(), Reason>
     }
 }
 
-/// What a daemon waits for, if it has said so, and what else it has said.
+/// What a daemon waits for, if it has written that, and the rest of what it has written.
 fn waited_for(text: &[u8]) -> (Option<String>, String) {
     let text = String::from_utf8_lossy(text);
     let (mut what, mut rest) = (None, Vec::new());
@@ -342,7 +348,7 @@ mod tests {
         assert!(!waiting.is_empty());
     }
 
-    /// What is told in this thread, each with its target.
+    /// The messages that are logged in this thread, each with its target.
     #[derive(Clone, Default)]
     struct Told(Arc<Mutex<Vec<String>>>);
 

@@ -4,29 +4,31 @@
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Status {
-    /// The number of its process.
+    /// The number of the daemon's process.
     pub pid: u32,
-    /// Its release.
+    /// The daemon's release.
     pub release: String,
-    /// For how long it has run, in milliseconds.
+    /// How long the daemon has run, in milliseconds.
     pub age: u64,
-    /// How many clients are connected. If the connection that asks is a client, it counts as well.
+    /// How many clients are connected. If the connection that asks belongs to a client, this client
+    /// counts too.
     pub clients: u64,
-    /// How many commands hold locks whose client was killed.
+    /// How many commands hold locks although the client of these locks was killed.
     pub orphans: u64,
-    /// How many locks its clients hold.
+    /// How many locks the daemon's clients hold.
     pub held: u64,
-    /// How many requests of its clients are pending.
+    /// How many requests of the daemon's clients are pending.
     pub pending: u64,
-    /// How far its locks are seen, for people; `None` if that is this machine.
+    /// How far the daemon's locks are seen, as a text for people. `None` if they are seen on this
+    /// machine only.
     pub reach: Option<String>,
-    /// The limits and settings under which it runs, for people: names and values. Empty if a client
-    /// asked for the status.
+    /// The names and values of the limits and settings under which the daemon runs, for people. The
+    /// list is empty if a client asked for the status.
     pub details: Vec<(String, String)>,
 }
 
 impl Status {
-    /// Puts together the daemon's answer, and the reach that it has told when we connected.
+    /// Combines the daemon's answer with the reach that the daemon reported when we connected.
     pub(crate) fn new(status: navlock_wire::Status, reach: Option<&str>) -> Self {
         let navlock_wire::Status { pid, release, age, clients, orphans, held, pending } = status;
         let reach = reach.map(str::to_owned);

@@ -4,25 +4,27 @@ use std::{env, sync::OnceLock};
 
 use navlock_core::look::LockId;
 
-/// The variable by which `navlock run` tells its command inside which locks it runs, the outermost first.
+/// The variable in which `navlock run` names to its command the locks inside which the command runs, the
+/// outermost lock first.
 pub const VARIABLE: &str = "NAVLOCK_INSIDE";
 
-/// How many of these locks are told to a command, and read from the variable, at most: the innermost
-/// ones.
+/// How many of these locks the variable names at most, and how many are read from it at most. If
+/// there are more locks, the innermost ones are used.
 const MOST: usize = 16;
 
-/// The locks inside which this process was started, as `navlock run` has told it: all requests of this
-/// process are made inside these locks as well. No decision on a lock depends on this.
+/// The locks inside which this process was started, as `navlock run` has named them in the variable.
+/// All requests of this process are made inside these locks too. No decision on a lock depends on
+/// these locks.
 pub fn surrounding() -> &'static [LockId] {
     static SURROUNDING: OnceLock<Vec<LockId>> = OnceLock::new();
     SURROUNDING.get_or_init(|| {
-        // A word that is no id was not written by us, and is ignored.
+        // A word that is no id was not written by navlock, and is ignored.
         parse(&env::var(VARIABLE).unwrap_or_default())
     })
 }
 
-/// The value of the variable for a process that is started inside these locks: the locks inside which
-/// this process runs, and these.
+/// The value of the variable for a process that is started inside `locks`. The value names the locks
+/// inside which this process runs, followed by `locks`.
 pub fn told_to_command(locks: impl IntoIterator<Item = LockId>) -> String {
     written(surrounding().iter().copied().chain(locks).collect())
 }

@@ -2,7 +2,7 @@
 
 use std::{error::Error, fmt, io, time::Duration};
 
-/// Why the system refused something: its error, which unlike [`io::Error`] can be copied and compared.
+/// Why the system refused something. Unlike [`io::Error`], this error can be copied and compared.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct SystemError {
     kind: io::ErrorKind,
@@ -10,12 +10,12 @@ pub struct SystemError {
 }
 
 impl SystemError {
-    /// What sort of error it is.
+    /// The kind of this error.
     pub fn kind(self) -> io::ErrorKind {
         self.kind
     }
 
-    /// The number by which the system knows it (`errno`), if it came from the system.
+    /// The system's number of this error (`errno`), if the error came from the system.
     pub fn raw_os_error(self) -> Option<i32> {
         self.code
     }
@@ -34,7 +34,7 @@ impl From<io::ErrorKind> for SystemError {
 }
 
 impl From<SystemError> for io::Error {
-    /// The error again, for who looks for one of the standard library.
+    /// The same error as an error of the standard library, for callers who look for one.
     fn from(error: SystemError) -> Self {
         error.code.map_or_else(|| error.kind.into(), Self::from_raw_os_error)
     }
@@ -43,7 +43,7 @@ impl From<SystemError> for io::Error {
 impl fmt::Display for SystemError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self.code {
-            // The system's own words, because a kind describes most errors only in general.
+            // The system's own text is used, because a kind describes most errors only in general.
             Some(code) => io::Error::from_raw_os_error(code).fmt(f),
             None => self.kind.fmt(f),
         }
@@ -52,7 +52,7 @@ impl fmt::Display for SystemError {
 
 impl Error for SystemError {}
 
-/// A time that something had, for people.
+/// A duration, as a text for people.
 pub(crate) fn time(time: Duration) -> String {
     match time.as_secs_f64() {
         seconds if seconds < 0.1 => format!("{} ms", time.as_millis()),

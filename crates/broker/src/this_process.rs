@@ -11,18 +11,19 @@ use navlock_platform::{
 /// How much of a program's path is shown, in characters.
 const LONGEST_COMMAND: usize = 200;
 
-/// What agents of this process say of themselves, unless they are told otherwise: the number of the
-/// process, its program without arguments, its user, and the name of its machine.
+/// What agents of this process say of themselves, unless the program sets something else: the
+/// number of the process, its program without arguments, its user, and the name of its machine.
 pub fn this_process() -> AgentInfo {
     static THIS: OnceLock<AgentInfo> = OnceLock::new();
     let mut info = THIS.get_or_init(look).clone();
-    // A forked process has the rest from its parent, and a number of its own.
+    // A forked process inherits the rest from its parent, but has its own number.
     info.pid = std::process::id();
     info
 }
 
-/// The PID namespace of this process, by the number of its inode: numbers of processes mean something only in
-/// the namespace in which they were seen. `None` where there are no such namespaces, or it cannot be told.
+/// The PID namespace of this process, as the number of the namespace's inode. The number of a process has a
+/// meaning only in the namespace in which it was seen. `None` if the system has no such namespaces, or if the
+/// namespace cannot be found out.
 pub fn pid_namespace() -> Option<u64> {
     process::namespace()
 }
@@ -35,8 +36,8 @@ fn look() -> AgentInfo {
     info
 }
 
-/// The program as it was called. Its arguments are nobody's business: they may be secret, and what
-/// an agent says of itself is shown to all who share its locks.
+/// The program as it was called, without its arguments. The arguments may be secret, and what an
+/// agent says of itself is shown to all who share its locks.
 fn command() -> String {
     clip_chars(&program().to_string_lossy(), LONGEST_COMMAND).to_owned()
 }
@@ -52,8 +53,8 @@ fn program() -> PathBuf {
     env::args_os().next().unwrap_or_default().into()
 }
 
-/// The user's name as the environment gives it, or else the user's number. It is only shown to people,
-/// so the environment may be believed.
+/// The user's name from the environment, or else the user's number. The environment may be trusted
+/// here, because the name is only shown to people.
 fn user() -> String {
     let named = ["USER", "LOGNAME"].into_iter().find_map(|variable| env::var(variable).ok());
     let named = named.filter(|name| !name.is_empty());
