@@ -11,7 +11,7 @@ use crate::{client_rows::client_rows, commands::top::model::Model};
 /// The place of the state in the row of a client.
 const STATE: usize = 1;
 
-/// Each column tells the cell of this place in the row that `navlock clients` shows.
+/// Each column shows the cell at this place in the row of `navlock clients`.
 const COLUMNS: [Column<usize>; 9] = [
     Column { tells: 0, title: "PID", rank: 0, least: 7, most: 8, is_number: true },
     Column { tells: STATE, title: "STATE", rank: 4, least: 9, most: 9, is_number: false },

@@ -20,7 +20,7 @@ enum Cell {
     State,
     Mode,
     Who,
-    /// For how long it is held or waited for; of a past event, how long that took.
+    /// For how long the lock is held or waited for. For a past event, how long that took.
     For,
     /// How long ago a past event was.
     Ago,

@@ -32,12 +32,12 @@ use crate::{
 enum Cell {
     Name,
     Bucket,
-    /// Of the first holder.
+    /// The mode of the first holder.
     Mode,
     Holder,
     /// For how long the name has been held.
     Held,
-    /// How many wait.
+    /// How many requests wait.
     Queue,
     /// The longest wait so far.
     Wait,
@@ -45,7 +45,7 @@ enum Cell {
     Rate,
     /// The mean of the waits that have ended.
     Mean,
-    /// How long 99 of 100 waits took at most.
+    /// The time that 99 of 100 waits took at most.
     P99,
 }
 
@@ -228,7 +228,7 @@ pub(super) fn mode(mode: Mode, room: usize) -> String {
     if room >= whole.len() { whole.to_owned() } else { whole[..4].to_owned() }
 }
 
-/// The holders of a name; in brackets the owner that does not hold it.
+/// The holders of a name, or in brackets the owner that does not hold it.
 fn holder(model: &Model, queue: Option<&Queue>) -> String {
     let Some(queue) = queue else { return String::new() };
     let seen = model.see();
