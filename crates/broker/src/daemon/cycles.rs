@@ -24,7 +24,7 @@ pub(super) struct Nested {
     pub(super) around: HashSet<LockId, RandomState>,
 }
 
-/// What is told to the clients whose requests are in cycles.
+/// What the daemon tells the clients whose requests are in cycles.
 #[derive(Debug, Default)]
 pub(super) struct Cycles {
     pub(super) requests: HashMap<LockId, InCycle, RandomState>,
@@ -32,7 +32,7 @@ pub(super) struct Cycles {
     pub(super) lengths: Vec<usize>,
 }
 
-/// What the client of one of these requests is told.
+/// What the daemon tells the client of one request in a cycle.
 #[derive(Clone, Debug)]
 pub(super) struct InCycle {
     pub(super) told: Arc<str>,
@@ -72,7 +72,7 @@ impl Nested {
 }
 
 impl Cycles {
-    /// What is told of this request, if anything is.
+    /// What the daemon tells the client of this request, if the request is in a cycle.
     pub(super) fn of(&self, request: LockId) -> Option<&InCycle> {
         self.requests.get(&request)
     }

@@ -16,14 +16,14 @@ fn name(name: &str) -> ResourceName {
     ResourceName::try_from(name).unwrap()
 }
 
-/// That these events happened since the last look, in this order, and no others.
+/// Asserts that exactly these events have happened since the last call, in this order.
 #[track_caller]
 fn assert_events<const N: usize>(locks: &mut LockManager, expected: [Event; N]) {
     let events: Vec<_> = std::iter::from_fn(|| locks.poll_event()).collect();
     assert_eq!(events, expected);
 }
 
-/// Who waits, in the order of the snapshot.
+/// The requests that wait, in the order of the snapshot.
 fn pending(locks: &LockManager) -> Vec<RequestId> {
     locks.snapshot_lock_state().pending.iter().map(|request| request.id).collect()
 }
@@ -182,21 +182,22 @@ fn a_short_name_that_is_idle_is_kept_unseen_until_another_is_asked_for() {
     let ids = [&db, &db, &long].map(|name| {
         let id = locks.request_lock(ALICE, name, Wait(Exclusive));
         locks.finish(id);
-        // The one that comes straight back is the same, and no long one is kept beside it.
+        // A name that is used again at once is the same resource, and no long name is kept after
+        // its use.
         assert_eq!((locks.names_known(), locks.is_empty()), (usize::from(name == &db), true));
         assert_eq!(locks.snapshot_lock_state(), Snapshot::default());
         id
     });
     assert_events(&mut locks, ids.map(Granted));
 
-    // Of two that fall idle the last is kept.
+    // If two names become idle, the last one is kept.
     let [first, second] =
         ["a", "b"].map(|text| locks.request_lock(ALICE, &name(text), Wait(Exclusive)));
     locks.finish(first);
     assert_eq!(locks.names_known(), 2);
     locks.finish(second);
     assert_eq!(locks.names_known(), 1);
-    // And it is as free as any other.
+    // The name that was kept is as free as any other name.
     let again = locks.request_lock(BOB, &name("b"), IfAvailable(Exclusive));
     assert_events(&mut locks, [Granted(first), Granted(second), Granted(again)]);
 }
@@ -217,7 +218,7 @@ fn what_the_host_has_in_a_request_comes_back_when_it_is_granted_or_ends() {
     assert_eq!(locks.poll_event_with_data(), Some((Terminated(dying), Some("dying"))));
     assert_eq!(locks.finish(holder), Some(Some("held")));
     assert_eq!(locks.poll_event_with_data(), Some((Granted(next), Some("next"))));
-    // A lock begins without.
+    // A lock begins without data of the host.
     assert_eq!(locks.data(next), Some(&mut None));
     assert_eq!(locks.data(holder), None);
     assert_eq!(locks.finish(holder), None);
@@ -287,7 +288,8 @@ fn nothing_is_granted_to_an_agent_that_ends() {
 #[test]
 fn nothing_is_granted_to_an_agent_that_ends_together_with_the_holder() {
     let (mut locks, db, log) = (LockManager::default(), name("db"), name("log"));
-    // Each of the two waits for what the other holds, so that neither order would do.
+    // Each of the two agents waits for the lock that the other holds, so to end one of them after
+    // the other would grant something in either order.
     let alices = locks.request_lock(ALICE, &db, Wait(Exclusive));
     let bobs = locks.request_lock(BOB, &log, Wait(Exclusive));
     let bob_waits = locks.request_lock(BOB, &db, Wait(Exclusive));

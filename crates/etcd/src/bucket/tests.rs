@@ -10,7 +10,7 @@ use crate::{
     mirror::{Event, Put},
 };
 
-/// Agents that each have a lease of their own, unless they are to wait for it.
+/// Agents that each have their own lease, apart from those in `without_lease`, which wait for one.
 #[derive(Default)]
 struct Agents {
     without_lease: Vec<AgentSerial>,
@@ -84,7 +84,7 @@ fn bucket() -> Bucket {
     Bucket::new(BucketKeys::new("navlock", "b"))
 }
 
-/// All operations, one after the other, until nothing is to be done.
+/// All operations of the bucket, one after the other, until nothing is left to do.
 fn operations(bucket: &mut Bucket, agents: &mut Agents) -> Vec<Operation> {
     let next = || {
         let operation = bucket.step(&name(), agents);
@@ -108,7 +108,8 @@ fn a_release_does_not_wait_for_the_requests_of_others() {
     bucket.push(name(), Todo::Remove(release(0), Some(0)));
     let operations = operations(&mut bucket, &mut Agents::default());
     assert!(matches!(&operations[0], Operation::Remove(ended) if ended[0] == release(0)));
-    // Of agents with leases of their own, as many as fit into a transaction share one.
+    // Requests of agents that each have their own lease share a transaction, as many as fit into
+    // it.
     assert_eq!(operations.len(), 1 + 1000_usize.div_ceil(MOST_ASKS));
     let asked: Vec<_> = operations[1..].iter().flat_map(about).collect();
     assert_eq!(asked, (1..=1000).collect::<Vec<_>>());
@@ -173,8 +174,9 @@ fn etcd_knows_only_of_what_was_sent() {
     assert_eq!(agents.known, [1, 2, 3].map(id));
 }
 
-/// What is written as the lock of the first of these ends, and the others wait in this order: each of them
-/// with the lease under which it is there. The name can be owned, under the first lease.
+/// The operation that is written when the lock of the first of these requests ends, while the others wait
+/// in this order. Each request is given with the lease of its key. The name can be owned under the first
+/// lease.
 fn released(all: &[(u64, i64)]) -> Operation {
     let mut bucket = bucket();
     let event = |(revision, &(of, lease)): (i64, &(u64, i64))| {
@@ -209,7 +211,7 @@ fn a_name_is_not_owned_in_which_something_waits_under_another_lease() {
 #[test]
 fn a_name_is_not_owned_whose_queue_has_another_order_than_that_of_the_calls() {
     assert!(matches!(released(&[(0, 1), (2, 1), (1, 1)]), Operation::HandOver(..)));
-    // The run has as many requests as are in order.
+    // The run ends before the first request that is out of order.
     let run = released(&[(0, 1), (2, 1), (3, 1), (1, 1)]);
     assert!(matches!(run, Operation::Own(_, of) if of.run.len() == 2));
 }

@@ -1,4 +1,5 @@
-//! What is done about time, step by step: the [model](super::model) has hardly any.
+//! Tests of what the keeper does as time passes, step by step. The [model](super::model) has hardly
+//! any time.
 
 mod agents;
 mod listing;
@@ -31,16 +32,16 @@ use crate::{
 
 const TIME_TO_LIVE: Duration = Duration::from_secs(60);
 
-/// A lease that another connection had, which is dead.
+/// The lease of another connection, which is dead.
 const LEASE: i64 = 7;
 
-/// The connection's own.
+/// The lease of this connection itself.
 const OWN: i64 = 8;
 
-/// The token of what stands under that of the other connection.
+/// The revision that created the keys under the lease of the other connection.
 const MADE: i64 = 3;
 
-/// A keeper, whose calls are answered by hand.
+/// A keeper whose calls the test answers by hand.
 struct Machine {
     keeper: Keeper,
     shared: Arc<Shared>,
@@ -59,7 +60,7 @@ impl Machine {
         Self { keeper, shared, now }
     }
 
-    /// An agent of this client.
+    /// Opens an agent of this client.
     fn agent(&mut self, client: u8) -> AgentSerial {
         self.open_agent(client).1
     }
@@ -71,7 +72,7 @@ impl Machine {
         (agent, serial)
     }
 
-    /// This agent asks for this name.
+    /// Has this agent request the lock of this name.
     fn request(&mut self, serial: AgentSerial, name: &str) -> RequestId {
         let id = self.keeper.agents[&serial].id;
         let kind = RequestKind::Wait(Mode::Exclusive);
@@ -86,7 +87,8 @@ impl Machine {
         id
     }
 
-    /// That time passes, in which it looks after itself, and its own lease is renewed.
+    /// Lets this much time pass. The keeper's own lease is renewed before that, and the keeper
+    /// ticks after that.
     fn pass(&mut self, time: Duration) {
         let sent = Uptime::now_at(self.now);
         let word = LeaseEvent::Renewed(Renewal { sent, time_to_live: TIME_TO_LIVE });
@@ -96,12 +98,13 @@ impl Machine {
         self.keeper.handle_tick();
     }
 
-    /// What is to be called.
+    /// The calls that the keeper wants to make.
     fn calls(&mut self) -> Vec<Call> {
         std::iter::from_fn(|| self.keeper.poll_call()).collect()
     }
 
-    /// The same, once each name is watched and listed: this is in them.
+    /// The calls that the keeper wants to make, apart from watches and lists. Watches are answered,
+    /// and each list finds these keys.
     fn listed(&mut self, found: &[KeyValue]) -> Vec<Call> {
         let mut others = Vec::new();
         while let Some(call) = self.keeper.poll_call() {
@@ -120,8 +123,8 @@ impl Machine {
         others
     }
 
-    /// Somebody takes a name and finds it free in this revision, by an etcd that answers all. The
-    /// request, and what else is called.
+    /// Has the agent request a name. Etcd answers everything in this revision, and the name is
+    /// free. Returns the request, and the calls that were not answered.
     fn take(&mut self, agent: AgentId, name: &str, revision: i64) -> (RequestId, Vec<Call>) {
         let kind = RequestKind::Wait(Mode::Exclusive);
         let made = self.shared.table().request(agent, &of(name), kind, std::task::Waker::noop());
@@ -137,14 +140,15 @@ impl Machine {
         (id, calls)
     }
 
-    /// It is released.
+    /// Releases the lock. Returns the calls that were not answered.
     fn release(&mut self, id: RequestId, revision: i64) -> Vec<Call> {
         let finished = self.shared.table().finish(id).and_then(|ending| ending.finished);
         self.keeper.handle_message(Message::Finish { id, finished: finished.unwrap() });
         self.answered(revision)
     }
 
-    /// Answers what is asked of an etcd that is at this revision. What else is called.
+    /// Answers requests for leases and operations, as an etcd at this revision does. Returns the
+    /// other calls.
     fn answered(&mut self, revision: i64) -> Vec<Call> {
         let mut others = Vec::new();
         while let Some(call) = self.keeper.poll_call() {
@@ -166,7 +170,7 @@ impl Machine {
         others
     }
 
-    /// This agent comes back for its lock of that name.
+    /// Has this agent reclaim its lock of this name.
     fn reclaim(
         &mut self,
         serial: AgentSerial,
@@ -185,7 +189,7 @@ fn of(name: &str) -> ResourceName {
     ResourceName::try_from(name).unwrap()
 }
 
-/// A lock that an agent of this client had through another connection.
+/// The key of a lock that an agent of this client had through another connection.
 fn lock(name: &str, client: u8) -> KeyValue {
     let request = RequestKey { owner: 2, slot: u64::from(client) };
     let keys = BucketKeys::new("n", "b").name(&NameKey::new(&of(name)));
@@ -219,7 +223,8 @@ fn deleted(calls: &[Call]) -> Vec<Vec<u8>> {
     keys.collect()
 }
 
-/// A machine whose name `db` is its own since revision 6, with an agent that has taken it once.
+/// A machine that has owned the name `db` since revision 6, and an agent that has taken the name
+/// once.
 fn owner() -> (Machine, AgentId) {
     let mut machine = Machine::new();
     machine.keeper.options.taken = 1;
@@ -231,12 +236,12 @@ fn owner() -> (Machine, AgentId) {
 }
 
 impl Machine {
-    /// How the name is used that is its own.
+    /// How the name `db` is used, if the machine owns it.
     fn usage(&self) -> Option<crate::table::Usage> {
         self.shared.table().usage(&(0, NameKey::new(&of("db"))))
     }
 
-    /// What a caller does; the thread is not told.
+    /// Makes a request as a caller does. The keeper's thread is not told of the request.
     fn call(&mut self, agent: AgentId, kind: RequestKind) -> (RequestId, AgentSerial) {
         let mut table = self.shared.table();
         let made = table.request(agent, &of("db"), kind, std::task::Waker::noop()).unwrap();
@@ -244,20 +249,20 @@ impl Machine {
         made
     }
 
-    /// An agent takes the name, and etcd does not hear of it.
+    /// Has an agent take the name that the machine owns. Etcd does not hear of this lock.
     fn take_own(&mut self, agent: AgentId) -> RequestId {
         let (id, _) = self.call(agent, RequestKind::Wait(Mode::Exclusive));
         assert!(matches!(self.shared.table().status(id), Status::Held(_)));
         id
     }
 
-    /// The name is given up.
+    /// Has the keeper give up the name.
     fn leave(&mut self) {
         self.keeper.handle_message(Message::Leave { bucket: 0, name: NameKey::new(&of("db")) });
         assert!(self.usage().is_none(), "it is its own still");
     }
 
-    /// How a lock was lost.
+    /// How a lock was lost, if it was lost.
     fn lost(&self, id: RequestId) -> Option<Lost> {
         match self.shared.table().state(id) {
             Some((State::Lost(lost), _)) => Some(*lost),
@@ -265,7 +270,8 @@ impl Machine {
         }
     }
 
-    /// The watch of the name tells this of keys: whose, how, and since when they are there, if they are.
+    /// The watch of the name reports these keys in this revision. Each key is given by its owner, its
+    /// phase, and the revision that created it, or `None` if the key was deleted.
     fn hear_of(&mut self, revision: i64, keys: &[(u128, Phase, Option<i64>)]) {
         let event = |&(owner, phase, made): &(u128, Phase, Option<i64>)| {
             told(RequestKey { owner, slot: 0 }, phase, revision, made)
@@ -273,14 +279,15 @@ impl Machine {
         self.hear_all(keys.iter().map(event).collect());
     }
 
-    /// The watch of the name tells this.
+    /// The watch of the name reports these events.
     fn hear_all(&mut self, events: Vec<mirror::Event>) {
         let watch = *self.keeper.watches.keys().next().unwrap();
         self.keeper.handle_message(Message::Watched { watch, watched: Watched::Events(events) });
     }
 }
 
-/// What happens to a key in a revision: it is there since then, or gone.
+/// An event of a key in a revision: the key was put (`made` is the revision that created it) or
+/// deleted (`None`).
 fn told(request: RequestKey, phase: Phase, revision: i64, made: Option<i64>) -> mirror::Event {
     let name = NameKey::new(&of("db"));
     let key = LockKey { name, phase, mode: Mode::Exclusive, request };
@@ -290,7 +297,7 @@ fn told(request: RequestKey, phase: Phase, revision: i64, made: Option<i64>) -> 
     mirror::Event { key, revision, put }
 }
 
-/// What says that a name is another's, under a lease that is not ours.
+/// The key by which another connection owns the name, under a lease that is not ours.
 fn owned_by_another() -> KeyValue {
     let value = ownership::owning(2, LEASE, 0, "").value;
     let key = BucketKeys::new("n", "b").name(&NameKey::new(&of("db"))).owned(2);
@@ -298,8 +305,8 @@ fn owned_by_another() -> KeyValue {
 }
 
 impl Machine {
-    /// Somebody asks for the name, as long as that is not listed. The request, and the list once it
-    /// is watched.
+    /// Has an agent request the name. Etcd answers everything apart from the list. Returns the
+    /// request, and the list that the keeper asks for once the name is watched.
     fn ask(&mut self, kind: RequestKind, is_granted: bool) -> (RequestId, Option<(Listed, Known)>) {
         let (agent, serial) = self.open_agent(1);
         let (id, _) = self.call(agent, kind);

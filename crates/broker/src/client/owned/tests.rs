@@ -14,7 +14,7 @@ use super::*;
 const EXCLUSIVE: RequestKind = RequestKind::Wait(Mode::Exclusive);
 const SHARED: RequestKind = RequestKind::Wait(Mode::Shared);
 
-/// A client's names, and what the daemon does in its map.
+/// The names that a client owns. The test does in the client's map what the daemon would do.
 struct Case {
     owned: Owned,
     _file: NamedTempFile,
@@ -52,7 +52,7 @@ impl Case {
         (id, self.owned.begin(&asked))
     }
 
-    /// As the daemon grants what is free.
+    /// Grants a free slot, as the daemon does.
     fn grant(&self, index: SlotIndex, of: u32, name: &str, recalled: bool) -> Hold {
         let slot = self.owned.slot(index).unwrap();
         slot.word().grant(recalled).unwrap();
@@ -61,7 +61,8 @@ impl Case {
         hold
     }
 
-    /// Has the agent own the name. The request that it came by.
+    /// Has the agent own the name. Returns the request through which the agent got the name, and
+    /// the name's slot.
     fn own(&mut self, of: u32, name: &str, kind: RequestKind) -> (RequestId, SlotIndex) {
         let (id, began) = self.ask(of, name, kind);
         let index = began.slot.unwrap();
@@ -113,7 +114,7 @@ fn nothing_is_taken_while_a_request_of_the_same_agent_for_it_waits() {
     let (_, more) = case.ask(0, "db", SHARED);
     assert_eq!(case.owned.release(reader), Released::Kept);
     assert_eq!(case.take(0, "db", SHARED), None);
-    // It is not given back for that: readers go on beside each other.
+    // The name is not given back for this request, because readers go on side by side.
     assert!(more.finished.is_empty() && more.is_counted);
     case.grant(more.slot.unwrap(), 0, "db", false);
     assert!(case.take(0, "db", SHARED).is_some());
@@ -129,7 +130,7 @@ fn nothing_is_taken_past_who_waits_where_it_was_found_before() {
         assert_eq!(case.owned.release(found), Released::Kept);
         assert_eq!(case.word(index).recall(), Recalled::Free);
         case.owned.give_back();
-        // It comes to be the agent's again, and where it was, while another request waits.
+        // The agent owns the name again, in the same slot, while another request waits.
         let (_, again) = case.ask(0, "db", EXCLUSIVE);
         assert_eq!(again.slot, Some(index));
         case.ask(other, "db", EXCLUSIVE);
@@ -154,7 +155,7 @@ fn what_cannot_be_had_beside_a_request_is_given_back_before_it() {
     assert!(began.finished.is_empty() && case.word(index).look().is_recalled());
     assert_eq!(case.owned.release(taken), Released::Tell);
     assert_eq!(case.owned.finish(taken).0, Some(held));
-    // Once.
+    // The answer is given only once.
     assert_eq!(case.owned.finish(taken).0, None);
 }
 
@@ -162,7 +163,7 @@ fn what_cannot_be_had_beside_a_request_is_given_back_before_it() {
 fn an_agent_takes_nothing_past_another_s_request_and_readers_pass_each_other() {
     let mut case = Case::new();
     let (first, index) = case.own(0, "db", SHARED);
-    // Another agent's reader, which is not granted yet.
+    // The reader of another agent is not granted yet.
     let (_, reader) = case.ask(1, "db", SHARED);
     assert!(reader.finished.is_empty());
     let taken = case.take(0, "db", SHARED).unwrap();
@@ -174,7 +175,7 @@ fn an_agent_takes_nothing_past_another_s_request_and_readers_pass_each_other() {
     assert_eq!(writer.finished, [first]);
     assert!(case.word(index).look().is_free());
     assert!(case.word(reader.slot.unwrap()).look().is_recalled());
-    // What is before the writer is granted before the daemon has read of it.
+    // The request before the writer is granted before the daemon has read of the writer.
     let granted = case.grant(more.slot.unwrap(), 0, "db", false);
     assert!(case.owned.finish_first(granted));
     assert_eq!(case.take(0, "db", SHARED), None);
@@ -200,7 +201,7 @@ fn a_slot_that_is_another_name_s_by_now_is_not_taken_for_the_one_that_was_found_
     assert_eq!(case.owned.release(taken), Released::Kept);
     assert_eq!(case.word(index).recall(), Recalled::Free);
     case.owned.give_back();
-    // The same place is used again.
+    // The same slot is used again.
     let (_, again) = case.own(0, "other", EXCLUSIVE);
     assert_eq!(again, index);
     assert_eq!(case.take(0, "db", EXCLUSIVE), None);
@@ -213,7 +214,7 @@ fn a_slot_of_an_aborted_request_is_used_again_when_it_cannot_be_granted_any_more
     let (_, began) = case.ask(0, "db", EXCLUSIVE);
     let index = began.slot.unwrap();
     case.owned.aborted(index, case.next);
-    // Granted on the way.
+    // The daemon granted the request while the abort was on its way.
     let _ = case.word(index).grant(false);
     let (later, other) = case.ask(0, "db", EXCLUSIVE);
     assert_ne!(other.slot, Some(index));
@@ -236,7 +237,7 @@ fn with_all_slots_in_use_a_name_that_nobody_holds_is_given_back() {
     assert_eq!(began.finished, [ids[1]]);
     assert_eq!(case.take(0, "1", EXCLUSIVE), None);
     assert_eq!(case.owned.release(held), Released::Kept);
-    // And where all are held, it is done without.
+    // If all slots are held, the request is made without a slot.
     let held: Vec<_> = names.iter().filter_map(|name| case.take(0, name, EXCLUSIVE)).collect();
     assert_eq!(held.len(), 62);
     let (_, began) = case.ask(0, "64", EXCLUSIVE);
@@ -260,7 +261,7 @@ fn a_loss_that_is_said_is_known_of_the_hold_that_it_concerns() {
     case.owned.lose_one(id, (Lost::Stolen, Some(thief)), &mut wakers);
     wakers.into_iter().for_each(Waker::wake);
     assert_eq!(counted.0.load(SeqCst), 1);
-    // The slot is another's meanwhile, and the guard still there.
+    // Meanwhile another name uses the slot, and the guard still exists.
     case.own(0, "other", EXCLUSIVE);
     assert_eq!(case.owned.lost(taken), Some(Lost::Stolen));
     assert_eq!(case.owned.stolen_by(taken), Some(thief));
@@ -344,7 +345,7 @@ fn readers_take_tokens_that_grow_beside_those_of_others() {
     let Take { ticket, token, .. } =
         case.owned.take("app", agent(0), &named("db"), SHARED).unwrap();
     assert!((before..=epoch + clock::now()).contains(&token.get()));
-    // Who looks into the map sees the same.
+    // A process that reads the map sees the same token.
     let slot = case.owned.slot_of(ticket.id).unwrap();
     assert_eq!(slot.token(ticket.id.serial()), token.get());
 }

@@ -5,7 +5,7 @@ use tokio_util::codec::Decoder;
 
 use super::{super::inbox::Inbox, *};
 
-/// A journal, with what is entered in it.
+/// A journal, and the inbox from which it is filled.
 #[derive(Default)]
 struct Book {
     inbox: Inbox,
@@ -14,7 +14,7 @@ struct Book {
 }
 
 impl Book {
-    /// Somebody looks, and was told what there is.
+    /// Begins a look, whose looker has been told what there is.
     fn begin(&mut self, bucket: Option<&str>, name: Option<&str>) -> u64 {
         let id = self.begun;
         self.begun += 1;
@@ -30,8 +30,8 @@ impl Book {
         self.inbox.put(Entry::Whole(id));
     }
 
-    /// A looker is told what there is. How much it has missed, if it need not be told once more,
-    /// and if nothing happened meanwhile.
+    /// Has a looker go on after it was told what there is. Returns how many events it has missed,
+    /// or `None` if it must be told once more. Nothing must have happened meanwhile.
     fn go_on(&mut self, id: u64) -> Option<u64> {
         let mut meanwhile = BytesMut::new();
         let missed = self.journal().go_on(id, &mut meanwhile).unwrap();
@@ -48,7 +48,8 @@ impl Book {
         &mut self.journal
     }
 
-    /// What a looker is told next, as it hears it, and whether there is more.
+    /// The next events that a looker is told, decoded by the client's codec, and whether there are
+    /// more.
     fn next(&mut self, id: u64) -> (Vec<LookEvent>, bool) {
         let mut bytes = BytesMut::new();
         let has_more = self.journal().put_next(id, &mut bytes).unwrap();
@@ -96,7 +97,7 @@ fn each_is_told_all_that_it_wants_to_see_once_and_in_order_and_then_it_is_forgot
     let mut told = [Vec::new(), Vec::new(), Vec::new()];
     let mut noted = Vec::new();
     for round in 0..200_u64 {
-        // So many that they take several messages, and wrap around in the journal.
+        // There are so many events that they take several messages, and wrap around in the journal.
         for number in 0..300 {
             let event = match number % 4 {
                 0 => went(round),
@@ -108,7 +109,7 @@ fn each_is_told_all_that_it_wants_to_see_once_and_in_order_and_then_it_is_forgot
             noted.push(event);
         }
         for (at, id) in [everything, bucket, name].into_iter().enumerate() {
-            // At other times than the others.
+            // Each looker is told at other times than the others.
             if round % (at as u64 + 2) == 0 {
                 told[at].extend(book.all(id));
             }
@@ -152,7 +153,7 @@ fn what_happens_after_a_picture_is_told_after_it_and_what_was_before_it_before()
     book.hold(id, None, None);
     book.note(&went(2));
     assert_eq!(book.all(id), [went(1)]);
-    // However much happens before it is told what there is.
+    // Before the looker is told what there is, it is told no events, however many happen.
     book.note(&went(3));
     assert!(!book.journal().has_news(id));
     assert_eq!(book.all(id), []);
@@ -261,7 +262,7 @@ fn who_misses_something_of_what_there_is_is_told_anew() {
         if more < MOST as u64 {
             book.inbox.put(Entry::Missed(more));
         } else {
-            // More than is kept.
+            // These are more events than the journal keeps.
             for _ in 0..more {
                 book.note(&went(2));
                 book.journal();

@@ -1,4 +1,4 @@
-//! Who waits for whom in small examples.
+//! Tests of who waits for whom, in small examples.
 
 mod watcher;
 
@@ -12,7 +12,7 @@ use crate::{
     look::{Agent, Change, Entry, Event, LockId, LockName, Overview},
 };
 
-/// An overview that is put together, with agents that are called by numbers.
+/// An overview that a test builds. Its agents are named by numbers.
 pub(super) struct Example {
     pub(super) overview: Overview,
     pub(super) begin: Instant,
@@ -38,7 +38,7 @@ impl Example {
         }
         self.made += 1;
         let mut entry = Entry::new(LockId { client_id, serial: self.made }, mode);
-        // One a second.
+        // The entries were made one second apart.
         entry.since = self.begin + Duration::from_secs(self.made);
         entry.inside = inside.into_iter().collect();
         entry
@@ -64,7 +64,7 @@ impl Example {
         id
     }
 
-    /// It is said of a request that it may give up.
+    /// Marks a request as one that may give up.
     fn gives_up(&mut self, name: &str, id: LockId) {
         let pending = &mut self.overview.queues.get_mut(&name_of(name)).unwrap().pending;
         pending.iter_mut().find(|entry| entry.id == id).unwrap().may_give_up = true;
@@ -74,7 +74,8 @@ impl Example {
         self.apply(Change::Aborted { name: name_of(name), id });
     }
 
-    /// Each deadlock's names, with those of locks in capitals, and whether it is certain.
+    /// The names in each deadlock, and whether the deadlock is certain. The names of locks are in
+    /// capitals.
     fn told(&self) -> Vec<(String, bool)> {
         let name = |member: &Member| {
             let name = member.name.name.to_string();
@@ -116,7 +117,8 @@ fn who_asks_again_for_what_is_shared_behind_somebody_who_wants_it_alone_is_in_a_
     example.waits(2, "a", Exclusive, None);
     example.waits(1, "a", Shared, Some(a));
     assert_eq!(example.told(), certain("a a A"));
-    // Not for the sake of those who share it: the last of them goes on when the others have ended.
+    // There is no deadlock among those who share the lock, because the last of them goes on when
+    // the others have ended.
     let mut example = Example::new();
     let a = example.held(1, "a", Shared);
     example.held(2, "a", Shared);
@@ -140,10 +142,11 @@ fn who_waits_inside_a_lock_of_another_machine_waits_perhaps_inside_what_its_agen
     };
     let below = [(3, None), (2, Some(Why::Held)), (1, Some(Why::InsideAgent))];
     assert_eq!(rows(&example), below);
-    // That is no deadlock that is certain.
+    // This deadlock is not certain.
     example.waits(3, "a", Exclusive, Some(here));
     assert_eq!(example.told(), [("a A b B".to_owned(), false)]);
-    // Of several requests it may be each: it is shown below one, and goes by the other.
+    // Each of two requests may be inside the lock. The lock's agent is shown below one of them, and
+    // the deadlock goes through the other one.
     let mut example = Example::new();
     example.held(3, "b", Exclusive);
     let c = example.held(5, "c", Exclusive);
@@ -154,7 +157,8 @@ fn who_waits_inside_a_lock_of_another_machine_waits_perhaps_inside_what_its_agen
     example.waits(5, "a", Exclusive, Some(c));
     let told = example.told();
     assert!(matches!(&told[..], [(_, false)]), "{told:?}");
-    // What is held here has the number by which it is said.
+    // A lock that is held here is named by its own number only, so no request is shown below a lock
+    // of another number.
     let mut example = Example::new();
     example.held(3, "b", Exclusive);
     let other = example.held(1, "a", Exclusive);
@@ -197,11 +201,11 @@ fn two_tasks_of_one_agent_that_want_the_same_lock_are_not_even_possibly_in_a_dea
     example.waits(1, "a", Exclusive, None);
     example.waits(1, "a", Exclusive, None);
     assert_eq!(example.told(), []);
-    // Nor if it waits for others as well.
+    // There is no deadlock either if the agent waits for others too.
     example.held(2, "b", Exclusive);
     example.waits(1, "b", Exclusive, None);
     assert_eq!(example.told(), []);
-    // But so it is.
+    // Now there is a deadlock.
     example.waits(2, "a", Exclusive, None);
     assert_eq!(example.told(), [("a A b B".to_owned(), false)]);
 }
@@ -216,7 +220,7 @@ fn nobody_waits_for_ever_for_what_may_give_up() {
     assert_eq!(example.told(), certain("b B a a A"));
     example.gives_up("a", gives_up);
     assert_eq!(example.told(), [("b B a a A".to_owned(), false)]);
-    // But for what is before that.
+    // A request that may give up does not matter if it is behind others that wait for ever.
     let mut example = Example::new();
     let (a, b) = (example.held(1, "a", Shared), example.held(2, "b", Exclusive));
     example.waits(4, "a", Exclusive, None);
@@ -247,7 +251,8 @@ fn a_request_is_not_inside_what_its_agent_has_taken_again_since() {
         let lock = &mut example.overview.queues.get_mut(&name_of("a")).unwrap().held[0];
         (lock.taken, lock.since) = (7, example.begin + Duration::from_secs(after));
     };
-    // It was held for the seventh time when the request was made, or only after that.
+    // The lock was taken for the seventh time before the request was made, and in the second case
+    // only after that.
     again(&mut example, 2);
     assert_eq!(example.told(), certain("a A b B"));
     again(&mut example, 4);
@@ -268,7 +273,8 @@ fn as_many_deadlocks_are_told_as_have_to_be_broken() {
     example.waits(1, "c", Exclusive, Some(a));
     let mut closed: Vec<_> = deadlocks(&example.overview).iter().map(Deadlock::closed_by).collect();
     closed.sort_by_key(|id| id.serial);
-    // The last request is in the cycle with the third one, the second one in another.
+    // The last request is in one cycle with the third request, and the second request is in another
+    // cycle.
     assert_eq!(closed.len(), 2);
     assert!(closed[0] == by_two && closed[1].serial > by_three.serial);
 }
@@ -308,11 +314,12 @@ fn what_others_say_of_themselves_is_told_and_not_obeyed() {
 #[test]
 fn roots_are_told_by_how_many_they_block_and_cycles_last() {
     let mut example = Example::new();
-    // A cycle.
+    // The first two agents are in a cycle.
     let (a, b) = (example.held(1, "a", Exclusive), example.held(2, "b", Exclusive));
     example.waits(1, "b", Exclusive, Some(a));
     example.waits(2, "a", Exclusive, Some(b));
-    // One that blocks one, and one that blocks three: one of them by way of another's lock.
+    // Agent 3 blocks one agent. Agent 5 blocks three agents, one of them through the lock of
+    // another agent.
     example.held(3, "c", Exclusive);
     example.waits(4, "c", Exclusive, None);
     let (_, e) = (example.held(5, "d", Shared), example.held(6, "e", Exclusive));
@@ -345,7 +352,8 @@ fn roots_are_told_by_how_many_they_block_and_cycles_last() {
 #[test]
 fn ten_thousand_who_wait_and_ten_thousand_who_hold_are_told_of() {
     let mut example = Example::new();
-    // Put in by hand: an event for each would look for it in a queue of so many.
+    // The entries are put in directly, because each event would search its entry in a very long
+    // queue.
     let many = 10_000_u64;
     let entry = |example: &Example, agent: u64, mode| {
         let mut bytes = [0; 16];

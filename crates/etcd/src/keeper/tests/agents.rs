@@ -1,4 +1,5 @@
-//! What agents have under leases of others, and what they say of themselves.
+//! Tests of what agents hold under leases of other connections, and of what agents say of
+//! themselves.
 
 use super::*;
 
@@ -13,7 +14,7 @@ fn a_lease_of_others_that_cannot_be_renewed_in_time_is_not_ended() {
     assert!(calls.iter().any(is_asked), "{calls:?}");
     let tickets = answered.try_recv().unwrap();
     let ticket = tickets[0].expect("it is there");
-    // Etcd is away: longer than who speaks for the agents lets them wait.
+    // Etcd is away for longer than the one who speaks for the agents lets them wait.
     let mut calls = Vec::new();
     for _ in 0..60 {
         machine.pass(Duration::from_millis(200));
@@ -22,12 +23,14 @@ fn a_lease_of_others_that_cannot_be_renewed_in_time_is_not_ended() {
     assert_eq!(machine.shared.table().status(ticket.id), Status::Ended);
     let is_let_go = |call: &Call| matches!(call, Call::LetGo { lease: LEASE });
     assert!(calls.iter().any(is_let_go), "{calls:?}");
-    // Who has not come back yet holds under it, and its renewal may last for longer.
+    // The lease is not ended: an agent that has not come back yet holds a lock under it, and
+    // another renewal of the lease may last longer.
     let ends = |call: &Call| matches!(call, Call::Revoke { lease: LEASE });
     assert!(!calls.iter().any(ends), "{calls:?}");
-    // Nor what is held under it by those who have: what works there has not ended yet.
+    // The locks of agents that have come back are not deleted either, because the work under these
+    // locks has not ended yet.
     assert_eq!(deleted(&calls), [] as [&[u8]; 0]);
-    // It comes in time.
+    // The other agent comes back in time.
     let late = machine.agent(2);
     let mut answered = machine.reclaim(late, "comes later");
     machine.listed(&[theirs]);
@@ -42,7 +45,7 @@ fn a_lease_of_others_that_cannot_be_renewed_in_time_is_not_ended() {
     assert!(!calls.iter().any(ends), "{calls:?}");
 }
 
-/// How often it is to be written what agents say of themselves.
+/// How many of these calls write what agents say of themselves.
 fn descriptions(calls: &[Call]) -> usize {
     calls.iter().filter(|call| matches!(call, Call::Describe { .. })).count()
 }
@@ -56,7 +59,7 @@ fn what_an_agent_says_of_itself_is_written_once_at_a_time_and_ever_more_rarely()
     answered.try_recv().unwrap()[0].expect("it is there");
     let mut info = AgentInfo::default();
     info.pid = 1;
-    // Etcd goes on renewing the lease.
+    // This renews the lease, as etcd goes on doing.
     let live = |machine: &mut Machine| {
         let sent = Uptime::now_at(machine.now);
         let word = LeaseEvent::Renewed(Renewal { sent, time_to_live: TIME_TO_LIVE });
@@ -64,7 +67,7 @@ fn what_an_agent_says_of_itself_is_written_once_at_a_time_and_ever_more_rarely()
     };
     live(&mut machine);
     machine.keeper.handle_message(Message::Describe { serial, info });
-    // It is on its way for a minute.
+    // For a minute, the first description has been sent but not answered.
     let mut count = 0;
     for _ in 0..300 {
         machine.pass(Duration::from_millis(200));
@@ -72,7 +75,7 @@ fn what_an_agent_says_of_itself_is_written_once_at_a_time_and_ever_more_rarely()
         count += descriptions(&machine.calls());
     }
     assert_eq!(count, 1);
-    // Each is answered at once, and the watch shows none of it.
+    // Now each description is answered at once, and the watch shows none of them.
     machine.keeper.handle_done(Done::Described(serial));
     let mut count = 0;
     for _ in 0..300 {
@@ -96,13 +99,13 @@ fn what_is_being_removed_because_nobody_came_back_is_not_given_to_who_comes_then
     let under = || Done::Under(LEASE, Why::Sweep, Ok(vec![ours.key.clone(), theirs.key.clone()]));
     machine.keeper.handle_done(under());
     assert_eq!(deleted(&machine.calls()), [&*theirs.key]);
-    // It is on its way, and the mirror shows it still.
+    // The deletion is on its way, and the mirror still shows the key.
     let late = machine.agent(2);
     let mut answered = machine.reclaim(late, "stays away");
     let calls = machine.listed(&[ours.clone(), theirs.clone()]);
     assert_eq!(answered.try_recv().unwrap(), [None]);
     assert!(!deleted(&calls).contains(&ours.key));
-    // If that has come to nothing it is removed at the next look.
+    // If the deletion has failed, the key is removed at the next sweep.
     machine.keeper.handle_done(under());
     assert_eq!(deleted(&machine.calls()), [&*theirs.key]);
 }
@@ -114,7 +117,7 @@ fn who_does_not_wait_for_what_it_reclaims_takes_nothing_from_others() {
     drop(machine.reclaim(gives_up, "db"));
     let ours = lock("db", 1);
     assert_eq!(deleted(&machine.listed(std::slice::from_ref(&ours)))[0], ours.key);
-    // It asks for something else, as another agent does.
+    // The agent that has given up requests another name, and another agent requests a name too.
     let asked = [machine.request(other, "a"), machine.request(gives_up, "b")];
     let is_lease = |call: &Call| matches!(call, Call::Lease { .. });
     assert!(machine.calls().iter().any(is_lease));
@@ -126,7 +129,7 @@ fn who_does_not_wait_for_what_it_reclaims_takes_nothing_from_others() {
     assert!(!calls.iter().any(goes), "{calls:?}");
     let writes = calls.iter().filter(|call| matches!(call, Call::Operate { .. })).count();
     assert_eq!(writes, asked.len() + 1, "{again:?}: {calls:?}");
-    // What it gave up is forgotten.
+    // The lock that the agent gave up is forgotten.
     let ended = machine.shared.table().terminate(machine.keeper.agents[&gives_up].id).ended;
     assert_eq!(ended.len(), 2);
 }

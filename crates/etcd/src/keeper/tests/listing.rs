@@ -1,8 +1,8 @@
-//! Names that are being listed.
+//! Tests of names that are being listed.
 
 use super::*;
 
-/// What a list shows of a key of ours that is there since the fifth revision.
+/// A key of this connection, as a list shows it. The key was created in revision 5.
 fn listed(slot: u64, phase: Phase) -> KeyValue {
     let request = RequestKey { owner: 1, slot };
     let name = BucketKeys::new("n", "b").name(&NameKey::new(&of("db")));
@@ -11,7 +11,7 @@ fn listed(slot: u64, phase: Phase) -> KeyValue {
     KeyValue { key, value, made: 5, written: 5, lease: OWN }
 }
 
-/// A request becomes a lock.
+/// The events by which a request becomes a lock.
 fn granted(slot: u64, revision: i64) -> [mirror::Event; 2] {
     let request = RequestKey { owner: 1, slot };
     let lock = told(request, Phase::Held, revision, Some(revision));
@@ -26,7 +26,7 @@ fn who_is_granted_a_name_that_is_being_listed_does_not_wait_for_the_list() {
     assert_eq!(machine.shared.table().status(waits), Status::Pending(5));
     machine.hear_all(granted(0, 7).into());
     assert_eq!(machine.shared.table().status(waits), Status::Held(Grant::at(7)));
-    // Which is of before that.
+    // The list is older than the grant.
     let (of, known) = list.expect("it is being listed");
     let listing = Listing { revision: 5, cluster: 1, found: Vec::new(), left_out: 0 };
     machine.keeper.handle_done(Done::Listed(of, known, Ok(listing)));

@@ -1,4 +1,4 @@
-//! Names that are the connection's own.
+//! Tests of names that the connection owns.
 
 use super::views::watched;
 use super::*;
@@ -17,7 +17,8 @@ fn what_a_watch_tells_late_of_a_name_that_was_ones_own_does_not_make_it_so_again
     let (mut machine, agent) = owner();
     machine.leave();
     machine.answered(7);
-    // The watch is behind all the while. As others have wanted it, the name is taken more often first.
+    // The watch is behind all this time. Because others have wanted the name, it must be taken more
+    // often before the connection owns it again.
     let (held, _) = machine.take(agent, "db", 8);
     machine.release(held, 9);
     let (held, _) = machine.take(agent, "db", 10);
@@ -37,7 +38,7 @@ fn what_a_watch_tells_late_of_a_name_that_was_ones_own_does_not_make_it_so_again
 fn who_has_just_come_when_a_name_is_given_up_gets_its_turn_and_nobody_overtakes_it() {
     let (mut machine, agent) = owner();
     let held = machine.take_own(agent);
-    // The thread has not heard of that agent yet.
+    // The keeper's thread has not heard of the agent `late` yet.
     let (late, serial) = machine.shared.table().open_agent(0);
     let (first, _) = machine.call(late, RequestKind::Wait(Mode::Exclusive));
     let (second, _) = machine.call(agent, RequestKind::Wait(Mode::Exclusive));
@@ -99,7 +100,8 @@ fn a_thief_finds_those_robbed_whom_only_its_own_machine_knows() {
     let (mut machine, agent) = owner();
     let held = machine.take_own(agent);
     let name = (0, NameKey::new(&of("db")));
-    // It is not certain any more that the name is its own: so the thief asks etcd.
+    // It is no longer certain that the connection owns the name, so the thief's request goes to
+    // etcd.
     machine.shared.table().close(&name);
     let (thief, serial) = machine.call(agent, RequestKind::Steal);
     machine.keeper.handle_message(Message::Request {
@@ -197,7 +199,7 @@ fn who_looks_is_answered_though_a_name_was_lost_with_a_lease_that_is_not_over_fo
     });
     list(&mut machine);
     let seen = answered.try_recv().expect("it is answered").unwrap();
-    // What works under it may not have ended.
+    // The work under the lost lease may not have ended, so the lock is still shown as held.
     assert_eq!(seen.held.len(), 1);
     assert_eq!(seen.held[0].inspected.fencing_token, Some(token(6)));
 }
@@ -239,7 +241,8 @@ fn what_waited_for_a_name_of_a_connection_that_is_gone_can_be_finished() {
     assert_eq!(table.status(held), Status::Absent);
 }
 
-/// Releases this lock, with which the name is to be its own: what etcd is to be asked for that.
+/// Releases this lock. With this release, the connection is to own the name. Returns the operation
+/// that is to be sent to etcd for this.
 fn owning_by(machine: &mut Machine, held: RequestId) -> Operated {
     let finished = machine.shared.table().finish(held).and_then(|ending| ending.finished);
     machine.keeper.handle_message(Message::Finish { id: held, finished: finished.unwrap() });
@@ -250,8 +253,8 @@ fn owning_by(machine: &mut Machine, held: RequestId) -> Operated {
     machine.calls().into_iter().find_map(owns).expect("it is to be its own")
 }
 
-/// Whether something is asked for anew if a try to own a name is not answered, and the next one finds this
-/// of the lock.
+/// Whether a waiting request is written again if the first try to own its name was not answered and the
+/// next try finds the lock's key created in this revision, or finds no key.
 fn asks_anew_if_the_next_try_finds(lock: Option<i64>) -> bool {
     let mut machine = Machine::new();
     machine.keeper.options.taken = 1;
@@ -310,7 +313,8 @@ fn a_name_whose_key_was_removed_is_looked_after_once() {
     machine.hear_of(7, &[(1, Phase::Owned, None)]);
     let is_kept = |call: &Call| matches!(call, Call::Keep { lease: OWN, .. });
     assert!(machine.calls().iter().any(is_kept));
-    // It would be kept anew with each, and never be renewed.
+    // If the lease were looked at after each event, its keep-alive would start anew each time, and
+    // the lease would never be renewed.
     for revision in 8..12 {
         machine.hear_of(revision, &[(3, Phase::Queued, Some(revision))]);
         let calls = machine.calls();
@@ -323,7 +327,7 @@ fn a_name_that_is_ones_own_again_is_not_lost_for_what_became_of_it_before() {
     let (mut machine, agent) = owner();
     machine.hear_of(6, &[(1, Phase::Held, None), (1, Phase::Owned, Some(6))]);
     machine.hear_of(7, &[(1, Phase::Owned, None)]);
-    // It is not known yet whether the lease is kept.
+    // It is not known yet whether etcd still keeps the lease.
     machine.leave();
     machine.answered(8);
     let mut revision = 9;
@@ -373,7 +377,7 @@ fn who_is_late_to_come_back_to_what_only_an_owner_knew_leaves_it_until_its_lease
     let token = Some(crate::tokens::counted(MADE, 1));
     let claim = Claim { name: of("db"), kind, token, since: 0 };
     machine.keeper.handle_message(Message::Reclaim { serial: comes, claims: vec![claim], answer });
-    // Etcd does not answer.
+    // Meanwhile etcd does not answer.
     for _ in 0..60 {
         machine.pass(Duration::from_millis(200));
     }

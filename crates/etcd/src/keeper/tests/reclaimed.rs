@@ -1,9 +1,10 @@
-//! Who comes back to what only an owner knew.
+//! Tests of agents that reclaim a lock that only the owner of its name knew.
 
 use super::*;
 
-/// Somebody who comes back to what only an owner knew, which is to be written now: the adoption, the
-/// transaction, and where the answer is heard.
+/// An agent reclaims a lock that only the owner of its name knew, and this lock is to be written
+/// now. Returns the machine, the number of the adoption, its transaction, and the receiver of the
+/// answer.
 fn adoption() -> (Machine, u64, Transaction, oneshot::Receiver<Vec<Option<Ticket>>>) {
     let mut machine = Machine::new();
     let comes = machine.agent(1);
@@ -17,7 +18,7 @@ fn adoption() -> (Machine, u64, Transaction, oneshot::Receiver<Vec<Option<Ticket
     (machine, of, transaction, answered)
 }
 
-/// What is to be written for those who come back.
+/// The adoptions among these calls: what is to be written for agents that come back.
 fn adoptions(calls: Vec<Call>) -> Vec<(u64, Transaction)> {
     let adopts = |call: Call| match call {
         Call::Adopt { of, transaction } => Some((of, transaction)),

@@ -1,8 +1,9 @@
-//! Which names are watched.
+//! Tests of which names are watched.
 
 use super::*;
 
-/// From which revision on which watches begin, which end, and how often is listed.
+/// The revisions from which these calls begin watches, how many watches they end, and how many
+/// lists they ask for.
 pub(super) fn watched(calls: &[Call]) -> (Vec<Option<i64>>, usize, usize) {
     let begin = calls.iter().filter_map(|call| match call {
         Call::Watch { from, .. } => Some(*from),
@@ -19,14 +20,14 @@ fn who_finds_its_name_free_watches_it_from_there_on_and_for_a_while_after_that()
     let (agent, _) = machine.open_agent(1);
     let (held, calls) = machine.take(agent, "db", 5);
     assert_eq!(watched(&calls), (vec![Some(6)], 0, 0));
-    // However long it is held.
+    // The name stays watched, however long the lock is held.
     for _ in 0..2 {
         machine.pass(UNUSED);
         assert_eq!(watched(&machine.calls()), (vec![], 0, 0));
     }
     let calls = machine.release(held, 7);
     assert_eq!(watched(&calls), (vec![], 0, 0));
-    // Somebody uses it again.
+    // Somebody uses the name again.
     machine.pass(UNUSED / 2);
     let (held, calls) = machine.take(agent, "db", 8);
     assert_eq!(watched(&calls), (vec![], 0, 0));
@@ -38,7 +39,7 @@ fn who_finds_its_name_free_watches_it_from_there_on_and_for_a_while_after_that()
     machine.pass(CLEANUP);
     assert_eq!(watched(&machine.calls()), (vec![], 1, 0));
     assert!(machine.keeper.watches.is_empty());
-    // And much later.
+    // Much later, somebody uses the name once more.
     let (_, calls) = machine.take(agent, "db", 20);
     assert_eq!(watched(&calls), (vec![Some(21)], 0, 0));
 }
