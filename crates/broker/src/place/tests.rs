@@ -26,7 +26,7 @@ fn the_place_of_a_user_follows_from_the_uid_alone() {
 #[test]
 #[cfg(unix)]
 fn a_place_that_is_chosen_by_another_path_to_it_is_the_same() {
-    // As /var/run is a link to /run.
+    // The link leads to the place in the way that `/var/run` leads to `/run`.
     let own = Place::of_user();
     let directory = directory(0o700);
     let link = directory.path().join("link");

@@ -1,4 +1,4 @@
-//! Which lines are offered, and for whom.
+//! Tests of which lines are offered, and for whom.
 
 use std::time::Duration;
 
@@ -29,7 +29,7 @@ fn a_word_to_paste_is_what_it_was() {
     assert_eq!(quoted(&"x".repeat(1 << 20)), None);
 }
 
-/// Somebody who holds a lock, on this machine (then with a connection) or on another one.
+/// An agent that holds a lock. If `is_here`, the agent has a connection to this machine's broker.
 fn holder(host: &str, bucket: &str, is_here: bool) -> (Overview, LockName, Entry) {
     let (name, now) = (LockName::new(bucket, "it's".try_into().unwrap()), Instant::now());
     let id = LockId { client_id: ClientId::from_bytes([7; 16]), serial: 1 };
@@ -72,7 +72,7 @@ fn what_another_machine_holds_is_ended_there_or_evicted() {
             r"navlock run --bucket 'b c' --steal 'it'\''s' true".to_owned(),
         ]
     );
-    // By another broker of this machine.
+    // The holder uses another broker of this machine.
     let steal = r"navlock run --steal 'it'\''s' true";
     assert_eq!(lines(&here, &holder("here", "default", false)), ["kill 4711", steal]);
 }
@@ -84,7 +84,7 @@ fn how_long_a_machine_has_left_that_is_not_heard_of_is_told() {
     let (mut overview, name, entry) = holder("there", "default", false);
     let agent = entry.id.client_id;
     assert_eq!(here.see(&overview, None).silent(agent, now), None);
-    // A little more than 12 s, as some time passes.
+    // The time left is a little more than 12 s, because some time passes in the test.
     let silence =
         Silence::new(now.checked_sub(seconds(48)).unwrap(), now + Duration::from_millis(12_900));
     overview.apply(&Event { at: now, change: Change::AgentSilent { agent, silence } });
@@ -105,17 +105,17 @@ fn a_number_is_offered_to_kill_if_it_is_the_command_of_who_is_connected() {
     for (process, line) in [
         ((|_| Some(Seen { is_stopped: false, parent: 4700 })) as fn(u32) -> _, "kill 4711"),
         (|_| Some(Seen { is_stopped: false, parent: 1 }), "kill 4700"),
-        // Where there is no telling, it is believed.
+        // If nothing is known of the process, the number that the agent has given is used.
         (|_| None, "kill 4711"),
     ] {
         let here = Here::made_up(process);
         assert_eq!(lines(&here, &holder("here", "default", true)), [line, steal]);
     }
-    // Who is connected and on a machine of another name counts them otherwise.
+    // An agent that is connected but names another machine counts processes in another way.
     let there = Here::made_up(|_| Some(Seen { is_stopped: true, parent: 4700 }));
     let connected = ["kill -CONT 4700", "kill -KILL 4700", steal];
     assert_eq!(lines(&there, &holder("container", "default", true)), connected);
-    // So does who has no number for the broker.
+    // An agent whose client's number the broker does not know counts processes in another way too.
     let mut numberless = holder("here", "default", true);
     numberless.0.clients.get_mut(&1).unwrap().pid = 0;
     for process in [
@@ -145,7 +145,7 @@ fn what_a_broker_of_another_pid_namespace_counts_is_nobody_s_number_here() {
         let all = seen.remedies(&name, &entry, true);
         assert_eq!(all.iter().map(|remedy| remedy.kind).collect::<Vec<_>>(), kinds);
     }
-    // On another machine it is for whoever is there.
+    // If the holder is on another machine, the line is for somebody on that machine.
     let (overview, name, entry) = holder("there", "default", false);
     assert_eq!(here.see(&overview, Some(2)).remedies(&name, &entry, true)[0].kind, "end");
 }

@@ -39,7 +39,7 @@ fn delete(phase: Phase, mode: Mode, request: RequestKey, revision: i64) -> Event
     Event { put: None, ..put(phase, mode, request, revision) }
 }
 
-/// Those that can be granted, by slot.
+/// The slots of the requests that can be granted.
 fn grantable(mirror: &Mirror) -> Vec<u64> {
     mirror.grantable().map(|entry| entry.request.slot).collect()
 }
@@ -87,7 +87,7 @@ fn readers_at_the_head_are_granted_together_up_to_the_first_writer() {
         put(Queued, Shared, request(ME, 6), 6),
     ]);
     assert_eq!(grantable(&mirror), [2, 3, 4]);
-    // A thief holds.
+    // A thief holds the lock.
     mirror.apply(put(Held, Exclusive, request(OTHER, 7), 7));
     assert_eq!(grantable(&mirror), []);
 }
@@ -125,7 +125,7 @@ fn what_a_list_has_told_is_not_told_again_by_the_watch() {
     assert!(!mirror.apply(delete(Queued, Exclusive, request(ME, 1), 7)));
     assert_eq!(grantable(&mirror), [1]);
     assert!(mirror.apply(delete(Queued, Exclusive, request(ME, 1), 8)));
-    // A list that took longer than the watch says nothing new.
+    // A list that is older than the watch's events says nothing new.
     mirror.reset([put(Queued, Exclusive, request(ME, 1), 3)], 7);
     assert_eq!(grantable(&mirror), []);
     assert_eq!(mirror.revision(), 8);

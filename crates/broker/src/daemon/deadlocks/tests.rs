@@ -18,7 +18,7 @@ fn daemon() -> Arc<Daemon> {
     Arc::new(Daemon::new(locks, &Options::default(), None, &Found::default(), None))
 }
 
-/// A client with one agent, which asks for these, one after the other.
+/// A client with one agent. The agent requests these names, one after the other.
 fn client(daemon: &Arc<Daemon>, names: &[&str]) -> (ConnectedClient, ClientId) {
     let connected = daemon.enter(None, false, None);
     let mut client = lock(&connected.client);
@@ -65,7 +65,7 @@ fn nothing_is_looked_at_but_names_that_somebody_waits_for_inside_a_lock() {
         _ => None,
     });
     assert_eq!(agents.collect::<HashSet<_>>(), HashSet::from([client_id, other]));
-    // It waits no more.
+    // The request no longer waits.
     lock(&waits.client).finish(RequestId::from_parts(0, 0));
     assert_eq!(look().len(), 0);
     drop((holder, idle));
@@ -86,7 +86,7 @@ fn those_who_wait_are_seen_in_the_order_of_their_queue() {
     assert_eq!(queued.collect::<Vec<_>>(), expected.collect::<Vec<_>>());
 }
 
-/// One agent that holds so many names, and inside each waits for the next one.
+/// One agent that holds `length` names, and waits for the next name inside each of them.
 fn cycle(length: u64) -> Candidates {
     let each = (0..length).flat_map(|at| {
         let of = |at: u64| OfName {

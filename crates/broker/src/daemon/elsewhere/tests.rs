@@ -12,7 +12,7 @@ fn name() -> ResourceName {
     "db".try_into().unwrap()
 }
 
-/// A lock or request of this client, which was asked for at `asked` and has this revision.
+/// A lock or request of this client. It was asked for at `asked`, and its key has this revision.
 fn one(client: u8, asked: u64, revision: u64, is_held: bool) -> Sighted {
     let client_id = ClientId::from_bytes([client; 16]);
     let mut inspected = Inspected::new(LockInfo::new(name(), Mode::Exclusive, client_id));
@@ -33,7 +33,8 @@ fn elsewhere(held: Vec<Sighted>, pending: Vec<Sighted>) -> Elsewhere {
     Elsewhere::new(vec![("default".to_owned(), Sighting::new(held, pending))])
 }
 
-/// The events that this daemon tells of a client: its locks by token, its requests by serial number.
+/// The events that this daemon reports of a client. The client's locks are given by their tokens,
+/// its requests by their serial numbers.
 fn ours(client: u8, tokens: &[u64], serials: &[u64]) -> Vec<Event> {
     let (client_id, at) = (ClientId::from_bytes([client; 16]), std::time::Instant::now());
     let entry = |serial| Entry::new(Id { client_id, serial }, Mode::Exclusive);
@@ -67,7 +68,8 @@ fn settled(elsewhere: &Elsewhere, events: &[Event]) -> (Vec<u64>, Vec<(u64, u64)
 fn what_is_ours_counts_as_etcd_has_it() {
     let found = elsewhere(vec![one(1, 5, 10, true)], vec![one(2, 7, 11, false)]);
     assert_eq!(settled(&found, &ours(1, &[10], &[])), (vec![10], vec![]));
-    // A lock that is lost, and a request that is granted or given up: we have not heard of it yet.
+    // In etcd, a lock is lost, or a request is granted or given up, and this daemon has not heard
+    // of it yet.
     assert_eq!(settled(&found, &ours(1, &[9], &[])), (vec![], vec![]));
     assert_eq!(settled(&found, &ours(1, &[10], &[3])), (vec![10], vec![]));
     assert_eq!(settled(&found, &ours(2, &[], &[3])), (vec![], vec![(3, 1)]));
@@ -81,7 +83,7 @@ fn what_is_ours_stays_as_it_is_known_where_not_all_of_a_name_was_seen() {
     seen.left_out = 1;
     let found = Elsewhere::new(vec![("default".to_owned(), seen)]);
     assert_eq!(settled(&found, &ours(3, &[9], &[2])), (vec![9], vec![(2, 0)]));
-    // The same if etcd was not looked into at all.
+    // The queue stays the same if nothing was read from etcd at all.
     let nothing = Elsewhere::default();
     assert_eq!(settled(&nothing, &ours(3, &[9], &[2])), (vec![9], vec![(2, 0)]));
 }
@@ -89,7 +91,8 @@ fn what_is_ours_stays_as_it_is_known_where_not_all_of_a_name_was_seen() {
 #[test]
 fn numbers_are_soon_found_however_many_say_the_same() {
     const COUNT: u64 = 100_000;
-    // All were asked for at once, or one after the other and then again.
+    // In the first case, all entries were asked for at the same time. In the second case, each time
+    // was used twice.
     let same = (0..COUNT).map(|_| 5);
     let again = (0..COUNT / 2).chain(0..COUNT / 2);
     for serials in [same.collect::<Vec<_>>(), again.collect()] {
@@ -122,8 +125,8 @@ fn who_looks_is_told_how_much_is_left_out() {
 fn requests_of_all_machines_have_one_order() {
     let pending = vec![one(2, 7, 11, false), one(3, 1, 12, false), one(2, 8, 14, false)];
     let found = elsewhere(Vec::new(), pending);
-    // In whatever order they become known here, an agent's requests are queued in the order of its
-    // calls.
+    // An agent's requests are queued in the order of the agent's calls, in whatever order this
+    // daemon hears of them.
     assert_eq!(settled(&found, &ours(2, &[], &[9, 4])), (vec![], vec![(4, 1), (9, 3)]));
 }
 
@@ -213,7 +216,8 @@ fn names_for_which_others_wait_inside_a_lock_count_and_lead_to_further_buckets()
             _ => None,
         })
         .collect();
-    // One waits inside a lock of a name that is not looked at; the lock is known all the same.
+    // One request waits inside a lock of a name that is not looked at. The lock is known
+    // nevertheless.
     let expected = [("db", false, 0), ("theirs", false, 0), ("db", true, 1)];
     assert_eq!(found, expected.map(|(name, gives_up, inside)| (name.to_owned(), gives_up, inside)));
 }

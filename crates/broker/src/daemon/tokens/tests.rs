@@ -117,7 +117,7 @@ fn what_no_daemon_can_have_promised_is_not_believed() {
                 .complaint()
                 .is_some_and(|why| why.contains(&files.both()[1].display().to_string()))
         );
-        // The file is mended, and believed from now on.
+        // The file has been mended, and is trusted from now on.
         assert!(files.begin(now).first > tokens.first, "{nonsense}");
         assert_eq!(files.begin(now).complaint(), None);
     }
@@ -153,7 +153,7 @@ fn the_files_are_ours_alone() {
         assert_eq!(mode(&file), 0o600);
     }
     assert_eq!(mode(&files.state()), 0o700);
-    // If others could read a file, they cannot after it is written again.
+    // After a file that others could read is written again, they can no longer read it.
     for file in files.both() {
         fs::set_permissions(file, fs::Permissions::from_mode(0o666)).unwrap();
     }

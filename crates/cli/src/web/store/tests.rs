@@ -1,4 +1,4 @@
-//! What the page is told of events.
+//! Tests of what the page is told of events.
 
 use std::{iter, sync::Arc, time::Instant};
 
@@ -8,7 +8,7 @@ use serde_json::Value;
 use super::*;
 use crate::{remedy::Here, text::bytes_of};
 
-/// A store, and the overview that it is shown.
+/// A store, and the overview from which the store is refreshed.
 struct Shown {
     store: Store,
     overview: Overview,
@@ -169,13 +169,13 @@ fn who_has_seen_a_version_has_seen_all_who_hold_by_then_and_nobody_who_holds_sin
     shown.refresh();
     // A new waiter changes nothing.
     assert!(shown.store.seen_holding(key, version).is_some());
-    // A new grant does, even if it is of the same lock.
+    // A new grant changes the version of the holders, even if it is a grant of the same lock.
     shown.tell([granted(&agents[0], 2)]);
     shown.refresh();
     assert!(shown.store.seen_holding(key, version).is_none());
     let (_, holders) = shown.store.seen_holding(key, shown.store.version()).unwrap();
     assert!(holders.contains(&(entry(agents[0], 1).id, FencingToken::new(2))));
-    // Nobody has seen a later version, nor a number without a name.
+    // Nobody can have seen a version that does not exist yet, or a key that belongs to no name.
     assert!(shown.store.seen_holding(key, shown.store.version() + 1).is_none());
     assert!(shown.store.seen_holding(key + 1, shown.store.version()).is_none());
 }
@@ -197,7 +197,7 @@ fn names_that_have_gone_are_forgotten_in_the_end_however_long_they_are() {
     let keys = &shown.store.keys;
     let bytes: usize = keys.of.keys().map(bytes_of).sum();
     assert_eq!(bytes, keys.bytes);
-    // Twice what the history remembers, and the spare names.
+    // The limit is twice what the history remembers, and the spare names.
     assert!(bytes < 21 << 20, "{bytes}");
     assert_eq!(keys.of.len(), keys.names.len());
     assert!(keys.of.contains_key(&name("stays")));

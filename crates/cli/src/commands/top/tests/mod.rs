@@ -1,4 +1,4 @@
-//! What is shown, and what keys do, without a terminal and without a broker.
+//! Tests of what is shown and what keys do, without a terminal and without a broker.
 
 mod keys;
 mod limits;
@@ -24,7 +24,7 @@ use super::{
 };
 use crate::{remedy::Here, text::width};
 
-/// A broker that is made up, with what is shown of it.
+/// An invented broker, and the model that shows it.
 struct World {
     model: Model,
     now: Instant,
@@ -36,7 +36,7 @@ fn nobody(_: u32) -> Option<Seen> {
     None
 }
 
-/// As the kernel would say: 13 is stopped.
+/// What the kernel would say of a process: only process 13 is stopped.
 #[expect(clippy::unnecessary_wraps, reason = "of others it would be none")]
 fn thirteen(pid: u32) -> Option<Seen> {
     Some(Seen { is_stopped: pid == 13, parent: 1 })
@@ -77,7 +77,7 @@ impl World {
         self.hear(Heard::Events(vec![event]));
     }
 
-    /// A process is there.
+    /// A process connects to the broker.
     fn comes(&mut self, pid: u32, command: &str) {
         let mut details = Client::new(pid, ClientState::Connected);
         details.since = self.now;
@@ -112,7 +112,7 @@ impl World {
         entry
     }
 
-    /// What was requested is granted.
+    /// The request is granted.
     fn is_granted(&mut self, name: &LockName, entry: &Entry) {
         let mut entry = entry.clone();
         entry.since = self.now;
