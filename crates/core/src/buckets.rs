@@ -56,6 +56,7 @@ impl Buckets {
     }
 
     /// The bucket of this name, opened if it is not in use yet.
+    #[inline]
     pub(crate) fn open(self: &Arc<Self>, name: &str) -> Arc<BucketUse> {
         let mut in_use = lock(&self.in_use);
         if let Some(entry) = in_use.get_mut(name) {

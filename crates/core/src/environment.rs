@@ -32,10 +32,11 @@ impl Environment {
         if !self.fully_active.load(Ordering::Acquire) {
             return Err(Error::NotFullyActive);
         }
-        if let Some(refs) = &self.refs {
-            refs.agent.state().check_alive()?;
-        }
         // 4.
-        self.refs.as_ref().ok_or(Error::Unobtainable)
+        // FAST: no error is made and dropped again where there is none.
+        match &self.refs {
+            Some(refs) => refs.agent.state().check_alive().map(|()| refs),
+            None => Err(Error::Unobtainable),
+        }
     }
 }

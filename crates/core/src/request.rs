@@ -9,6 +9,7 @@ use std::{fmt, future::IntoFuture, marker::PhantomData, time::Duration};
 
 use navlock_engine::{Mode, ResourceName};
 
+pub(crate) use self::future::Nesting;
 pub use self::{
     future::LockFuture,
     grant::{Grant, Named},

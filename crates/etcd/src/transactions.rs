@@ -9,24 +9,24 @@
 //! granted anything after its death.
 
 mod ask_purpose;
+mod contents;
 mod operation;
-mod steps;
 
 use std::sync::Arc;
 
-#[cfg(test)]
-use self::operation::MOST_OPERATIONS;
-use self::steps::{
+use self::contents::{
     admits, count, grant, hand_over, is_alone, is_long, leave, only_new, own, put, removals,
     request, steal, whose,
 };
+#[cfg(test)]
+use self::operation::MOST_OPERATIONS;
 pub(crate) use self::{
     ask_purpose::{AskPurpose, ask_owner},
+    contents::others,
     operation::{
         Ask, Force, KeptEntry, Leaving, MOST, MOST_ASKS, MOST_BYTES, Operation, Outcome, Outcomes,
         Owning,
     },
-    steps::others,
 };
 use crate::{
     data::{Answer, StepResult, Transaction},

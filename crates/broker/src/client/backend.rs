@@ -41,6 +41,18 @@ impl BrokerBackend {
         Self { connection, owned, name: name.into() }
     }
 
+    /// Tells the daemon more of a request. What is told before the request is [made](Backend::made) is sent
+    /// together with the request.
+    fn tell_more(&self, ticket: Ticket, change: impl FnOnce(&mut Table)) {
+        let is_made = self.connection.change_quietly(|table| {
+            change(table);
+            table.is_made(ticket.id)
+        });
+        if is_made {
+            self.connection.change(|_| ());
+        }
+    }
+
     /// Ends the locks that are not ours any more, if there is no daemon to tell us of them. To be
     /// called before asking whether a lock that was taken in the map is held.
     #[inline]
@@ -145,10 +157,10 @@ impl Backend for BrokerBackend {
         Ok((Ticket { lane: 0, id }, Poll::Pending))
     }
 
-    fn made(&self, _: Ticket) {
+    fn made(&self, ticket: Ticket) {
         // The request is sent together with the locks inside which it was made, so that nobody sees
         // it without them.
-        self.connection.change(|_| ());
+        self.connection.change(|table| table.note_made(ticket.id));
         self.connection.await_word();
     }
 
@@ -256,13 +268,13 @@ impl Backend for BrokerBackend {
 
     fn put_inside(&self, ticket: Ticket, lock: LockId) {
         if ticket.lane != owned::LANE {
-            self.connection.change(|table| table.put_inside(ticket.id, lock));
+            self.tell_more(ticket, |table| table.put_inside(ticket.id, lock));
         }
     }
 
     fn note_may_give_up(&self, ticket: Ticket) {
         if ticket.lane != owned::LANE {
-            self.connection.change(|table| table.note_may_give_up(ticket.id));
+            self.tell_more(ticket, |table| table.note_may_give_up(ticket.id));
         }
     }
 

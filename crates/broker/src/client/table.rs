@@ -105,6 +105,9 @@ struct Request {
     /// Whether the request is counted among those for its name that no take in the map may
     /// overtake.
     is_counted: bool,
+    /// Whether all is told that the program says of the request when it makes it. Until then nothing
+    /// of the request needs to be sent.
+    is_made: bool,
     /// Whether the request may give up by itself.
     may_give_up: bool,
     /// The locks inside which the request was made, as far as the program has said so.
@@ -259,6 +262,7 @@ impl Table {
             state,
             place,
             is_counted,
+            is_made: false,
             may_give_up: false,
             inside: Vec::new(),
             deadlock: None,

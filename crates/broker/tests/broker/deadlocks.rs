@@ -181,10 +181,12 @@ fn a_daemon_hears_of_a_request_and_what_it_is_inside_of_in_one_piece() {
             let _ = heard.send(piece);
         }
     });
-    let outer = LockId { client_id: ClientId::random(), serial: 7 };
+    let [one, two, three] =
+        [7, 8, 9].map(|serial| LockId { client_id: ClientId::random(), serial });
     for number in 0..200 {
         let name = format!("{number}");
-        let mut request = pin!(locks.lock(name.as_str()).inside(outer).into_future());
+        let request = locks.lock(name.as_str()).inside(one).inside(two).inside(three);
+        let mut request = pin!(request.into_future());
         assert!(request.as_mut().poll(&mut context).is_pending());
         let asks = |message: &ToDaemon| matches!(message, ToDaemon::Request { .. });
         let piece = loop {
@@ -194,7 +196,7 @@ fn a_daemon_hears_of_a_request_and_what_it_is_inside_of_in_one_piece() {
             }
         };
         let is_inside = |message: &ToDaemon| matches!(message, ToDaemon::Inside { .. });
-        assert!(piece.iter().any(is_inside), "{number}: {piece:?}");
+        assert_eq!(piece.iter().filter(|message| is_inside(message)).count(), 3, "{piece:?}");
     }
     daemon.stream.shutdown(std::net::Shutdown::Both).unwrap();
     reader.join().unwrap();

@@ -99,7 +99,9 @@ pub(super) fn acquire(
         request = request.fail_on_deadlock();
     }
     let mut request = request.into_future();
-    let Some(first) = names.iter().min() else { return Ok(Vec::new()) };
+    let Some(first) = names.iter().min() else {
+        return Err(Failure::new(exit::USAGE, "give the name of a lock"));
+    };
     let waiting = Waiting::new(locks, first.clone(), options.mode, context.voice);
     let answer = wait(context, &mut request, waiting, deadline);
     let name = request.name().unwrap_or(first).clone();

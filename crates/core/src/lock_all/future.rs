@@ -17,10 +17,11 @@ use super::{
     grant::GrantAll,
 };
 use crate::{
-    Error, Lock, LockFuture, LockGuard, LockOptions, LockRequest, NestedRequest,
+    Error, Lock, LockFuture, LockGuard, LockOptions, LockRequest,
     environment::Environment,
     holding::Held,
     look::{InDeadlock, LockId},
+    request::Nesting,
     sync::{Arc, AtomicBool, Mutex, Ordering, lock},
 };
 
@@ -191,7 +192,9 @@ impl Taking {
         let left = names?;
         // All options are checked before the first lock is taken, because a request that is refused
         // must not have stolen anything.
-        options.kind()?;
+        if left.is_empty() {
+            options.kind()?;
+        }
         for Wanted { name, mode } in &left {
             let checked = LockOptions { mode: mode.unwrap_or(options.mode), ..options }.kind();
             checked.map_err(|error| LockAllError::of(name, error))?;
@@ -215,7 +218,12 @@ impl Taking {
                 self.pending = Some(self.ask(wanted));
                 continue;
             };
-            let answer = match Pin::new(request).poll(context) {
+            // FAST: only a request that has to wait needs to say inside which locks it was made.
+            let nesting = || Nesting {
+                inside: self.guards.iter().rev().take(MOST_INSIDE).map(LockGuard::id).collect(),
+                fails_on_deadlock: self.fails_on_deadlock,
+            };
+            let answer = match request.poll_nested(context, nesting) {
                 Poll::Ready(answer) => answer,
                 // After a loss there is no use in waiting for more locks, because all of them would
                 // be released.
@@ -236,18 +244,11 @@ impl Taking {
         })
     }
 
-    /// The request for the next name, inside the locks that were taken.
+    /// The request for the next name.
     fn ask(&self, wanted: Wanted) -> (ResourceName, LockFuture<'static, Option<LockGuard>>) {
         let Wanted { name, mode } = wanted;
         let options = LockOptions { mode: mode.unwrap_or(self.options.mode), ..self.options };
         let request = LockRequest::new(&self.environment, name.clone(), options);
-        // The request itself says that it fails on a deadlock, and names the locks that were taken, so that
-        // nobody sees the request without this.
-        let taken = self.guards.iter().rev().take(MOST_INSIDE);
-        let mut request = taken.fold(NestedRequest::of(request), NestedRequest::inside);
-        if self.fails_on_deadlock {
-            request = request.fail_on_deadlock();
-        }
         (name, request.into_owned())
     }
 

@@ -61,9 +61,9 @@ pub(super) enum State<'a, N> {
 /// The locks inside which a request is made, and whether it fails in a deadlock. Few requests say
 /// either.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Nesting {
-    pub(super) inside: Vec<LockId>,
-    pub(super) fails_on_deadlock: bool,
+pub(crate) struct Nesting {
+    pub(crate) inside: Vec<LockId>,
+    pub(crate) fails_on_deadlock: bool,
 }
 
 impl Nesting {
@@ -235,25 +235,59 @@ impl<G: Grant, N: Named> LockFuture<'_, G, N> {
         }
     }
 
-    /// Makes the request of a future with a handle of its own. The handle is dropped once the
-    /// request is made.
+    /// Makes the request of a future with a handle of its own.
     fn make_owned(&mut self, context: &Context<'_>) -> Poll<Result<G, Error>> {
-        let State::Owned { environment, name, options, nesting } =
+        match &mut self.state {
+            State::Owned { nesting, .. } => match nesting.take() {
+                Some(nesting) => self.make_nested(context, || *nesting),
+                None => self.make_once(context, false).0,
+            },
+            _ => unreachable!("asked for by `poll`, which has looked"),
+        }
+    }
+
+    /// Polls the request of a future with a handle of its own. When the request is made and has to
+    /// wait, `nesting` says inside which locks it was made.
+    pub(crate) fn poll_nested(
+        &mut self,
+        context: &Context<'_>,
+        nesting: impl FnOnce() -> Nesting,
+    ) -> Poll<Result<G, Error>> {
+        match self.state {
+            State::Owned { .. } => self.make_nested(context, nesting),
+            _ => self.poll_made(context),
+        }
+    }
+
+    fn make_nested(
+        &mut self,
+        context: &Context<'_>,
+        nesting: impl FnOnce() -> Nesting,
+    ) -> Poll<Result<G, Error>> {
+        let (answer, options) = self.make_once(context, true);
+        if answer.is_ready() {
+            return answer;
+        }
+        self.tell_nesting(nesting(), options, context.waker())
+    }
+
+    /// Makes the request and drops its handle. Returns the options too.
+    fn make_once(
+        &mut self,
+        context: &Context<'_>,
+        has_nesting: bool,
+    ) -> (Poll<Result<G, Error>>, LockOptions) {
+        let State::Owned { environment, name, options, .. } =
             mem::replace(&mut self.state, State::Done)
         else {
-            unreachable!("asked for by `poll`, which has looked")
+            unreachable!("the callers have looked")
         };
         let mut made = LockFuture::<G, _>::unmade(&environment, Given(name), options);
-        let answer = made.make(context, nesting.is_some());
+        let answer = made.make(context, has_nesting);
         if let State::Pending(pending) = mem::replace(&mut made.state, State::Done) {
             self.state = State::Pending(pending);
         }
-        match nesting {
-            Some(nesting) if answer.is_pending() => {
-                self.tell_nesting(*nesting, options, context.waker())
-            }
-            _ => answer,
-        }
+        (answer, options)
     }
 
     /// Polls a request that was made.

@@ -7,6 +7,18 @@ use navlock_wire::{MAX_INSIDE, ToDaemon};
 use super::Table;
 
 impl Table {
+    /// Notes that the program has said all that it says of this request when it makes it.
+    pub(in super::super) fn note_made(&mut self, request: RequestId) {
+        if self.state(request).is_some() {
+            self.requests[request.index()].is_made = true;
+        }
+    }
+
+    /// Whether the request is [made](Self::note_made).
+    pub(in super::super) fn is_made(&mut self, request: RequestId) -> bool {
+        self.state(request).is_some() && self.requests[request.index()].is_made
+    }
+
     /// Notes that this request is made inside that lock as well. Does so only if the request waits.
     pub(in super::super) fn put_inside(&mut self, request: RequestId, lock: LockId) {
         if self.state(request).is_some_and(|state| state.is_pending()) {

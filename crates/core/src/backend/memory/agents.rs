@@ -37,6 +37,7 @@ pub(super) struct Known {
 }
 
 impl Agents {
+    #[inline]
     pub(super) fn open(&mut self, state: &Arc<AgentState>) -> AgentId {
         // Memory ends before there are 2^32 agents.
         let id = loop {
@@ -74,12 +75,14 @@ impl Agents {
     }
 
     /// The shards that know the agent.
+    #[inline]
     pub(super) fn asked(&self, agent: AgentId) -> Vec<u32> {
         self.known.get(&agent).map_or_else(Vec::new, |known| known.shards.clone())
     }
 
     /// Lets these agents get nothing any more. Returns the shards that know them, in order, each
     /// with the agent that it knows.
+    #[inline]
     pub(super) fn end(&mut self, agents: &[AgentId]) -> Vec<(u32, AgentId)> {
         let mut asked = Vec::new();
         for agent in agents {
@@ -92,6 +95,7 @@ impl Agents {
         asked
     }
 
+    #[inline]
     pub(super) fn close(&mut self, agent: AgentId) {
         let Some(known) = self.known.remove(&agent) else { return };
         shrink(&mut self.known);
