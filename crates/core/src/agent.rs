@@ -24,8 +24,8 @@ pub(crate) struct Agent {
 }
 
 /// The agents that were opened through one [`UserAgent`] and its clones, and are closed with it.
-/// Mostly these are all agents of the user agent; [`UserAgent::in_process`] has a scope for each
-/// call.
+/// Usually a user agent has one scope for all its agents; each call of [`UserAgent::in_process`]
+/// makes a scope of its own.
 ///
 /// [`UserAgent`]: crate::UserAgent
 /// [`UserAgent::in_process`]: crate::UserAgent::in_process
@@ -78,9 +78,9 @@ impl Agent {
     /// Ends agents, with their locks and requests. If an agent has ended before, the first reason
     /// stays.
     pub(crate) fn end_all(agents: &[&Arc<Self>], how: Ended) {
-        // All agents are marked as ended before a backend is called. So whoever a backend wakes
-        // learns the reason, and takes no lock that is granted because another of these agents
-        // ends.
+        // All agents are marked as ended before a backend is called. So a waiter of
+        // one of these agents, when a backend wakes it, sees that its agent has ended. It does not
+        // take a lock that was granted to it only because another of these agents ended.
         for agent in agents {
             agent.state.end(how);
         }

@@ -22,8 +22,9 @@ use crate::{
 /// A request for the locks of several names, which is made only when you await it,
 /// [`run`](Self::run) something under it, or block a thread on it.
 ///
-/// `G` is what a grant gives: one guard for each name, in the order of the names, in which the
-/// locks are taken; or an `Option` of these guards with [`if_available`](Self::if_available).
+/// `G` is what a grant gives: one guard for each distinct name, sorted by name, which is also the order
+/// in which the locks are taken. With [`if_available`](Self::if_available), it is an `Option` of
+/// these guards.
 ///
 /// The request has a handle of its own, so that its future can be a task:
 ///
@@ -85,7 +86,7 @@ impl LockAllRequest {
     /// [`LockManager::lock_with`] does for one name. The request gives `None` only with
     /// `if_available`.
     ///
-    /// The options replace those that earlier calls have chosen, as by [`shared`](Self::shared). A name
+    /// The options replace what earlier calls, such as [`shared`](Self::shared), have chosen. A name
     /// that was given with a mode keeps that mode. If the options are refused for one of the names, no
     /// lock is requested.
     ///
@@ -214,9 +215,9 @@ impl<G: GrantAll> LockAllRequest<G> {
     }
 
     /// Lets the request fail in a deadlock: see
-    /// [`LockRequest::fail_on_deadlock`](crate::LockRequest::fail_on_deadlock). Each lock is
-    /// requested inside the last 64 of those that were taken before it, so a deadlock through an
-    /// earlier one is not found.
+    /// [`LockRequest::fail_on_deadlock`](crate::LockRequest::fail_on_deadlock). The request
+    /// for each lock says that it is inside the locks that were taken last before it, at most 64 of
+    /// them. A deadlock through a lock that was taken earlier than these is not found.
     ///
     /// ```
     /// # use navlock_core::{Error, UserAgent, blocking::block_on};

@@ -23,7 +23,7 @@ impl<T> LockManager<T> {
         })
     }
 
-    /// Where the agent stands, if it is known.
+    /// The index of the agent in `agents`, if the agent is known.
     #[inline]
     pub(crate) fn find_agent(&mut self, agent: AgentId) -> Option<AgentIndex> {
         // FAST: mostly the agent is the same as last time.
@@ -37,7 +37,7 @@ impl<T> LockManager<T> {
         Some(found)
     }
 
-    /// Where the agent stands from now on.
+    /// The index of the agent in `agents`. Adds the agent if it is not known.
     #[inline]
     pub(crate) fn get_agent(&mut self, agent: AgentId) -> AgentIndex {
         self.find_agent(agent).unwrap_or_else(|| self.add_agent(agent))

@@ -71,9 +71,9 @@ pub struct LockManager<T = ()> {
     pub(crate) agents: Slab<AgentEntry>,
     /// Index into `agents` by the host's number.
     pub(crate) agent_numbers: HashTable<u32>,
-    /// Once no more agents than this are left, their tables are made smaller. A table stays so large
-    /// that its last agent keeps its place. So after each try, half as many agents have to be left
-    /// before the next try.
+    /// Once no more agents than this are left, their tables are made smaller. A slab cannot be
+    /// made smaller than the highest index in use, so a try may free little. That is why the next try
+    /// comes only when half as many agents are left.
     pub(crate) few_agents: usize,
     /// The agent that was looked up last. That agent may have gone, and another one may have the
     /// index by now.
@@ -128,11 +128,13 @@ impl<T> LockManager<T> {
         Some(self.poll_event_with_data()?.0)
     }
 
-    /// Takes the oldest event that was not taken yet, and the data that the host had in its request.
+    /// Takes the oldest event that was not taken yet, and the host's data from the request or lock
+    /// that the event is about.
     #[inline]
     pub fn poll_event_with_data(&mut self) -> Option<(Event, T)> {
         let event = self.events.pop_front();
-        // Frees what a flood of events left allocated; a trickle keeps its few places.
+        // An empty queue that has room for more than `KEEP` events gives its memory back. A smaller
+        // queue keeps its memory.
         if self.events.capacity() > KEEP && self.events.is_empty() {
             self.events = VecDeque::new();
         }

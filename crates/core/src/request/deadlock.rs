@@ -19,8 +19,9 @@ use crate::{
 };
 
 impl<G: Grant, N: Named> LockFuture<'_, G, N> {
-    /// Tells the backend inside which locks a request that has to wait was made, if the request
-    /// itself does not say this.
+    /// Tells the backend inside which locks of the process's surroundings a request that has to wait
+    /// was made, also if the request names locks itself. Also notes the request, so that a callback
+    /// that is being polled can say the same of its own lock.
     #[cold]
     pub(super) fn tell_surroundings(&self) {
         let State::Pending(Pending { agent, ticket, fails_on_deadlock, .. }) = &self.state else {

@@ -80,8 +80,8 @@ impl State {
         waker
     }
 
-    /// Takes all of them: every event that is left. Adds the wakers of the requests and locks
-    /// concerned to `wakers`.
+    /// Takes all events that are left. Adds the wakers of the requests and locks concerned to
+    /// `wakers`.
     pub(super) fn take_events<const LOOKED: bool>(
         &mut self,
         thief: Option<ClientId>,

@@ -7,8 +7,8 @@ use foldhash::fast::RandomState;
 use super::graph::{Graph, Index, Why};
 use crate::look::LockName;
 
-/// A bound for the whole search, in looks for each node of the graph. So the time is proportional to the
-/// graph. Cycles in different components are all found.
+/// A bound for the whole search: on average, it looks at each node of the graph at most this many times. So
+/// the time is proportional to the graph. Cycles in different components are all found.
 const MOST: usize = 64;
 
 /// A way through the graph that ends where it begins: each node, and why it waits for the next.

@@ -9,8 +9,10 @@
 //! A held lock waits for the requests that were made [inside](super::Entry::inside) it: its holder goes
 //! on once these requests are answered. Whatever waits, waits for all of its blocks. So everything that
 //! is in a cycle of blocks, or waits for such a cycle, waits for ever, unless somebody gives up or is
-//! ended. A cycle that is found is certainly a deadlock. That there are no others is only certain if
-//! every request has said what it is inside of.
+//! ended. A cycle of such blocks is certainly a deadlock if all its members were there at one moment,
+//! and no request in it [may give up](super::Entry::may_give_up) by itself. One overview alone does not
+//! prove that they were there at one moment: see [`Watcher`]. That there are no other deadlocks is only
+//! certain if every request has said what it is inside of.
 //!
 //! If nobody has said so, an agent that holds one name and waits for another may do this in one task,
 //! which waits inside its lock, or in two tasks that know nothing of each other. A cycle that needs such
