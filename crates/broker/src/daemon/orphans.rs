@@ -145,13 +145,13 @@ impl Daemon {
             None => Watch::ToStart,
         };
         let (state, why) = match kept_for {
-            KeptFor::Sleeper => (ClientState::Sleeping, "is there and has not come back"),
+            KeptFor::Sleeper => (ClientState::Sleeping, "lives and has not come back"),
             KeptFor::Inheritors => (ClientState::Orphaned, "has left them to others"),
         };
         lock(&client).set_number(number, state);
         clients.orphans.insert(number, Orphan { key, client, file, kept_for, watch, listening });
         drop(clients);
-        tracing::info!(target: LOGS, "the locks of a client are kept that {why}");
+        tracing::info!(target: LOGS, "the locks of a client are kept: the client {why}");
         true
     }
 
