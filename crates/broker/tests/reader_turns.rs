@@ -1,8 +1,11 @@
 //! A maintainer that sleeps while another thread reads is woken: with one such thread in every order of
 //! their single steps, with two in many random orders.
 //!
-//! Of the turns that the maintainer and the threads take, only this sleep has no end of its own. All
-//! other waits end with a time, so a flag that is seen late costs some microseconds and no more.
+//! Only this sleep depends on a flag alone: the thread that reads wakes the maintainer only if it sees that
+//! the maintainer is asleep. The maintainer's other rest ends by itself after some milliseconds (`REST`). A
+//! thread that waits with the reader is woken by messages, by the end of the connection, and by a byte in a
+//! wake pipe. So if one of the other flags is seen late, that costs some milliseconds and no more. The tests
+//! do not check these flags.
 //!
 //! The code under test is the client's own, with the atomics of a scheduler. The reader is a lock,
 //! as it is there; the wake pipe is a flag that stays set until the maintainer has seen it, as a

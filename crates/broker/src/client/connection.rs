@@ -357,8 +357,8 @@ impl Shared {
         self.table().disconnected()
     }
 
-    /// Sends the messages of the table. Other threads may read the table meanwhile, but they cannot
-    /// change it, because this thread has the writer. So their messages come later.
+    /// Sends the messages of the table. They are taken while the table is locked. So messages that other
+    /// threads add to the table meanwhile come later.
     fn send(&self, writer: &mut Writer, mut table: MutexGuard<'_, Table>) {
         let was_left = !writer.bytes.is_empty();
         writer.take(&mut table.outgoing);

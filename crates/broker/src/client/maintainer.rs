@@ -1,5 +1,5 @@
-//! The thread that keeps a connection: it reads messages that no other thread reads, sends what was
-//! left, and finds the next daemon when the daemon dies.
+//! The thread that keeps a connection: it reads messages that no other thread reads, sends what
+//! other threads could not send at once, and finds the next daemon when the daemon dies.
 
 use std::{
     sync::{
@@ -35,10 +35,11 @@ const REST: Duration = Duration::from_millis(4);
 /// lasts longer may have been waiting for other clients.
 const BRIEF: Duration = Duration::from_secs(1);
 
-/// The pause between two tries to connect while nobody waits.
+/// The pause between two tries to connect after the waiters were told that there is no daemon. A new
+/// waiter ends the pause.
 const RETRY: Duration = Duration::from_millis(500);
 
-/// The pause between two tries to connect again.
+/// The pause between two tries to connect before the waiters are told that there is no daemon.
 const PAUSE: Duration = Duration::from_millis(50);
 
 /// The maintainer of a connection.
@@ -86,7 +87,8 @@ impl Maintainer {
             let end = self.listen();
             let came_to_nothing = self.shared.disconnected() && began.elapsed() < BRIEF;
             self.shared.end_given_up();
-            // A client on which daemons hang up again and again must give up at some time.
+            // The deadline stays if the connection came to nothing. So a client on which daemons hang up
+            // again and again gives up at some time.
             if !came_to_nothing {
                 deadline = None;
             }
@@ -170,8 +172,8 @@ impl Maintainer {
             self.shared.register_again();
         }
         wake(heard?);
-        // A thread that wanted the reader and did not get it waits to be woken, and does not read
-        // meanwhile. In its next wait it can read for itself.
+        // A thread may have wanted the reader and not got it. It then waits to be woken, and does not
+        // read meanwhile. In its next wait it can read for itself.
         let is_waiting = self.shared.table().is_waiting();
         let wanted = !is_waiting && self.shared.turns.take_wanted();
         Ok(if wanted { Turn::Theirs } else { Turn::Mine })

@@ -144,9 +144,9 @@ impl Owned {
         self.is_alone.store(is_alone, Ordering::Release);
     }
 
-    /// Whether there was a daemon so shortly before this moment that no other daemon can have given us
-    /// up since. If not, the caller has to check: this process may have been stopped while its daemon
-    /// ended, and no thread may have noticed that yet.
+    /// Whether a look has found a daemon at most `LINK_LASTS` before this moment: then no other daemon
+    /// can have given us up since. If none has, the caller has to check whether we were given up: this
+    /// process may have been stopped while its daemon ended, and no thread may have noticed that yet.
     #[inline]
     pub(super) fn was_linked(&self, moment: u64) -> bool {
         moment.saturating_sub(self.linked_at.load(Ordering::Relaxed)) <= LINK_LASTS
@@ -274,7 +274,7 @@ impl Owned {
     fn how_lost(&self, slots: &Slots, taken: RequestId) -> Lost {
         let noted = slots.notes.get(&taken).and_then(|note| note.lost);
         let seen = || self.seen_lost(u32::try_from(taken.index()).ok()?, taken.serial());
-        // A lock that has ended with its agent leaves no other trace.
+        // If neither of the two tells how, the lock has ended with its agent.
         noted.map(|(lost, _)| lost).or_else(seen).unwrap_or(Lost::Terminated)
     }
 

@@ -10,11 +10,12 @@
 //! Where machines share the locks, another machine's request may close a cycle. Each machine says
 //! with its requests inside which locks they were made. Each machine looks for cycles by itself and
 //! tells its own clients: the machine on which the cycle was closed finds it soon. The others look
-//! now and then, as long as one of their own requests waits inside a lock. All of them look at what
-//! etcd has, even for their own clients, and see each name as of one revision. So a request that
-//! etcd has granted is not mistaken for one that waits, even if its machine has not heard of the
-//! grant yet. A lock or request is the same in two pictures only if it was there all the time
-//! between them. So everything that is in both pictures was there at one moment.
+//! now and then, as long as one of their own requests waits inside a lock. All of them search what
+//! etcd has, also for the locks and requests of their own clients, and see each name as of one
+//! revision. So a request that etcd has granted is not mistaken for one that waits, even if its
+//! machine has not heard of the grant yet. A cycle is told only if two pictures, taken one after the
+//! other, both have it. What is in both pictures was there all the time between them, so all members
+//! of the cycle were there at the same moment.
 //!
 //! A cycle may also lead through names for which only requests of other machines wait inside a lock. The
 //! daemon finds these names backwards. A request that waits for a lock of ours is in the queue of that lock's
@@ -91,7 +92,7 @@ impl Daemon {
             loop {
                 let began = Instant::now();
                 self.tell_insides();
-                // It matters which machines are silent only when there is a cycle that may be told.
+                // Which machines are silent matters only if there is a cycle that may be told.
                 let Some(seen) = self.look_at_nested(watcher.next().is_some()).await else {
                     // In an incomplete picture, a cycle that was told would seem to have ended, and would
                     // later be told again.
@@ -118,8 +119,8 @@ impl Daemon {
     }
 
     /// Tells the machines that share the locks about the waiting requests of our clients: inside which
-    /// locks each was made. A lock may not be held here yet, while this broker takes over from another one.
-    /// Such a lock is told the next time.
+    /// locks each was made. While this broker takes over from another one, it is possible that it does not
+    /// hold such a lock yet. That lock is told the next time.
     fn tell_insides(&self) {
         if !self.user_agent().is_leased() {
             return;

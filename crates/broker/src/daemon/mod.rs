@@ -191,8 +191,8 @@ fn log_start(place: &Place, options: &Options, complaint: Option<&str>) {
     }
 }
 
-/// Serves clients until the daemon has been idle for long enough, another daemon has the place, or a
-/// signal ends this one. Returns whether this daemon still has the place.
+/// Serves clients until the daemon has been idle for long enough, a client has asked it to end, another
+/// daemon has the place, or a signal ends this one. Returns whether this daemon still has the place.
 async fn serve_until_end(
     daemon: &Arc<Daemon>,
     listening: &Listening,

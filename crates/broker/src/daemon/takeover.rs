@@ -37,7 +37,7 @@ impl Daemon {
         let deadline = Instant::now() + recovery_time;
         let (living, dead) = (found.living.len(), found.dead.len());
         if living + dead > 0 {
-            tracing::info!(target: LOGS, living, dead, "the clients of the broker before are waited for");
+            tracing::info!(target: LOGS, living, dead, "waiting for the clients of the earlier broker");
         }
         self.end_leases(found.dead, TRIES);
         // Leases run out while clients are waited for, and a dead client does not come back. So its
@@ -84,7 +84,8 @@ impl Daemon {
         self.lookers().tell(|| LookChange::Recovered);
     }
 
-    /// The locks that others have inherited from these clients, with their claims.
+    /// Reads the claims of the processes that have inherited locks of these clients, and reclaims the
+    /// locks if they are leased. Forgets the files of inherited locks that are gone or cannot be read.
     async fn inherit(
         &self,
         keys: Vec<ClientKey>,
@@ -112,8 +113,8 @@ impl Daemon {
         inherited_claims
     }
 
-    /// Makes sure that no later daemon believes that processes have inherited locks of this client, because
-    /// others may be granted these locks from here on.
+    /// From here on, others may be granted the locks that processes have inherited from this client. So this
+    /// makes sure that no later daemon believes that processes have inherited them.
     fn forget_inherited(&self, key: ClientKey) {
         if let Some(files) = self.files() {
             files.forget_inherited(key);
