@@ -24,9 +24,9 @@ use crate::{
     values::Value,
 };
 
-/// The order of entries: by the revision that gave them their place, which is the one that created them
-/// unless an owner had given them an earlier place; then by their place within this revision; then by
-/// their key.
+/// The order of entries, by three numbers. The first is the revision that counts: the one that created the
+/// key or, for a request to which an owner has given an earlier place, the revision of that place. The second
+/// is the number within this revision. The third is the request's key.
 type QueueOrder = (i64, u64, RequestKey);
 
 /// The mirror of one name.
@@ -289,7 +289,8 @@ impl Entry {
         (self.order(), Value::place(&self.value))
     }
 
-    /// The entry for its removal, which removes it as a lock and as a request.
+    /// What a transaction needs to remove this entry: the transaction deletes the key of the lock and the key
+    /// of the request in the queue.
     pub(crate) fn ended(&self) -> Ended {
         Ended { id: None, request: self.request, mode: self.mode, only: None }
     }

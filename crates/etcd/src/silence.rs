@@ -1,10 +1,10 @@
 //! Finds the leases that should have been renewed and were not, for lookers.
 //!
-//! Etcd is asked for the leases (`LeaseTimeToLive`). Its leader answers from memory: nothing is
-//! written, and no other member is asked. After an answer, a lease is asked for again when it
-//! should have been renewed. If it was not renewed, it is asked for at each look, but no more often
-//! than every half second, until it is renewed or ends. So a lease that is renewed in time is asked
-//! for less often than its owner renews it, however many lookers there are.
+//! Etcd is asked about the leases (`LeaseTimeToLive`). Its leader answers from memory: nothing is
+//! written, and no other member is asked. After an answer, etcd is asked about a lease again when the
+//! lease should have been renewed. If it was not renewed, etcd is asked about it at each look, but no
+//! more often than every half second, until the lease is renewed or ends. So etcd is asked about a
+//! lease that is renewed in time less often than its owner renews it, however many lookers there are.
 
 use std::{collections::HashMap, sync::Arc, time::Duration};
 
@@ -14,16 +14,18 @@ use tokio::{sync::Mutex, time::timeout};
 
 use crate::{clock::Uptime, hash::HashState, members::Members};
 
-/// How many leases are asked for at a time, and in one look (`MOST`). Nothing is known of further
-/// leases until the next look.
+/// How many leases are asked about at the same time.
 const AT_ONCE: usize = 16;
+
+/// How many leases are asked about in one look. Nothing is known of further leases until the next
+/// look.
 const MOST: usize = 256;
 
 /// How long the questions may take in one look. After that, the look is answered with what is
 /// known.
 const PATIENCE: Duration = Duration::from_secs(1);
 
-/// How often a lease that is silent is asked for.
+/// How often etcd is asked about a lease that is silent.
 const AGAIN: Duration = Duration::from_millis(500);
 
 /// What is known of the leases of others.
@@ -69,7 +71,7 @@ impl Silences {
     }
 }
 
-/// Asks etcd for a lease. `None` if there is no such lease, or no answer.
+/// Asks etcd about a lease. `None` if there is no such lease, or no answer.
 async fn ask(members: &Members, lease: i64) -> (i64, Option<LeaseAnswer>) {
     let mut client = members.current().client.clone();
     let answer = client

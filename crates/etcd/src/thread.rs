@@ -265,8 +265,9 @@ impl Thread {
         }
     }
 
-    /// Renews a lease until it is let go, and tells the keeper of each renewal. A new lease has a time to
-    /// live; one of another connection is renewed at once.
+    /// Renews a lease until it is let go, and tells the keeper of each renewal, and of the lease's end. A new
+    /// lease has a `time_to_live`. Without it, the lease is of another connection: etcd is asked for its time
+    /// to live, and then the lease is renewed at once.
     fn keep(&mut self, lease: i64, time_to_live: Option<Duration>) {
         let tell = self.tell.clone();
         let word = move |word| {

@@ -14,8 +14,8 @@ use std::time::Duration;
 
 impl Keeper {
     /// Whether a request has found that another connection owns the name, in a case where the owner
-    /// may not need the name, or has to cease to grant it. If so, this asks the owner for the name,
-    /// and the request is made again in a moment.
+    /// may not need the name, or has to cease to grant it. If so, this asks the owner to give up
+    /// the name, and the request is made again in a moment.
     pub(super) fn asks_owner(&mut self, of: &Operated, answer: &Answer) -> bool {
         let (ask, steals) = match &of.operation {
             Operation::IfAvailable(ask) => (ask, None),
@@ -59,13 +59,13 @@ impl Keeper {
         true
     }
 
-    /// How long to wait for an owner that was asked for a name. A query waits twice as long.
+    /// How long to wait for an owner that was asked to give up a name. A query waits twice as long.
     pub(super) fn patience_with_owners(&self) -> Duration {
         self.options.time_to_live.min(PATIENCE) / 2
     }
 
-    /// Since when the owner that this key names is known to have been asked for its name. So the
-    /// next request does not start to wait anew for an owner that does not answer.
+    /// Since when the owner that this key names is known to have been asked to give up its name. So
+    /// the next request does not start to wait anew for an owner that does not answer.
     pub(super) fn note_asked(&mut self, owned: &KeyValue) -> Uptime {
         let (made, asked) = self.asked.entry(owned.key.clone()).or_insert((0, Uptime::now()));
         if *made != owned.made || AskPurpose::of(&owned.value).is_none() {

@@ -12,7 +12,7 @@
 //!
 //! - Only operations are lost, late, or answered some time after they were done. All other calls are
 //!   answered when they come to etcd.
-//! - A machine that has asked the owner of a name for the name looks again only when nothing else happens.
+//! - A machine that has asked the owner of a name to give it up looks again only when nothing else happens.
 //!   So an owner is robbed only of names that it does not give up although it has heard everything.
 //! - One bucket is used. There may be another bucket beside it that keeps a machine busy.
 //! - A machine's clock goes on only when the machine is cut off and when nothing else happens. It has

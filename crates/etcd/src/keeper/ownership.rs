@@ -12,11 +12,11 @@ use crate::{
 
 /// How long a caller that asks for an owned name, or looks at it, waits for the owner at most.
 /// After that, the caller is told that etcd does not answer. This time is short, so that the
-/// caller's own locks may still last at that moment. In the first half, the owner can give the name
-/// up; after that half, it counts as a holder.
+/// caller hears of it while its own locks probably still last. The owner has half of this time to
+/// give the name up. If it has not given the name up by then, it counts as a holder.
 pub(super) const PATIENCE: Duration = Duration::from_secs(5);
 
-/// After an owner was asked for its name, the name is looked at again. This is the first pause
+/// After an owner was asked to give up its name, the name is looked at again. This is the first pause
 /// before that.
 pub(super) const AGAIN: Duration = Duration::from_millis(5);
 

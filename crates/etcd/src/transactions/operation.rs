@@ -90,7 +90,7 @@ pub(crate) struct KeptEntry {
 /// What becomes of another machine's ownership of a name that is stolen.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Force {
-    /// The owner is asked for the name first, and stops granting it before the theft.
+    /// The owner is first asked to give up the name, and stops granting it before the theft.
     Asks,
     /// The owner does not answer, and is robbed of the name.
     Robs,
@@ -144,6 +144,6 @@ pub(crate) struct Outcomes {
     /// Whether the lock that had to be released in exchange was still there, so that no earlier try
     /// had done anything.
     pub(crate) was_held: bool,
-    /// The owner key of another connection, which has to be asked for the name.
+    /// The owner key of another connection, which has to be asked to give up the name.
     pub(crate) owner: Option<Box<KeyValue>>,
 }
