@@ -1,9 +1,9 @@
 //! Watching over a running command: its end, signals to this process, and the loss of its locks.
 //!
-//! Everything that can fail is done before there is a command, so a command that runs is never
-//! killed because there are no means left to watch it. A thread that reads the broker's messages is
-//! started only when there is news of the command's locks. If no thread can be started, this thread
-//! reads it.
+//! Everything that can fail is done before there is a command. So it never happens that a running
+//! command has to be killed for lack of means to watch it. A thread that reads the broker's messages
+//! is started only when there is news of the command's locks. If that thread cannot be started, the
+//! supervisor's own thread reads the messages.
 
 use std::{
     process::{Child, ExitStatus},
@@ -89,9 +89,10 @@ impl Supervisor {
         self.family.begins(child);
     }
 
-    /// Waits until the command has ended, which [has begun](Self::begins). Calls `tell` for each of
-    /// its locks that is lost before that. At the first loss, applies the policy to the command and
-    /// to the processes that the command has started. `reach` is the connection of the locks.
+    /// Waits until the command has ended. [`begins`](Self::begins) has to be called before. Calls
+    /// `tell` for each of the command's locks that is lost before that. At the first loss, applies
+    /// the policy to the command and to the processes that the command has started. `reach` is the
+    /// connection of the locks.
     pub(super) fn wait(
         mut self,
         mut child: Child,
@@ -108,11 +109,12 @@ impl Supervisor {
         let mut kill_at = None;
         loop {
             // FAST: mostly the broker says nothing of a lock while its command runs. Until it says
-            // something, no thread need read the connection. To ask the guards reads what it has
-            // said.
+            // something, no thread need read the connection. Asking the guards (`is_lost`) reads what
+            // the broker has said.
             let is_lost = guards.iter().any(LockGuard::is_lost);
             let unheard = if is_lost { None } else { reach.unheard() };
-            // When the connection has a thread, the waker wakes this thread.
+            // When the connection has a thread of its own, that thread wakes the supervisor's by the
+            // waker.
             let is_heard = unheard.is_some() || reach.keep().is_ok();
             let lost = if unheard.is_some() {
                 Vec::new()
@@ -187,7 +189,8 @@ impl Policy {
     }
 }
 
-/// How long after the loss of a lock others may be granted it.
+/// The time from the holder's loss of a lock to the first moment at which others can be granted the
+/// lock.
 pub(super) fn margin(term: Term) -> Duration {
     term.expires.saturating_sub(term.ends)
 }
@@ -230,8 +233,8 @@ struct WaitEvents {
 }
 
 /// How the end of a command is noticed. To notice the end does not reap the command. So the command
-/// keeps its process id until the code that sends it signals has heard of the end, and no signal
-/// goes to another process that was given the same id.
+/// keeps its process id until the end is known to the code that sends signals to the command. Hence
+/// no signal goes to another process that was given the same id.
 struct ChildEnd {
     /// Readable when the command has ended. `None` where the system has no such handle, or none
     /// left.
@@ -258,7 +261,8 @@ impl ChildEnd {
         let left = deadline.map(|deadline| deadline.saturating_sub(uptime()));
         let timeout = next_check.into_iter().chain(left).min();
         let process = self.process.as_ref().map(Source::source);
-        // A source that is asked for twice gives the same answer twice.
+        // In place of a source that is missing, `signals` is waited for once more. That does no harm:
+        // it gives the same answer twice.
         let asked = [Some(signals), process, broker]
             .map(|asked| (asked.unwrap_or(signals), Interest::READ));
         // An error means that a signal has come, which can be read from `signals`.

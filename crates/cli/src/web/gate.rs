@@ -98,8 +98,8 @@ impl Gate {
         }
         let why = "open the address that 'navlock web' has printed, which has the token in it";
         let guest = guest.ok_or((StatusCode::UNAUTHORIZED, why))?;
-        // A request that changes something must come from our page, which `Origin` has to say, or
-        // bring the token.
+        // A request that changes something must bring the token, or come from our page with an
+        // `Origin` that says so.
         let is_safe = [Method::GET, Method::HEAD].contains(method);
         if !is_safe && guest == Guest::Page && origin.iter().next().is_none() {
             return Err((StatusCode::FORBIDDEN, "only the page itself may ask this"));

@@ -62,8 +62,8 @@ pub(super) fn keep(context: &Context, args: &HoldArgs) -> Result<ExitCode, Failu
         }
         Err(failure) => {
             let report = Outcome::Failed { code: failure.code() };
-            // The failure is reported before the asker ends, because nobody may read the output
-            // after that.
+            // The failure is reported before the asker ends, because after that perhaps nobody reads
+            // the output.
             let code = failure.report();
             asker.tell(report.line().as_bytes());
             Ok(code)
@@ -171,7 +171,7 @@ fn begin(
     let no_room = |error: io::Error| {
         let directory = context.place.holds();
         let message = format_args!(
-            "the lock was not taken, because what releases it again cannot be made in {}: {error}",
+            "the lock was not taken, because the socket for its release cannot be made in {}: {error}",
             directory.display()
         );
         Failure::new(UNREACHABLE, message.to_string())
@@ -212,8 +212,8 @@ fn begin(
 }
 
 /// Leaves the asker's terminal, process group and streams, and its set of ignored signals. All of
-/// these belong to whoever has started the asker. Up to this point, this process had to end when
-/// they did.
+/// these belong to whoever has started the asker. Up to this point, a signal to the
+/// terminal's processes, such as that of ^C, had to end this process too.
 fn leave(context: &Context) -> io::Result<()> {
     context.voice.detail("the locks are kept in the background");
     // This process leads no process group, because the asker has started it in its own group.
@@ -327,7 +327,8 @@ impl Keeper {
         let has_process = self.process.is_some();
         let asked: Vec<_> = fixed
             .into_iter()
-            // A source that is asked for twice gives the same answer twice.
+            // In place of a source that is missing, `wake_end` is waited for once more. That does no
+            // harm: it gives the same answer twice.
             .map(|source| source.unwrap_or(self.wake_end.source()))
             .chain(self.callers.iter().map(Source::source))
             .map(|source| (source, Interest::READ))
@@ -344,7 +345,7 @@ impl Keeper {
         }
     }
 
-    /// Releases all locks if one of them is lost. If none is lost, each of them wakes this thread when it is.
+    /// Releases all locks if one of them is lost. If none is lost, the first loss wakes this thread.
     fn look_for_losses(&mut self) {
         let Some(held) = &self.held else { return };
         let context = task::Context::from_waker(&self.waker);

@@ -6,7 +6,7 @@ use navlock_platform::{clock::Alarm, wait::BorrowedSource};
 
 use crate::time::uptime;
 
-/// The longest time. Nobody lives this long, and the kernel's clocks can still count it.
+/// The longest time: a hundred years, which the kernel's clocks can still count.
 const LONGEST: Duration = Duration::from_secs(100 * 365 * 24 * 60 * 60);
 
 /// A timer on a clock that goes on while the machine is suspended. So a hold whose time has run out
