@@ -34,7 +34,7 @@ pub(crate) struct Connection {
 impl Connection {
     pub(crate) fn tell(&self, message: Message) {
         // A thread that has ended has said so in the table.
-        let _ = self.tell.send(Order::Hear(message));
+        let _ = self.tell.send(Order::Handle(message));
     }
 
     /// Tells the thread that an agent has ended, with these locks and requests.

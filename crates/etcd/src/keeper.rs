@@ -300,7 +300,7 @@ impl Keeper {
     /// second.
     pub(crate) fn handle_tick(&mut self) {
         self.check_leases();
-        self.check_lapsing();
+        self.check_expiring();
         self.check_descriptions();
         self.check_queries();
         self.forget_asked();

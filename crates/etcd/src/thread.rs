@@ -46,7 +46,7 @@ const END_TIMEOUT: Duration = Duration::from_secs(2);
 
 /// An order to the thread.
 pub(crate) enum Order {
-    Hear(Message),
+    Handle(Message),
     /// Ends the leases that others have left; see [`left::revoke`].
     Revoke(Vec<Share>, oneshot::Sender<bool>),
     /// Takes a name away from the holders that were seen; see [`left::evict`].
@@ -89,7 +89,7 @@ impl Thread {
         let told = tell.clone();
         let word = move |watch, watched| {
             if let Some(tell) = told.upgrade() {
-                let _ = tell.send(Order::Hear(Message::Watched { watch, watched }));
+                let _ = tell.send(Order::Handle(Message::Watched { watch, watched }));
             }
         };
         // The task ends together with this thread, which has the only sender.
@@ -117,7 +117,7 @@ impl Thread {
             tokio::select! {
                 biased;
                 order = self.heard.recv(), if !self.is_deaf => match order {
-                    Some(Order::Hear(message)) => self.keeper.handle_message(message),
+                    Some(Order::Handle(message)) => self.keeper.handle_message(message),
                     Some(Order::Revoke(leases, answer)) => self.revoke_left(leases, answer),
                     Some(Order::Evict(held, answer)) => self.evict(held, answer),
                     Some(Order::Silences(leases, answer)) => self.silences(leases, answer),
@@ -272,7 +272,7 @@ impl Thread {
         let tell = self.tell.clone();
         let word = move |word| {
             if let Some(tell) = tell.upgrade() {
-                let _ = tell.send(Order::Hear(Message::Lease { lease, word }));
+                let _ = tell.send(Order::Handle(Message::Lease { lease, word }));
             }
         };
         let patience = self.options.call();

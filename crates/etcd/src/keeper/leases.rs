@@ -274,7 +274,7 @@ impl Keeper {
             self.end_own();
             // All work under other leases has ended together with its agents.
             self.expiring.values_mut().for_each(|expiring| expiring.expires = Uptime::default());
-            self.check_lapsing();
+            self.check_expiring();
             self.step_buckets();
         } else {
             self.leave_all();

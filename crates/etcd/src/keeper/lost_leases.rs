@@ -81,7 +81,7 @@ impl Keeper {
         expiring.held.extend(held.into_iter().map(bare));
         // Nobody works under a request that waits.
         self.remove_all(waits.into_iter().map(bare));
-        self.check_lapsing();
+        self.check_expiring();
         self.step_buckets();
         for serial in agents {
             self.need_lease_to_wait(serial);
@@ -99,7 +99,7 @@ impl Keeper {
     /// Ends the leases that are over for others as well, so that nobody has to wait, after etcd has
     /// come back, until etcd notices by itself. A lease that was another connection's must not be
     /// ended here, because agents that have not come back may still hold locks under it.
-    pub(super) fn check_lapsing(&mut self) {
+    pub(super) fn check_expiring(&mut self) {
         let now = Uptime::now();
         let mut over: Vec<i64> = self.expiring.keys().copied().collect();
         over.retain(|id| self.expiring[id].expires <= now);
