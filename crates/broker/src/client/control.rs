@@ -101,7 +101,7 @@ impl Control {
 
     fn ask_status(&mut self) -> Result<Status, Reason> {
         self.say(&ToDaemon::Status { query: 0 })?;
-        let status = self.hear(|message| match message {
+        let status = self.read_until(|message| match message {
             FromDaemon::Status { status, .. } => Some(status),
             _ => None,
         })?;
@@ -113,7 +113,7 @@ impl Control {
             return Ok(status);
         }
         self.say(&ToDaemon::Details { query: 1 })?;
-        status.details = self.hear(|message| match message {
+        status.details = self.read_until(|message| match message {
             FromDaemon::Details { details, .. } => Some(details),
             _ => None,
         })?;
@@ -135,7 +135,7 @@ impl Control {
             return Ok(None);
         }
         self.say(&ToDaemon::Report { query: 2 })?;
-        let report = self.hear(|message| match message {
+        let report = self.read_until(|message| match message {
             FromDaemon::Report { report, .. } => Some(report),
             _ => None,
         })?;
@@ -158,7 +158,7 @@ impl Control {
             return Ok(Err(why.to_owned()));
         }
         self.say(&ToDaemon::Log { query: 3, filter: filter.to_owned() })?;
-        self.hear(|message| match message {
+        self.read_until(|message| match message {
             FromDaemon::Logs { outcome, .. } => Some(outcome),
             _ => None,
         })
@@ -217,7 +217,7 @@ impl Control {
             from: from.iter().map(|(lock, token)| (id(lock), token.get())).collect(),
             info: convert::to_wire(info),
         })?;
-        let outcome = self.hear(|message| match message {
+        let outcome = self.read_until(|message| match message {
             FromDaemon::Stolen { outcome, .. } => Some(outcome),
             _ => None,
         })?;
@@ -243,7 +243,8 @@ impl Control {
             return Ok(Stopped { status, signalled: true });
         }
         self.say(&ToDaemon::Stop)?;
-        let stopping = self.hear(|message| matches!(message, FromDaemon::Stopping).then_some(()));
+        let stopping =
+            self.read_until(|message| matches!(message, FromDaemon::Stopping).then_some(()));
         match stopping {
             Ok(()) | Err(Reason::Vanished) => {}
             Err(reason) => return Err(reason),
@@ -288,7 +289,7 @@ impl Control {
     }
 
     /// Reads messages until one is `wanted`.
-    fn hear<T>(&mut self, wanted: impl Fn(FromDaemon) -> Option<T>) -> Result<T, Reason> {
+    fn read_until<T>(&mut self, wanted: impl Fn(FromDaemon) -> Option<T>) -> Result<T, Reason> {
         let mut bytes = [0; 4096];
         loop {
             let heard = ClientCodec::default().decode(&mut self.heard);

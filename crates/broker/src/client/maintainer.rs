@@ -164,8 +164,8 @@ impl Maintainer {
         if !reader.has_more() {
             wait(Some(reader.socket()), left, &self.wake_end, deadline);
         }
-        let heard =
-            reader.hear(|message, wakers| self.shared.table().handle_message(message, wakers));
+        let heard = reader
+            .read_available(|message, wakers| self.shared.table().handle_message(message, wakers));
         let is_to_register = reader.was_asked_to_register();
         drop(slot);
         if is_to_register {

@@ -162,7 +162,7 @@ impl BrokerReach {
     /// call, each lock knows whether it is lost, as far as the broker has said so. This is for
     /// callers that also wait for something else, and may have heard of that first.
     pub fn hear(&self) {
-        self.0.shared().hear_all();
+        self.0.shared().read_all();
     }
 
     /// Starts the thread that reads this connection and keeps it, if there is none.

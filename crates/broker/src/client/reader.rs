@@ -92,7 +92,7 @@ impl Reader {
     }
 
     /// Reads what there is. Returns the wakers to call.
-    pub(super) fn hear(
+    pub(super) fn read_available(
         &mut self,
         mut handle_message: impl FnMut(FromDaemon, &mut Vec<Waker>),
     ) -> Result<Vec<Waker>, End> {
@@ -255,7 +255,7 @@ mod tests {
                 reader.wait(wake_end.end(), Some(deadline));
                 assert!(Instant::now() < deadline, "the end was not heard");
             }
-            match reader.hear(|_, _| heard += 1) {
+            match reader.read_available(|_, _| heard += 1) {
                 Ok(_) => {}
                 Err(end) => break end,
             }

@@ -50,7 +50,7 @@ pub(super) type Claimant = (SharedClient, Claims);
 
 impl Claims {
     /// Takes in a message of a client that has come back. Returns whether more are to come.
-    pub(super) fn hear(
+    pub(super) fn handle_message(
         &mut self,
         client: &mut Client,
         message: ToDaemon,
@@ -123,7 +123,7 @@ pub(super) fn replay(bytes: &[u8], client: &mut Client) -> Option<Claims> {
     let mut claims = Claims::default();
     loop {
         let message = codec.decode_eof(&mut bytes).ok()??;
-        if claims.hear(client, message).ok()?.is_break() {
+        if claims.handle_message(client, message).ok()?.is_break() {
             return Some(claims);
         }
     }

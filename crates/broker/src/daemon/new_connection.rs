@@ -70,7 +70,7 @@ impl NewConnection {
         let connected = if version == 1 {
             self.daemon.enter(None, false, self.process.take())
         } else {
-            let (client, returning) = match self.hear_introduction(version).await? {
+            let (client, returning) = match self.read_introduction(version).await? {
                 Introduction::Client { key, returning } => (key, returning),
                 Introduction::Looker { filter, follow } => {
                     let Self { stream, daemon, .. } = self;
@@ -81,7 +81,7 @@ impl NewConnection {
             if returning {
                 loop {
                     let message = self.next().await?;
-                    if claims.hear(&mut lock(&connected.client), message)?.is_break() {
+                    if claims.handle_message(&mut lock(&connected.client), message)?.is_break() {
                         break;
                     }
                 }
@@ -95,7 +95,7 @@ impl NewConnection {
 
     /// Reads the introduction. Questions about the daemon, and a request that the daemon end, need no
     /// introduction: they come from no client, and are answered even during a recovery.
-    async fn hear_introduction(&mut self, version: u16) -> Result<Introduction, End> {
+    async fn read_introduction(&mut self, version: u16) -> Result<Introduction, End> {
         for _ in 0..QUESTIONS {
             let answer = match self.next().await? {
                 ToDaemon::Introduce { client, returning } => {

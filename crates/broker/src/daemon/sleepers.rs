@@ -35,7 +35,7 @@ impl ClientMap {
                 ToDaemon::ClaimLock { agent, request, name, mode, token, since },
             ];
             // Parts of the map that make no sense count as no claims.
-            if said.into_iter().all(|message| claims.hear(client, message).is_ok()) {
+            if said.into_iter().all(|message| claims.handle_message(client, message).is_ok()) {
                 slots.push((request, slot));
             }
         }

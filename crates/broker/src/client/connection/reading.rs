@@ -34,7 +34,7 @@ enum ReadOutcome {
 
 impl Shared {
     /// Calls `ready`, then reads what has come, and wakes everybody concerned.
-    fn hear(&self, ready: impl FnOnce(&mut Reader)) -> ReadOutcome {
+    fn read_available(&self, ready: impl FnOnce(&mut Reader)) -> ReadOutcome {
         let Some(mut slot) = self.try_reader() else {
             self.turns.want();
             return ReadOutcome::Elsewhere;
@@ -45,7 +45,7 @@ impl Shared {
         self.turns.take();
         ready(reader);
         let mut is_word = false;
-        let heard = reader.hear(|message, wakers| {
+        let heard = reader.read_available(|message, wakers| {
             is_word = true;
             self.table().handle_message(message, wakers);
         });
@@ -81,13 +81,13 @@ impl Shared {
     }
 
     /// Reads what has come already, even if another thread is about to read it.
-    pub(in super::super) fn hear_all(&self) {
+    pub(in super::super) fn read_all(&self) {
         if self.is_forked() {
             return;
         }
         let deadline = Instant::now() + MOMENT;
         loop {
-            match self.hear(|_| {}) {
+            match self.read_available(|_| {}) {
                 ReadOutcome::Word => {}
                 ReadOutcome::Nothing | ReadOutcome::End => return,
                 ReadOutcome::Elsewhere => {
@@ -111,7 +111,7 @@ impl Shared {
         }
         let is_waiting = self.table().is_waiting();
         let mut is_word = false;
-        while matches!(self.hear(|_| {}), ReadOutcome::Word) {
+        while matches!(self.read_available(|_| {}), ReadOutcome::Word) {
             is_word = true;
         }
         // Another thread has looked before this one has read, and may be waiting for what was read
@@ -146,7 +146,7 @@ impl Source for Shared {
         if self.is_forked() {
             return false;
         }
-        let heard = self.hear(|reader| {
+        let heard = self.read_available(|reader| {
             if !reader.has_more() && !is_woken() {
                 reader.wait(self.interrupt.end(), deadline);
             }
