@@ -313,10 +313,10 @@ mod tests {
 
     #[tokio::test]
     async fn who_comes_has_the_place_of_the_first_stranger_and_of_nobody_who_was_let_in() {
-        let mut bounded = LimitedListener::new(Flood);
+        let mut listener = LimitedListener::new(Flood);
         let mut all = Vec::new();
         for number in 0..MOST {
-            let (served, ()) = bounded.accept().await;
+            let (served, ()) = listener.accept().await;
             if number % 2 == 0 {
                 served.seat.admit();
             }
@@ -324,7 +324,7 @@ mod tests {
         }
         // Whoever is let in meanwhile stays.
         all[1].seat.admit();
-        let (newcomer, ()) = bounded.accept().await;
+        let (newcomer, ()) = listener.accept().await;
         let has_place = |served: &Served<_>| served.seat.sitting().place.is_some();
         assert!(has_place(&newcomer));
         let without: Vec<_> = (0..MOST).filter(|number| !has_place(&all[*number])).collect();
@@ -336,8 +336,8 @@ mod tests {
         for served in &all {
             served.seat.admit();
         }
-        assert!(bounded.place().is_none());
+        assert!(listener.place().is_none());
         drop(newcomer);
-        assert!(bounded.place().is_some());
+        assert!(listener.place().is_some());
     }
 }
