@@ -3,8 +3,8 @@
 // that fits.
 //
 //     npm run release                                   for this machine, with cargo
-//     npm run release -- --target TARGET[,TARGET…]      with cargo-zigbuild; `all` for all of them but
-//                                                       x86_64-pc-windows-msvc
+//     npm run release -- --target TARGET[,TARGET…]      with cargo-zigbuild, x86_64-pc-windows-msvc with cargo;
+//                                                       `all` for all of them but x86_64-pc-windows-msvc
 //
 // RELEASE.md says what has to be there, and how to publish.
 
