@@ -116,7 +116,8 @@ Events of locks and requests:
                four times a second
 Events with -v or --json only:
   client-came, client-went, agent-came, agent-went
-  recovered    another broker has taken over
+  agent-silent  the agent's machine should have been heard of, and was not
+  recovered     another broker has taken over
 With --json only:
   inside       it became known inside which locks a request was made
 People read a sentence in place of these two events:

@@ -11,6 +11,7 @@ use std::{
 };
 
 use clap::{Arg, Command, CommandFactory};
+use navlock::look::Change;
 
 use super::Cli;
 
@@ -202,6 +203,28 @@ fn the_book_lists_all_variables_of_the_command_line() {
     for variable in variables {
         let variable = variable.to_str().unwrap();
         assert!(listed.contains(&format!("`{variable}`")), "docs/environment.md has no {variable}");
+    }
+}
+
+/// The words of events are read from the source of `Change::word`, so that a new event is not forgotten here.
+#[test]
+fn the_help_of_watch_has_each_event_that_watch_writes() {
+    let source = read("crates/core/src/look/event.rs");
+    let (_, word) = source.split_once("fn word(&self)").unwrap();
+    let (word, _) = word.split_once("\n    }\n").unwrap();
+    let words = word.split('"').skip(1).step_by(2);
+    // These words are not of changes: `Lines` and `watch` write them.
+    let words: Vec<&str> =
+        words.chain(["held", "pending", "owned", "inside", "missed", "left-out"]).collect();
+    assert!(words.contains(&Change::Recovered.word()), "words are found: {words:?}");
+    let navlock = navlock();
+    let watch = navlock.find_subcommand("watch").unwrap();
+    let help = watch.get_after_long_help().unwrap().to_string();
+    let (events, _) = help.split_once("With --json each line").unwrap();
+    let is_between = |letter: char| !letter.is_ascii_alphabetic() && letter != '-';
+    let listed: Vec<&str> = events.split(is_between).collect();
+    for word in words {
+        assert!(listed.contains(&word), "the help of watch has no {word}");
     }
 }
 
