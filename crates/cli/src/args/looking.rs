@@ -167,8 +167,9 @@ STATE is one of these:
   sleeping   the client was connected to the broker before this one, lives, and has not come back
   elsewhere  a process of another machine; it has no AGE
 
-With --json each line is one object. It has pid, state, ageMs, held, pending, owned, buckets and
-agents. Each agent has clientId and bucket, and these as far as they are known:
+With --json each line is one object. It has pid, state, held, pending, owned, buckets, agents, and
+unless its state is elsewhere, ageMs. Each agent has clientId and bucket, and these as far as they
+are known:
   pid, command, user, host, why, meta")]
 pub(crate) struct ClientsArgs {
     /// Write one JSON object a line.
