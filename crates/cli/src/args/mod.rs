@@ -129,7 +129,8 @@ pub(crate) enum Command {
 /// Waits until a lock is free.
 ///
 /// The command takes the lock in its turn, after all earlier requests, and releases it at once. When the
-/// command returns, all earlier holders and waiters are done. Another client may have the lock by then.
+/// command returns, all earlier holders and waiters are done. With --shared this is true of the exclusive ones
+/// only: shared ones may still hold the lock. Another client may have the lock by then.
 #[derive(Debug, Args)]
 #[command(after_long_help = "\
 Exit codes:
