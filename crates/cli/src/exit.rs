@@ -16,7 +16,7 @@ pub(crate) const CONFLICT: u8 = 1;
 pub(crate) const USAGE: u8 = 64;
 /// `EX_UNAVAILABLE`: no broker can be reached.
 pub(crate) const UNREACHABLE: u8 = 69;
-/// `EX_TEMPFAIL`: the lock was lost, and the command ended for that reason.
+/// `EX_TEMPFAIL`: a lock was lost. For that reason a command of `navlock run` was ended, or not started.
 pub(crate) const LOST: u8 = 75;
 /// The command exists and cannot be executed. Shells use this code as well.
 pub(crate) const NOT_EXECUTABLE: u8 = 126;

@@ -28,6 +28,8 @@ pub(crate) enum DaemonCommand {
     /// Ends the broker.
     ///
     /// Connected clients start another broker and keep their locks.
+    ///
+    /// Exit codes: 0 if the broker has ended or none runs; 1 if it does not end; 69 if it cannot be asked.
     Stop,
     Status(StatusArgs),
     Logs(LogsArgs),
