@@ -42,8 +42,8 @@ The object of /api/state has these members. Times are in milliseconds since 1970
   clients    each with id, pid, state and since
   agents     each with the members below
   names      each with the members below
-  tree       who waits for whom; a first row has stopped if some of its processes are stopped
-  deadlocks  which requests wait for each other, with remedies: lines to paste
+  tree       who waits for whom: trees, each with the members below
+  deadlocks  which locks and requests wait for each other, each with the members below
 An agent has:
   id, bucket
   client     its client; an agent of another machine has none
@@ -51,13 +51,13 @@ An agent has:
              how many locks and requests
   silent     only if its machine has not been heard of: since, and ends, when all that it has ends
   pid, command, user, host, why, meta
-             as far as they are known
+             as far as they are known; meta is an array of pairs, each an array of key and value
 A name has:
   key        a number for the name
   bucket
-  name       the first 256 characters
+  name       the first 256 UTF-16 code units
   nameLength
-             only if the name is longer: how many characters it has
+             only if the name is longer: how many UTF-16 code units it has
   held, pending, owned
              its locks and requests, no more than 500 of each
   heldCount, pendingCount
@@ -66,6 +66,21 @@ A lock or a request has:
   id, agent, mode, since, fencingToken
   inside     the locks under which it was requested
   taken      of an owned name: how often it was taken without asking
+A tree has:
+  blocks     how many requests wait for what is in its first row
+  cycle      true or false
+  rows       each with depth, below (how many rows are below it), key (of its name), held (true or
+             false) and entry (the lock or request). Unless depth is 0, a row has why: held, ahead,
+             inside, same-agent or inside-agent. A row with depth 0 has stopped if some of its
+             processes are stopped: their numbers
+  more       how many rows are not shown
+A deadlock has:
+  certain    true or false
+  closedBy   clientId/serial of the request that closed it
+  members    each with key, held, why and entry, as in a row
+  more       how many members are not shown
+  remedies   lines to paste that would end it, each with kind, does, line, and host if the line is
+             to be pasted on that host
 
 At most 128 connections are served at a time. A connection that does not show the token within three
 seconds is closed. If there is no room for a new connection, the oldest one that has not shown the
