@@ -71,8 +71,6 @@ mod surrounding;
 mod system_error;
 mod this_process;
 
-use std::time::Duration;
-
 pub use navlock_core::look::{LookOptions, News};
 pub use navlock_platform::thread::stand_back;
 pub use navlock_wire::{MAX_META, MAX_TEXT};
@@ -97,7 +95,3 @@ pub const LOGS: &str = "navlock::broker";
 
 /// The target of what clients log of their connections.
 pub const CLIENT_LOGS: &str = "navlock::client";
-
-/// The recovery time: for how long a new daemon waits for the clients of an earlier one, unless
-/// [`Options::recovery_time`](daemon::Options::recovery_time) says otherwise.
-const RECOVERY_TIME: Duration = Duration::from_secs(10);

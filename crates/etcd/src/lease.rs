@@ -81,11 +81,14 @@ impl Renewal {
     }
 }
 
+/// The longest margin, unless it is configured.
+const LONGEST_DEFAULT_MARGIN: Duration = Duration::from_secs(2);
+
 /// The margin, unless it is configured: a fifth of the time to live, 2 s at most. A holder counts
 /// its locks as lost this long before others may be granted them. In this time, the work under the
 /// locks ends.
 pub(crate) fn default_margin(time_to_live: Duration) -> Duration {
-    (time_to_live / 5).min(Duration::from_secs(2))
+    (time_to_live / 5).min(LONGEST_DEFAULT_MARGIN)
 }
 
 /// How long after a renewal the next one is sent. The time is short enough that a few renewals may

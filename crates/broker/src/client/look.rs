@@ -28,10 +28,11 @@ use super::{
     reader::send,
 };
 use crate::{
-    Place, RECOVERY_TIME,
+    Place,
     client_files::ClientFiles,
     connect_error::{ConnectError, Reason},
     convert,
+    daemon::RECOVERY_TIME,
     spawn::{Patience, connect_to_running},
 };
 

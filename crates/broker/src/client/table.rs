@@ -3,9 +3,9 @@
 
 mod agents;
 mod claims;
-mod hearing;
 mod link;
 mod mapping;
+mod messages;
 mod nested;
 mod owning;
 mod state;

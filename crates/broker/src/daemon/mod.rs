@@ -62,6 +62,7 @@ use navlock_core::{FencingToken, UserAgent, host::MemoryReach};
 use navlock_platform::socket::{AsyncStream, Stream};
 use tokio::time::sleep;
 
+pub(crate) use self::options::RECOVERY_TIME;
 pub use self::{
     daemon_error::DaemonError,
     listener::serve,

@@ -5,7 +5,10 @@ use std::{path::PathBuf, sync::Arc, time::Duration};
 use navlock_platform::socket::{Listener, Stream};
 
 use super::log::Log;
-use crate::RECOVERY_TIME;
+
+/// The recovery time: for how long a new daemon waits for the clients of an earlier one, unless
+/// [`Options::recovery_time`] says otherwise.
+pub(crate) const RECOVERY_TIME: Duration = Duration::from_secs(10);
 
 /// The options with which a daemon starts.
 #[derive(Clone, Debug)]
