@@ -141,8 +141,9 @@ impl Scope {
     /// Ends all agents of this scope, and each agent that is opened here from now on.
     pub(crate) fn close(&self) {
         self.closed.store(true, Ordering::SeqCst);
-        // The agents are collected first, because an agent whose last owner goes meanwhile removes
-        // itself, for which it locks the table.
+        // The agents are collected before any is ended. If an agent's last other owner goes
+        // meanwhile, the agent is dropped here. Its drop locks the table, so the table must not be
+        // locked then.
         let agents: Vec<_> = lock(&self.agents).values().filter_map(Weak::upgrade).collect();
         Agent::end_all(&agents.iter().collect::<Vec<_>>(), Ended::Closed);
     }

@@ -216,8 +216,9 @@ impl<G: GrantAll> LockAllRequest<G> {
 
     /// Lets the request fail in a deadlock: see
     /// [`LockRequest::fail_on_deadlock`](crate::LockRequest::fail_on_deadlock). The request
-    /// for each lock says that it is inside the locks that were taken last before it, at most 64 of
-    /// them. A deadlock through a lock that was taken earlier than these is not found.
+    /// for each lock says that it is inside the locks that this call has already taken. If there are
+    /// more than 64, the request names only the last 64, and a deadlock through an earlier one is not
+    /// found.
     ///
     /// ```
     /// # use navlock_core::{Error, UserAgent, blocking::block_on};

@@ -71,7 +71,7 @@ pub struct LockManager<T = ()> {
     pub(crate) agents: Slab<AgentEntry>,
     /// Index into `agents` by the host's number.
     pub(crate) agent_numbers: HashTable<u32>,
-    /// Once no more agents than this are left, their tables are made smaller. A slab cannot be
+    /// When at most this many agents are left, their tables are made smaller. A slab cannot be
     /// made smaller than the highest index in use, so a try may free little. That is why the next try
     /// comes only when half as many agents are left.
     pub(crate) few_agents: usize,

@@ -2,11 +2,11 @@
 //!
 //! Sans-IO. A mirror takes in lists and events, and says which requests can be granted. It may be
 //! behind, but that does no harm: whatever is done because of it is a transaction that checks again.
-//! One thing need not be checked again: that no request waits before the first one. A mirror that has
-//! seen a request has also seen all earlier ones, and no later request gets a place before it. The
-//! exception is an owner of the name, which may write requests with earlier places. But while the name
-//! is owned, nobody else grants it, and a mirror that sees an owner says that no request can be
-//! granted.
+//! One thing need not be checked again: that no request waits in etcd before the mirror's first one. A
+//! mirror that has seen a request has also seen all earlier ones, and no later request gets a place
+//! before it. The exception is an owner of the name, which may write requests with earlier places.
+//! But while the name is owned, nobody else grants it, and a mirror that sees an owner says that no
+//! request can be granted.
 
 use std::{
     collections::{BTreeMap, HashMap},

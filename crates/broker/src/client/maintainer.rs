@@ -173,7 +173,8 @@ impl Maintainer {
         }
         wake(heard?);
         // A thread may have wanted the reader and not got it. It then waits to be woken, and does not
-        // read meanwhile. In its next wait it can read for itself.
+        // read in this wait. In its next wait it can read for itself, so the turn goes to the other
+        // threads as soon as nobody waits any more.
         let is_waiting = self.shared.table().is_waiting();
         let wanted = !is_waiting && self.shared.turns.take_wanted();
         Ok(if wanted { Turn::Theirs } else { Turn::Mine })

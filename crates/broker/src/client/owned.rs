@@ -1,9 +1,9 @@
 //! Names that this client owns. The client takes and releases them without a message, by a change of one
 //! word of memory that it shares with the daemon. `navlock_delegation` says how.
 //!
-//! A lock that was taken in this way has a ticket in a lane of its own. The ticket is made of the slot
-//! of the word and the number of the hold. The table of requests does not have this lock. The request
-//! for which the slot was granted is in the table like any other request, until it is finished.
+//! The tickets of locks that were taken in this way have one lane of their own. Such a ticket is made of
+//! the slot of the word and the number of the hold. The table of requests does not have these locks. The
+//! request for which the slot was granted is in the table like any other request, until it is finished.
 //!
 //! # Order
 //!
@@ -86,8 +86,8 @@ pub(super) struct Take {
 struct TakenHold<'a> {
     index: SlotIndex,
     slot: &'a Slot,
-    /// The base of the slot, from which its tokens count. It is read before the take: if the hold has
-    /// been lost meanwhile, the slot may be for another request.
+    /// The base of the slot, from which its tokens count. It is read before the take: after the
+    /// take the hold can be lost at once, and the slot may then be for another request.
     base: u64,
     count: u64,
 }
@@ -145,8 +145,9 @@ impl Owned {
     }
 
     /// Whether a look has found a daemon at most `LINK_LASTS` before this moment: then no other daemon
-    /// can have given us up since. If none has, the caller has to check whether we were given up: this
-    /// process may have been stopped while its daemon ended, and no thread may have noticed that yet.
+    /// can have given us up since. If no look has found one in this time, the caller has to check
+    /// whether we were given up: this process may have been stopped while its daemon ended, and no
+    /// thread may have noticed that yet.
     #[inline]
     pub(super) fn was_linked(&self, moment: u64) -> bool {
         moment.saturating_sub(self.linked_at.load(Ordering::Relaxed)) <= LINK_LASTS

@@ -11,11 +11,11 @@
 //! with its requests inside which locks they were made. Each machine looks for cycles by itself and
 //! tells its own clients: the machine on which the cycle was closed finds it soon. The others look
 //! now and then, as long as one of their own requests waits inside a lock. All of them search what
-//! etcd has, also for the locks and requests of their own clients, and see each name as of one
-//! revision. So a request that etcd has granted is not mistaken for one that waits, even if its
-//! machine has not heard of the grant yet. A cycle is told only if two pictures, taken one after the
-//! other, both have it. What is in both pictures was there all the time between them, so all members
-//! of the cycle were there at the same moment.
+//! etcd has. For the locks and requests of their own clients, too, they take what etcd says. They
+//! see each name as of one revision. So a request that etcd has granted is not mistaken for one that
+//! waits, even if its machine has not heard of the grant yet. A cycle is told only if two pictures,
+//! taken one after the other, both have it. What is in both pictures was there all the time between
+//! them, so all members of the cycle were there at the same moment.
 //!
 //! A cycle may also lead through names for which only requests of other machines wait inside a lock. The
 //! daemon finds these names backwards. A request that waits for a lock of ours is in the queue of that lock's

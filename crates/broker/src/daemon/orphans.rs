@@ -5,7 +5,7 @@
 //! processes that have inherited its locks, or with the last of these locks. The client may come back and
 //! go on with these locks.
 //!
-//! A client of an earlier daemon that lives and has not come back is kept in the same way, if its
+//! A living client that has not come back from an earlier daemon is kept in the same way, if its
 //! [map](super::maps) tells which locks it holds.
 
 use std::{

@@ -35,9 +35,9 @@ pub(super) const GRACE: Duration = Duration::from_secs(5);
 /// process that waits for a disk cannot end.
 const PATIENCE: Duration = Duration::from_secs(5);
 
-/// How often the supervisor checks whether the command has ended, on systems where only a signal tells
-/// that, because the signal may be blocked. It also checks the time this often, because the clock that
-/// measures sleeps may stand still.
+/// How often the supervisor checks whether the command has ended, where it has no handle that tells the
+/// end. A signal tells the end there, but the signal may be blocked. The supervisor also checks the time
+/// this often, because the clock that measures sleeps may stand still.
 const CHECK_INTERVAL: Duration = Duration::from_millis(200);
 
 /// What the command does at the moment when people are told of the loss of a lock.
@@ -113,8 +113,8 @@ impl Supervisor {
             // the broker has said.
             let is_lost = guards.iter().any(LockGuard::is_lost);
             let unheard = if is_lost { None } else { reach.unheard() };
-            // When the connection has a thread of its own, that thread wakes the supervisor's by the
-            // waker.
+            // When the connection has a thread of its own, that thread calls the waker, which wakes
+            // the supervisor's thread.
             let is_heard = unheard.is_some() || reach.keep().is_ok();
             let lost = if unheard.is_some() {
                 Vec::new()

@@ -231,7 +231,8 @@ fn described(args: &HoldArgs, process: Option<&Process>) -> Result<AgentInfo, Fa
             info.pid = process.number();
             info.command = process.name();
         }
-        // This is the process to kill if nobody knows the id any more.
+        // Others are shown the keeper itself: the keeper is the process to kill if nobody knows the
+        // hold's id any more.
         None => "navlock hold".clone_into(&mut info.command),
     }
     args.request.describe(&mut info)?;
