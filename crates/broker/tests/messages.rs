@@ -42,7 +42,8 @@ fn unread(file: &str, of: &str, reader: &str) -> Vec<String> {
     assert!(all.len() > 20, "only these messages were found: {all:?}");
     let code = code(Path::new(env!("CARGO_MANIFEST_DIR")).join("src").join(reader));
     let is_read = |name: &String| {
-        let mut found = code.split(&format!("{of}::{name}")).skip(1);
+        let path = format!("{of}::{name}");
+        let mut found = code.split(&path).skip(1);
         found.any(|after| !after.starts_with(|next: char| next.is_alphanumeric()))
     };
     all.into_iter().filter(|name| !is_read(name)).collect()

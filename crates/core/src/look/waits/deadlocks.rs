@@ -6,6 +6,7 @@ use super::{
     Why,
     cycles::{Cycle, cycles},
     graph::{Graph, Index},
+    graph_builder,
 };
 use crate::{
     AgentInfo,
@@ -79,7 +80,7 @@ fn found(overview: &Overview, with_possible: bool) -> Vec<Deadlock> {
     if overview.queues.values().all(|queue| queue.pending.is_empty()) {
         return Vec::new();
     }
-    let graph = Graph::new(overview);
+    let graph = graph_builder::graph(overview);
     let certain = cycles(&graph, &[], false);
     let closed: Vec<Index> = certain.iter().map(|cycle| cycle[0].0).collect();
     let possible = if with_possible { cycles(&graph, &closed, true) } else { Vec::new() };

@@ -1,9 +1,6 @@
 //! The graph of locks and requests: which of them wait for which.
 
-mod builder;
-
-use self::builder::Builder;
-use crate::look::{Entry, LockName, Overview};
+use crate::look::{Entry, LockName};
 
 /// Why a node waits for the next one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -64,17 +61,6 @@ pub(super) struct Edges {
 }
 
 impl<'a> Graph<'a> {
-    pub(super) fn new(overview: &'a Overview) -> Self {
-        let mut builder = Builder::default();
-        for (name, queue) in &overview.queues {
-            builder.add_queue(name, queue);
-        }
-        builder.add_inside();
-        builder.add_inside_agents();
-        builder.add_same_agents();
-        builder.build()
-    }
-
     /// The lock or request of a node; `None` for a node in between.
     pub(super) fn at(&self, node: Index) -> Option<NamedEntry<'a>> {
         self.nodes[node as usize]
@@ -92,7 +78,10 @@ impl<'a> Graph<'a> {
 }
 
 impl Edges {
-    fn new(nodes: usize, edges: impl Iterator<Item = (Index, Index, Why)> + Clone) -> Self {
+    pub(super) fn new(
+        nodes: usize,
+        edges: impl Iterator<Item = (Index, Index, Why)> + Clone,
+    ) -> Self {
         let mut starts = vec![0; nodes + 1];
         for (from, ..) in edges.clone() {
             starts[from as usize + 1] += 1;

@@ -24,6 +24,7 @@
 mod cycles;
 mod deadlocks;
 mod graph;
+mod graph_builder;
 #[cfg(test)]
 mod tests;
 mod tree;

@@ -9,6 +9,7 @@ use super::{
     Why,
     cycles::components,
     graph::{Graph, Index, NamedEntry},
+    graph_builder,
 };
 use crate::look::{Entry, LockName, Overview};
 
@@ -54,7 +55,7 @@ pub struct Row<'a> {
 /// machine stands below a request that was made inside a lock of the same agent. Locks for which
 /// nobody waits are not shown.
 pub fn tree(overview: &Overview) -> Vec<Root<'_>> {
-    let graph = Graph::new(overview);
+    let graph = graph_builder::graph(overview);
     let mut parents = Parents::new(&graph);
     let parents: Vec<_> = graph.indices().map(|node| parents.of(node)).collect();
     let mut below: Vec<Vec<Index>> = vec![Vec::new(); graph.nodes.len()];

@@ -5,16 +5,28 @@ use std::collections::HashMap;
 use foldhash::fast::RandomState;
 use navlock_engine::Mode;
 
-use super::{Edges, Graph, Index, NamedEntry, Why, index};
+use super::graph::{Edges, Graph, Index, NamedEntry, Why, index};
 use crate::{
     ClientId,
-    look::{LockId, LockName, Queue},
+    look::{LockId, LockName, Overview, Queue},
 };
+
+/// The graph of what an overview has.
+pub(super) fn graph(overview: &Overview) -> Graph<'_> {
+    let mut builder = Builder::default();
+    for (name, queue) in &overview.queues {
+        builder.add_queue(name, queue);
+    }
+    builder.add_inside();
+    builder.add_inside_agents();
+    builder.add_same_agents();
+    builder.build()
+}
 
 /// A graph that is being built. Each `add_` adds one kind of edge. The queues come first, because
 /// they make the nodes that all other edges connect.
 #[derive(Default)]
-pub(super) struct Builder<'a> {
+struct Builder<'a> {
     /// The locks and requests of all queues, and the nodes in between.
     nodes: Vec<Option<NamedEntry<'a>>>,
     edges: Vec<(Index, Index, Why)>,
@@ -60,7 +72,7 @@ struct Held {
 impl<'a> Builder<'a> {
     /// Adds the locks and requests of a name, and an edge from each request to the held locks and to
     /// the requests before it for which it waits.
-    pub(super) fn add_queue(&mut self, name: &'a LockName, queue: &'a Queue) {
+    fn add_queue(&mut self, name: &'a LockName, queue: &'a Queue) {
         let first = index(self.nodes.len());
         for entry in &queue.held {
             let lock = self.add_node(Some(NamedEntry { name, entry, is_held: true }));
@@ -115,7 +127,7 @@ impl<'a> Builder<'a> {
     }
 
     /// Adds an edge to each request from the locks that it names as those inside which it was made.
-    pub(super) fn add_inside(&mut self) {
+    fn add_inside(&mut self) {
         for (request, at) in requests(&self.nodes) {
             // An owner takes its name again and again under the same id. A lock that was taken after
             // the request was made is not the one inside which the request was made.
@@ -132,7 +144,7 @@ impl<'a> Builder<'a> {
     /// Adds edges from the locks of other machines to the requests that were made inside a lock of the
     /// same agent. Such a request names the lock by the id that its own broker uses, and here the lock
     /// has another id.
-    pub(super) fn add_inside_agents(&mut self) {
+    fn add_inside_agents(&mut self) {
         let mut inside: HashMap<ClientId, Vec<Index>, RandomState> = HashMap::default();
         for (request, at) in requests(&self.nodes) {
             for lock in at.entry.inside.iter().filter(|lock| !self.locks.contains_key(lock)) {
@@ -156,7 +168,7 @@ impl<'a> Builder<'a> {
 
     /// Adds an edge from each lock of an agent to those requests of the agent that do not say which of
     /// its locks they are inside of.
-    pub(super) fn add_same_agents(&mut self) {
+    fn add_same_agents(&mut self) {
         let unsaid = std::mem::take(&mut self.unsaid);
         let mut locks = self.locks_of(&unsaid, |_| true);
         for (agent, requests) in unsaid {
@@ -213,7 +225,7 @@ impl<'a> Builder<'a> {
         added
     }
 
-    pub(super) fn build(self) -> Graph<'a> {
+    fn build(self) -> Graph<'a> {
         let Self { nodes, edges, .. } = self;
         let backwards = edges.iter().map(|&(from, to, why)| (to, from, why));
         let blocks = Edges::new(nodes.len(), backwards);
