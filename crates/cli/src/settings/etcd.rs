@@ -70,7 +70,7 @@ pub(crate) struct Files {
 
 /// The contents of the files.
 #[cfg_attr(
-    not(feature = "etcd"),
+    not(any(feature = "etcd", test)),
     expect(dead_code, reason = "it is read, so that what is wrong is said by every build")
 )]
 pub(crate) struct Secrets {
