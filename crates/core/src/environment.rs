@@ -32,10 +32,11 @@ impl Environment {
         if !self.fully_active.load(Ordering::Acquire) {
             return Err(Error::NotFullyActive);
         }
-        // 4.
         // FAST: no error is made and dropped again where there is none.
         match &self.refs {
+            // 3. still.
             Some(refs) => refs.agent.state().check_alive().map(|()| refs),
+            // 4.
             None => Err(Error::Unobtainable),
         }
     }

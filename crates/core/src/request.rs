@@ -4,6 +4,7 @@ mod deadlock;
 mod future;
 mod grant;
 mod nested;
+mod with_handle;
 
 use std::{fmt, future::IntoFuture, marker::PhantomData, time::Duration};
 

@@ -6,6 +6,7 @@
 //! client costs the daemon a bounded amount of memory, and other clients nothing.
 
 mod admission;
+mod messages;
 mod queries;
 
 use std::{
@@ -18,7 +19,7 @@ use std::{
 
 use bytes::Buf;
 use futures_util::{Sink, StreamExt, stream::FuturesUnordered, task::noop_waker_ref};
-use navlock_core::{ClientId, ResourceName, host::RequestKind};
+use navlock_core::{ResourceName, host::RequestKind};
 use navlock_engine::RequestId;
 use navlock_platform::socket::{AsyncStream, shut_down};
 use navlock_wire::{
@@ -27,12 +28,13 @@ use navlock_wire::{
 };
 use tokio_util::codec::Framed;
 
+use self::messages::{asks, handle_client_message, out_of_place};
 use super::{
     answers::{Parts, QueryFuture},
-    client::{Client, outcome_message},
+    client::outcome_message,
     connected::ConnectedClient,
     cycles::InCycle,
-    ends::{End, ProtocolError},
+    ends::End,
     outcome::Outcome,
     shared_client::{lock, settle_for},
     state::Daemon,
@@ -315,45 +317,6 @@ impl Session {
         }
         self.say_outcome(request, outcome)
     }
-}
-
-/// Does what a message asks for that changes only the record of the client, and has no answer.
-fn handle_client_message(client: &mut Client, message: ToDaemon) -> Result<(), End> {
-    match message {
-        ToDaemon::OpenAgent { agent, client_id, bucket } => {
-            client.open_agent(agent, ClientId::from_bytes(client_id), bucket)?;
-        }
-        ToDaemon::Describe { agent, info } => client.describe(agent, info)?,
-        ToDaemon::Annotate { agent, meta } => client.annotate(agent, meta)?,
-        ToDaemon::Inside { request, lock } => client.put_inside(request, lock),
-        ToDaemon::MayGiveUp { request } => client.note_may_give_up(request),
-        ToDaemon::Terminate { agent } => client.terminate(agent)?,
-        ToDaemon::Finish { request } => {
-            tracing::trace!(target: LOGS, request = request.serial(), "a client is done with a request");
-            client.finish(request);
-        }
-        _ => return Err(out_of_place()),
-    }
-    Ok(())
-}
-
-/// The end of a session whose client sent a message that has no place in a session.
-fn out_of_place() -> End {
-    ProtocolError("it sent a message that has no place in its session").into()
-}
-
-/// Whether this message has an answer.
-fn asks(message: &ToDaemon) -> bool {
-    matches!(
-        message,
-        ToDaemon::Request { .. }
-            | ToDaemon::RequestInSlot { .. }
-            | ToDaemon::Map { .. }
-            | ToDaemon::Query { .. }
-            | ToDaemon::Inspect { .. }
-            | ToDaemon::Position { .. }
-            | ToDaemon::Status { .. }
-    )
 }
 
 fn has_room(stream: &Stream) -> bool {

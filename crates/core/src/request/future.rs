@@ -86,17 +86,6 @@ pub(super) struct Pending {
     pub(super) fails_on_deadlock: Option<Arc<Waker>>,
 }
 
-/// A name that was converted already, or the error of that.
-struct Given(Result<ResourceName, Error>);
-
-impl TryFrom<Given> for ResourceName {
-    type Error = Error;
-
-    fn try_from(Given(name): Given) -> Result<Self, Error> {
-        name
-    }
-}
-
 impl<'a, G, N> LockFuture<'a, G, N> {
     /// The future of a request that is not made yet.
     #[inline]
@@ -139,7 +128,11 @@ impl<G: Grant, N: Named> LockFuture<'_, G, N> {
     ///
     /// Spec: the method steps of <https://w3c.github.io/web-locks/#api-lock-manager-request>
     #[inline]
-    fn make(&mut self, context: &Context<'_>, has_nesting: bool) -> Poll<Result<G, Error>> {
+    pub(super) fn make(
+        &mut self,
+        context: &Context<'_>,
+        has_nesting: bool,
+    ) -> Poll<Result<G, Error>> {
         // FAST: the state is taken field by field. If it were moved as a whole, it would be loaded
         // in other pieces than those in which it was stored a moment ago, and the CPU would have to
         // wait.
@@ -235,63 +228,8 @@ impl<G: Grant, N: Named> LockFuture<'_, G, N> {
         }
     }
 
-    /// Makes the request of a future with a handle of its own.
-    fn make_owned(&mut self, context: &Context<'_>) -> Poll<Result<G, Error>> {
-        match &mut self.state {
-            State::Owned { nesting, .. } => match nesting.take() {
-                Some(nesting) => self.make_nested(context, || *nesting),
-                None => self.make_once(context, false).0,
-            },
-            _ => unreachable!("asked for by `poll`, which has looked"),
-        }
-    }
-
-    /// Polls the request of a future with a handle of its own. When the request is made and has to
-    /// wait, `nesting` says inside which locks it was made.
-    pub(crate) fn poll_nested(
-        &mut self,
-        context: &Context<'_>,
-        nesting: impl FnOnce() -> Nesting,
-    ) -> Poll<Result<G, Error>> {
-        match self.state {
-            State::Owned { .. } => self.make_nested(context, nesting),
-            _ => self.poll_made(context),
-        }
-    }
-
-    fn make_nested(
-        &mut self,
-        context: &Context<'_>,
-        nesting: impl FnOnce() -> Nesting,
-    ) -> Poll<Result<G, Error>> {
-        let (answer, options) = self.make_once(context, true);
-        if answer.is_ready() {
-            return answer;
-        }
-        self.tell_nesting(nesting(), options, context.waker())
-    }
-
-    /// Makes the request and drops its handle. Returns the options too.
-    fn make_once(
-        &mut self,
-        context: &Context<'_>,
-        has_nesting: bool,
-    ) -> (Poll<Result<G, Error>>, LockOptions) {
-        let State::Owned { environment, name, options, .. } =
-            mem::replace(&mut self.state, State::Done)
-        else {
-            unreachable!("the callers have looked")
-        };
-        let mut made = LockFuture::<G, _>::unmade(&environment, Given(name), options);
-        let answer = made.make(context, has_nesting);
-        if let State::Pending(pending) = mem::replace(&mut made.state, State::Done) {
-            self.state = State::Pending(pending);
-        }
-        (answer, options)
-    }
-
     /// Polls a request that was made.
-    fn poll_made(&mut self, context: &Context<'_>) -> Poll<Result<G, Error>> {
+    pub(super) fn poll_made(&mut self, context: &Context<'_>) -> Poll<Result<G, Error>> {
         self.answered(|backend, ticket| backend.poll_request(ticket, context.waker()))
     }
 

@@ -1,0 +1,49 @@
+//! Messages of a client: which of them are answered, and those that only change the client's record.
+
+use navlock_core::ClientId;
+use navlock_wire::ToDaemon;
+
+use super::super::{
+    client::Client,
+    ends::{End, ProtocolError},
+};
+use crate::LOGS;
+
+/// Does what a message asks for that changes only the record of the client, and has no answer.
+pub(super) fn handle_client_message(client: &mut Client, message: ToDaemon) -> Result<(), End> {
+    match message {
+        ToDaemon::OpenAgent { agent, client_id, bucket } => {
+            client.open_agent(agent, ClientId::from_bytes(client_id), bucket)?;
+        }
+        ToDaemon::Describe { agent, info } => client.describe(agent, info)?,
+        ToDaemon::Annotate { agent, meta } => client.annotate(agent, meta)?,
+        ToDaemon::Inside { request, lock } => client.put_inside(request, lock),
+        ToDaemon::MayGiveUp { request } => client.note_may_give_up(request),
+        ToDaemon::Terminate { agent } => client.terminate(agent)?,
+        ToDaemon::Finish { request } => {
+            tracing::trace!(target: LOGS, request = request.serial(), "a client is done with a request");
+            client.finish(request);
+        }
+        _ => return Err(out_of_place()),
+    }
+    Ok(())
+}
+
+/// The end of a session whose client sent a message that has no place in a session.
+pub(super) fn out_of_place() -> End {
+    ProtocolError("it sent a message that has no place in its session").into()
+}
+
+/// Whether this message has an answer.
+pub(super) fn asks(message: &ToDaemon) -> bool {
+    matches!(
+        message,
+        ToDaemon::Request { .. }
+            | ToDaemon::RequestInSlot { .. }
+            | ToDaemon::Map { .. }
+            | ToDaemon::Query { .. }
+            | ToDaemon::Inspect { .. }
+            | ToDaemon::Position { .. }
+            | ToDaemon::Status { .. }
+    )
+}

@@ -1,0 +1,82 @@
+//! The future of a request with a handle of its own, until the request is made.
+
+use std::{
+    mem,
+    task::{Context, Poll},
+};
+
+use navlock_engine::ResourceName;
+
+use super::{
+    Grant, LockFuture, Named,
+    future::{Nesting, State},
+};
+use crate::{Error, LockOptions};
+
+/// A name that was converted already, or the error of that.
+struct Given(Result<ResourceName, Error>);
+
+impl TryFrom<Given> for ResourceName {
+    type Error = Error;
+
+    fn try_from(Given(name): Given) -> Result<Self, Error> {
+        name
+    }
+}
+
+impl<G: Grant, N: Named> LockFuture<'_, G, N> {
+    /// Makes the request of a future with a handle of its own.
+    pub(super) fn make_owned(&mut self, context: &Context<'_>) -> Poll<Result<G, Error>> {
+        match &mut self.state {
+            State::Owned { nesting, .. } => match nesting.take() {
+                Some(nesting) => self.make_nested(context, || *nesting),
+                None => self.make_once(context, false).0,
+            },
+            _ => unreachable!("asked for by `poll`, which has looked"),
+        }
+    }
+
+    /// Polls the request of a future with a handle of its own. When the request is made and has to
+    /// wait, `nesting` says inside which locks it was made.
+    pub(crate) fn poll_nested(
+        &mut self,
+        context: &Context<'_>,
+        nesting: impl FnOnce() -> Nesting,
+    ) -> Poll<Result<G, Error>> {
+        match self.state {
+            State::Owned { .. } => self.make_nested(context, nesting),
+            _ => self.poll_made(context),
+        }
+    }
+
+    fn make_nested(
+        &mut self,
+        context: &Context<'_>,
+        nesting: impl FnOnce() -> Nesting,
+    ) -> Poll<Result<G, Error>> {
+        let (answer, options) = self.make_once(context, true);
+        if answer.is_ready() {
+            return answer;
+        }
+        self.tell_nesting(nesting(), options, context.waker())
+    }
+
+    /// Makes the request and drops its handle. Returns the options too.
+    fn make_once(
+        &mut self,
+        context: &Context<'_>,
+        has_nesting: bool,
+    ) -> (Poll<Result<G, Error>>, LockOptions) {
+        let State::Owned { environment, name, options, .. } =
+            mem::replace(&mut self.state, State::Done)
+        else {
+            unreachable!("the callers have looked")
+        };
+        let mut made = LockFuture::<G, _>::unmade(&environment, Given(name), options);
+        let answer = made.make(context, has_nesting);
+        if let State::Pending(pending) = mem::replace(&mut made.state, State::Done) {
+            self.state = State::Pending(pending);
+        }
+        (answer, options)
+    }
+}
