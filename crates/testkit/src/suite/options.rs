@@ -74,6 +74,10 @@ pub fn options_of_several_names_are_checked_before_the_first_lock_is_taken(user_
     assert_eq!(refused.error, Error::StealShared);
     assert_eq!(refused.to_string(), format!("\"b\": {}", Error::StealShared));
     assert!(!holder.is_lost());
+    // A mode that applies to no name is no reason to refuse.
+    let shared = options(true, false, Mode::Shared, false);
+    let own_mode = locks.lock_all_with([("c", Mode::Exclusive)]).with_options(shared);
+    assert_eq!(soon(own_mode).unwrap().map(|guards| guards.len()), Some(1));
     let both = options(true, true, Mode::Exclusive, false);
     let none = locks.lock_all(Vec::<String>::new()).with_options(both);
     assert_eq!(soon(none).unwrap_err(), Error::StealIfAvailable.into());
