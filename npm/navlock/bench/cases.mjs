@@ -81,8 +81,8 @@ const cases = {
   /** Two workers that take one lock in turn. */
   async workers(_subject, scale) {
     return between(scale, (count) => {
-      const worker = new Worker(new URL('party.mjs', import.meta.url), { workerData: { count } });
-      return { say: (what) => worker.postMessage(what), hear: (what) => worker.on('message', what), end: () => worker.terminate() };
+      const worker = new Worker(new URL('participant.mjs', import.meta.url), { workerData: { count } });
+      return { say: (what) => worker.postMessage(what), onMessage: (handle) => worker.on('message', handle), end: () => worker.terminate() };
     });
   },
 
@@ -98,8 +98,8 @@ const cases = {
   async handover(_subject, scale) {
     const { fork } = await import('node:child_process');
     return between(scale, (count) => {
-      const child = fork(new URL('party.mjs', import.meta.url), [String(count)], { execArgv: process.execArgv });
-      return { say: (what) => child.send(what), hear: (what) => child.on('message', what), end: () => child.kill() };
+      const child = fork(new URL('participant.mjs', import.meta.url), [String(count)], { execArgv: process.execArgv });
+      return { say: (what) => child.send(what), onMessage: (handle) => child.on('message', handle), end: () => child.kill() };
     });
   },
 };
@@ -129,18 +129,18 @@ function tick() {
   return new Promise((resolve) => setImmediate(resolve));
 }
 
-/** Has two parties take a lock in turn. Each says when it is ready, and when it is done. */
+/** Has two participants take a lock in turn. Each says when it is ready, and when it is done. */
 async function between(scale, start) {
   const count = Math.ceil(3000 * scale);
-  const parties = [start(count), start(count)];
+  const participants = [start(count), start(count)];
   const all = (what) =>
-    Promise.all(parties.map(({ hear }) => new Promise((resolve) => hear((said) => said === what && resolve()))));
+    Promise.all(participants.map(({ onMessage }) => new Promise((resolve) => onMessage((said) => said === what && resolve()))));
   const done = all('done');
   await all('ready');
   const began = now();
-  for (const { say } of parties) say('go');
+  for (const { say } of participants) say('go');
   await done;
   const each = (now() - began) / (2 * count);
-  for (const { end } of parties) end();
+  for (const { end } of participants) end();
   return { each };
 }

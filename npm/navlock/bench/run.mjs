@@ -100,8 +100,11 @@ async function bare() {
   if (!program) return skipped('the bare broker is left out: `cargo xtask bench js` builds it');
   const socket = path.join(folder, 'bare.sock');
   const cpu = String(cpus().length - 1);
-  servers.push(spawn(program, ['party', cpu, 'serve', 'bare', socket], { stdio: ['pipe', 'ignore', 'inherit'] }));
-  return appeared(socket);
+  const server = spawn(program, ['participant', cpu, 'serve', 'bare', socket], { stdio: ['pipe', 'ignore', 'inherit'] });
+  servers.push(server);
+  // Ours may not fail.
+  if ((await Promise.race([appeared(socket), once(server, 'exit')])) !== socket) throw new Error(`the bare broker did not start: ${program}`);
+  return socket;
 }
 
 function skipped(why) {
