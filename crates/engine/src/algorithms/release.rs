@@ -5,8 +5,8 @@ use crate::{LockManager, RequestId, Status};
 impl<T: Default> LockManager<T> {
     /// Releases the lock with this id, and grants the requests that waited for the release.
     ///
-    /// Does nothing if the id is not that of a held lock: a victim of a steal that ends later
-    /// changes nothing.
+    /// Does nothing if the id is not that of a held lock. So the holder of a stolen lock may still
+    /// release it.
     ///
     /// Spec: <https://w3c.github.io/web-locks/#algorithm-release-lock>
     #[inline]
