@@ -22,6 +22,7 @@
 
 mod etcd;
 mod explore;
+mod scene;
 mod script;
 mod search;
 mod world;
@@ -32,65 +33,9 @@ use navlock_core::{
 };
 
 use self::{
-    script::{Act, Act::*, Faults, Step},
-    world::World,
+    scene::Scene,
+    script::{Act, Act::*, Faults},
 };
-
-/// The scripts of the machines, and what goes wrong.
-#[derive(Clone, Copy)]
-struct Scene<'a> {
-    /// The test that explores the scene, if there is one.
-    test: Option<&'a str>,
-    scripts: &'a [&'a [Act]],
-    faults: Faults,
-    is_warm: bool,
-    owns: bool,
-}
-
-impl<'a> Scene<'a> {
-    /// The scene after these steps, which were taken before.
-    fn after(self, steps: &[Step]) -> Run<'a> {
-        let world = World::new(self.scripts, self.faults, self.is_warm, self.owns);
-        let mut run = Run { scene: self, world, steps: steps.to_vec() };
-        for &step in steps {
-            run.world.take_again(step);
-        }
-        run
-    }
-}
-
-/// A run of a scene. If it fails, its steps are shown.
-struct Run<'a> {
-    scene: Scene<'a>,
-    world: World,
-    steps: Vec<Step>,
-}
-
-impl Run<'_> {
-    fn take(&mut self, step: Step) {
-        self.steps.push(step);
-        self.world.take(step);
-    }
-}
-
-impl Drop for Run<'_> {
-    fn drop(&mut self) {
-        if !std::thread::panicking() {
-            return;
-        }
-        let Scene { test, scripts, faults, is_warm, .. } = self.scene;
-        let how = if is_warm { "warm" } else { "cold" };
-        let steps: Vec<_> = self.steps.iter().map(|step| format!("{step:?}")).collect();
-        let (count, steps) = (steps.len(), steps.join("; "));
-        eprintln!("{scripts:?}, {faults:?}, {how}, after {count} steps: {steps}");
-        if let Some(test) = test {
-            eprintln!(
-                "again: NAVLOCK_MODEL_STEPS='{steps}' cargo test -p navlock-etcd --lib -- \
-                 --include-ignored --nocapture --exact {test}"
-            );
-        }
-    }
-}
 
 const NONE: Faults = Faults {
     calls: 0,

@@ -14,7 +14,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use super::{Scene, script::Step, search::asked};
+use super::{scene::Scene, script::Step, search::asked};
 use crate::hash::HashState;
 
 /// How many states a test explores at most.

@@ -12,7 +12,7 @@ use navlock_core::{
 };
 
 use super::{
-    Scene,
+    scene::Scene,
     script::{Act, Faults, Step},
 };
 

@@ -101,7 +101,7 @@ impl Write for Fingerprint {
 
 #[test]
 fn who_was_killed_before_it_heard_of_its_grant_is_told_from_who_was_killed_after_that() {
-    use super::super::{HOLDER, KILL, Scene, WARM};
+    use super::super::{HOLDER, KILL, WARM, scene::Scene};
 
     let scripts: &[&[_]] = &[HOLDER, &[]];
     let scene = Scene { test: None, scripts, faults: KILL, is_warm: WARM, owns: false };
