@@ -8,6 +8,7 @@ use super::*;
 use crate::{
     keys::LockKey,
     mirror::{Event, Put},
+    transactions::Owning,
 };
 
 /// Agents that each have their own lease, apart from those in `without_lease`, which wait for one.
