@@ -5,6 +5,7 @@ mod agents;
 mod listing;
 mod owned;
 mod reclaimed;
+mod removed;
 mod views;
 
 use navlock_core::{

@@ -81,3 +81,40 @@ fn what_cannot_be_written_for_who_comes_back_is_lost() {
     assert!(adoptions(machine.calls()).is_empty());
     assert_eq!(answered.try_recv().expect("it is answered"), [None]);
 }
+
+#[test]
+fn a_name_of_which_somebody_has_lost_a_lock_that_only_its_owner_knew_stays_until_its_lease_ends() {
+    let mut machine = Machine::new();
+    let comes = machine.agent(1);
+    let (answer, mut answered) = oneshot::channel();
+    let kind = RequestKind::Wait(Mode::Exclusive);
+    let claim = |name: &str, token| Claim { name: of(name), kind, token: Some(token), since: 0 };
+    let claims = vec![
+        claim("db", crate::tokens::counted(MADE, 1)),
+        claim("written", crate::tokens::token(MADE)),
+    ];
+    machine.keeper.handle_message(Message::Reclaim { serial: comes, claims, answer });
+    machine.listed(&[]);
+    assert_eq!(answered.try_recv().expect("it is answered"), [None, None]);
+    let spared = machine.keeper.spared();
+    let owned = |name: &str| BucketKeys::new("n", "b").name(&NameKey::new(&of(name))).owned(2);
+    let is_spared = |name: &str| spared.iter().any(|begin| owned(name).starts_with(begin));
+    assert!(is_spared("db") && !is_spared("written") && !is_spared("other"), "{spared:?}");
+}
+
+#[test]
+fn who_is_late_to_come_back_to_what_only_an_owner_knew_leaves_it_until_its_lease_ends() {
+    let mut machine = Machine::new();
+    let comes = machine.agent(1);
+    let (answer, mut answered) = oneshot::channel();
+    let kind = RequestKind::Wait(Mode::Exclusive);
+    let token = Some(crate::tokens::counted(MADE, 1));
+    let claim = Claim { name: of("db"), kind, token, since: 0 };
+    machine.keeper.handle_message(Message::Reclaim { serial: comes, claims: vec![claim], answer });
+    // Meanwhile etcd does not answer.
+    for _ in 0..60 {
+        machine.pass(Duration::from_millis(200));
+    }
+    assert_eq!(answered.try_recv().expect("it is answered"), [None]);
+    assert_eq!(machine.keeper.spared().len(), 1);
+}
