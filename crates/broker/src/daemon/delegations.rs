@@ -18,6 +18,7 @@ mod guard;
 mod holder;
 mod looks;
 mod observed;
+mod token_bound;
 
 use std::{
     collections::HashMap,
@@ -32,7 +33,7 @@ use navlock_engine::RequestId;
 use navlock_wire::Slot;
 use slab::Slab;
 
-use self::looks::ReadWord;
+use self::{looks::ReadWord, token_bound::TokenBound};
 
 pub(super) use self::{
     guard::Delegation,
@@ -40,7 +41,6 @@ pub(super) use self::{
     looks::Looks,
 };
 use super::{entry_key::EntryKey, map::ClientMap};
-use crate::clock;
 
 /// Memory for more locks than this is freed once no lock is in a slot.
 const KEEP: usize = 1024;
@@ -63,17 +63,7 @@ struct State {
     /// slow the others down.
     buckets: HashMap<Arc<str>, HashMap<ResourceName, OfName, RandomState>, RandomState>,
     tally: Tally,
-    tokens: Bound,
-}
-
-/// Bounds for the tokens of owners, who count by themselves.
-#[derive(Debug, Default)]
-struct Bound {
-    /// A moment plus this number is a token that is larger than all tokens that owners have had
-    /// before that moment.
-    epoch: u64,
-    /// This is larger than all tokens of clients that no longer own their names, in any bucket.
-    least: u64,
+    tokens: TokenBound,
 }
 
 /// The locks of one name that stand in slots.
@@ -137,8 +127,7 @@ pub(super) struct Tally {
 impl Delegations {
     /// `epoch` plus a moment is the smallest token of a grant at that moment.
     pub(super) fn new(epoch: u64) -> Arc<Self> {
-        let mut tokens = Bound { epoch, least: 0 };
-        tokens.least = tokens.now();
+        let tokens = TokenBound::new(epoch);
         Arc::new(Self { state: Mutex::new(State { tokens, ..State::default() }) })
     }
 
@@ -151,23 +140,16 @@ impl Delegations {
     /// A moment plus this number is the smallest fencing token of a client that takes a shared lock
     /// at that moment.
     pub(super) fn epoch(&self) -> u64 {
-        self.state().tokens.epoch
+        self.state().tokens.epoch()
     }
 
     /// The smallest token that may be granted now for this name: larger than all that its owners have
     /// had.
-    ///
-    /// An owner counts on from the token of its grant, by one each time that it takes the name. Nobody
-    /// takes a lock in less than a nanosecond, so an owner's token is never ahead of the clock. Owners
-    /// of a shared lock also keep up with the clock. When an owner loses a name, the next token is the
-    /// one after the owner's last token; a last token above the clock is not believed. So if only one
-    /// client uses a name, its tokens follow one another directly, and the client can tell from them
-    /// that nobody else has had the name.
     pub(super) fn least_token(&self, bucket: &str, name: &ResourceName) -> FencingToken {
         let state = self.state();
         let of_name = state.buckets.get(bucket).and_then(|names| names.get(name));
         let is_owned = of_name.is_some_and(|of_name| of_name.owned > 0);
-        FencingToken::new(if is_owned { state.tokens.now() } else { state.tokens.least })
+        FencingToken::new(if is_owned { state.tokens.now() } else { state.tokens.least() })
     }
 
     /// Recalls the owners for whom this request would have to wait, and releases the locks that
@@ -253,7 +235,7 @@ impl Delegations {
         let State { holds, buckets, tally, tokens } = &mut *state;
         let hold = holds.remove(key);
         if hold.owned {
-            tokens.raise_above(&hold);
+            tokens.raise_above(hold.last_token());
         }
         tally.taken = tally.taken.saturating_add(hold.taken());
         let Some(names) = buckets.get_mut(&hold.bucket) else { return };
@@ -359,7 +341,7 @@ impl Hold {
         &mut self,
         owned: &mut usize,
         tally: &mut Tally,
-        tokens: &mut Bound,
+        tokens: &mut TokenBound,
     ) -> Option<Freed> {
         let recalled = self.disown(owned, tally, tokens)?;
         tally.recalled += 1;
@@ -372,7 +354,7 @@ impl Hold {
         &mut self,
         owned: &mut usize,
         tally: &mut Tally,
-        tokens: &mut Bound,
+        tokens: &mut TokenBound,
     ) -> Option<Recalled> {
         if !mem::take(&mut self.owned) {
             return None;
@@ -381,7 +363,7 @@ impl Hold {
         tally.owned -= 1;
         let recalled = self.map.recall(self.slot);
         // This comes after the recall, when the owner can take nothing any more.
-        tokens.raise_above(self);
+        tokens.raise_above(self.last_token());
         Some(recalled)
     }
 
@@ -395,19 +377,5 @@ impl Hold {
     /// How often the owner has taken the lock without asking.
     fn taken(&self) -> u64 {
         self.map.look(self.slot).count().saturating_sub(self.first)
-    }
-}
-
-impl Bound {
-    /// The token of this moment. No owner has a larger one, however fast it counts.
-    fn now(&self) -> u64 {
-        self.epoch.wrapping_add(clock::now())
-    }
-
-    /// Raises the bound above all tokens of this owner, which can take nothing any more.
-    fn raise_above(&mut self, hold: &Hold) {
-        let now = self.now();
-        let last = hold.last_token().map_or(now, |last| last.min(now));
-        self.least = self.least.max(last.saturating_add(1));
     }
 }
