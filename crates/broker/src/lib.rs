@@ -61,6 +61,7 @@ pub mod daemon;
 mod inherited_claims;
 mod lock_file;
 mod numbers;
+mod patience;
 mod place;
 mod private_tmp;
 mod report;

@@ -1,10 +1,11 @@
 //! Connects to the daemon, and starts one if there is none.
 
+mod startup_lines;
+
 use std::{
     env,
     ffi::{OsStr, OsString},
     fs, io,
-    io::Read,
     path::{Path, PathBuf, absolute},
     process::{self, Command, Stdio},
     thread,
@@ -16,20 +17,12 @@ use navlock_platform::{
     socket::{self, Stream},
 };
 
+use self::startup_lines::wait_until_ready;
+pub use self::startup_lines::{READY_LINE, WAITS_FOR};
 use crate::{
-    CLIENT_LOGS, Place, PlaceError, connect_error::Reason, lock_file, this_process::program_name,
+    CLIENT_LOGS, Place, PlaceError, connect_error::Reason, lock_file, patience::Patience,
+    this_process::program_name,
 };
-
-/// The line that the daemon's program writes when it has begun to listen. The client that starts
-/// the program waits for this line. If the program ends without this line, the client reports
-/// whatever else the program has written as the reason why the daemon did not start.
-pub const READY_LINE: &str = "ready";
-
-/// The beginning of a line that the daemon's program writes before [`READY_LINE`], if it waits for
-/// the service that keeps its locks. The rest of the line names the service. If a client has read
-/// this line and the daemon has not begun to listen, the client does not start a second daemon at
-/// once.
-pub const WAITS_FOR: &str = "waits for ";
 
 /// How long a daemon may take to accept a client, and to answer its first message.
 pub(crate) const ANSWER: Duration = Duration::from_secs(10);
@@ -43,36 +36,6 @@ const TURN: Duration = Duration::from_millis(1500);
 
 /// How often a client checks whether there is a daemon, while another client starts one.
 const CHECK_INTERVAL: Duration = Duration::from_millis(50);
-
-/// A limit for the total of several waits. Each of these waits has its own limit too.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Patience(Option<Instant>);
-
-impl Patience {
-    /// No limit for the total.
-    pub(crate) fn endless() -> Self {
-        Self(None)
-    }
-
-    pub(crate) fn until(deadline: Instant) -> Self {
-        Self(Some(deadline))
-    }
-
-    /// A limit that ends after this time from now.
-    pub(crate) fn lasting(time: Duration) -> Self {
-        Self(Instant::now().checked_add(time))
-    }
-
-    fn is_over(self) -> bool {
-        self.0.is_some_and(|deadline| deadline <= Instant::now())
-    }
-
-    /// How long a wait may take whose own limit is `limit`.
-    pub(crate) fn at_most(self, limit: Duration) -> Duration {
-        let left = self.0.map(|deadline| deadline.saturating_duration_since(Instant::now()));
-        left.map_or(limit, |left| left.min(limit))
-    }
-}
 
 /// A connection to the daemon at `place`. If there is no daemon, one is started.
 ///
@@ -257,62 +220,6 @@ fn from_here(program: PathBuf) -> PathBuf {
     let is_name = program.file_name() == Some(program.as_os_str());
     // If there is no working folder, the program will not be found, and the caller reports that.
     if is_name { program } else { absolute(&program).unwrap_or(program) }
-}
-
-fn wait_until_ready(said: &mut Stream, patience: Duration) -> Result<(), Reason> {
-    const ENOUGH: usize = 4096;
-    let deadline = Instant::now() + patience;
-    let mut text = Vec::new();
-    let mut bytes = [0; 512];
-    loop {
-        let left = deadline.saturating_duration_since(Instant::now());
-        if left.is_zero() {
-            return Err(match waited_for(&text).0 {
-                Some(what) => Reason::Waits(patience, what),
-                None => Reason::NotReady(patience),
-            });
-        }
-        // Some systems refuse to set a timeout when the other end is closed. In this case, there is
-        // nothing to wait for.
-        let _ = said.set_read_timeout(Some(left));
-        match said.read(&mut bytes) {
-            Ok(0) => {
-                let (what, text) = waited_for(&text);
-                // The code that shows this message puts the name of the program before the message.
-                let text = text.strip_prefix("navlock: ").unwrap_or(&text);
-                return Err(match (text, what) {
-                    // The daemon has written nothing: it was killed.
-                    ("", _) => Reason::Vanished,
-                    (text, None) => Reason::Failed(text.to_owned()),
-                    (text, Some(_)) => Reason::NotReached(text.to_owned()),
-                });
-            }
-            Ok(length) if text.len() < ENOUGH => text.extend_from_slice(&bytes[..length]),
-            Ok(_) => {}
-            Err(error) => match error.kind() {
-                io::ErrorKind::Interrupted
-                | io::ErrorKind::WouldBlock
-                | io::ErrorKind::TimedOut => {}
-                _ => return Err(Reason::Io("waiting for it to start", error.into())),
-            },
-        }
-        if text.split(|&byte| byte == b'\n').any(|line| line == READY_LINE.as_bytes()) {
-            return Ok(());
-        }
-    }
-}
-
-/// What a daemon waits for, if it has written that, and the rest of what it has written.
-fn waited_for(text: &[u8]) -> (Option<String>, String) {
-    let text = String::from_utf8_lossy(text);
-    let (mut what, mut rest) = (None, Vec::new());
-    for line in text.lines() {
-        match line.strip_prefix(WAITS_FOR) {
-            Some(said) => what = Some(said.to_owned()),
-            None => rest.push(line),
-        }
-    }
-    (what, rest.join("\n").trim().to_owned())
 }
 
 #[cfg(test)]

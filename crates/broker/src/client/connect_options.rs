@@ -2,7 +2,7 @@
 
 use std::{env, path::PathBuf, time::Duration};
 
-use crate::{Place, PlaceError, connect_error::ConnectError, spawn::Patience};
+use crate::{Place, PlaceError, connect_error::ConnectError, patience::Patience};
 
 /// Which broker to connect to, and how to start it.
 ///

@@ -17,7 +17,8 @@ use super::{
 use crate::{
     Place,
     connect_error::Reason,
-    spawn::{ANSWER, Patience, connect_or_start, connect_to_running},
+    patience::Patience,
+    spawn::{ANSWER, connect_or_start, connect_to_running},
 };
 
 /// How often the client tries to connect if each daemon has gone before it has answered. A daemon

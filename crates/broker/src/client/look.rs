@@ -33,7 +33,8 @@ use crate::{
     connect_error::{ConnectError, Reason},
     convert,
     daemon::RECOVERY_TIME,
-    spawn::{Patience, connect_to_running},
+    patience::Patience,
+    spawn::connect_to_running,
 };
 
 /// How long the daemon may take to answer.

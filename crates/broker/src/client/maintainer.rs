@@ -22,7 +22,7 @@ use super::{
 use crate::{
     CLIENT_LOGS, Place,
     connect_error::{ConnectError, Reason},
-    spawn::Patience,
+    patience::Patience,
 };
 
 /// For how long the maintainer leaves reading to other threads before it looks whether they read. It is

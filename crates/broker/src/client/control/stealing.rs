@@ -1,0 +1,118 @@
+//! Takes a name away from those who hold it, for a person who has looked at them.
+
+use std::{error, fmt};
+
+use navlock_core::{
+    AgentInfo, FencingToken,
+    look::{LockId, LockName},
+};
+use navlock_wire::{FromDaemon, STEAL_VERSION, ToDaemon};
+
+use super::{Control, failed};
+use crate::{
+    connect_error::{ConnectError, Reason},
+    convert,
+};
+
+/// Why nothing was [stolen](Control::steal), as far as that is known. `Display` gives the reason in words
+/// for people.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum NotStolen {
+    /// Nobody holds the name any more.
+    Free,
+    /// Somebody holds a lock of the name that was not in `from`: another holder, or the same holder by a
+    /// later lock.
+    HeldByOthers,
+    /// This broker cannot steal the name, or cannot steal it now. The reason is for people.
+    Refused(String),
+    /// The reach that keeps the locks has not answered the broker, and may have taken the name. The reason
+    /// is for people.
+    Unknown(String),
+}
+
+impl fmt::Display for NotStolen {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Free => f.write_str("nobody holds it any more; nothing was stolen"),
+            Self::HeldByOthers => {
+                f.write_str("somebody else holds it by now; nothing was stolen, look again")
+            }
+            Self::Refused(why) => write!(f, "nothing was stolen: {why}"),
+            Self::Unknown(why) => {
+                write!(f, "it is not known whether it was stolen, look again: {why}")
+            }
+        }
+    }
+}
+
+impl error::Error for NotStolen {}
+
+impl Control {
+    /// Takes a name away from the holders that were seen, and releases it at once, so the first
+    /// request that waits for the name is granted next. `from` names the locks that were seen, each
+    /// with its fencing token. `info` says who takes the name, for those who lose it. Returns from
+    /// how many holders the name was taken. If anybody else holds the name at that moment, the
+    /// daemon takes nothing: it checks the holders and takes the name at one moment. Blocks.
+    ///
+    /// ```no_run
+    /// use navlock_broker::{Control, Look, LookOptions, Place, this_process};
+    /// # use navlock_core::look::LockName;
+    ///
+    /// let (place, name) = (Place::from_env()?, LockName::new("default", "db".try_into()?));
+    /// let seen = Look::once(place.clone(), LookOptions::default())?;
+    /// let held = seen.queues.get(&name).map_or(&[][..], |queue| &queue.held);
+    /// let from: Vec<_> = held.iter().filter_map(|held| Some((held.id, held.token?))).collect();
+    /// // A person looks at them, and decides.
+    /// match Control::connect(&place)?.steal(&name, &from, &this_process())? {
+    ///     Ok(count) => println!("it was taken from {count}"),
+    ///     Err(why) => println!("{why}"),
+    /// }
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// If the daemon does not answer. In that case it is not known whether the name was taken.
+    pub fn steal(
+        &mut self,
+        name: &LockName,
+        from: &[(LockId, FencingToken)],
+        info: &AgentInfo,
+    ) -> Result<Result<usize, NotStolen>, ConnectError> {
+        self.say_steal(name, from, info).map_err(|reason| failed(&self.place, reason))
+    }
+
+    fn say_steal(
+        &mut self,
+        LockName { bucket, name }: &LockName,
+        from: &[(LockId, FencingToken)],
+        info: &AgentInfo,
+    ) -> Result<Result<usize, NotStolen>, Reason> {
+        if self.version < STEAL_VERSION {
+            let why = "the broker that runs is of an earlier release, which steals from whoever holds; \
+                       'navlock daemon stop' ends it, and a new one starts";
+            return Ok(Err(NotStolen::Refused(why.to_owned())));
+        }
+        let id = |id: &LockId| (id.client_id.to_bytes(), id.serial);
+        self.say(&ToDaemon::Steal {
+            query: 4,
+            bucket: bucket.as_ref().to_owned(),
+            name: name.clone(),
+            from: from.iter().map(|(lock, token)| (id(lock), token.get())).collect(),
+            info: convert::to_wire(info),
+        })?;
+        let outcome = self.read_until(|message| match message {
+            FromDaemon::Stolen { outcome, .. } => Some(outcome),
+            _ => None,
+        })?;
+        Ok(match outcome {
+            Ok(count) => Ok(usize::try_from(count).unwrap_or(usize::MAX)),
+            Err(navlock_wire::NotStolen::Free) => Err(NotStolen::Free),
+            Err(navlock_wire::NotStolen::HeldByOthers) => Err(NotStolen::HeldByOthers),
+            Err(navlock_wire::NotStolen::Refused(why)) => Err(NotStolen::Refused(why)),
+            Err(navlock_wire::NotStolen::Unknown(why)) => Err(NotStolen::Unknown(why)),
+            Err(_) => Err(NotStolen::Refused("the broker does not say why".to_owned())),
+        })
+    }
+}
