@@ -1,19 +1,15 @@
 //! CONFORMANCE.md and the crates' `rules.toml` say the same: each way to break a rule has its row, and each
 //! row names ways and tests that exist.
 
+mod repository;
+
 use std::{
     collections::HashSet,
     fs,
     path::{Path, PathBuf},
 };
 
-fn root() -> &'static Path {
-    Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/.."))
-}
-
-fn read(file: &str) -> String {
-    fs::read_to_string(root().join(file)).unwrap_or_else(|error| panic!("{file}: {error}"))
-}
+use self::repository::{files, read, root};
 
 /// The ids of the entries of all crates, and the last argument of each one's test.
 fn rules() -> Vec<(String, String)> {
@@ -54,36 +50,13 @@ fn rows(text: &str) -> Vec<(&str, &str)> {
         .collect()
 }
 
-/// All files of the sources. They are found without git, because the tests also run where there is no git.
-fn sources() -> Vec<PathBuf> {
-    let (mut sources, mut folders) = (Vec::new(), vec![root().to_owned()]);
-    while let Some(folder) = folders.pop() {
-        for entry in fs::read_dir(folder).expect("a folder can be read") {
-            let entry = entry.expect("a folder can be read");
-            let (name, path) = (entry.file_name(), entry.path());
-            let name = name.to_str().expect("names are UTF-8");
-            if !entry.file_type().expect("it is there").is_dir() {
-                sources.push(path);
-            } else if !name.starts_with('.') && !["node_modules", "target"].contains(&name) {
-                folders.push(path);
-            }
-        }
-    }
-    sources
-}
-
 /// All words of the sources. The names of tests are among them, whether they name a function or are given to
 /// a macro.
 fn words() -> HashSet<String> {
     let is_part = |c: char| c.is_alphanumeric() || c == '_';
-    let is_read = |path: &PathBuf| {
-        path.extension().is_some_and(|extension| extension == "rs")
-            && !path.ends_with("xtask/tests/conformance.rs")
-    };
     let mut words = HashSet::new();
-    for path in sources().into_iter().filter(is_read) {
-        let text = fs::read_to_string(&path).expect("sources are UTF-8");
-        words.extend(text.split(|c| !is_part(c)).map(str::to_owned));
+    for file in files(&[".rs"]).iter().filter(|file| *file != "xtask/tests/conformance.rs") {
+        words.extend(read(file).split(|c| !is_part(c)).map(str::to_owned));
     }
     words
 }
@@ -130,14 +103,15 @@ fn every_test_that_is_named_is_there() {
 
 #[test]
 fn every_file_that_is_named_is_there() {
-    let (conformance, sources) = (read("CONFORMANCE.md"), sources());
+    const SOURCES: [&str; 4] = [".rs", ".js", ".cjs", ".mjs"];
+    let (conformance, sources) = (read("CONFORMANCE.md"), files(&SOURCES));
     let is_file = |name: &&str| {
-        [".rs", ".js", ".cjs", ".mjs"].iter().any(|end| name.ends_with(end))
+        SOURCES.iter().any(|end| name.ends_with(end))
             && name.chars().all(|c| c.is_alphanumeric() || "/._-".contains(c))
     };
     let named: HashSet<&str> = quoted(&conformance).filter(is_file).collect();
     assert!(named.len() > 100, "{named:?}");
-    let is_there = |name: &&&str| sources.iter().any(|path| path.ends_with(name));
+    let is_there = |name: &&&str| sources.iter().any(|file| Path::new(file).ends_with(name));
     let gone: Vec<_> = named.iter().filter(|name| !is_there(name)).collect();
     assert!(gone.is_empty(), "CONFORMANCE.md names files that are not there: {gone:?}");
 }

@@ -1,11 +1,15 @@
 //! The documents: their links have targets, the book is complete, no sentence stands on two pages, and the
 //! figures that they name were measured.
 
+mod repository;
+
 use std::{
     collections::{BTreeMap, BTreeSet, HashSet},
     fs,
     path::{Path, PathBuf},
 };
+
+use self::repository::{files, read, root};
 
 const FIGURES: &str = "docs/figures.md";
 
@@ -15,15 +19,6 @@ const SOURCES: &str = "https://github.com/navlock/navlock/blob/main/";
 
 /// The pages that a newcomer reads first, with the number of lines that they may have.
 const FIRST_SCREENS: [(&str, usize); 2] = [("README.md", 150), ("npm/navlock/README.md", 120)];
-
-fn root() -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).join("..")
-}
-
-fn read(file: impl AsRef<Path>) -> String {
-    let path = root().join(file);
-    fs::read_to_string(&path).unwrap_or_else(|error| panic!("{}: {error}", path.display()))
-}
 
 /// The lines of a text that are not in code blocks.
 fn prose(text: &str) -> impl Iterator<Item = &str> {
@@ -50,27 +45,6 @@ fn anchor(heading: &str) -> String {
 
 fn anchors(text: &str) -> HashSet<String> {
     prose(text).filter(|line| line.starts_with('#')).map(anchor).collect()
-}
-
-/// The files of the repository with one of these endings, without what is built or installed. They are found
-/// without git, because the tests also run where there is no git.
-fn files(endings: &[&str]) -> Vec<String> {
-    let (mut files, mut folders) = (Vec::new(), vec![PathBuf::new()]);
-    while let Some(folder) = folders.pop() {
-        for entry in fs::read_dir(root().join(&folder)).expect("a folder can be read") {
-            let entry = entry.expect("a folder can be read");
-            let name = entry.file_name().into_string().expect("names are UTF-8");
-            let path = folder.join(&name);
-            if entry.file_type().expect("it is there").is_dir() {
-                if !name.starts_with('.') && !["node_modules", "target"].contains(&&*name) {
-                    folders.push(path);
-                }
-            } else if endings.iter().any(|ending| name.ends_with(ending)) {
-                files.push(path.to_str().expect("names are UTF-8").to_owned());
-            }
-        }
-    }
-    files
 }
 
 fn documents() -> Vec<String> {
