@@ -5,7 +5,7 @@
 // this realm, or when one of our own calls has decided them. An answer is a number, put together as the addon's
 // constants say (src/protocol.rs). Only this file reads these numbers.
 //
-// The file is long because the addon is a private field of one class, so that no other code can reach it: every call
+// This is one file because the addon is a private field of one class, so that no other code can reach it: every call
 // of the addon stands here.
 
 const { AsyncResource } = require('node:async_hooks');

@@ -1,6 +1,7 @@
-//! What holds whatever a few clients do, in good faith or not, while daemons come and go. The
-//! target `sessions` in `fuzz/` includes this file by its path. It is one file for that: from
-//! there, modules of its own would be looked for in another folder than from here.
+//! What holds whatever a few clients do, in good faith or not, while daemons come and go.
+//!
+//! This is one file because the target `sessions` in `fuzz/` includes it by its path: from there,
+//! modules of its own would be looked for in another folder than from here.
 
 use std::{
     collections::{BTreeMap, BTreeSet},

@@ -1,7 +1,7 @@
 // Shows what `events` tells. What others have chosen (names, commands, reasons) becomes text and nothing else:
 // every node is made by `make` and `svg`, and the page's policy refuses markup.
 //
-// The file is long on purpose: the page asks for one script, so that all of its code comes in one answer of one
+// This is one file because the page asks for one script. So all of its code comes in one answer of one
 // `navlock web`, and no part of it from the next one that listens at the same address. Headings divide the file.
 'use strict';
 

@@ -1,6 +1,6 @@
 // `navlock web` in a real browser.
 //
-// The file is long because its tests share one browser, which takes seconds to start, and come one after the other:
+// This is one file because its tests share one browser, which takes seconds to start, and come one after the other:
 // files of tests run beside each other, each in a process of its own.
 
 import assert from 'node:assert/strict';
