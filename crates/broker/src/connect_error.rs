@@ -9,7 +9,7 @@ use std::{
 use navlock_core::{Error, Unreachable, UnreachableKind};
 use navlock_platform::user::UserId;
 
-use crate::{PlaceError, SystemError, system_error::time as in_words};
+use crate::{PlaceError, SettingsError, SystemError, system_error::time as in_words};
 
 /// Why there is no connection.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -161,7 +161,10 @@ impl Reason {
     /// What the system said.
     fn system(&self) -> Option<&SystemError> {
         match self {
-            Self::Place(PlaceError::Io(_, error))
+            Self::Place(
+                PlaceError::Io(_, error)
+                | PlaceError::Settings(SettingsError::Unreadable(_, error)),
+            )
             | Self::Io(_, error)
             | Self::LockFile(_, error)
             | Self::Program(_, error) => Some(error),
@@ -261,6 +264,10 @@ mod tests {
         let reset = SystemError::from(io::ErrorKind::ConnectionReset);
         let late = SystemError::from(io::ErrorKind::TimedOut);
         let place = |error| Reason::Place(PlaceError::Io("/d".into(), error));
+        let settings = |error| {
+            let error = SettingsError::Unreadable("/c.toml".into(), error);
+            Reason::Place(PlaceError::Settings(error))
+        };
         let second = Duration::from_secs(1);
         for (reason, kind) in [
             (Reason::NotRunning, UnreachableKind::Unavailable),
@@ -268,6 +275,7 @@ mod tests {
             (Reason::Program("/b".into(), denied), UnreachableKind::PermissionDenied),
             (place(denied), UnreachableKind::PermissionDenied),
             (place(none), UnreachableKind::Other),
+            (settings(denied), UnreachableKind::PermissionDenied),
             (Reason::LockFile("/d/spawn.lock".into(), taken), UnreachableKind::TimedOut),
             (Reason::Io("connecting", reset), UnreachableKind::Unavailable),
             (Reason::Io("connecting", late), UnreachableKind::TimedOut),

@@ -65,6 +65,7 @@ mod patience;
 mod place;
 mod private_tmp;
 mod report;
+mod settings_error;
 pub mod settings_files;
 mod spawn;
 mod status;
@@ -85,6 +86,7 @@ pub use crate::{
     numbers::{Numbers, Waits},
     place::{Place, PlaceError},
     report::{LogState, Report, SessionEnd},
+    settings_error::SettingsError,
     status::Status,
     surrounding::{VARIABLE as INSIDE_VARIABLE, surrounding, told_to_command},
     system_error::SystemError,

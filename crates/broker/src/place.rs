@@ -15,7 +15,7 @@ use navlock_platform::{
     user::{UserId, ours, runtime_directory},
 };
 
-use crate::{SystemError, private_tmp, settings_files};
+use crate::{SettingsError, SystemError, private_tmp, settings_files};
 
 /// The place of one broker.
 ///
@@ -60,7 +60,7 @@ pub enum PlaceError {
     /// The directory has this mode, which lets other users in.
     TooOpen(PathBuf, u32),
     /// The settings cannot be used, for this reason. They might say where the place is.
-    Settings(String),
+    Settings(SettingsError),
     /// The path is longer than the system allows for a socket.
     TooLong(PathBuf),
     /// Something at this path could not be read or made.
@@ -341,6 +341,7 @@ impl Error for PlaceError {
     fn source(&self) -> Option<&(dyn Error + 'static)> {
         match self {
             Self::Io(_, error) => Some(error),
+            Self::Settings(error) => error.source(),
             _ => None,
         }
     }

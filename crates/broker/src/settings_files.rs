@@ -5,8 +5,10 @@
 //! place, depend on the uid alone, so that all processes that should meet read the same files.
 
 use std::{
-    env, fs,
-    io::{ErrorKind, Read},
+    env,
+    ffi::OsString,
+    fs,
+    io::{self, ErrorKind, Read},
     path::{Path, PathBuf},
 };
 
@@ -15,6 +17,11 @@ use navlock_platform::{
     user::{self, ROOT, ours},
 };
 use serde::{Deserialize, de::DeserializeOwned};
+
+use crate::SettingsError;
+
+/// The variable that names a file of settings.
+pub const CONFIG: &str = "NAVLOCK_CONFIG";
 
 /// The name of the folder of the settings.
 const NAME: &str = "navlock";
@@ -39,13 +46,32 @@ pub fn places() -> Vec<PathBuf> {
     user::settings(NAME).into_iter().chain([user::settings_of_all(NAME)]).collect()
 }
 
+/// The file that [`CONFIG`] names, if this variable is set. This file is used in place of all others.
+///
+/// # Errors
+///
+/// [`SettingsError::Relative`] if the path is relative, because a broker runs in another folder and
+/// would read another file.
+pub fn chosen() -> Result<Option<PathBuf>, SettingsError> {
+    absolute(env::var_os(CONFIG))
+}
+
+/// The path in the variable [`CONFIG`]. An empty variable counts as unset.
+fn absolute(variable: Option<OsString>) -> Result<Option<PathBuf>, SettingsError> {
+    match variable.filter(|path| !path.is_empty()).map(PathBuf::from) {
+        Some(path) if path.is_relative() => Err(SettingsError::Relative(path)),
+        chosen => Ok(chosen),
+    }
+}
+
 /// The text of the file at one of the [`places`], if there is one.
 ///
 /// # Errors
 ///
 /// If the file cannot be read, or if a user who is not trusted could have written the
 /// file.
-pub fn read(path: &Path) -> Result<Option<String>, String> {
+pub fn read(path: &Path) -> Result<Option<String>, SettingsError> {
+    let unreadable = |error: io::Error| SettingsError::Unreadable(path.to_owned(), error.into());
     // The file is opened without waiting, because each of our paths must lead to a regular file.
     // Only a path that somebody has chosen may lead to something else, such as a pipe.
     let file = match without_waiting().read(true).open(path) {
@@ -55,26 +81,23 @@ pub fn read(path: &Path) -> Result<Option<String>, String> {
         Err(error) if matches!(error.kind(), ErrorKind::NotFound | ErrorKind::NotADirectory) => {
             return Ok(None);
         }
-        Err(error) => return Err(unreadable(path, &error)),
+        Err(error) => return Err(unreadable(error)),
     };
-    let found = file.metadata().map_err(|error| unreadable(path, &error))?;
-    let shown = path.display();
+    let found = file.metadata().map_err(unreadable)?;
     if !found.is_file() {
-        return Err(format!("{shown} is no file; remove it"));
+        return Err(SettingsError::NotAFile(path.to_owned()));
     }
     let is_of_the_machine = path == user::settings_of_all(NAME);
     let (owner, mode) = (owner_of(&file, &found), mode_of(&file, &found));
     if owner != ROOT && (is_of_the_machine || owner != ours()) {
-        return Err(format!("{shown} is owned by uid {owner}; give it to root (chown)"));
+        return Err(SettingsError::OtherUser(path.to_owned(), owner));
     }
     if mode & 0o022 != 0 {
-        return Err(format!(
-            "{shown} has mode {mode:04o}, with which others can write it; 'chmod go-w' it"
-        ));
+        return Err(SettingsError::TooOpen(path.to_owned(), mode));
     }
-    let mut text = String::new();
-    file.take(ENOUGH).read_to_string(&mut text).map_err(|error| unreadable(path, &error))?;
-    Ok(Some(text))
+    let mut bytes = Vec::new();
+    file.take(ENOUGH).read_to_end(&mut bytes).map_err(unreadable)?;
+    text(path, bytes).map(Some)
 }
 
 /// The text of the file that somebody has chosen. The file must exist.
@@ -82,34 +105,22 @@ pub fn read(path: &Path) -> Result<Option<String>, String> {
 /// # Errors
 ///
 /// If the file cannot be read.
-pub fn read_chosen(path: &Path) -> Result<String, String> {
-    fs::read_to_string(path).map_err(|error| unreadable(path, &error))
+pub fn read_chosen(path: &Path) -> Result<String, SettingsError> {
+    let unreadable = |error: io::Error| SettingsError::Unreadable(path.to_owned(), error.into());
+    text(path, fs::read(path).map_err(unreadable)?)
 }
 
-fn unreadable(path: &Path, error: &std::io::Error) -> String {
-    format!(
-        "cannot read the settings in {}: {error}; correct the file, or remove it",
-        path.display()
-    )
-}
-
-/// The file that `NAVLOCK_CONFIG` names, if this variable is set. This file is used in place of all
-/// others.
-///
-/// # Errors
-///
-/// If the path is relative, because a broker runs in another folder and would read another
-/// file.
-pub fn chosen() -> Result<Option<PathBuf>, String> {
-    let chosen = env::var_os("NAVLOCK_CONFIG").filter(|path| !path.is_empty()).map(PathBuf::from);
-    match chosen {
-        Some(path) if path.is_relative() => Err(format!(
-            "NAVLOCK_CONFIG is {}, and brokers are started in another folder; \
-             set it to an absolute path",
-            path.display()
-        )),
-        chosen => Ok(chosen),
-    }
+/// The contents of a file as a text.
+fn text(path: &Path, bytes: Vec<u8>) -> Result<String, SettingsError> {
+    String::from_utf8(bytes).map_err(|error| {
+        let good = &error.as_bytes()[..error.utf8_error().valid_up_to()];
+        SettingsError::Invalid {
+            file: path.to_owned(),
+            line: Some(good.split(|&byte| byte == b'\n').count()),
+            key: None,
+            what: "there is a character that is not in UTF-8; save the file in UTF-8".to_owned(),
+        }
+    })
 }
 
 /// Parses the text of a file.
@@ -117,25 +128,28 @@ pub fn chosen() -> Result<Option<PathBuf>, String> {
 /// # Errors
 ///
 /// The error says what is wrong and where, but leaves out values, because they may be secret.
-pub fn parse<T: DeserializeOwned>(path: &Path, text: &str) -> Result<T, String> {
+pub fn parse<T: DeserializeOwned>(path: &Path, text: &str) -> Result<T, SettingsError> {
     toml::from_str(text).map_err(|error| {
         let before = error.span().and_then(|span| text.get(..span.start));
-        let place = before.map_or_else(String::new, |before| {
+        let key = before.and_then(|before| {
             // Only the key of the line is shown, because the value may be a password.
             let start = before.rfind('\n').map_or(0, |newline| newline + 1);
-            let line = text[start..].lines().next().unwrap_or_default();
-            let key = line.split_once('=').map(|(key, _)| format!(" ({})", key.trim()));
-            format!(", line {}{}", before.matches('\n').count() + 1, key.unwrap_or_default())
+            let (key, _) = text[start..].lines().next()?.split_once('=')?;
+            Some(key.trim().to_owned())
         });
         let what = error.message().lines().collect::<Vec<_>>().join(" ");
-        let what = what.replace("unknown field", "there is no setting");
-        format!("{}{place}: {what}", path.display())
+        SettingsError::Invalid {
+            file: path.to_owned(),
+            line: before.map(|before| before.matches('\n').count() + 1),
+            key,
+            what: what.replace("unknown field", "there is no setting"),
+        }
     })
 }
 
 /// The socket that the settings choose: the one in the user's file, or else the one in the machine's
 /// file.
-pub(crate) fn socket() -> Result<Option<PathBuf>, String> {
+pub(crate) fn socket() -> Result<Option<PathBuf>, SettingsError> {
     if let Some(path) = chosen()? {
         return socket_in(&path, &read_chosen(&path)?);
     }
@@ -149,20 +163,23 @@ pub(crate) fn socket() -> Result<Option<PathBuf>, String> {
     Ok(None)
 }
 
-fn socket_in(path: &Path, text: &str) -> Result<Option<PathBuf>, String> {
+fn socket_in(path: &Path, text: &str) -> Result<Option<PathBuf>, SettingsError> {
     let Some(socket) = parse::<OfClients>(path, text)?.socket else {
         return Ok(None);
     };
-    let wrong = |what: &str| {
-        Err(format!("{}: socket = {:?}: {what}", path.display(), socket.display().to_string()))
-    };
     // The machine's file is for all users of the machine, and each user needs their own socket.
     let meant = socket.to_str().map(|text| text.replace("{uid}", &ours().to_string()));
-    match meant.map(PathBuf::from) {
-        None => wrong("it is no text in UTF-8"),
-        Some(meant) if meant.is_absolute() => Ok(Some(meant)),
-        Some(_) => wrong("write an absolute path; {uid} in it is the user's number"),
-    }
+    let why = match meant.map(PathBuf::from) {
+        Some(meant) if meant.is_absolute() => return Ok(Some(meant)),
+        Some(_) => "write an absolute path; {uid} in it is the user's number",
+        None => "it is no text in UTF-8",
+    };
+    Err(SettingsError::Invalid {
+        file: path.to_owned(),
+        line: None,
+        key: None,
+        what: format!("socket = {:?}: {why}", socket.display().to_string()),
+    })
 }
 
 #[cfg(test)]
@@ -172,8 +189,12 @@ mod tests {
 
     use super::*;
 
-    fn socket_of(text: &str) -> Result<Option<PathBuf>, String> {
+    fn socket_of(text: &str) -> Result<Option<PathBuf>, SettingsError> {
         socket_in(Path::new("/c.toml"), text)
+    }
+
+    fn wrong(text: &str) -> String {
+        socket_of(text).unwrap_err().to_string()
     }
 
     #[test]
@@ -182,9 +203,29 @@ mod tests {
         assert_eq!(socket_of("[etcd]\nendpoints = []\n"), Ok(None));
         let chosen = socket_of("socket = \"/run/navlock-users/{uid}/sock\"");
         assert_eq!(chosen, Ok(Some(format!("/run/navlock-users/{}/sock", ours()).into())));
-        assert!(socket_of("socket = \"sock\"").unwrap_err().contains("an absolute path"));
-        assert!(socket_of("socket = 7").unwrap_err().starts_with("/c.toml, line 1 (socket): "));
-        assert!(socket_of("socket = \"/a\"\nsocket").unwrap_err().starts_with("/c.toml, line 2"));
+        assert!(wrong("socket = \"sock\"").contains("an absolute path"));
+        assert!(wrong("socket = 7").starts_with("/c.toml, line 1 (socket): "));
+        assert!(wrong("socket = \"/a\"\nsocket").starts_with("/c.toml, line 2"));
+    }
+
+    #[test]
+    fn the_variable_names_an_absolute_path_or_nothing() {
+        let named = |path: &str| absolute(Some(path.into()));
+        assert_eq!((absolute(None), named("")), (Ok(None), Ok(None)));
+        assert_eq!(named("/c.toml"), Ok(Some("/c.toml".into())));
+        assert_eq!(named("c.toml"), Err(SettingsError::Relative("c.toml".into())));
+    }
+
+    #[test]
+    fn a_file_that_is_no_text_is_told_with_its_line() {
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("config.toml");
+        fs::write(&path, b"log = \"warn\"\nsocket = \"/\xff\"\n").unwrap();
+        fs::set_permissions(&path, fs::Permissions::from_mode(0o644)).unwrap();
+        for said in [read(&path).unwrap_err(), read_chosen(&path).unwrap_err()] {
+            let said = said.to_string();
+            assert!(said.contains("config.toml, line 2: ") && said.contains("UTF-8"), "{said}");
+        }
     }
 
     #[test]
@@ -197,11 +238,12 @@ mod tests {
             fs::set_permissions(&path, fs::Permissions::from_mode(mode)).unwrap();
             assert_eq!(read(&path).is_ok(), counts, "{mode:o}");
         }
-        assert!(read(directory.path()).unwrap_err().contains("is no file"));
+        let folder = directory.path();
+        assert_eq!(read(folder), Err(SettingsError::NotAFile(folder.to_owned())));
         if ours() == ROOT {
             std::os::unix::fs::chown(&path, Some(65534), None).unwrap();
             fs::set_permissions(&path, fs::Permissions::from_mode(0o600)).unwrap();
-            assert!(read(&path).unwrap_err().contains("is owned by uid 65534"));
+            assert!(matches!(read(&path), Err(SettingsError::OtherUser(_, 65534))));
         }
     }
 }

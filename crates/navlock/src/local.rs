@@ -15,6 +15,6 @@
 
 pub use navlock_broker::{
     BrokerReach, ConnectError, ConnectOptions, INSIDE_VARIABLE, Lifeline, Look, LookOptions, News,
-    Place, PlaceError, PreparedLifeline, Reason, Status, SystemError, local, stand_back,
-    surrounding, this_process, told_to_command,
+    Place, PlaceError, PreparedLifeline, Reason, SettingsError, Status, SystemError, local,
+    stand_back, surrounding, this_process, told_to_command,
 };

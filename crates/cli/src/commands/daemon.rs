@@ -1,6 +1,7 @@
 //! `navlock daemon`: the broker itself.
 
 use std::{
+    fmt,
     io::{self, Write},
     process::ExitCode,
     sync::Arc,
@@ -51,7 +52,6 @@ pub(super) fn daemon(context: &Context, args: &DaemonArgs) -> Result<ExitCode, F
 }
 
 fn run(place: &Place, args: &DaemonRunArgs) -> Result<ExitCode, Failure> {
-    let failed = |error: String| Failure::new(UNREACHABLE, error);
     let passed = close_inherited().map_err(failed)?;
     let starter = std::env::var(STARTED_BY).ok();
     inheritance::leave(starter.is_some());
@@ -76,7 +76,7 @@ fn run(place: &Place, args: &DaemonRunArgs) -> Result<ExitCode, Failure> {
         let namespace = etcd.namespace.as_deref().unwrap_or("navlock");
         format!("{}, namespace {namespace}", etcd.whole())
     });
-    options.end = Some(Arc::new(told_to_end().map_err(|error| failed(error.to_string()))?));
+    options.end = Some(Arc::new(told_to_end().map_err(failed)?));
     // No relative path is used from here on, and the file system of the former working folder can
     // be unmounted.
     let _ = std::env::set_current_dir("/");
@@ -107,6 +107,11 @@ fn run(place: &Place, args: &DaemonRunArgs) -> Result<ExitCode, Failure> {
     };
     log.flush(log::PATIENCE);
     ended
+}
+
+/// The failure of a broker that cannot start.
+fn failed(error: impl fmt::Display) -> Failure {
+    Failure::new(UNREACHABLE, error)
 }
 
 /// Who has started the broker, for people.

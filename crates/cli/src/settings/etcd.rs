@@ -1,14 +1,15 @@
 //! The etcd of a broker: the settings for it, in a form that can be used.
 
 use std::{
-    env, fmt, fs,
+    env, fmt,
     path::{Path, PathBuf},
     time::Duration,
 };
 
 use super::{
+    error::Error,
     file::{ClusterTable, EtcdTable},
-    secret,
+    named_file,
 };
 
 /// The shortest time to live. If it were shorter, no other broker could replace a killed one in
@@ -85,22 +86,19 @@ impl Files {
     /// # Errors
     ///
     /// Which file is wrong, and what is wrong with it.
-    pub(crate) fn read(&self) -> Result<Secrets, String> {
-        let wrong = |what: &str| format!("{}: {what}", self.of_file);
-        let secret = |file: &Path| secret::read(file).map_err(|what| wrong(&what));
-        let public = |file: &PathBuf| {
-            let failed =
-                |error: std::io::Error| wrong(&format!("cannot read {}: {error}", file.display()));
-            fs::read(file).map_err(failed)
-        };
+    pub(crate) fn read(&self) -> Result<Secrets, Error> {
+        let failed = |error| Error::NamedFile { settings: self.of_file.clone(), error };
+        let secret = |file: &PathBuf| named_file::read_secret(file).map_err(failed);
+        let public = |file: &PathBuf| named_file::read(file).map_err(failed);
         let user = self.user.as_ref().map(|(user, file)| {
-            let password = password(&secret(file)?).map_err(wrong)?;
-            Ok::<_, String>((user.clone(), password))
+            let password = password(&secret(file)?);
+            let password = password.map_err(|what| Error::value(&self.of_file, what))?;
+            Ok::<_, Error>((user.clone(), password))
         });
         let identity = self
             .identity
             .as_ref()
-            .map(|(certificate, key)| Ok::<_, String>((public(certificate)?, secret(key)?)));
+            .map(|(certificate, key)| Ok::<_, Error>((public(certificate)?, secret(key)?)));
         Ok(Secrets {
             user: user.transpose()?,
             certificate_authority: self.certificate_authority.as_ref().map(public).transpose()?,
@@ -116,7 +114,7 @@ impl Etcd {
         given: Option<&str>,
         table: EtcdTable,
         file: Option<&Path>,
-    ) -> Result<Self, String> {
+    ) -> Result<Self, Error> {
         let of_file = file.map_or_else(String::new, |file| file.display().to_string());
         let origin = match given {
             Some(given) if env::var_os("NAVLOCK_ETCD").is_some_and(|text| text == given) => {
@@ -133,10 +131,10 @@ impl Etcd {
             let each = clusters.into_iter().map(Cluster::check);
             each.collect::<Result<Vec<_>, _>>()
         });
-        let clusters = checked.map_err(|wrong| format!("{origin}: {wrong}"))?;
+        let clusters = checked.map_err(|wrong| Error::value(&origin, wrong))?;
         let mut endpoints = clusters.iter().flat_map(|cluster| &cluster.endpoints);
 
-        let wrong = |what: &str| format!("{of_file}: {what}");
+        let wrong = |what: &str| Error::value(&of_file, what);
         let path = |path: PathBuf| {
             // A path in a file is relative to the folder of that file.
             file.and_then(Path::parent).map_or_else(|| path.clone(), |folder| folder.join(&path))

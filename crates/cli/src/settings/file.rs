@@ -5,7 +5,7 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use navlock_broker::settings_files;
+use navlock_broker::{SettingsError, settings_files};
 use serde::{
     Deserialize, Deserializer,
     de::{self, SeqAccess, Visitor},
@@ -98,7 +98,7 @@ fn endpoints<'de, D: Deserializer<'de>>(from: D) -> Result<Vec<String>, D::Error
 }
 
 /// The chosen file, or else the first one that exists, with its contents.
-pub(super) fn find(chosen: Option<&Path>) -> Result<Option<(PathBuf, String)>, String> {
+pub(super) fn find(chosen: Option<&Path>) -> Result<Option<(PathBuf, String)>, SettingsError> {
     if let Some(path) = chosen {
         return Ok(Some((path.to_owned(), settings_files::read_chosen(path)?)));
     }
@@ -111,7 +111,7 @@ pub(super) fn find(chosen: Option<&Path>) -> Result<Option<(PathBuf, String)>, S
 }
 
 /// The settings in the file.
-pub(super) fn parse(path: &Path, text: &str) -> Result<File, String> {
+pub(super) fn parse(path: &Path, text: &str) -> Result<File, SettingsError> {
     settings_files::parse(path, text)
 }
 
@@ -120,7 +120,7 @@ mod tests {
     use super::*;
 
     fn wrong(text: &str) -> String {
-        parse(Path::new("/c.toml"), text).unwrap_err()
+        parse(Path::new("/c.toml"), text).unwrap_err().to_string()
     }
 
     /// The files of settings that a page of the book shows.
@@ -189,8 +189,8 @@ mod tests {
     #[test]
     fn a_file_that_was_chosen_has_to_be_there() {
         let directory = tempfile::tempdir().unwrap();
-        let said = find(Some(&directory.path().join("none"))).unwrap_err();
-        assert!(said.contains("cannot read the settings in"), "{said}");
+        let none = find(Some(&directory.path().join("none"))).unwrap_err();
+        assert!(matches!(none, SettingsError::Unreadable(..)), "{none}");
         let empty = directory.path().join("empty");
         std::fs::write(&empty, "").unwrap();
         assert!(find(Some(&empty)).unwrap().unwrap().1.is_empty());

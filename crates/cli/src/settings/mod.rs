@@ -6,20 +6,19 @@
 //! place. The environment overrides the file, for containers and tests. An option, for those who
 //! start brokers themselves, overrides both.
 
+mod error;
 mod etcd;
 mod file;
-mod secret;
+mod named_file;
 
-use std::{
-    env,
-    path::{Path, PathBuf},
-};
+use std::{env, ffi::OsStr, path::PathBuf};
 
+use navlock_broker::settings_files;
 use navlock_platform::user;
 
-pub(crate) use self::etcd::Etcd;
 #[cfg(feature = "etcd")]
 pub(crate) use self::etcd::{Cluster, Secrets};
+pub(crate) use self::{error::Error, etcd::Etcd};
 use crate::{args::SettingsArgs, log::Filter};
 
 /// The variable in which a client that starts a broker says who it is.
@@ -54,12 +53,12 @@ pub(crate) const LOG_NAMES: &str = "NAVLOCK_LOG_NAMES";
 /// # Errors
 ///
 /// What is wrong with the text.
-pub(crate) fn zero_or_one(variable: &str, text: &str) -> Result<Option<bool>, String> {
+pub(crate) fn zero_or_one(variable: &str, text: &str) -> Result<Option<bool>, Error> {
     match text {
         "" => Ok(None),
         "0" => Ok(Some(false)),
         "1" => Ok(Some(true)),
-        _ => Err(format!("{variable} is {text:?}; set it to 0 or 1, or unset it")),
+        _ => Err(Error::ZeroOrOne { variable: variable.to_owned(), value: text.to_owned() }),
     }
 }
 
@@ -68,9 +67,9 @@ pub(crate) fn zero_or_one(variable: &str, text: &str) -> Result<Option<bool>, St
 /// # Errors
 ///
 /// What is wrong with the text.
-pub(crate) fn log(text: &str) -> Result<Option<Filter>, String> {
-    let filter = Some(text).filter(|text| !text.is_empty()).map(str::parse).transpose();
-    filter.map_err(|wrong| format!("{LOG}: {wrong}; or unset it"))
+pub(crate) fn log(text: &str) -> Result<Option<Filter>, Error> {
+    let filter = Some(text).filter(|text| !text.is_empty()).map(str::parse::<Filter>).transpose();
+    filter.map_err(|wrong| Error::value(LOG, format!("{wrong}; or unset it")))
 }
 
 /// A directory of the user that outlives `/tmp`, for the files that brokers keep. It is the directory
@@ -90,49 +89,74 @@ impl Settings {
     ///
     /// What is wrong, with what, and what to do. This is an error, because a broker that went on
     /// without its etcd would grant what another machine holds.
-    pub(crate) fn load(args: &SettingsArgs) -> Result<Self, String> {
-        // `--config` and `--etcd` may come from variables, and an empty variable counts as unset.
-        let chosen = args.config.as_deref().filter(|path| !path.as_os_str().is_empty());
-        let is_variable = chosen.map(Path::as_os_str) == env::var_os("NAVLOCK_CONFIG").as_deref();
-        if let Some(path) = chosen.filter(|path| path.is_relative() && is_variable) {
-            return Err(format!(
-                "NAVLOCK_CONFIG is {}, and brokers are started in another folder; \
-                 set it to an absolute path",
-                path.display()
-            ));
-        }
-        let found = file::find(chosen)?;
-        let (file, found) = match found {
+    pub(crate) fn load(args: &SettingsArgs) -> Result<Self, Error> {
+        let variables = Variables::read()?;
+        let found = file::find(chosen_file(args)?.as_deref())?;
+        let (path, file) = match found {
             Some((path, text)) => {
-                let found = file::parse(&path, &text)?;
-                (Some(path), found)
+                let file = file::parse(&path, &text)?;
+                (Some(path), file)
             }
             None => (None, file::File::default()),
         };
-        let chosen = |name| env::var_os(name).unwrap_or_default().to_string_lossy().into_owned();
-        let yes_or_no = |name| zero_or_one(name, &chosen(name));
-        let delegate = yes_or_no(DELEGATE)?.or(found.delegate).unwrap_or(true);
-        let log_names = yes_or_no(LOG_NAMES)?.or(found.log_names).unwrap_or(false);
-        let log = match (log(&chosen(LOG))?, found.log.as_deref(), &file) {
+        let log = match (variables.log, file.log, &path) {
             (Some(chosen), ..) => chosen,
-            (None, Some(found), Some(file)) => {
-                found.parse().map_err(|wrong| format!("{}: log: {wrong}", file.display()))?
+            (None, Some(text), Some(path)) => {
+                let wrong = |what| Error::value(path.display(), format!("log: {what}"));
+                text.parse().map_err(wrong)?
             }
             _ => Filter::default(),
         };
-        let table = found.etcd;
         let given = args.etcd.as_deref().filter(|text| !text.is_empty());
-        let etcd = match (given, table) {
+        let etcd = match (given, file.etcd) {
             (None, None) => None,
-            (given, table) => Some(Etcd::new(given, table.unwrap_or_default(), file.as_deref())?),
+            (given, table) => Some(Etcd::new(given, table.unwrap_or_default(), path.as_deref())?),
         };
-        Ok(Self { file, etcd, delegate, log, log_names })
+        Ok(Self {
+            file: path,
+            etcd,
+            delegate: variables.delegate.or(file.delegate).unwrap_or(true),
+            log,
+            log_names: variables.log_names.or(file.log_names).unwrap_or(false),
+        })
     }
 
     /// The paths at which this looks for the file, if none was chosen.
     pub(crate) fn places() -> Vec<PathBuf> {
-        navlock_broker::settings_files::places()
+        settings_files::places()
     }
+}
+
+/// The variables that override settings of the file. The variables that override options are read with the
+/// options.
+struct Variables {
+    delegate: Option<bool>,
+    log: Option<Filter>,
+    log_names: Option<bool>,
+}
+
+impl Variables {
+    fn read() -> Result<Self, Error> {
+        let text = |name| env::var_os(name).unwrap_or_default().to_string_lossy().into_owned();
+        let zero_or_one = |name| zero_or_one(name, &text(name));
+        Ok(Self {
+            delegate: zero_or_one(DELEGATE)?,
+            log: log(&text(LOG))?,
+            log_names: zero_or_one(LOG_NAMES)?,
+        })
+    }
+}
+
+/// The file that an option or a variable chooses. A path in an option may be relative, but not one in the
+/// variable.
+fn chosen_file(args: &SettingsArgs) -> Result<Option<PathBuf>, Error> {
+    let chosen = args.config.as_deref().filter(|path| !path.as_os_str().is_empty());
+    // The parser of arguments does not say which of the two the path comes from.
+    let variable = env::var_os(settings_files::CONFIG);
+    if chosen.map(AsRef::<OsStr>::as_ref) == variable.as_deref() {
+        return Ok(settings_files::chosen()?);
+    }
+    Ok(chosen.map(ToOwned::to_owned))
 }
 
 #[cfg(test)]
@@ -142,18 +166,19 @@ mod tests {
     #[test]
     fn a_variable_says_yes_or_no_or_nothing() {
         for (text, says) in [("", None), ("0", Some(false)), ("1", Some(true))] {
-            assert_eq!(zero_or_one(DELEGATE, text), Ok(says), "{text:?}");
+            assert_eq!(zero_or_one(DELEGATE, text).unwrap(), says, "{text:?}");
         }
         for wrong in ["off", "2", " 0", "\u{fffd}"] {
-            let said = zero_or_one(DELEGATE, wrong).unwrap_err();
+            let said = zero_or_one(DELEGATE, wrong).unwrap_err().to_string();
             assert!(said.starts_with(DELEGATE) && said.contains("0 or 1"), "{wrong:?}");
         }
     }
 
     #[test]
     fn what_is_no_level_is_said_of_the_variable() {
-        assert_eq!(log(""), Ok(None));
+        assert!(log("").unwrap().is_none());
         assert_eq!(log("debug").unwrap().unwrap().to_string(), "debug");
-        assert!(log("loud").unwrap_err().starts_with("NAVLOCK_LOG: \"loud\" is no level"));
+        let said = log("loud").unwrap_err().to_string();
+        assert!(said.starts_with("NAVLOCK_LOG: \"loud\" is no level"), "{said}");
     }
 }

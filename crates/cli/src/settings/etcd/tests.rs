@@ -1,11 +1,11 @@
 //! Tables of etcd, and what is said of wrong ones.
 
-use std::os::unix::fs::PermissionsExt;
+use std::{fs, os::unix::fs::PermissionsExt};
 
 use super::*;
 
 /// The etcd of this table, in a folder with a password and with files that all may read.
-fn etcd(given: Option<&str>, table: &str) -> Result<Etcd, String> {
+fn etcd(given: Option<&str>, table: &str) -> Result<Etcd, Error> {
     let folder = tempfile::tempdir().unwrap();
     for (name, text, mode) in
         [("secret", "s3cret\n", 0o600), ("open", "x", 0o644), ("empty", "\n", 0o600)]
@@ -20,7 +20,7 @@ fn etcd(given: Option<&str>, table: &str) -> Result<Etcd, String> {
 }
 
 fn wrong(table: &str) -> String {
-    etcd(None, table).err().unwrap_or_else(|| panic!("{table} is good"))
+    etcd(None, table).err().unwrap_or_else(|| panic!("{table} is good")).to_string()
 }
 
 #[test]
@@ -47,7 +47,7 @@ fn several_clusters_are_named_by_the_file_or_in_one_word() {
     let given = etcd(Some("x=c:3, https://[::1]:4/; y=d:5"), table).unwrap();
     assert_eq!(given.to_string(), "x at c:3, https://[::1]:4/; y at d:5");
     assert_eq!(etcd(None, "endpoints = [\"a:1\"]").unwrap().to_string(), "a:1");
-    let said = etcd(Some("x=c:3;d:5"), "").err().unwrap();
+    let said = etcd(Some("x=c:3;d:5"), "").err().unwrap().to_string();
     assert!(said.starts_with("--etcd: \"d:5\" is no cluster"), "{said}");
 }
 
