@@ -47,9 +47,9 @@ impl Daemon {
 }
 
 impl ConnectedClient {
-    /// Maps the client's own file, into which the client has written this number. Returns the answer, if
+    /// Maps the client's own file, into which the client has written its number. Returns the answer, if
     /// the map can be used.
-    pub(super) fn map(&self, nonce: u64) -> Option<FromDaemon> {
+    pub(super) fn map(&self, clients_nonce: u64) -> Option<FromDaemon> {
         let delegations = self.daemon.delegations().filter(|_| self.daemon.delegates())?;
         let key = self.key?;
         // The daemon may not have noticed the end of an earlier connection of the client, which may
@@ -62,14 +62,13 @@ impl ConnectedClient {
         drop(clients);
         // If this fails, the client has no map.
         let map = ClientMap::of(self.daemon.files()?, key).ok()??;
-        if !is_alone || nonce == 0 || map.nonce() != nonce {
+        if !is_alone || clients_nonce == 0 || map.nonce() != clients_nonce {
             return None;
         }
-        let [ours @ .., _, _, _, _, _, _, _, _] = ClientId::random().to_bytes();
-        let ours = u64::from_ne_bytes(ours).max(1);
-        map.confirm(ours);
+        let nonce = random_nonce();
+        map.confirm(nonce);
         lock(&self.client).set_map(Arc::new(map));
-        Some(FromDaemon::Mapped { nonce: ours, epoch: delegations.epoch() })
+        Some(FromDaemon::Mapped { nonce, epoch: delegations.epoch() })
     }
 
     /// Whether the client holds anything.
@@ -93,6 +92,13 @@ impl ConnectedClient {
             let _ = files.give_up(key);
         }
     }
+}
+
+/// A random number for a map. It is not 0, which stands for a daemon that has not mapped the file.
+fn random_nonce() -> u64 {
+    let mut half = [0; 8];
+    half.copy_from_slice(&ClientId::random().to_bytes()[..8]);
+    u64::from_ne_bytes(half).max(1)
 }
 
 impl Drop for ConnectedClient {
