@@ -10,7 +10,7 @@ use std::{
 
 use navlock_core::UserAgent;
 use navlock_platform::{
-    descriptor, peer,
+    descriptor,
     socket::{AsyncListener, AsyncStream},
 };
 use tokio::{
@@ -19,11 +19,12 @@ use tokio::{
 };
 
 use super::{
+    claims::Claims,
     ends::End,
     listening::Listening,
-    looking::Looking,
     new_connection::{Introduced, NewConnection},
     options::Options,
+    peer_check::is_same_user,
     process::{END, Process},
     session::Session,
     state::Daemon,
@@ -88,9 +89,8 @@ pub(super) async fn serve_in(
             () = &mut recovered, if recovering => recovering = false,
             stream = accept(listener), if turned_away.len() < MOST_TURNED_AWAY => {
                 let (daemon, patience) = (Arc::clone(daemon), options.limits.handshake);
-                // Other users are refused. The modes of the directory and the socket refuse them
-                // already. Here the kernel is asked who has connected.
-                if !peer::is_same_user(&stream) {
+                if !is_same_user(&stream) {
+                    // The connection is closed without a word.
                 } else if sessions.len() + 2 * daemon.orphans() + descriptor::counted() < most {
                     sessions.spawn(session(stream, daemon, patience));
                 } else {
@@ -198,22 +198,45 @@ async fn turn_away(stream: AsyncStream, daemon: Arc<Daemon>, patience: Duration,
 async fn session(stream: AsyncStream, daemon: Arc<Daemon>, patience: Duration) {
     let process = Process::peer(&stream);
     let pid = process.as_ref().map(Process::number);
-    let session = match begin(stream, process.clone(), Arc::clone(&daemon), patience).await {
-        Ok(session) => session,
-        // This was no client, but somebody who has asked something and has gone.
-        Err(End::Gone | End::Died) => return,
-        Err(end) => return daemon.ends().note(pid, &end),
-    };
-    let session = match session {
-        ConnectionKind::Session(session) => session,
-        ConnectionKind::Looking(looking) => {
-            let end = looking.serve().await;
-            if !end.is_usual() {
-                daemon.ends().note(pid, &end);
-            }
-            return;
+    let end = match introduce(stream, process.clone(), Arc::clone(&daemon), patience).await {
+        Ok(Introduced::Client(session, claims)) => serve_client(session, claims, process).await,
+        Ok(Introduced::Looker(looking)) => {
+            Some(looking.serve().await).filter(|end| !end.is_usual())
         }
+        Err(end) => unless_gone(end),
     };
+    // FAST: this comes after the waiters for the client's locks have been told.
+    if let Some(end) = end {
+        daemon.ends().note(pid, &end);
+    }
+}
+
+/// Reads who has connected, and what a client claims.
+async fn introduce(
+    stream: AsyncStream,
+    process: Option<Process>,
+    daemon: Arc<Daemon>,
+    patience: Duration,
+) -> Result<Introduced, End> {
+    let new_connection = NewConnection::new(stream, process.clone(), daemon);
+    let introduced = tokio::select! {
+        biased;
+        introduced = timeout(patience, new_connection.introduce()) => introduced,
+        () = end_of(process) => return Err(End::Died),
+    };
+    introduced.map_err(|_| End::Late)?
+}
+
+/// Serves a client until its end, which this returns if it has to be noted. When this returns, the client's
+/// locks have ended.
+async fn serve_client(
+    mut session: Box<Session>,
+    claims: Claims,
+    process: Option<Process>,
+) -> Option<End> {
+    if let Err(end) = session.settle(claims, end_of(process.clone())).await {
+        return unless_gone(end);
+    }
     let mut end = pin!(end_of(process.clone()));
     let (connected, why) = session.serve(end.as_mut()).await;
     // FAST: `end` has been waiting for the end of the process all the time. Nothing else is done
@@ -222,8 +245,13 @@ async fn session(stream: AsyncStream, daemon: Arc<Daemon>, patience: Duration) {
         let _ = timeout(END, end).await;
     }
     drop(connected);
-    // FAST: this comes after the waiters for the client's locks have been told.
-    daemon.ends().note(pid, &why);
+    Some(why)
+}
+
+/// The end of a connection that has not become a session. `None` if somebody has asked something and has
+/// gone, and was no client.
+fn unless_gone(end: End) -> Option<End> {
+    (!matches!(end, End::Gone | End::Died)).then_some(end)
 }
 
 /// Waits until a client's process has ended, if the system can tell that. A child of that process
@@ -233,33 +261,4 @@ async fn end_of(process: Option<Process>) {
         Some(process) => process.end().await,
         None => pending().await,
     }
-}
-
-/// Reads who has connected, and what a client claims. Returns the session of a client, or the view
-/// of a looker.
-async fn begin(
-    stream: AsyncStream,
-    process: Option<Process>,
-    daemon: Arc<Daemon>,
-    patience: Duration,
-) -> Result<ConnectionKind, End> {
-    let new_connection = NewConnection::new(stream, process.clone(), daemon);
-    let introduced = tokio::select! {
-        biased;
-        introduced = timeout(patience, new_connection.introduce()) => introduced,
-        () = end_of(process.clone()) => return Err(End::Died),
-    };
-    match introduced.map_err(|_| End::Late)?? {
-        Introduced::Client(mut session, claims) => {
-            session.settle(claims, end_of(process)).await?;
-            Ok(ConnectionKind::Session(session))
-        }
-        Introduced::Looker(looking) => Ok(ConnectionKind::Looking(looking)),
-    }
-}
-
-/// What a connection is for.
-enum ConnectionKind {
-    Session(Box<Session>),
-    Looking(Looking),
 }

@@ -37,6 +37,7 @@ mod orphan;
 mod orphans;
 mod outcome;
 mod own_leases;
+mod peer_check;
 mod picture;
 mod place_guard;
 mod place_lock;
