@@ -172,7 +172,8 @@ impl Reason {
         }
     }
 
-    fn kind(&self) -> UnreachableKind {
+    /// The kind of the error for a program that needs the daemon.
+    fn unreachable_kind(&self) -> UnreachableKind {
         match (self, self.system().map(|error| error.kind())) {
             (_, Some(io::ErrorKind::PermissionDenied)) => UnreachableKind::PermissionDenied,
             (Self::Failed(_) | Self::Vanished | Self::NotRunning | Self::Program(..), _)
@@ -199,7 +200,7 @@ impl Reason {
 impl From<ConnectError> for Unreachable {
     /// The source is a [`std::io::Error`], if the system refused something.
     fn from(error: ConnectError) -> Self {
-        let why = Self::new(error.reason.kind(), error.to_string());
+        let why = Self::new(error.reason.unreachable_kind(), error.to_string());
         match error.reason.system() {
             Some(&system) => why.caused_by(io::Error::from(system)),
             None => why,
