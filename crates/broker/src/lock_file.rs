@@ -24,13 +24,30 @@ pub(crate) use navlock_platform::file::Identity;
 const SHORTEST_PAUSE: Duration = Duration::from_millis(1);
 const LONGEST_PAUSE: Duration = Duration::from_millis(16);
 
+/// How often a lock file is made anew, each time because somebody has removed it before it was locked.
+/// Brokers remove a lock file at their end, which happens once or twice at the same time.
+const MOST_REMOVALS: usize = 100;
+
 /// Locks the file at `path`, and makes it if it is not there. To drop the returned file releases
 /// the lock. `None` if somebody else has the lock for longer than `patience`.
+///
+/// # Errors
+///
+/// If the file cannot be made or is not ours, or if somebody removes it again and again.
 pub(crate) fn lock(path: &Path, patience: Duration) -> io::Result<Option<fs::File>> {
+    lock_opened(path, patience, || open(path))
+}
+
+/// Locks the file that `open` opens at `path`.
+fn lock_opened(
+    path: &Path,
+    patience: Duration,
+    open: impl Fn() -> io::Result<fs::File>,
+) -> io::Result<Option<fs::File>> {
     let deadline = Instant::now() + patience;
     let mut pause = SHORTEST_PAUSE;
-    loop {
-        let file = open(path)?;
+    for _ in 0..MOST_REMOVALS {
+        let file = open()?;
         loop {
             if try_exclusive(&file)? {
                 break;
@@ -47,6 +64,8 @@ pub(crate) fn lock(path: &Path, patience: Duration) -> io::Result<Option<fs::Fil
             return Ok(Some(file));
         }
     }
+    let why = "somebody removes it again and again; end whatever removes files in its directory";
+    Err(io::Error::other(why))
 }
 
 fn open(path: &Path) -> io::Result<fs::File> {
@@ -150,6 +169,8 @@ pub(crate) fn open_of(pid: u32, name: &OsStr) -> Option<fs::File> {
 #[cfg(test)]
 #[cfg(target_os = "linux")]
 mod tests {
+    use std::cell::Cell;
+
     use super::*;
 
     fn how_often_open(path: &Path) -> usize {
@@ -176,6 +197,28 @@ mod tests {
             assert!(path.exists());
             assert_eq!(identity_of(&locked), identity_at(&path));
         });
+    }
+
+    #[test]
+    fn a_file_that_somebody_removes_each_time_is_given_up() {
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("lock");
+        let removals = Cell::new(0);
+        let lock_removed = |most| {
+            removals.set(0);
+            lock_opened(&path, Duration::ZERO, || {
+                let file = open(&path)?;
+                if removals.get() < most {
+                    removals.set(removals.get() + 1);
+                    fs::remove_file(&path)?;
+                }
+                Ok(file)
+            })
+        };
+        assert!(lock_removed(MOST_REMOVALS - 1).unwrap().is_some());
+        let said = lock_removed(usize::MAX).unwrap_err().to_string();
+        assert_eq!(removals.get(), MOST_REMOVALS);
+        assert!(said.starts_with("somebody removes it again and again"), "{said}");
     }
 
     #[test]
