@@ -4,7 +4,8 @@ use std::{fs::File, io};
 
 use crate::{
     Slot,
-    header::{self, Header},
+    header::Header,
+    layout,
     system::{Mapping, Watched},
 };
 
@@ -28,7 +29,7 @@ impl BrokerMap {
     /// If the system cannot map the file.
     pub fn open(file: &File) -> io::Result<Option<Self>> {
         let about = file.metadata()?;
-        if !about.is_file() || about.len() < header::SMALLEST {
+        if !about.is_file() || about.len() < layout::SMALLEST {
             return Ok(None);
         }
         let map = Self(Watched::new(Mapping::of_keeper(file)?)?);

@@ -1,32 +1,11 @@
-//! The beginning of a map, and how large maps are.
+//! The header of a map.
 
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::{
+    mem::offset_of,
+    sync::atomic::{AtomicU64, Ordering},
+};
 
-use crate::Slot;
-
-/// Marks a file as a map of this format. The last byte is the version of the format.
-const MAGIC: u64 = u64::from_le_bytes(*b"navlock\x01");
-
-/// How many bytes the file of a map has at least.
-pub(crate) const SMALLEST: u64 = bytes(FEWEST);
-
-/// How many slots a map has at first.
-pub(crate) const FEWEST: u32 = 63;
-
-/// How many slots a map has at most.
-pub(crate) const MOST: u32 = 1023;
-
-/// The length of a file with this many slots.
-pub(crate) const fn bytes(slots: u32) -> u64 {
-    // The header takes the place of one slot.
-    (slots as u64 + 1) * size_of::<Slot>() as u64
-}
-
-/// How many slots a map of this many slots grows to.
-pub(crate) const fn more(slots: u32) -> u32 {
-    let doubled = slots * 2 + 1;
-    if doubled < MOST { doubled } else { MOST }
-}
+use crate::layout::{BLOCK, FEWEST, MAGIC, MOST};
 
 /// The header, which precedes the slots. Neither side trusts it, because the other side may have
 /// written anything.
@@ -48,7 +27,15 @@ pub(crate) struct Header {
     slots: AtomicU64,
 }
 
-const _: () = assert!(size_of::<Header>() == size_of::<Slot>());
+// As `layout.rs` says.
+const _: () = {
+    assert!(size_of::<Header>() == BLOCK && align_of::<Header>() == BLOCK);
+    assert!(offset_of!(Header, magic) == 0);
+    assert!(offset_of!(Header, owner) == 8);
+    assert!(offset_of!(Header, broker) == 16);
+    assert!(offset_of!(Header, unmapped) == 24);
+    assert!(offset_of!(Header, slots) == 32);
+};
 
 impl Header {
     pub(crate) fn begin(&self, owner: u64) {

@@ -96,10 +96,11 @@
 //! # The map
 //!
 //! A map is a file that a client keeps locked as long as the client lives. The file has a header
-//! and 63 slots, and grows to 1023 slots as they are needed. The header and each slot have 256
-//! bytes and consist of atomics alone. So there is no undefined behaviour, whatever the other side
-//! writes, and whenever it does. Each side has sent the other a random number by message, and also
-//! writes this number into the map. This proves that both sides see the same memory.
+//! and 63 slots, and grows to 1023 slots as they are needed. `layout.rs` says what stands where in
+//! the file. The header and each slot have 256 bytes and consist of atomics alone. So there is no
+//! undefined behaviour, whatever the other side writes, and whenever it does. Each side has sent the
+//! other a random number by message, and also writes this number into the map. This proves that both
+//! sides see the same memory.
 //!
 //! The tests: `tests/protocol` reaches every state of two clients and a broker; `tests/shuttle.rs`
 //! tries the interleavings of single loads and exchanges; `tests/hostile.rs` and
@@ -119,6 +120,7 @@ mod elsewhere;
 mod forked;
 #[cfg(not(shuttle))]
 mod header;
+mod layout;
 #[cfg(all(target_os = "linux", not(shuttle)))]
 #[allow(unsafe_code, reason = "memory is mapped there, and a signal handled")]
 mod linux;

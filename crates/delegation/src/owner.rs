@@ -11,7 +11,8 @@ use std::{
 
 use crate::{
     Slot,
-    header::{self, Header},
+    header::Header,
+    layout,
     system::{self, Mapping},
 };
 
@@ -49,7 +50,7 @@ impl OwnerMap {
         }
         match Self::begin(&file) {
             Ok((mapping, nonce)) => {
-                Ok(Self { mapping, nonce, slots: header::FEWEST.into(), file: file.into() })
+                Ok(Self { mapping, nonce, slots: layout::FEWEST.into(), file: file.into() })
             }
             Err(error) => {
                 // If this fails, the file stays without a map in it, which does no harm.
@@ -60,7 +61,7 @@ impl OwnerMap {
     }
 
     fn begin(file: &File) -> io::Result<(Mapping, u64)> {
-        system::make_room(file, 0, header::SMALLEST)?;
+        system::make_room(file, 0, layout::SMALLEST)?;
         let mapping = Mapping::of_owner(file)?;
         let nonce = system::random_number()?;
         if let Some(header) = mapping.header() {
@@ -96,9 +97,9 @@ impl OwnerMap {
         let Some(header) = self.mapping.header() else {
             return Err(io::Error::other("it is another process's"));
         };
-        let (before, after) = (self.slots(), header::more(self.slots()));
+        let (before, after) = (self.slots(), layout::more(self.slots()));
         if after > before {
-            system::make_room(&file, header::bytes(before), header::bytes(after))?;
+            system::make_room(&file, layout::bytes(before), layout::bytes(after))?;
             header.set_slots(after);
             self.slots.store(after, Ordering::Release);
         }

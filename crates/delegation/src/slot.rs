@@ -7,10 +7,10 @@ use navlock_engine::{Mode, RequestId, ResourceName};
 use crate::{
     Word,
     atomic::{AtomicU32, AtomicU64, Ordering::Relaxed},
+    layout::TEXT,
 };
 
-/// How many bytes of text fit in a slot: the name of the lock, and then the name of the bucket.
-const TEXT: usize = 192;
+/// The text of a slot, which is the name of the lock and then the name of the bucket, in atomics.
 const TEXT_WORDS: usize = TEXT / 8;
 
 /// A word with the description of its lock.
@@ -45,8 +45,24 @@ pub struct Slot {
     text: [AtomicU64; TEXT_WORDS],
 }
 
+// As `layout.rs` says.
 #[cfg(not(shuttle))]
-const _: () = assert!(size_of::<Slot>() == 256 && align_of::<Slot>() == 256);
+const _: () = {
+    use std::mem::offset_of;
+
+    use crate::layout::BLOCK;
+
+    assert!(size_of::<Slot>() == BLOCK && align_of::<Slot>() == BLOCK);
+    assert!(offset_of!(Slot, word) == 0);
+    assert!(offset_of!(Slot, base) == 8);
+    assert!(offset_of!(Slot, since) == 16);
+    assert!(offset_of!(Slot, serial) == 24);
+    assert!(offset_of!(Slot, index) == 32);
+    assert!(offset_of!(Slot, agent) == 36);
+    assert!(offset_of!(Slot, client_id) == 40);
+    assert!(offset_of!(Slot, shape) == 56);
+    assert!(offset_of!(Slot, text) == 64 && 64 + TEXT == BLOCK);
+};
 
 /// Which lock a slot is for, and of which agent.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -5,13 +5,10 @@ use std::{ffi::c_void, fs::File, io, ptr::NonNull};
 use rustix::mm::Advice;
 
 use super::pages::Pages;
-use crate::{
-    Slot, Unforked,
-    header::{self, Header},
-};
+use crate::{Slot, Unforked, header::Header, layout};
 
 /// How many bytes of address space each side takes for a map, however long the file is.
-pub(super) const BYTES: u64 = header::bytes(header::MOST);
+pub(super) const BYTES: u64 = layout::bytes(layout::MOST);
 
 /// The pages of a whole map, however long the file is now. Pages behind the end of the file are not
 /// accessed, except by a broker, which survives such an access.
@@ -49,11 +46,11 @@ impl Mapping {
 
     #[inline]
     pub(crate) fn slot(&self, index: u32) -> Option<&Slot> {
-        if index >= header::MOST {
+        if index >= layout::MOST {
             return None;
         }
         let slots = self.start()?.cast::<Slot>();
-        // SAFETY: the header has the place of the first slot, and `header::MOST` slots fit behind
+        // SAFETY: the header has the place of the first slot, and `layout::MOST` slots fit behind
         // it. Otherwise, the same is true as for the header.
         Some(unsafe { slots.add(1 + index as usize).as_ref() })
     }
