@@ -1,44 +1,19 @@
-//! A line of the output of `navlock query`, as a row of its table and as JSON.
+//! What a line of `navlock query` is about: a lock, a request, or a name that is owned.
 
 use std::{borrow::Cow, collections::HashMap};
 
 use navlock::{Inspected, Inspection, Owned};
 
-use crate::{
-    args::QueryArgs,
-    json::Object,
-    remedy::purpose,
-    table::{self, Column, Fit, GOOD, POOR},
-    text::{WIDEST_NAME, plain_name, printable, user_at_host},
-    time::{elapsed, millis},
-};
-
-const USER_AT_HOST: &str = "USER@HOST";
-
-const BUCKET: &str = "BUCKET";
-
-const COLUMNS: [Column; 11] = [
-    Column { title: "STATE", fit: Fit::Fixed },
-    Column { title: BUCKET, fit: Fit::Flexible(24) },
-    Column { title: "NAME", fit: Fit::Flexible(WIDEST_NAME) },
-    Column { title: "MODE", fit: Fit::Fixed },
-    Column { title: "PID", fit: Fit::Fixed },
-    Column { title: "COMMAND", fit: Fit::Flexible(48) },
-    Column { title: USER_AT_HOST, fit: Fit::Flexible(32) },
-    Column { title: "AGE", fit: Fit::Fixed },
-    Column { title: "WHY", fit: Fit::Flexible(60) },
-    Column { title: "POSITION", fit: Fit::Fixed },
-    Column { title: "CLIENT ID", fit: Fit::Last },
-];
+use crate::args::QueryArgs;
 
 /// A lock or a request, with its place in the queue; or a name that is owned.
 pub(super) struct Entry<'a> {
-    state: &'static str,
-    inspected: Cow<'a, Inspected>,
+    pub(super) state: &'static str,
+    pub(super) inspected: Cow<'a, Inspected>,
     /// The place in the queue; 1 is the next.
-    position: Option<usize>,
+    pub(super) position: Option<usize>,
     /// How often an owner has taken the name without asking.
-    taken: Option<u64>,
+    pub(super) taken: Option<u64>,
     /// The bucket, if several are shown.
     pub(super) bucket: Option<&'a str>,
 }
@@ -90,99 +65,6 @@ impl<'a> Entry<'a> {
         inspected.age = None;
         (self.state, inspected, self.position)
     }
-
-    /// Whether the entry may be on another machine than this.
-    fn is_elsewhere(&self, here: &str) -> bool {
-        let host = self.inspected.agent.as_ref().map(|agent| &agent.host);
-        host.is_some_and(|host| !host.is_empty() && host != here)
-    }
-
-    /// The row of the entry, with the host or without.
-    fn row(&self, with_host: bool) -> table::Row {
-        let Inspected { lock, agent, age, .. } = &*self.inspected;
-        let agent = agent.as_deref();
-        let taken = || self.taken.map(|taken| format!("taken {taken} times"));
-        let text = |text: Option<String>| text.filter(|text| !text.is_empty());
-        let cells =
-            [
-                Some(self.state.to_owned()),
-                text(self.bucket.map(printable)),
-                Some(plain_name(&lock.name)),
-                Some(lock.mode.to_string()),
-                agent.filter(|agent| agent.pid != 0).map(|agent| agent.pid.to_string()),
-                text(agent.map(|agent| printable(&agent.command))),
-                text(agent.map(|agent| {
-                    if with_host { user_at_host(agent) } else { printable(&agent.user) }
-                })),
-                age.map(elapsed),
-                text(agent.map(purpose)),
-                self.position.map(|position| position.to_string()).or_else(taken),
-                Some(lock.client_id.to_string()),
-            ];
-        // Every cell has a word, so that scripts can split a line.
-        let cells = cells.map(|cell| cell.unwrap_or_else(|| "-".to_owned()));
-        let style = if self.state == "held" { GOOD } else { POOR };
-        table::Row { cells: cells.into(), style }
-    }
-
-    fn json(&self) -> Object {
-        let Inspected { lock, agent, age, fencing_token, .. } = &*self.inspected;
-        let object = Object::default().string("state", self.state);
-        let object =
-            self.bucket.into_iter().fold(object, |object, bucket| object.string("bucket", bucket));
-        let mut object = object
-            .name("name", &lock.name)
-            .string("mode", lock.mode.as_str())
-            .string("clientId", &lock.client_id.to_string());
-        if let Some(agent) = agent {
-            object = object.agent(agent);
-        }
-        if let Some(age) = age {
-            object = object.number("ageMs", millis(*age));
-        }
-        if let Some(position) = self.position {
-            object = object.number("position", position as u64);
-        }
-        if let Some(taken) = self.taken {
-            object = object.number("taken", taken);
-        }
-        if let Some(token) = fencing_token {
-            // The token is a string, because JavaScript's numbers have 53 bits.
-            object = object.string("fencingToken", &token.to_string());
-        }
-        object
-    }
-}
-
-pub(super) fn render(
-    entries: &[Entry<'_>],
-    args: &QueryArgs,
-    size: Option<(usize, usize)>,
-    colours: bool,
-) -> String {
-    if args.json {
-        return entries.iter().map(|entry| entry.json().to_string() + "\n").collect();
-    }
-    if entries.is_empty() {
-        return String::new();
-    }
-    // If only this machine shares the locks, there is no need to show the host.
-    let here = navlock_broker::this_process().host;
-    let with_host = entries.iter().any(|entry| entry.is_elsewhere(&here));
-    let mut columns = Vec::from(COLUMNS);
-    if !with_host {
-        for column in &mut columns {
-            column.title = if column.title == USER_AT_HOST { "USER" } else { column.title };
-        }
-    }
-    let mut rows: Vec<_> = entries.iter().map(|entry| entry.row(with_host)).collect();
-    if !args.all_buckets {
-        columns.retain(|column| column.title != BUCKET);
-        for row in &mut rows {
-            row.cells.remove(1);
-        }
-    }
-    table::render(&columns, &rows, size.map(|(columns, _)| columns), colours)
 }
 
 #[cfg(test)]

@@ -1,7 +1,9 @@
 //! `navlock query`: who holds and who waits.
 
 mod entry;
+mod json;
 mod left_out;
+mod rows;
 mod tree;
 
 use std::{
@@ -19,7 +21,7 @@ use navlock::{
 };
 
 use self::{
-    entry::{Entry, Told, render},
+    entry::{Entry, Told},
     left_out::{left_out_of, tell_left_out},
 };
 use super::Context;
@@ -92,6 +94,19 @@ fn show(
     let size = terminal::size(&io::stdout());
     let text = render(entries, args, size, colours);
     write_out(text.as_bytes()).map_err(|error| Failure::of_writing(&error))
+}
+
+/// The entries as a table, or a line of JSON for each.
+fn render(
+    entries: &[Entry<'_>],
+    args: &QueryArgs,
+    size: Option<(usize, usize)>,
+    colours: bool,
+) -> String {
+    if args.json {
+        return entries.iter().map(|entry| entry.json().to_string() + "\n").collect();
+    }
+    rows::table(entries, args, size, colours)
 }
 
 /// The part of an overview in each bucket, in the form of an inspection of that bucket.

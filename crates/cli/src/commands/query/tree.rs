@@ -9,19 +9,18 @@ use std::{
 
 use navlock::{
     Error, Look, LookOptions, News,
-    look::{Deadlock, LockId, Overview, Root, Row, Watcher, Why, tree},
+    look::{Deadlock, LockId, Overview, Root, Row, Watcher, tree},
 };
 
 use super::{super::Context, left_out::tell_left_out};
 use crate::{
     args::QueryArgs,
     exit::{Failure, UNREACHABLE},
-    json::Object,
     remedy::{Here, Remedy, Surroundings},
     table::{BAD, GOOD, PLAIN, POOR},
     terminal::{self, painted, write_out},
     text::{WIDEST_NAME, clipped, printable, short_name},
-    time::{elapsed, millis},
+    time::elapsed,
     wait_tree::{branches, word},
 };
 
@@ -103,19 +102,19 @@ fn is_wanted(root: &Root<'_>, context: &Context, args: &QueryArgs) -> bool {
 }
 
 /// The longest time that a request of this tree has waited.
-fn longest_wait(root: &Root<'_>, now: Instant) -> Option<Duration> {
+pub(super) fn longest_wait(root: &Root<'_>, now: Instant) -> Option<Duration> {
     let waiting = root.rows.iter().filter(|row| !row.is_held);
     waiting.map(|row| row.entry.age(now)).max()
 }
 
 /// A holder that holds others up, with everything that is shown of it.
-struct Jam<'a> {
-    root: &'a Root<'a>,
+pub(super) struct Jam<'a> {
+    pub(super) root: &'a Root<'a>,
     /// The deadlock, if the jam is a deadlock that has lasted.
-    deadlock: Option<&'a Deadlock>,
-    surroundings: &'a Surroundings<'a>,
-    remedies: Vec<Remedy>,
-    now: Instant,
+    pub(super) deadlock: Option<&'a Deadlock>,
+    pub(super) surroundings: &'a Surroundings<'a>,
+    pub(super) remedies: Vec<Remedy>,
+    pub(super) now: Instant,
 }
 
 impl<'a> Jam<'a> {
@@ -201,57 +200,5 @@ impl<'a> Jam<'a> {
             let _ = write!(line, "; {} {wait}, for up to {}", self.root.blocks, elapsed(longest));
         }
         line
-    }
-
-    fn json(&self) -> Object {
-        let longest = longest_wait(self.root, self.now).unwrap_or_default();
-        let mut object = Object::default()
-            .number("blocks", self.root.blocks as u64)
-            .number("longestWaitMs", millis(longest))
-            .boolean("cycle", self.root.is_cycle);
-        if let Some(deadlock) = self.deadlock {
-            let is = if deadlock.is_certain { "certain" } else { "possible" };
-            let closed_by = deadlock.closed_by();
-            object = object.string("deadlock", is).string("closedBy", &closed_by.to_string());
-        }
-        let rows: Vec<_> = self.root.rows.iter().map(|row| self.row_json(row)).collect();
-        let remedies: Vec<_> = self.remedies.iter().map(Remedy::json).collect();
-        object.objects("rows", &rows).objects("remedies", &remedies)
-    }
-
-    fn row_json(&self, row: &Row<'_>) -> Object {
-        let Row { depth, why, name, entry, is_held, .. } = row;
-        let id = entry.id.client_id;
-        let mut object = Object::default().number("depth", *depth as u64);
-        if let Some(why) = why {
-            let block = match why {
-                Why::Held => "hard",
-                Why::Ahead => "soft",
-                Why::Inside => "inside",
-                Why::InsideAgent => "inside-agent",
-                _ => "same-agent",
-            };
-            object = object.string("block", block);
-        }
-        object = object
-            .string("state", if *is_held { "held" } else { "pending" })
-            .string("bucket", &name.bucket)
-            .name("name", &name.name)
-            .string("mode", entry.mode.as_str())
-            .string("clientId", &id.to_string())
-            .string("serial", &entry.id.serial.to_string())
-            .number("ageMs", millis(entry.age(self.now)));
-        object = self.surroundings.describe(id, object);
-        let stopped = self.surroundings.stopped(id);
-        if !stopped.is_empty() {
-            let stopped = stopped.into_iter().map(serde_json::Value::from).collect();
-            object = object.json("stopped", serde_json::Value::Array(stopped));
-        }
-        if let Some(silence) = self.surroundings.silence(id) {
-            object = object
-                .number("silentMs", millis(self.now.saturating_duration_since(silence.since)))
-                .number("endsInMs", millis(silence.ends.saturating_duration_since(self.now)));
-        }
-        object
     }
 }

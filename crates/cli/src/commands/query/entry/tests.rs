@@ -4,7 +4,7 @@ use std::{sync::Arc, time::Duration};
 
 use navlock::{AgentInfo, FencingToken, LockInfo, Mode, UserAgent};
 
-use super::*;
+use super::{super::rows::table, *};
 
 fn inspected(name: &str) -> Inspected {
     let client = UserAgent::new().lock_manager("").client_id();
@@ -99,22 +99,22 @@ fn hosts_are_shown_once_there_are_several() {
         inspected.agent = Some(Arc::new(agent));
         inspected
     };
-    let table = |hosts: &[&str]| {
+    let shown = |hosts: &[&str]| {
         let held = hosts.iter().copied().map(on).collect();
         let inspection = Inspection::new(held, Vec::new());
         let args = QueryArgs::default();
-        render(&Entry::all(&inspection, &QueryArgs::default(), false), &args, None, false)
+        table(&Entry::all(&inspection, &QueryArgs::default(), false), &args, None, false)
     };
     let here = navlock_broker::this_process().host;
-    let alone = table(&[&here, ""]);
+    let alone = shown(&[&here, ""]);
     assert!(alone.contains(" USER ") && !alone.contains('@'), "{alone}");
-    let both = table(&[&here, "elsewhere"]);
+    let both = shown(&[&here, "elsewhere"]);
     assert!(both.contains("USER@HOST"), "{both}");
     assert!(both.contains("ada@elsewhere") && both.contains(&format!("ada@{here}")), "{both}");
     let inspection = Inspection::new(vec![on(&"h".repeat(60))], Vec::new());
     let args = QueryArgs::default();
     for line in
-        render(&Entry::all(&inspection, &QueryArgs::default(), false), &args, Some((80, 24)), false)
+        table(&Entry::all(&inspection, &QueryArgs::default(), false), &args, Some((80, 24)), false)
             .lines()
     {
         assert!(crate::text::width(line) <= 80, "{line}");
