@@ -119,14 +119,17 @@ Events with -v or --json only:
   agent-silent  the agent's machine should have been heard of, and was not
   recovered     another broker has taken over
 With --json only:
+  picture      what there is follows: forget all locks, requests and owned names that were told
+               before. It is the first line, and comes again after missed events, with another
+               broker, and when there is no broker: then nothing follows
   inside       it became known inside which locks a request was made
 People read a sentence in place of these two events:
   missed       this reader was too slow and has missed so many events; everything is told anew
   left-out     so many locks and requests of other machines are not shown
 
-With --json each line is one object. It has event, which is held, pending or owned in the first
-lines, and at (milliseconds since 1970; not with missed and left-out), and these as far as they are
-known:
+With --json each line is one object. It has event, which is held, pending or owned for what there
+is, and at (milliseconds since 1970; not with picture, missed and left-out), and these as far as
+they are known:
   bucket, name, mode, pid, command, user, host, why, meta, fencingToken
   clientId, serial  together they name the request or lock
   ageMs             for how long the lock was held, the request had waited, or the name was owned

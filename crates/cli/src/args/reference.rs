@@ -214,8 +214,9 @@ fn the_help_of_watch_has_each_event_that_watch_writes() {
     let (word, _) = word.split_once("\n    }\n").unwrap();
     let words = word.split('"').skip(1).step_by(2);
     // These words are not of changes: `Lines` and `watch` write them.
-    let words: Vec<&str> =
-        words.chain(["held", "pending", "owned", "inside", "missed", "left-out"]).collect();
+    let words: Vec<&str> = words
+        .chain(["held", "pending", "owned", "picture", "inside", "missed", "left-out"])
+        .collect();
     assert!(words.contains(&Change::Recovered.word()), "words are found: {words:?}");
     let navlock = navlock();
     let watch = navlock.find_subcommand("watch").unwrap();

@@ -52,7 +52,7 @@ pub(super) fn watch(context: &Context, args: &WatchArgs) -> Result<ExitCode, Fai
                 }
             }
             Some(_) => {
-                watch.lines.forget();
+                text = watch.no_broker();
                 context.voice.detail("no broker is running; nobody holds anything");
             }
             None => {}
@@ -88,6 +88,7 @@ impl Watch<'_> {
                 format!("{missed} events were missed; this is what there is:\n")
             };
         }
+        text += &self.picture_line();
         if overview.left_out > 0 {
             if self.json {
                 let object = Object::default().string("event", "left-out");
@@ -101,6 +102,22 @@ impl Watch<'_> {
         lines.begin(overview, |line| text.push_str(&self.line(line)));
         self.lines = lines;
         text
+    }
+
+    /// The text for the end of the broker: nobody holds anything.
+    fn no_broker(&mut self) -> String {
+        self.lines.forget();
+        self.picture_line()
+    }
+
+    /// The line by which a program knows that it has to forget everything that was told before. People need
+    /// no such line, because they see that locks are told again.
+    fn picture_line(&self) -> String {
+        if self.json {
+            format!("{}\n", Object::default().string("event", "picture"))
+        } else {
+            String::new()
+        }
     }
 
     fn event(&mut self, event: &Event) -> String {
@@ -204,8 +221,20 @@ mod tests {
         overview.left_out = 7;
         let told = "7 more locks and requests are not shown\n";
         assert_eq!(watch(false).anew(&overview, 0), told);
-        let told = "{\"event\":\"left-out\",\"leftOut\":7}\n";
+        let told = "{\"event\":\"picture\"}\n{\"event\":\"left-out\",\"leftOut\":7}\n";
         assert_eq!(watch(true).anew(&overview, 0), told);
+    }
+
+    #[test]
+    fn programs_are_told_when_to_forget_what_was_told_before() {
+        let picture = "{\"event\":\"picture\"}\n";
+        let missed = "{\"event\":\"missed\",\"missed\":3}\n";
+        let mut programs = watch(true);
+        assert_eq!(programs.anew(&Overview::default(), 0), picture);
+        assert_eq!(programs.anew(&Overview::default(), 3), missed.to_owned() + picture);
+        assert_eq!(programs.no_broker(), picture);
+        let mut people = watch(false);
+        assert_eq!(people.anew(&Overview::default(), 0) + &people.no_broker(), "");
     }
 
     #[test]

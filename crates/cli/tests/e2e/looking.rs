@@ -45,6 +45,7 @@ fn a_watch_tells_what_there_is_and_then_what_happens() {
     let sandbox = Sandbox::new();
     let holder = sandbox.hold(&["--why", "to see", "db"]);
     let mut watch = Watch::start(&sandbox, &["db"]);
+    assert_eq!(watch.lines.next().as_deref(), Some(r#"{"event":"picture"}"#));
     let held = watch.next("held");
     assert_eq!((&held["name"], &held["why"]), (&"db".into(), &"to see".into()));
     assert_eq!(held["pid"], holder.command().as_raw_nonzero().get());
@@ -96,6 +97,8 @@ fn a_watch_goes_on_when_the_broker_is_another_one() {
     let mut watch = Watch::start(&sandbox, &[]);
     let before = watch.next("held");
     sandbox.kill_broker();
+    // A program forgets here what it was told by the first broker.
+    watch.next("picture");
     // The next broker hears of the lock from its holder, perhaps only after the watch has begun to look at
     // this broker.
     let after = watch.next_of(&["held", "granted"]);
