@@ -151,7 +151,7 @@ pub(crate) fn failed(failure: Failure) -> Error {
         Failure::Closed => {
             Unreachable::new(UnreachableKind::Unavailable, "the broker is ending; try again").into()
         }
-        Failure::Refused(why) => Error::Refused(why),
+        Failure::Refused(why) => Error::refused(why),
         // This error comes from the service that keeps the locks. What a broker itself refuses is
         // one of the other failures.
         Failure::Other(why) => Unreachable::new(UnreachableKind::Upstream, why).into(),
@@ -164,7 +164,7 @@ pub(crate) fn failure(error: &Error) -> Failure {
     match error {
         Error::Terminated => Failure::Terminated,
         Error::Closed => Failure::Closed,
-        Error::Refused(why) => Failure::Refused(why.clone()),
+        Error::Refused(why) => Failure::Refused(why.message().to_owned()),
         other => Failure::Other(other.to_string()),
     }
 }

@@ -62,7 +62,7 @@ impl BrowserReach {
     /// As [`browser`].
     pub fn open() -> Result<Self, Error> {
         if !cfg!(all(target_arch = "wasm32", target_os = "unknown")) {
-            return Err(Error::Refused("there are browser's locks in a browser alone".to_owned()));
+            return Err(Error::refused("there are browser's locks in a browser alone"));
         }
         page::check()?;
         Ok(Self(()))

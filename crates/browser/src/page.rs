@@ -46,7 +46,7 @@ pub(crate) fn check() -> Result<(), Error> {
     has_locks.then_some(()).ok_or_else(|| {
         let why = "there is no `navigator.locks` here: browsers have it in pages and workers of secure contexts, \
                    which are those by https and those of localhost";
-        Error::Refused(why.to_owned())
+        Error::refused(why)
     })
 }
 
@@ -249,7 +249,7 @@ fn failure(reason: &JsValue, what: &str) -> Error {
     match &*name {
         "InvalidStateError" => Error::NotFullyActive,
         "SecurityError" => Error::Unobtainable,
-        _ => Error::Refused(format!("the browser refuses {what}: {name}: {message}")),
+        _ => Error::refused(format!("the browser refuses {what}: {name}: {message}")),
     }
 }
 

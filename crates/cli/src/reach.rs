@@ -67,8 +67,7 @@ pub(crate) fn options(etcd: &Etcd, cluster: &Cluster) -> Result<navlock_etcd::Et
         options = options.namespace(namespace);
     }
     let files = etcd.files.clone();
-    options = options
-        .credentials(move || files.read().map(credentials).map_err(|error| error.to_string()));
+    options = options.credentials(move || files.read().map(credentials));
     if let Some(time) = etcd.time_to_live {
         options = options.time_to_live(time);
     }

@@ -4,7 +4,7 @@ use std::{convert::Infallible, error, fmt};
 
 use navlock_engine::{InvalidName, ReservedName};
 
-use crate::Unreachable;
+use crate::{Refusal, Unreachable};
 
 /// Why a request ended without its lock, or before its work was done.
 ///
@@ -38,15 +38,15 @@ pub enum Error {
     Lost(Lost),
     /// The time given for waiting is over. The request has left its queue.
     TimedOut,
-    /// The reach does not take this request, and will not take it if it is made again. The text says
-    /// what is too long or too much, and what the limit is.
-    Refused(String),
+    /// The reach does not take this request, and will not take it if it is made again. The message of
+    /// the field says what is too long or too much, and what the limit is.
+    Refused(Refusal),
     /// The request was the last one of a cycle of requests that wait for each other, and would have
     /// waited for ever. The text says who waits for what. Only requests that asked for this error get it
     /// ([`fail_on_deadlock`](crate::LockRequest::fail_on_deadlock)).
     Deadlock(String),
-    /// The reach cannot be used. The field says what was tried, and why it failed. No other variant has
-    /// a [source](error::Error::source).
+    /// The reach cannot be used. The field says what was tried, and why it failed. Only this variant and
+    /// [`Refused`](Self::Refused) can have a [source](error::Error::source).
     Unreachable(Unreachable),
 }
 
@@ -71,6 +71,12 @@ pub enum Lost {
 }
 
 impl Error {
+    /// [`Refused`](Self::Refused), with this message and no source.
+    #[must_use]
+    pub fn refused(message: impl Into<String>) -> Self {
+        Self::Refused(Refusal::new(message))
+    }
+
     /// The name of the `DOMException` that a script would get.
     pub const fn dom_exception_name(&self) -> &'static str {
         match self {
@@ -111,7 +117,8 @@ impl fmt::Display for Error {
             ),
             Self::Lost(lost) => lost.fmt(f),
             Self::TimedOut => f.write_str("the lock could not be had in the time given"),
-            Self::Refused(why) | Self::Deadlock(why) => f.write_str(why),
+            Self::Refused(why) => why.fmt(f),
+            Self::Deadlock(why) => f.write_str(why),
             Self::Unreachable(why) => why.fmt(f),
         }
     }
@@ -133,11 +140,13 @@ impl fmt::Display for Lost {
 }
 
 impl error::Error for Error {
-    /// What made the reach [unreachable](Self::Unreachable), in the layer below.
+    /// What made the reach [unreachable](Self::Unreachable), or made it [refuse](Self::Refused), in the
+    /// layer below.
     fn source(&self) -> Option<&(dyn error::Error + 'static)> {
         match self {
             // The text of `why` is the text of this error, so `why` itself is no link of the chain.
             Self::Unreachable(why) => why.source(),
+            Self::Refused(why) => why.source(),
             _ => None,
         }
     }
@@ -154,6 +163,12 @@ impl From<Lost> for Error {
 impl From<Unreachable> for Error {
     fn from(why: Unreachable) -> Self {
         Self::Unreachable(why)
+    }
+}
+
+impl From<Refusal> for Error {
+    fn from(why: Refusal) -> Self {
+        Self::Refused(why)
     }
 }
 

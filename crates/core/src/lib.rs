@@ -62,6 +62,7 @@ pub mod look;
 mod manager;
 mod measure;
 mod options;
+mod refusal;
 mod request;
 #[cfg(feature = "serde")]
 mod serde_remote;
@@ -89,6 +90,7 @@ pub use crate::{
     lock_all::{FailedName, GrantAll, LockAllError, LockAllFuture, LockAllRequest},
     manager::LockManager,
     options::LockOptions,
+    refusal::Refusal,
     request::{Grant, LockFuture, LockRequest, Named, NestedRequest},
     snapshot::{LockInfo, LockManagerSnapshot},
     unreachable::{Unreachable, UnreachableKind},

@@ -105,6 +105,13 @@ impl Unreachable {
         self
     }
 
+    /// [`caused_by`](Self::caused_by), with a cause that another error has already.
+    #[must_use]
+    pub(crate) fn caused_by_shared(mut self, cause: Arc<dyn error::Error + Send + Sync>) -> Self {
+        self.0.cause = Some(cause);
+        self
+    }
+
     /// This error with another message, for a layer that knows more about what was tried.
     #[must_use]
     pub fn with_message(mut self, message: impl Into<String>) -> Self {

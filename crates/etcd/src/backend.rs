@@ -176,7 +176,7 @@ impl Backend for EtcdBackend {
     ) -> Result<(Ticket, Poll<Answer>), Error> {
         let length = name.as_bytes().len();
         if length > MAX_NAME {
-            return Err(Error::Refused(format!(
+            return Err(Error::refused(format!(
                 "the name has {length} bytes, and etcd takes {MAX_NAME} at most; use a shorter one"
             )));
         }

@@ -33,6 +33,7 @@ impl Failure {
     pub(crate) fn passing(error: Error) -> Self {
         Self::Unknown(match error {
             Error::Unreachable(why) => why,
+            Error::Refused(why) => why.into(),
             error => Unreachable::other(error.to_string()),
         })
     }

@@ -100,7 +100,7 @@ fn judge(options: &EtcdOptions, said: &[u8]) -> Result<(), Error> {
 
 fn refused(format: &str, key: &[u8], then: &str) -> Error {
     let key = key.escape_ascii();
-    Error::Refused(format!(
+    Error::refused(format!(
         "another release of navlock uses this etcd in format {format} (key {key}), and this one \
          writes format {FORMAT}: neither would see the other's locks; give another namespace, or end \
          all that uses the other format ({then})"

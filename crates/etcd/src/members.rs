@@ -332,7 +332,7 @@ async fn ask(
     is_one_of_several: bool,
     cluster: Option<u64>,
 ) -> Result<(Client, Credentials), Failure> {
-    let credentials = options.credentials_now().map_err(Failure::unknown)?;
+    let credentials = options.credentials_now().map_err(|why| Failure::Unknown(why.into()))?;
     let asked = async {
         let with = options.client(&credentials);
         let mut client = Client::connect([endpoint], Some(with)).await?;

@@ -1,8 +1,8 @@
 //! Options: which etcd cluster to use, and how.
 
-use std::{fmt, sync::Arc, time::Duration};
+use std::{error, fmt, sync::Arc, time::Duration};
 
-use navlock_core::Error;
+use navlock_core::{Error, Refusal};
 
 use crate::lease::{LeaseTimes, Renewal, default_margin};
 
@@ -172,14 +172,21 @@ impl EtcdOptions {
     /// Gets the credentials from `source`, in place of those that were given to these options. It is
     /// called whenever a connection is made, and again when a connection fails. This is for certificates
     /// and passwords that are valid for a short time only. `source` is called on the thread that speaks
-    /// to etcd, so it should not take long. If it fails, it returns the reason, and is called again
-    /// later.
+    /// to etcd, so it should not take long. If it fails, it returns the reason, which is
+    /// an error or a text, and is called again later.
     #[must_use]
-    pub fn credentials(
+    pub fn credentials<E>(
         mut self,
-        source: impl Fn() -> Result<Credentials, String> + Send + Sync + 'static,
-    ) -> Self {
-        self.source = Some(Arc::new(source));
+        source: impl Fn() -> Result<Credentials, E> + Send + Sync + 'static,
+    ) -> Self
+    where
+        E: Into<Box<dyn error::Error + Send + Sync>>,
+    {
+        let refusal = |error: E| {
+            let error: Box<dyn error::Error + Send + Sync> = error.into();
+            Refusal::from(error)
+        };
+        self.source = Some(Arc::new(move || source().map_err(refusal)));
         self
     }
 
@@ -225,12 +232,12 @@ impl EtcdOptions {
     /// margin does not fit into the time to live, or if there are no credentials.
     pub(crate) fn check(&self) -> Result<(), Error> {
         if self.endpoints.is_empty() {
-            return Err(Error::Refused("no etcd endpoint was given; give host:port".to_owned()));
+            return Err(Error::refused("no etcd endpoint was given; give host:port"));
         }
         if let Some(margin) = self.margin {
             let (margin, most) = (margin.as_secs_f64(), (self.time_to_live / 2).as_secs_f64());
             if !(0.2..=most).contains(&margin) {
-                return Err(Error::Refused(format!(
+                return Err(Error::refused(format!(
                     "a margin of {margin} s does not fit into a time to live of {} s: 0.2 s at \
                      least, or there is no time to end what works under a lost lock, and {most} s \
                      at most, or locks could not be renewed in time",
@@ -241,7 +248,7 @@ impl EtcdOptions {
         self.credentials_now().map_err(Error::Refused)?;
         let https = self.endpoints.iter().find(|endpoint| endpoint.starts_with("https://"));
         match https {
-            Some(endpoint) if !cfg!(feature = "tls") => Err(Error::Refused(format!(
+            Some(endpoint) if !cfg!(feature = "tls") => Err(Error::refused(format!(
                 "{endpoint} needs TLS, which this build does not have; \
                  build navlock with the feature `etcd-tls`"
             ))),
@@ -254,7 +261,7 @@ impl EtcdOptions {
     /// # Errors
     ///
     /// Why the source has no credentials.
-    pub(crate) fn credentials_now(&self) -> Result<Credentials, String> {
+    pub(crate) fn credentials_now(&self) -> Result<Credentials, Refusal> {
         self.source.as_ref().map_or_else(|| Ok(self.credentials.clone()), |source| source())
     }
 
@@ -308,7 +315,7 @@ pub struct Credentials {
     identity: Option<(Vec<u8>, Vec<u8>)>,
 }
 
-type Source = Arc<dyn Fn() -> Result<Credentials, String> + Send + Sync>;
+type Source = Arc<dyn Fn() -> Result<Credentials, Refusal> + Send + Sync>;
 
 impl Credentials {
     /// Connects as nobody, and trusts the servers that the system trusts.

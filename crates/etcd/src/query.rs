@@ -139,7 +139,7 @@ impl QueryResult {
         let shown = self.held.len() + self.pending.len();
         if self.left_out > 0 {
             let all = u64::try_from(shown).unwrap_or(u64::MAX).saturating_add(self.left_out);
-            return Err(Error::Refused(format!(
+            return Err(Error::refused(format!(
                 "the bucket has {all} locks and requests, and a snapshot tells of about {shown} at most; \
                  use several buckets, or look at one name with 'navlock query NAME'"
             )));
@@ -247,6 +247,9 @@ mod tests {
         assert_eq!(QueryResult::default().into_snapshot(), Ok(LockManagerSnapshot::default()));
         let seen = QueryResult { left_out: u64::MAX, ..QueryResult::default() };
         let Err(Error::Refused(why)) = seen.into_snapshot() else { panic!("some are left out") };
-        assert!(why.contains("use several buckets, or look at one name with 'navlock query NAME'"));
+        assert!(
+            why.message()
+                .contains("use several buckets, or look at one name with 'navlock query NAME'")
+        );
     }
 }

@@ -96,7 +96,7 @@ pub fn strays(options: &EtcdOptions) -> Result<Vec<Stray>, Error> {
 /// [`Error::Refused`] if there is nothing of that kind, the key is outside of the namespace, or it
 /// has just changed; [`Error::Unreachable`] if etcd does not answer.
 pub fn evict(options: &EtcdOptions, what: &Evict<'_>) -> Result<Vec<Vec<u8>>, Error> {
-    let refused = |why: String| Err(Failure::Refused(Error::Refused(why)));
+    let refused = |why: String| Err(Failure::Refused(Error::refused(why)));
     let root = BucketKeys::root(&options.namespace);
     on_runtime(options, async |members: Members, patience| {
         let (prefix, is_it): (Vec<u8>, IsIt<'_>) = match *what {

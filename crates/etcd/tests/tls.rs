@@ -5,7 +5,8 @@
 mod server;
 
 use std::{
-    fs,
+    error::Error as _,
+    fs, io,
     path::Path,
     time::{Duration, Instant},
 };
@@ -74,8 +75,8 @@ fn write_identity(files: &TempDir, authority: &Authority, name: &str) {
 }
 
 /// What stands in these files now.
-fn read_identity(files: &Path) -> Result<Credentials, String> {
-    let read = |name: &str| fs::read(files.join(name)).map_err(|error| error.to_string());
+fn read_identity(files: &Path) -> io::Result<Credentials> {
+    let read = |name: &str| fs::read(files.join(name));
     let credentials = Credentials::new().certificate_authority(read("ca.pem")?);
     Ok(credentials.identity(read("own.pem")?, read("own.key")?))
 }
@@ -224,7 +225,13 @@ fn files_that_cannot_be_read_are_an_error_at_first_and_waited_for_later() {
     let options = EtcdOptions::new([endpoint]).server_name(NAME).credentials(read);
     let error = block_on_timeout(navlock_etcd::etcd(options.clone()), DEADLINE);
     let error = error.expect("it comes to an end").unwrap_err();
-    assert!(matches!(&error, Error::Refused(why) if why.contains("No such file")), "{error:?}");
+    assert!(matches!(&error, Error::Refused(_)), "{error:?}");
+    assert!(error.to_string().contains("No such file"), "{error}");
+    let cause = error.source().expect("the source of credentials has said why");
+    assert_eq!(
+        cause.downcast_ref::<io::Error>().map(io::Error::kind),
+        Some(io::ErrorKind::NotFound)
+    );
 
     write_identity(&ours, &etcd.authority, "client");
     let locks = server::connect(&options).lock_manager("bucket");

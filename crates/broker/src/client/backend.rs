@@ -151,7 +151,7 @@ impl Backend for BrokerBackend {
         too_long("name", name.as_bytes().len(), MAX_NAME)?;
         if self.connection.shared().only_questions {
             let why = "this connection to the broker is for questions only; make another for locks";
-            return Err(Error::Refused(why.to_owned()));
+            return Err(Error::refused(why));
         }
         let id = self.connection.change_quietly(|table| table.request(agent, name, kind, waker))?;
         Ok((Ticket { lane: 0, id }, Poll::Pending))
@@ -347,7 +347,7 @@ fn too_long(what: &str, bytes: usize, most: usize) -> Result<(), Error> {
     if bytes <= most {
         return Ok(());
     }
-    Err(Error::Refused(format!(
+    Err(Error::refused(format!(
         "the {what} has {bytes} bytes, and the broker takes {most} at most; use a shorter one"
     )))
 }

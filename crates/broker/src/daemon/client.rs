@@ -378,5 +378,5 @@ impl Drop for Client {
 }
 
 fn refused(why: String) -> Outcome {
-    Outcome::Failed(Error::Refused(why))
+    Outcome::Failed(Error::refused(why))
 }

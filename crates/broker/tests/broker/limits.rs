@@ -19,7 +19,10 @@ fn a_client_that_asks_for_too_much_is_refused_and_the_rest_goes_on() {
     let _a = soon(locks.lock("a").into_future()).unwrap();
     let b = soon(locks.lock("b").into_future()).unwrap();
     let refused = soon(locks.lock("c").into_future()).unwrap_err();
-    assert!(matches!(&refused, Error::Refused(why) if why.contains("at most 2")), "{refused}");
+    assert!(
+        matches!(&refused, Error::Refused(why) if why.message().contains("at most 2")),
+        "{refused}"
+    );
     drop(b);
     drop(soon(locks.lock("c").into_future()).unwrap());
 }
@@ -56,7 +59,10 @@ fn an_agent_too_many_is_refused_and_the_others_go_on() {
     let second = client.lock_manager("app");
     for _ in 0..2 {
         let refused = soon(second.lock("b").into_future()).unwrap_err();
-        assert!(matches!(&refused, Error::Refused(why) if why.contains("at most 1")), "{refused}");
+        assert!(
+            matches!(&refused, Error::Refused(why) if why.message().contains("at most 1")),
+            "{refused}"
+        );
     }
     second.terminate();
     drop(second);
@@ -78,7 +84,10 @@ fn the_names_of_buckets_count_as_those_of_locks_do() {
     let refused = soon(agents[1].lock("b").into_future());
     assert!(held.is_err() || refused.is_err(), "there is room for 1200 bytes");
     for refused in [held, refused].into_iter().filter_map(Result::err) {
-        assert!(matches!(&refused, Error::Refused(why) if why.contains("1000 bytes")), "{refused}");
+        assert!(
+            matches!(&refused, Error::Refused(why) if why.message().contains("1000 bytes")),
+            "{refused}"
+        );
     }
     drop(agents);
     drop(soon(client.lock_manager(&bucket).lock("a").into_future()).unwrap());

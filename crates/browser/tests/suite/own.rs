@@ -111,7 +111,7 @@ fn only_who_has_a_lock_can_be_robbed_of_it(user_agent: &UserAgent) {
     let locks = user_agent.lock_manager("");
     refuse();
     let refused = |what: &str| {
-        Error::Refused(format!("the browser refuses {what}: AbortError: it is shutting down"))
+        Error::refused(format!("the browser refuses {what}: AbortError: it is shutting down"))
     };
     assert_eq!(soon(locks.lock("db")).unwrap_err(), refused("the lock"));
     let error = soon(locks.query()).unwrap_err();

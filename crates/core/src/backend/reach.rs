@@ -70,7 +70,7 @@ pub trait Reach: fmt::Debug + Send + Sync {
     ) -> EvictFuture<'_> {
         let _ = (bucket, name, seen);
         let why = "somebody else may take the name in the moment in which it is taken from who was seen to hold it";
-        Box::pin(ready(Err(Error::Refused(why.to_owned()))))
+        Box::pin(ready(Err(Error::refused(why))))
     }
 
     /// What is known of the reach at this moment, as names and values for people. They mean nothing

@@ -2,7 +2,7 @@
 
 use std::error::Error as _;
 
-use navlock_core::{Error, Unreachable, UnreachableKind};
+use navlock_core::{Refusal, Unreachable, UnreachableKind};
 use navlock_etcd_client::Error as Cause;
 
 use crate::failure::Failure;
@@ -24,7 +24,8 @@ impl From<Cause> for Failure {
                 Unreachable::new(UnreachableKind::Unavailable, error.to_string()).caused_by(error),
             ),
             Cause::InvalidArgs(_) | Cause::InvalidUri(_) => {
-                Self::Refused(Error::Refused(format!("etcd cannot be asked: {error}")))
+                let message = format!("etcd cannot be asked: {error}");
+                Self::Refused(Refusal::new(message).caused_by(error).into())
             }
             _ => Self::Unknown(Unreachable::other(error.to_string()).caused_by(error)),
         }
@@ -33,12 +34,13 @@ impl From<Cause> for Failure {
 
 /// The failure for an error that has this code of gRPC and this message.
 fn of_status(code: i32, message: &str, cause: Cause) -> Failure {
+    if code == INVALID_ARGUMENT && message.contains("too large") {
+        let refusal = Refusal::new("etcd refused: the request is too large").caused_by(cause);
+        return Failure::Refused(refusal.into());
+    }
     let kind = kind(code, message, is_of_connection(&cause));
     let why = |message| Unreachable::new(kind, message).caused_by(cause);
     match code {
-        INVALID_ARGUMENT if message.contains("too large") => {
-            Failure::Refused(Error::Refused("etcd refused: the request is too large".to_owned()))
-        }
         NOT_FOUND => Failure::NoLease,
         OUT_OF_RANGE => Failure::NoRevision,
         RESOURCE_EXHAUSTED if message.contains("too many requests") => {
@@ -115,9 +117,23 @@ const UNAUTHENTICATED: i32 = 16;
 mod tests {
     use std::{io, iter, net::TcpListener, thread};
 
+    use navlock_core::Error;
     use navlock_etcd_client::Client;
 
     use super::*;
+
+    #[tokio::test]
+    async fn what_is_refused_here_or_by_etcd_keeps_its_cause() {
+        let asked = Client::connect(["not an address"], None).await;
+        let malformed = Failure::from(asked.err().expect("no server has this address"));
+        let too_large = of_status(3, "etcdserver: request is too large", Cause::Closed);
+        for failure in [malformed, too_large] {
+            let error = failure.error();
+            assert!(matches!(error, Error::Refused(_)), "{error:?}");
+            let cause = error.source().and_then(|cause| cause.downcast_ref::<Cause>());
+            assert!(cause.is_some(), "{error:?}");
+        }
+    }
 
     #[test]
     fn the_code_of_an_answer_is_the_kind_of_the_error() {

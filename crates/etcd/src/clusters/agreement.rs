@@ -132,7 +132,7 @@ pub(super) async fn try_to_agree(
                 && all[other].options.namespace == all[nth].options.namespace
         }) {
             let (one, other) = (all[other].name(), all[nth].name());
-            return Err(Error::Refused(format!(
+            return Err(Error::refused(format!(
                 "{one} and {other} are the same etcd; give each cluster its own endpoints"
             )));
         }
@@ -220,7 +220,7 @@ pub(super) fn not_alone(value: &[u8], options: &EtcdOptions) -> Error {
         || format!("one of several (key {key})"),
         |said| format!("cluster {} of several ({})", said.own, said.list),
     );
-    Error::Refused(format!(
+    Error::refused(format!(
         "the etcd at {} is {what}, and most names are on the others: give all of them, each with its name \
          ([[etcd.clusters]] in the settings); if it is to be used alone from now on, and nothing is held \
          anywhere, 'navlock evict --key {key}' (fencing tokens start lower then)",
@@ -247,7 +247,7 @@ impl Reached<'_> {
                     "what stands in key {key} is no list of clusters; remove it with 'navlock evict \
                      --key {key}' if nothing is held there"
                 );
-                of(self.name(), Error::Refused(why))
+                of(self.name(), Error::refused(why))
             })
         });
         Ok(Found { said: said.transpose()?, looked })
@@ -258,7 +258,7 @@ impl Reached<'_> {
     pub(super) fn check_said(&self, said: &ListStatement, list: &List) -> Result<(), Error> {
         let name = self.name();
         if said.own != *name {
-            return Err(Error::Refused(format!(
+            return Err(Error::refused(format!(
                 "the etcd at {} is cluster {} and not {name}: which names are on it would be others; \
                  mend its endpoints or its name",
                 self.options.endpoints.join(", "),
@@ -266,7 +266,7 @@ impl Reached<'_> {
             )));
         }
         match said.list.missing_in(list) {
-            Some(missing) => Err(Error::Refused(format!(
+            Some(missing) => Err(Error::refused(format!(
                 "cluster {missing} is in the list that etcd cluster {name} has ({}) and not in this one \
                  ({list}): what is held there would not be seen; name it as well, as retired, until all \
                  have the new list",
@@ -289,7 +289,7 @@ impl Reached<'_> {
             None => "alone, without a list of clusters".to_owned(),
             Some(said) => format!("with another list of clusters ({})", said.list),
         };
-        Err(Error::Refused(format!(
+        Err(Error::refused(format!(
             "etcd cluster {} is used by {users} {machines} {with}, and here the list is {list}: a name could \
              be held on two clusters; end what uses it first ('navlock daemon stop' on each machine, and \
              programs that connect by themselves; what has died counts until its lease is over), and begin \

@@ -115,7 +115,7 @@ impl EtcdClusters {
     /// [`Error::Refused`] if no cluster has names, if two clusters have one name, or if a name or
     /// options cannot be used.
     pub(super) fn check(&self) -> Result<(), Error> {
-        let refused = |why: String| Err(Error::Refused(why));
+        let refused = |why: String| Err(Error::refused(why));
         if self.clusters.iter().all(|cluster| cluster.is_retired) {
             return refused("no etcd cluster was given that is not retired".to_owned());
         }
@@ -169,7 +169,10 @@ pub(super) fn of(cluster: &str, error: Error) -> Error {
             let message = format!("etcd cluster {cluster}: {why}");
             why.with_message(message).into()
         }
-        Error::Refused(why) => Error::Refused(format!("etcd cluster {cluster}: {why}")),
+        Error::Refused(why) => {
+            let message = format!("etcd cluster {cluster}: {why}");
+            why.with_message(message).into()
+        }
         error => error,
     }
 }

@@ -46,7 +46,7 @@ fn keys(server: &Server, namespace: &str) -> usize {
 #[track_caller]
 fn refusal(connected: Result<UserAgent, Error>) -> String {
     match connected {
-        Err(Error::Refused(why)) => why,
+        Err(Error::Refused(why)) => why.message().to_owned(),
         other => panic!("{other:?}"),
     }
 }

@@ -224,7 +224,7 @@ fn a_name_that_could_not_be_given_up_before_its_lease_was_lost_is_not_kept_under
     machine
         .keeper
         .handle_done(Done::Leased(Ok((lease, Renewal { sent, time_to_live: TIME_TO_LIVE }))));
-    let refused = Failure::Refused(navlock_core::Error::Refused("too large".to_owned()));
+    let refused = Failure::Refused(navlock_core::Error::refused("too large"));
     machine.keeper.handle_done(Done::Operated(given_up, Err(refused)));
     assert_eq!(machine.usage(), None);
 }
