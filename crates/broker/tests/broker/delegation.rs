@@ -82,7 +82,7 @@ impl Host {
         let Some(thread) = self.thread.take() else { return };
         let hello = ToDaemon::Hello { oldest: VERSION, newest: VERSION };
         let mut asks = Raw::connect(&self.place(), &[hello, ToDaemon::Stop]);
-        asks.hear_until(|message| (*message == FromDaemon::Stopping).then_some(()));
+        asks.receive_until(|message| (*message == FromDaemon::Stopping).then_some(()));
         thread.join().unwrap();
     }
 
@@ -94,7 +94,7 @@ impl Host {
     fn detail(&self, wanted: &str) -> Option<String> {
         let hello = ToDaemon::Hello { oldest: VERSION, newest: VERSION };
         let mut asks = Raw::connect(&self.place(), &[hello, ToDaemon::Details { query: 1 }]);
-        let (details, _) = asks.hear_until(|message| match message {
+        let (details, _) = asks.receive_until(|message| match message {
             FromDaemon::Details { details, .. } => Some(details.clone()),
             _ => None,
         });
@@ -163,14 +163,14 @@ impl Client {
             words.push(ToDaemon::Describe { agent: 0, info });
         }
         let mut raw = Raw::connect(&Place::at(directory.join("sock")), &words);
-        let (welcome, _) = raw.hear_until(|message| match message {
+        let (welcome, _) = raw.receive_until(|message| match message {
             FromDaemon::Welcome { version } | FromDaemon::WelcomeShared { version, .. } => {
                 Some(*version)
             }
             _ => None,
         });
         assert_eq!(welcome, version);
-        assert_eq!(raw.hear(), FromDaemon::Settled);
+        assert_eq!(raw.receive(), FromDaemon::Settled);
         raw
     }
 
@@ -248,14 +248,14 @@ impl Client {
     }
 
     fn granted_in_slot(&mut self, wanted: RequestId) -> FencingToken {
-        match self.raw.hear() {
+        match self.raw.receive() {
             FromDaemon::GrantedInSlot { request, token } if request == wanted => token,
             other => panic!("{other:?}"),
         }
     }
 
     fn granted(&mut self, wanted: RequestId) -> FencingToken {
-        match self.raw.hear() {
+        match self.raw.receive() {
             FromDaemon::Granted { request, token } if request == wanted => token,
             other => panic!("{other:?}"),
         }
@@ -290,7 +290,7 @@ impl Client {
 
     fn status(&mut self) -> (Status, Vec<FromDaemon>) {
         self.raw.say(&[ToDaemon::Status { query: 77 }]);
-        self.raw.hear_until(|message| match message {
+        self.raw.receive_until(|message| match message {
             FromDaemon::Status { query: 77, status } => Some(status.clone()),
             _ => None,
         })
@@ -304,7 +304,7 @@ impl Client {
     /// The names that are held, and those that are waited for.
     fn query(&mut self) -> (Vec<String>, Vec<String>) {
         self.raw.say(&[ToDaemon::Query { query: 5, bucket: "app".to_owned() }]);
-        let (found, _) = self.raw.hear_until(|message| match message {
+        let (found, _) = self.raw.receive_until(|message| match message {
             FromDaemon::Snapshot { query: 5, held, pending, last: true } => {
                 Some((held.clone(), pending.clone()))
             }
@@ -319,7 +319,7 @@ impl Client {
     fn inspect(&mut self) -> (Vec<InspectionEntry>, Vec<OwnedEntry>) {
         let inspect = ToDaemon::Inspect { query: 6, bucket: "app".to_owned(), name: None };
         self.raw.say(&[inspect]);
-        let (held, before) = self.raw.hear_until(|message| match message {
+        let (held, before) = self.raw.receive_until(|message| match message {
             FromDaemon::Inspection { query: 6, held, last: true, .. } => Some(held.clone()),
             _ => None,
         });

@@ -24,7 +24,7 @@ fn newcomer(daemon: &Daemon, key: u8) -> Raw {
             ToDaemon::OpenAgent { agent: 0, client_id: [key; 16], bucket: "app".to_owned() },
         ],
     );
-    raw.hear_until(|message| matches!(message, FromDaemon::Settled).then_some(()));
+    raw.receive_until(|message| matches!(message, FromDaemon::Settled).then_some(()));
     raw
 }
 
@@ -39,7 +39,7 @@ fn a_client_that_nothing_can_be_said_to_ends_also_if_it_lives() {
     let locks = daemon.client().lock_manager("app");
     let mut mute = newcomer(&daemon, 7);
     mute.say(&[ask(0, "db", RequestKind::Wait(Mode::Exclusive))]);
-    mute.hear_until(|message| matches!(message, FromDaemon::Granted { .. }).then_some(()));
+    mute.receive_until(|message| matches!(message, FromDaemon::Granted { .. }).then_some(()));
     let mut waiting = pin!(locks.lock("db").into_future());
     queue(&locks, "db", waiting.as_mut());
     mute.stream.shutdown(Shutdown::Read).unwrap();

@@ -78,9 +78,9 @@ struct PlayedBroker {
 impl PlayedBroker {
     fn welcome(listener: &Listener, place: &Place, version: u16) -> Self {
         let mut raw = RawDaemon::new(listener.accept().unwrap().0);
-        raw.hear_until(|message| matches!(message, ToDaemon::Hello { .. }).then_some(()));
+        raw.receive_until(|message| matches!(message, ToDaemon::Hello { .. }).then_some(()));
         raw.say(&[FromDaemon::Welcome { version }]);
-        let (client, _) = raw.hear_until(|message| match message {
+        let (client, _) = raw.receive_until(|message| match message {
             ToDaemon::Introduce { client, .. } => Some(u128::from_be_bytes(*client)),
             _ => None,
         });
@@ -92,7 +92,7 @@ impl PlayedBroker {
     fn serve(&mut self) -> Vec<ToDaemon> {
         let mut heard = Vec::new();
         loop {
-            let message = self.raw.hear();
+            let message = self.raw.receive();
             self.token += 1;
             let token = FencingToken::new(self.token);
             match message {
@@ -244,9 +244,9 @@ fn a_name_that_was_recalled_is_asked_for_and_one_that_is_held_is_given_back_by_a
     assert!(!guard.is_lost());
     drop(guard);
     let (request, _) = *played.broker.granted.last().unwrap();
-    assert_eq!(played.broker.raw.hear(), ToDaemon::Finish { request });
+    assert_eq!(played.broker.raw.receive(), ToDaemon::Finish { request });
     assert!(!has_at_once(&played.locks, "db"));
-    let asked = played.broker.raw.hear();
+    let asked = played.broker.raw.receive();
     assert!(matches!(asked, ToDaemon::RequestInSlot { .. }), "{asked:?}");
 }
 
@@ -285,8 +285,8 @@ fn a_request_is_not_overtaken_by_another_agent_of_its_client() {
 
     let mut first = pin!(other.lock("db").into_future());
     assert!(first.as_mut().poll(&mut context).is_pending());
-    broker.raw.hear_until(|message| (*message == finish).then_some(()));
-    let asked = broker.raw.hear();
+    broker.raw.receive_until(|message| (*message == finish).then_some(()));
+    let asked = broker.raw.receive();
     assert!(matches!(asked, ToDaemon::RequestInSlot { .. }), "{asked:?}");
     let mut second = pin!(locks.try_lock("db").into_future());
     assert!(second.as_mut().poll(&mut context).is_pending());
@@ -329,7 +329,7 @@ fn nothing_is_taken_after_the_end_of_a_daemon_that_nobody_has_heard_yet() {
     let waker = Arc::new(Gated { called, gate: Mutex::new(gate) }).into();
     let mut other = Box::pin(played.locks.lock("other").into_future());
     assert!(other.as_mut().poll(&mut Context::from_waker(&waker)).is_pending());
-    let ToDaemon::RequestInSlot { request, .. } = played.broker.raw.hear() else { panic!() };
+    let ToDaemon::RequestInSlot { request, .. } = played.broker.raw.receive() else { panic!() };
     let token = FencingToken::new(500);
     played.broker.raw.say(&[FromDaemon::Granted { request, token }]);
     is_called.recv_timeout(LONG).unwrap();

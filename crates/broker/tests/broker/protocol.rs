@@ -31,7 +31,7 @@ fn nothing_is_granted_to_a_client_that_is_gone() {
     let daemon = Daemon::start();
     let locks = daemon.client().lock_manager("app");
     let mut dying = Raw::connect(&daemon.place(), &ask_as_version_1(1));
-    let (granted, _) = dying.hear_until(|message| match message {
+    let (granted, _) = dying.receive_until(|message| match message {
         FromDaemon::Granted { token, .. } => Some(*token),
         _ => None,
     });
@@ -64,7 +64,7 @@ fn a_client_that_goes_without_hearing_all_that_it_was_told_has_ended_as_clients_
     let daemon = Daemon::start();
     let locks = daemon.client().lock_manager("app");
     let mut leaving = Raw::connect(&daemon.place(), &ask_as_version_1(1));
-    leaving.hear_until(|message| matches!(message, FromDaemon::Granted { .. }).then_some(()));
+    leaving.receive_until(|message| matches!(message, FromDaemon::Granted { .. }).then_some(()));
     leaving.say(&[
         ToDaemon::OpenAgent { agent: 1, client_id: [1; 16], bucket: "app".to_owned() },
         ToDaemon::Request {
@@ -91,7 +91,7 @@ fn a_client_that_goes_without_hearing_all_that_it_was_told_has_ended_as_clients_
 fn a_client_that_does_not_introduce_itself_is_hung_up_on() {
     let daemon = Daemon::start();
     let mut raw = Raw::connect(&daemon.place(), &ask_as_version_1(VERSION));
-    assert_eq!(raw.hear(), FromDaemon::Welcome { version: VERSION });
+    assert_eq!(raw.receive(), FromDaemon::Welcome { version: VERSION });
     match raw.stream.read(&mut [0; 64]) {
         Ok(length) => assert_eq!(length, 0),
         // The connection is reset if the daemon has not read all that was sent.
@@ -106,9 +106,9 @@ fn who_asks_on_and_on_without_saying_who_it_is_is_hung_up_on() {
     let ask = (0..100).map(|query| ToDaemon::Report { query });
     let asked: Vec<_> = [hello].into_iter().chain(ask).collect();
     let mut raw = Raw::connect(&daemon.place(), &asked);
-    assert_eq!(raw.hear(), FromDaemon::Welcome { version: VERSION });
+    assert_eq!(raw.receive(), FromDaemon::Welcome { version: VERSION });
     for asked in 0..64 {
-        let answer = raw.hear();
+        let answer = raw.receive();
         assert!(matches!(answer, FromDaemon::Report { query, .. } if query == asked), "{answer:?}");
     }
     assert_eq!(raw.stream.read(&mut [0]).unwrap(), 0);
@@ -163,7 +163,7 @@ fn where_somebody_stands_is_told_in_few_bytes_however_long_the_queue_is() {
             },
         ],
     );
-    let (position, _) = raw.hear_until(|message| {
+    let (position, _) = raw.receive_until(|message| {
         matches!(message, FromDaemon::Position { .. }).then(|| message.clone())
     });
     let mut bytes = BytesMut::new();

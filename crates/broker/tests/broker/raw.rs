@@ -19,7 +19,7 @@ use crate::daemon::LONG;
 pub(crate) struct End<In> {
     pub(crate) stream: Stream,
     codec: Codec<In>,
-    heard: BytesMut,
+    received: BytesMut,
 }
 
 /// The client's end of a connection.
@@ -35,7 +35,7 @@ where
 {
     pub(crate) fn new(stream: Stream) -> Self {
         stream.set_read_timeout(Some(LONG)).unwrap();
-        Self { stream, codec: Codec::default(), heard: BytesMut::new() }
+        Self { stream, codec: Codec::default(), received: BytesMut::new() }
     }
 
     pub(crate) fn say<Out>(&mut self, messages: &[Out])
@@ -49,9 +49,9 @@ where
         self.stream.write_all(&bytes).unwrap();
     }
 
-    pub(crate) fn hear(&mut self) -> In {
+    pub(crate) fn receive(&mut self) -> In {
         loop {
-            if let Some(message) = self.codec.decode(&mut self.heard).unwrap() {
+            if let Some(message) = self.codec.decode(&mut self.received).unwrap() {
                 return message;
             }
             let mut bytes = [0; 512];
@@ -61,15 +61,15 @@ where
                 read => read.unwrap(),
             };
             assert_ne!(length, 0, "the other end hung up");
-            self.heard.extend_from_slice(&bytes[..length]);
+            self.received.extend_from_slice(&bytes[..length]);
         }
     }
 
     /// Reads messages until `found` finds something. Returns it, and all messages before it.
-    pub(crate) fn hear_until<T>(&mut self, found: impl Fn(&In) -> Option<T>) -> (T, Vec<In>) {
+    pub(crate) fn receive_until<T>(&mut self, found: impl Fn(&In) -> Option<T>) -> (T, Vec<In>) {
         let mut before = Vec::new();
         loop {
-            let message = self.hear();
+            let message = self.receive();
             if let Some(found) = found(&message) {
                 return (found, before);
             }
@@ -90,7 +90,7 @@ impl RawDaemon {
     /// Welcomes the client that connects next, to a daemon with this reach.
     pub(crate) fn welcome(listener: &Listener, reach: Option<&str>) -> Self {
         let mut end = Self::new(listener.accept().unwrap().0);
-        end.hear_until(|message| matches!(message, ToDaemon::Hello { .. }).then_some(()));
+        end.receive_until(|message| matches!(message, ToDaemon::Hello { .. }).then_some(()));
         end.say(&[match reach {
             Some(reach) => FromDaemon::WelcomeShared { version: VERSION, reach: reach.to_owned() },
             None => FromDaemon::Welcome { version: VERSION },
@@ -101,7 +101,7 @@ impl RawDaemon {
     /// Reads messages until the client asks for this name.
     pub(crate) fn asked_for(&mut self, wanted: &str) -> RequestId {
         let of = |asked: &ResourceName| asked.as_str() == Some(wanted);
-        let (request, _) = self.hear_until(|message| match message {
+        let (request, _) = self.receive_until(|message| match message {
             ToDaemon::Request { request, name, .. } if of(name) => Some(*request),
             _ => None,
         });
@@ -116,7 +116,7 @@ impl RawDaemon {
 
     /// Reads messages until the client releases this lock.
     pub(crate) fn until_finished(&mut self, lock: RequestId) {
-        self.hear_until(|message| match message {
+        self.receive_until(|message| match message {
             ToDaemon::Finish { request } if *request == lock => Some(()),
             _ => None,
         });

@@ -163,7 +163,7 @@ fn the_others_wait_for_a_client_that_reclaims_and_one_that_goes_meanwhile_leaves
     };
     let mut raw = Raw::connect(&daemon.place(), &greeting(7, true));
     raw.say(&[open(), claim, ToDaemon::Claimed]);
-    assert!(matches!(raw.hear(), FromDaemon::WelcomeShared { .. }));
+    assert!(matches!(raw.receive(), FromDaemon::WelcomeShared { .. }));
     let locks = daemon.client().lock_manager("app");
     let mut waiting = pin!(locks.lock("db").if_available().into_future());
     let mut context = Context::from_waker(Waker::noop());
@@ -224,7 +224,7 @@ fn killed_while_it_comes_back(is_inherited: bool) -> (LeasedDaemon, Option<File>
     daemon.start();
     let mut raw = Raw::connect(&daemon.place(), &greeting(7, true));
     raw.say(&claims);
-    assert!(matches!(raw.hear(), FromDaemon::WelcomeShared { .. }));
+    assert!(matches!(raw.receive(), FromDaemon::WelcomeShared { .. }));
     eventually("it waits for the reach", || daemon.world.keeps_waiting());
     drop((raw, living));
     (daemon, inheritors)
@@ -265,19 +265,19 @@ fn a_term_is_said_before_a_grant_and_whenever_it_is_another() {
     daemon.world.end_at(ends);
     let mut raw = Raw::connect(&daemon.place(), &greeting(7, false));
     let reach = "a test's world".to_owned();
-    assert_eq!(raw.hear(), FromDaemon::WelcomeShared { version: VERSION, reach });
-    assert_eq!(raw.hear(), FromDaemon::Settled);
+    assert_eq!(raw.receive(), FromDaemon::WelcomeShared { version: VERSION, reach });
+    assert_eq!(raw.receive(), FromDaemon::Settled);
     raw.say(&[open(), request(0)]);
-    assert_eq!(term(&raw.hear()), ends);
-    assert!(matches!(raw.hear(), FromDaemon::Granted { .. }));
+    assert_eq!(term(&raw.receive()), ends);
+    assert!(matches!(raw.receive(), FromDaemon::Granted { .. }));
     for more in 1..3 {
         daemon.world.end_at(ends + more * LONG);
-        assert_eq!(term(&raw.hear()), ends + more * LONG);
+        assert_eq!(term(&raw.receive()), ends + more * LONG);
     }
     // Another agent with the same number, which has not been told its term yet.
     raw.say(&[ToDaemon::CloseAgent { agent: 0 }, open(), request(1)]);
-    assert_eq!(term(&raw.hear()), ends + 2 * LONG);
-    assert!(matches!(raw.hear(), FromDaemon::Granted { .. }));
+    assert_eq!(term(&raw.receive()), ends + 2 * LONG);
+    assert!(matches!(raw.receive(), FromDaemon::Granted { .. }));
 }
 
 #[test]
@@ -291,13 +291,13 @@ fn a_term_is_said_while_others_are_waited_for() {
     let (name, mode) = ("db".try_into().unwrap(), Mode::Exclusive);
     let claim = ToDaemon::ClaimLock { agent: 0, request: id(), name, mode, token, since: 0 };
     raw.say(&[open(), claim, ToDaemon::Claimed]);
-    assert!(matches!(raw.hear(), FromDaemon::WelcomeShared { .. }));
-    term(&raw.hear());
+    assert!(matches!(raw.receive(), FromDaemon::WelcomeShared { .. }));
+    term(&raw.receive());
     let ends = uptime() + 2 * LONG;
     daemon.world.end_at(ends);
-    assert_eq!(term(&raw.hear()), ends);
+    assert_eq!(term(&raw.receive()), ends);
     drop(living);
-    assert_eq!(raw.hear(), FromDaemon::Settled);
+    assert_eq!(raw.receive(), FromDaemon::Settled);
 }
 
 #[test]
@@ -305,7 +305,7 @@ fn a_client_that_does_not_know_of_terms_is_refused_and_told_why() {
     let daemon = LeasedDaemon::started();
     for newest in [1, 2] {
         let hello = ToDaemon::Hello { oldest: 1, newest };
-        let refused = Raw::connect(&daemon.place(), &[hello]).hear();
+        let refused = Raw::connect(&daemon.place(), &[hello]).receive();
         let FromDaemon::Refused { reason } = refused else { panic!("{refused:?}") };
         assert!(reason.contains("a test's world") && reason.contains("version 3"), "{reason}");
     }

@@ -204,7 +204,7 @@ fn what_ends_while_there_is_no_daemon_is_lost_in_time_and_not_claimed_from_the_n
     let listener = Listener::bind(socket).unwrap();
     let mut next = RawDaemon::welcome(&listener, Some("a test"));
     let ((), before) =
-        next.hear_until(|message| matches!(message, ToDaemon::Claimed).then_some(()));
+        next.receive_until(|message| matches!(message, ToDaemon::Claimed).then_some(()));
     let is_claim = |message: &ToDaemon| matches!(message, ToDaemon::ClaimLock { .. });
     assert!(!before.iter().any(is_claim), "{before:?}");
 }
@@ -219,7 +219,7 @@ fn a_daemon_of_this_machine_only_does_not_know_of_what_others_keep() {
     drop(played.daemon);
     let mut next = RawDaemon::welcome(&listener, None);
     let ((), before) =
-        next.hear_until(|message| matches!(message, ToDaemon::Claimed).then_some(()));
+        next.receive_until(|message| matches!(message, ToDaemon::Claimed).then_some(()));
     assert_eq!(soon(held.lost()), Lost::Disconnected);
     let is_claim = |message: &ToDaemon| matches!(message, ToDaemon::ClaimLock { .. });
     assert!(!before.iter().any(is_claim), "{before:?}");

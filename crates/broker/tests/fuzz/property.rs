@@ -72,7 +72,7 @@ struct Client {
     path: PathBuf,
     stream: Option<UnixStream>,
     codec: ClientCodec,
-    heard: BytesMut,
+    received: BytesMut,
     was_connected: bool,
     /// It does not hear for the moment, as if it had been stopped.
     is_deaf: bool,
@@ -98,7 +98,7 @@ impl Client {
             path,
             stream: None,
             codec: ClientCodec::default(),
-            heard: BytesMut::new(),
+            received: BytesMut::new(),
             was_connected: false,
             is_deaf: false,
             stage: Stage::Claiming,
@@ -124,7 +124,7 @@ impl Client {
         }
         let stream = UnixStream::connect(place.socket()).expect("the daemon listens");
         stream.set_read_timeout(Some(LONG)).expect("it is open");
-        (self.stream, self.heard, self.stage) = (Some(stream), BytesMut::new(), Stage::Claiming);
+        (self.stream, self.received, self.stage) = (Some(stream), BytesMut::new(), Stage::Claiming);
         if !self.stands() {
             self.has.retain(|_, (_, _, has)| matches!(has, ClientEntry::Asked(..)));
             self.has.values_mut().for_each(|(_, _, has)| {
@@ -342,27 +342,27 @@ impl Client {
         self.asked += 1;
         self.say(&[ToDaemon::Status { query: self.asked }]);
         while self.stream.is_some() && self.answered < self.asked {
-            self.hear();
+            self.receive();
         }
     }
 
-    /// Hears to the end of a connection that has ended.
-    fn hear_out(&mut self) {
+    /// Receives everything on a connection that has ended.
+    fn receive_all(&mut self) {
         while self.stream.is_some() {
-            self.hear();
+            self.receive();
         }
     }
 
-    fn hear(&mut self) {
+    fn receive(&mut self) {
         let Some(stream) = &mut self.stream else { return };
         let mut bytes = [0; 512];
         match stream.read(&mut bytes) {
             Ok(0) => self.leave(),
-            Ok(length) => self.heard.extend_from_slice(&bytes[..length]),
+            Ok(length) => self.received.extend_from_slice(&bytes[..length]),
             Err(error) if error.kind() == ErrorKind::ConnectionReset => self.leave(),
-            Err(error) => panic!("nothing was heard: {error}"),
+            Err(error) => panic!("nothing was received: {error}"),
         }
-        while let Some(word) = self.codec.decode(&mut self.heard).expect("it makes sense") {
+        while let Some(word) = self.codec.decode(&mut self.received).expect("it makes sense") {
             match word {
                 FromDaemon::Granted { request, token } => {
                     if let Some((_, _, has)) = self.has.get_mut(&request.serial()) {
@@ -462,7 +462,7 @@ impl Daemon {
         let mut asks = Client::new(place, u8::MAX - 1);
         asks.stream = UnixStream::connect(place.socket()).ok();
         asks.say(&[ToDaemon::Hello { oldest: VERSION, newest: VERSION }, ToDaemon::Stop]);
-        asks.hear_out();
+        asks.receive_all();
         self.0.take().map(JoinHandle::join).expect("it ran").expect("it did not panic");
     }
 }
@@ -507,7 +507,7 @@ pub(crate) fn holds(input: &[u8]) {
                 // It hangs up.
                 let stream = client.stream.as_ref();
                 let _ = stream.map(|stream| stream.shutdown(std::net::Shutdown::Write));
-                client.hear_out();
+                client.receive_all();
             }
             13 if how % 8 == 0 => {
                 stolen = [true; NAMES.len()];
@@ -521,7 +521,7 @@ pub(crate) fn holds(input: &[u8]) {
             14 => {
                 daemon.stop(&place);
                 for client in clients.iter_mut().filter(|client| !client.is_deaf) {
-                    client.hear_out();
+                    client.receive_all();
                 }
                 daemon = Daemon::start(&place);
             }
@@ -539,7 +539,7 @@ pub(crate) fn holds(input: &[u8]) {
     for name in 0..NAMES.len() {
         last.request(0, name, RequestKind::Wait(Mode::Exclusive), false);
         while last.holds(name).is_empty() {
-            last.hear();
+            last.receive();
             assert!(last.stream.is_some(), "it was hung up on");
         }
     }

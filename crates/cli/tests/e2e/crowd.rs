@@ -89,15 +89,15 @@ pub(crate) fn late(_: &[&str]) {
 fn a_client_that_does_not_come_back_in_ten_seconds_has_lost_and_is_told() {
     let sandbox = Sandbox::new();
     let mut late = Worker::start(&sandbox, "crowd::late", "");
-    assert_eq!(late.hear(), "held");
+    assert_eq!(late.read_line(), "held");
     late.stop();
     sandbox.kill_broker();
     // A request that comes now waits for the late client, as long as this may come back.
     let next = sandbox.hold(&["db"]);
     late.signal(Signal::CONT);
-    assert_eq!(late.hear(), "Disconnected");
+    assert_eq!(late.read_line(), "Disconnected");
     assert_eq!(sandbox.query()[0], "held db exclusive");
     next.release();
-    assert_eq!(late.hear(), "again");
+    assert_eq!(late.read_line(), "again");
     assert!(late.ended().success());
 }

@@ -63,7 +63,7 @@ fn a_forked_process_holds_nothing_and_keeps_nothing_of_its_parent_s() {
     let gate = sandbox.pipe("gate");
     let open = File::options().read(true).write(true).open(&gate).unwrap();
     let mut parent = Worker::start(&sandbox, "forked::parent", gate.to_str().unwrap());
-    let mut said: Vec<_> = (0..4).map(|_| parent.hear()).collect();
+    let mut said: Vec<_> = (0..4).map(|_| parent.read_line()).collect();
     said.sort();
     assert_eq!(said[0], "child has dropped all");
     assert_eq!(said[1], "child has had a lock");

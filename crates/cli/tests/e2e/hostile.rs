@@ -24,37 +24,37 @@ use crate::{sandbox::Sandbox, worker::PATIENCE};
 /// A client whose messages are written by hand.
 struct Raw {
     stream: UnixStream,
-    heard: BytesMut,
+    received: BytesMut,
 }
 
 impl Raw {
     fn connect(sandbox: &Sandbox) -> Self {
         let stream = UnixStream::connect(sandbox.socket()).unwrap();
         stream.set_read_timeout(Some(PATIENCE)).unwrap();
-        Self { stream, heard: BytesMut::new() }
+        Self { stream, received: BytesMut::new() }
     }
 
     fn say(&mut self, messages: &[ToDaemon]) {
         self.stream.write_all(&bytes(messages)).unwrap();
     }
 
-    fn hear(&mut self) -> FromDaemon {
+    fn receive(&mut self) -> FromDaemon {
         loop {
-            if let Some(message) = ClientCodec::default().decode(&mut self.heard).unwrap() {
+            if let Some(message) = ClientCodec::default().decode(&mut self.received).unwrap() {
                 return message;
             }
             let mut bytes = [0; 512];
             let length = self.stream.read(&mut bytes).unwrap();
             assert_ne!(length, 0, "the broker hung up");
-            self.heard.extend_from_slice(&bytes[..length]);
+            self.received.extend_from_slice(&bytes[..length]);
         }
     }
 
     /// Sends the greeting, and is accepted.
     fn greet(&mut self) {
         self.say(&greeting());
-        assert_eq!(self.hear(), FromDaemon::Welcome { version: VERSION });
-        assert_eq!(self.hear(), FromDaemon::Settled);
+        assert_eq!(self.receive(), FromDaemon::Welcome { version: VERSION });
+        assert_eq!(self.receive(), FromDaemon::Settled);
     }
 
     /// Waits until the broker has hung up.
@@ -128,7 +128,7 @@ fn who_falls_silent_delays_nobody_and_has_ten_seconds_to_say_hello() {
     let [nothing, half, mut hello] = silent;
     nothing.until_left();
     half.until_left();
-    assert_eq!(hello.hear(), FromDaemon::Welcome { version: VERSION });
+    assert_eq!(hello.receive(), FromDaemon::Welcome { version: VERSION });
     hello.until_left();
     crowd.into_iter().for_each(Raw::until_left);
     holder.release();
@@ -146,7 +146,7 @@ fn half_a_message_is_waited_for_and_delays_nobody() {
         assert_eq!(sandbox.code(&["run", "-n", "other", "true"]), 0);
     }
     slow.stream.write_all(&status[status.len() - 1..]).unwrap();
-    assert!(matches!(slow.hear(), FromDaemon::Status { query: 7, .. }));
+    assert!(matches!(slow.receive(), FromDaemon::Status { query: 7, .. }));
     holder.release();
 }
 
@@ -179,8 +179,8 @@ fn a_client_of_the_first_version_is_not_waited_for_after_a_restart_and_its_lock_
             kind: RequestKind::Wait(Mode::Exclusive),
         },
     ]);
-    assert_eq!(old.hear(), FromDaemon::Welcome { version: 1 });
-    assert!(matches!(old.hear(), FromDaemon::Granted { .. }));
+    assert_eq!(old.receive(), FromDaemon::Welcome { version: 1 });
+    assert!(matches!(old.receive(), FromDaemon::Granted { .. }));
     assert_eq!(sandbox.code(&["run", "-n", "db", "true"]), 1);
     sandbox.replace_broker();
     // If the broker waited for the old client, it would wait ten seconds.
@@ -218,13 +218,13 @@ fn who_claims_a_lock_that_was_granted_anew_has_lost_it() {
             },
             ToDaemon::Claimed,
         ]);
-        assert_eq!(raw.hear(), FromDaemon::Welcome { version: VERSION });
+        assert_eq!(raw.receive(), FromDaemon::Welcome { version: VERSION });
         raw
     });
     let request = RequestId::from_parts(0, 0);
-    assert_eq!(thief.hear(), FromDaemon::Settled);
-    assert_eq!(victim.hear(), FromDaemon::Settled);
-    assert_eq!(victim.hear(), FromDaemon::Lost { request, how: Lost::Stolen });
+    assert_eq!(thief.receive(), FromDaemon::Settled);
+    assert_eq!(victim.receive(), FromDaemon::Settled);
+    assert_eq!(victim.receive(), FromDaemon::Lost { request, how: Lost::Stolen });
     assert_eq!(sandbox.query(), ["held db exclusive"]);
     drop(living);
 }
@@ -251,10 +251,10 @@ fn claim(client: u8) -> [ToDaemon; 5] {
 fn is_not_believed(sandbox: &Sandbox, client: u8) {
     let mut raw = Raw::connect(sandbox);
     raw.say(&claim(client));
-    assert_eq!(raw.hear(), FromDaemon::Welcome { version: VERSION });
-    assert_eq!(raw.hear(), FromDaemon::Settled);
+    assert_eq!(raw.receive(), FromDaemon::Welcome { version: VERSION });
+    assert_eq!(raw.receive(), FromDaemon::Settled);
     let request = RequestId::from_parts(0, 0);
-    assert_eq!(raw.hear(), FromDaemon::Lost { request, how: Lost::Disconnected });
+    assert_eq!(raw.receive(), FromDaemon::Lost { request, how: Lost::Disconnected });
 }
 
 #[test]
@@ -286,8 +286,8 @@ fn who_was_hung_up_on_is_not_believed_by_the_next_broker_either() {
     sandbox.written(&["daemon", "start"]);
     let mut raw = Raw::connect(&sandbox);
     raw.say(&claim(9));
-    assert_eq!(raw.hear(), FromDaemon::Welcome { version: VERSION });
-    assert_eq!(raw.hear(), FromDaemon::Settled);
+    assert_eq!(raw.receive(), FromDaemon::Welcome { version: VERSION });
+    assert_eq!(raw.receive(), FromDaemon::Settled);
     assert_eq!(sandbox.query(), ["held db exclusive"]);
     // A message that no client sends.
     raw.say(&[ToDaemon::Terminate { agent: 7 }]);
@@ -377,7 +377,7 @@ fn another_version_is_refused_with_words() {
     let holder = sandbox.hold(&["db"]);
     let mut raw = Raw::connect(&sandbox);
     raw.say(&[ToDaemon::Hello { oldest: 1000, newest: 2000 }]);
-    let answer = raw.hear();
+    let answer = raw.receive();
     assert!(matches!(&answer, FromDaemon::Refused { reason } if reason.contains("1000")));
     raw.until_left();
     holder.release();

@@ -246,7 +246,7 @@ fn who_says_that_it_is_another_process_is_ended_by_its_own_number() {
     let other = sandbox.hold(&["other"]);
     let theirs = number(other.command()).to_string();
     let mut liar = worker::Worker::start(&sandbox, "jams::liar", &theirs);
-    assert_eq!(liar.hear(), "held");
+    assert_eq!(liar.read_line(), "held");
     let waiter = sandbox.queue(&["db"]);
     let tree = trees(&sandbox, &[]).remove(0);
     assert_eq!(tree["rows"][0]["pid"].to_string(), theirs);

@@ -323,12 +323,12 @@ fn a_service_manager_is_told_when_a_broker_is_ready_and_when_it_ends() {
     let sandbox = Sandbox::new();
     let manager = ServiceManager::new(&sandbox);
     let broker = manager.start().stderr(Stdio::null()).spawn().unwrap();
-    let ready = manager.hears();
+    let ready = manager.receive();
     assert!(ready.starts_with("READY=1\nSTATUS=Serves locks at /"), "{ready}");
     // By then it listens.
     assert_eq!(sandbox.code(&["daemon", "status"]), 0);
     sandbox.written(&["daemon", "stop"]);
-    assert_eq!(manager.hears(), "STOPPING=1");
+    assert_eq!(manager.receive(), "STOPPING=1");
     assert!(finish(broker).status.success());
 }
 
@@ -339,13 +339,13 @@ fn a_signal_ends_a_broker_in_order_and_its_clients_go_on_with_the_next_one() {
         let manager = ServiceManager::new(&sandbox);
         let mut command = manager.start();
         let broker = command.env("NAVLOCK_LOG", "debug").stderr(Stdio::piped()).spawn().unwrap();
-        assert!(manager.hears().starts_with("READY=1\n"));
+        assert!(manager.receive().starts_with("READY=1\n"));
         let holder = sandbox.hold(&["db"]);
         let mut waiter = sandbox.queue(&["db"]);
         // The command that asked whether it waits is a client too, for a moment.
         eventually("there are these two", || status(&sandbox)["clients"] == 2);
         kill_process(Pid::from_child(&broker), signal).unwrap();
-        assert_eq!(manager.hears(), "STOPPING=1");
+        assert_eq!(manager.receive(), "STOPPING=1");
         let ended = finish(broker);
         assert!(ended.status.success(), "{}", ended.status);
         let said = String::from_utf8(ended.stderr).unwrap();

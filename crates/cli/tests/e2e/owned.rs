@@ -154,7 +154,7 @@ impl Client {
     /// Has the process do this, and returns what it says then.
     fn tell(&mut self, what: &str) -> String {
         self.begin(what);
-        self.worker.hear()
+        self.worker.read_line()
     }
 
     fn token(&mut self, what: &str) -> u64 {
@@ -305,7 +305,7 @@ fn an_owner_goes_on_taking_its_names_while_brokers_are_killed() {
                 let _ = kill_process(broker, Signal::KILL);
             }
         }
-        let said = client.worker.hear();
+        let said = client.worker.read_line();
         let token: u64 = said.strip_prefix("token ").unwrap().parse().unwrap();
         assert!(token > last, "{token} after {last}");
         last = token;

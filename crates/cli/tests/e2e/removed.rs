@@ -178,11 +178,11 @@ fn who_was_killed_is_heard_to_the_end_however_much_it_has_said_and_asked() {
         });
         let words = format!("{} {} {how}", gate.1.display(), go.1.display());
         let mut worker = Worker::start(&sandbox, "removed::unheard", &words);
-        let command = Pid::from_raw(worker.hear().parse().unwrap()).unwrap();
+        let command = Pid::from_raw(worker.read_line().parse().unwrap()).unwrap();
         let broker = sandbox.broker().unwrap();
         stop(broker);
         (&go.0).write_all(b".").unwrap();
-        assert_eq!(worker.hear(), "said");
+        assert_eq!(worker.read_line(), "said");
         sandbox.remove_clients();
         worker.kill();
         kill_process(broker, Signal::CONT).unwrap();

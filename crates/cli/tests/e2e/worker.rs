@@ -143,7 +143,7 @@ impl Worker {
     }
 
     /// The next thing that it says.
-    pub(crate) fn hear(&mut self) -> String {
+    pub(crate) fn read_line(&mut self) -> String {
         // The test harness prints lines of its own.
         let said = self.says.find_map(|line| Some(line.strip_prefix('@')?.trim_end().to_owned()));
         said.expect("it has ended and said nothing more")

@@ -46,7 +46,7 @@ impl Looks {
         Self { looker, fold, missed: 0 }
     }
 
-    fn hear(&mut self) {
+    fn take_news(&mut self) {
         while let Some(news) = self.looker.next(Some(Duration::ZERO)).unwrap() {
             match news {
                 News::Events(events) => {
@@ -143,7 +143,7 @@ impl History {
     /// Asserts that the state that each looker has computed is the true state.
     fn judge(&mut self) {
         for looks in &mut self.lookers {
-            looks.hear();
+            looks.take_news();
             assert_eq!(
                 looks.fold,
                 Fold::of_picture(looks.looker.overview()),
@@ -159,7 +159,7 @@ impl History {
             }
         }
         for looks in &mut self.lookers {
-            looks.hear();
+            looks.take_news();
         }
         // A new look shows the same as the older looks, including all times.
         if let Some(looks) = self.lookers.first() {

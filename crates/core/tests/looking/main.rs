@@ -39,7 +39,7 @@ fn begin_all(user_agent: &UserAgent) -> Looker {
 }
 
 /// All events until now that the looker has not reported yet.
-fn hear(looker: &mut Looker) -> Vec<Event> {
+fn take_events(looker: &mut Looker) -> Vec<Event> {
     let mut all = Vec::new();
     while let Some(news) = looker.next(Some(Duration::ZERO)).unwrap() {
         match news {
@@ -83,7 +83,7 @@ fn who_looks_sees_what_there_is_and_then_what_happens_in_order() {
     let next = block_on(waiting).unwrap();
     let id = next.id();
     drop(next);
-    let seen = hear(&mut looker);
+    let seen = take_events(&mut looker);
     assert_eq!(words(&seen), ["requested", "released", "granted", "released"]);
     let whose: Vec<_> = seen.iter().filter_map(|event| event.change.agent()).collect();
     let (a, b) = (a.client_id(), b.client_id());
@@ -101,7 +101,7 @@ fn thefts_aborts_and_what_is_not_to_be_had_are_seen() {
     assert!(b.lock("db").if_available().blocking().unwrap().is_none());
     assert!(!poll(pin!(b.lock("db").into_future())));
     let thief = b.lock("db").steal().blocking().unwrap();
-    let seen = hear(&mut looker);
+    let seen = take_events(&mut looker);
     let expected = [
         "granted",
         "granted",
@@ -119,7 +119,7 @@ fn thefts_aborts_and_what_is_not_to_be_had_are_seen() {
     }
     // The victims have nothing to release.
     drop((readers, thief));
-    assert_eq!(words(&hear(&mut looker)), ["released"]);
+    assert_eq!(words(&take_events(&mut looker)), ["released"]);
 }
 
 #[test]
@@ -135,7 +135,7 @@ fn agents_are_seen_with_what_they_say_of_themselves_and_with_all_that_ends_with_
     let locks = user_agent.lock_manager("app");
     locks.describe(&info);
     let id = locks.client_id();
-    hear(&mut looker);
+    take_events(&mut looker);
     assert_eq!(**looker.overview().info(id).unwrap(), info);
     assert_eq!(looker.overview().agents[&id].client, None);
 
@@ -145,9 +145,9 @@ fn agents_are_seen_with_what_they_say_of_themselves_and_with_all_that_ends_with_
     assert!(!poll(waits.as_mut()));
     let mut next = pin!(early.lock("a").into_future());
     assert!(!poll(next.as_mut()));
-    hear(&mut looker);
+    take_events(&mut looker);
     locks.terminate();
-    let mut seen = words(&hear(&mut looker));
+    let mut seen = words(&take_events(&mut looker));
     seen.sort_unstable();
     assert_eq!(seen, ["aborted", "granted", "lost", "lost"]);
     assert_eq!(names(looker.overview()), ["app/a", "app/c"]);
@@ -155,7 +155,7 @@ fn agents_are_seen_with_what_they_say_of_themselves_and_with_all_that_ends_with_
     assert!(looker.overview().agents.contains_key(&id));
     drop((locks, lost));
     assert!(matches!(block_on(waits), Err(Error::Terminated)));
-    hear(&mut looker);
+    take_events(&mut looker);
     assert_eq!(looker.overview().agents.keys().collect::<Vec<_>>(), [&early.client_id()]);
 }
 
@@ -197,7 +197,7 @@ fn one_name_or_bucket_is_seen_without_the_others() {
     let locks = [(&app, "db"), (&app, "x"), (&other, "db"), (&other, "x")];
     let held = locks.map(|(locks, name)| locks.lock(name).blocking().unwrap());
     for looker in [&mut all, &mut bucket, &mut one] {
-        hear(looker);
+        take_events(looker);
     }
     assert_eq!(names(all.overview()), ["app/db", "app/x", "other/db", "other/x"]);
     assert_eq!(names(bucket.overview()), ["app/db", "app/x"]);
@@ -206,7 +206,7 @@ fn one_name_or_bucket_is_seen_without_the_others() {
     assert_eq!(bucket.overview().agents.keys().collect::<Vec<_>>(), [&app.client_id()]);
     drop(held);
     for looker in [&mut all, &mut bucket, &mut one] {
-        hear(looker);
+        take_events(looker);
         assert!(looker.overview().queues.is_empty());
     }
 }
@@ -231,7 +231,7 @@ fn what_happens_while_somebody_looks_has_its_time_and_what_was_there_before_is_o
     drop(waited);
     let later = locks.lock("later").blocking().unwrap();
     let last = Instant::now();
-    let seen = hear(&mut first);
+    let seen = take_events(&mut first);
     assert!(seen.iter().all(|event| began <= event.at && event.at <= last));
     assert!(seen.is_sorted_by_key(|event| event.at));
 
@@ -277,7 +277,7 @@ fn who_is_too_slow_is_told_how_much_it_has_missed_and_what_there_is() {
     // Events of other names do not count as missed.
     assert_eq!(of_another.next(Some(Duration::ZERO)), Ok(None));
     drop(kept);
-    assert_eq!(words(&hear(&mut slow)), ["released"]);
+    assert_eq!(words(&take_events(&mut slow)), ["released"]);
 }
 
 #[test]
@@ -315,11 +315,11 @@ fn buckets_that_come_and_go_are_seen_by_who_looked_before() {
     for _ in 0..3 {
         let locks = user_agent.lock_manager("app");
         let held = locks.lock("db").blocking().unwrap();
-        let seen = hear(&mut looker);
+        let seen = take_events(&mut looker);
         assert_eq!(words(&seen), ["granted"]);
         assert_eq!(looker.overview().agents.len(), 1);
         drop((locks, held));
-        assert_eq!(words(&hear(&mut looker)), ["released"]);
+        assert_eq!(words(&take_events(&mut looker)), ["released"]);
         assert!(looker.overview().agents.is_empty());
     }
     // The bucket was opened during a look, and nobody looks at it now.
@@ -361,10 +361,10 @@ fn a_user_agent_that_is_closed_is_seen_to_have_nothing() {
     let held = locks.each_ref().map(|locks| locks.lock("db").blocking().unwrap());
     let mut looker = begin_all(&user_agent);
     user_agent.close();
-    assert_eq!(words(&hear(&mut looker)), ["lost", "lost"]);
+    assert_eq!(words(&take_events(&mut looker)), ["lost", "lost"]);
     assert!(looker.overview().queues.is_empty());
     drop((locks, held));
-    hear(&mut looker);
+    take_events(&mut looker);
     assert!(looker.overview().agents.is_empty());
 }
 
@@ -382,8 +382,8 @@ fn a_look_that_is_over_is_told_nothing_and_the_others_go_on() {
     let held = locks.lock("a").shared().blocking().unwrap();
     drop(over);
     let other = locks.lock("b").blocking().unwrap();
-    assert_eq!(words(&hear(&mut goes_on)), ["granted", "granted"]);
+    assert_eq!(words(&take_events(&mut goes_on)), ["granted", "granted"]);
     assert_eq!(goes_on.overview().queues[&name("app", "a")].held[0].mode, Mode::Shared);
     drop((held, other));
-    assert_eq!(words(&hear(&mut goes_on)), ["released", "released"]);
+    assert_eq!(words(&take_events(&mut goes_on)), ["released", "released"]);
 }

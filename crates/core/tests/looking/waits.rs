@@ -12,7 +12,7 @@ use navlock_core::{
     look::{Looker, deadlocks},
 };
 
-use super::{begin_all, fold::name, hear, poll};
+use super::{begin_all, fold::name, poll, take_events};
 
 #[test]
 fn who_waits_for_each_other_is_seen_to_whenever_the_look_began() {
@@ -31,7 +31,7 @@ fn who_waits_for_each_other_is_seen_to_whenever_the_look_began() {
         assert!(found[0].is_certain);
         assert_eq!(found[0].closed_by().client_id, locks[1].client_id());
     };
-    hear(&mut early);
+    take_events(&mut early);
     assert_told(&early);
     drop(early);
     // This look begins after the deadlock has come about.
@@ -60,7 +60,7 @@ fn a_request_that_may_give_up_is_seen_to_whenever_the_look_began() {
     let options = LockOptions { signal: true, ..LockOptions::default() };
     let mut waits = pin!(locks.lock_with("a", options).into_future());
     assert!(waits.as_mut().poll(&mut Context::from_waker(Waker::noop())).is_pending());
-    hear(&mut early);
+    take_events(&mut early);
     let late = begin_all(&user_agent);
     for looker in [&early, &late] {
         let queue = &looker.overview().queues[&name("app", "a")];
@@ -68,6 +68,6 @@ fn a_request_that_may_give_up_is_seen_to_whenever_the_look_began() {
     }
     // A lock does not give up, even if its request could.
     drop(held);
-    hear(&mut early);
+    take_events(&mut early);
     assert!(!early.overview().queues[&name("app", "a")].held[0].may_give_up);
 }

@@ -273,15 +273,15 @@ impl Machine {
 
     /// The watch of the name reports these keys in this revision. Each key is given by its owner, its
     /// phase, and the revision that created it, or `None` if the key was deleted.
-    fn hear_of(&mut self, revision: i64, keys: &[(u128, Phase, Option<i64>)]) {
+    fn report(&mut self, revision: i64, keys: &[(u128, Phase, Option<i64>)]) {
         let event = |&(owner, phase, made): &(u128, Phase, Option<i64>)| {
             told(RequestKey { owner, slot: 0 }, phase, revision, made)
         };
-        self.hear_all(keys.iter().map(event).collect());
+        self.report_events(keys.iter().map(event).collect());
     }
 
     /// The watch of the name reports these events.
-    fn hear_all(&mut self, events: Vec<mirror::Event>) {
+    fn report_events(&mut self, events: Vec<mirror::Event>) {
         let watch = *self.keeper.watches.keys().next().unwrap();
         self.keeper.handle_message(Message::Watched { watch, watched: Watched::Events(events) });
     }

@@ -22,7 +22,7 @@ use crate::server::{Server, connect, namespace, shared};
 fn what_a_killed_machine_kept_is_anothers_when_its_lease_is_over() {
     let namespace = namespace();
     let (process, mut line) = Process::start("owner", &namespace);
-    let token = line.hear_of("held")[0];
+    let token = line.read_numbers("held")[0];
     drop(process);
     let other = keeping(shared().endpoint(), &namespace);
     let successor = exclusive(&other, "db");

@@ -50,7 +50,7 @@ fn a_holder_that_was_paused_knows_at_its_first_look_that_it_has_lost() {
     let (process, mut line) = Process::start("holder", &namespace);
     let other = shared().machine(|options| options.namespace(&*namespace).time_to_live(DEADLINE));
     let other = other.lock_manager("bucket");
-    let token = line.hear_of("held")[0];
+    let token = line.read_numbers("held")[0];
     let successor = thread::scope(|scope| {
         let successor = scope.spawn(|| exclusive(&other, "db"));
         until_waiting(&other, 1);
@@ -66,7 +66,7 @@ fn a_machine_that_was_paused_knows_that_the_names_it_kept_are_lost() {
     let (process, mut line) = Process::start("owner", &namespace);
     let other = shared().machine(|options| options.namespace(&*namespace).time_to_live(DEADLINE));
     let other = other.lock_manager("bucket");
-    let token = line.hear_of("held")[0];
+    let token = line.read_numbers("held")[0];
     // Nobody was there before, so etcd knows of no lock.
     process.stop();
     let successor = freed(&process, &mut line, || exclusive(&other, "db"));
@@ -81,7 +81,7 @@ fn freed(process: &Process, line: &mut Line, successor: impl FnOnce() -> LockGua
     // Etcd looks for leases that have ended twice in a second.
     assert!(took < TIME_TO_LIVE + Duration::from_secs(20), "freed after {took:?}");
     process.go_on();
-    let believed = line.hear_of("lost")[0];
+    let believed = line.read_numbers("lost")[0];
     assert!(believed < stopped, "{} ns after it was stopped", believed - stopped);
     successor
 }
@@ -99,7 +99,7 @@ fn goes_on(
     assert!(!successor.is_lost(), "what is released was lost");
     let token = successor.fencing_token().get();
     drop(successor);
-    assert!(line.hear_of("again")[0] > token);
+    assert!(line.read_numbers("again")[0] > token);
     process.end();
     // It took its leave.
     assert_eq!(state(other), (vec![], vec![]));

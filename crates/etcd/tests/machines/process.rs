@@ -122,7 +122,7 @@ impl Line {
     }
 
     /// The next line; empty if the other has ended.
-    pub(crate) fn hear(&mut self) -> String {
+    pub(crate) fn read_answer(&mut self) -> String {
         let mut line = String::new();
         self.0.read_line(&mut line).expect("it is said in good time");
         line.trim_end().to_owned()
@@ -130,13 +130,13 @@ impl Line {
 
     pub(crate) fn ask(&mut self, words: &str) -> String {
         self.say(words);
-        self.hear()
+        self.read_answer()
     }
 
     /// The numbers of a line that begins with this word.
     #[track_caller]
-    pub(crate) fn hear_of(&mut self, word: &str) -> Vec<u64> {
-        let line = self.hear();
+    pub(crate) fn read_numbers(&mut self, word: &str) -> Vec<u64> {
+        let line = self.read_answer();
         let numbers = line.strip_prefix(word).unwrap_or_else(|| panic!("{line:?}, not {word}"));
         numbers.split_whitespace().map(|number| number.parse().unwrap()).collect()
     }

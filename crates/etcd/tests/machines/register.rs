@@ -58,7 +58,7 @@ impl Register {
     pub(crate) fn serve(&self, worker: Option<&Process>, mut line: Line) {
         let mut looks = 0;
         loop {
-            let asked = line.hear();
+            let asked = line.read_answer();
             let words: Vec<_> = asked.split(' ').collect();
             let number = |nth: usize| -> u64 { words[nth].parse().unwrap() };
             match words[0] {

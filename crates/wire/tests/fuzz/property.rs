@@ -31,22 +31,22 @@ where
     let (lengths, stream) = cut(input);
 
     let mut whole = Vec::new();
-    let end = hear(stream, &[], |message: In| whole.push(message));
+    let end = decode_in_pieces(stream, &[], |message: In| whole.push(message));
     let mut pieces = Vec::new();
-    let end_of_pieces = hear(stream, lengths, |message: In| pieces.push(message));
+    let end_of_pieces = decode_in_pieces(stream, lengths, |message: In| pieces.push(message));
     assert_eq!(pieces, whole, "it depends on the pieces what is heard");
     assert_eq!(end_of_pieces, end, "it depends on the pieces how it ends");
 
     let said = say(&whole);
     assert!(said.len() <= stream.len(), "a message became longer than it was: {whole:?}");
     let mut again = Vec::new();
-    let end = hear(&said, &[], |message: In| again.push(message));
+    let end = decode_in_pieces(&said, &[], |message: In| again.push(message));
     assert_eq!(again, whole, "what was heard comes back as something else");
     assert_eq!(end, None, "what was said ends with an error");
 
     // Last, because a panic within would leave the measuring switched on.
     let used = allocation_counter::measure(|| {
-        hear(stream, lengths, |message: In| drop(message));
+        decode_in_pieces(stream, lengths, |message: In| drop(message));
     });
     let allowed = MAX_FRAME + BESIDE + UNFOLDED * stream.len();
     assert!(used.bytes_max <= allowed as u64, "{} bytes in memory, not {allowed}", used.bytes_max);
@@ -58,8 +58,12 @@ fn cut(input: &[u8]) -> (&[u8], &[u8]) {
     rest.split_at_checked(pieces.into()).unwrap_or((&[], rest))
 }
 
-/// Hears the stream in pieces of these lengths, or in one. How it ends, if it does with an error.
-fn hear<In>(stream: &[u8], lengths: &[u8], mut take_in: impl FnMut(In)) -> Option<String>
+/// Decodes the stream in pieces of these lengths, or in one. How it ends, if it does with an error.
+fn decode_in_pieces<In>(
+    stream: &[u8],
+    lengths: &[u8],
+    mut take_in: impl FnMut(In),
+) -> Option<String>
 where
     Codec<In>: Default + Decoder<Item = In, Error = CodecError>,
 {

@@ -45,7 +45,7 @@ impl Mapping {
         self.stage == Stage::Confirmed
     }
 
-    pub(super) fn hear_answer(&mut self, is_granted: bool) {
+    pub(super) fn note_answer(&mut self, is_granted: bool) {
         self.has_granted |= is_granted;
     }
 

@@ -79,7 +79,7 @@ impl Table {
     /// Takes in the answer to a request. `in_slot` says whether it was granted in its slot.
     fn answer(&mut self, id: RequestId, answer: State, in_slot: bool, wakers: &mut Vec<Waker>) {
         let is_held = matches!(answer, State::Held(..));
-        self.mapping.hear_answer(is_held);
+        self.mapping.note_answer(is_held);
         // Only a waiting request is answered: an agent that was terminated here holds nothing any
         // more.
         if self.state(id).is_some_and(|state| state.is_pending()) {

@@ -68,7 +68,7 @@ fn noise_in_a_map_harms_its_client_alone() {
         for slot in 0..40 {
             // The lock is granted or it is not, depending on what the noise says.
             let asked = other.ask(&format!("{slot}"), TRY);
-            match other.raw.hear() {
+            match other.raw.receive() {
                 FromDaemon::Granted { request, .. } => other.finish(request),
                 FromDaemon::Unavailable { request } => assert_eq!(request, asked),
                 other => panic!("{other:?}"),
@@ -130,7 +130,7 @@ fn a_slot_that_is_used_twice_harms_its_client_alone() {
     let asked = other.ask("two", EXCLUSIVE);
     let also = other.ask("one", TRY);
     assert!(matches!(
-        other.raw.hear(),
+        other.raw.receive(),
         FromDaemon::Granted { request, .. } | FromDaemon::Unavailable { request } if request == also
     ));
     assert!(other.waits());
@@ -156,7 +156,7 @@ fn who_says_that_it_never_gives_back_has_it_taken_when_it_goes() {
     let mut third = host.client(3);
     assert_eq!(third.query().0, ["db"]);
     let asked = third.ask("db", TRY);
-    assert_eq!(third.raw.hear(), FromDaemon::Unavailable { request: asked });
+    assert_eq!(third.raw.receive(), FromDaemon::Unavailable { request: asked });
     drop(owner);
     assert_others_are_served(&host, &mut third);
 }

@@ -28,7 +28,7 @@ fn a_name_that_nobody_waits_for_is_taken_again_without_a_word() {
     assert!(owner.waits(), "something was said");
     let mut other = host.client(2);
     let asked = other.ask("db", TRY);
-    assert_eq!(other.raw.hear(), FromDaemon::Unavailable { request: asked });
+    assert_eq!(other.raw.receive(), FromDaemon::Unavailable { request: asked });
 }
 
 #[test]
@@ -100,7 +100,7 @@ fn what_is_not_to_be_had_at_once_is_refused_and_the_owner_tells_of_its_release()
     let (mut owner, mut other) = (host.owner(1), host.client(2));
     let (held, _) = owner.take_in(0, "db", EXCLUSIVE);
     let asked = other.ask("db", TRY);
-    assert_eq!(other.raw.hear(), FromDaemon::Unavailable { request: asked });
+    assert_eq!(other.raw.receive(), FromDaemon::Unavailable { request: asked });
     assert_eq!(owner.release(0), Released::Tell);
     owner.finish(held);
     assert!(owner.waits());
@@ -121,7 +121,7 @@ fn a_theft_is_seen_in_the_map_before_the_thief_knows_of_it() {
         assert!(stolen > token);
         assert_eq!(owner.release(0), Released::Gone);
         let how = Lost::StolenBy([2; 16]);
-        assert_eq!(owner.raw.hear(), FromDaemon::Lost { request: held, how });
+        assert_eq!(owner.raw.receive(), FromDaemon::Lost { request: held, how });
         if let Some(slot) = slot {
             assert!(thief.look(slot).is_held(), "the thief has stolen from itself");
         }
@@ -287,7 +287,7 @@ fn where_locks_are_leased_names_are_asked_for_each_time() {
         FromDaemon::Granted { request, .. } => Some(*request),
         _ => None,
     };
-    assert_eq!(client.raw.hear_until(granted).0, asked);
+    assert_eq!(client.raw.receive_until(granted).0, asked);
     assert!(client.look(0).is_free());
 }
 

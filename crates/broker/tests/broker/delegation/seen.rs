@@ -81,7 +81,7 @@ fn nobody_stands_before_who_asks_for_its_place_in_a_queue_that_is_only_owned() {
     };
     let holders = |other: &mut Client| {
         other.raw.say(&[position()]);
-        let (holders, _) = other.raw.hear_until(|message| match message {
+        let (holders, _) = other.raw.receive_until(|message| match message {
             FromDaemon::Position { holders, holder, .. } => Some((*holders, holder.is_some())),
             _ => None,
         });
@@ -178,7 +178,7 @@ fn a_thousand_owned_names_are_none_that_are_held() {
     other.raw.stream.set_read_timeout(Some(Duration::from_secs(20))).unwrap();
     let inspect = ToDaemon::Inspect { query: 6, bucket: "app".to_owned(), name: None };
     other.raw.say(&[inspect]);
-    let ((), parts) = other.raw.hear_until(|message| {
+    let ((), parts) = other.raw.receive_until(|message| {
         matches!(message, FromDaemon::Inspection { last: true, .. }).then_some(())
     });
     let shown: usize = parts
@@ -205,11 +205,11 @@ fn a_theft_is_told_also_if_somebody_looks_before_the_victim_has_its_turn() {
         ToDaemon::RequestInSlot { agent: 0, request, name, kind: RequestKind::Steal, slot: 0 },
         query,
     ]);
-    let (held_by, _) = thief.raw.hear_until(|message| match message {
+    let (held_by, _) = thief.raw.receive_until(|message| match message {
         FromDaemon::Snapshot { held, .. } => Some(held.clone()),
         _ => None,
     });
     assert_eq!(held_by.iter().map(|one| one.client_id).collect::<Vec<_>>(), [[2; 16]]);
     let how = Lost::StolenBy([2; 16]);
-    assert_eq!(owner.raw.hear(), FromDaemon::Lost { request: held, how });
+    assert_eq!(owner.raw.receive(), FromDaemon::Lost { request: held, how });
 }

@@ -117,7 +117,7 @@ fn a_sleeper_of_an_older_release_is_given_up_beside_one_of_today_that_is_kept() 
     assert!(!old.path().exists(), "it cannot know that it was given up");
     other.take("idle", TRY);
     let asked = other.ask("new", TRY);
-    assert_eq!(other.raw.hear(), FromDaemon::Unavailable { request: asked });
+    assert_eq!(other.raw.receive(), FromDaemon::Unavailable { request: asked });
     assert!(owner.look(0).is_held() && owner.path().exists());
     // Both clients come back.
     let name = "old".try_into().unwrap();

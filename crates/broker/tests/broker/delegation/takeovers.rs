@@ -27,7 +27,7 @@ fn owners_go_on_while_there_is_no_daemon_and_the_next_one_recalls_them() {
     let mut other = host.client(2);
     assert!(other.take("idle", TRY).1 > token);
     let asked = other.ask("taken", TRY);
-    assert_eq!(other.raw.hear(), FromDaemon::Unavailable { request: asked });
+    assert_eq!(other.raw.receive(), FromDaemon::Unavailable { request: asked });
 }
 
 #[test]
@@ -124,7 +124,7 @@ fn a_map_of_noise_is_none_for_the_next_daemon() {
     for name in ["1", "2", "3"] {
         let asked = other.ask(name, TRY);
         assert!(matches!(
-            other.raw.hear(),
+            other.raw.receive(),
             FromDaemon::Granted { request, .. } | FromDaemon::Unavailable { request } if request == asked
         ));
     }
@@ -194,7 +194,7 @@ fn a_client_that_goes_before_its_claims_are_settled_holds_nothing() {
         ToDaemon::CloseAgent { agent: 9 },
     ];
     let mut raw = crate::raw::Raw::connect(&host.place(), &words);
-    assert_eq!(raw.hear(), FromDaemon::Welcome { version: 5 });
+    assert_eq!(raw.receive(), FromDaemon::Welcome { version: 5 });
     // A daemon looks at sleepers every few seconds.
     eventually("it is revoked", || owner.look(0).is_revoked());
     drop(other);

@@ -55,7 +55,7 @@ fn what_was_said_is_heard_by_who_wants_that_though_a_thread_waits_for_it() {
 
 /// The next request, whatever other messages come before it.
 fn asked_for(broker: &mut PlayedBroker) -> RequestId {
-    let (request, _) = broker.raw.hear_until(|message| match message {
+    let (request, _) = broker.raw.receive_until(|message| match message {
         ToDaemon::Request { request, .. } | ToDaemon::RequestInSlot { request, .. } => {
             Some(*request)
         }

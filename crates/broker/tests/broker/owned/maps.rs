@@ -12,7 +12,7 @@ fn what_stands_in_no_slot_is_counted_in_the_map() {
     assert!(request.as_mut().poll(&mut Context::from_waker(Waker::noop())).is_pending());
     // Counted before the lock is granted, because the client may never hear of the grant.
     assert_eq!(unmapped(&played), 1);
-    let ToDaemon::Request { request: id, .. } = played.broker.raw.hear() else { panic!() };
+    let ToDaemon::Request { request: id, .. } = played.broker.raw.receive() else { panic!() };
     let token = FencingToken::new(500);
     played.broker.raw.say(&[FromDaemon::Granted { request: id, token }]);
     let guard = soon(request).unwrap();
@@ -31,7 +31,7 @@ fn an_older_daemon_is_told_what_is_held_and_nothing_of_what_was_owned() {
     drop(played.broker);
     let mut broker = PlayedBroker::welcome(&played.listener, &place, 4);
     let (claimed, before) =
-        broker.raw.hear_until(|message| matches!(message, ToDaemon::Claimed).then_some(()));
+        broker.raw.receive_until(|message| matches!(message, ToDaemon::Claimed).then_some(()));
     let () = claimed;
     let claims: Vec<_> = before
         .iter()
@@ -43,12 +43,12 @@ fn an_older_daemon_is_told_what_is_held_and_nothing_of_what_was_owned() {
     assert_eq!(claims, [(held_id, held.name(), token)]);
     assert!(!held.is_lost());
     drop(held);
-    assert_eq!(broker.raw.hear(), ToDaemon::Finish { request: held_id });
+    assert_eq!(broker.raw.receive(), ToDaemon::Finish { request: held_id });
     for name in ["idle", "held"] {
         assert!(!has_at_once(&played.locks, name));
-        let asked = broker.raw.hear();
+        let asked = broker.raw.receive();
         assert!(matches!(asked, ToDaemon::Request { .. }), "{asked:?}");
-        assert!(matches!(broker.raw.hear(), ToDaemon::Finish { .. }));
+        assert!(matches!(broker.raw.receive(), ToDaemon::Finish { .. }));
     }
 }
 
@@ -59,15 +59,15 @@ fn a_client_whose_file_was_removed_owns_nothing_any_more() {
     fs::remove_file(&played.broker.file).unwrap();
     played.broker.raw.say(&[FromDaemon::Register]);
     let finished = |request| ToDaemon::Finish { request };
-    assert_eq!(played.broker.raw.hear(), finished(played.broker.granted[1].0));
+    assert_eq!(played.broker.raw.receive(), finished(played.broker.granted[1].0));
     assert_eq!(played.reach.owned(), 0);
     assert!(!held.is_lost());
     drop(held);
-    assert_eq!(played.broker.raw.hear(), finished(played.broker.granted[0].0));
+    assert_eq!(played.broker.raw.receive(), finished(played.broker.granted[0].0));
     eventually("it has a file", || played.broker.file.exists());
     // From here on the client asks the daemon for each lock on this connection.
     assert!(!has_at_once(&played.locks, "idle"));
-    assert!(matches!(played.broker.raw.hear(), ToDaemon::Request { .. }));
+    assert!(matches!(played.broker.raw.receive(), ToDaemon::Request { .. }));
 }
 
 #[test]
@@ -107,9 +107,9 @@ fn what_is_to_be_inherited_is_not_owned() {
     let mut played = Played::owning(&["idle"]);
     let _prepared = played.reach.prepare_lifeline(&["db".try_into().unwrap()]).unwrap();
     let request = played.broker.granted[0].0;
-    assert_eq!(played.broker.raw.hear(), ToDaemon::Finish { request });
+    assert_eq!(played.broker.raw.receive(), ToDaemon::Finish { request });
     assert!(!has_at_once(&played.locks, "idle"));
-    assert!(matches!(played.broker.raw.hear(), ToDaemon::Request { .. }));
+    assert!(matches!(played.broker.raw.receive(), ToDaemon::Request { .. }));
 }
 
 #[test]

@@ -102,7 +102,7 @@ fn a_stopped_holder_that_an_older_daemon_gave_up_knows_that_when_it_goes_on() {
     kill_process(Pid::from_child(&owner), Signal::CONT).unwrap();
     let mut older = PlayedBroker::welcome(&listener, &place, 4);
     let ((), claims) =
-        older.raw.hear_until(|message| matches!(message, ToDaemon::Claimed).then_some(()));
+        older.raw.receive_until(|message| matches!(message, ToDaemon::Claimed).then_some(()));
     for claim in claims {
         match claim {
             ToDaemon::ClaimLock { .. } => panic!("{claim:?}"),

@@ -25,9 +25,9 @@ fn ask_as(version: u16, daemon: &Daemon) -> Raw {
         1 => Raw::connect(&daemon.place(), &[hello, open, ask]),
         _ => Raw::connect(&daemon.place(), &[hello, introduce, open, describe, ask]),
     };
-    assert_eq!(old.hear(), FromDaemon::Welcome { version });
+    assert_eq!(old.receive(), FromDaemon::Welcome { version });
     if version > 1 {
-        assert_eq!(old.hear(), FromDaemon::Settled);
+        assert_eq!(old.receive(), FromDaemon::Settled);
     }
     old
 }
@@ -35,7 +35,7 @@ fn ask_as(version: u16, daemon: &Daemon) -> Raw {
 /// The same client once it holds the lock.
 fn hold_as(version: u16, daemon: &Daemon) -> Raw {
     let mut old = ask_as(version, daemon);
-    assert!(matches!(old.hear(), FromDaemon::Granted { .. }));
+    assert!(matches!(old.receive(), FromDaemon::Granted { .. }));
     old
 }
 
@@ -74,13 +74,13 @@ fn an_old_client_s_release_lets_one_of_today_in() {
         }]);
         assert_eq!(soon(held.lost()), Lost::Stolen);
         drop(soon(locks.lock("db").steal().into_future()).unwrap());
-        assert!(matches!(old.hear(), FromDaemon::Granted { .. }));
+        assert!(matches!(old.receive(), FromDaemon::Granted { .. }));
         let lost = match version {
             ..=3 => navlock_wire::Lost::Stolen,
             _ => navlock_wire::Lost::StolenBy(locks.client_id().to_bytes()),
         };
         let request = RequestId::from_parts(1, 1);
-        assert_eq!(old.hear(), FromDaemon::Lost { request, how: lost });
+        assert_eq!(old.receive(), FromDaemon::Lost { request, how: lost });
     }
 }
 
@@ -106,7 +106,7 @@ fn an_old_client_waits_behind_one_of_today_and_one_of_today_behind_it() {
         drop(gone);
         pending(2);
         drop(held);
-        assert!(matches!(old.hear(), FromDaemon::Granted { .. }));
+        assert!(matches!(old.receive(), FromDaemon::Granted { .. }));
         assert_eq!(soon(last.query()).unwrap().pending.len(), 1);
         old.say(&[ToDaemon::CloseAgent { agent: 0 }]);
         drop(soon(waiting).unwrap());
@@ -117,10 +117,10 @@ fn an_old_client_waits_behind_one_of_today_and_one_of_today_behind_it() {
 /// has gone. Returns the client's messages.
 fn serve_as(version: u16, listener: &Listener) -> Vec<ToDaemon> {
     let mut end = RawDaemon::new(listener.accept().unwrap().0);
-    let mut heard = vec![end.hear()];
+    let mut heard = vec![end.receive()];
     end.say(&[FromDaemon::Welcome { version }]);
     loop {
-        let message = end.hear();
+        let message = end.receive();
         match message {
             ToDaemon::Request { request, .. } => {
                 let token = FencingToken::new(7);
@@ -205,7 +205,7 @@ fn a_daemon_of_no_common_version_is_told_of_in_its_own_words() {
         let listener = Listener::bind(place.socket()).unwrap();
         let daemon = thread::spawn(move || {
             let mut end = RawDaemon::new(listener.accept().unwrap().0);
-            end.hear();
+            end.receive();
             end.say(&[answer]);
         });
         let options = ConnectOptions::default().place(place).program("/nonexistent");
@@ -220,11 +220,11 @@ fn a_client_of_the_future_is_spoken_to_in_words_that_both_know() {
     let daemon = Daemon::start();
     let hello = ToDaemon::Hello { oldest: VERSION, newest: VERSION + 7 };
     assert_eq!(
-        Raw::connect(&daemon.place(), &[hello]).hear(),
+        Raw::connect(&daemon.place(), &[hello]).receive(),
         FromDaemon::Welcome { version: VERSION }
     );
     let hello = ToDaemon::Hello { oldest: VERSION + 1, newest: VERSION + 7 };
-    let refused = Raw::connect(&daemon.place(), &[hello]).hear();
+    let refused = Raw::connect(&daemon.place(), &[hello]).receive();
     let FromDaemon::Refused { reason } = refused else { panic!("{refused:?}") };
     assert!(reason.contains(&format!("versions 1 to {VERSION}")), "{reason}");
 }
@@ -236,9 +236,9 @@ fn a_daemon_of_an_earlier_version_is_asked_for_the_whole_queue() {
     let listener = Listener::bind(place.socket()).unwrap();
     let daemon = thread::spawn(move || {
         let mut end = RawDaemon::new(listener.accept().unwrap().0);
-        end.hear_until(|message| matches!(message, ToDaemon::Hello { .. }).then_some(()));
+        end.receive_until(|message| matches!(message, ToDaemon::Hello { .. }).then_some(()));
         end.say(&[FromDaemon::Welcome { version: 3 }]);
-        let (query, _) = end.hear_until(|message| match message {
+        let (query, _) = end.receive_until(|message| match message {
             ToDaemon::Inspect { query, .. } => Some(*query),
             ToDaemon::Position { .. } => panic!("it does not know that question"),
             _ => None,

@@ -29,7 +29,7 @@ impl<'a> ServiceManager<'a> {
     }
 
     /// The next message of the broker.
-    pub(super) fn hears(&self) -> String {
+    pub(super) fn receive(&self) -> String {
         let mut bytes = [0; 500];
         let length = self.socket.recv(&mut bytes).unwrap();
         String::from_utf8(bytes[..length].to_vec()).unwrap()

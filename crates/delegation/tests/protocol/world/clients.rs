@@ -93,7 +93,7 @@ impl World {
         Ok(())
     }
 
-    pub(super) fn hear(&mut self, number: usize) -> Result<(), Complaint> {
+    pub(super) fn receive(&mut self, number: usize) -> Result<(), Complaint> {
         let client = &mut self.clients[number];
         match client.inbox.pop_front() {
             Some(ToClient::Granted { request, is_lost }) => {

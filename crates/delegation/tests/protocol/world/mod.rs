@@ -31,7 +31,7 @@ pub(crate) enum Step {
     /// The agent of a thread that holds by the slot is terminated. The thread does not notice this.
     Terminate { client: usize, thread: usize },
     /// A client reads the next message.
-    Hear { client: usize },
+    Receive { client: usize },
     /// A client without a broker finds one.
     Return { client: usize },
     /// A client dies.
@@ -53,7 +53,7 @@ impl Step {
         !matches!(
             self,
             Self::Run { .. }
-                | Self::Hear { .. }
+                | Self::Receive { .. }
                 | Self::Return { .. }
                 | Self::Work
                 | Self::Serve { .. }
@@ -267,7 +267,7 @@ impl World {
                     }
                 }
                 if !client.inbox.is_empty() {
-                    steps.push(Step::Hear { client: number });
+                    steps.push(Step::Receive { client: number });
                 }
                 if !client.is_linked && client.inbox.is_empty() && accepts {
                     steps.push(Step::Return { client: number });
@@ -338,7 +338,7 @@ impl World {
                 self.clients[client].threads[thread].at = At::Asking { steals: true };
             }
             Step::Terminate { client, thread } => self.clients[client].terminate(thread),
-            Step::Hear { client } => self.hear(client)?,
+            Step::Receive { client } => self.receive(client)?,
             Step::Return { client } => self.come_back(client)?,
             Step::Die { client } => self.clients[client].lives = false,
             Step::Work => self.work()?,

@@ -84,7 +84,7 @@ pub(super) enum Step {
     /// A machine gets an answer.
     Answer(usize, usize),
     /// The nth watch of a machine tells it of the next revision.
-    Hear(usize, usize),
+    Receive(usize, usize),
     Lose(usize, usize),
     LoseAnswer(usize, usize),
     Delay(usize, usize),
@@ -105,8 +105,8 @@ pub(super) enum Step {
     Revoke(usize, usize),
     /// Somebody removes the nth lock or request.
     Evict(usize),
-    /// A machine hears that one of its leases is gone.
-    HearGone(usize),
+    /// A machine learns that one of its leases is gone.
+    LearnGone(usize),
     Kill(usize),
     /// Nothing else happens, and the keeper of a machine has a tick.
     Tick(usize),

@@ -121,7 +121,7 @@ impl Pace {
             Step::Act(nth) => self.machines[nth][0],
             Step::Execute(nth, _) => self.machines[nth][1],
             Step::Answer(nth, _) => self.machines[nth][2],
-            Step::Hear(nth, _) => self.machines[nth][3],
+            Step::Receive(nth, _) => self.machines[nth][3],
             Step::Expire(_) | Step::Over(_) | Step::Tick(_) => self.expiry,
             _ => self.fault,
         }

@@ -112,13 +112,13 @@ struct Cut {
 struct Watching {
     prefix: Vec<u8>,
     /// How much of the log the watch has told.
-    heard: usize,
+    received: usize,
 }
 
 impl Watching {
     /// The events that the watch has not told yet, and their places in the log.
     fn rest<'a>(&'a self, etcd: &'a Etcd) -> impl Iterator<Item = (usize, Vec<&'a Event>)> {
-        let log = etcd.log.iter().enumerate().skip(self.heard);
+        let log = etcd.log.iter().enumerate().skip(self.received);
         let is_its = |event: &&Event| etcd.keys.name(&event.key.name).all() == self.prefix;
         let its = log.map(move |(at, events)| (at, events.iter().filter(is_its).collect()));
         its.filter(|(_, events): &(_, Vec<_>)| !events.is_empty())
@@ -170,14 +170,14 @@ impl World {
             }
             for (at, watching) in machine.watches.values().enumerate() {
                 if watching.rest(&self.etcd).next().is_some() {
-                    steps.push(Step::Hear(nth, at));
+                    steps.push(Step::Receive(nth, at));
                 }
             }
             if machine.may_act() {
                 steps.push(Step::Act(nth));
             }
             if !machine.revoked.is_empty() {
-                steps.push(Step::HearGone(nth));
+                steps.push(Step::LearnGone(nth));
             }
             if machine.cut.is_some() {
                 steps.push(Step::Over(nth));
@@ -251,7 +251,7 @@ impl World {
                 let Flight::Back(done) = self.machines[nth].flights.remove(at) else { return };
                 self.machines[nth].within(|keeper| keeper.handle_done(done));
             }
-            Step::Hear(nth, at) => self.hear(nth, at),
+            Step::Receive(nth, at) => self.receive_events(nth, at),
             Step::Lose(nth, at) => {
                 self.faults.calls -= 1;
                 self.machines[nth].fail(at);
@@ -322,7 +322,7 @@ impl World {
                 }
                 self.has_overlap = true;
             }
-            Step::HearGone(nth) => {
+            Step::LearnGone(nth) => {
                 let machine = &mut self.machines[nth];
                 let lease = machine.revoked.remove(0);
                 let word = LeaseEvent::Gone;

@@ -22,9 +22,9 @@ fn granted(slot: u64, revision: i64) -> [mirror::Event; 2] {
 fn who_is_granted_a_name_that_is_being_listed_does_not_wait_for_the_list() {
     let mut machine = Machine::new();
     let (waits, list) = machine.ask(RequestKind::Wait(Mode::Exclusive), false);
-    machine.hear_of(6, &[(3, Phase::Owned, None)]);
+    machine.report(6, &[(3, Phase::Owned, None)]);
     assert_eq!(machine.shared.table().status(waits), Status::Pending(5));
-    machine.hear_all(granted(0, 7).into());
+    machine.report_events(granted(0, 7).into());
     assert_eq!(machine.shared.table().status(waits), Status::Held(Grant::at(7)));
     // The list is older than the grant.
     let (of, known) = list.expect("it is being listed");
@@ -40,12 +40,12 @@ fn who_is_granted_a_name_that_was_taken_from_one_beside_it_hears_of_that_no_soon
     assert!(matches!(machine.shared.table().status(robbed), Status::Held(_)));
     let (waits, _) = machine.ask(RequestKind::Wait(Mode::Exclusive), false);
     let thief = RequestKey { owner: 3, slot: 0 };
-    machine.hear_all(vec![
+    machine.report_events(vec![
         told(RequestKey { owner: 1, slot: 0 }, Phase::Held, 6, None),
         told(thief, Phase::Held, 6, Some(6)),
     ]);
     let [asked, lock] = granted(1, 7);
-    machine.hear_all(vec![told(thief, Phase::Held, 7, None), asked, lock]);
+    machine.report_events(vec![told(thief, Phase::Held, 7, None), asked, lock]);
     assert_eq!(machine.lost(robbed), None);
     assert_eq!(machine.shared.table().status(waits), Status::Pending(5));
     let (of, known) = list.expect("it is being listed");
@@ -68,7 +68,7 @@ fn nobody_is_granted_a_name_that_is_being_listed_beside_one_who_was_granted_and_
     events.extend([is_gone, told(thief, Phase::Held, 8, Some(8))]);
     events.push(told(thief, Phase::Held, 9, None));
     events.extend(granted(1, 9));
-    machine.hear_all(events);
+    machine.report_events(events);
     assert_eq!(machine.shared.table().status(first), Status::Held(Grant::at(7)));
     assert_eq!(machine.shared.table().status(second), Status::Pending(5));
     let (of, known) = list.expect("it is being listed");

@@ -30,7 +30,7 @@ fn what_a_watch_tells_late_of_a_name_that_was_ones_own_does_not_make_it_so_again
         _ => false,
     };
     assert!(calls.iter().any(asks), "{calls:?}");
-    machine.hear_of(6, &[(1, Phase::Held, None), (1, Phase::Owned, Some(6))]);
+    machine.report(6, &[(1, Phase::Held, None), (1, Phase::Owned, Some(6))]);
     assert_eq!(machine.usage(), None);
 }
 
@@ -90,8 +90,8 @@ fn what_is_stolen_after_the_end_of_its_lease_was_lost_with_that() {
     let held = machine.take_own(agent);
     machine.now += TIME_TO_LIVE;
     clock::set::to(machine.now);
-    machine.hear_of(7, &[(1, Phase::Held, None), (1, Phase::Owned, Some(6))]);
-    machine.hear_of(8, &[(1, Phase::Owned, None), (3, Phase::Held, Some(8))]);
+    machine.report(7, &[(1, Phase::Held, None), (1, Phase::Owned, Some(6))]);
+    machine.report(8, &[(1, Phase::Owned, None), (3, Phase::Held, Some(8))]);
     assert_eq!(machine.lost(held), Some(Lost::Disconnected));
 }
 

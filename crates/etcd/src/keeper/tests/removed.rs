@@ -6,9 +6,9 @@ use super::*;
 fn a_name_whose_key_was_removed_is_not_said_to_be_stolen_once_somebody_else_has_it() {
     let (mut machine, agent) = owner();
     let held = machine.take_own(agent);
-    machine.hear_of(6, &[(1, Phase::Held, None), (1, Phase::Owned, Some(6))]);
-    machine.hear_of(7, &[(1, Phase::Owned, None)]);
-    machine.hear_of(8, &[(3, Phase::Held, Some(8))]);
+    machine.report(6, &[(1, Phase::Held, None), (1, Phase::Owned, Some(6))]);
+    machine.report(7, &[(1, Phase::Owned, None)]);
+    machine.report(8, &[(3, Phase::Held, Some(8))]);
     assert_eq!(machine.lost(held), None);
     machine.pass(Duration::from_secs(1));
     machine.pass(Duration::from_secs(1));
@@ -19,15 +19,15 @@ fn a_name_whose_key_was_removed_is_not_said_to_be_stolen_once_somebody_else_has_
 fn a_name_whose_key_was_removed_is_looked_after_once() {
     let (mut machine, agent) = owner();
     machine.take_own(agent);
-    machine.hear_of(6, &[(1, Phase::Held, None), (1, Phase::Owned, Some(6))]);
+    machine.report(6, &[(1, Phase::Held, None), (1, Phase::Owned, Some(6))]);
     machine.calls();
-    machine.hear_of(7, &[(1, Phase::Owned, None)]);
+    machine.report(7, &[(1, Phase::Owned, None)]);
     let is_kept = |call: &Call| matches!(call, Call::Keep { lease: OWN, .. });
     assert!(machine.calls().iter().any(is_kept));
     // If the lease were looked at after each event, its keep-alive would start anew each time, and
     // the lease would never be renewed.
     for revision in 8..12 {
-        machine.hear_of(revision, &[(3, Phase::Queued, Some(revision))]);
+        machine.report(revision, &[(3, Phase::Queued, Some(revision))]);
         let calls = machine.calls();
         assert!(!calls.iter().any(is_kept), "{calls:?}");
     }
@@ -36,8 +36,8 @@ fn a_name_whose_key_was_removed_is_looked_after_once() {
 #[test]
 fn a_name_that_is_ones_own_again_is_not_lost_for_what_became_of_it_before() {
     let (mut machine, agent) = owner();
-    machine.hear_of(6, &[(1, Phase::Held, None), (1, Phase::Owned, Some(6))]);
-    machine.hear_of(7, &[(1, Phase::Owned, None)]);
+    machine.report(6, &[(1, Phase::Held, None), (1, Phase::Owned, Some(6))]);
+    machine.report(7, &[(1, Phase::Owned, None)]);
     // It is not known yet whether etcd still keeps the lease.
     machine.leave();
     machine.answered(8);
@@ -45,10 +45,10 @@ fn a_name_that_is_ones_own_again_is_not_lost_for_what_became_of_it_before() {
     while machine.usage().is_none() {
         assert!(revision < 30, "it is never its own again");
         let (held, _) = machine.take(agent, "db", revision);
-        machine.hear_of(revision, &[(1, Phase::Held, Some(revision))]);
+        machine.report(revision, &[(1, Phase::Held, Some(revision))]);
         machine.release(held, revision + 1);
         if machine.usage().is_none() {
-            machine.hear_of(revision + 1, &[(1, Phase::Held, None)]);
+            machine.report(revision + 1, &[(1, Phase::Held, None)]);
         }
         revision += 2;
     }

@@ -95,7 +95,7 @@ impl World {
         }
         self.etcd.log.clear();
         for machine in &mut self.machines {
-            machine.watches.values_mut().for_each(|watching| watching.heard = 0);
+            machine.watches.values_mut().for_each(|watching| watching.received = 0);
         }
     }
 

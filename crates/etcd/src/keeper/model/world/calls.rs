@@ -19,8 +19,8 @@ impl World {
                         let log = &self.etcd.log;
                         let is_told =
                             |from: i64| log.iter().position(|events| events[0].revision >= from);
-                        let heard = from.and_then(is_told).unwrap_or(log.len());
-                        let watching = Watching { prefix, heard };
+                        let received = from.and_then(is_told).unwrap_or(log.len());
+                        let watching = Watching { prefix, received };
                         self.machines[nth].watches.insert(watch, watching);
                         if from.is_none() {
                             self.begin_watch(nth, watch);
@@ -57,20 +57,20 @@ impl World {
         }
     }
 
-    /// A machine hears the next events of its watch.
-    pub(super) fn hear(&mut self, nth: usize, at: usize) {
+    /// A machine receives the next events of its watch.
+    pub(super) fn receive_events(&mut self, nth: usize, at: usize) {
         let machine = &mut self.machines[nth];
         let Some((&watch, watching)) = machine.watches.iter_mut().nth(at) else { return };
         let Some((at, events)) = watching.rest(&self.etcd).next() else { return };
         let events: Vec<Event> = events.into_iter().cloned().collect();
-        watching.heard = at + 1;
+        watching.received = at + 1;
         machine.watched(watch, Watched::Events(events));
     }
 
     pub(super) fn begin_watch(&mut self, nth: usize, watch: u64) {
         let machine = &mut self.machines[nth];
         if let Some(watching) = machine.watches.get_mut(&watch) {
-            watching.heard = self.etcd.log.len();
+            watching.received = self.etcd.log.len();
             machine.watched(watch, Watched::Up);
         }
     }
