@@ -169,9 +169,31 @@ pub(crate) fn open_of(pid: u32, name: &OsStr) -> Option<fs::File> {
 #[cfg(test)]
 #[cfg(target_os = "linux")]
 mod tests {
-    use std::cell::Cell;
+    use std::{cell::Cell, path::PathBuf};
+
+    use tempfile::TempDir;
 
     use super::*;
+
+    /// How long a test waits for a lock that it must get.
+    const LONG: Duration = Duration::from_secs(20);
+
+    /// A folder for one test, and the path of a lock file in it, which is not there yet.
+    fn lock_path() -> (TempDir, PathBuf) {
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("lock");
+        (directory, path)
+    }
+
+    /// The lock, if it can be had at once.
+    fn try_lock(path: &Path) -> Option<fs::File> {
+        lock(path, Duration::ZERO).unwrap()
+    }
+
+    /// Waits for the lock.
+    fn wait_for_lock(path: &Path) -> fs::File {
+        lock(path, LONG).unwrap().expect("it is free in good time")
+    }
 
     fn how_often_open(path: &Path) -> usize {
         let open = fs::read_dir("/proc/self/fd").into_iter().flatten().flatten();
@@ -180,29 +202,63 @@ mod tests {
     }
 
     #[test]
-    fn a_file_that_was_removed_while_somebody_waited_for_it_is_not_locked() {
-        let directory = tempfile::tempdir().unwrap();
-        let path = directory.path().join("lock");
-        let first = lock(&path, Duration::ZERO).unwrap().unwrap();
-        assert!(lock(&path, Duration::ZERO).unwrap().is_none());
+    fn a_lock_is_free_again_when_its_file_is_dropped() {
+        let (_directory, path) = lock_path();
+        let held = try_lock(&path).expect("nobody has it");
+        assert!(try_lock(&path).is_none());
+        drop(held);
+        // Another test may be starting a process. Until that process has its program, it has a copy of
+        // the dropped file, and so the lock.
+        wait_for_lock(&path);
+    }
+
+    #[test]
+    fn threads_that_count_under_a_lock_lose_nothing() {
+        let (directory, path) = lock_path();
+        let counter = directory.path().join("counter");
+        fs::write(&counter, "0").unwrap();
         thread::scope(|scope| {
-            let waiter = scope.spawn(|| lock(&path, Duration::from_secs(20)).unwrap().unwrap());
+            for _ in 0..8 {
+                scope.spawn(|| {
+                    let _held = wait_for_lock(&path);
+                    let last: u32 = fs::read_to_string(&counter).unwrap().parse().unwrap();
+                    thread::yield_now();
+                    fs::write(&counter, (last + 1).to_string()).unwrap();
+                });
+            }
+        });
+        assert_eq!(fs::read_to_string(&counter).unwrap(), "8");
+    }
+
+    #[test]
+    fn who_has_waited_for_long_enough_goes_without_the_lock() {
+        let (_directory, path) = lock_path();
+        let _held = try_lock(&path).expect("nobody has it");
+        let (began, patience) = (Instant::now(), Duration::from_millis(50));
+        assert!(lock(&path, patience).unwrap().is_none());
+        assert!(began.elapsed() >= patience);
+    }
+
+    #[test]
+    fn a_file_that_was_removed_while_somebody_waited_for_it_is_not_locked() {
+        let (_directory, path) = lock_path();
+        let held = try_lock(&path).expect("nobody has it");
+        thread::scope(|scope| {
+            let waiter = scope.spawn(|| wait_for_lock(&path));
             while how_often_open(&path) < 2 {
                 assert!(!waiter.is_finished());
                 thread::yield_now();
             }
             fs::remove_file(&path).unwrap();
-            drop(first);
+            drop(held);
             let locked = waiter.join().unwrap();
-            assert!(path.exists());
-            assert_eq!(identity_of(&locked), identity_at(&path));
+            assert_eq!(identity_at(&path), identity_of(&locked));
         });
     }
 
     #[test]
     fn a_file_that_somebody_removes_each_time_is_given_up() {
-        let directory = tempfile::tempdir().unwrap();
-        let path = directory.path().join("lock");
+        let (_directory, path) = lock_path();
         let removals = Cell::new(0);
         let lock_removed = |most| {
             removals.set(0);
@@ -219,20 +275,6 @@ mod tests {
         let said = lock_removed(usize::MAX).unwrap_err().to_string();
         assert_eq!(removals.get(), MOST_REMOVALS);
         assert!(said.starts_with("somebody removes it again and again"), "{said}");
-    }
-
-    #[test]
-    fn who_has_waited_for_long_enough_goes_without_the_lock() {
-        let directory = tempfile::tempdir().unwrap();
-        let path = directory.path().join("lock");
-        let first = lock(&path, Duration::ZERO).unwrap().unwrap();
-        let (began, patience) = (Instant::now(), Duration::from_millis(50));
-        assert!(lock(&path, patience).unwrap().is_none());
-        assert!(began.elapsed() >= patience);
-        drop(first);
-        // Another test may be starting a process. Until that process has its program, it has a copy of
-        // the dropped file, and so the lock.
-        assert!(lock(&path, Duration::from_secs(20)).unwrap().is_some());
     }
 
     #[test]

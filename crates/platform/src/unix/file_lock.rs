@@ -50,3 +50,31 @@ pub fn shared(file: &File) -> io::Result<()> {
 pub fn unlock(file: &File) -> io::Result<()> {
     Ok(flock(file, FlockOperation::Unlock)?)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_lock_keeps_others_out_until_its_file_is_dropped() {
+        let path = tempfile::NamedTempFile::new().unwrap().into_temp_path();
+        let [one, other] = [(); 2].map(|()| File::open(&path).unwrap());
+        assert!(try_exclusive(&one).unwrap());
+        assert!(!try_exclusive(&other).unwrap() && !try_shared(&other).unwrap());
+        drop(one);
+        // Another test may be starting a process, which has a copy of the file for a moment.
+        shared(&other).unwrap();
+    }
+
+    #[test]
+    fn readers_share_a_lock_and_keep_a_writer_out() {
+        let path = tempfile::NamedTempFile::new().unwrap().into_temp_path();
+        let [reader, another, writer] = [(); 3].map(|()| File::open(&path).unwrap());
+        assert!(try_shared(&reader).unwrap() && try_shared(&another).unwrap());
+        assert!(!try_exclusive(&writer).unwrap());
+        unlock(&reader).unwrap();
+        assert!(!try_exclusive(&writer).unwrap());
+        unlock(&another).unwrap();
+        assert!(try_exclusive(&writer).unwrap());
+    }
+}
