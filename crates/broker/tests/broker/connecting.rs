@@ -19,8 +19,8 @@ use crate::daemon::{Daemon, eventually, queue, soon};
 #[test]
 fn who_comes_back_to_a_daemon_that_did_not_wait_has_lost_its_locks_and_waits_anew() {
     let mut daemon = Daemon::start();
-    let (a, b) = (daemon.client().lock_manager("app"), daemon.client().lock_manager("app"));
-    let held = soon(a.lock("db").into_future()).unwrap();
+    let (a, b) = (daemon.locks(), daemon.locks());
+    let held = soon(a.lock("db")).unwrap();
     let mut waiting = pin!(b.lock("db").into_future());
     queue(&b, "db", waiting.as_mut());
     daemon.restart();
@@ -29,20 +29,20 @@ fn who_comes_back_to_a_daemon_that_did_not_wait_has_lost_its_locks_and_waits_ane
     assert!(!next.is_lost());
     // The client that has lost the lock can have it again.
     drop(next);
-    drop(soon(a.lock("db").into_future()).unwrap());
+    drop(soon(a.lock("db")).unwrap());
 }
 
 #[test]
 fn without_a_daemon_who_waits_is_told_and_who_holds_holds() {
     let mut daemon = Daemon::start();
-    let (a, b) = (daemon.client().lock_manager("app"), daemon.client().lock_manager("app"));
-    let held = soon(a.lock("db").into_future()).unwrap();
+    let (a, b) = (daemon.locks(), daemon.locks());
+    let held = soon(a.lock("db")).unwrap();
     let mut waiting = pin!(b.lock("db").into_future());
     queue(&b, "db", waiting.as_mut());
     daemon.stop();
     for error in [
         soon(waiting).unwrap_err(),
-        soon(a.lock("other").into_future()).unwrap_err(),
+        soon(a.lock("other")).unwrap_err(),
         soon(a.query()).unwrap_err(),
     ] {
         assert!(
@@ -82,7 +82,7 @@ fn a_daemon_that_ends_just_then_is_asked_again() {
     let options = ConnectOptions::default().place(place).program("/nonexistent");
     let reach = soon(BrokerReach::connect(options)).unwrap();
     let locks = UserAgent::with_reach(reach).lock_manager("app");
-    drop(soon(locks.lock("db").into_future()).unwrap());
+    drop(soon(locks.lock("db")).unwrap());
     drop(locks);
     daemon.join().unwrap();
 }
@@ -93,8 +93,8 @@ fn who_asks_a_connection_without_a_thread_is_told_of_a_theft() {
     let locks = unheard(&daemon);
     let held = locks.lock("db").blocking().unwrap();
     assert!(!held.is_lost());
-    let thief = daemon.client().lock_manager("app");
-    let stolen = soon(thief.lock("db").steal().into_future()).unwrap();
+    let thief = daemon.locks();
+    let stolen = soon(thief.lock("db").steal()).unwrap();
     eventually("it is told", || held.is_lost());
     drop(stolen);
 }

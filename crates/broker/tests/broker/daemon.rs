@@ -1,4 +1,4 @@
-//! A daemon for each test.
+//! A daemon for each test, and waiting with a deadline.
 
 use std::{
     fs,
@@ -22,6 +22,7 @@ use tokio::sync::oneshot;
 /// Dropping the first ends a daemon; the second is the thread that ends with it.
 type Running = (Option<oneshot::Sender<()>>, Option<thread::JoinHandle<()>>);
 
+/// How long a test waits for anything.
 pub(crate) const LONG: Duration = Duration::from_secs(20);
 
 /// A daemon that ends when this is dropped.
@@ -33,10 +34,12 @@ pub(crate) struct Daemon {
 }
 
 impl Daemon {
+    /// A daemon with the usual options.
     pub(crate) fn start() -> Self {
         Self::with(|_| {})
     }
 
+    /// A daemon with these limits.
     pub(crate) fn with_limits(limits: Limits) -> Self {
         Self::with(|options| options.limits = limits)
     }
@@ -83,6 +86,7 @@ impl Daemon {
         (self.stop, self.thread) = Self::serve(socket, self.options.clone());
     }
 
+    /// Ends the daemon, and waits for its end.
     pub(crate) fn stop(&mut self) {
         drop(self.stop.take());
         if let Some(thread) = self.thread.take() {
@@ -90,6 +94,7 @@ impl Daemon {
         }
     }
 
+    /// Where clients find the daemon.
     pub(crate) fn place(&self) -> Place {
         Place::at(self.directory.path().join("sock"))
     }
@@ -97,6 +102,11 @@ impl Daemon {
     /// A connection of its own, as another program would have.
     pub(crate) fn client(&self) -> UserAgent {
         UserAgent::with_reach(self.reach())
+    }
+
+    /// The locks of the bucket `app`, as another program sees them.
+    pub(crate) fn locks(&self) -> LockManager {
+        self.client().lock_manager("app")
     }
 
     fn reach(&self) -> BrokerReach {
@@ -113,7 +123,9 @@ impl Drop for Daemon {
     }
 }
 
-pub(crate) fn soon<F: Future>(future: F) -> F::Output {
+/// The outcome of a request or another future, which must come in good time.
+#[track_caller]
+pub(crate) fn soon<T>(future: impl IntoFuture<Output = T>) -> T {
     block_on_timeout(future, LONG).expect("in good time")
 }
 

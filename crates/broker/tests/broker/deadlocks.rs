@@ -25,7 +25,7 @@ use crate::{
 };
 
 fn held(locks: &LockManager, name: &str) -> LockGuard {
-    soon(locks.lock(name).into_future()).unwrap()
+    soon(locks.lock(name)).unwrap()
 }
 
 /// Waits until a request is told of a deadlock.
@@ -40,11 +40,11 @@ async fn told<G: Grant, N: Named>(mut request: Pin<&mut LockFuture<'_, G, N>>) -
 #[test]
 fn the_last_one_of_a_cycle_fails_if_it_has_asked_for_that() {
     let daemon = Daemon::start();
-    let (one, two) = (daemon.client().lock_manager("app"), daemon.client().lock_manager("app"));
+    let (one, two) = (daemon.locks(), daemon.locks());
     let (a, b) = (held(&one, "a"), held(&two, "b"));
     let mut first = pin!(one.lock("b").inside(&a).fail_on_deadlock().into_future());
     queue(&one, "b", first.as_mut());
-    let failed = soon(two.lock("a").inside(&b).fail_on_deadlock().into_future());
+    let failed = soon(two.lock("a").inside(&b).fail_on_deadlock());
     let Err(Error::Deadlock(told)) = failed else { panic!("{failed:?}") };
     assert!(told.starts_with("deadlock: ") && told.lines().count() == 3, "{told}");
     // Nothing else has happened.
@@ -56,7 +56,7 @@ fn the_last_one_of_a_cycle_fails_if_it_has_asked_for_that() {
 #[test]
 fn all_of_a_cycle_are_told_and_nobody_who_only_waits_long() {
     let daemon = Daemon::start();
-    let agents = [(); 6].map(|()| daemon.client().lock_manager("app"));
+    let agents = [(); 6].map(|()| daemon.locks());
     let guards =
         ["a", "b", "c", "d", "e"].iter().zip(&agents).map(|(name, locks)| held(locks, name));
     let guards: Vec<_> = guards.collect();
@@ -86,8 +86,8 @@ fn all_of_a_cycle_are_told_and_nobody_who_only_waits_long() {
 #[test]
 fn nobody_is_told_of_a_cycle_that_ends_when_somebody_gives_up() {
     let mut daemon = Daemon::start();
-    let agents = [(); 6].map(|()| daemon.client().lock_manager("app"));
-    let (a, b) = (soon(agents[0].lock("a").shared().into_future()).unwrap(), held(&agents[1], "b"));
+    let agents = [(); 6].map(|()| daemon.locks());
+    let (a, b) = (soon(agents[0].lock("a").shared()).unwrap(), held(&agents[1], "b"));
     let options = LockOptions { signal: true, ..LockOptions::default() };
     let mut between = Box::pin(agents[2].lock_with("a", options).into_future());
     queue(&agents[2], "a", between.as_mut());
@@ -101,7 +101,7 @@ fn nobody_is_told_of_a_cycle_that_ends_when_somebody_gives_up() {
         let (c, d) = (held(&agents[4], of), held(&agents[5], with));
         let mut first = pin!(agents[4].lock(with).inside(&c).into_future());
         queue(&agents[4], with, first.as_mut());
-        let failed = soon(agents[5].lock(of).inside(&d).fail_on_deadlock().into_future());
+        let failed = soon(agents[5].lock(of).inside(&d).fail_on_deadlock());
         assert!(matches!(failed, Err(Error::Deadlock(_))), "{failed:?}");
     };
     others_are_told("c", "d");
@@ -118,7 +118,7 @@ fn nobody_is_told_of_a_cycle_that_ends_when_somebody_gives_up() {
 #[test]
 fn a_name_that_is_owned_is_known_by_what_its_guard_is_known_by() {
     let daemon = Daemon::start();
-    let (one, two) = (daemon.client().lock_manager("app"), daemon.client().lock_manager("app"));
+    let (one, two) = (daemon.locks(), daemon.locks());
     // From the second time on the locks are taken without a message.
     for _ in 0..2 {
         drop((held(&one, "a"), held(&two, "b")));
@@ -126,14 +126,14 @@ fn a_name_that_is_owned_is_known_by_what_its_guard_is_known_by() {
     let (a, b) = (held(&one, "a"), held(&two, "b"));
     let mut first = pin!(one.lock("b").inside(&a).into_future());
     queue(&one, "b", first.as_mut());
-    let failed = soon(two.lock("a").inside(&b).fail_on_deadlock().into_future());
+    let failed = soon(two.lock("a").inside(&b).fail_on_deadlock());
     assert!(matches!(failed, Err(Error::Deadlock(_))), "{failed:?}");
 }
 
 #[test]
 fn a_request_that_is_put_inside_a_lock_while_it_waits_can_close_a_cycle() {
     let daemon = Daemon::start();
-    let (one, two) = (daemon.client().lock_manager("app"), daemon.client().lock_manager("app"));
+    let (one, two) = (daemon.locks(), daemon.locks());
     let (a, b) = (held(&one, "a"), held(&two, "b"));
     let mut first = pin!(one.lock("b").fail_on_deadlock().into_future());
     queue(&one, "b", first.as_mut());

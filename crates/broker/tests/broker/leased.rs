@@ -21,7 +21,7 @@ use navlock_broker::{
     daemon::{self, Options},
 };
 use navlock_core::{
-    ClientId, Error, FencingToken, Lost, Mode, ResourceName, UserAgent,
+    ClientId, Error, FencingToken, LockManager, Lost, Mode, ResourceName, UserAgent,
     host::{
         Answer, Backend, Claim, MemoryReach, QueryFuture, Reach, ReclaimFuture, RequestKind, Ticket,
     },
@@ -339,6 +339,11 @@ impl LeasedDaemon {
     pub(crate) fn client(&self) -> UserAgent {
         let options = ConnectOptions::default().place(self.place()).program("/nonexistent");
         UserAgent::with_reach(soon(BrokerReach::connect(options)).unwrap())
+    }
+
+    /// The locks of the bucket `app`, as another program sees them.
+    pub(crate) fn locks(&self) -> LockManager {
+        self.client().lock_manager("app")
     }
 }
 

@@ -15,16 +15,13 @@ fn a_client_that_asks_for_too_much_is_refused_and_the_rest_goes_on() {
     let mut limits = Limits::default();
     limits.requests = 2;
     let daemon = Daemon::with_limits(limits);
-    let locks = daemon.client().lock_manager("app");
-    let _a = soon(locks.lock("a").into_future()).unwrap();
-    let b = soon(locks.lock("b").into_future()).unwrap();
-    let refused = soon(locks.lock("c").into_future()).unwrap_err();
-    assert!(
-        matches!(&refused, Error::Refused(why) if why.message().contains("at most 2")),
-        "{refused}"
-    );
+    let locks = daemon.locks();
+    let _a = soon(locks.lock("a")).unwrap();
+    let b = soon(locks.lock("b")).unwrap();
+    let refused = soon(locks.lock("c")).unwrap_err();
+    assert!(matches!(&refused, Error::Refused(why) if why.contains("at most 2")), "{refused}");
     drop(b);
-    drop(soon(locks.lock("c").into_future()).unwrap());
+    drop(soon(locks.lock("c")).unwrap());
 }
 
 #[test]
@@ -32,8 +29,8 @@ fn who_asked_for_too_much_while_there_was_no_daemon_is_refused_that_and_no_more(
     let mut limits = Limits::default();
     limits.requests = 2;
     let mut daemon = Daemon::with_limits(limits);
-    let locks = daemon.client().lock_manager("app");
-    let _held = soon(locks.lock("a").into_future()).unwrap();
+    let locks = daemon.locks();
+    let _held = soon(locks.lock("a")).unwrap();
     daemon.stop();
     let mut context = Context::from_waker(Waker::noop());
     let mut asked: Vec<_> =
@@ -55,20 +52,17 @@ fn an_agent_too_many_is_refused_and_the_others_go_on() {
     let daemon = Daemon::with_limits(limits);
     let client = daemon.client();
     let first = client.lock_manager("app");
-    let held = soon(first.lock("a").into_future()).unwrap();
+    let held = soon(first.lock("a")).unwrap();
     let second = client.lock_manager("app");
     for _ in 0..2 {
-        let refused = soon(second.lock("b").into_future()).unwrap_err();
-        assert!(
-            matches!(&refused, Error::Refused(why) if why.message().contains("at most 1")),
-            "{refused}"
-        );
+        let refused = soon(second.lock("b")).unwrap_err();
+        assert!(matches!(&refused, Error::Refused(why) if why.contains("at most 1")), "{refused}");
     }
     second.terminate();
     drop(second);
     assert!(!held.is_lost());
     drop((held, first));
-    drop(soon(client.lock_manager("app").lock("b").into_future()).unwrap());
+    drop(soon(client.lock_manager("app").lock("b")).unwrap());
 }
 
 #[test]
@@ -80,8 +74,8 @@ fn the_names_of_buckets_count_as_those_of_locks_do() {
     // Two agents of one bucket: the daemon counts the bucket's name for each of them.
     let bucket = "b".repeat(600);
     let agents = [(); 2].map(|()| client.lock_manager(&bucket));
-    let held = soon(agents[0].lock("a").into_future());
-    let refused = soon(agents[1].lock("b").into_future());
+    let held = soon(agents[0].lock("a"));
+    let refused = soon(agents[1].lock("b"));
     assert!(held.is_err() || refused.is_err(), "there is room for 1200 bytes");
     for refused in [held, refused].into_iter().filter_map(Result::err) {
         assert!(
@@ -90,9 +84,9 @@ fn the_names_of_buckets_count_as_those_of_locks_do() {
         );
     }
     drop(agents);
-    drop(soon(client.lock_manager(&bucket).lock("a").into_future()).unwrap());
+    drop(soon(client.lock_manager(&bucket).lock("a")).unwrap());
     let small = [(); 20].map(|()| client.lock_manager("small"));
     for locks in &small {
-        drop(soon(locks.lock("a").into_future()).unwrap());
+        drop(soon(locks.lock("a")).unwrap());
     }
 }

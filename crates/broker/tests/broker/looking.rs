@@ -66,8 +66,8 @@ fn is_empty(overview: &Overview) -> bool {
 #[test]
 fn who_looks_sees_what_there_is_and_then_what_happens_in_order() {
     let daemon = Daemon::start();
-    let (a, b) = (daemon.client().lock_manager("app"), daemon.client().lock_manager("app"));
-    let held = soon(a.lock("db").into_future()).unwrap();
+    let (a, b) = (daemon.locks(), daemon.locks());
+    let held = soon(a.lock("db")).unwrap();
     let mut look = begin(&daemon, LookOptions::default());
     let Queue { held: holders, pending, .. } = &look.overview().queues[&db()];
     assert_eq!((holders.len(), pending.len()), (1, 0));
@@ -90,17 +90,17 @@ fn who_looks_sees_what_there_is_and_then_what_happens_in_order() {
 #[test]
 fn thefts_aborts_and_what_is_not_to_be_had_are_seen() {
     let daemon = Daemon::start();
-    let (a, b) = (daemon.client().lock_manager("app"), daemon.client().lock_manager("app"));
+    let (a, b) = (daemon.locks(), daemon.locks());
     let mut look = begin(&daemon, LookOptions::default());
-    let held = soon(a.lock("db").into_future()).unwrap();
-    assert!(soon(b.lock("db").if_available().into_future()).unwrap().is_none());
+    let held = soon(a.lock("db")).unwrap();
+    assert!(soon(b.lock("db").if_available()).unwrap().is_none());
     {
         let mut given_up = pin!(b.lock("db").into_future());
         queue(&b, "db", given_up.as_mut());
     }
-    let thief = soon(b.lock("db").steal().into_future()).unwrap();
+    let thief = soon(b.lock("db").steal()).unwrap();
     soon(held.lost());
-    let last = soon(a.lock("last").into_future()).unwrap();
+    let last = soon(a.lock("last")).unwrap();
     drop((held, thief));
     // The two agents have a connection each, so the daemon may hear first of what was done last.
     let last_is_there = |seen: &Overview| seen.queues.keys().any(|name| name.name == "last");
@@ -129,7 +129,7 @@ fn who_comes_and_goes_is_seen_with_all_that_is_left() {
     info.why = "to see".to_owned();
     info.meta = vec![("url".to_owned(), "http://localhost:3000".to_owned())];
     locks.describe(&info);
-    let held = soon(locks.lock("db").into_future()).unwrap();
+    let held = soon(locks.lock("db")).unwrap();
     let agent = locks.client_id();
     until(&mut look, |seen| seen.info(agent) == Some(&info.clone().into()) && !is_empty(seen));
     let [client_seen] = &look.overview().clients.values().collect::<Vec<_>>()[..] else { panic!() };
@@ -143,11 +143,11 @@ fn who_comes_and_goes_is_seen_with_all_that_is_left() {
 #[test]
 fn what_an_agent_says_besides_is_told_to_who_asks() {
     let daemon = Daemon::start();
-    let (a, b) = (daemon.client().lock_manager("app"), daemon.client().lock_manager("app"));
+    let (a, b) = (daemon.locks(), daemon.locks());
     let mut info = AgentInfo::default();
     info.meta = vec![("url".to_owned(), "http://localhost:3000".to_owned())];
     a.describe(&info);
-    let _held = soon(a.lock("db").into_future()).unwrap();
+    let _held = soon(a.lock("db")).unwrap();
     let inspection = soon(b.inspect(None)).unwrap();
     assert_eq!(inspection.held[0].agent.as_ref().unwrap().meta, info.meta);
     let position = soon(b.position("db".try_into().unwrap())).unwrap();
@@ -157,13 +157,13 @@ fn what_an_agent_says_besides_is_told_to_who_asks() {
 #[test]
 fn one_name_or_bucket_is_seen_without_the_others() {
     let daemon = Daemon::start();
-    let (app, other) = (daemon.client().lock_manager("app"), daemon.client().lock_manager("other"));
+    let (app, other) = (daemon.locks(), daemon.client().lock_manager("other"));
     let names = |look: &Look| look.overview().queues.keys().cloned().collect::<Vec<_>>();
     let mut all = begin(&daemon, LookOptions::default());
     let mut bucket = begin(&daemon, LookOptions::default().bucket("app"));
     let mut name = begin(&daemon, LookOptions::default().name("db".try_into().unwrap()));
     let locks = [(&app, "db"), (&app, "x"), (&other, "db"), (&other, "x")];
-    let held = locks.map(|(locks, name)| soon(locks.lock(name).into_future()).unwrap());
+    let held = locks.map(|(locks, name)| soon(locks.lock(name)).unwrap());
     until(&mut all, |seen| seen.queues.len() == 4);
     until(&mut bucket, |seen| seen.queues.len() == 2);
     until(&mut name, |seen| seen.queues.len() == 2);
@@ -179,8 +179,7 @@ fn one_name_or_bucket_is_seen_without_the_others() {
 fn who_begins_late_sees_what_who_has_looked_all_the_time_sees() {
     const AGENTS: usize = 4;
     let daemon = Daemon::start();
-    let clients: Vec<LockManager> =
-        (0..AGENTS).map(|_| daemon.client().lock_manager("app")).collect();
+    let clients: Vec<LockManager> = (0..AGENTS).map(|_| daemon.locks()).collect();
     let mut all_the_time = begin(&daemon, LookOptions::default());
     let mut random = 1_u64;
     let mut next = |below: usize| {
@@ -245,15 +244,15 @@ fn who_begins_late_sees_what_who_has_looked_all_the_time_sees() {
 fn who_begins_to_look_at_thousands_of_names_while_others_come_and_go_sees_each_as_it_is() {
     const HELD: usize = 3_000;
     let daemon = Daemon::start();
-    let (holder, busy) = (daemon.client().lock_manager("app"), daemon.client().lock_manager("app"));
-    let take = |n: usize| soon(holder.lock(format!("held {n}")).into_future()).unwrap();
+    let (holder, busy) = (daemon.locks(), daemon.locks());
+    let take = |n: usize| soon(holder.lock(format!("held {n}"))).unwrap();
     let mut held: Vec<_> = (0..HELD).map(take).collect();
     let is_over = AtomicBool::new(false);
     let looks = thread::scope(|scope| {
         let at_end = End(&is_over);
         scope.spawn(|| {
             for n in (0..100).cycle().take_while(|_| !is_over.load(Relaxed)) {
-                drop(soon(busy.lock(format!("busy {n}")).into_future()).unwrap());
+                drop(soon(busy.lock(format!("busy {n}"))).unwrap());
             }
         });
         let mut looks = Vec::new();
@@ -282,12 +281,12 @@ fn who_begins_to_look_at_thousands_of_names_while_others_come_and_go_sees_each_a
 #[test]
 fn who_does_not_listen_is_told_how_much_was_missed_and_what_there_is() {
     let daemon = Daemon::start();
-    let locks = daemon.client().lock_manager("app");
+    let locks = daemon.locks();
     let mut look = begin(&daemon, LookOptions::default());
     // More events than the socket takes and the daemon keeps for one looker.
     for number in 0..40_000 {
         let name = format!("{number}-{}", "x".repeat(100));
-        drop(soon(locks.lock(name).into_future()).unwrap());
+        drop(soon(locks.lock(name)).unwrap());
     }
     let mut missed = 0;
     while missed == 0 {
@@ -303,10 +302,10 @@ fn who_does_not_listen_is_told_how_much_was_missed_and_what_there_is() {
 #[test]
 fn a_lock_that_is_granted_inside_another_one_is_seen_granted_once() {
     let daemon = Daemon::start();
-    let locks = daemon.client().lock_manager("app");
+    let locks = daemon.locks();
     let mut look = begin(&daemon, LookOptions::default());
-    let outer = soon(locks.lock("outer").into_future()).unwrap();
-    let inner = soon(locks.lock("inner").inside(&outer).into_future()).unwrap();
+    let outer = soon(locks.lock("outer")).unwrap();
+    let inner = soon(locks.lock("inner").inside(&outer)).unwrap();
     let mut seen = until(&mut look, |seen| seen.queues.len() == 2);
     // When this is answered, the daemon has read what was sent after the request.
     soon(locks.query()).unwrap();
@@ -325,7 +324,7 @@ fn a_user_agent_is_looked_at_wherever_its_locks_are_kept() {
         let holders = |looker: &Looker| {
             looker.overview().queues.get(&db()).map_or(0, |queue| queue.held.len())
         };
-        let held = soon(user_agent.lock_manager("app").lock("db").into_future()).unwrap();
+        let held = soon(user_agent.lock_manager("app").lock("db")).unwrap();
         while holders(&looker) == 0 {
             assert!(matches!(looker.next(Some(LONG)), Ok(Some(News::Events(_)))));
         }

@@ -36,7 +36,7 @@ fn ask(serial: u64, name: &str, kind: RequestKind) -> ToDaemon {
 #[test]
 fn a_client_that_nothing_can_be_said_to_ends_also_if_it_lives() {
     let daemon = Daemon::start();
-    let locks = daemon.client().lock_manager("app");
+    let locks = daemon.locks();
     let mut mute = newcomer(&daemon, 7);
     mute.say(&[ask(0, "db", RequestKind::Wait(Mode::Exclusive))]);
     mute.receive_until(|message| matches!(message, FromDaemon::Granted { .. }).then_some(()));
@@ -50,8 +50,8 @@ fn a_client_that_nothing_can_be_said_to_ends_also_if_it_lives() {
 #[test]
 fn who_cannot_hear_of_it_is_granted_nothing() {
     let daemon = Daemon::start();
-    let locks = daemon.client().lock_manager("app");
-    let held = soon(locks.lock("db").into_future()).unwrap();
+    let locks = daemon.locks();
+    let held = soon(locks.lock("db")).unwrap();
     let mut mute = newcomer(&daemon, 7);
     mute.stream.shutdown(Shutdown::Read).unwrap();
     let mut said: Vec<_> = (0..1000).map(|query| ToDaemon::Status { query }).collect();

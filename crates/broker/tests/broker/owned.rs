@@ -60,7 +60,7 @@ fn own(reach: &BrokerReach, locks: &LockManager, name: &str, mode: Mode) {
     while reach.owned() == before {
         assert!(Instant::now() < deadline, "the name is not owned");
         let options = LockOptions { mode, ..LockOptions::default() };
-        drop(soon(locks.lock_with(name, options).into_future()).unwrap());
+        drop(soon(locks.lock_with(name, options)).unwrap());
     }
 }
 
@@ -191,7 +191,7 @@ fn a_name_that_is_owned_is_taken_and_released_without_a_message() {
     let mut played = Played::owning(&["db"]);
     let mut last = FencingToken::new(0);
     for _ in 0..1000 {
-        let guard = soon(played.locks.lock("db").into_future()).unwrap();
+        let guard = soon(played.locks.lock("db")).unwrap();
         assert!(guard.fencing_token() > last && !guard.is_lost());
         last = guard.fencing_token();
         drop(guard);
@@ -202,7 +202,7 @@ fn a_name_that_is_owned_is_taken_and_released_without_a_message() {
 #[test]
 fn a_theft_is_known_before_the_daemon_tells_of_it() {
     let mut played = Played::owning(&["db"]);
-    let guard = soon(played.locks.lock("db").into_future()).unwrap();
+    let guard = soon(played.locks.lock("db")).unwrap();
     let lost = {
         let mut lost = pin!(guard.lost());
         assert!(lost.as_mut().poll(&mut Context::from_waker(Waker::noop())).is_pending());
@@ -224,7 +224,7 @@ fn a_theft_is_known_before_the_daemon_tells_of_it() {
 #[test]
 fn who_watches_what_was_taken_is_woken_when_it_is_lost() {
     let mut played = Played::owning(&["db"]);
-    let guard = soon(played.locks.lock("db").into_future()).unwrap();
+    let guard = soon(played.locks.lock("db")).unwrap();
     thread::scope(|scope| {
         let watcher = scope.spawn(|| soon(guard.lost()));
         let (request, _) = *played.broker.granted.last().unwrap();
@@ -239,7 +239,7 @@ fn who_watches_what_was_taken_is_woken_when_it_is_lost() {
 #[test]
 fn a_name_that_was_recalled_is_asked_for_and_one_that_is_held_is_given_back_by_a_message() {
     let mut played = Played::owning(&["db"]);
-    let guard = soon(played.locks.lock("db").into_future()).unwrap();
+    let guard = soon(played.locks.lock("db")).unwrap();
     let _ = played.broker.word().recall();
     assert!(!guard.is_lost());
     drop(guard);
@@ -254,12 +254,12 @@ fn a_name_that_was_recalled_is_asked_for_and_one_that_is_held_is_given_back_by_a
 fn without_a_daemon_names_stay_a_client_s_own_for_as_long_as_its_file_stands() {
     let played = Played::owning(&["db", "other"]);
     let file = played.broker.file.clone();
-    let other = soon(played.locks.lock("other").into_future()).unwrap();
+    let other = soon(played.locks.lock("other")).unwrap();
     drop(played.broker);
     let (locks, reach) = (&played.locks, &played.reach);
     let started = Instant::now();
     while started.elapsed().as_millis() < 300 {
-        drop(soon(locks.lock("db").into_future()).unwrap());
+        drop(soon(locks.lock("db")).unwrap());
     }
     assert!(!other.is_lost());
     fs::remove_file(file).unwrap();
@@ -362,7 +362,7 @@ fn a_client_that_found_no_daemon_for_long_owns_nothing_and_leaves_no_file() {
     let played = Played::owning(&["db"]);
     let file = played.broker.file.clone();
     drop((played.broker, played.listener));
-    let failed = soon(played.locks.lock("other").into_future()).unwrap_err();
+    let failed = soon(played.locks.lock("other")).unwrap_err();
     assert!(matches!(failed, Error::Unreachable(_)), "{failed}");
     assert!(!has_at_once(&played.locks, "db"));
     assert!(!file.exists());

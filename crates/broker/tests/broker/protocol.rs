@@ -29,7 +29,7 @@ use crate::{
 #[test]
 fn nothing_is_granted_to_a_client_that_is_gone() {
     let daemon = Daemon::start();
-    let locks = daemon.client().lock_manager("app");
+    let locks = daemon.locks();
     let mut dying = Raw::connect(&daemon.place(), &ask_as_version_1(1));
     let (granted, _) = dying.receive_until(|message| match message {
         FromDaemon::Granted { token, .. } => Some(*token),
@@ -62,7 +62,7 @@ fn nothing_is_granted_to_a_client_that_is_gone() {
 #[test]
 fn a_client_that_goes_without_hearing_all_that_it_was_told_has_ended_as_clients_do() {
     let daemon = Daemon::start();
-    let locks = daemon.client().lock_manager("app");
+    let locks = daemon.locks();
     let mut leaving = Raw::connect(&daemon.place(), &ask_as_version_1(1));
     leaving.receive_until(|message| matches!(message, FromDaemon::Granted { .. }).then_some(()));
     leaving.say(&[
@@ -141,7 +141,7 @@ fn where_somebody_stands_is_told_in_few_bytes_however_long_the_queue_is() {
     let daemon = Daemon::start();
     let client = daemon.client();
     let holder = client.lock_manager("app");
-    let held = soon(holder.lock("db").into_future()).unwrap();
+    let held = soon(holder.lock("db")).unwrap();
     let waiters: Vec<_> = (0..100).map(|_| client.lock_manager("app")).collect();
     let mut waiting = Vec::new();
     for locks in &waiters {
@@ -196,9 +196,6 @@ fn a_connection_for_questions_leaves_no_file_and_gets_no_locks() {
     let locks = UserAgent::with_reach(reach).lock_manager("app");
     assert!(soon(locks.query()).unwrap().held.is_empty());
     assert!(!daemon.place().socket().with_extension("clients").exists());
-    let refused = soon(locks.lock("db").into_future()).unwrap_err();
-    assert!(
-        matches!(&refused, Error::Refused(why) if why.message().contains("questions only")),
-        "{refused}"
-    );
+    let refused = soon(locks.lock("db")).unwrap_err();
+    assert!(matches!(&refused, Error::Refused(why) if why.contains("questions only")), "{refused}");
 }

@@ -33,11 +33,13 @@ where
     In: Debug,
     Codec<In>: Default + Decoder<Item = In, Error = CodecError>,
 {
+    /// The end of a connection that was made already.
     pub(crate) fn new(stream: Stream) -> Self {
         stream.set_read_timeout(Some(LONG)).unwrap();
         Self { stream, codec: Codec::default(), received: BytesMut::new() }
     }
 
+    /// Sends these messages, in one piece.
     pub(crate) fn say<Out>(&mut self, messages: &[Out])
     where
         Codec<In>: for<'a> Encoder<&'a Out, Error = CodecError>,
@@ -49,6 +51,7 @@ where
         self.stream.write_all(&bytes).unwrap();
     }
 
+    /// The next message.
     pub(crate) fn receive(&mut self) -> In {
         loop {
             if let Some(message) = self.codec.decode(&mut self.received).unwrap() {
@@ -79,6 +82,7 @@ where
 }
 
 impl Raw {
+    /// Connects to the daemon at this place, and sends these messages.
     pub(crate) fn connect(place: &Place, messages: &[ToDaemon]) -> Self {
         let mut raw = Self::new(Stream::connect(place.socket()).unwrap());
         raw.say(messages);

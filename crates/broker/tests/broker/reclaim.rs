@@ -68,9 +68,9 @@ fn term(message: &FromDaemon) -> Duration {
 #[test]
 fn the_next_daemon_goes_on_with_locks_and_places() {
     let mut daemon = LeasedDaemon::started();
-    let [a, b, c] = [(); 3].map(|()| daemon.client().lock_manager("app"));
-    let held = soon(a.lock("db").into_future()).unwrap();
-    let also = soon(a.lock("also").shared().into_future()).unwrap();
+    let [a, b, c] = [(); 3].map(|()| daemon.locks());
+    let held = soon(a.lock("db")).unwrap();
+    let also = soon(a.lock("also").shared()).unwrap();
     let token = held.fencing_token();
     let mut second = pin!(b.lock("db").into_future());
     queue(&b, "db", second.as_mut());
@@ -98,16 +98,16 @@ fn the_next_daemon_goes_on_with_locks_and_places() {
 #[test]
 fn claims_are_in_the_order_of_the_requests() {
     let mut daemon = LeasedDaemon::started();
-    let locks = daemon.client().lock_manager("app");
+    let locks = daemon.locks();
     let mut held = Vec::new();
     for name in ["0", "1", "2"] {
-        held.push(soon(locks.lock(name).into_future()).unwrap());
+        held.push(soon(locks.lock(name)).unwrap());
     }
     let mut waiting = Box::pin(locks.lock("1").into_future());
     queue(&locks, "1", waiting.as_mut());
     // From here on another lock has the place of this one in the client's table.
     drop(held.remove(0));
-    held.push(soon(locks.lock("3").into_future()).unwrap());
+    held.push(soon(locks.lock("3")).unwrap());
     daemon.kill();
     daemon.start();
     soon(locks.query()).unwrap();
@@ -121,8 +121,8 @@ fn claims_are_in_the_order_of_the_requests() {
 #[test]
 fn what_the_next_daemon_does_not_find_is_lost_and_is_waited_for_anew() {
     let mut daemon = LeasedDaemon::started();
-    let [a, b] = [(); 2].map(|()| daemon.client().lock_manager("app"));
-    let held = soon(a.lock("db").into_future()).unwrap();
+    let [a, b] = [(); 2].map(|()| daemon.locks());
+    let held = soon(a.lock("db")).unwrap();
     let mut waiting = pin!(b.lock("db").into_future());
     queue(&b, "db", waiting.as_mut());
     daemon.kill();
@@ -135,13 +135,13 @@ fn what_the_next_daemon_does_not_find_is_lost_and_is_waited_for_anew() {
 #[test]
 fn what_was_released_while_there_was_no_daemon_is_free() {
     let mut daemon = LeasedDaemon::started();
-    let a = daemon.client().lock_manager("app");
-    let held = soon(a.lock("db").into_future()).unwrap();
+    let a = daemon.locks();
+    let held = soon(a.lock("db")).unwrap();
     daemon.kill();
     drop(held);
     daemon.start();
-    let b = daemon.client().lock_manager("app");
-    drop(soon(b.lock("db").into_future()).unwrap());
+    let b = daemon.locks();
+    drop(soon(b.lock("db")).unwrap());
     drop(a);
 }
 
@@ -164,7 +164,7 @@ fn the_others_wait_for_a_client_that_reclaims_and_one_that_goes_meanwhile_leaves
     let mut raw = Raw::connect(&daemon.place(), &greeting(7, true));
     raw.say(&[open(), claim, ToDaemon::Claimed]);
     assert!(matches!(raw.receive(), FromDaemon::WelcomeShared { .. }));
-    let locks = daemon.client().lock_manager("app");
+    let locks = daemon.locks();
     let mut waiting = pin!(locks.lock("db").if_available().into_future());
     let mut context = Context::from_waker(Waker::noop());
     assert!(waiting.as_mut().poll(&mut context).is_pending());
@@ -192,13 +192,13 @@ fn who_has_inherited_locks_goes_on_with_them() {
     }
     inheritors.write_all(&bytes).unwrap();
     daemon.start();
-    let locks = daemon.client().lock_manager("app");
+    let locks = daemon.locks();
     let held = soon(locks.query()).unwrap().held;
     assert_eq!(held.iter().map(|lock| lock.name.as_str()).collect::<Vec<_>>(), [Some("db")]);
     assert_eq!(daemon.world.asked.load(SeqCst), 0);
-    assert!(soon(locks.lock("gone").if_available().into_future()).unwrap().is_some());
+    assert!(soon(locks.lock("gone").if_available()).unwrap().is_some());
     drop(inheritors);
-    drop(soon(locks.lock("db").into_future()).unwrap());
+    drop(soon(locks.lock("db")).unwrap());
 }
 
 /// A daemon whose client is killed while it comes back: the daemon has found the client's lock, and does not
@@ -241,11 +241,11 @@ fn who_has_inherited_locks_goes_on_with_them_when_their_client_is_killed_while_i
         std::thread::sleep(Duration::from_millis(5));
     }
     daemon.world.keep_back(false);
-    let locks = daemon.client().lock_manager("app");
+    let locks = daemon.locks();
     let held = soon(locks.query()).unwrap().held;
     assert_eq!(held.iter().map(|lock| lock.name.as_str()).collect::<Vec<_>>(), [Some("db")]);
     drop(inheritors);
-    drop(soon(locks.lock("db").into_future()).unwrap());
+    drop(soon(locks.lock("db")).unwrap());
 }
 
 #[test]
@@ -254,8 +254,8 @@ fn what_nobody_has_inherited_is_free_when_its_client_is_killed_while_it_comes_ba
     // Polled, because the reach tells nobody when its count changes.
     eventually("it is released", || daemon.world.count() == 0);
     daemon.world.keep_back(false);
-    let locks = daemon.client().lock_manager("app");
-    drop(soon(locks.lock("db").into_future()).unwrap());
+    let locks = daemon.locks();
+    drop(soon(locks.lock("db")).unwrap());
 }
 
 #[test]

@@ -31,13 +31,13 @@ fn steal(place: &Place, from: &[(LockId, FencingToken)]) -> Result<usize, NotSto
 }
 
 fn held(locks: &LockManager) -> LockGuard {
-    soon(locks.lock("db").into_future()).unwrap()
+    soon(locks.lock("db")).unwrap()
 }
 
 #[test]
 fn who_was_seen_loses_the_lock_and_the_next_one_in_the_queue_has_it() {
     let daemon = Daemon::start();
-    let (one, two) = (daemon.client().lock_manager("app"), daemon.client().lock_manager("app"));
+    let (one, two) = (daemon.locks(), daemon.locks());
     let victim = held(&one);
     let mut next = pin!(two.lock("db").into_future());
     queue(&two, "db", next.as_mut());
@@ -57,7 +57,7 @@ fn who_was_seen_loses_the_lock_and_the_next_one_in_the_queue_has_it() {
 #[test]
 fn whoever_holds_it_by_then_keeps_it() {
     let daemon = Daemon::start();
-    let (one, two) = (daemon.client().lock_manager("app"), daemon.client().lock_manager("app"));
+    let (one, two) = (daemon.locks(), daemon.locks());
     let first = held(&one);
     let from = seen(&daemon.place());
     drop(first);
@@ -74,8 +74,8 @@ fn whoever_holds_it_by_then_keeps_it() {
 #[test]
 fn of_several_who_share_it_all_must_have_been_seen() {
     let daemon = Daemon::start();
-    let agents = [(); 3].map(|()| daemon.client().lock_manager("app"));
-    let share = |locks: &LockManager| soon(locks.lock("db").shared().into_future()).unwrap();
+    let agents = [(); 3].map(|()| daemon.locks());
+    let share = |locks: &LockManager| soon(locks.lock("db").shared()).unwrap();
     let mut all = vec![share(&agents[0]), share(&agents[1])];
     let two = seen(&daemon.place());
     all.push(share(&agents[2]));
@@ -93,7 +93,7 @@ fn of_several_who_share_it_all_must_have_been_seen() {
 #[test]
 fn those_who_look_see_who_has_stolen_it() {
     let daemon = Daemon::start();
-    let locks = daemon.client().lock_manager("app");
+    let locks = daemon.locks();
     let victim = held(&locks);
     let mut look = Look::new(daemon.place(), LookOptions::default());
     look.next(Some(LONG)).unwrap();
@@ -125,7 +125,7 @@ fn those_who_look_see_who_has_stolen_it() {
 #[test]
 fn where_a_reach_cannot_compare_who_holds_it_is_refused_in_words() {
     let daemon = LeasedDaemon::started();
-    let locks = daemon.client().lock_manager("app");
+    let locks = daemon.locks();
     let victim = held(&locks);
     let refused = steal(&daemon.place(), &[(victim.id(), victim.fencing_token())]);
     let Err(NotStolen::Refused(why)) = refused else { panic!("{refused:?}") };

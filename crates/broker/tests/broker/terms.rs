@@ -174,8 +174,8 @@ fn what_is_waited_for_is_not_lost_with_a_term() {
 fn a_thread_that_hears_for_itself_does_not_keep_others_from_losing_their_locks() {
     let Played { directory: _directory, locks, mut daemon } = Played::new();
     let waiting = thread::spawn(move || {
-        let a = soon(locks.lock("a").into_future()).unwrap();
-        drop(soon(locks.lock("b").into_future()).unwrap());
+        let a = soon(locks.lock("a")).unwrap();
+        drop(soon(locks.lock("b")).unwrap());
         a.is_lost()
     });
     let a = daemon.asked_for("a");

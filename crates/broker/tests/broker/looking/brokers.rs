@@ -6,8 +6,8 @@ use super::*;
 fn a_new_broker_is_looked_at_when_the_one_before_has_ended() {
     let mut daemon = Daemon::start();
     let mut look = begin(&daemon, LookOptions::default());
-    let locks = daemon.client().lock_manager("app");
-    let held = soon(locks.lock("db").into_future()).unwrap();
+    let locks = daemon.locks();
+    let held = soon(locks.lock("db")).unwrap();
     until(&mut look, |seen| !is_empty(seen));
     daemon.stop();
     let end = loop {
@@ -22,7 +22,7 @@ fn a_new_broker_is_looked_at_when_the_one_before_has_ended() {
     daemon.restart();
     assert_eq!(look.next(Some(LONG)).unwrap(), Some(News::Anew { missed: 0 }));
     drop(held);
-    let _guard = soon(daemon.client().lock_manager("app").lock("again").into_future()).unwrap();
+    let _guard = soon(daemon.locks().lock("again")).unwrap();
     let again = LockName::new("app", "again".try_into().unwrap());
     until(&mut look, |seen| {
         seen.queues.get(&again).is_some_and(|queue| queue.held[0].mode == Mode::Exclusive)

@@ -24,7 +24,7 @@ fn what_stands_in_no_slot_is_counted_in_the_map() {
 #[test]
 fn an_older_daemon_is_told_what_is_held_and_nothing_of_what_was_owned() {
     let played = Played::owning(&["held", "idle"]);
-    let held = soon(played.locks.lock("held").into_future()).unwrap();
+    let held = soon(played.locks.lock("held")).unwrap();
     let place = played.place();
     let (held_id, _) = played.broker.granted[0];
     let token = held.fencing_token();
@@ -55,7 +55,7 @@ fn an_older_daemon_is_told_what_is_held_and_nothing_of_what_was_owned() {
 #[test]
 fn a_client_whose_file_was_removed_owns_nothing_any_more() {
     let mut played = Played::owning(&["held", "idle"]);
-    let held = soon(played.locks.lock("held").into_future()).unwrap();
+    let held = soon(played.locks.lock("held")).unwrap();
     fs::remove_file(&played.broker.file).unwrap();
     played.broker.raw.say(&[FromDaemon::Register]);
     let finished = |request| ToDaemon::Finish { request };
@@ -74,7 +74,7 @@ fn a_client_whose_file_was_removed_owns_nothing_any_more() {
 fn there_is_no_new_map_while_something_is_held_in_an_old_one() {
     let Played { locks, reach, mut broker, listener, directory } = Played::owning(&["held"]);
     let place = Place::at(directory.path().join("sock"));
-    let held = soon(locks.lock("held").into_future()).unwrap();
+    let held = soon(locks.lock("held")).unwrap();
     fs::remove_file(&broker.file).unwrap();
     broker.raw.say(&[FromDaemon::Register]);
     eventually("it has a file", || broker.file.exists());
@@ -90,7 +90,7 @@ fn there_is_no_new_map_while_something_is_held_in_an_old_one() {
     };
     let heard = served(&locks, &|| {
         for _ in 0..200 {
-            drop(soon(locks.lock("other").into_future()).unwrap());
+            drop(soon(locks.lock("other")).unwrap());
         }
     });
     // A new map would not contain the lock that is held, and a later daemon would go by the map.
@@ -127,7 +127,7 @@ fn who_does_not_want_it_owns_nothing_and_makes_no_map() {
         let reach = soon(BrokerReach::connect(options.program("/nonexistent"))).unwrap();
         let locks = lock_manager(&reach);
         for _ in 0..20 {
-            drop(soon(locks.lock("db").into_future()).unwrap());
+            drop(soon(locks.lock("db")).unwrap());
         }
         end_turn(&locks);
         let (broker, heard) = broker.join().unwrap();

@@ -30,7 +30,7 @@ fn own_and_hold(place: &Place) {
     for name in ["idle", "held"] {
         own(&reach, &locks, name, Mode::Exclusive);
     }
-    let held = soon(locks.lock("held").into_future()).unwrap();
+    let held = soon(locks.lock("held")).unwrap();
     end_turn(&locks);
     let say = |what: &str| {
         println!("{SAYS}{what}");
@@ -48,7 +48,7 @@ fn own_and_hold(place: &Place) {
     }
     assert_eq!(soon(held.lost()), Lost::Disconnected);
     say("has lost");
-    drop(soon(locks.lock("idle").into_future()).unwrap());
+    drop(soon(locks.lock("idle")).unwrap());
     end_turn(&locks);
     say("ends");
 }

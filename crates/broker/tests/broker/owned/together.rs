@@ -35,7 +35,7 @@ fn agents_and_threads_of_one_client_exclude_each_other() {
         for locks in agents.iter().flat_map(|locks| [locks; 3]) {
             scope.spawn(|| {
                 for turn in 0..100 {
-                    let guard = soon(locks.lock("db").into_future()).unwrap();
+                    let guard = soon(locks.lock("db")).unwrap();
                     let seen = counter.load(Relaxed);
                     if turn % 10 == 0 {
                         thread::yield_now();
@@ -56,9 +56,9 @@ fn readers_of_one_client_read_beside_each_other_and_a_writer_gets_in() {
     let (reach, others) = (daemon.reach(), lock_manager(&daemon.reach()));
     let locks = lock_manager(&reach);
     own(&reach, &locks, "db", Mode::Shared);
-    let read = || soon(locks.lock("db").shared().into_future()).unwrap();
+    let read = || soon(locks.lock("db").shared()).unwrap();
     let (one, other) = (read(), read());
-    assert!(soon(others.try_lock("db").into_future()).unwrap().is_none());
+    assert!(soon(others.try_lock("db")).unwrap().is_none());
     drop((one, other));
     let mut writer = pin!(others.lock("db").into_future());
     let reader = read();
@@ -82,14 +82,13 @@ fn more_names_than_there_are_slots_go_on_being_locked() {
     let locks = lock_manager(&reach);
     for _ in 0..3 {
         for name in 0..2000 {
-            drop(soon(locks.lock(name.to_string()).into_future()).unwrap());
+            drop(soon(locks.lock(name.to_string())).unwrap());
         }
     }
     assert!((500..=1023).contains(&reach.owned()), "{}", reach.owned());
     assert!(soon(locks.query()).unwrap().held.is_empty());
-    let held: Vec<_> = (0..2000)
-        .map(|name: u32| soon(locks.lock(name.to_string()).into_future()).unwrap())
-        .collect();
+    let held: Vec<_> =
+        (0..2000).map(|name: u32| soon(locks.lock(name.to_string())).unwrap()).collect();
     assert_eq!(soon(locks.query()).unwrap().held.len(), 2000);
     drop(held);
     assert!(soon(locks.query()).unwrap().held.is_empty());
@@ -104,7 +103,7 @@ fn tokens_grow_from_one_owner_to_the_next() {
     for turn in 0..40 {
         for locks in &clients {
             for _ in 0..turn {
-                let guard = soon(locks.lock("db").into_future()).unwrap();
+                let guard = soon(locks.lock("db")).unwrap();
                 assert!(guard.fencing_token() > last);
                 last = guard.fencing_token();
             }
@@ -118,16 +117,16 @@ fn an_agent_that_has_ended_takes_nothing_and_its_name_is_free() {
     let reach = daemon.reach();
     let (locks, others) = (lock_manager(&reach), lock_manager(&reach));
     own(&reach, &locks, "db", Mode::Exclusive);
-    let guard = soon(locks.lock("db").into_future()).unwrap();
+    let guard = soon(locks.lock("db")).unwrap();
     locks.terminate();
     assert!(guard.is_lost());
     assert_eq!(soon(guard.lost()), Lost::Terminated);
-    assert_eq!(soon(locks.lock("db").into_future()).unwrap_err(), Error::Terminated);
-    let next = soon(others.lock("db").into_future()).unwrap();
+    assert_eq!(soon(locks.lock("db")).unwrap_err(), Error::Terminated);
+    let next = soon(others.lock("db")).unwrap();
     drop(guard);
     assert!(!next.is_lost());
     own(&reach, &others, "more", Mode::Exclusive);
     drop((locks, next, others));
     let last = lock_manager(&daemon.reach());
-    assert!(soon(last.try_lock("more").into_future()).unwrap().is_some());
+    assert!(soon(last.try_lock("more")).unwrap().is_some());
 }

@@ -46,7 +46,7 @@ const OLD: std::ops::Range<u16> = OLDEST_VERSION..VERSION;
 fn an_old_client_is_served_and_when_it_is_gone_it_holds_nothing() {
     for version in OLD {
         let daemon = Daemon::start();
-        let locks = daemon.client().lock_manager("app");
+        let locks = daemon.locks();
         let old = hold_as(version, &daemon);
         let mut waiting = pin!(locks.lock("db").into_future());
         queue(&locks, "db", waiting.as_mut());
@@ -59,7 +59,7 @@ fn an_old_client_is_served_and_when_it_is_gone_it_holds_nothing() {
 fn an_old_client_s_release_lets_one_of_today_in() {
     for version in OLD {
         let daemon = Daemon::start();
-        let locks = daemon.client().lock_manager("app");
+        let locks = daemon.locks();
         let mut old = hold_as(version, &daemon);
         let mut waiting = pin!(locks.lock("db").into_future());
         queue(&locks, "db", waiting.as_mut());
@@ -73,7 +73,7 @@ fn an_old_client_s_release_lets_one_of_today_in() {
             kind: RequestKind::Steal,
         }]);
         assert_eq!(soon(held.lost()), Lost::Stolen);
-        drop(soon(locks.lock("db").steal().into_future()).unwrap());
+        drop(soon(locks.lock("db").steal()).unwrap());
         assert!(matches!(old.receive(), FromDaemon::Granted { .. }));
         let lost = match version {
             ..=3 => navlock_wire::Lost::Stolen,
@@ -88,9 +88,8 @@ fn an_old_client_s_release_lets_one_of_today_in() {
 fn an_old_client_waits_behind_one_of_today_and_one_of_today_behind_it() {
     for version in OLD {
         let daemon = Daemon::start();
-        let (first, last) =
-            (daemon.client().lock_manager("app"), daemon.client().lock_manager("app"));
-        let held = soon(first.lock("db").into_future()).unwrap();
+        let (first, last) = (daemon.locks(), daemon.locks());
+        let held = soon(first.lock("db")).unwrap();
         let pending = |number: usize| {
             eventually(&format!("{number} wait"), || {
                 soon(first.query()).unwrap().pending.len() == number
@@ -159,7 +158,7 @@ fn a_client_of_today_says_to_an_old_daemon_only_what_that_knows() {
         let options = ConnectOptions::default().place(place).program("/nonexistent");
         let reach = soon(BrokerReach::connect(options)).unwrap();
         let locks = UserAgent::with_reach(reach).lock_manager("app");
-        let held = soon(locks.lock("db").into_future()).unwrap();
+        let held = soon(locks.lock("db")).unwrap();
         soon(locks.query()).unwrap();
         soon(locks.inspect(None)).unwrap();
         drop(held);
