@@ -1,14 +1,9 @@
 //! The examples for shells in the README and the book. Each runs as it stands there. The programs that a
 //! reader has are replaced by programs that say under which lock they were run.
 
-use std::{
-    fs,
-    os::unix::fs::symlink,
-    path::Path,
-    process::{Output, Stdio},
-};
+use std::{fs, os::unix::fs::symlink, path::Path, process::Stdio};
 
-use crate::sandbox::{NAVLOCK, Sandbox, finish};
+use crate::sandbox::{NAVLOCK, Output, Sandbox, finish};
 
 /// What the examples run.
 const PROGRAMS: [&str; 5] = ["make", "publish", "serve", "sync-mail", "transfer"];
@@ -120,7 +115,7 @@ fn a_test_run_takes_the_first_free_database_and_ends_as_the_tests_do() {
     other.release();
     script(&sandbox, "make", "exit 7");
     let (output, _) = cook(&sandbox, &recipe("Test databases"));
-    assert_eq!(output.status.code(), Some(7));
+    assert_eq!(output.code(), Some(7));
 }
 
 #[test]

@@ -76,7 +76,7 @@ fn fencing_tokens_grow_from_broker_to_broker() {
     let mut last: u64 = 0;
     for _ in 0..5 {
         let output = sandbox.output(&["run", "db", "sh", "-c", "echo $NAVLOCK_FENCE"]);
-        let fence = String::from_utf8(output.stdout).unwrap().trim().parse().unwrap();
+        let fence = output.stdout.trim().parse().unwrap();
         assert!(fence > last, "{fence} after {last}");
         last = fence;
         eventually("the broker ends", || sandbox.broker().is_none());
@@ -230,13 +230,13 @@ pub(crate) fn in_namespaces(sandbox: &Sandbox, which: &[&str], script: &str) -> 
     let mut command = sandbox.program("unshare");
     command.args(which).args(["sh", "-c", script]).stdout(Stdio::piped()).stderr(Stdio::piped());
     let output = finish(command.spawn().unwrap());
-    let said = String::from_utf8(output.stderr).unwrap();
+    let said = output.stderr;
     if said.contains("unshare") || said.contains("mount:") {
         println!("skipped: no namespaces are to be had: {said}");
         return None;
     }
     print!("{said}");
-    Some(String::from_utf8(output.stdout).unwrap())
+    Some(output.stdout)
 }
 
 #[test]
@@ -299,8 +299,8 @@ fn a_directory_of_somebody_else_and_a_link_are_refused() {
         let socket = directory.join("sock");
         let child = sandbox.start(&["run", "--socket", socket.to_str().unwrap(), "db", "true"]);
         let output = finish(child);
-        assert_eq!(output.status.code(), Some(69));
-        String::from_utf8(output.stderr).unwrap()
+        assert_eq!(output.code(), Some(69));
+        output.stderr
     };
     assert!(refusal(&link).contains("link is not a directory"));
     // Only root can give a directory away; what other users see is tested beside the check.
@@ -316,12 +316,8 @@ fn a_file_in_the_place_of_the_socket_is_refused_and_left_alone() {
     let sandbox = Sandbox::new();
     fs::write(sandbox.socket(), "precious").unwrap();
     let output = sandbox.output(&["run", "db", "true"]);
-    assert_eq!(output.status.code(), Some(69));
-    assert!(
-        String::from_utf8(output.stderr)
-            .unwrap()
-            .contains("sock is not a socket; set NAVLOCK_SOCKET")
-    );
+    assert_eq!(output.code(), Some(69));
+    assert!(output.stderr.contains("sock is not a socket; set NAVLOCK_SOCKET"));
     assert_eq!(fs::read_to_string(sandbox.socket()).unwrap(), "precious");
 }
 

@@ -38,8 +38,8 @@ fn a_broker_is_started_once_shown_and_stopped() {
     assert!(sandbox.written(&["daemon", "stop"]).contains("has ended"));
     assert!(sandbox.broker().is_none());
     let output = sandbox.output(&["daemon", "status", "--json"]);
-    assert_eq!(output.status.code(), Some(69));
-    let json: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
+    assert_eq!(output.code(), Some(69));
+    let json: serde_json::Value = serde_json::from_str(&output.stdout).unwrap();
     assert_eq!(json["running"], false);
 }
 
@@ -89,12 +89,12 @@ fn a_service_manager_can_run_it() {
     let child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
     let output = finish(child);
     assert!(output.status.success(), "{output:?}");
-    assert_eq!(String::from_utf8(output.stdout).unwrap().trim_end(), "ready");
+    assert_eq!(output.stdout.trim_end(), "ready");
     // A broker that is in the way is named.
     sandbox.written(&["daemon", "start"]);
     let output = sandbox.output(&["daemon", "run"]);
-    assert_eq!(output.status.code(), Some(69));
-    let said = String::from_utf8(output.stderr).unwrap();
+    assert_eq!(output.code(), Some(69));
+    let said = output.stderr;
     assert!(said.contains("another broker (process"), "{said}");
 }
 
@@ -115,8 +115,8 @@ fn a_number_in_a_file_is_nobodys_end() {
         let _listener = UnixListener::bind(sandbox.socket()).unwrap();
         std::os::unix::fs::chown(sandbox.path(""), Some(65534), None).unwrap();
         let output = sandbox.output(&["daemon", "stop"]);
-        assert_eq!(output.status.code(), Some(69), "{output:?}");
-        let said = String::from_utf8(output.stderr).unwrap();
+        assert_eq!(output.code(), Some(69), "{output:?}");
+        let said = output.stderr;
         assert!(said.contains("is owned by uid 65534"), "{said}");
     }
     assert!(victim.try_wait().unwrap().is_none());
@@ -135,8 +135,8 @@ fn a_pipe_in_the_place_of_a_lock_hangs_nobody() {
     assert!(sandbox.written(&["daemon", "stop"]).starts_with("no broker is running"));
     assert_eq!(sandbox.code(&["doctor"]), 0);
     let output = sandbox.output(&["run", "db", "true"]);
-    assert_eq!(output.status.code(), Some(69), "{output:?}");
-    let said = String::from_utf8(output.stderr).unwrap();
+    assert_eq!(output.code(), Some(69), "{output:?}");
+    let said = output.stderr;
     assert!(said.contains("sock.broker.lock: it is no file; remove it"), "{said}");
     fs::remove_file(sandbox.path("sock.broker.lock")).unwrap();
     assert_eq!(sandbox.code(&["run", "db", "true"]), 0);
@@ -163,8 +163,8 @@ fn whoever_listens_and_is_no_broker_is_not_signalled() {
     // This test is the process at the other end.
     let _listener = UnixListener::bind(sandbox.socket()).unwrap();
     let output = sandbox.output(&["daemon", "stop"]);
-    assert_eq!(output.status.code(), Some(1), "{output:?}");
-    let said = String::from_utf8(output.stderr).unwrap();
+    assert_eq!(output.code(), Some(1), "{output:?}");
+    let said = output.stderr;
     assert!(said.contains("which process it is cannot be told for certain"), "{said}");
 }
 
@@ -190,8 +190,7 @@ fn on_a_full_disk_the_broker_is_found_and_ended_all_the_same() {
     let mut child = command.stderr(Stdio::piped()).spawn().unwrap();
     wait(&mut child);
     let output = finish(child);
-    let (shown, said) =
-        (String::from_utf8(output.stdout).unwrap(), String::from_utf8(output.stderr).unwrap());
+    let (shown, said) = (output.stdout, output.stderr);
     if said.contains("unshare") || said.contains("mount:") {
         println!("skipped: no disk of our own is to be had: {said}");
         return;

@@ -2,7 +2,7 @@
 
 use std::{
     io::Write,
-    process::{Child, Output, Stdio},
+    process::{Child, Stdio},
 };
 
 use rustix::process::Pid;
@@ -61,8 +61,8 @@ impl Participant {
     }
 
     pub(crate) fn end(self) -> (Option<i32>, String) {
-        let Output { status, stderr, .. } = finish(self.0);
-        (status.code(), String::from_utf8(stderr).unwrap())
+        let output = finish(self.0);
+        (output.code(), output.stderr)
     }
 }
 
@@ -73,7 +73,7 @@ impl Sandbox {
         let itself = ["run", "another", "--", env!("CARGO_BIN_EXE_navlock"), "run"];
         let itself = [&itself[..], &["--deadlock-exit-code", "9", "another", "true"]].concat();
         let output = self.output(&itself);
-        assert_eq!(output.status.code(), Some(9), "{output:?}");
+        assert_eq!(output.code(), Some(9), "{output:?}");
     }
 }
 

@@ -9,21 +9,20 @@ use std::{fs, path::Path};
 #[cfg(target_os = "linux")]
 use crate::sandbox::finish;
 use crate::{
-    sandbox::{NAVLOCK, Sandbox, eventually, write},
+    sandbox::{NAVLOCK, Output, Sandbox, eventually, write},
     system::absolute,
 };
 
 /// The level of each check, and the exit code.
 fn levels(sandbox: &Sandbox, variables: &[(&str, &str)]) -> (Vec<(String, String)>, i32) {
     let mut command = sandbox.navlock(&["doctor", "--json"]);
-    let output = command.envs(variables.iter().copied()).output().unwrap();
-    let text = String::from_utf8(output.stdout).unwrap();
-    let lines = text.lines().map(|line| {
+    let output = Output::of(command.envs(variables.iter().copied()));
+    let lines = output.stdout.lines().map(|line| {
         let check: serde_json::Value = serde_json::from_str(line).unwrap();
         let of = |key: &str| check[key].as_str().unwrap().to_owned();
         (of("what"), of("level"))
     });
-    (lines.collect(), output.status.code().unwrap())
+    (lines.collect(), output.code().unwrap())
 }
 
 fn level(of: &str, (levels, _): &(Vec<(String, String)>, i32)) -> Option<String> {
@@ -72,8 +71,8 @@ fn a_directory_that_lets_others_in_is_named_with_a_remedy() {
     fs::set_permissions(&open, fs::Permissions::from_mode(0o777)).unwrap();
     let socket = open.join("sock");
     let output = sandbox.output(&["doctor", "--socket", socket.to_str().unwrap()]);
-    assert_eq!(output.status.code(), Some(1));
-    let said = String::from_utf8(output.stdout).unwrap();
+    assert_eq!(output.code(), Some(1));
+    let said = output.stdout;
     assert!(said.contains("has mode 0777, which lets others in; set NAVLOCK_SOCKET"), "{said}");
 }
 
@@ -91,8 +90,7 @@ fn who_has_a_tmp_of_its_own_is_told_so() {
     command.args(["-rm", "sh", "-c", script]).env("NAVLOCK_CONFIG", "/dev/null");
     command.stdout(Stdio::piped()).stderr(Stdio::piped());
     let output = finish(command.spawn().unwrap());
-    let (shown, said) =
-        (String::from_utf8(output.stdout).unwrap(), String::from_utf8(output.stderr).unwrap());
+    let (shown, said) = (output.stdout, output.stderr);
     if said.contains("unshare") || said.contains("mount:") {
         println!("skipped: no /tmp of our own is to be had: {said}");
         return;
@@ -112,8 +110,8 @@ fn a_place_that_is_not_ours_is_not_written_to() {
     std::os::unix::fs::symlink(&theirs, &link).unwrap();
     let before = fs::metadata(&theirs).unwrap().modified().unwrap();
     let output = sandbox.output(&["doctor", "--socket", link.join("sock").to_str().unwrap()]);
-    assert_eq!(output.status.code(), Some(1), "{output:?}");
-    let shown = String::from_utf8(output.stdout).unwrap();
+    assert_eq!(output.code(), Some(1), "{output:?}");
+    let shown = output.stdout;
     assert!(shown.contains("fail  place: ") && !shown.contains("file system:"), "{shown}");
     // Doctor has not written there even for a moment.
     assert_eq!(fs::metadata(&theirs).unwrap().modified().unwrap(), before);

@@ -1,6 +1,6 @@
 //! The exit codes.
 
-use crate::sandbox::{Sandbox, write};
+use crate::sandbox::{Output, Sandbox, write};
 
 #[test]
 fn every_way_to_end_has_its_code() {
@@ -51,7 +51,7 @@ fn every_way_to_end_has_its_code() {
         (0, &["query", "db"]),
     ] {
         let output = sandbox.output(arguments);
-        assert_eq!(output.status.code(), Some(code), "{arguments:?}: {output:?}");
+        assert_eq!(output.code(), Some(code), "{arguments:?}: {output:?}");
     }
     holder.release();
     assert_eq!(sandbox.code(&["run", "-n", "db", "true"]), 0, "a failure left the lock held");
@@ -63,8 +63,8 @@ fn every_way_to_end_has_its_code() {
 fn what_the_broker_refuses_was_asked_wrongly() {
     let sandbox = Sandbox::new();
     let output = sandbox.output(&["run", "--bucket", &"b".repeat(70_000), "db", "true"]);
-    assert_eq!(output.status.code(), Some(64));
-    let said = String::from_utf8(output.stderr).unwrap();
+    assert_eq!(output.code(), Some(64));
+    let said = output.stderr;
     assert!(said.contains("the bucket's name has 70000 bytes"), "{said}");
 }
 
@@ -95,10 +95,9 @@ fn a_name_that_is_no_text_is_refused() {
     let sandbox = Sandbox::new();
     let mut command = sandbox.navlock(&["run"]);
     command.arg(std::ffi::OsStr::from_bytes(b"\xFF")).arg("true");
-    let output = command.output().unwrap();
-    assert_eq!(output.status.code(), Some(64), "{output:?}");
-    let said = String::from_utf8(output.stderr).unwrap();
-    assert!(said.contains("UTF-8"), "{said}");
+    let output = Output::of(&mut command);
+    assert_eq!(output.code(), Some(64), "{output:?}");
+    assert!(output.stderr.contains("UTF-8"), "{output:?}");
 }
 
 #[test]
@@ -114,9 +113,9 @@ fn without_a_broker_to_be_had_the_code_is_69_and_the_message_says_what_to_do() {
     let socket = open.join("sock");
     let child = sandbox.start(&["run", "--socket", socket.to_str().unwrap(), "db", "true"]);
     let output = finish(child);
-    assert_eq!(output.status.code(), Some(69));
+    assert_eq!(output.code(), Some(69));
     assert_eq!(
-        String::from_utf8(output.stderr).unwrap(),
+        output.stderr,
         format!(
             "navlock: cannot reach the broker at {}: {} has mode 0777, which lets others in; \
              set NAVLOCK_SOCKET to a path in a directory that is yours alone\n",

@@ -44,7 +44,7 @@ impl Sandbox {
     /// The exit code of `navlock release`, and what it says.
     fn released(&self, hold: &str) -> (Option<i32>, String) {
         let output = self.output(&["release", hold]);
-        (output.status.code(), String::from_utf8(output.stderr).unwrap())
+        (output.code(), output.stderr)
     }
 }
 
@@ -93,7 +93,7 @@ fn a_time_is_extended_and_never_shortened() {
     assert_eq!(sandbox.code(&["extend", &hold, "0.001"]), 0);
     assert_eq!(sandbox.code(&["extend", &hold]), 0);
     let output = sandbox.output(&["extend", "-v", &hold, "0.001"]);
-    let said = String::from_utf8(output.stderr).unwrap();
+    let said = output.stderr;
     assert!(said.starts_with("navlock: held for 1m"), "{said}");
     eventually("its first time is over", || began.elapsed() > Duration::from_secs(9));
     assert_eq!(sandbox.released(&hold).0, Some(0));
@@ -101,8 +101,8 @@ fn a_time_is_extended_and_never_shortened() {
     let us = std::process::id().to_string();
     let hold = sandbox.written(&["hold", "--while-pid", &us, "db"]);
     let output = sandbox.output(&["extend", &hold, "60"]);
-    let said = String::from_utf8(output.stderr).unwrap();
-    assert_eq!(output.status.code(), Some(64));
+    let said = &output.stderr;
+    assert_eq!(output.code(), Some(64));
     assert!(said.contains(&format!("it ends when process {us} has ended")), "{said}");
     assert_eq!(sandbox.released(&hold).0, Some(0));
 }
@@ -122,8 +122,8 @@ fn who_waits_for_a_process_that_ends_meanwhile_gets_nothing() {
     eventually("it waits", || sandbox.query().len() == 2);
     drop(script.stdin.take());
     let output = finish(asker);
-    let said = String::from_utf8(output.stderr).unwrap();
-    assert_eq!(output.status.code(), Some(64), "{said}");
+    let said = &output.stderr;
+    assert_eq!(output.code(), Some(64), "{said}");
     assert!(said.contains("has ended; nothing is held"), "{said}");
     eventually("it has left the queue", || sandbox.query().len() == 1);
     holder.release();
@@ -143,8 +143,8 @@ fn who_waits_is_told_when_the_process_is_killed_that_was_to_keep_its_lock() {
     let keeper = shown["pid"].as_i64().and_then(|pid| Pid::from_raw(pid.try_into().unwrap()));
     kill_process(keeper.unwrap(), Signal::KILL).unwrap();
     let output = finish(asker);
-    let said = String::from_utf8(output.stderr).unwrap();
-    assert_eq!(output.status.code(), Some(69), "{said}");
+    let said = &output.stderr;
+    assert_eq!(output.code(), Some(69), "{said}");
     assert!(said.contains("was killed; nothing is held"), "{said}");
     holder.release();
 }
@@ -230,7 +230,7 @@ fn what_is_asked_for_is_as_with_run() {
     let holder = sandbox.hold(&["db"]);
     eventually("it is told for whom", || {
         let waiter = sandbox.output(&["hold", "--ttl", LONG, "-w", "2.5", "db"]);
-        let said = String::from_utf8(waiter.stderr).unwrap();
+        let said = waiter.stderr;
         said.starts_with("navlock: waiting for \"db\" (exclusive) ")
             && said.contains(&format!("; held by {SHELL}["))
     });
@@ -249,7 +249,7 @@ fn what_is_said_of_a_holder_besides_is_shown_where_the_reason_is() {
     let reason = "s (nightly), url=http://localhost:3000, job=a b";
     eventually("who waits is told why it is held", || {
         let waiter = sandbox.output(&["wait", "-w", "2.5", "db"]);
-        let said = String::from_utf8(waiter.stderr).unwrap();
+        let said = waiter.stderr;
         said.starts_with("navlock: waiting for ") && said.contains(reason)
     });
     // The next broker is told as well.

@@ -73,7 +73,7 @@ fn who_does_not_want_to_wait_is_told_when_a_broker_grants_nothing_yet() {
     assert_eq!(sandbox.bounded_codes(), [1; 4]);
     let said = sandbox.output(&["run", "-n", "-E", "7", "db", "true"]);
     assert_eq!(said.status.code(), Some(7));
-    assert!(String::from_utf8_lossy(&said.stderr).contains("takes over"), "{said:?}");
+    assert!(said.stderr.contains("takes over"), "{said:?}");
     stopped.signal(Signal::CONT);
     assert_eq!(sandbox.code(&["run", "-w", "20", "db", "true"]), 0);
     stopped.release();

@@ -6,7 +6,7 @@ use std::fs;
 #[cfg(unix)]
 use crate::sandbox::{finish, wait, write};
 use crate::{
-    sandbox::{Sandbox, eventually},
+    sandbox::{Holder, Sandbox, eventually},
     system::SHELL,
 };
 
@@ -34,7 +34,7 @@ fn readers_overlap_and_keep_a_writer_out() {
     eventually("the writer waits", || sandbox.query().len() == 3);
     // The request comes behind the writer: no request overtakes another.
     assert_eq!(sandbox.code(&["run", "-n", "-s", "db", "true"]), 1);
-    readers.into_iter().for_each(super::sandbox::Holder::release);
+    readers.into_iter().for_each(Holder::release);
     writer.begun();
     assert_eq!(sandbox.query(), ["held db exclusive"]);
     writer.release();
@@ -48,16 +48,16 @@ fn who_does_not_want_to_wait_does_not_and_runs_nothing() {
     let holder = sandbox.hold(&["--why", "nightly", "--meta", url, "db"]);
     for option in ["-n", "-w0"] {
         let output = sandbox.output(&["run", option, "db", "--", "touch", "ran"]);
-        assert_eq!(output.status.code(), Some(1));
+        assert_eq!(output.code(), Some(1));
         assert!(!sandbox.path("ran").exists());
         // The command says who is in the way.
-        let said = String::from_utf8(output.stderr).unwrap();
+        let said = output.stderr;
         let holder = format!("{SHELL}[{}] ", holder.command().as_raw_nonzero());
         assert!(said.starts_with(&format!("navlock: \"db\" is held by {holder}")), "{said}");
         assert!(said.ends_with(&format!("s (nightly), {url}\n")), "{said}");
     }
     let quiet = sandbox.output(&["run", "-q", "-n", "db", "true"]);
-    assert_eq!((quiet.status.code(), &*quiet.stderr), (Some(1), &b""[..]));
+    assert_eq!((quiet.code(), &*quiet.stderr), (Some(1), ""));
     assert_eq!(sandbox.code(&["run", "-n", "other", "--", "touch", "ran"]), 0);
     assert!(sandbox.path("ran").exists());
     holder.release();
@@ -69,7 +69,7 @@ fn who_has_waited_long_enough_leaves_the_queue() {
     let holder = sandbox.hold(&["-s", "db"]);
     let writer = sandbox.output(&["run", "-w", "0.2", "db", "--", "touch", "ran"]);
     assert_eq!(writer.status.code(), Some(1));
-    let said = String::from_utf8(writer.stderr).unwrap();
+    let said = writer.stderr;
     assert!(said.contains("\"db\" could not be had within 0.2 s"), "{said}");
     assert_eq!(sandbox.query(), ["held db shared"]);
     assert_eq!(sandbox.code(&["run", "-n", "-s", "db", "true"]), 0);
@@ -86,7 +86,7 @@ fn who_waits_for_a_second_is_told_for_what() {
     // The waiter says this line only if it learns it before the line is due.
     eventually("it is told for what", || {
         let waiter = sandbox.output(&["run", "-w", "2.5", "db", "true"]);
-        let said = String::from_utf8(waiter.stderr).unwrap();
+        let said = waiter.stderr;
         said.starts_with("navlock: waiting for \"db\" (exclusive) ")
             && said.contains(&command)
             && said.contains("s (to see); 1 ahead\n")
@@ -95,14 +95,14 @@ fn who_waits_for_a_second_is_told_for_what() {
     eventually("it has left", || sandbox.query().len() == 1);
     // A quiet command says nothing at all.
     let quiet = sandbox.output(&["run", "-q", "-w", "1.2", "db", "true"]);
-    assert_eq!((quiet.status.code(), &*quiet.stderr), (Some(1), &b""[..]));
+    assert_eq!((quiet.code(), &*quiet.stderr), (Some(1), ""));
     holder.release();
 }
 
 #[test]
 fn who_wants_to_know_is_told_what_is_done() {
     let sandbox = Sandbox::new();
-    let said = String::from_utf8(sandbox.output(&["run", "-v", "db", "true"]).stderr).unwrap();
+    let said = sandbox.output(&["run", "-v", "db", "true"]).stderr;
     let lines = said.lines().filter(|line| !line.starts_with("navlock: waiting for "));
     let lines: Vec<_> = lines.collect();
     for (line, beginning) in lines.iter().zip([
@@ -154,7 +154,7 @@ fn the_command_is_told_what_it_holds() {
     let script = "echo $NAVLOCK_NAME $NAVLOCK_MODE $NAVLOCK_FENCE";
     let fence = |mode: &str, flag: &str| -> u64 {
         let output = sandbox.output(&["run", flag, "my db", "--", "sh", "-c", script]);
-        let said = String::from_utf8(output.stdout).unwrap();
+        let said = output.stdout;
         let number = said.trim().strip_prefix(&format!("my db {mode} "));
         number.unwrap_or_else(|| panic!("{said}")).parse().unwrap()
     };
@@ -169,7 +169,7 @@ fn a_command_whose_name_is_too_long_for_a_variable_runs_without_it() {
     for (length, told) in [(32 << 10, 32 << 10), ((32 << 10) + 1, 0), (131_000, 0)] {
         let script = "echo ${#NAVLOCK_NAME}";
         let output = sandbox.output(&["run", &"n".repeat(length), "sh", "-c", script]);
-        assert_eq!(String::from_utf8(output.stdout).unwrap(), format!("{told}\n"), "{length}");
+        assert_eq!(output.stdout, format!("{told}\n"), "{length}");
     }
 }
 
@@ -177,13 +177,13 @@ fn a_command_whose_name_is_too_long_for_a_variable_runs_without_it() {
 fn a_query_shows_one_name_and_speaks_json() {
     let sandbox = Sandbox::new();
     let holders = [sandbox.hold(&["a"]), sandbox.hold(&["-s", "b \"quoted\""])];
-    let all = String::from_utf8(sandbox.output(&["query", "--json"]).stdout).unwrap();
+    let all = sandbox.written(&["query", "--json"]);
     assert_eq!(all.lines().count(), 2);
-    let one = String::from_utf8(sandbox.output(&["query", "--json", "b \"quoted\""]).stdout);
-    let one: serde_json::Value = serde_json::from_str(&one.unwrap()).unwrap();
+    let one = sandbox.written(&["query", "--json", "b \"quoted\""]);
+    let one: serde_json::Value = serde_json::from_str(&one).unwrap();
     assert_eq!(one["state"], "held");
     assert_eq!(one["name"], "b \"quoted\"");
     assert_eq!(one["mode"], "shared");
     assert_eq!(one["clientId"].as_str().unwrap().len(), 36);
-    holders.into_iter().for_each(super::sandbox::Holder::release);
+    holders.into_iter().for_each(Holder::release);
 }

@@ -13,7 +13,7 @@ use std::{
 use rustix::process::{Pid, Signal, kill_process};
 
 use self::service_manager::ServiceManager;
-use crate::sandbox::{Lines, Sandbox, eventually, finish, wait};
+use crate::sandbox::{Lines, Output, Sandbox, eventually, finish, wait};
 #[cfg(target_os = "linux")]
 use crate::shortage::{BYTES, on_a_small_disk_with};
 
@@ -31,9 +31,9 @@ fn talk_nonsense(sandbox: &Sandbox) {
 
 /// The whole log, which may be more than fits into a pipe.
 fn logs(sandbox: &Sandbox) -> String {
-    let output = sandbox.navlock(&["daemon", "logs"]).output().unwrap();
+    let output = Output::of(&mut sandbox.navlock(&["daemon", "logs"]));
     assert!(output.status.success(), "{output:?}");
-    String::from_utf8(output.stdout).unwrap()
+    output.stdout
 }
 
 #[test]
@@ -107,8 +107,8 @@ fn what_is_logged_can_be_changed_while_a_broker_runs() {
     eventually("it has ended", || status(&sandbox)["numbers"]["sessionsEndedBadly"] == 1);
     assert_eq!(counts(), before);
     let output = sandbox.output(&["daemon", "log-level", "loud"]);
-    assert_eq!(output.status.code(), Some(64), "{output:?}");
-    let said = String::from_utf8(output.stderr).unwrap();
+    assert_eq!(output.code(), Some(64), "{output:?}");
+    let said = output.stderr;
     assert!(said.contains("\"loud\" is no level: write off, error"), "{said}");
     assert_eq!(status(&sandbox)["log"]["filter"], "navlock::broker=error");
 }
@@ -179,8 +179,8 @@ fn a_level_that_is_none_is_said_to_whoever_starts_a_broker() {
     let mut command = sandbox.navlock(&["run", "db", "true"]);
     command.env("NAVLOCK_LOG", "loud").stdout(Stdio::piped()).stderr(Stdio::piped());
     let output = finish(command.spawn().unwrap());
-    assert_eq!(output.status.code(), Some(69), "{output:?}");
-    let said = String::from_utf8(output.stderr).unwrap();
+    assert_eq!(output.code(), Some(69), "{output:?}");
+    let said = output.stderr;
     assert!(said.contains("NAVLOCK_LOG: \"loud\" is no level: write off, error"), "{said}");
 }
 
@@ -289,13 +289,13 @@ fn a_broker_that_is_run_on_purpose_logs_to_its_error_stream() {
     let broker = command.stdout(Stdio::null()).stderr(Stdio::piped()).spawn().unwrap();
     eventually("it listens", || sandbox.broker().is_some() && sandbox.socket().exists());
     let output = sandbox.output(&["daemon", "logs"]);
-    let said = String::from_utf8(output.stderr).unwrap();
+    let said = output.stderr;
     assert!(said.contains("logs to its error stream"), "{said}");
-    assert_eq!(output.stdout, b"");
+    assert_eq!(output.stdout, "");
     talk_nonsense(&sandbox);
     assert!(sandbox.written(&["daemon", "stop"]).contains("has ended"));
     let output = finish(broker);
-    let said = String::from_utf8(output.stderr).unwrap();
+    let said = output.stderr;
     let lines: Vec<_> = said.lines().collect();
     assert!(lines[0].contains("Z INFO  navlock::broker: a broker listens"), "{said}");
     assert!(lines[1].contains("a session ended: "), "{said}");
@@ -348,7 +348,7 @@ fn a_signal_ends_a_broker_in_order_and_its_clients_go_on_with_the_next_one() {
         assert_eq!(manager.receive(), "STOPPING=1");
         let ended = finish(broker);
         assert!(ended.status.success(), "{}", ended.status);
-        let said = String::from_utf8(ended.stderr).unwrap();
+        let said = ended.stderr;
         let places = [
             "it was told to end, by a signal",
             "the broker ends clients=2",
@@ -374,6 +374,6 @@ fn a_log_that_is_followed_by_nobody_any_more_is_not_read_on() {
     let mut script = sandbox.program("sh");
     script.args(["-c", "\"$NAVLOCK\" daemon logs -f | head -n 1"]);
     let ended = finish(script.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap());
-    assert_eq!(String::from_utf8(ended.stdout).unwrap().lines().count(), 1);
-    assert_eq!(String::from_utf8(ended.stderr).unwrap(), "");
+    assert_eq!(ended.stdout.lines().count(), 1);
+    assert_eq!(ended.stderr, "");
 }

@@ -14,8 +14,8 @@ fn there_are_completions_for_shells() {
         assert!(script.contains("navlock") && script.contains("on-lost"), "{shell}");
     }
     let output = sandbox.output(&["completions", "tcsh"]);
-    assert_eq!(output.status.code(), Some(64));
-    assert_eq!(String::from_utf8(output.stderr).unwrap().lines().count(), 1);
+    assert_eq!(output.code(), Some(64));
+    assert_eq!(output.stderr.lines().count(), 1);
 }
 
 #[test]

@@ -5,7 +5,7 @@ use std::fs;
 
 #[cfg(unix)]
 use crate::sandbox::wait;
-use crate::sandbox::{Sandbox, eventually, finish};
+use crate::sandbox::{Output, Sandbox, eventually, finish};
 
 #[test]
 #[cfg(unix)]
@@ -68,8 +68,8 @@ fn the_time_given_is_for_all_of_them() {
     let says = |time: &&str| {
         let arguments = ["run", "-w", time, "-E", "7", "-l", "a", "-l", "b", "true"];
         let output = sandbox.output(&arguments);
-        assert_eq!(output.status.code(), Some(7));
-        let said = String::from_utf8(output.stderr).unwrap();
+        assert_eq!(output.code(), Some(7));
+        let said = output.stderr;
         said.contains(&format!("\"b\" could not be had within {time} s"))
     };
     assert!(["0.2", "2", "20"].iter().any(says));
@@ -95,8 +95,8 @@ fn who_loses_one_while_waiting_for_another_lets_go_of_all() {
     eventually("it waits", || sandbox.query().len() == 3);
     assert_eq!(sandbox.code(&["run", "--steal", "a", "true"]), 0);
     let output = finish(waiter);
-    assert_eq!(output.status.code(), Some(75));
-    let said = String::from_utf8(output.stderr).unwrap();
+    assert_eq!(output.code(), Some(75));
+    let said = output.stderr;
     let lost =
         "\"a\": the lock was stolen by another request, before all locks were had; try again";
     assert!(said.contains(lost), "{said}");
@@ -127,8 +127,8 @@ fn a_line_for_the_shell_runs_under_all_names() {
     let executable = std::os::unix::fs::PermissionsExt::from_mode(0o755);
     fs::set_permissions(&shell, executable).unwrap();
     let mut command = sandbox.navlock(&["run", "-c", "exit 3", "-l", "a", "-l", "b"]);
-    let output = command.env("SHELL", &shell).output().unwrap();
-    assert_eq!(String::from_utf8(output.stdout).unwrap(), "mine: -c exit 3\n");
+    let output = Output::of(command.env("SHELL", &shell));
+    assert_eq!(output.stdout, "mine: -c exit 3\n");
     assert_eq!(sandbox.code(&["run", "-c", "exit 3", "a"]), 3);
 }
 
@@ -142,9 +142,9 @@ fn a_command_with_two_hyphens_of_its_own_is_run_or_refused_and_never_cut() {
         let executable = std::os::unix::fs::PermissionsExt::from_mode(0o755);
         fs::set_permissions(sandbox.path("ran"), executable).unwrap();
         let output = sandbox.output(&[&["run", "db"], command].concat());
-        assert_eq!(output.status.code(), Some(64), "{output:?}");
+        assert_eq!(output.code(), Some(64), "{output:?}");
         assert!(output.stdout.is_empty(), "{output:?}");
-        let said = String::from_utf8(output.stderr).unwrap();
+        let said = output.stderr;
         for spelling in ["'navlock run db -- cat ", "'navlock run -l db -l cat "] {
             assert!(said.contains(spelling), "{said}");
         }
@@ -159,9 +159,9 @@ fn a_command_with_two_hyphens_of_its_own_is_run_or_refused_and_never_cut() {
 fn the_form_of_several_names_of_before_is_refused_with_todays() {
     let sandbox = Sandbox::new();
     let output = sandbox.output(&["run", "a", "true", "--", "touch", "ran"]);
-    assert_eq!(output.status.code(), Some(64), "{output:?}");
+    assert_eq!(output.code(), Some(64), "{output:?}");
     assert!(!sandbox.path("ran").exists());
-    let said = String::from_utf8(output.stderr).unwrap();
+    let said = output.stderr;
     assert!(said.contains("'navlock run -l a -l true -- touch ran' for several locks"), "{said}");
 }
 
@@ -178,9 +178,9 @@ fn of_so_many_names_that_no_variable_could_hold_them_all_are_had() {
     command.env("NAVLOCK_FENCE", "7").env("NAVLOCK_NAME", "outer");
     let script =
         "echo ${NAVLOCK_FENCE-none} ${NAVLOCK_NAME-none}; \"$NAVLOCK\" query --json | wc -l";
-    let output = command.args(["sh", "-c", script]).output().unwrap();
+    let output = Output::of(command.args(["sh", "-c", script]));
     assert!(output.status.success(), "{output:?}");
-    assert_eq!(String::from_utf8(output.stdout).unwrap(), "none none\n20000\n");
+    assert_eq!(output.stdout, "none none\n20000\n");
     // All locks are free again.
     assert_eq!(sandbox.code(&["run", "-w", "20", "-l", "name-0", "-l", "name-19999", "true"]), 0);
 }

@@ -5,7 +5,7 @@ use std::process::Stdio;
 use serde_json::Value::Null;
 
 use crate::{
-    sandbox::{Holder, Lines, Sandbox, wait},
+    sandbox::{Holder, Lines, Output, Sandbox, wait},
     system::SHELL,
 };
 
@@ -83,8 +83,8 @@ fn a_bucket_that_is_empty_is_the_default_one() {
     let sandbox = Sandbox::new();
     let holder: Holder = sandbox.hold(&["--bucket", "", "db"]);
     assert_eq!(sandbox.query(), ["held db exclusive"]);
-    let output = sandbox.navlock(&["query"]).env("NAVLOCK_BUCKET", "").output().unwrap();
-    assert!(String::from_utf8(output.stdout).unwrap().contains("db"));
+    let output = Output::of(sandbox.navlock(&["query"]).env("NAVLOCK_BUCKET", ""));
+    assert!(output.stdout.contains("db"));
     holder.release();
 }
 
@@ -113,7 +113,6 @@ fn arguments_are_shown_to_nobody_unless_that_was_asked() {
     // Waiters do not see the text either.
     eventually("who waits is told for whom", || {
         let said = sandbox.output(&["run", "-w", "1.5", "db", "true"]).stderr;
-        let said = String::from_utf8(said).unwrap();
         assert!(!said.contains(secret), "{said}");
         said.contains("held by sh[")
     });

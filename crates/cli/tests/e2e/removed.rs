@@ -35,7 +35,7 @@ fn testaments(sandbox: &Sandbox) -> Vec<PathBuf> {
 
 fn status_has(sandbox: &Sandbox, wanted: &str) -> bool {
     let output = sandbox.output(&["daemon", "status", "--json"]);
-    String::from_utf8(output.stdout).unwrap().contains(wanted)
+    output.stdout.contains(wanted)
 }
 
 #[test]
@@ -231,7 +231,7 @@ fn a_broker_that_takes_over_has_room_for_all_whom_the_one_before_had() {
     let mut holders: Vec<_> = (0..HOLDERS).map(|_| hold()).collect();
     sandbox.replace_broker();
     eventually("all hold again, or some have lost", || {
-        String::from_utf8(sandbox.output(&["query"]).stdout).unwrap().lines().count() == HOLDERS + 1
+        sandbox.output(&["query"]).stdout.lines().count() == HOLDERS + 1
             || holders.iter_mut().any(Holder::has_ended)
     });
     assert!(!holders.iter_mut().any(Holder::has_ended));

@@ -248,7 +248,6 @@ fn an_orphan_is_known_by_its_command_after_a_restart_too() {
     holder.kill_wrapper();
     for _ in 0..2 {
         let shown = sandbox.output(&["query", "--json"]).stdout;
-        let shown = String::from_utf8(shown).unwrap();
         assert!(shown.contains(&pid), "{shown} has no {pid}");
         sandbox.kill_broker();
     }

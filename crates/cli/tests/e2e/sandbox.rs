@@ -1,14 +1,39 @@
-//! A place of its own for each test.
+//! What tests of the built `navlock` are written with. A test in four lines:
+//!
+//! ```
+//! let sandbox = Sandbox::new();
+//! let holder = sandbox.hold(&["db"]);
+//! assert_eq!(sandbox.code(&["run", "-n", "db", "true"]), 1);
+//! holder.release();
+//! ```
+//!
+//! A [`Sandbox`] is a directory with a broker of its own. Everything that waits has a deadline.
+//!
+//! | to | call |
+//! |---|---|
+//! | run `navlock` to its end | [`output`](Sandbox::output), an [`Output`]; [`code`](Sandbox::code), [`written`](Sandbox::written) or [`answered`](Sandbox::answered) if the test needs no more |
+//! | run it with other variables or streams | [`navlock`](Sandbox::navlock), or [`program`](Sandbox::program) for a script; then [`Output::of`] |
+//! | run it beside the test | [`start`](Sandbox::start), then [`finish`] or [`wait`] |
+//! | have a lock held | [`hold`](Sandbox::hold) or [`hold_by`](Sandbox::hold_by), a [`Holder`] |
+//! | have a request wait | [`queue`](Sandbox::queue); [`wait_for`](Sandbox::wait_for) or [`wait_behind`](Sandbox::wait_behind) if it may be granted |
+//! | see the locks | [`query`](Sandbox::query), [`pending`](Sandbox::pending), [`fence`](Sandbox::fence) |
+//! | do something to the broker | [`broker`](Sandbox::broker), [`kill_broker`](Sandbox::kill_broker), [`replace_broker`](Sandbox::replace_broker) |
+//! | make a file | [`path`](Sandbox::path), [`write`], [`pipe`](Sandbox::pipe) |
+//! | wait for what nothing announces | [`eventually`] |
+//! | have a process of Rust beside the test | [`Worker`](crate::worker::Worker), with a role that the test's file defines |
+//!
+//! What differs between the systems is in [`system`](crate::system).
 
 mod deadline;
 mod holder;
+mod output;
 
 use std::{
     env,
     fs::{self, File},
     io::Write,
     path::{Path, PathBuf},
-    process::{Child, Command, Output, Stdio},
+    process::{Child, Command, Stdio},
     thread,
 };
 
@@ -18,8 +43,9 @@ use navlock_platform::file_lock;
 #[cfg(all(unix, feature = "etcd"))]
 pub(crate) use self::holder::kill_at_once;
 pub(crate) use self::{
-    deadline::{Lines, eventually, finish, wait},
+    deadline::{Lines, eventually, wait},
     holder::Holder,
+    output::{Output, finish},
 };
 use crate::system::{
     ECHO_FENCE, HELD, NOTHING, Pid, Signal, absolute, add_programs, heed_signals, kill_process,
@@ -34,6 +60,7 @@ pub(crate) struct Sandbox {
 }
 
 impl Sandbox {
+    /// A sandbox whose broker has no settings.
     pub(crate) fn new() -> Self {
         Self::with_idle("30")
     }
@@ -58,10 +85,12 @@ impl Sandbox {
         write(&self.config, settings);
     }
 
+    /// The path of a file in the directory, which may not be there.
     pub(crate) fn path(&self, name: &str) -> PathBuf {
         self.directory.path().join(name)
     }
 
+    /// The path of the broker's socket.
     pub(crate) fn socket(&self) -> PathBuf {
         self.path("sock")
     }
@@ -97,6 +126,7 @@ impl Sandbox {
         command
     }
 
+    /// `navlock` with these arguments, which a test may change further and then start.
     pub(crate) fn navlock(&self, arguments: &[&str]) -> Command {
         let mut command = self.program(absolute(NAVLOCK));
         command.args(arguments);
@@ -108,6 +138,7 @@ impl Sandbox {
         finish(self.start(arguments))
     }
 
+    /// The exit code of `navlock` with these arguments.
     pub(crate) fn code(&self, arguments: &[&str]) -> i32 {
         self.output(arguments).status.code().unwrap()
     }
@@ -127,9 +158,10 @@ impl Sandbox {
     pub(crate) fn written(&self, arguments: &[&str]) -> String {
         let output = self.output(arguments);
         assert!(output.status.success(), "{arguments:?}: {output:?}");
-        String::from_utf8(output.stdout).unwrap()
+        output.stdout
     }
 
+    /// Starts `navlock` with these arguments, and keeps what it writes for [`finish`].
     pub(crate) fn start(&self, arguments: &[&str]) -> Child {
         let mut command = self.navlock(arguments);
         command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
@@ -207,11 +239,8 @@ impl Sandbox {
 
     /// The lines of `navlock query`, each as state and name and mode.
     pub(crate) fn query(&self) -> Vec<String> {
-        let output = self.output(&["query"]);
-        assert!(output.status.success(), "{output:?}");
-        let lines = String::from_utf8(output.stdout).unwrap();
         let row = |line: &str| line.split_whitespace().take(3).collect::<Vec<_>>().join(" ");
-        lines.lines().skip(1).map(row).collect()
+        self.written(&["query"]).lines().skip(1).map(row).collect()
     }
 
     /// How many requests wait.
@@ -280,8 +309,10 @@ impl Drop for Sandbox {
     }
 }
 
+/// The program that is tested.
 pub(crate) const NAVLOCK: &str = env!("CARGO_BIN_EXE_navlock");
 
+/// Writes a file that has this text alone.
 pub(crate) fn write(path: &Path, text: &str) {
     File::create(path).unwrap().write_all(text.as_bytes()).unwrap();
 }

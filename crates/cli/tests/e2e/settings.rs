@@ -10,14 +10,14 @@ use std::{
 
 use navlock_testkit::Port;
 
-use crate::sandbox::{Sandbox, finish, write};
+use crate::sandbox::{Output, Sandbox, finish, write};
 
 /// The words of a broker that cannot start.
 fn refusal(command: &mut Command) -> String {
     let child = command.stderr(std::process::Stdio::piped()).spawn().unwrap();
     let output = finish(child);
-    assert_eq!(output.status.code(), Some(69), "{output:?}");
-    let said = String::from_utf8(output.stderr).unwrap();
+    assert_eq!(output.code(), Some(69), "{output:?}");
+    let said = output.stderr;
     assert_eq!(said.matches('\n').count(), 1, "{said}");
     said
 }
@@ -80,10 +80,10 @@ fn settings_that_cannot_be_used_are_told_to_whoever_needs_the_broker() {
         assert!(said.contains(what), "{settings}: {said}");
         assert!(said.starts_with("navlock: cannot reach the broker at "), "{said}");
         let mut command = sandbox.navlock(&["doctor"]);
-        let output = command.env("NAVLOCK_CONFIG", &file).output().unwrap();
-        let shown = String::from_utf8(output.stdout).unwrap();
+        let output = Output::of(command.env("NAVLOCK_CONFIG", &file));
+        let shown = &output.stdout;
         assert!(shown.contains("fail  settings: ") && shown.contains(what), "{shown}");
-        assert_eq!(output.status.code(), Some(1));
+        assert_eq!(output.code(), Some(1));
     }
     let none = path::absolute("/none.toml").unwrap();
     for (path, what) in
@@ -147,15 +147,14 @@ fn the_settings_say_to_all_where_the_broker_is() {
     };
     assert_eq!(run(&["run", "db", "true"]).status.code(), Some(0));
     // Programs find it too, and an option and a variable go before.
-    let shown = |output: std::process::Output| String::from_utf8(output.stdout).unwrap();
-    assert!(shown(run(&["daemon", "status"])).contains(socket.to_str().unwrap()));
+    assert!(run(&["daemon", "status"]).stdout.contains(socket.to_str().unwrap()));
     assert_eq!(sandbox.code(&["daemon", "status"]), 69);
     let other = sandbox.path("other");
     assert_eq!(
         run(&["daemon", "status", "--socket", other.to_str().unwrap()]).status.code(),
         Some(69)
     );
-    assert!(shown(run(&["daemon", "stop"])).contains("has ended"));
+    assert!(run(&["daemon", "stop"]).stdout.contains("has ended"));
     for (text, what) in [
         ("socket = \"sock\"\n", "an absolute path"),
         ("socket = 7\n", "line 1 (socket)"),
@@ -163,13 +162,12 @@ fn the_settings_say_to_all_where_the_broker_is() {
     ] {
         write(&file, text);
         let output = run(&["run", "db", "true"]);
-        assert_eq!(output.status.code(), Some(69), "{output:?}");
-        let said = String::from_utf8(output.stderr).unwrap();
+        assert_eq!(output.code(), Some(69), "{output:?}");
+        let said = output.stderr;
         assert!(
             said.starts_with("navlock: cannot tell where the broker is: ") && said.contains(what)
         );
-        let doctor = run(&["doctor"]);
-        assert!(shown(doctor).contains("fail  place: "));
+        assert!(run(&["doctor"]).stdout.contains("fail  place: "));
         assert_eq!(run(&["man"]).status.code(), Some(0));
     }
 }

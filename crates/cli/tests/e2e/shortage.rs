@@ -8,7 +8,7 @@ use std::{
     process::{Child, Command, Stdio},
 };
 
-use crate::sandbox::{NAVLOCK, Sandbox, eventually, finish};
+use crate::sandbox::{NAVLOCK, Output, Sandbox, eventually, finish};
 
 /// Users that no other process has, one for each test that counts a user's threads.
 const NOBODY: u32 = 54_713;
@@ -71,13 +71,13 @@ fn a_command_that_runs_is_not_killed_for_want_of_threads() {
     scarce.arg(format!("--nproc={most}")).arg(&program);
     scarce.args(["run", "db", "sh", "-c", "exit 5"]);
     let output = as_nobody(scarce);
-    assert_eq!(output.status.code(), Some(5), "{output:?}");
+    assert_eq!(output.code(), Some(5), "{output:?}");
     // With one thread less, there is no command to begin with.
     let mut too_scarce = sandbox.program("prlimit");
     too_scarce.arg(format!("--nproc={}", most - 1)).arg(&program);
     too_scarce.args(["run", "db", "sh", "-c", "exit 5"]);
     let output = as_nobody(too_scarce);
-    assert_eq!(output.status.code(), Some(126), "{output:?}");
+    assert_eq!(output.code(), Some(126), "{output:?}");
 }
 
 #[test]
@@ -165,7 +165,7 @@ fn who_waits_when_the_broker_dies_goes_on_with_a_thread_or_is_told_that_there_is
         number += 1;
         eventually("it waits", || {
             let shown = finish(as_nobody(&["query", "--json"]));
-            String::from_utf8_lossy(&shown.stdout).matches("pending").count() == number
+            shown.stdout.matches("pending").count() == number
         });
         threads(&waiter, "--nproc=1:");
         waiter
@@ -173,9 +173,8 @@ fn who_waits_when_the_broker_dies_goes_on_with_a_thread_or_is_told_that_there_is
     sandbox.kill_broker();
     threads(&goes_on, "--nproc=500:");
     let output = finish(stays);
-    assert_eq!(output.status.code(), Some(69), "{output:?}");
-    let said = String::from_utf8_lossy(&output.stderr).into_owned();
-    assert!(said.contains("starting a thread"), "{said}");
+    assert_eq!(output.code(), Some(69), "{output:?}");
+    assert!(output.stderr.contains("starting a thread"), "{output:?}");
     drop(holder.stdin.take());
     assert_eq!(finish(goes_on).status.code(), Some(5));
     finish(holder);
@@ -192,7 +191,7 @@ fn who_has_too_few_descriptors_is_not_told_of_a_full_disk() {
             let mut command = sandbox.program("sh");
             command.args(["-c", script, &limit.to_string()]).stdin(Stdio::null());
             let output = finish(command.stderr(Stdio::piped()).spawn().unwrap());
-            String::from_utf8_lossy(&output.stderr).into_owned()
+            output.stderr
         })
         .collect();
     let of_the_command = |said: &&String| said.contains("the command was not started");
@@ -245,12 +244,12 @@ pub(crate) fn on_a_small_disk_with(
     command.envs(variables.iter().copied());
     command.env("NAVLOCK_SOCKET", disk.join("sock")).stdin(Stdio::null());
     let output = finish(command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap());
-    if output.status.code() == Some(77) {
+    if output.code() == Some(77) {
         println!("skipped: a file system of its own cannot be made here: {output:?}");
         return;
     }
-    let said = String::from_utf8_lossy(&output.stdout) + String::from_utf8_lossy(&output.stderr);
-    assert!(output.status.success(), "{options}: {}\n{said}", output.status);
+    let Output { status, stdout, stderr } = output;
+    assert!(status.success(), "{options}: {status}\n{stdout}{stderr}");
 }
 
 #[test]

@@ -8,7 +8,7 @@ use rustix::{
 };
 
 use crate::{
-    sandbox::{NAVLOCK, Sandbox, eventually, wait},
+    sandbox::{NAVLOCK, Output, Sandbox, eventually, wait},
     terminal::{Terminal, resize},
 };
 
@@ -240,9 +240,9 @@ fn hostile_names_do_nothing_to_the_terminal() {
 #[test]
 fn where_nothing_can_be_drawn_it_says_what_there_is_instead() {
     let sandbox = Sandbox::new();
-    let says = |output: std::process::Output| {
+    let says = |output: Output| {
         assert_eq!(output.status.code(), Some(64), "{output:?}");
-        let said = String::from_utf8(output.stderr).unwrap();
+        let said = output.stderr;
         assert!(said.contains("navlock query --watch") && said.contains("navlock watch"), "{said}");
         assert!(output.stdout.is_empty());
     };

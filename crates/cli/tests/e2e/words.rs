@@ -3,12 +3,12 @@
 #[cfg(unix)]
 use std::{fs::File, process::Stdio};
 
-use crate::sandbox::Sandbox;
 #[cfg(unix)]
 use crate::sandbox::finish;
+use crate::sandbox::{Output, Sandbox};
 
 fn said(sandbox: &Sandbox, arguments: &[&str]) -> String {
-    String::from_utf8(sandbox.output(arguments).stderr).unwrap()
+    sandbox.output(arguments).stderr
 }
 
 #[test]
@@ -17,14 +17,11 @@ fn a_query_with_a_name_longer_than_any_line_shows_its_beginning() {
     // On Unix more than a pipe holds. Windows has no command lines of that length.
     let long = "n".repeat(if cfg!(windows) { 30_000 } else { 70_000 });
     let holders = [sandbox.hold(&[&long]), sandbox.hold(&["db"])];
-    let output = sandbox.output(&["query"]);
-    let shown = String::from_utf8(output.stdout).unwrap();
-    assert!(output.status.success(), "{shown}");
+    let shown = sandbox.written(&["query"]);
     assert!(shown.contains(&format!("{}… ", "n".repeat(47))), "{shown}");
     assert!(shown.lines().all(|line| line.chars().count() < 300), "{shown}");
-    let json = sandbox.navlock(&["query", "--json"]).output().unwrap();
-    let json = String::from_utf8(json.stdout).unwrap();
-    assert!(json.contains(&long));
+    let json = Output::of(&mut sandbox.navlock(&["query", "--json"]));
+    assert!(json.stdout.contains(&long));
     holders.into_iter().for_each(crate::sandbox::Holder::release);
 }
 
@@ -99,8 +96,9 @@ fn out_of_descriptors_it_says_so_whatever_it_was_doing() {
         let mut command = sandbox.program("sh");
         command.args(["-c", &script]).stderr(Stdio::piped()).stdout(Stdio::piped());
         let output = finish(command.spawn().unwrap());
-        let said = String::from_utf8(output.stderr).unwrap();
-        match output.status.code() {
+        let code = output.code();
+        let said = output.stderr;
+        match code {
             Some(0) => break,
             Some(69) => {
                 assert!(said.contains("Too many open files (os error 24) while "), "{said}");
@@ -133,8 +131,8 @@ fn what_is_nearly_right_is_told_and_a_name_is_only_spoken_of_where_there_are_nam
         (&["-u", "9"], "see 'navlock --help'", "navlock 9"),
     ] {
         let output = sandbox.output(arguments);
-        assert_eq!(output.status.code(), Some(64), "{arguments:?}");
-        let said = String::from_utf8(output.stderr).unwrap();
+        assert_eq!(output.code(), Some(64), "{arguments:?}");
+        let said = output.stderr;
         assert!(said.contains(what) && !said.contains(not), "{arguments:?}: {said}");
         assert_eq!(said.matches('\n').count(), 1, "{said}");
     }
@@ -149,8 +147,8 @@ fn help_that_cannot_be_written_is_a_failure() {
         let mut command = sandbox.navlock(arguments);
         command.stdout(Stdio::from(full)).stderr(Stdio::piped());
         let output = finish(command.spawn().unwrap());
-        assert_eq!(output.status.code(), Some(1), "{arguments:?}");
-        let said = String::from_utf8(output.stderr).unwrap();
+        assert_eq!(output.code(), Some(1), "{arguments:?}");
+        let said = output.stderr;
         assert!(said.starts_with("navlock: cannot write the answer: No space left"), "{said}");
     }
 }

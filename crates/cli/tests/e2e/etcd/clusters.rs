@@ -56,14 +56,14 @@ fn machines_share_names_on_two_clusters_and_say_which_one_a_name_is_on() {
     // A machine that knows only one of them is refused, with a reason.
     let alone = Sandbox::with_settings(&settings(&namespace, &[("east", &east)]));
     let said = alone.output(&["run", "db", "true"]);
-    let said = String::from_utf8(said.stderr).unwrap();
+    let said = said.stderr;
     assert!(said.contains("cluster west is in the list"), "{said}");
 }
 
 /// What doctor says of the list of clusters, and with which code it ends.
 fn list(machine: &Sandbox) -> (String, Option<i32>) {
     let doctor = machine.output(&["doctor"]);
-    let said = String::from_utf8(doctor.stdout).unwrap();
+    let said = doctor.stdout;
     let line = said.lines().find(|line| line.contains("etcd clusters: "));
     (line.unwrap_or_else(|| panic!("{said}")).to_owned(), doctor.status.code())
 }
@@ -76,7 +76,7 @@ fn doctor_tells_of_a_list_of_clusters_what_who_wants_a_lock_is_told() {
     let [alone] = machines_of(&east, &namespace, "5");
     let ours = Sandbox::with_settings(&two);
     let refused = |machine: &Sandbox| {
-        let said = String::from_utf8(machine.output(&["run", "db", "true"]).stderr).unwrap();
+        let said = machine.output(&["run", "db", "true"]).stderr;
         said.trim().strip_prefix("navlock: ").is_some() && said.contains("'navlock doctor' says")
     };
 

@@ -14,7 +14,7 @@ use super::{
 };
 use crate::{
     deadlock::{DEADLOCK, Participant},
-    sandbox::{Sandbox, eventually},
+    sandbox::{Output, Sandbox, eventually},
 };
 
 /// More requests than are shown of a bucket, and fewer than are shown of a name.
@@ -52,11 +52,10 @@ impl Crowd {
 /// What `query` writes, and what it says on its error stream.
 fn asked(machine: &Sandbox, arguments: &[&str]) -> (Vec<Value>, String) {
     // The output is read while it is written, because there may be much of it.
-    let output = machine.navlock(&[&["query", "--json"], arguments].concat()).output().unwrap();
+    let output = Output::of(&mut machine.navlock(&[&["query", "--json"], arguments].concat()));
     assert!(output.status.success(), "{output:?}");
-    let text = String::from_utf8(output.stdout).unwrap();
-    let rows = text.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
-    (rows, String::from_utf8(output.stderr).unwrap())
+    let rows = output.stdout.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+    (rows, output.stderr)
 }
 
 #[test]

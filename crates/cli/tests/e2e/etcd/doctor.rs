@@ -9,12 +9,12 @@ use crate::sandbox::Sandbox;
 /// What doctor says of each thing, as level and rest, and its exit code.
 fn checks(sandbox: &Sandbox) -> (Vec<(String, String)>, i32) {
     let output = sandbox.output(&["doctor"]);
-    let said = String::from_utf8(output.stdout).unwrap();
+    let said = &output.stdout;
     let line = |line: &str| {
         let (level, rest) = line.split_once(' ').unwrap();
         (level.to_owned(), rest.trim_start().to_owned())
     };
-    (said.lines().map(line).collect(), output.status.code().unwrap())
+    (said.lines().map(line).collect(), output.code().unwrap())
 }
 
 fn of<'a>(what: &str, checks: &'a [(String, String)]) -> (&'a str, &'a str) {
@@ -112,7 +112,7 @@ fn fails(machine: &Sandbox, what: &str, why: &str) {
     let failed: Vec<_> = checks.iter().filter(|(level, _)| level == "fail").collect();
     let [(_, said)] = &*failed else { panic!("{checks:?}") };
     assert!(said.starts_with(what) && said.contains(why), "{said}");
-    let run = String::from_utf8(run.stderr).unwrap();
+    let run = run.stderr;
     assert!(run.contains(why) && run.contains("'navlock doctor' says what is wrong"), "{run}");
     assert!(!checks.iter().any(|(_, said)| said.contains("is no lock")), "{checks:?}");
 }

@@ -17,7 +17,7 @@ fn what_stands_in_the_way_is_shown_named_and_evicted() {
     assert_eq!(shown["state"], "held");
     assert!(shown["why"].as_str().unwrap().contains(&key), "{shown}");
     let doctor = machine.output(&["doctor"]);
-    let said = String::from_utf8(doctor.stdout).unwrap();
+    let said = doctor.stdout;
     assert!(said.contains(&format!("navlock evict --key '{key}'")), "{said}");
     let client = shown["clientId"].as_str().unwrap();
     assert_eq!(machine.written(&["evict", "db", client]), format!("removed {key}\n"));

@@ -36,8 +36,8 @@ fn make_room(server: &Server) {
 /// What `navlock run` says if it gets no lock.
 fn refusal(machine: &Sandbox) -> String {
     let output = machine.output(&["run", "other", "true"]);
-    assert_eq!(output.status.code(), Some(69), "{output:?}");
-    String::from_utf8(output.stderr).unwrap()
+    assert_eq!(output.code(), Some(69), "{output:?}");
+    output.stderr
 }
 
 #[test]
@@ -62,7 +62,7 @@ fn while_etcd_is_full_locks_are_kept_and_released_and_none_is_granted_until_it_h
     takes_kept();
     let doctor = ours.output(&["doctor"]);
     assert_eq!(doctor.status.code(), Some(1));
-    let doctor = String::from_utf8(doctor.stdout).unwrap();
+    let doctor = doctor.stdout;
     let failed: Vec<_> = doctor.lines().filter(|line| line.starts_with("fail")).collect();
     let [member, writes] = &*failed else { panic!("{doctor}") };
     assert!(member.contains("NOSPACE"), "{member}");
@@ -80,7 +80,7 @@ fn while_etcd_is_full_locks_are_kept_and_released_and_none_is_granted_until_it_h
     holder.release();
     // A grant writes to etcd.
     assert_eq!(wait(&mut waiter).code(), Some(69));
-    is_told(&String::from_utf8(finish(waiter).stderr).unwrap());
+    is_told(&finish(waiter).stderr);
     eventually("nothing of it is left", || theirs.query().is_empty());
 
     make_room(&server);

@@ -25,7 +25,7 @@ fn who_holds_is_warned_while_etcd_does_not_answer() {
     eventually("it is told that this is over", || said().contains("etcd answers again"));
     assert!(status.contains("no answer for"), "{status}");
     assert_eq!(query.status.code(), Some(69));
-    let query = String::from_utf8(query.stderr).unwrap();
+    let query = query.stderr;
     assert!(query.contains("no answer for") && query.contains("locks are lost in"), "{query}");
     let said = said();
     let lines: Vec<_> = said.lines().collect();
@@ -48,7 +48,8 @@ fn who_holds_is_warned_while_etcd_does_not_answer() {
 /// What a command says that does not get its lock, and its exit code.
 fn refused(machine: &Sandbox, arguments: &[&str]) -> (String, Option<i32>) {
     let output = machine.output(&[&["run"], arguments, &["true"]].concat());
-    (String::from_utf8(output.stderr).unwrap(), output.status.code())
+    let code = output.code();
+    (output.stderr, code)
 }
 
 #[test]

@@ -60,7 +60,7 @@ fn who_holds_on_another_machine_is_seen_with_process_host_and_reason() {
     // The waiter says this line only if it learns it before the line is due.
     eventually("who waits is told for whom", || {
         let waits = theirs.output(&["run", "-w", "1.5", "db", "true"]);
-        let said = String::from_utf8(waits.stderr).unwrap();
+        let said = waits.stderr;
         said.contains(&holds) && said.contains("(nightly); 1 ahead")
     });
 }

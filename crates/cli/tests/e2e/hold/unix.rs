@@ -26,8 +26,7 @@ impl Sandbox {
         let mut command = self.program("sh");
         command.args(["-c", script]).stdout(Stdio::piped()).stderr(Stdio::piped());
         let output = finish(command.spawn().unwrap());
-        let said = [output.stdout, output.stderr].concat();
-        (output.status.code(), String::from_utf8(said).unwrap())
+        (output.code(), output.stdout + &output.stderr)
     }
 }
 
@@ -134,8 +133,8 @@ fn what_cannot_end_or_has_ended_already_is_refused_and_nothing_held() {
         (&["--keeper-of-a-hold", "hold", "--ttl", "9", "db"], "only 'navlock hold' itself"),
     ] {
         let output = sandbox.output(arguments);
-        let said = String::from_utf8(output.stderr).unwrap();
-        assert_eq!(output.status.code(), Some(64), "{arguments:?}: {said}");
+        let said = &output.stderr;
+        assert_eq!(output.code(), Some(64), "{arguments:?}: {said}");
         assert!(said.contains(what) && said.lines().count() == 1, "{arguments:?}: {said}");
         assert!(output.stdout.is_empty());
     }
@@ -154,8 +153,8 @@ fn a_thread_is_no_process_that_could_be_waited_for() {
     assert_ne!(thread, nix::unistd::getpid(), "tests run in threads of their own");
     let thread = thread.to_string();
     let output = sandbox.output(&["hold", "--while-pid", &thread, "db"]);
-    assert_eq!(output.status.code(), Some(64));
-    let said = String::from_utf8(output.stderr).unwrap();
+    assert_eq!(output.code(), Some(64));
+    let said = output.stderr;
     assert!(said.contains("is a thread's number"), "{said}");
 }
 
@@ -192,7 +191,7 @@ fn who_is_stopped_while_its_process_ends_gets_nothing() {
     wait(&mut script);
     kill_process(Pid::from_child(&asker), Signal::CONT).unwrap();
     let output = finish(asker);
-    assert_eq!((output.status.code(), &*output.stdout), (Some(64), &b""[..]));
+    assert_eq!((output.code(), &*output.stdout), (Some(64), ""));
     eventually("it is free", || sandbox.query().is_empty());
 }
 
@@ -217,8 +216,8 @@ fn an_id_that_cannot_be_written_is_not_held() {
     let mut command = sandbox.navlock(&["hold", "--ttl", LONG, "db"]);
     let full = File::options().write(true).open("/dev/full").unwrap();
     let output = finish(command.stdout(full).stderr(Stdio::piped()).spawn().unwrap());
-    assert_eq!(output.status.code(), Some(1));
-    let said = String::from_utf8(output.stderr).unwrap();
+    assert_eq!(output.code(), Some(1));
+    let said = output.stderr;
     assert!(said.contains("cannot write the id: No space left"), "{said}");
     eventually("it is free", || sandbox.query().is_empty());
     // The other end of this socket is closed: nobody reads the answer.
@@ -227,8 +226,8 @@ fn an_id_that_cannot_be_written_is_not_held() {
     let mut command = sandbox.navlock(&["hold", "--ttl", LONG, "db"]);
     command.stdout(OwnedFd::from(closed)).stderr(Stdio::piped());
     let output = finish(command.spawn().unwrap());
-    let said = String::from_utf8(output.stderr).unwrap();
-    assert_eq!(output.status.code(), Some(1), "{said}");
+    let said = &output.stderr;
+    assert_eq!(output.code(), Some(1), "{said}");
     assert!(said.contains("nothing is held"), "{said}");
     eventually("it is free", || sandbox.query().is_empty());
 }
@@ -312,8 +311,8 @@ fn a_directory_that_cannot_be_used_is_told_and_nothing_held() {
     let holds = sandbox.path("sock.holds");
     let refused = |what: &str| {
         let output = sandbox.output(&["hold", "--ttl", LONG, "db"]);
-        let said = String::from_utf8(output.stderr).unwrap();
-        assert_eq!(output.status.code(), Some(69), "{said}");
+        let said = &output.stderr;
+        assert_eq!(output.code(), Some(69), "{said}");
         assert!(said.contains("the lock was not taken") && said.contains(what), "{said}");
         assert!(sandbox.query().is_empty());
     };
@@ -346,10 +345,10 @@ fn a_process_of_another_container_is_not_taken_for_one_of_this() {
         Ok(child) => finish(child),
         Err(error) => return println!("skipped: {error}"),
     };
-    let said = String::from_utf8(output.stderr).unwrap();
+    let said = &output.stderr;
     if said.starts_with("unshare:") {
         return println!("skipped: {said}");
     }
     assert!(said.contains("its number in another container"), "{said}");
-    assert_eq!(output.status.code(), Some(64));
+    assert_eq!(output.code(), Some(64));
 }

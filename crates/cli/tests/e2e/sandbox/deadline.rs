@@ -2,7 +2,7 @@
 
 use std::{
     io::Read,
-    process::{Child, ExitStatus, Output},
+    process::{Child, ExitStatus},
     thread,
     time::{Duration, Instant},
 };
@@ -18,6 +18,7 @@ pub(crate) struct Lines<R> {
 }
 
 impl<R: Read + Source> Lines<R> {
+    /// The lines that come out of this stream.
     pub(crate) fn of(from: R) -> Self {
         Self { from, heard: Vec::new() }
     }
@@ -67,19 +68,4 @@ pub(crate) fn wait(child: &mut Child) -> ExitStatus {
         status.is_some()
     });
     status.unwrap()
-}
-
-/// Waits for the end of a process, and for its output, which must be short.
-pub(crate) fn finish(mut child: Child) -> Output {
-    let status = wait(&mut child);
-    let read = |from: Option<&mut dyn Read>| {
-        let mut bytes = Vec::new();
-        if let Some(from) = from {
-            from.read_to_end(&mut bytes).unwrap();
-        }
-        bytes
-    };
-    let stdout = read(child.stdout.as_mut().map(|from| from as _));
-    let stderr = read(child.stderr.as_mut().map(|from| from as _));
-    Output { status, stdout, stderr }
 }

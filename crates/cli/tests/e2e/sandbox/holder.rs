@@ -21,6 +21,7 @@ pub(crate) struct Holder {
 }
 
 impl Holder {
+    /// Starts a `navlock run`, which may have to wait for its lock.
     pub(crate) fn start(mut command: Command) -> Self {
         let mut wrapper = command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
         let says = Lines::of(wrapper.stdout.take().unwrap());
@@ -33,19 +34,23 @@ impl Holder {
         self.command = said_by(&self.line());
     }
 
+    /// Kills `navlock run` itself.
     pub(crate) fn kill_wrapper(&mut self) {
         self.wrapper.kill().unwrap();
         self.wrapper.wait().unwrap();
     }
 
+    /// Kills the command.
     pub(crate) fn kill_command(&self) {
         kill_process(self.command.unwrap(), Signal::KILL).unwrap();
     }
 
+    /// Sends a signal to `navlock run` itself.
     pub(crate) fn signal(&self, signal: Signal) {
         kill_process(Pid::from_child(&self.wrapper), signal).unwrap();
     }
 
+    /// The process of `navlock run` itself.
     pub(crate) fn wrapper(&self) -> Pid {
         Pid::from_child(&self.wrapper)
     }
