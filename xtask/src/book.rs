@@ -31,7 +31,7 @@ pub(crate) fn book(arguments: &[&str]) -> Result {
         }
         run(&mut test())
     };
-    write(&["--bin", "navlock"], "args::reference::writes_the_reference_of_the_book")?;
+    write(&["--bin", "navlock"], "commands::reference::writes_the_reference_of_the_book")?;
     if draws {
         write(&["--test", "e2e"], "picture::draws_")?;
     }

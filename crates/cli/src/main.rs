@@ -13,6 +13,7 @@ mod exit;
 mod faults;
 mod json;
 mod log;
+mod parse;
 mod reach;
 mod remedy;
 mod settings;
@@ -31,8 +32,8 @@ mod web;
 use std::process::ExitCode;
 
 fn main() -> ExitCode {
-    match args::parse() {
+    match parse::parse() {
         Ok(args) => commands::dispatch(args).unwrap_or_else(exit::Failure::report),
-        Err(refusal) => args::report_refusal(&refusal),
+        Err(refusal) => parse::report_refusal(&refusal),
     }
 }

@@ -8,7 +8,7 @@ use clap::{
 };
 
 /// The help about the file of settings.
-pub(super) const HELP: &str = "\
+pub(crate) const HELP: &str = "\
 Clients start brokers without options, so the settings are in a file. The broker reads the first of
 ~/.config/navlock/config.toml and /etc/navlock.toml that exists. The file does not depend on who
 starts the broker. The variable NAVLOCK_ETCD does: it is for containers and tests.

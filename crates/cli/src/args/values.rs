@@ -12,30 +12,30 @@ use crate::text::{clipped, printable};
 const LONGEST_WORD: usize = 60;
 
 /// A name, as an option's value.
-pub(super) fn name() -> impl TypedValueParser<Value = ResourceName> {
+pub(crate) fn name() -> impl TypedValueParser<Value = ResourceName> {
     OsStringValueParser::new().try_map(|word| to_name(&word))
 }
 
-pub(super) fn to_name(word: &OsStr) -> Result<ResourceName, String> {
+pub(crate) fn to_name(word: &OsStr) -> Result<ResourceName, String> {
     let text =
         word.to_str().ok_or_else(|| format!("{word:?} is not UTF-8, as a name has to be"))?;
     ResourceName::try_from(text).map_err(|reserved| format!("{text:?}: {reserved}"))
 }
 
-pub(super) fn seconds(text: &str) -> Result<Duration, String> {
+pub(crate) fn seconds(text: &str) -> Result<Duration, String> {
     let wrong = || "give a number of seconds that is not negative, as in 1.5".to_owned();
     let seconds: f64 = text.parse().map_err(|_| wrong())?;
     Duration::try_from_secs_f64(seconds).map_err(|_| wrong())
 }
 
 /// A time after which something ends.
-pub(super) fn seconds_above_zero(text: &str) -> Result<Duration, String> {
+pub(crate) fn seconds_above_zero(text: &str) -> Result<Duration, String> {
     let wrong = || "give a number of seconds above 0, as in 1.5".to_owned();
     seconds(text).ok().filter(|time| !time.is_zero()).ok_or_else(wrong)
 }
 
 /// A key and its value.
-pub(super) fn meta(text: &str) -> Result<(String, String), String> {
+pub(crate) fn meta(text: &str) -> Result<(String, String), String> {
     let is_key =
         |key: &str| !key.is_empty() && !key.contains(|c: char| c.is_whitespace() || c.is_control());
     let Some((key, is)) = text.split_once('=').filter(|(key, _)| is_key(key)) else {
@@ -48,19 +48,19 @@ pub(super) fn meta(text: &str) -> Result<(String, String), String> {
 }
 
 /// The id of a process.
-pub(super) fn process(text: &str) -> Result<u32, String> {
+pub(crate) fn process(text: &str) -> Result<u32, String> {
     let number = text.parse().ok().filter(|&number: &i32| number > 0);
     number.map(i32::unsigned_abs).ok_or_else(|| "give the number of a process, as $$ is".to_owned())
 }
 
 /// A time, in seconds or with units.
-pub(super) fn time(text: &str) -> Result<Duration, String> {
+pub(crate) fn time(text: &str) -> Result<Duration, String> {
     let wrong = |_| "give a time, as in 90, 90s, 1m30s or 2h".to_owned();
     seconds(text).or_else(|_| humantime::parse_duration(text).map_err(wrong))
 }
 
 /// A word as it would be typed into a shell.
-pub(super) fn spelled(word: &OsStr) -> String {
+pub(crate) fn spelled(word: &OsStr) -> String {
     let word = clipped(&printable(&word.to_string_lossy()), LONGEST_WORD);
     let is_plain = |char: char| char.is_alphanumeric() || "_-./:=@%+,…".contains(char);
     if !word.is_empty() && word.chars().all(is_plain) {

@@ -2,16 +2,35 @@
 
 use std::{io, process::ExitCode};
 
+use clap::Args;
 use navlock::{Error, Look, LookOptions};
 
 use super::Context;
 use crate::{
-    args::ClientsArgs,
     client_rows::{ClientRow, client_rows},
     exit::Failure,
     table::{self, Column, Fit},
     terminal::{self, write_out},
 };
+
+/// Shows the processes that use the broker, and how much each holds and waits for.
+#[derive(Debug, Args)]
+#[command(after_long_help = "\
+STATE is one of these:
+  connected  the client is connected to the broker
+  orphaned   the process was killed; its command goes on and keeps the locks
+  sleeping   the client was connected to the broker before this one, lives, and has not come back
+  elsewhere  a process of another machine; it has no AGE
+
+With --json each line is one object. It has pid, state, held, pending, owned, buckets, agents, and
+unless its state is elsewhere, ageMs. Each agent has clientId and bucket, and these as far as they
+are known:
+  pid, command, user, host, why, meta")]
+pub(crate) struct ClientsArgs {
+    /// Write one JSON object a line.
+    #[arg(long)]
+    json: bool,
+}
 
 const COLUMNS: [Column; 9] = [
     Column { title: "PID", fit: Fit::Fixed },

@@ -2,18 +2,26 @@
 
 use std::process::ExitCode;
 
-use clap::CommandFactory;
+use clap::{Args, Command};
+use clap_complete::Shell;
 
-use crate::{
-    args::{Cli, CompletionsArgs},
-    exit::Failure,
-    terminal::write_out,
-};
+use crate::{exit::Failure, terminal::write_out};
 
-pub(super) fn completions(args: &CompletionsArgs) -> Result<ExitCode, Failure> {
+/// Prints the completion script for a shell.
+#[derive(Debug, Args)]
+pub(crate) struct CompletionsArgs {
+    /// The shell.
+    shell: Shell,
+}
+
+/// Prints the script for `navlock`, which is the command line of this program.
+pub(super) fn completions(
+    args: &CompletionsArgs,
+    mut navlock: Command,
+) -> Result<ExitCode, Failure> {
     // The script is not written straight into the stream, because `generate` panics if that fails.
     let mut script = Vec::new();
-    clap_complete::generate(args.shell, &mut Cli::command(), "navlock", &mut script);
+    clap_complete::generate(args.shell, &mut navlock, "navlock", &mut script);
     write_out(&script).map_err(|error| Failure::of_writing(&error))?;
     Ok(ExitCode::SUCCESS)
 }

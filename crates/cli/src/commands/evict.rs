@@ -1,13 +1,54 @@
 //! `navlock evict`: removes from etcd what keeps a lock from being granted.
 
-use std::process::ExitCode;
+use std::{ffi::OsString, process::ExitCode};
+
+use clap::{Args, builder::OsStringValueParser};
+use navlock::{ClientId, ResourceName};
 
 use super::Context;
 use crate::{
-    args::EvictArgs,
+    args::{SettingsArgs, values},
     exit::{Failure, UNREACHABLE, USAGE},
     settings::{Etcd, Settings},
 };
+
+/// Removes a lock or a request of any client from etcd.
+///
+/// Use it for a key that blocks a name and is neither a lock nor a request. Such a key may not end by
+/// itself; 'navlock query' and 'navlock doctor' show it. Use it also for a lock or a request that another
+/// machine has left behind, if nobody uses it any more and you do not want to wait until it ends.
+///
+/// The holder is told that the lock is lost, but may still be at work. To take a lock from its holder for
+/// yourself, use 'navlock run --steal'.
+#[derive(Debug, Args)]
+#[command(after_long_help = "\
+The command talks to the etcd of the settings directly, as a broker does. It needs no broker. It
+removes only what it has found when it looked. A key that has changed since then stays.
+
+Exit codes:
+  0   the lock, the request or the key was removed
+  1   it does not exist, or has just changed
+  64  no settings name an etcd
+  69  the settings or the etcd cannot be used")]
+pub(crate) struct EvictArgs {
+    /// The lock's name.
+    #[arg(value_parser = values::name(), required_unless_present = "key", requires = "client_id")]
+    name: Option<ResourceName>,
+
+    /// The client id of the holder or waiter, as 'navlock query' shows it.
+    #[arg(value_name = "CLIENT ID")]
+    client_id: Option<ClientId>,
+
+    /// The etcd key to remove, in place of a name and a client id.
+    #[arg(
+        long, value_name = "KEY", conflicts_with_all = ["name", "client_id"],
+        value_parser = OsStringValueParser::new()
+    )]
+    key: Option<OsString>,
+
+    #[command(flatten)]
+    settings: SettingsArgs,
+}
 
 pub(super) fn evict(context: &Context, args: &EvictArgs) -> Result<ExitCode, Failure> {
     let settings = Settings::load(&args.settings);

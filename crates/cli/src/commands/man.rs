@@ -1,21 +1,34 @@
 //! `navlock man`: the manual.
 
-use std::{fs, process::ExitCode};
+use std::{fs, path::PathBuf, process::ExitCode};
 
-use clap::{Command, CommandFactory};
+use clap::{Args, Command};
 use clap_mangen::Man;
 
 use crate::{
-    args::{Cli, ManArgs},
     exit::{Failure, USAGE},
     terminal::write_out,
 };
 
+/// Prints a manual page, as in: navlock man run | man -l -
+#[derive(Debug, Args)]
+pub(crate) struct ManArgs {
+    /// The subcommand whose page to print.
+    ///
+    /// Without a subcommand, the page of navlock is printed.
+    subcommand: Vec<String>,
+
+    /// Write all pages into this directory.
+    #[arg(long, value_name = "DIRECTORY", conflicts_with = "subcommand")]
+    output: Option<PathBuf>,
+}
+
 /// The section of the manual for commands, which the pages are in.
 const SECTION: &str = "1";
 
-pub(super) fn man(args: &ManArgs) -> Result<ExitCode, Failure> {
-    let mut navlock = Cli::command().disable_help_subcommand(true);
+/// Prints or writes pages of `navlock`, which is the command line of this program.
+pub(super) fn man(args: &ManArgs, navlock: Command) -> Result<ExitCode, Failure> {
+    let mut navlock = navlock.disable_help_subcommand(true);
     navlock.build();
     if let Some(directory) = &args.output {
         for page in pages(&navlock) {
@@ -60,7 +73,10 @@ fn rendered(command: &Command) -> Vec<u8> {
 
 #[cfg(test)]
 mod tests {
+    use clap::CommandFactory;
+
     use super::*;
+    use crate::commands::Cli;
 
     #[test]
     fn every_subcommand_has_a_page() {

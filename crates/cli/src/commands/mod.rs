@@ -1,4 +1,4 @@
-//! The subcommands, one file each.
+//! The command line, and its subcommands. Each has a file or a folder, with its arguments and its work.
 
 mod acquire;
 mod clients;
@@ -8,13 +8,15 @@ mod daemon;
 mod doctor;
 mod evict;
 mod hold;
-mod logs;
 mod man;
 mod outage;
 mod query;
+#[cfg(test)]
+mod reference;
 mod run;
 mod stream_waker;
-mod supervise;
+#[cfg(test)]
+mod tests;
 #[cfg(feature = "top")]
 mod top;
 mod wait;
@@ -24,11 +26,70 @@ mod web;
 
 use std::process::ExitCode;
 
-use self::context::Context;
+use clap::{CommandFactory, Parser, Subcommand};
+
+#[cfg(feature = "top")]
+use self::top::TopArgs;
+#[cfg(feature = "web")]
+use self::web::WebArgs;
+use self::{
+    clients::ClientsArgs,
+    completions::CompletionsArgs,
+    context::Context,
+    daemon::DaemonArgs,
+    doctor::DoctorArgs,
+    evict::EvictArgs,
+    hold::{ExtendArgs, HoldArgs, ReleaseArgs},
+    man::ManArgs,
+    query::QueryArgs,
+    wait::WaitArgs,
+    watch::WatchArgs,
+};
+pub(crate) use self::{hold::KEEPER, run::RunArgs};
 use crate::{
-    args::{Cli, Command},
+    args::Common,
     exit::{Failure, UNREACHABLE},
 };
+
+/// Named locks for commands, shared by all processes of a user on this machine.
+///
+/// A lock is held while its command runs. When the command ends or dies, in whatever way, the lock is
+/// free at once. The locks are those of the Web Locks API. With etcd, many machines share them: see
+/// 'navlock daemon run --help'.
+#[derive(Debug, Parser)]
+#[command(name = "navlock", version, max_term_width = 100)]
+pub(crate) struct Cli {
+    #[command(flatten)]
+    pub(crate) common: Common,
+
+    #[command(subcommand)]
+    pub(crate) command: Command,
+
+    /// Whether this process is the one that keeps the locks of a `navlock hold`.
+    #[arg(skip)]
+    pub(crate) is_keeper: bool,
+}
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum Command {
+    Run(RunArgs),
+    Query(QueryArgs),
+    Watch(WatchArgs),
+    Clients(ClientsArgs),
+    #[cfg(feature = "web")]
+    Web(WebArgs),
+    #[cfg(feature = "top")]
+    Top(TopArgs),
+    Wait(WaitArgs),
+    Hold(HoldArgs),
+    Release(ReleaseArgs),
+    Extend(ExtendArgs),
+    Daemon(DaemonArgs),
+    Doctor(DoctorArgs),
+    Evict(EvictArgs),
+    Completions(CompletionsArgs),
+    Man(ManArgs),
+}
 
 /// Runs the subcommand. If the place of the broker is not known, only subcommands that need no broker
 /// can run.
@@ -57,7 +118,7 @@ pub(crate) fn dispatch(cli: Cli) -> Result<ExitCode, Failure> {
         Command::Daemon(args) => daemon::daemon(placed()?, &args),
         Command::Doctor(args) => doctor::doctor(&context, unplaced.as_ref(), &args),
         Command::Evict(args) => evict::evict(&context, &args),
-        Command::Completions(args) => completions::completions(&args),
-        Command::Man(args) => man::man(&args),
+        Command::Completions(args) => completions::completions(&args, Cli::command()),
+        Command::Man(args) => man::man(&args, Cli::command()),
     }
 }

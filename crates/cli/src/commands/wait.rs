@@ -2,13 +2,41 @@
 
 use std::process::ExitCode;
 
-use navlock::this_process;
+use clap::Args;
+use navlock::{ResourceName, this_process};
 
 use super::{
     Context,
     acquire::{Bounds, acquire},
 };
-use crate::{args::WaitArgs, exit::Failure};
+use crate::{
+    args::{RequestArgs, values},
+    exit::Failure,
+};
+
+/// Waits until a lock is free.
+///
+/// The command takes the lock in its turn, after all earlier requests, and releases it at once. When the
+/// command returns, all earlier holders and waiters are done. With --shared this is true of the exclusive ones
+/// only: shared ones may still hold the lock. Another client may have the lock by then.
+#[derive(Debug, Args)]
+#[command(after_long_help = "\
+Exit codes:
+  0           the lock was free
+  1           -n was given and the lock was not free, or the time of -w is over; -E chooses another
+              number
+  N           of --deadlock-exit-code, if the command would have waited for ever
+  64, 69, 75  as for 'navlock run'")]
+pub(crate) struct WaitArgs {
+    #[command(flatten)]
+    request: RequestArgs,
+
+    /// The names.
+    ///
+    /// With several names, wait until all of them are free at one moment.
+    #[arg(value_name = "NAME", required_unless_present = "locks", value_parser = values::name())]
+    names: Vec<ResourceName>,
+}
 
 pub(super) fn wait(context: &Context, args: &WaitArgs) -> Result<ExitCode, Failure> {
     let bounds = Bounds::of(&args.request);

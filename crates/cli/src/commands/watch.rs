@@ -5,6 +5,7 @@ use std::{
     time::{Duration, SystemTime, UNIX_EPOCH},
 };
 
+use clap::Args;
 use navlock::{
     Error, Look, LookOptions, News, ResourceName,
     host::{Line, Lines, Object},
@@ -13,12 +14,71 @@ use navlock::{
 
 use super::Context;
 use crate::{
-    args::WatchArgs,
+    args::values,
     exit::Failure,
     terminal::{reader_has_gone, write_out},
     text::{self, meta, plain_name, printable, program, user_at_host},
     time::{elapsed, taken},
 };
+
+/// Shows what happens to locks, as it happens.
+#[derive(Debug, Args)]
+#[command(after_long_help = "\
+It first writes a line for each held lock, each pending request and each owned name. Then it writes
+a line for each event. It goes on until it is interrupted (exit code 130 in a shell).
+
+Events of locks and requests:
+  requested, granted, released, aborted, stolen, lost
+  unavailable  the lock was not available at once
+  recalled     a name that nobody held has lost its owner, as when somebody else asks for it
+  owned        an owner takes and releases the name without asking the broker; this is looked at
+               four times a second
+Events with -v or --json only:
+  client-came, client-went, agent-came, agent-went
+  agent-silent  the agent's machine should have been heard of, and was not
+  recovered     another broker has taken over
+With --json only:
+  picture      what there is follows: forget all locks, requests and owned names that were told
+               before. It is the first line, and comes again after missed events, with another
+               broker, and when there is no broker: then nothing follows
+  inside       it became known inside which locks a request was made
+People read a sentence in place of these two events:
+  missed       this reader was too slow and has missed so many events; everything is told anew
+  left-out     so many locks and requests of other machines are not shown
+
+With --json each line is one object. It has event, which is held, pending or owned for what there
+is, and at (milliseconds since 1970; not with picture, missed and left-out), and these as far as
+they are known:
+  bucket, name, mode, pid, command, user, host, why, meta, fencingToken
+  clientId, serial  together they name the request or lock
+  ageMs             for how long the lock was held, the request had waited, or the name was owned
+  how               how a lock was lost or stolen, in words
+  by                the clientId of the one who has stolen it
+  inside            the locks inside which it was requested, each as clientId/serial
+  taken             how often an owner has taken the name
+  state             in the event owned: held or idle, when the name was looked at
+  client            in client-came and client-went: the number of the connection
+  missed, leftOut   how many
+
+When something has changed on other machines, everything is told anew, once a second at most. A name
+that another machine keeps is shown as owned by that machine, whether somebody holds it there or
+not. With etcd, only the buckets that clients of this machine use are shown, and of a bucket with
+more than some 10,000 locks and requests not all of other machines.")]
+pub(crate) struct WatchArgs {
+    /// Watch these names only.
+    ///
+    /// Without a name, all names are watched.
+    #[arg(value_parser = values::name())]
+    names: Vec<ResourceName>,
+
+    /// Write one JSON object a line.
+    #[arg(long)]
+    json: bool,
+
+    /// Watch all buckets.
+    #[arg(short, long)]
+    all_buckets: bool,
+}
 
 /// How often the command checks, while nothing happens, whether its output still has a reader.
 const CHECK_INTERVAL: Duration = Duration::from_secs(1);

@@ -9,7 +9,7 @@ use std::{
 use navlock_platform::{descriptor::highest_limit, file::identity_behind, shell::found};
 
 use super::Check;
-use crate::{args, settings};
+use crate::{commands::daemon, settings};
 
 /// The variable in which the launcher of the npm package tells its own path. That launcher is
 /// called `navlock` as well, and starts this program.
@@ -89,7 +89,7 @@ fn variable(name: &str, value: &OsStr) -> Check {
             Ok(_) => ok("clients can take a name again without asking, which is the default"),
             Err(error) => Check::fail(what, format_args!("{shown:?}")).remedy(error),
         },
-        "NAVLOCK_IDLE_SECS" => match args::idle_seconds_error(&shown) {
+        "NAVLOCK_IDLE_SECS" => match daemon::idle_seconds_error(&shown) {
             None => ok("seconds for which a broker without clients stays"),
             Some(error) => Check::fail(what, format_args!("{shown:?}")).remedy(error),
         },

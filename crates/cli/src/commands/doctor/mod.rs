@@ -1,5 +1,6 @@
 //! `navlock doctor`: finds what is wrong with the set-up.
 
+mod args;
 mod broker;
 mod check;
 mod environment;
@@ -14,10 +15,10 @@ use std::process::ExitCode;
 
 use navlock::PlaceError;
 
+pub(crate) use self::args::DoctorArgs;
 use self::check::{Check, Level};
 use super::Context;
 use crate::{
-    args::DoctorArgs,
     exit::Failure,
     terminal::{self, write_out},
 };

@@ -2,8 +2,8 @@
 
 use navlock_broker::Control;
 
-use super::{super::Context, Check};
-use crate::{args::DoctorArgs, settings::Settings, text::plain_name};
+use super::{super::Context, Check, DoctorArgs};
+use crate::{settings::Settings, text::plain_name};
 
 pub(super) fn checks(context: &Context, args: &DoctorArgs) -> Vec<Check> {
     let settings = match Settings::load(&args.settings) {

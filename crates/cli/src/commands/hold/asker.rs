@@ -12,11 +12,12 @@ use navlock_platform::{
 };
 
 use super::{
+    args::{HoldArgs, KEEPER},
     outcome::Outcome,
     process::{Process, ended},
 };
 use crate::{
-    args::{HoldArgs, KEEPER, OnLost},
+    args::OnLost,
     exit::{Failure, UNREACHABLE, USAGE},
     terminal::write_out,
 };

@@ -23,6 +23,7 @@ use navlock_platform::{
 };
 
 use super::{
+    args::HoldArgs,
     outcome::Outcome,
     process::Process,
     question::{Answer, Question},
@@ -30,7 +31,7 @@ use super::{
     timer::Timer,
 };
 use crate::{
-    args::{HoldArgs, OnLost},
+    args::OnLost,
     commands::{
         Context,
         acquire::{Bounds, acquire, lost},

@@ -12,6 +12,7 @@
 //! 3. The asker writes this text, and tells the keeper to go on by itself. If the asker cannot do
 //!    that, or is gone, nobody knows the id, and the keeper ends with all that it has.
 
+mod args;
 mod asker;
 mod keeper;
 mod outcome;
@@ -24,11 +25,12 @@ mod timer;
 use std::process::ExitCode;
 
 pub(super) use self::release::{extend, release};
-use super::Context;
-use crate::{
-    args::HoldArgs,
-    exit::{Failure, USAGE},
+pub(crate) use self::{
+    args::{HoldArgs, KEEPER},
+    release::{ExtendArgs, ReleaseArgs},
 };
+use super::Context;
+use crate::exit::{Failure, USAGE};
 
 pub(super) fn hold(context: &Context, args: &HoldArgs) -> Result<ExitCode, Failure> {
     if args.while_pid.is_none() && args.ttl.is_none() {

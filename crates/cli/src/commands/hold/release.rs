@@ -3,10 +3,12 @@
 use std::{
     io::{self, Read, Write},
     process::ExitCode,
+    str::FromStr,
     thread,
     time::{Duration, Instant},
 };
 
+use clap::Args;
 use navlock::ClientId;
 use navlock_platform::{
     peer,
@@ -20,11 +22,67 @@ use super::{
     socket::reach,
 };
 use crate::{
-    args::{ExtendArgs, ReleaseArgs},
+    args::values,
     exit::{Failure, LOST, UNREACHABLE, USAGE},
     text::printable,
     time::taken,
 };
+
+/// Releases what 'navlock hold' has taken.
+///
+/// When it returns, the locks are free.
+#[derive(Debug, Args)]
+#[command(after_long_help = "\
+Exit codes:
+  0   the locks were held until now
+  1   there is no hold with this id, or not any more
+  64  this is not an id
+  69  the process that keeps the locks does not answer
+  75  a lock was lost before, and nothing has been held since then")]
+pub(crate) struct ReleaseArgs {
+    /// The output of 'navlock hold', or the client id that 'navlock query' shows.
+    #[arg(value_name = "ID")]
+    id: HoldId,
+}
+
+/// Prolongs a hold that has a --ttl.
+///
+/// The hold ends this many seconds from now, but never earlier than it would have ended before.
+#[derive(Debug, Args)]
+#[command(after_long_help = "\
+Exit codes: as for 'navlock release'; also 64 if the hold has no --ttl.")]
+pub(crate) struct ExtendArgs {
+    /// The output of 'navlock hold', or the client id that 'navlock query' shows.
+    #[arg(value_name = "ID")]
+    id: HoldId,
+
+    /// How many seconds from now (fractions allowed).
+    ///
+    /// The default is the time of --ttl.
+    #[arg(
+        value_name = "SECS", value_parser = values::seconds_above_zero,
+        allow_negative_numbers = true
+    )]
+    seconds: Option<Duration>,
+}
+
+/// The id of a hold.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct HoldId(ClientId);
+
+impl FromStr for HoldId {
+    type Err = String;
+
+    /// Also takes the whole output of `navlock hold`, of which the id is the first word.
+    fn from_str(text: &str) -> Result<Self, String> {
+        let id = text.split_whitespace().next().and_then(|word| word.parse().ok());
+        id.map(Self).ok_or_else(|| {
+            "it is no id of a hold; give what 'navlock hold' has written, in quotes, or the client \
+             id that 'navlock query' shows"
+                .to_owned()
+        })
+    }
+}
 
 /// There is no such hold.
 const NO_SUCH_HOLD: u8 = 1;
@@ -159,4 +217,20 @@ fn silent(keeper: Option<u32>) -> Failure {
     let seconds = PATIENCE.as_secs();
     let message = format!("{who} does not answer for {seconds} seconds{remedy}");
     Failure::new(UNREACHABLE, message)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_id_of_a_hold_is_found_in_what_was_written() {
+        let id = "45938644-e5b2-42a0-9dd9-729c3b367f81";
+        let expected = HoldId(id.parse().unwrap());
+        assert_eq!(id.parse(), Ok(expected));
+        assert_eq!(format!("{id}\n17\n18\n").parse(), Ok(expected));
+        for wrong in ["", "db", "17", "../45938644-e5b2-42a0-9dd9-729c3b367f81"] {
+            assert!(wrong.parse::<HoldId>().is_err(), "{wrong}");
+        }
+    }
 }

@@ -4,7 +4,7 @@ use std::{borrow::Cow, collections::HashMap};
 
 use navlock::{Inspected, Inspection, Owned};
 
-use crate::args::QueryArgs;
+use super::QueryArgs;
 
 /// A lock or a request, with its place in the queue; or a name that is owned.
 pub(super) struct Entry<'a> {

@@ -1,7 +1,7 @@
 //! The words for locks and requests that an answer leaves out.
 
-use super::super::Context;
-use crate::{args::QueryArgs, text};
+use super::{super::Context, QueryArgs};
+use crate::text;
 
 /// Says that this many entries are not shown.
 pub(super) fn tell_left_out(context: &Context, left_out: u64, args: &QueryArgs) {

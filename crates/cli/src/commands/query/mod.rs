@@ -1,5 +1,6 @@
 //! `navlock query`: who holds and who waits.
 
+mod args;
 mod entry;
 mod json;
 mod left_out;
@@ -20,13 +21,13 @@ use navlock::{
     look::{self, LockId, Overview},
 };
 
+pub(crate) use self::args::QueryArgs;
 use self::{
     entry::{Entry, Told},
     left_out::{left_out_of, tell_left_out},
 };
 use super::Context;
 use crate::{
-    args::QueryArgs,
     exit::{Failure, UNREACHABLE},
     terminal::{self, reader_has_gone, write_out},
 };

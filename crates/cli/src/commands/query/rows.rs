@@ -2,9 +2,8 @@
 
 use navlock::Inspected;
 
-use super::entry::Entry;
+use super::{QueryArgs, entry::Entry};
 use crate::{
-    args::QueryArgs,
     remedy::purpose,
     table::{self, Column, Fit, GOOD, POOR},
     text::{WIDEST_NAME, plain_name, printable, user_at_host},

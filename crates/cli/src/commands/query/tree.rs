@@ -12,9 +12,8 @@ use navlock::{
     look::{Deadlock, LockId, Overview, Root, Row, Watcher, tree},
 };
 
-use super::{super::Context, left_out::tell_left_out};
+use super::{super::Context, QueryArgs, left_out::tell_left_out};
 use crate::{
-    args::QueryArgs,
     exit::{Failure, UNREACHABLE},
     remedy::{Here, Remedy, Surroundings},
     table::{BAD, GOOD, PLAIN, POOR},

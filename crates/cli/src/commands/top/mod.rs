@@ -4,6 +4,7 @@
 //! model. Neither knows of the terminal, which is handled here, or of the broker, to which
 //! [`looker`] listens.
 
+mod args;
 mod data;
 mod key;
 mod keys;
@@ -31,6 +32,7 @@ use navlock_platform::{
     wait::{Interest, Source, wait_many},
 };
 
+pub(crate) use self::args::TopArgs;
 use self::{
     data::Heard,
     looker::{Messages, Sender},
@@ -39,7 +41,6 @@ use self::{
 };
 use super::Context;
 use crate::{
-    args::TopArgs,
     exit::{Failure, SIGNALLED, UNREACHABLE, USAGE},
     remedy::Here,
     steal::{Holder, steal},

@@ -1,5 +1,8 @@
 //! The way from the words of a command line to [`Cli`].
 
+mod flock;
+mod refusal;
+
 use std::ffi::OsString;
 
 use clap::{
@@ -7,11 +10,11 @@ use clap::{
     error::{ContextKind, ErrorKind},
 };
 
-use super::{Cli, Command, Common, flock, run::RunArgs};
-
-/// The first argument of the process that keeps the locks of a `navlock hold`. The arguments of the
-/// `navlock hold` follow. This is no option, because nobody else uses it.
-pub(crate) const KEEPER: &str = "--keeper-of-a-hold";
+pub(crate) use self::refusal::report_refusal;
+use crate::{
+    args::Common,
+    commands::{Cli, Command, KEEPER, RunArgs},
+};
 
 /// The arguments of this process.
 pub(crate) fn parse() -> Result<Cli, clap::Error> {
@@ -24,7 +27,7 @@ pub(crate) fn parse() -> Result<Cli, clap::Error> {
     Ok(Cli { is_keeper, ..cli })
 }
 
-pub(super) fn parse_from(arguments: &[OsString]) -> Result<Cli, clap::Error> {
+pub(crate) fn parse_from(arguments: &[OsString]) -> Result<Cli, clap::Error> {
     if let Some(run) = parse_run(arguments) {
         return Ok(run);
     }
@@ -53,7 +56,7 @@ fn parse_run(arguments: &[OsString]) -> Option<Cli> {
 }
 
 /// The subcommand of these arguments, as far as it can be found without parsing them.
-pub(crate) fn subcommand(arguments: &[OsString]) -> Option<String> {
+fn subcommand(arguments: &[OsString]) -> Option<String> {
     let mut arguments = arguments.iter().skip(1);
     while let Some(argument) = arguments.next() {
         match argument.to_str() {
@@ -66,7 +69,7 @@ pub(crate) fn subcommand(arguments: &[OsString]) -> Option<String> {
 }
 
 /// Whether there is such a subcommand.
-pub(crate) fn is_subcommand(name: &str) -> bool {
+fn is_subcommand(name: &str) -> bool {
     Cli::command().find_subcommand(name).is_some()
 }
 

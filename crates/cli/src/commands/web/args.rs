@@ -1,4 +1,4 @@
-//! `navlock web`.
+//! The arguments of `navlock web`.
 
 use std::{
     net::{IpAddr, Ipv4Addr, Ipv6Addr},
@@ -99,7 +99,7 @@ pub(crate) struct WebArgs {
         hide_default_value = true,
         conflicts_with = "unix"
     )]
-    pub(crate) port: u16,
+    pub(super) port: u16,
 
     /// The address: 127.0.0.1 or `::1`.
     ///
@@ -107,23 +107,23 @@ pub(crate) struct WebArgs {
     #[arg(
         long, value_name = "ADDRESS", default_value = "127.0.0.1", conflicts_with = "unix", value_parser = loopback
     )]
-    pub(crate) address: IpAddr,
+    pub(super) address: IpAddr,
 
     /// Serve the page at a Unix socket instead of a port.
     ///
     /// Only this user can use the socket.
     #[arg(long, value_name = "PATH")]
-    pub(crate) unix: Option<PathBuf>,
+    pub(super) unix: Option<PathBuf>,
 
     /// Open the page in your browser.
     ///
     /// The variable BROWSER names the browser. If it is not set, the browser of the desktop is used.
     #[arg(long, conflicts_with = "unix")]
-    pub(crate) open: bool,
+    pub(super) open: bool,
 
     /// Let the page steal locks.
     #[arg(long)]
-    pub(crate) allow_steal: bool,
+    pub(super) allow_steal: bool,
 }
 
 fn loopback(text: &str) -> Result<IpAddr, String> {

@@ -1,14 +1,15 @@
-//! The arguments of `navlock hold`, `release` and `extend`.
+//! The arguments of `navlock hold`.
 
-use std::{collections::HashSet, str::FromStr, time::Duration};
+use std::{collections::HashSet, time::Duration};
 
 use clap::Args;
-use navlock::{ClientId, ResourceName};
+use navlock::ResourceName;
 
-use super::{
-    run::{OnLost, RequestArgs},
-    values,
-};
+use crate::args::{OnLost, RequestArgs, values};
+
+/// The first argument of the process that keeps the locks of a `navlock hold`. The arguments of the
+/// `navlock hold` follow. This is no option, because nobody else uses it.
+pub(crate) const KEEPER: &str = "--keeper-of-a-hold";
 
 const HOLD_HELP: &str = "\
 With these lines a script holds the lock until the script ends, in whatever way:
@@ -61,11 +62,11 @@ Exit codes:
 )]
 pub(crate) struct HoldArgs {
     #[command(flatten)]
-    pub(crate) request: RequestArgs,
+    pub(super) request: RequestArgs,
 
     /// Take the lock from its holders, as 'navlock run --steal' does.
     #[arg(long, conflicts_with_all = ["shared", "nonblock"])]
-    pub(crate) steal: bool,
+    pub(super) steal: bool,
 
     /// Hold until this process has ended.
     ///
@@ -73,7 +74,7 @@ pub(crate) struct HoldArgs {
     #[arg(
         long, value_name = "PID", value_parser = values::process, allow_negative_numbers = true
     )]
-    pub(crate) while_pid: Option<u32>,
+    pub(super) while_pid: Option<u32>,
 
     /// Hold for this many seconds (fractions allowed).
     ///
@@ -82,101 +83,29 @@ pub(crate) struct HoldArgs {
         long, value_name = "SECS", value_parser = values::seconds_above_zero,
         allow_negative_numbers = true
     )]
-    pub(crate) ttl: Option<Duration>,
+    pub(super) ttl: Option<Duration>,
 
     /// What to do with the process of --while-pid when a lock is lost.
     ///
     /// term sends SIGTERM, kill sends SIGKILL, and ignore sends nothing. The signal goes to this process
     /// alone, and not to the processes that it has started.
     #[arg(long, value_name = "HOW", value_enum, default_value = "ignore", requires = "while_pid")]
-    pub(crate) on_lost: OnLost,
+    pub(super) on_lost: OnLost,
 
     /// Write one JSON object.
     #[arg(long)]
-    pub(crate) json: bool,
+    pub(super) json: bool,
 
     /// The names; all of them are held, or none.
     #[arg(value_name = "NAME", required_unless_present = "locks", value_parser = values::name())]
-    pub(crate) names: Vec<ResourceName>,
-}
-
-/// Releases what 'navlock hold' has taken.
-///
-/// When it returns, the locks are free.
-#[derive(Debug, Args)]
-#[command(after_long_help = "\
-Exit codes:
-  0   the locks were held until now
-  1   there is no hold with this id, or not any more
-  64  this is not an id
-  69  the process that keeps the locks does not answer
-  75  a lock was lost before, and nothing has been held since then")]
-pub(crate) struct ReleaseArgs {
-    /// The output of 'navlock hold', or the client id that 'navlock query' shows.
-    #[arg(value_name = "ID")]
-    pub(crate) id: HoldId,
-}
-
-/// Prolongs a hold that has a --ttl.
-///
-/// The hold ends this many seconds from now, but never earlier than it would have ended before.
-#[derive(Debug, Args)]
-#[command(after_long_help = "\
-Exit codes: as for 'navlock release'; also 64 if the hold has no --ttl.")]
-pub(crate) struct ExtendArgs {
-    /// The output of 'navlock hold', or the client id that 'navlock query' shows.
-    #[arg(value_name = "ID")]
-    pub(crate) id: HoldId,
-
-    /// How many seconds from now (fractions allowed).
-    ///
-    /// The default is the time of --ttl.
-    #[arg(
-        value_name = "SECS", value_parser = values::seconds_above_zero,
-        allow_negative_numbers = true
-    )]
-    pub(crate) seconds: Option<Duration>,
+    pub(super) names: Vec<ResourceName>,
 }
 
 impl HoldArgs {
     /// The names, each once and in the order given.
-    pub(crate) fn all_names(&self) -> Vec<ResourceName> {
+    pub(super) fn all_names(&self) -> Vec<ResourceName> {
         let names = self.request.locks.iter().chain(&self.names);
         let mut known = HashSet::new();
         names.filter(|&name| known.insert(name)).cloned().collect()
-    }
-}
-
-/// The id of a hold.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct HoldId(pub(crate) ClientId);
-
-impl FromStr for HoldId {
-    type Err = String;
-
-    /// Also takes the whole output of `navlock hold`, of which the id is the first word.
-    fn from_str(text: &str) -> Result<Self, String> {
-        let id = text.split_whitespace().next().and_then(|word| word.parse().ok());
-        id.map(Self).ok_or_else(|| {
-            "it is no id of a hold; give what 'navlock hold' has written, in quotes, or the client \
-             id that 'navlock query' shows"
-                .to_owned()
-        })
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn the_id_of_a_hold_is_found_in_what_was_written() {
-        let id = "45938644-e5b2-42a0-9dd9-729c3b367f81";
-        let expected = HoldId(id.parse().unwrap());
-        assert_eq!(id.parse(), Ok(expected));
-        assert_eq!(format!("{id}\n17\n18\n").parse(), Ok(expected));
-        for wrong in ["", "db", "17", "../45938644-e5b2-42a0-9dd9-729c3b367f81"] {
-            assert!(wrong.parse::<HoldId>().is_err(), "{wrong}");
-        }
     }
 }

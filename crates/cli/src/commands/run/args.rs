@@ -1,19 +1,12 @@
-//! The arguments of `navlock run`, and those of every command that asks for locks.
+//! The arguments of `navlock run`.
 
-use std::{
-    collections::HashSet,
-    ffi::{OsStr, OsString},
-    time::Duration,
-};
+use std::{ffi::OsString, time::Duration};
 
-use clap::{Args, ValueEnum};
-use navlock::{AgentInfo, Mode, ResourceName};
-use navlock_broker::MAX_META;
+use clap::Args;
 
-use super::values::{self, spelled};
-use crate::exit::{Failure, USAGE};
+use crate::args::{OnLost, RequestArgs, values};
 
-pub(super) const AFTER_HELP: &str = "\
+const AFTER_HELP: &str = "\
 Names and the command:
   NAME [--] COMMAND [ARGUMENT]...         one lock; the rest is the command, as for flock(1)
   -l NAME... [--] COMMAND [ARGUMENT]...   several locks: -l before each name
@@ -69,7 +62,7 @@ ignored for navlock and for the command.";
 #[expect(clippy::struct_excessive_bools, reason = "they are switches of a command line")]
 pub(crate) struct RunArgs {
     #[command(flatten)]
-    pub(crate) request: RequestArgs,
+    pub(super) request: RequestArgs,
 
     /// Take the lock from its holders.
     ///
@@ -77,7 +70,7 @@ pub(crate) struct RunArgs {
     /// killed after five seconds. The holder can choose otherwise by --on-lost and --grace. A command whose
     /// navlock was killed is not told.
     #[arg(long, conflicts_with_all = ["shared", "nonblock"])]
-    pub(crate) steal: bool,
+    pub(super) steal: bool,
 
     /// What to do with the command when its lock is lost.
     ///
@@ -85,7 +78,7 @@ pub(crate) struct RunArgs {
     /// ignore leaves it alone, and its exit code counts. The same is done with all processes that the command
     /// has started.
     #[arg(long, value_name = "HOW", value_enum, default_value = "term")]
-    pub(crate) on_lost: OnLost,
+    pub(super) on_lost: OnLost,
 
     /// How many seconds (fractions allowed) the command may take to end when its lock is lost.
     ///
@@ -96,11 +89,11 @@ pub(crate) struct RunArgs {
     #[arg(
         long, value_name = "SECS", value_parser = values::seconds, allow_negative_numbers = true
     )]
-    pub(crate) grace: Option<Duration>,
+    pub(super) grace: Option<Duration>,
 
     /// Release the lock if navlock is killed, even if the command still runs.
     #[arg(short = 'o', long)]
-    pub(crate) close: bool,
+    pub(super) close: bool,
 
     /// Become the command instead of waiting for it.
     ///
@@ -108,119 +101,24 @@ pub(crate) struct RunArgs {
     /// until the command and all processes that it has started have ended. Nobody tells or ends the command
     /// when the lock is stolen. So this option is refused where machines share the locks.
     #[arg(short = 'F', long, conflicts_with_all = ["close", "on_lost", "grace"])]
-    pub(crate) no_fork: bool,
+    pub(super) no_fork: bool,
 
     /// Show the command's arguments to everybody who can see the lock.
     ///
     /// Without this option, others see only the program and the text of --why, because arguments may be
     /// secret. With etcd, all machines that share the lock see the arguments.
     #[arg(long)]
-    pub(crate) show_args: bool,
+    pub(super) show_args: bool,
 
     /// Run this line with the shell.
     ///
     /// The shell is $SHELL, or /bin/sh if $SHELL is not set. On Windows it is cmd.
     #[arg(short = 'c', long = "command", value_name = "SHELL-COMMAND", allow_hyphen_values = true)]
-    pub(crate) shell_command: Option<OsString>,
+    pub(super) shell_command: Option<OsString>,
 
     /// The lock's name, then the command and its arguments.
     ///
     /// A name is any text that does not start with '-'. If names are given with -l, the command comes first.
     #[arg(value_name = "NAME", trailing_var_arg = true)]
-    pub(crate) words: Vec<OsString>,
-}
-
-/// What to ask for, and for how long.
-#[derive(Debug, Args)]
-pub(crate) struct RequestArgs {
-    /// A lock's name.
-    ///
-    /// This option can be given several times.
-    #[arg(short, long = "lock", value_name = "NAME", value_parser = values::name())]
-    pub(crate) locks: Vec<ResourceName>,
-
-    /// Hold the lock together with others that share it.
-    #[arg(short, long, conflicts_with = "exclusive")]
-    pub(crate) shared: bool,
-
-    /// Hold the lock alone (the default).
-    #[arg(short = 'x', short_alias = 'e', long)]
-    pub(crate) exclusive: bool,
-
-    /// Exit with 1 instead of waiting, if the lock cannot be had at once.
-    ///
-    /// This includes the moment in which a new broker takes over from a killed one and grants nothing yet.
-    /// With etcd, another machine may keep the name and not answer. The exit then takes 2.5 s at most for each
-    /// such name, or half of the time to live if that is less. If no broker can be reached within two seconds,
-    /// the exit code is 69.
-    #[arg(short, long, alias = "nb", conflicts_with = "timeout")]
-    pub(crate) nonblock: bool,
-
-    /// Wait for this many seconds at most (fractions allowed).
-    ///
-    /// When the time is over, the exit code is 1. The time is for reaching the broker and for all locks
-    /// together. If no broker can be reached in this time, the exit code is 69. navlock tries for two seconds
-    /// at least.
-    #[arg(
-        short = 'w', long, alias = "wait", value_name = "SECS", value_parser = values::seconds,
-        allow_negative_numbers = true
-    )]
-    pub(crate) timeout: Option<Duration>,
-
-    /// Exit with N instead of 1 if the lock cannot be had in time.
-    #[arg(short = 'E', long, value_name = "N", default_value_t = crate::exit::CONFLICT)]
-    pub(crate) conflict_exit_code: u8,
-
-    /// Exit with N instead of waiting for ever in a deadlock.
-    ///
-    /// A deadlock is a cycle: each command in it waits for a lock that the next one holds. After a second
-    /// or two, all of these commands report it. With this option, the command whose request closed the cycle
-    /// exits with N.
-    #[arg(long, value_name = "N", conflicts_with_all = ["nonblock", "timeout"])]
-    pub(crate) deadlock_exit_code: Option<u8>,
-
-    /// What the lock is for; waiters and 'navlock query' show it.
-    #[arg(long, value_name = "TEXT", default_value = "", hide_default_value = true)]
-    pub(crate) why: String,
-
-    /// A detail that is shown beside --why, as in url=http://localhost:3000.
-    ///
-    /// This option can be given several times, each time with another key.
-    #[arg(long, value_name = "KEY=VALUE", value_parser = values::meta)]
-    pub(crate) meta: Vec<(String, String)>,
-}
-
-/// What to do with a command whose lock is lost.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-pub(crate) enum OnLost {
-    #[value(name = "term")]
-    Terminate,
-    Kill,
-    Ignore,
-}
-
-impl RequestArgs {
-    /// Adds what the arguments say of the request to the description of the process.
-    ///
-    /// # Errors
-    ///
-    /// If a key was given twice, or if there are more keys than a broker takes.
-    pub(crate) fn describe(&self, info: &mut AgentInfo) -> Result<(), Failure> {
-        let mut keys = HashSet::new();
-        if let Some((twice, _)) = self.meta.iter().find(|(key, _)| !keys.insert(key)) {
-            let twice = spelled(OsStr::new(twice));
-            return Err(Failure::new(USAGE, format_args!("--meta has the key {twice} twice")));
-        }
-        if self.meta.len() > MAX_META {
-            let message = format_args!("--meta was given more than {MAX_META} times");
-            return Err(Failure::new(USAGE, message));
-        }
-        info.why.clone_from(&self.why);
-        info.meta.clone_from(&self.meta);
-        Ok(())
-    }
-
-    pub(crate) fn mode(&self) -> Mode {
-        if self.shared { Mode::Shared } else { Mode::Exclusive }
-    }
+    pub(super) words: Vec<OsString>,
 }

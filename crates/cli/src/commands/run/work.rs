@@ -8,11 +8,11 @@ use std::{
 
 use navlock::ResourceName;
 
-use super::{
-    run::RunArgs,
-    values::{self, spelled},
+use super::RunArgs;
+use crate::{
+    args::values::{self, spelled},
+    exit::{Failure, USAGE},
 };
-use crate::exit::{Failure, USAGE};
 
 /// What has to be run.
 #[derive(Debug, PartialEq, Eq)]
@@ -128,9 +128,10 @@ mod tests {
 
     use clap::error::ErrorKind;
 
-    use super::{
-        super::{parse::parse_from, *},
-        *,
+    use super::*;
+    use crate::{
+        commands::{Cli, Command},
+        parse::parse_from,
     };
 
     fn parse(line: &[&str]) -> Result<RunArgs, ErrorKind> {

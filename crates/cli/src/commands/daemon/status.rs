@@ -1,36 +1,16 @@
-//! `navlock daemon`: the broker itself.
+//! `navlock daemon status`.
 
-use std::{
-    fmt,
-    io::{self, Write},
-    process::ExitCode,
-    sync::Arc,
-    time::Duration,
-};
+use std::{process::ExitCode, time::Duration};
 
-use navlock::{Error, Place, Reason, ResourceName, Status};
-use navlock_broker::{
-    Control, LOGS, Report, Stopped,
-    daemon::{self, Options},
-};
-use navlock_platform::{
-    descriptor::{self, Stream},
-    inheritance::{self, close_inherited},
-    process,
-    service_manager::Manager,
-    signal::told_to_end,
-};
+use clap::Args;
+use navlock::{Error, Reason, ResourceName, Status};
+use navlock_broker::{Control, Report};
 
-use super::{Context, logs};
+use super::super::Context;
 use crate::{
-    args::{DaemonArgs, DaemonCommand, DaemonRunArgs, StatusArgs},
-    counts::prometheus,
+    args::values,
     exit::{Failure, UNREACHABLE},
-    faults,
     json::Object,
-    log::{self, Log},
-    reach,
-    settings::{self, STARTED_BY, Settings},
     terminal::write_out,
     text::{plain_name, printable},
     time::{elapsed, millis},
@@ -39,147 +19,33 @@ use crate::{
 /// How many of the last ends of sessions are shown to people.
 const ENDS: usize = 4;
 
-pub(super) fn daemon(context: &Context, args: &DaemonArgs) -> Result<ExitCode, Failure> {
-    match &args.command {
-        DaemonCommand::Run(args) => run(&context.place, args),
-        DaemonCommand::Start => start(context),
-        DaemonCommand::Stop => stop(context),
-        DaemonCommand::Status(args) => status(context, args),
-        DaemonCommand::Logs(args) => logs::logs(context, args),
-        DaemonCommand::LogLevel(args) => logs::set_level(context, args),
-        DaemonCommand::Metrics => metrics(context),
-    }
+/// Shows the state of the broker.
+///
+/// Exit codes: 0 if the broker runs, 69 if it does not.
+#[derive(Debug, Args)]
+#[command(after_long_help = "\
+With --json the command writes one object. It has running and socket, and these if the broker runs:
+  pid, release, ageMs, clients, orphans, held, pending
+  reach     only if locks are seen beyond this machine
+  details   an object with words for people, which may change
+  log       file, if the broker logs into one, and filter
+  lastEnds  the last ends of sessions, each with agoMs, pid if it is known, and why
+  numbers   what the broker has counted since it began, by names
+  waits     how long requests waited until they were granted: bounds, longer and sumSeconds
+Each of bounds has upToSeconds and count, the number of requests that waited for longer than the
+bound before it, and no longer than this one. longer is the number of all other requests.
+'navlock daemon metrics' prints the same numbers for Prometheus.")]
+pub(crate) struct StatusArgs {
+    /// Write one JSON object.
+    #[arg(long)]
+    json: bool,
+
+    /// Also say on which etcd cluster locks of this name are, if the broker has several clusters.
+    #[arg(long, value_name = "NAME", value_parser = values::name())]
+    name: Option<ResourceName>,
 }
 
-fn run(place: &Place, args: &DaemonRunArgs) -> Result<ExitCode, Failure> {
-    let passed = close_inherited().map_err(failed)?;
-    let starter = std::env::var(STARTED_BY).ok();
-    inheritance::leave(starter.is_some());
-    // Leaves the terminal and the process group of whoever happened to start the broker. This fails
-    // if the broker leads a group already, as when somebody tries it out in a shell. In that case,
-    // the broker should stay there.
-    process::leave_terminal();
-    let settings = Settings::load(&args.settings).map_err(failed)?;
-    let etcd = settings.etcd.as_ref();
-    let mut options = Options::default();
-    options.idle = Some(args.idle_seconds);
-    options.delegate = settings.delegate;
-    options.state = settings::state_directory();
-    let is_on_demand = starter.is_some();
-    let log = Log::begin(place, is_on_demand, settings.log.clone());
-    faults::write_down(options.state.clone(), place, Arc::clone(&log));
-    options.log = Some(Arc::clone(&log) as _);
-    options.log_names = settings.log_names;
-    options.details.push(("started by".to_owned(), started_by(starter, passed.is_some())));
-    options.socket = passed.map(Arc::new);
-    options.reach = etcd.map(|etcd| {
-        let namespace = etcd.namespace.as_deref().unwrap_or("navlock");
-        format!("{}, namespace {namespace}", etcd.whole())
-    });
-    options.end = Some(Arc::new(told_to_end().map_err(failed)?));
-    // No relative path is used from here on, and the file system of the former working folder can
-    // be unmounted.
-    let _ = std::env::set_current_dir("/");
-    let user_agent = |first| match etcd {
-        Some(etcd) => {
-            // An error is ignored, because the process that has started the broker may be gone.
-            let _ = writeln!(io::stdout(), "{}{}", daemon::WAITS_FOR, etcd.whole());
-            reach::connect(etcd)
-        }
-        None => Ok(daemon::user_agent(first)),
-    };
-    let manager = Manager::of_environment();
-    let socket = place.socket().display();
-    let ran = daemon::run(place, user_agent, &options, || {
-        manager.tell(format_args!("READY=1\nSTATUS=Serves locks at {socket}"));
-        detach(is_on_demand);
-    });
-    manager.tell(format_args!("STOPPING=1"));
-    let ended = match ran {
-        Ok(()) => Ok(ExitCode::SUCCESS),
-        Err(error) => {
-            // A broker that was not started on demand says this on its error stream.
-            if is_on_demand {
-                tracing::warn!(target: LOGS, "a broker ends: {error}");
-            }
-            Err(Failure::new(UNREACHABLE, error))
-        }
-    };
-    log.flush(log::PATIENCE);
-    ended
-}
-
-/// The failure of a broker that cannot start.
-fn failed(error: impl fmt::Display) -> Failure {
-    Failure::new(UNREACHABLE, error)
-}
-
-/// Who has started the broker, for people.
-fn started_by(client: Option<String>, is_passed: bool) -> String {
-    let parent = process::parent();
-    let name = process::name(parent);
-    match (client, is_passed) {
-        (Some(client), _) => format!("{client}, a client that found none"),
-        (None, true) => format!("process {parent} {}, with its socket", name.trim()),
-        (None, false) => format!("process {parent} {}", name.trim()),
-    }
-}
-
-/// Says that the broker listens, and then closes the streams of those who wait for that. Somebody
-/// who runs the broker on purpose goes on reading its log. A client that has started the broker
-/// reads only why it could not start, and nothing after that.
-fn detach(is_on_demand: bool) {
-    // An error is ignored: the process that waited may be gone, but the broker still serves others.
-    let _ = writeln!(io::stdout(), "{}", daemon::READY_LINE);
-    let all = [Stream::Input, Stream::Output, Stream::Error];
-    let _ = descriptor::leave(if is_on_demand { &all } else { &all[..2] });
-}
-
-fn start(context: &Context) -> Result<ExitCode, Failure> {
-    let done = match Control::connect(&context.place) {
-        Ok(_) => "is running already",
-        // It is also possible that the broker has just ended, or was killed.
-        Err(error) if matches!(error.reason(), Reason::NotRunning | Reason::Vanished) => {
-            drop(context.connect(None)?);
-            "was started; without clients it ends after a while"
-        }
-        Err(error) => return Err(Error::from(error).into()),
-    };
-    let status = Control::connect(&context.place).map_err(Error::from)?.status();
-    let broker = named(&context.place, status.ok().as_ref());
-    write(&format!("{broker} {done}\n"))?;
-    Ok(ExitCode::SUCCESS)
-}
-
-fn stop(context: &Context) -> Result<ExitCode, Failure> {
-    let stopped = navlock_broker::stop(&context.place);
-    let Some(Stopped { status, signalled, .. }) =
-        stopped.map_err(|error| match error.reason() {
-            Reason::Hangs(_) => Failure::new(1, &error),
-            _ => Error::from(error).into(),
-        })?
-    else {
-        let socket = context.place.socket().display();
-        write(&format!("no broker is running at {socket}\n"))?;
-        return Ok(ExitCode::SUCCESS);
-    };
-    let rest = match status.as_ref().map_or(0, |status| status.clients) {
-        0 => String::new(),
-        1 => "; its client starts another one and keeps its locks".to_owned(),
-        clients => format!("; its {clients} clients start another one and keep their locks"),
-    };
-    let how = if signalled { ", by a signal: it did not answer the question to end" } else { "" };
-    write(&format!("{} has ended{how}{rest}\n", named(&context.place, status.as_ref())))?;
-    Ok(ExitCode::SUCCESS)
-}
-
-/// The name of the broker for people.
-fn named(place: &Place, status: Option<&Status>) -> String {
-    let process = status.map_or_else(String::new, |status| format!("process {}, ", status.pid));
-    format!("the broker ({process}{})", place.socket().display())
-}
-
-fn status(context: &Context, args: &StatusArgs) -> Result<ExitCode, Failure> {
+pub(super) fn status(context: &Context, args: &StatusArgs) -> Result<ExitCode, Failure> {
     context.tell_if_secluded();
     let socket = context.place.socket().to_string_lossy();
     let mut control = match Control::connect(&context.place) {
@@ -239,11 +105,6 @@ fn cluster_among<'a>(
     _: &ResourceName,
 ) -> Option<String> {
     None
-}
-
-fn metrics(context: &Context) -> Result<ExitCode, Failure> {
-    write(&prometheus(&context.place)?)?;
-    Ok(ExitCode::SUCCESS)
 }
 
 /// The object with what a broker reports.

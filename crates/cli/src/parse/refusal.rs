@@ -4,7 +4,7 @@ use std::process::ExitCode;
 
 use clap::error::ErrorKind;
 
-use super::parse::{is_subcommand, subcommand};
+use super::{is_subcommand, subcommand};
 use crate::{
     exit::{Failure, USAGE, say},
     terminal::write_out,

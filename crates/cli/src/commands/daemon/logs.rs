@@ -1,4 +1,4 @@
-//! `navlock daemon logs`: what brokers have logged.
+//! `navlock daemon logs` and `log-level`: what brokers have logged, and what they log.
 
 use std::{
     io,
@@ -7,19 +7,57 @@ use std::{
     time::{Duration, Instant},
 };
 
+use clap::Args;
 use navlock::Error;
 use navlock_broker::Control;
 use navlock_platform::wait::{self, Interest, Source};
 
-use super::Context;
+use super::super::Context;
 use crate::{
-    args::{LogLevelArgs, LogsArgs},
     exit::{Failure, USAGE},
     faults,
     log::reader::{Reader, last, show},
     settings::state_directory,
     text::printable,
 };
+
+/// Shows the log of brokers that clients have started.
+///
+/// These brokers log into a file beside the socket. The file grows to half a megabyte, and one older file is
+/// kept. A panic inside a broker is logged, and is also recorded in a file that is kept for longer. This
+/// command and 'navlock doctor' report that file.
+///
+/// A broker that is run on purpose logs to its error stream. For a broker of systemd, see journalctl.
+#[derive(Debug, Args)]
+#[command(after_long_help = "\
+The setting log in the settings file chooses what is logged, or the variable NAVLOCK_LOG for brokers
+that are started with it: see 'navlock daemon run --help'. Names of locks are logged at the levels
+debug and trace only, unless the setting log-names is true. Times are in UTC.")]
+pub(crate) struct LogsArgs {
+    /// Go on showing new lines until interrupted.
+    ///
+    /// Lines of brokers that are started later are shown as well.
+    #[arg(short, long)]
+    follow: bool,
+
+    /// Show only this number of lines, the last ones.
+    #[arg(short = 'n', long, value_name = "LINES")]
+    lines: Option<usize>,
+}
+
+/// Lets the running broker log more or less, until it ends.
+///
+/// For brokers that are started later, use the setting log: see 'navlock daemon run --help'.
+///
+/// Exit codes: 0; 64 if this is not a level; 69 if no broker runs.
+#[derive(Debug, Args)]
+pub(crate) struct LogLevelArgs {
+    /// The level: off, error, warn, info, debug or trace.
+    ///
+    /// A part of the broker can have a level of its own: write TARGET=LEVEL after a comma, as in
+    /// `info,navlock::etcd=debug`.
+    level: String,
+}
 
 /// How often the files are read for new lines.
 const CHECK_INTERVAL: Duration = Duration::from_millis(200);

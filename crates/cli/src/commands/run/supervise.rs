@@ -20,7 +20,7 @@ use navlock_platform::{
     wait::{self, BorrowedSource, Interest, Source},
 };
 
-use super::stream_waker::StreamWaker;
+use super::super::stream_waker::StreamWaker;
 use crate::{
     args::OnLost,
     exit::{Failure, NOT_EXECUTABLE, mention},

@@ -1,4 +1,8 @@
-//! `navlock run`: a command under a lock. Its arguments are in `args/run.rs`.
+//! `navlock run`: a command under a lock.
+
+mod args;
+mod supervise;
+mod work;
 
 use std::{
     io::{self, ErrorKind},
@@ -19,14 +23,18 @@ use navlock_platform::{
     signal,
 };
 
+pub(crate) use self::args::RunArgs;
+use self::{
+    supervise::{Ended, GRACE, Policy, Supervisor, margin, reserve},
+    work::Work,
+};
 use super::{
     Context,
     acquire::{Bounds, acquire},
     outage::Outage,
-    supervise::{self, Ended, GRACE, Policy, Supervisor, margin, reserve},
 };
 use crate::{
-    args::{OnLost, RunArgs, Work},
+    args::OnLost,
     exit::{self, Failure},
     text::{clipped, printable, quoted_name},
     time::taken,

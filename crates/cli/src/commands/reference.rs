@@ -232,7 +232,10 @@ fn the_help_of_watch_has_each_event_that_watch_writes() {
 #[test]
 fn the_book_has_each_exit_code_of_a_command() {
     let listed = read("docs/exit-codes.md");
-    let (_, codes) = super::run::AFTER_HELP.split_once("Exit codes:").unwrap();
+    let navlock = navlock();
+    let run = navlock.find_subcommand("run").unwrap();
+    let help = run.get_after_long_help().unwrap().to_string();
+    let (_, codes) = help.split_once("Exit codes:").unwrap();
     let codes = codes.split("\n\n").next().unwrap().lines();
     let words = codes.filter_map(|line| line.strip_prefix("  ")?.split_whitespace().next());
     let codes: Vec<&str> = words.filter(|word| word.parse::<u8>().is_ok()).collect();

@@ -1,5 +1,6 @@
 //! `navlock web`: a page that shows who holds and who waits.
 
+mod args;
 mod socket;
 
 use std::{
@@ -12,10 +13,10 @@ use std::{
 use navlock::look::LockName;
 use navlock_platform::signal::before_end;
 
+pub(crate) use self::args::WebArgs;
 use self::socket::SocketFile;
 use super::Context;
 use crate::{
-    args::WebArgs,
     counts::prometheus,
     exit::{Failure, UNREACHABLE},
     steal::{Holder, steal},

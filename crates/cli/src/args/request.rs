@@ -1,0 +1,96 @@
+//! The arguments of every command that asks for locks.
+
+use std::{collections::HashSet, ffi::OsStr, time::Duration};
+
+use clap::Args;
+use navlock::{AgentInfo, Mode, ResourceName};
+use navlock_broker::MAX_META;
+
+use super::values::{self, spelled};
+use crate::exit::{Failure, USAGE};
+
+/// What to ask for, and for how long.
+#[derive(Debug, Args)]
+pub(crate) struct RequestArgs {
+    /// A lock's name.
+    ///
+    /// This option can be given several times.
+    #[arg(short, long = "lock", value_name = "NAME", value_parser = values::name())]
+    pub(crate) locks: Vec<ResourceName>,
+
+    /// Hold the lock together with others that share it.
+    #[arg(short, long, conflicts_with = "exclusive")]
+    pub(crate) shared: bool,
+
+    /// Hold the lock alone (the default).
+    #[arg(short = 'x', short_alias = 'e', long)]
+    pub(crate) exclusive: bool,
+
+    /// Exit with 1 instead of waiting, if the lock cannot be had at once.
+    ///
+    /// This includes the moment in which a new broker takes over from a killed one and grants nothing yet.
+    /// With etcd, another machine may keep the name and not answer. The exit then takes 2.5 s at most for each
+    /// such name, or half of the time to live if that is less. If no broker can be reached within two seconds,
+    /// the exit code is 69.
+    #[arg(short, long, alias = "nb", conflicts_with = "timeout")]
+    pub(crate) nonblock: bool,
+
+    /// Wait for this many seconds at most (fractions allowed).
+    ///
+    /// When the time is over, the exit code is 1. The time is for reaching the broker and for all locks
+    /// together. If no broker can be reached in this time, the exit code is 69. navlock tries for two seconds
+    /// at least.
+    #[arg(
+        short = 'w', long, alias = "wait", value_name = "SECS", value_parser = values::seconds,
+        allow_negative_numbers = true
+    )]
+    pub(crate) timeout: Option<Duration>,
+
+    /// Exit with N instead of 1 if the lock cannot be had in time.
+    #[arg(short = 'E', long, value_name = "N", default_value_t = crate::exit::CONFLICT)]
+    pub(crate) conflict_exit_code: u8,
+
+    /// Exit with N instead of waiting for ever in a deadlock.
+    ///
+    /// A deadlock is a cycle: each command in it waits for a lock that the next one holds. After a second
+    /// or two, all of these commands report it. With this option, the command whose request closed the cycle
+    /// exits with N.
+    #[arg(long, value_name = "N", conflicts_with_all = ["nonblock", "timeout"])]
+    pub(crate) deadlock_exit_code: Option<u8>,
+
+    /// What the lock is for; waiters and 'navlock query' show it.
+    #[arg(long, value_name = "TEXT", default_value = "", hide_default_value = true)]
+    pub(crate) why: String,
+
+    /// A detail that is shown beside --why, as in url=http://localhost:3000.
+    ///
+    /// This option can be given several times, each time with another key.
+    #[arg(long, value_name = "KEY=VALUE", value_parser = values::meta)]
+    pub(crate) meta: Vec<(String, String)>,
+}
+
+impl RequestArgs {
+    /// Adds what the arguments say of the request to the description of the process.
+    ///
+    /// # Errors
+    ///
+    /// If a key was given twice, or if there are more keys than a broker takes.
+    pub(crate) fn describe(&self, info: &mut AgentInfo) -> Result<(), Failure> {
+        let mut keys = HashSet::new();
+        if let Some((twice, _)) = self.meta.iter().find(|(key, _)| !keys.insert(key)) {
+            let twice = spelled(OsStr::new(twice));
+            return Err(Failure::new(USAGE, format_args!("--meta has the key {twice} twice")));
+        }
+        if self.meta.len() > MAX_META {
+            let message = format_args!("--meta was given more than {MAX_META} times");
+            return Err(Failure::new(USAGE, message));
+        }
+        info.why.clone_from(&self.why);
+        info.meta.clone_from(&self.meta);
+        Ok(())
+    }
+
+    pub(crate) fn mode(&self) -> Mode {
+        if self.shared { Mode::Shared } else { Mode::Exclusive }
+    }
+}

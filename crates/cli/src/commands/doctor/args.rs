@@ -1,0 +1,28 @@
+//! The arguments of `navlock doctor`.
+
+use clap::Args;
+use navlock::ResourceName;
+
+use crate::args::{SettingsArgs, values};
+
+/// Checks whether the set-up works.
+///
+/// It checks the environment, the directory of the broker, the broker, the settings and etcd. A failed check
+/// says what to do about it, as far as navlock knows.
+///
+/// Exit codes: 0 if no check fails, 1 if a check fails.
+#[derive(Debug, Args)]
+pub(crate) struct DoctorArgs {
+    /// Also say where locks of this name are: on this machine, or on which etcd or cluster.
+    #[arg(long, value_name = "NAME", value_parser = values::name())]
+    pub(super) name: Option<ResourceName>,
+
+    /// Write one JSON object a line.
+    ///
+    /// Each object has level (ok, warn or fail), what and detail. It has remedy if navlock knows what to do.
+    #[arg(long)]
+    pub(super) json: bool,
+
+    #[command(flatten)]
+    pub(super) settings: SettingsArgs,
+}

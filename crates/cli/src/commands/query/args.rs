@@ -1,0 +1,103 @@
+//! The arguments of `navlock query`.
+
+use std::time::Duration;
+
+use clap::Args;
+use navlock::ResourceName;
+
+use crate::args::values;
+
+/// Shows who holds and who waits for locks.
+#[derive(Debug, Default, Args)]
+#[command(after_long_help = "\
+The table is for people and may change. Programs use --json.
+
+With --json each line is one object. It has state (held, pending or owned), name, mode and clientId,
+and these as far as they are known:
+  bucket        with --all-buckets only
+  pid, command, user, host, why
+  meta          an object
+  ageMs         for how long it has been held, pending or owned
+  position      of a pending request; 1 is the next
+  fencingToken  of a held lock: a string, because numbers of 64 bits are not safe in JavaScript
+  taken         of an owned name: how often it was taken without asking
+A lone surrogate in a name is written as the escape \\ud8xx or \\udcxx.
+
+-v also shows owned names. Nobody holds an owned name. The client that had it last can take it again
+without asking the broker, until somebody else asks for the name.
+
+With etcd, a machine that keeps a name is asked who holds it. If it does not answer within 2.5 s
+(half of the time to live, if that is less), the machine is shown in brackets in the holder's place.
+
+--watch looks once a second until it is interrupted (exit code 130 in a shell). On a terminal it
+redraws the table. Elsewhere, and with --json, it writes everything whenever something has changed,
+and an empty line after it.
+
+--tree shows who waits for whom. Each tree begins with one who waits for nobody. The trees that
+block the most requests come first. The line of each waiter says why it waits:
+  hard            the lock above is held
+  soft            the request above is ahead of it in the queue
+  inside          it holds a lock, and releases that once the request above is done, which was made
+                  under that lock
+  perhaps inside  nobody has said under which lock the request above was made; or the request was
+                  made on another machine, under one of several locks that its holder may have
+After the trees come cycles. The line above a cycle says whether it is a deadlock, a possible
+deadlock, or a cycle that has not lasted for a second and may pass. Below each tree and cycle are
+lines to paste that would end it:
+  kill -CONT           lets a stopped process go on
+  kill                 ends a process
+  navlock release      gives back a hold
+  navlock evict        removes what another machine has left
+  navlock run --steal  takes the lock from its holder
+Only trees and cycles are shown that contain NAME, if one is given, in the bucket (with
+--all-buckets, in any). With --longer-than one of their requests has waited for longer than that.
+
+--tree --json writes one object a line for each tree and each cycle:
+  blocks         how many requests wait
+  longestWaitMs
+  cycle          true or false
+  deadlock       of a cycle that has lasted for a second: certain or possible
+  closedBy       of such a cycle: clientId/serial of the request that closed it
+  rows, remedies
+A row has depth, state (held or pending), bucket, name, mode, clientId, serial and ageMs, and these
+as far as they are known:
+  pid, command, user, host, why, meta
+  block     why it waits, unless depth is 0: hard, soft, inside, or in place of perhaps inside
+            same-agent (nobody has said so) or inside-agent (the request was made on another
+            machine)
+  stopped   the numbers of its processes that are stopped
+  silentMs  for how long its machine has not been heard of
+  endsInMs  if that stays so: after what time others can have what it has
+The row at depth 0 blocks all others. clientId and serial together name the lock or request. A
+remedy has kind (continue, end, release, evict or steal), does, line, and host if the line is to be
+pasted on that host.")]
+#[expect(clippy::struct_excessive_bools, reason = "they are switches of a command line")]
+pub(crate) struct QueryArgs {
+    /// Show this name only.
+    ///
+    /// Without a name, all names are shown.
+    #[arg(value_parser = values::name())]
+    pub(super) name: Option<ResourceName>,
+
+    /// Write one JSON object a line.
+    #[arg(long)]
+    pub(super) json: bool,
+
+    /// Look once a second, and show each change.
+    #[arg(long)]
+    pub(super) watch: bool,
+
+    /// Show as a tree who waits for whom, and how to end the wait.
+    #[arg(long, conflicts_with = "watch")]
+    pub(super) tree: bool,
+
+    /// Show all buckets, each entry with its own.
+    #[arg(short, long, conflicts_with = "watch")]
+    pub(super) all_buckets: bool,
+
+    /// Show only what has been held or waited for longer than this time.
+    ///
+    /// A time is written as 90, 90s, 1m30s or 2h.
+    #[arg(long, value_name = "TIME", value_parser = values::time)]
+    pub(super) longer_than: Option<Duration>,
+}
