@@ -50,3 +50,42 @@ pub(crate) struct Common {
     #[arg(long, global = true, value_name = "WHEN", default_value = "auto")]
     pub(crate) color: ColorChoice,
 }
+
+#[cfg(test)]
+mod tests {
+    use std::path::Path;
+
+    use clap::error::ErrorKind;
+
+    use super::*;
+    use crate::commands::examples::{Examples, Flag, check_examples, check_refusal, parsed};
+
+    impl Examples for Common {
+        const LINES: &'static [&'static str] = &["{} query db", "query {} db", "daemon status {}"];
+
+        const FLAGS: &'static [Flag<Self>] = &[
+            (&["--bucket b", "--bucket=b"], |common| common.bucket == "b"),
+            (&["--socket s"], |common| common.socket.as_deref() == Some(Path::new("s"))),
+            (&["-q", "--quiet"], |common| common.quiet),
+            (&["-v", "--verbose"], |common| common.verbose),
+            (&["--color never"], |common| common.color == ColorChoice::Never),
+            (&["--color always"], |common| common.color == ColorChoice::Always),
+        ];
+    }
+
+    #[test]
+    fn each_flag_means_what_its_example_says() {
+        check_examples::<Common>();
+    }
+
+    #[test]
+    fn colours_depend_on_the_terminal_if_nobody_says_otherwise() {
+        assert_eq!(parsed::<Common>("query").color, ColorChoice::Auto);
+        check_refusal("query --color red", ErrorKind::InvalidValue, &["red", "--color"]);
+    }
+
+    #[test]
+    fn nobody_is_both_quiet_and_verbose() {
+        check_refusal("query -q -v", ErrorKind::ArgumentConflict, &["--quiet", "--verbose"]);
+    }
+}

@@ -94,3 +94,83 @@ impl RequestArgs {
         if self.shared { Mode::Shared } else { Mode::Exclusive }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use clap::error::ErrorKind;
+
+    use super::*;
+    use crate::commands::examples::{Examples, Flag, check_examples, check_refusal, parsed};
+
+    impl Examples for RequestArgs {
+        const LINES: &'static [&'static str] =
+            &["run {} db true", "wait {} db", "hold {} --ttl 1 db"];
+
+        const FLAGS: &'static [Flag<Self>] = &[
+            (&["-l a -l b", "-la -lb", "--lock a --lock=b"], |request| request.locks == ["a", "b"]),
+            (&["-s", "--shared"], |request| request.mode() == Mode::Shared),
+            (&["-x", "-e", "--exclusive"], |request| request.exclusive),
+            (&["-n", "--nonblock", "--nb"], |request| request.nonblock),
+            (&["-w 1.5", "--timeout 1.5", "--wait=1.5"], |request| {
+                request.timeout == Some(Duration::from_millis(1500))
+            }),
+            (&["-E 7", "--conflict-exit-code 7"], |request| request.conflict_exit_code == 7),
+            (&["--deadlock-exit-code 7"], |request| request.deadlock_exit_code == Some(7)),
+            (&["--why backup"], |request| request.why == "backup"),
+            (&["--meta a=1 --meta b=2=3"], |request| {
+                request.meta == [("a", "1"), ("b", "2=3")].map(|(key, is)| (key.into(), is.into()))
+            }),
+        ];
+    }
+
+    #[test]
+    fn each_flag_means_what_its_example_says() {
+        check_examples::<RequestArgs>();
+    }
+
+    #[test]
+    fn without_flags_a_request_is_exclusive_and_waits_for_ever() {
+        let request: RequestArgs = parsed("run db true");
+        assert_eq!(request.mode(), Mode::Exclusive);
+        assert!(!request.nonblock && request.timeout.is_none());
+        assert_eq!(request.conflict_exit_code, 1);
+        assert_eq!(request.deadlock_exit_code, None);
+    }
+
+    #[test]
+    fn a_request_that_contradicts_itself_is_refused() {
+        for (flags, named) in [
+            ("-s -x", ["--shared", "--exclusive"]),
+            ("-n -w 1", ["--nonblock", "--timeout"]),
+            ("--deadlock-exit-code 7 -n", ["--deadlock-exit-code", "--nonblock"]),
+            ("--deadlock-exit-code 7 -w 1", ["--deadlock-exit-code", "--timeout"]),
+        ] {
+            for line in RequestArgs::LINES {
+                check_refusal(&line.replace("{}", flags), ErrorKind::ArgumentConflict, &named);
+            }
+        }
+    }
+
+    #[test]
+    fn a_value_that_a_flag_cannot_have_is_refused() {
+        for (flag, named) in [
+            ("--lock=-x", "--lock"),
+            ("-w -1", "--timeout"),
+            ("-E 256", "--conflict-exit-code"),
+            ("--deadlock-exit-code x", "--deadlock-exit-code"),
+            ("--meta url", "--meta"),
+        ] {
+            for line in RequestArgs::LINES {
+                check_refusal(&line.replace("{}", flag), ErrorKind::ValueValidation, &[named]);
+            }
+        }
+    }
+
+    #[test]
+    fn of_two_values_none_is_preferred() {
+        for line in RequestArgs::LINES {
+            let line = line.replace("{}", "-w 1 --wait 2");
+            check_refusal(&line, ErrorKind::ArgumentConflict, &["--timeout"]);
+        }
+    }
+}

@@ -92,3 +92,25 @@ pub(crate) struct SettingsArgs {
     )]
     pub(crate) config: Option<PathBuf>,
 }
+
+#[cfg(test)]
+mod tests {
+    use std::path::Path;
+
+    use super::*;
+    use crate::commands::examples::{Examples, Flag, check_examples};
+
+    impl Examples for SettingsArgs {
+        const LINES: &'static [&'static str] = &["daemon run {}", "doctor {}", "evict {} --key k"];
+
+        const FLAGS: &'static [Flag<Self>] = &[
+            (&["--etcd a,b"], |settings| settings.etcd.as_deref() == Some("a,b")),
+            (&["--config f"], |settings| settings.config.as_deref() == Some(Path::new("f"))),
+        ];
+    }
+
+    #[test]
+    fn each_flag_means_what_its_example_says() {
+        check_examples::<SettingsArgs>();
+    }
+}

@@ -61,3 +61,20 @@ pub(super) fn clients(context: &Context, args: &ClientsArgs) -> Result<ExitCode,
     write_out(text.as_bytes()).map_err(|error| Failure::of_writing(&error))?;
     Ok(ExitCode::SUCCESS)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::commands::examples::{Examples, Flag, check_examples};
+
+    impl Examples for ClientsArgs {
+        const LINES: &'static [&'static str] = &["clients {}"];
+
+        const FLAGS: &'static [Flag<Self>] = &[(&["--json"], |clients| clients.json)];
+    }
+
+    #[test]
+    fn each_flag_means_what_its_example_says() {
+        check_examples::<ClientsArgs>();
+    }
+}

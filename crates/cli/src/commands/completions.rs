@@ -25,3 +25,18 @@ pub(super) fn completions(
     write_out(&script).map_err(|error| Failure::of_writing(&error))?;
     Ok(ExitCode::SUCCESS)
 }
+
+#[cfg(test)]
+mod tests {
+    use clap::error::ErrorKind;
+
+    use super::*;
+    use crate::commands::examples::{check_refusal, parsed};
+
+    #[test]
+    fn the_script_is_for_a_shell_that_is_known() {
+        assert_eq!(parsed::<CompletionsArgs>("completions fish").shell, Shell::Fish);
+        check_refusal("completions csh", ErrorKind::InvalidValue, &["csh", "fish"]);
+        check_refusal("completions", ErrorKind::MissingRequiredArgument, &["SHELL"]);
+    }
+}

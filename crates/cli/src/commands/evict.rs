@@ -104,3 +104,39 @@ fn evict_from(etcd: &Etcd, context: &Context, args: &EvictArgs) -> Result<ExitCo
     write_out(text.as_bytes()).map_err(|error| Failure::of_writing(&error))?;
     Ok(ExitCode::SUCCESS)
 }
+
+#[cfg(test)]
+mod tests {
+    use clap::error::ErrorKind;
+
+    use super::*;
+    use crate::commands::examples::{Examples, Flag, check_examples, check_refusal, parsed};
+
+    const ID: &str = "45938644-e5b2-42a0-9dd9-729c3b367f81";
+
+    impl Examples for EvictArgs {
+        const LINES: &'static [&'static str] = &["evict {}"];
+
+        const NO_FLAG: &'static str = "db 45938644-e5b2-42a0-9dd9-729c3b367f81";
+
+        const FLAGS: &'static [Flag<Self>] =
+            &[(&["--key k"], |evict| evict.key.as_deref() == Some("k".as_ref()))];
+    }
+
+    #[test]
+    fn each_flag_means_what_its_example_says() {
+        check_examples::<EvictArgs>();
+    }
+
+    #[test]
+    fn a_key_or_a_name_with_its_client_is_evicted() {
+        let evict: EvictArgs = parsed(&format!("evict db {ID}"));
+        assert_eq!((evict.name.unwrap(), evict.key), ("db".try_into().unwrap(), None));
+        assert_eq!(evict.client_id, Some(ID.parse().unwrap()));
+        check_refusal("evict", ErrorKind::MissingRequiredArgument, &["NAME"]);
+        check_refusal("evict db", ErrorKind::MissingRequiredArgument, &["CLIENT ID"]);
+        check_refusal("evict db x", ErrorKind::ValueValidation, &["CLIENT ID"]);
+        let line = format!("evict --key k db {ID}");
+        check_refusal(&line, ErrorKind::ArgumentConflict, &["--key", "NAME"]);
+    }
+}

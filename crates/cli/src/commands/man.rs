@@ -73,10 +73,13 @@ fn rendered(command: &Command) -> Vec<u8> {
 
 #[cfg(test)]
 mod tests {
-    use clap::CommandFactory;
+    use clap::{CommandFactory, error::ErrorKind};
 
     use super::*;
-    use crate::commands::Cli;
+    use crate::commands::{
+        Cli,
+        examples::{Examples, Flag, check_examples, check_refusal, parsed},
+    };
 
     #[test]
     fn every_subcommand_has_a_page() {
@@ -90,5 +93,26 @@ mod tests {
             let text = String::from_utf8(rendered(page)).unwrap();
             assert!(text.contains(".SH NAME") && text.contains(".SH SYNOPSIS"), "{text}");
         }
+    }
+    impl Examples for ManArgs {
+        const LINES: &'static [&'static str] = &["man {}"];
+
+        const FLAGS: &'static [Flag<Self>] =
+            &[(&["--output d"], |man| man.output.as_deref() == Some("d".as_ref()))];
+    }
+
+    #[test]
+    fn each_flag_means_what_its_example_says() {
+        check_examples::<ManArgs>();
+    }
+
+    #[test]
+    fn one_page_is_printed_or_all_are_written() {
+        assert_eq!(parsed::<ManArgs>("man daemon run").subcommand, ["daemon", "run"]);
+        check_refusal(
+            "man --output d run",
+            ErrorKind::ArgumentConflict,
+            &["--output", "SUBCOMMAND"],
+        );
     }
 }

@@ -7,6 +7,8 @@ mod context;
 mod daemon;
 mod doctor;
 mod evict;
+#[cfg(test)]
+pub(crate) mod examples;
 mod hold;
 mod man;
 mod outage;

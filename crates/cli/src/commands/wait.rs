@@ -52,3 +52,18 @@ pub(super) fn wait(context: &Context, args: &WaitArgs) -> Result<ExitCode, Failu
     drop(acquire(context, &locks, &names, &args.request, bounds, false)?);
     Ok(ExitCode::SUCCESS)
 }
+
+#[cfg(test)]
+mod tests {
+    use clap::error::ErrorKind;
+
+    use super::*;
+    use crate::commands::examples::{check_refusal, parsed};
+
+    #[test]
+    fn names_stand_at_the_end_or_behind_a_flag() {
+        assert_eq!(parsed::<WaitArgs>("wait b a").names, ["b", "a"]);
+        assert_eq!(parsed::<WaitArgs>("wait -l a").request.locks, ["a"]);
+        check_refusal("wait", ErrorKind::MissingRequiredArgument, &["NAME"]);
+    }
+}

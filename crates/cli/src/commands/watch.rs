@@ -250,6 +250,7 @@ mod tests {
     };
 
     use super::*;
+    use crate::commands::examples::{Examples, Flag, check_examples, parsed};
 
     fn watch(json: bool) -> Watch<'static> {
         let lines = Lines::default();
@@ -313,5 +314,23 @@ mod tests {
         assert_eq!(words, ["requested", "inside", "granted", "inside", "released"]);
         assert!(told[1]["inside"].is_array() && told[1].get("ageMs").is_none(), "{}", told[1]);
         assert!(told[2]["ageMs"].is_u64(), "{}", told[2]);
+    }
+    impl Examples for WatchArgs {
+        const LINES: &'static [&'static str] = &["watch {}", "watch {} db"];
+
+        const FLAGS: &'static [Flag<Self>] = &[
+            (&["--json"], |watch| watch.json),
+            (&["-a", "--all-buckets"], |watch| watch.all_buckets),
+        ];
+    }
+
+    #[test]
+    fn each_flag_means_what_its_example_says() {
+        check_examples::<WatchArgs>();
+    }
+
+    #[test]
+    fn several_names_can_be_watched() {
+        assert_eq!(parsed::<WatchArgs>("watch b a").names, ["b", "a"]);
     }
 }

@@ -130,3 +130,37 @@ pub(super) fn set_level(context: &Context, args: &LogLevelArgs) -> Result<ExitCo
 fn write(lines: &[u8]) -> Result<(), Failure> {
     show(&mut io::stdout().lock(), lines).map_err(|error| Failure::of_writing(&error))
 }
+
+#[cfg(test)]
+mod tests {
+    use clap::error::ErrorKind;
+
+    use super::*;
+    use crate::commands::examples::{Examples, Flag, check_examples, check_refusal, parsed};
+
+    impl Examples for LogsArgs {
+        const LINES: &'static [&'static str] = &["daemon logs {}"];
+
+        const FLAGS: &'static [Flag<Self>] = &[
+            (&["-f", "--follow"], |logs| logs.follow),
+            (&["-n 5", "--lines 5"], |logs| logs.lines == Some(5)),
+        ];
+    }
+
+    #[test]
+    fn each_flag_means_what_its_example_says() {
+        check_examples::<LogsArgs>();
+    }
+
+    #[test]
+    fn a_number_of_lines_is_not_negative() {
+        check_refusal("daemon logs --lines=-1", ErrorKind::ValueValidation, &["--lines"]);
+    }
+
+    #[test]
+    fn a_level_is_given() {
+        let level: LogLevelArgs = parsed("daemon log-level info,navlock::etcd=debug");
+        assert_eq!(level.level, "info,navlock::etcd=debug");
+        check_refusal("daemon log-level", ErrorKind::MissingRequiredArgument, &["LEVEL"]);
+    }
+}

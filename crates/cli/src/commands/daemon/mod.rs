@@ -10,10 +10,10 @@ use clap::{Args, Subcommand};
 use navlock::{Error, Place, Reason, Status};
 use navlock_broker::{Control, Stopped};
 
-pub(super) use self::run::idle_seconds_error;
-use self::{
-    logs::{LogLevelArgs, LogsArgs},
-    run::DaemonRunArgs,
+use self::logs::LogLevelArgs;
+pub(super) use self::{
+    logs::LogsArgs,
+    run::{DaemonRunArgs, idle_seconds_error},
     status::StatusArgs,
 };
 use super::Context;

@@ -153,3 +153,33 @@ fn detach(is_on_demand: bool) {
     let all = [Stream::Input, Stream::Output, Stream::Error];
     let _ = descriptor::leave(if is_on_demand { &all } else { &all[..2] });
 }
+
+#[cfg(test)]
+mod tests {
+    use clap::error::ErrorKind;
+
+    use super::*;
+    use crate::commands::examples::{Examples, Flag, check_examples, check_refusal};
+
+    impl Examples for DaemonRunArgs {
+        const LINES: &'static [&'static str] = &["daemon run {}"];
+
+        const FLAGS: &'static [Flag<Self>] =
+            &[(&["--idle-seconds 1.5"], |run| run.idle_seconds == Duration::from_millis(1500))];
+    }
+
+    #[test]
+    fn each_flag_means_what_its_example_says() {
+        check_examples::<DaemonRunArgs>();
+    }
+
+    #[test]
+    fn an_idle_time_that_is_wrong_is_refused_with_the_variable_that_may_be_meant() {
+        let named = ["--idle-seconds", "NAVLOCK_IDLE_SECS"];
+        for wrong in ["-1", "x"] {
+            let line = format!("daemon run --idle-seconds {wrong}");
+            check_refusal(&line, ErrorKind::ValueValidation, &named);
+        }
+        assert_eq!(idle_seconds(""), idle_seconds("30"));
+    }
+}

@@ -212,3 +212,23 @@ fn report_rows(report: &Report) -> Vec<(String, String)> {
 fn write(text: &str) -> Result<(), Failure> {
     write_out(text.as_bytes()).map_err(|error| Failure::of_writing(&error))
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::commands::examples::{Examples, Flag, check_examples};
+
+    impl Examples for StatusArgs {
+        const LINES: &'static [&'static str] = &["daemon status {}"];
+
+        const FLAGS: &'static [Flag<Self>] = &[
+            (&["--json"], |status| status.json),
+            (&["--name db"], |status| status.name.as_ref().is_some_and(|name| name == "db")),
+        ];
+    }
+
+    #[test]
+    fn each_flag_means_what_its_example_says() {
+        check_examples::<StatusArgs>();
+    }
+}

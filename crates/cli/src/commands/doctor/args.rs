@@ -26,3 +26,23 @@ pub(crate) struct DoctorArgs {
     #[command(flatten)]
     pub(super) settings: SettingsArgs,
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::commands::examples::{Examples, Flag, check_examples};
+
+    impl Examples for DoctorArgs {
+        const LINES: &'static [&'static str] = &["doctor {}"];
+
+        const FLAGS: &'static [Flag<Self>] = &[
+            (&["--name db"], |doctor| doctor.name.as_ref().is_some_and(|name| name == "db")),
+            (&["--json"], |doctor| doctor.json),
+        ];
+    }
+
+    #[test]
+    fn each_flag_means_what_its_example_says() {
+        check_examples::<DoctorArgs>();
+    }
+}

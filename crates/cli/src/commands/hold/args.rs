@@ -109,3 +109,63 @@ impl HoldArgs {
         names.filter(|&name| known.insert(name)).cloned().collect()
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use clap::error::ErrorKind;
+
+    use super::*;
+    use crate::commands::examples::{Examples, Flag, check_examples, check_refusal, parsed};
+
+    impl Examples for HoldArgs {
+        const LINES: &'static [&'static str] = &["hold {} db"];
+
+        const FLAGS: &'static [Flag<Self>] = &[
+            (&["--steal"], |hold| hold.steal),
+            (&["--while-pid 17"], |hold| hold.while_pid == Some(17)),
+            (&["--ttl 1.5"], |hold| hold.ttl == Some(Duration::from_millis(1500))),
+            (&["--on-lost term --while-pid 17"], |hold| hold.on_lost == OnLost::Terminate),
+            (&["--on-lost kill --while-pid 17"], |hold| hold.on_lost == OnLost::Kill),
+            (&["--json"], |hold| hold.json),
+        ];
+    }
+
+    #[test]
+    fn each_flag_means_what_its_example_says() {
+        check_examples::<HoldArgs>();
+    }
+
+    #[test]
+    fn a_process_is_told_of_a_loss_only_if_that_is_asked_and_the_process_is_known() {
+        assert_eq!(parsed::<HoldArgs>("hold --while-pid 17 db").on_lost, OnLost::Ignore);
+        let line = "hold --on-lost kill --ttl 1 db";
+        check_refusal(line, ErrorKind::MissingRequiredArgument, &["--while-pid"]);
+    }
+
+    #[test]
+    fn a_hold_ends_after_some_time_or_with_a_process_that_can_exist() {
+        for (flag, named) in [
+            ("--ttl 0", "--ttl"),
+            ("--ttl -1", "--ttl"),
+            ("--while-pid 0", "--while-pid"),
+            ("--while-pid -1", "--while-pid"),
+            ("--while-pid x", "--while-pid"),
+        ] {
+            check_refusal(&format!("hold {flag} db"), ErrorKind::ValueValidation, &[named]);
+        }
+    }
+
+    #[test]
+    fn who_steals_neither_shares_nor_refuses_to_wait() {
+        for (flag, named) in [("-s", "--shared"), ("-n", "--nonblock")] {
+            let line = format!("hold --steal {flag} db");
+            check_refusal(&line, ErrorKind::ArgumentConflict, &["--steal", named]);
+        }
+    }
+
+    #[test]
+    fn names_stand_at_the_end_or_behind_a_flag_and_each_counts_once() {
+        assert_eq!(parsed::<HoldArgs>("hold -l b -l a c a c").all_names(), ["b", "a", "c"]);
+        check_refusal("hold --ttl 1", ErrorKind::MissingRequiredArgument, &["NAME"]);
+    }
+}

@@ -221,7 +221,10 @@ fn silent(keeper: Option<u32>) -> Failure {
 
 #[cfg(test)]
 mod tests {
+    use clap::error::ErrorKind;
+
     use super::*;
+    use crate::commands::examples::{check_refusal, parsed};
 
     #[test]
     fn the_id_of_a_hold_is_found_in_what_was_written() {
@@ -231,6 +234,26 @@ mod tests {
         assert_eq!(format!("{id}\n17\n18\n").parse(), Ok(expected));
         for wrong in ["", "db", "17", "../45938644-e5b2-42a0-9dd9-729c3b367f81"] {
             assert!(wrong.parse::<HoldId>().is_err(), "{wrong}");
+        }
+    }
+    const ID: &str = "45938644-e5b2-42a0-9dd9-729c3b367f81";
+
+    #[test]
+    fn a_hold_is_released_by_its_id() {
+        let release: ReleaseArgs = parsed(&format!("release {ID}"));
+        assert_eq!(release.id, ID.parse().unwrap());
+        check_refusal("release db", ErrorKind::ValueValidation, &["ID", "no id of a hold"]);
+    }
+
+    #[test]
+    fn a_hold_is_extended_by_some_time_or_by_its_own() {
+        assert_eq!(parsed::<ExtendArgs>(&format!("extend {ID}")).seconds, None);
+        let extend: ExtendArgs = parsed(&format!("extend {ID} 1.5"));
+        assert_eq!(extend.id, ID.parse().unwrap());
+        assert_eq!(extend.seconds, Some(Duration::from_millis(1500)));
+        for wrong in ["0", "-1"] {
+            let line = format!("extend {ID} {wrong}");
+            check_refusal(&line, ErrorKind::ValueValidation, &["SECS", wrong]);
         }
     }
 }

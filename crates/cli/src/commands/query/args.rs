@@ -101,3 +101,51 @@ pub(crate) struct QueryArgs {
     #[arg(long, value_name = "TIME", value_parser = values::time)]
     pub(super) longer_than: Option<Duration>,
 }
+
+#[cfg(test)]
+mod tests {
+    use clap::error::ErrorKind;
+
+    use super::*;
+    use crate::commands::examples::{Examples, Flag, check_examples, check_refusal, parsed};
+
+    impl Examples for QueryArgs {
+        const LINES: &'static [&'static str] = &["query {}", "query {} db"];
+
+        const FLAGS: &'static [Flag<Self>] = &[
+            (&["--json"], |query| query.json),
+            (&["--watch"], |query| query.watch),
+            (&["--tree"], |query| query.tree),
+            (&["-a", "--all-buckets"], |query| query.all_buckets),
+            (&["--longer-than 90", "--longer-than 1m30s"], |query| {
+                query.longer_than == Some(Duration::from_secs(90))
+            }),
+        ];
+    }
+
+    #[test]
+    fn each_flag_means_what_its_example_says() {
+        check_examples::<QueryArgs>();
+    }
+
+    #[test]
+    fn one_name_is_shown_or_all() {
+        assert_eq!(parsed::<QueryArgs>("query").name, None);
+        assert_eq!(parsed::<QueryArgs>("query db").name.unwrap(), "db");
+        check_refusal("query a b", ErrorKind::UnknownArgument, &["b"]);
+    }
+
+    #[test]
+    fn what_is_watched_is_one_bucket_and_no_tree() {
+        for (flag, named) in [("--tree", "--tree"), ("-a", "--all-buckets")] {
+            let line = format!("query --watch {flag}");
+            check_refusal(&line, ErrorKind::ArgumentConflict, &["--watch", named]);
+        }
+    }
+
+    #[test]
+    fn a_time_is_not_negative() {
+        let named = ["--longer-than", "-1s"];
+        check_refusal("query --longer-than=-1s", ErrorKind::ValueValidation, &named);
+    }
+}

@@ -122,3 +122,61 @@ pub(crate) struct RunArgs {
     #[arg(value_name = "NAME", trailing_var_arg = true)]
     pub(super) words: Vec<OsString>,
 }
+
+#[cfg(test)]
+mod tests {
+    use clap::error::ErrorKind;
+
+    use super::*;
+    use crate::commands::examples::{Examples, Flag, check_examples, check_refusal, parsed};
+
+    impl Examples for RunArgs {
+        const LINES: &'static [&'static str] = &["run {} db true"];
+
+        const FLAGS: &'static [Flag<Self>] = &[
+            (&["--steal"], |run| run.steal),
+            (&["--on-lost kill"], |run| run.on_lost == OnLost::Kill),
+            (&["--on-lost=ignore"], |run| run.on_lost == OnLost::Ignore),
+            (&["--grace 1.5"], |run| run.grace == Some(Duration::from_millis(1500))),
+            (&["-o", "--close"], |run| run.close),
+            (&["-F", "--no-fork"], |run| run.no_fork),
+            (&["--show-args"], |run| run.show_args),
+            (&["-c ls", "--command ls"], |run| run.shell_command.as_deref() == Some("ls".as_ref())),
+            (&["-c -x"], |run| run.shell_command.as_deref() == Some("-x".as_ref())),
+        ];
+    }
+
+    #[test]
+    fn each_flag_means_what_its_example_says() {
+        check_examples::<RunArgs>();
+    }
+
+    #[test]
+    fn a_command_whose_lock_is_lost_is_told_to_end_if_nobody_says_otherwise() {
+        assert_eq!(parsed::<RunArgs>("run db true").on_lost, OnLost::Terminate);
+        check_refusal(
+            "run --on-lost stop db true",
+            ErrorKind::InvalidValue,
+            &["--on-lost", "stop"],
+        );
+    }
+
+    #[test]
+    fn a_grace_is_not_negative() {
+        check_refusal("run --grace -1 db true", ErrorKind::ValueValidation, &["--grace", "-1"]);
+    }
+
+    #[test]
+    fn flags_that_contradict_each_other_are_refused() {
+        for (flags, named) in [
+            ("--steal -s", ["--steal", "--shared"]),
+            ("--steal -n", ["--steal", "--nonblock"]),
+            ("-F -o", ["--no-fork", "--close"]),
+            ("-F --on-lost kill", ["--no-fork", "--on-lost"]),
+            ("-F --grace 1", ["--no-fork", "--grace"]),
+        ] {
+            let line = format!("run {flags} db true");
+            check_refusal(&line, ErrorKind::ArgumentConflict, &named);
+        }
+    }
+}

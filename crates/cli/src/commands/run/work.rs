@@ -124,27 +124,22 @@ fn usage(what: impl std::fmt::Display) -> Failure {
 
 #[cfg(test)]
 mod tests {
-    use std::time::Duration;
-
-    use clap::error::ErrorKind;
-
     use super::*;
     use crate::{
         commands::{Cli, Command},
         parse::parse_from,
     };
 
-    fn parse(line: &[&str]) -> Result<RunArgs, ErrorKind> {
+    fn parse(line: &[&str]) -> RunArgs {
         let line: Vec<_> = ["navlock", "run"].iter().chain(line).map(OsString::from).collect();
         match parse_from(&line) {
-            Ok(Cli { command: Command::Run(run), .. }) => Ok(run),
-            Ok(other) => panic!("{other:?}"),
-            Err(error) => Err(error.kind()),
+            Ok(Cli { command: Command::Run(run), .. }) => run,
+            other => panic!("{other:?}"),
         }
     }
 
     fn words(line: &[&str]) -> Result<(Vec<String>, Work), String> {
-        let read = parse(line).unwrap().names_and_work();
+        let read = parse(line).names_and_work();
         let (names, work) = read.map_err(|failure| format!("{failure:?}"))?;
         Ok((names.iter().map(ToString::to_string).collect(), work))
     }
@@ -163,7 +158,7 @@ mod tests {
             &["-s", "-l", "db", "sh", "-n", "--steal", "-l", "x", "-c"],
             &["-l", "db", "-s", "--", "sh", "-n", "--steal", "-l", "x", "-c"],
         ] {
-            let mut run = parse(arguments).unwrap();
+            let mut run = parse(arguments);
             assert!(run.request.shared && !run.request.nonblock && !run.steal, "{arguments:?}");
             let (names, work) = run.names_and_work().ok().unwrap();
             assert_eq!(names.len(), 1, "{arguments:?}");
@@ -259,22 +254,5 @@ mod tests {
             let refused = words(line).unwrap_err();
             assert!(refused.contains("code: 64"), "{line:?}: {refused}");
         }
-    }
-
-    #[test]
-    fn what_contradicts_itself_is_refused() {
-        for flags in [["-s", "-x"], ["-s", "--steal"], ["-n", "--steal"], ["-n", "-w1"]] {
-            let parsed = parse(&[flags[0], flags[1], "db", "true"]);
-            assert_eq!(parsed.unwrap_err(), ErrorKind::ArgumentConflict, "{flags:?}");
-        }
-    }
-
-    #[test]
-    fn flocks_spellings_are_understood() {
-        let run = parse(&["--nb", "-e", "-E", "7", "-o", "db", "true"]).unwrap();
-        assert!(run.request.nonblock && run.request.exclusive && run.close);
-        assert_eq!(run.request.conflict_exit_code, 7);
-        let run = parse(&["--wait", "2", "db", "true"]).unwrap();
-        assert_eq!(run.request.timeout, Some(Duration::from_secs(2)));
     }
 }

@@ -46,3 +46,20 @@ pub(crate) struct TopArgs {
     #[arg(long)]
     pub(super) allow_steal: bool,
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::commands::examples::{Examples, Flag, check_examples};
+
+    impl Examples for TopArgs {
+        const LINES: &'static [&'static str] = &["top {}"];
+
+        const FLAGS: &'static [Flag<Self>] = &[(&["--allow-steal"], |top| top.allow_steal)];
+    }
+
+    #[test]
+    fn each_flag_means_what_its_example_says() {
+        check_examples::<TopArgs>();
+    }
+}

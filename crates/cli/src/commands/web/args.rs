@@ -138,7 +138,12 @@ fn loopback(text: &str) -> Result<IpAddr, String> {
 
 #[cfg(test)]
 mod tests {
+    use std::path::Path;
+
+    use clap::error::ErrorKind;
+
     use super::*;
+    use crate::commands::examples::{Examples, Flag, check_examples, check_refusal, parsed};
 
     #[test]
     fn only_this_machine_is_served() {
@@ -149,6 +154,40 @@ mod tests {
             ["0.0.0.0", "::", "192.168.0.1", "127.0.0.2", "::ffff:127.0.0.1", "example.com", ""]
         {
             assert!(loopback(bad).is_err(), "{bad}");
+        }
+    }
+    impl Examples for WebArgs {
+        const LINES: &'static [&'static str] = &["web {}"];
+
+        const FLAGS: &'static [Flag<Self>] = &[
+            (&["--port 4000"], |web| web.port == 4000),
+            (&["--address ::1"], |web| web.address == Ipv6Addr::LOCALHOST),
+            (&["--unix s"], |web| web.unix.as_deref() == Some(Path::new("s"))),
+            (&["--open"], |web| web.open),
+            (&["--allow-steal"], |web| web.allow_steal),
+        ];
+    }
+
+    #[test]
+    fn each_flag_means_what_its_example_says() {
+        check_examples::<WebArgs>();
+    }
+
+    #[test]
+    fn the_page_is_served_at_some_port_if_nobody_says_otherwise() {
+        let web: WebArgs = parsed("web");
+        assert_eq!((web.address, web.port), (Ipv4Addr::LOCALHOST.into(), 0));
+        check_refusal("web --address 0.0.0.0", ErrorKind::ValueValidation, &["--address"]);
+        check_refusal("web --port 65536", ErrorKind::ValueValidation, &["--port"]);
+    }
+
+    #[test]
+    fn the_page_is_served_at_a_socket_or_a_port() {
+        for (flag, named) in
+            [("--port 4000", "--port"), ("--address ::1", "--address"), ("--open", "--open")]
+        {
+            let line = format!("web --unix s {flag}");
+            check_refusal(&line, ErrorKind::ArgumentConflict, &["--unix", named]);
         }
     }
 }
