@@ -1,0 +1,201 @@
+//! The keeper while it has the locks: it waits for what ends the hold, and answers callers.
+
+use std::{
+    io::{Read, Write},
+    mem,
+    task::{self, Waker},
+    time::Duration,
+};
+
+use navlock::{BrokerReach, LockGuard, LockManager};
+use navlock_platform::{
+    process::Signal,
+    socket::Stream,
+    wait::{Interest, Source, wait_many},
+};
+
+use super::super::{
+    process::Process,
+    question::{Answer, Question},
+    socket::Socket,
+    timer::Timer,
+};
+use crate::{args::OnLost, commands::acquire::lost, text::quoted_name};
+
+/// How often the keeper checks whether its socket is still there.
+const CHECK_INTERVAL: Duration = Duration::from_secs(5);
+
+/// How many callers may have a connection without asking anything.
+const MOST_CALLERS: usize = 64;
+
+/// The longest question, in bytes.
+const LONGEST: usize = 128;
+
+/// The locks, and what their holder needs.
+pub(super) struct Held {
+    pub(super) guards: Vec<LockGuard>,
+    pub(super) locks: LockManager,
+    pub(super) reach: BrokerReach,
+}
+
+pub(super) struct Keeper {
+    /// The locks. `None` when one of them was lost.
+    pub(super) held: Option<Held>,
+    /// The lock that was lost, and how, for people.
+    pub(super) lost: String,
+    pub(super) socket: Socket,
+    pub(super) process: Option<Process>,
+    pub(super) on_lost: OnLost,
+    pub(super) timer: Timer,
+    /// The time of the hold as it was first set, if there is one.
+    pub(super) time: Option<Duration>,
+    /// Readable when the broker may have told something about the locks.
+    pub(super) wake_end: Stream,
+    pub(super) waker: Waker,
+    /// Callers that have a connection and have not asked yet.
+    pub(super) callers: Vec<Stream>,
+}
+
+impl Keeper {
+    /// Keeps the locks until the end of the hold, and releases them.
+    pub(super) fn keep(mut self) {
+        self.look_for_losses();
+        let answered = self.wait();
+        // The locks are released before anybody is told of the release.
+        let held = self.held.take();
+        if let Some(Held { guards, locks, reach }) = held {
+            drop(guards);
+            // FAST: everything else ends with this process, which ends now. The broker removes the
+            // process's file.
+            mem::forget((locks, reach));
+        }
+        if let Some(caller) = answered {
+            let answer = if self.lost.is_empty() {
+                Answer::Released
+            } else {
+                Answer::Lost(mem::take(&mut self.lost))
+            };
+            tell(&caller, &answer);
+        }
+    }
+
+    /// Waits for the end of the hold. Returns the caller that has asked for the end, if one has.
+    fn wait(&mut self) -> Option<Stream> {
+        loop {
+            let came = self.poll();
+            if came.end || self.timer.left().is_zero() {
+                return None;
+            }
+            if came.wake {
+                let mut bytes = [0; 64];
+                while (&self.wake_end).read(&mut bytes).is_ok_and(|length| length > 0) {}
+                self.look_for_losses();
+            }
+            for index in came.callers.into_iter().rev() {
+                let caller = self.callers.remove(index);
+                match hear(&caller) {
+                    Some(Question::Release) => return Some(caller),
+                    Some(Question::Extend(time)) => tell(&caller, &self.extended(time)),
+                    None => {}
+                }
+            }
+            self.callers.extend((0..MOST_CALLERS).map_while(|_| self.socket.accept()));
+            // Of the callers that have not asked, the one that has been connected for longest makes
+            // room.
+            let surplus = self.callers.len().saturating_sub(MOST_CALLERS);
+            self.callers.drain(..surplus);
+            // If there is no room on the disk now, there may be room later.
+            let _ = self.socket.mend();
+        }
+    }
+
+    /// Waits until something comes, or until it is time to check the socket.
+    fn poll(&self) -> WaitEvents {
+        let fixed = [
+            Some(self.wake_end.source()),
+            Some(self.socket.listener().source()),
+            self.process.as_ref().map(Process::source),
+            self.timer.source(),
+        ];
+        let has_process = self.process.is_some();
+        let asked: Vec<_> = fixed
+            .into_iter()
+            // In place of a source that is missing, `wake_end` is waited for once more. That does no
+            // harm: it gives the same answer twice.
+            .map(|source| source.unwrap_or(self.wake_end.source()))
+            .chain(self.callers.iter().map(Source::source))
+            .map(|source| (source, Interest::READ))
+            .collect();
+        // An error means that a signal has come.
+        let came =
+            wait_many(&asked, Some(CHECK_INTERVAL.min(self.timer.left()))).unwrap_or_default();
+        let has_come = |index: usize| came.get(index).is_some_and(|came| came.any());
+        let callers = (0..self.callers.len()).filter(|index| has_come(index + fixed.len()));
+        WaitEvents {
+            wake: has_come(0),
+            end: has_process && has_come(2),
+            callers: callers.collect(),
+        }
+    }
+
+    /// Releases all locks if one of them is lost. If none is lost, the first loss wakes this thread.
+    fn look_for_losses(&mut self) {
+        let Some(held) = &self.held else { return };
+        let context = task::Context::from_waker(&self.waker);
+        let Some((name, how)) = lost(&held.guards, &context) else { return };
+        self.lost = format!("{}: {how}", quoted_name(&name));
+        self.held = None;
+        let signal = match self.on_lost {
+            OnLost::Terminate => Signal::TERMINATE,
+            OnLost::Kill => Signal::KILL,
+            OnLost::Ignore => return,
+        };
+        if let Some(process) = &self.process {
+            process.signal(signal);
+        }
+    }
+
+    fn extended(&mut self, time: Option<Duration>) -> Answer {
+        if self.held.is_none() {
+            return Answer::Lost(self.lost.clone());
+        }
+        let Some(usual) = self.time else {
+            let process = self.process.as_ref().map_or(0, Process::number);
+            return Answer::Refused(format!(
+                "it has no time that it ends by: it ends when process {process} has ended"
+            ));
+        };
+        match self.timer.extend(time.unwrap_or(usual)) {
+            Ok(()) => Answer::Extended(self.timer.left()),
+            Err(error) => Answer::Refused(format!("its time cannot be set: {error}")),
+        }
+    }
+}
+
+/// Which of the events that were waited for have come.
+struct WaitEvents {
+    wake: bool,
+    /// The process has ended.
+    end: bool,
+    /// The callers that have said something, or have gone.
+    callers: Vec<usize>,
+}
+
+/// The question of a caller from whom something has come. The keeper hangs up on a caller that
+/// sends no question.
+fn hear(mut caller: &Stream) -> Option<Question> {
+    let mut bytes = [0; LONGEST];
+    // The caller has written its question in one piece.
+    let length = caller.read(&mut bytes).ok().filter(|&length| length > 0)?;
+    let question = std::str::from_utf8(&bytes[..length]).ok().and_then(Question::parse);
+    if question.is_none() {
+        let said = "the process that keeps it is of another release, and knows no such question";
+        tell(caller, &Answer::Refused(said.to_owned()));
+    }
+    question
+}
+
+fn tell(mut caller: &Stream, answer: &Answer) {
+    // The stream has room for a line. A caller that does not wait for the answer does not miss it.
+    let _ = caller.write_all(answer.line().as_bytes());
+}

@@ -1,0 +1,166 @@
+//! The process that holds the locks, until the hold ends.
+
+mod connection;
+mod keeping;
+
+use std::{io, process::ExitCode, sync::Arc, task::Waker};
+
+use navlock::{AgentInfo, LockGuard, LockManager, ResourceName, this_process};
+use navlock_platform::{
+    descriptor,
+    inheritance::{self, keep_files_private},
+    process::leave_terminal,
+    socket::Stream,
+};
+
+use self::{
+    connection::Asker,
+    keeping::{Held, Keeper},
+};
+use super::{args::HoldArgs, outcome::Outcome, process::Process, socket::Socket, timer::Timer};
+use crate::{
+    commands::{
+        Context,
+        acquire::{Bounds, acquire},
+        stream_waker::StreamWaker,
+    },
+    exit::{Failure, UNREACHABLE},
+    json::Object,
+};
+
+/// Takes the locks, and keeps them until the hold ends.
+pub(super) fn keep(context: &Context, args: &HoldArgs) -> Result<ExitCode, Failure> {
+    let asker = Asker::take()?;
+    let kept = begin(context, args, |text| asker.hand_over(text));
+    match kept {
+        Ok(keeper) => {
+            drop(asker);
+            keeper.keep();
+            Ok(ExitCode::SUCCESS)
+        }
+        Err(failure) => {
+            let report = Outcome::Failed { code: failure.code() };
+            // The failure is reported before the asker ends, because after that perhaps nobody reads
+            // the output.
+            let code = failure.report();
+            asker.tell(report.line().as_bytes());
+            Ok(code)
+        }
+    }
+}
+
+/// Takes the locks, leaves the asker's terminal and streams, and hands over the text that the asker
+/// has to write.
+///
+/// As far as possible, everything that can fail is done before the wait for the locks.
+fn begin(
+    context: &Context,
+    args: &HoldArgs,
+    hand_over: impl FnOnce(&str),
+) -> Result<Keeper, Failure> {
+    let names = args.all_names();
+    keep_files_private();
+    // No relative path is used from here on, and the file system of the former working folder can
+    // be unmounted.
+    let _ = std::env::set_current_dir("/");
+    let process = args.while_pid.map(Process::open).transpose()?;
+    let info = described(args, process.as_ref())?;
+    let bounds = Bounds::of(&args.request);
+    let reach = context.connect(bounds.reaching())?;
+    let locks = context.lock_manager(&reach);
+    locks.describe(&info);
+    let no_room = |error: io::Error| {
+        let directory = context.place.holds();
+        let message = format_args!(
+            "the lock was not taken, because the socket for its release cannot be made in {}: {error}",
+            directory.display()
+        );
+        Failure::new(UNREACHABLE, message.to_string())
+    };
+    let cannot = |error: io::Error| {
+        Failure::new(UNREACHABLE, format_args!("cannot keep locks in the background: {error}"))
+    };
+    let mut socket = Socket::prepare(&context.place, locks.client_id()).map_err(no_room)?;
+    let (wake_end, waking_end) = Stream::pair().map_err(cannot)?;
+    wake_end
+        .set_nonblocking(true)
+        .and_then(|()| waking_end.set_nonblocking(true))
+        .map_err(cannot)?;
+    let mut timer = Timer::new().map_err(cannot)?;
+    // While the locks are kept, no thread waits for an answer of the broker. So without this call,
+    // no thread would read the broker's messages.
+    reach.keep().map_err(cannot)?;
+    let guards = acquire(context, &locks, &names, &args.request, bounds, args.steal)?;
+    socket.publish().map_err(no_room)?;
+    if let Some(time) = args.ttl {
+        timer.extend(time).map_err(cannot)?;
+    }
+    let text = written(&locks, &names, &guards, args.json);
+    leave(context).map_err(cannot)?;
+    hand_over(&text);
+    Ok(Keeper {
+        held: Some(Held { guards, locks, reach }),
+        lost: String::new(),
+        socket,
+        process,
+        on_lost: args.on_lost,
+        timer,
+        time: args.ttl,
+        wake_end,
+        waker: Waker::from(Arc::new(StreamWaker::new(waking_end))),
+        callers: Vec::new(),
+    })
+}
+
+/// Leaves the asker's terminal, process group and streams, and its set of ignored signals. All of
+/// these belong to whoever has started the asker. Up to this point, a signal to the
+/// terminal's processes, such as that of ^C, had to end this process too.
+fn leave(context: &Context) -> io::Result<()> {
+    context.voice.detail("the locks are kept in the background");
+    // This process leads no process group, because the asker has started it in its own group.
+    leave_terminal();
+    descriptor::leave(&[descriptor::Stream::Error])?;
+    inheritance::reset_signals();
+    Ok(())
+}
+
+/// The description of the holder for others: the process that the hold is for, if there is one.
+fn described(args: &HoldArgs, process: Option<&Process>) -> Result<AgentInfo, Failure> {
+    let mut info = this_process();
+    match process {
+        Some(process) => {
+            info.pid = process.number();
+            info.command = process.name();
+        }
+        // Others are shown the keeper itself: the keeper is the process to kill if nobody knows the
+        // hold's id any more.
+        None => "navlock hold".clone_into(&mut info.command),
+    }
+    args.request.describe(&mut info)?;
+    Ok(info)
+}
+
+/// The text that the asker has to write.
+fn written(
+    locks: &LockManager,
+    names: &[ResourceName],
+    guards: &[LockGuard],
+    json: bool,
+) -> String {
+    let id = locks.client_id().to_string();
+    // The tokens are in the order in which the names were given, which is not the order of the
+    // locks.
+    let at = |name| guards.binary_search_by(|guard| guard.name().cmp(name));
+    let held: Vec<_> = names.iter().filter_map(|name| guards.get(at(name).ok()?)).collect();
+    if json {
+        let lock = |guard: &&LockGuard| {
+            Object::default()
+                .name("name", guard.name())
+                .string("mode", guard.mode().as_str())
+                .string("fencingToken", &guard.fencing_token().to_string())
+        };
+        let locks: Vec<_> = held.iter().map(lock).collect();
+        return format!("{}\n", Object::default().string("id", &id).objects("locks", &locks));
+    }
+    held.iter().fold(id + "\n", |text, guard| format!("{text}{}\n", guard.fencing_token()))
+}
