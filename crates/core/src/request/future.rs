@@ -115,7 +115,7 @@ impl<G: Grant, N: Named> Future for LockFuture<'_, G, N> {
     #[inline]
     fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
         match self.state {
-            State::Unmade { .. } => self.make(context, false),
+            State::Unmade { .. } => self.make(context),
             State::Owned { .. } => self.make_owned(context),
             _ => self.poll_made(context),
         }
@@ -123,16 +123,9 @@ impl<G: Grant, N: Named> Future for LockFuture<'_, G, N> {
 }
 
 impl<G: Grant, N: Named> LockFuture<'_, G, N> {
-    /// Makes the request. If it waits and `has_nesting` is set, the caller is about to say inside
-    /// which locks it is made.
-    ///
-    /// Spec: the method steps of <https://w3c.github.io/web-locks/#api-lock-manager-request>
+    /// Makes the request.
     #[inline]
-    pub(super) fn make(
-        &mut self,
-        context: &Context<'_>,
-        has_nesting: bool,
-    ) -> Poll<Result<G, Error>> {
+    fn make(&mut self, context: &Context<'_>) -> Poll<Result<G, Error>> {
         // FAST: the state is taken field by field. If it were moved as a whole, it would be loaded
         // in other pieces than those in which it was stored a moment ago, and the CPU would have to
         // wait.
@@ -144,12 +137,28 @@ impl<G: Grant, N: Named> LockFuture<'_, G, N> {
             unreachable!("taken only here, and the state is another from here on")
         };
         self.state = State::Done;
+        let name = || name.try_into().map_err(Into::into);
+        self.make_in(environment, name, options, context, false)
+    }
 
+    /// Makes the request in this environment. If it waits and `has_nesting` is set, the caller is
+    /// about to say inside which locks it is made.
+    ///
+    /// Spec: the method steps of <https://w3c.github.io/web-locks/#api-lock-manager-request>
+    #[inline]
+    pub(super) fn make_in(
+        &mut self,
+        environment: &Environment,
+        name: impl FnOnce() -> Result<ResourceName, Error>,
+        options: LockOptions,
+        context: &Context<'_>,
+        has_nesting: bool,
+    ) -> Poll<Result<G, Error>> {
         // 1–2. BY TYPE: options have their defaults, the environment is the handle's.
         // 3–4.
         let refs = environment.obtain_lock_manager()?;
         // 5.
-        let name = name.try_into().map_err(Into::into)?;
+        let name = name()?;
         // 6–8.
         let kind: RequestKind = options.kind()?;
         // 9–10. BY TYPE: a caller whose signal has fired does not poll; this future is the promise.

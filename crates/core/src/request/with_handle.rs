@@ -5,24 +5,11 @@ use std::{
     task::{Context, Poll},
 };
 
-use navlock_engine::ResourceName;
-
 use super::{
     Grant, LockFuture, Named,
     future::{Nesting, State},
 };
 use crate::{Error, LockOptions};
-
-/// A name that was converted already, or the error of that.
-struct Given(Result<ResourceName, Error>);
-
-impl TryFrom<Given> for ResourceName {
-    type Error = Error;
-
-    fn try_from(Given(name): Given) -> Result<Self, Error> {
-        name
-    }
-}
 
 impl<G: Grant, N: Named> LockFuture<'_, G, N> {
     /// Makes the request of a future with a handle of its own.
@@ -72,11 +59,7 @@ impl<G: Grant, N: Named> LockFuture<'_, G, N> {
         else {
             unreachable!("the callers have looked")
         };
-        let mut made = LockFuture::<G, _>::unmade(&environment, Given(name), options);
-        let answer = made.make(context, has_nesting);
-        if let State::Pending(pending) = mem::replace(&mut made.state, State::Done) {
-            self.state = State::Pending(pending);
-        }
+        let answer = self.make_in(&environment, || name, options, context, has_nesting);
         (answer, options)
     }
 }
