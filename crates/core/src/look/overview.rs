@@ -1,7 +1,7 @@
 //! The overview: the sum of all events.
 
 use std::{
-    collections::{BTreeMap, HashMap, btree_map},
+    collections::{BTreeMap, HashMap},
     sync::Arc,
 };
 
@@ -150,7 +150,10 @@ impl Overview {
 
     /// Replaces an entry in its place if it is of this kind already, or else adds it at the end.
     fn put(&mut self, name: &LockName, entry: &Entry, kind: Kind) {
-        let queue = self.queues.entry(name.clone()).or_default();
+        let queue = match self.queues.get_mut(name) {
+            Some(queue) => queue,
+            None => self.queues.entry(name.clone()).or_default(),
+        };
         match self.kinds.insert(entry.id, kind) {
             None => *self.entries.entry(entry.id.client_id).or_default() += 1,
             Some(before) if before == kind => {
@@ -167,10 +170,10 @@ impl Overview {
 
     fn forget(&mut self, name: &LockName, id: LockId) {
         let Some(kind) = self.kinds.remove(&id) else { return };
-        if let btree_map::Entry::Occupied(mut queue) = self.queues.entry(name.clone()) {
-            queue.get_mut().take(id, kind);
-            if queue.get().is_empty() {
-                queue.remove();
+        if let Some(queue) = self.queues.get_mut(name) {
+            queue.take(id, kind);
+            if queue.is_empty() {
+                self.queues.remove(name);
             }
         }
         if let Some(count) = self.entries.get_mut(&id.client_id) {
