@@ -251,16 +251,31 @@ impl Table {
             kind,
             in_slot: self.link == Link::Up && self.mapping.is_confirmed(),
         });
-        let place = slot.map_or(SlotPlace::Outside, SlotPlace::Slot);
-        let (name, since) = (name.clone(), clock::now());
+        self.need_link();
+        self.see_to_map(wants_room);
+        for request in finished {
+            self.say(&ToDaemon::Finish { request });
+        }
+        let (of, name) = (number(agent), name.clone());
+        let message = if let Some(slot) = slot.map(Owned::number) {
+            ToDaemon::RequestInSlot { agent: of, request: id, name, kind, slot }
+        } else {
+            self.count_unmapped(1);
+            ToDaemon::Request { agent: of, request: id, name, kind }
+        };
+        self.say(&message);
+        let (ToDaemon::RequestInSlot { name, .. } | ToDaemon::Request { name, .. }) = message
+        else {
+            unreachable!("it was made as one of the two")
+        };
         self.requests.insert(Request {
             serial,
             agent: Some(agent),
-            name: name.clone(),
+            name,
             kind,
-            since,
+            since: clock::now(),
             state,
-            place,
+            place: slot.map_or(SlotPlace::Outside, SlotPlace::Slot),
             is_counted,
             is_made: false,
             may_give_up: false,
@@ -269,18 +284,6 @@ impl Table {
         });
         self.waiting += 1;
         self.agents[agent.index()].requests.insert(id.index());
-        self.need_link();
-        self.see_to_map(wants_room);
-        for request in finished {
-            self.say(&ToDaemon::Finish { request });
-        }
-        let agent = number(agent);
-        if let Some(slot) = slot.map(Owned::number) {
-            self.say(&ToDaemon::RequestInSlot { agent, request: id, name, kind, slot });
-        } else {
-            self.count_unmapped(1);
-            self.say(&ToDaemon::Request { agent, request: id, name, kind });
-        }
         Ok(id)
     }
 

@@ -137,12 +137,14 @@ impl Slots {
         if asked.in_slot && Slot::fits(&asked.bucket, asked.name) {
             began.slot = self.reserve(maps, asked, &mut began);
         }
-        if began.slot.is_some() {
-            let names = self.names.entry(Arc::clone(&asked.bucket)).or_default();
-            names.entry(asked.name.clone()).or_default();
-        }
         if let Some(known) = self.name_mut(&asked.bucket, asked.name) {
             known.begin_wait(asked.agent, asked.kind.mode());
+            began.is_counted = true;
+        } else if began.slot.is_some() {
+            let mut known = Name::default();
+            known.begin_wait(asked.agent, asked.kind.mode());
+            let names = self.names.entry(Arc::clone(&asked.bucket)).or_default();
+            names.insert(asked.name.clone(), known);
             began.is_counted = true;
         }
         began
