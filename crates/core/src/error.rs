@@ -130,9 +130,9 @@ impl fmt::Display for Lost {
             Self::Stolen => "the lock was stolen by another request",
             Self::Terminated => "the lock was lost: its agent has been terminated",
             Self::Closed => "the lock was lost: its user agent has been closed",
-            Self::Disconnected => "the lock was lost: the connection to its keeper has ended",
+            Self::Disconnected => "the lock was lost: the connection to the service that keeps it has ended",
             Self::Reset => {
-                "the lock was lost: its keeper's data is gone, or was restored from a backup"
+                "the lock was lost: the data of the service that keeps it is gone, or was restored from a backup"
             }
             Self::Removed => "the lock was lost: somebody has removed it where it is kept",
         })

@@ -187,7 +187,7 @@ impl LockGuard {
     /// # let locks = UserAgent::new().lock_manager("app");
     /// let guard = locks.lock("db").blocking()?;
     /// match guard.term() {
-    ///     Some(term) => println!("{:?} without word from its keeper", term.ends - term.now),
+    ///     Some(term) => println!("{:?} without word from the service", term.ends - term.now),
     ///     None => println!("in one process locks do not end by themselves"),
     /// }
     /// # Ok::<(), Error>(())

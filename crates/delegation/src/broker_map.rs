@@ -32,7 +32,7 @@ impl BrokerMap {
         if !about.is_file() || about.len() < layout::SMALLEST {
             return Ok(None);
         }
-        let map = Self(Watched::new(Mapping::of_keeper(file)?)?);
+        let map = Self(Watched::new(Mapping::of_broker(file)?)?);
         Ok(map.header().is_some_and(Header::is_one).then_some(map))
     }
 
@@ -44,7 +44,7 @@ impl BrokerMap {
     /// Writes a number of the broker into the map, for the owner to see. The number must not be 0.
     pub fn confirm(&self, nonce: u64) {
         if let Some(header) = self.header() {
-            header.set_keeper(nonce);
+            header.set_broker(nonce);
         }
     }
 

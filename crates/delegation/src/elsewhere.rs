@@ -16,7 +16,7 @@ impl Mapping {
         Err(io::ErrorKind::Unsupported.into())
     }
 
-    pub(crate) fn of_keeper(_: &File) -> io::Result<Self> {
+    pub(crate) fn of_broker(_: &File) -> io::Result<Self> {
         Err(io::ErrorKind::Unsupported.into())
     }
 

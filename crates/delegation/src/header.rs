@@ -56,7 +56,7 @@ impl Header {
         self.broker.load(Ordering::Acquire)
     }
 
-    pub(crate) fn set_keeper(&self, nonce: u64) {
+    pub(crate) fn set_broker(&self, nonce: u64) {
         self.broker.store(nonce, Ordering::Release);
     }
 

@@ -340,8 +340,8 @@ mod tests {
 
     #[test]
     fn what_is_taken_back_is_not_taken_again() {
-        let by_keeper = [(Word::recall as fn(&Word) -> Recalled, false), (Word::steal, true)];
-        for (take_back, loses) in by_keeper.into_iter().chain([(Word::revoke as _, true)]) {
+        let by_broker = [(Word::recall as fn(&Word) -> Recalled, false), (Word::steal, true)];
+        for (take_back, loses) in by_broker.into_iter().chain([(Word::revoke as _, true)]) {
             for (before, answer, after) in each(take_back) {
                 let was_held = before.is_held();
                 assert_eq!(answer == Recalled::Held, was_held, "{before:?}");

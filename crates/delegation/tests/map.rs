@@ -102,7 +102,7 @@ fn a_file_that_is_no_map_is_none() {
 
 #[test]
 fn the_owner_knows_what_a_slot_is_of_by_all_of_its_name() {
-    let (owner, _keeper) = both();
+    let (owner, _broker) = both();
     let slot = owner.slot(0).unwrap();
     let long: String = "documents/".chars().cycle().take(64).collect();
     let named = |length: usize| ResourceName::try_from(&long[..length]).unwrap();

@@ -12,7 +12,7 @@
     }
   }
 
-  class Keeper extends Given {
+  class Attached extends Given {
     #kept;
 
     constructor(object, kept) {
@@ -27,7 +27,7 @@
 
     /** Keeps `value` as long as `object` lives, where no script finds `value`. */
     keep(object, value) {
-      new Keeper(object, value);
+      new Attached(object, value);
     },
   };
 })

@@ -123,9 +123,9 @@ export interface Inspection {
 
 /**
  * The `cause` of the `AbortError` of a lock that was lost: `STOLEN` by another request; `LEASE_ENDED`, as
- * on etcd, while its keeper did not answer; `DISCONNECTED`: the broker is gone for good; `RESET`: the data
- * of its keeper is gone; `REMOVED` by hand where it is kept; `CLOSED` with its user agent; `TERMINATED`
- * with its agent.
+ * on etcd, while the service that keeps the lock did not answer; `DISCONNECTED`: the broker is gone for
+ * good; `RESET`: the data of that service is gone; `REMOVED` by hand where it is kept; `CLOSED` with its
+ * user agent; `TERMINATED` with its agent.
  */
 export interface LossCause extends Error {
   readonly code: 'STOLEN' | 'LEASE_ENDED' | 'DISCONNECTED' | 'RESET' | 'REMOVED' | 'CLOSED' | 'TERMINATED';

@@ -30,7 +30,7 @@ impl Mapping {
     }
 
     /// The mapping of the broker, which must [watch](super::Watched) the mapping.
-    pub(crate) fn of_keeper(file: &File) -> io::Result<Self> {
+    pub(crate) fn of_broker(file: &File) -> io::Result<Self> {
         Ok(Self { pages: Some(Pages::of_file(file, BYTES)?), only_in: None })
     }
 

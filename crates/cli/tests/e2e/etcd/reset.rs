@@ -35,7 +35,7 @@ fn all_go_on(server: &mut Server, begin_anew: impl FnOnce(&mut Server)) {
     for (holder, said) in [(&mut alone, "of-alone"), (&mut first, "of-db")] {
         assert_eq!(holder.ended().code(), Some(75));
         let said = fs::read_to_string(ours.path(said)).unwrap();
-        assert!(said.contains("its keeper's data is gone"), "{said}");
+        assert!(said.contains("the data of the service that keeps it is gone"), "{said}");
     }
     waiter.begun();
     let mut again = ours.hold(&["alone"]);
