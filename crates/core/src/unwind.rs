@@ -10,7 +10,7 @@ use std::panic::{RefUnwindSafe, UnwindSafe};
 
 use crate::{
     Bucket, LockAllFuture, LockAllRequest, LockFuture, LockGuard, LockManager, LockRequest,
-    LostFuture, Unreachable, UserAgent, host::PolledGuard,
+    LostFuture, Refusal, Unreachable, UserAgent, host::PolledGuard,
 };
 
 impl UnwindSafe for UserAgent {}
@@ -28,7 +28,9 @@ impl RefUnwindSafe for LockGuard {}
 impl UnwindSafe for PolledGuard {}
 impl RefUnwindSafe for PolledGuard {}
 
-// The cause of an `Unreachable` is a trait object as well, and is only read.
+// The cause of a `Refusal` or an `Unreachable` is a trait object as well, and is only read.
+impl UnwindSafe for Refusal {}
+impl RefUnwindSafe for Refusal {}
 impl UnwindSafe for Unreachable {}
 impl RefUnwindSafe for Unreachable {}
 
