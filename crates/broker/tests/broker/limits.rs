@@ -19,7 +19,10 @@ fn a_client_that_asks_for_too_much_is_refused_and_the_rest_goes_on() {
     let _a = soon(locks.lock("a")).unwrap();
     let b = soon(locks.lock("b")).unwrap();
     let refused = soon(locks.lock("c")).unwrap_err();
-    assert!(matches!(&refused, Error::Refused(why) if why.contains("at most 2")), "{refused}");
+    assert!(
+        matches!(&refused, Error::Refused(why) if why.message().contains("at most 2")),
+        "{refused}"
+    );
     drop(b);
     drop(soon(locks.lock("c")).unwrap());
 }
@@ -56,7 +59,10 @@ fn an_agent_too_many_is_refused_and_the_others_go_on() {
     let second = client.lock_manager("app");
     for _ in 0..2 {
         let refused = soon(second.lock("b")).unwrap_err();
-        assert!(matches!(&refused, Error::Refused(why) if why.contains("at most 1")), "{refused}");
+        assert!(
+            matches!(&refused, Error::Refused(why) if why.message().contains("at most 1")),
+            "{refused}"
+        );
     }
     second.terminate();
     drop(second);

@@ -106,7 +106,7 @@ fn long_names_and_lone_surrogates_come_back_as_they_were() {
 
     let longer = "n".repeat((1 << 20) + 1);
     let refused = soon(a.lock(longer));
-    assert!(matches!(refused, Err(Error::Refused(why)) if why.contains("1048576")));
+    assert!(matches!(refused, Err(Error::Refused(why)) if why.message().contains("1048576")));
 }
 
 #[test]
