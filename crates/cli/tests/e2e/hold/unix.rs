@@ -9,6 +9,7 @@ use std::{
         net::UnixStream,
         process::CommandExt,
     },
+    path::PathBuf,
     process::Stdio,
 };
 
@@ -331,6 +332,29 @@ fn a_directory_that_cannot_be_used_is_told_and_nothing_held() {
     let hold = sandbox.hold_long(&["db"]);
     assert_eq!(fs::metadata(&holds).unwrap().permissions().mode() & 0o777, 0o700);
     assert_eq!(sandbox.released(&hold).0, Some(0));
+}
+
+/// As when a program cleans the directory while a `navlock hold` waits.
+#[test]
+fn a_lock_is_released_again_if_its_socket_is_gone_when_it_is_granted() {
+    let sandbox = Sandbox::new();
+    let first = sandbox.hold_long(&["db"]);
+    let mut command = sandbox.navlock(&["hold", "-q", "--ttl", LONG, "db"]);
+    let waiter = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+    eventually("it waits", || sandbox.pending() == 1);
+    let sockets = fs::read_dir(sandbox.path("sock.holds")).unwrap();
+    let sockets = sockets.map(|socket| socket.unwrap().path());
+    let of_the_waiter = |path: &PathBuf| path.extension().is_some_and(|is| is == "new");
+    let sockets: Vec<_> = sockets.filter(of_the_waiter).collect();
+    assert_eq!(sockets.len(), 1, "{sockets:?}");
+    fs::remove_file(&sockets[0]).unwrap();
+    assert_eq!(sandbox.released(&first).0, Some(0));
+    let output = finish(waiter);
+    let said = String::from_utf8(output.stderr).unwrap();
+    assert_eq!(output.status.code(), Some(69), "{said}");
+    assert!(said.contains("the lock was taken and released again"), "{said}");
+    assert!(output.stdout.is_empty());
+    eventually("it is free", || sandbox.query().is_empty());
 }
 
 /// The number means another process there, or none.

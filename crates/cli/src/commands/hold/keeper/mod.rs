@@ -69,10 +69,10 @@ fn begin(
     let reach = context.connect(bounds.reaching())?;
     let locks = context.lock_manager(&reach);
     locks.describe(&info);
-    let no_room = |error: io::Error| {
+    let no_socket = |error: io::Error, what: &str| {
         let directory = context.place.holds();
         let message = format_args!(
-            "the lock was not taken, because the socket for its release cannot be made in {}: {error}",
+            "{what}, because the socket for its release cannot be made in {}: {error}",
             directory.display()
         );
         Failure::new(UNREACHABLE, message.to_string())
@@ -80,7 +80,8 @@ fn begin(
     let cannot = |error: io::Error| {
         Failure::new(UNREACHABLE, format_args!("cannot keep locks in the background: {error}"))
     };
-    let mut socket = Socket::prepare(&context.place, locks.client_id()).map_err(no_room)?;
+    let mut socket = Socket::prepare(&context.place, locks.client_id())
+        .map_err(|error| no_socket(error, "the lock was not taken"))?;
     let (wake_end, waking_end) = Stream::pair().map_err(cannot)?;
     wake_end
         .set_nonblocking(true)
@@ -91,7 +92,7 @@ fn begin(
     // no thread would read the broker's messages.
     reach.keep().map_err(cannot)?;
     let guards = acquire(context, &locks, &names, &args.request, bounds, args.steal)?;
-    socket.publish().map_err(no_room)?;
+    socket.publish().map_err(|error| no_socket(error, "the lock was taken and released again"))?;
     if let Some(time) = args.ttl {
         timer.extend(time).map_err(cannot)?;
     }
