@@ -93,9 +93,7 @@ fn a_service_manager_can_run_it() {
     // A broker that is in the way is named.
     sandbox.written(&["daemon", "start"]);
     let output = sandbox.output(&["daemon", "run"]);
-    assert_eq!(output.code(), Some(69));
-    let said = output.stderr;
-    assert!(said.contains("another broker (process"), "{said}");
+    output.assert_says(69, "another broker (process");
 }
 
 #[test]
@@ -115,9 +113,7 @@ fn a_number_in_a_file_is_nobodys_end() {
         let _listener = UnixListener::bind(sandbox.socket()).unwrap();
         std::os::unix::fs::chown(sandbox.path(""), Some(65534), None).unwrap();
         let output = sandbox.output(&["daemon", "stop"]);
-        assert_eq!(output.code(), Some(69), "{output:?}");
-        let said = output.stderr;
-        assert!(said.contains("is owned by uid 65534"), "{said}");
+        output.assert_says(69, "is owned by uid 65534");
     }
     assert!(victim.try_wait().unwrap().is_none());
     victim.kill().unwrap();
@@ -135,9 +131,7 @@ fn a_pipe_in_the_place_of_a_lock_hangs_nobody() {
     assert!(sandbox.written(&["daemon", "stop"]).starts_with("no broker is running"));
     assert_eq!(sandbox.code(&["doctor"]), 0);
     let output = sandbox.output(&["run", "db", "true"]);
-    assert_eq!(output.code(), Some(69), "{output:?}");
-    let said = output.stderr;
-    assert!(said.contains("sock.broker.lock: it is no file; remove it"), "{said}");
+    output.assert_says(69, "sock.broker.lock: it is no file; remove it");
     fs::remove_file(sandbox.path("sock.broker.lock")).unwrap();
     assert_eq!(sandbox.code(&["run", "db", "true"]), 0);
 }

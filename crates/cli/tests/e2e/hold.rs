@@ -100,10 +100,9 @@ fn a_time_is_extended_and_never_shortened() {
 
     let us = std::process::id().to_string();
     let hold = sandbox.written(&["hold", "--while-pid", &us, "db"]);
-    let output = sandbox.output(&["extend", &hold, "60"]);
-    let said = &output.stderr;
-    assert_eq!(output.code(), Some(64));
-    assert!(said.contains(&format!("it ends when process {us} has ended")), "{said}");
+    sandbox
+        .output(&["extend", &hold, "60"])
+        .assert_says(64, &format!("it ends when process {us} has ended"));
     assert_eq!(sandbox.released(&hold).0, Some(0));
 }
 
@@ -122,9 +121,7 @@ fn who_waits_for_a_process_that_ends_meanwhile_gets_nothing() {
     eventually("it waits", || sandbox.query().len() == 2);
     drop(script.stdin.take());
     let output = finish(asker);
-    let said = &output.stderr;
-    assert_eq!(output.code(), Some(64), "{said}");
-    assert!(said.contains("has ended; nothing is held"), "{said}");
+    output.assert_says(64, "has ended; nothing is held");
     eventually("it has left the queue", || sandbox.query().len() == 1);
     holder.release();
     assert!(sandbox.query().is_empty());
@@ -143,9 +140,7 @@ fn who_waits_is_told_when_the_process_is_killed_that_was_to_keep_its_lock() {
     let keeper = shown["pid"].as_i64().and_then(|pid| Pid::from_raw(pid.try_into().unwrap()));
     kill_process(keeper.unwrap(), Signal::KILL).unwrap();
     let output = finish(asker);
-    let said = &output.stderr;
-    assert_eq!(output.code(), Some(69), "{said}");
-    assert!(said.contains("was killed; nothing is held"), "{said}");
+    output.assert_says(69, "was killed; nothing is held");
     holder.release();
 }
 

@@ -104,9 +104,7 @@ fn a_socket_of_somebody_else_is_refused_and_left_alone() {
     let theirs = UnixListener::bind(sandbox.socket()).unwrap();
     chown(sandbox.socket(), Some(65534), None).unwrap();
     let output = sandbox.output(&["run", "db", "true"]);
-    assert_eq!(output.code(), Some(69));
-    let said = output.stderr;
-    assert!(said.contains("sock is owned by uid 65534; set NAVLOCK_SOCKET"), "{said}");
+    output.assert_says(69, "sock is owned by uid 65534; set NAVLOCK_SOCKET");
     theirs.set_nonblocking(true).unwrap();
     assert!(theirs.accept().is_err(), "it was connected to all the same");
     assert!(fs::symlink_metadata(sandbox.socket()).is_ok());

@@ -107,10 +107,23 @@ fn what_is_logged_can_be_changed_while_a_broker_runs() {
     eventually("it has ended", || status(&sandbox)["numbers"]["sessionsEndedBadly"] == 1);
     assert_eq!(counts(), before);
     let output = sandbox.output(&["daemon", "log-level", "loud"]);
-    assert_eq!(output.code(), Some(64), "{output:?}");
-    let said = output.stderr;
-    assert!(said.contains("\"loud\" is no level: write off, error"), "{said}");
+    output.assert_says(64, "\"loud\" is no level: write off, error");
     assert_eq!(status(&sandbox)["log"]["filter"], "navlock::broker=error");
+}
+
+/// How many waits the histogram in a status has counted.
+fn waits_counted(waits: &serde_json::Value) -> u64 {
+    let bounds = waits["bounds"].as_array().unwrap();
+    let counts = bounds.iter().map(|bound| bound["count"].as_u64().unwrap());
+    counts.sum::<u64>() + waits["longer"].as_u64().unwrap()
+}
+
+/// Asserts that every request has an outcome, and that every lock has ended.
+fn assert_all_is_over(numbers: &serde_json::Value) {
+    let number = |name: &str| numbers[name].as_u64().unwrap();
+    let answered = ["grants", "unavailable", "failures", "aborts"].map(number);
+    assert_eq!(number("requests"), answered.iter().sum::<u64>(), "{numbers}");
+    assert_eq!(number("grants"), number("releases") + number("losses"), "{numbers}");
 }
 
 #[test]
@@ -126,7 +139,6 @@ fn what_has_happened_is_counted_and_shown_to_programs() {
     talk_nonsense(&sandbox);
     eventually("it has ended", || status(&sandbox)["numbers"]["sessionsEndedBadly"] == 1);
     let shown = status(&sandbox);
-    let numbers = &shown["numbers"];
     for (name, number) in [
         ("requests", 5),
         ("grants", 3),
@@ -140,13 +152,10 @@ fn what_has_happened_is_counted_and_shown_to_programs() {
         ("sessionsEndedBadly", 1),
         ("logLinesMissing", 0),
     ] {
-        assert_eq!(numbers[name], number, "{name}: {numbers}");
+        assert_eq!(shown["numbers"][name], number, "{name}: {shown}");
     }
-    let waits = &shown["waits"];
-    let bounds = waits["bounds"].as_array().unwrap();
-    let counts = bounds.iter().map(|bound| bound["count"].as_u64().unwrap());
-    assert_eq!(counts.sum::<u64>() + waits["longer"].as_u64().unwrap(), 3);
-    assert!(waits["sumSeconds"].as_f64().unwrap() > 0.0, "one has waited: {waits}");
+    assert_eq!(waits_counted(&shown["waits"]), 3);
+    assert!(shown["waits"]["sumSeconds"].as_f64().unwrap() > 0.0, "one has waited: {shown}");
     assert_eq!(shown["log"]["file"].as_str(), sandbox.path("sock.log").to_str());
     let end = &shown["lastEnds"][0];
     assert_eq!(end["pid"], std::process::id());
@@ -163,12 +172,7 @@ fn what_has_happened_is_counted_and_shown_to_programs() {
     }
     waiter.release();
     eventually("nothing is held", || status(&sandbox)["numbers"]["held"] == 0);
-    // Every request has an outcome, and every lock has ended.
-    let numbers = status(&sandbox)["numbers"].clone();
-    let number = |name: &str| numbers[name].as_u64().unwrap();
-    let answered = ["grants", "unavailable", "failures", "aborts"].map(number);
-    assert_eq!(number("requests"), answered.iter().sum::<u64>(), "{numbers}");
-    assert_eq!(number("grants"), number("releases") + number("losses"), "{numbers}");
+    assert_all_is_over(&status(&sandbox)["numbers"]);
     sandbox.written(&["daemon", "stop"]);
     assert_eq!(sandbox.code(&["daemon", "metrics"]), 69);
 }
@@ -179,9 +183,7 @@ fn a_level_that_is_none_is_said_to_whoever_starts_a_broker() {
     let mut command = sandbox.navlock(&["run", "db", "true"]);
     command.env("NAVLOCK_LOG", "loud").stdout(Stdio::piped()).stderr(Stdio::piped());
     let output = finish(command.spawn().unwrap());
-    assert_eq!(output.code(), Some(69), "{output:?}");
-    let said = output.stderr;
-    assert!(said.contains("NAVLOCK_LOG: \"loud\" is no level: write off, error"), "{said}");
+    output.assert_says(69, "NAVLOCK_LOG: \"loud\" is no level: write off, error");
 }
 
 #[test]

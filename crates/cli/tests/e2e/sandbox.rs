@@ -11,7 +11,7 @@
 //!
 //! | to | call |
 //! |---|---|
-//! | run `navlock` to its end | [`output`](Sandbox::output), an [`Output`]; [`code`](Sandbox::code), [`written`](Sandbox::written) or [`answered`](Sandbox::answered) if the test needs no more |
+//! | run `navlock` to its end | [`output`](Sandbox::output), an [`Output`], which may [`assert_says`](Output::assert_says); [`code`](Sandbox::code), [`written`](Sandbox::written) or [`answered`](Sandbox::answered) if the test needs no more |
 //! | run it with other variables or streams | [`navlock`](Sandbox::navlock), or [`program`](Sandbox::program) for a script; then [`Output::of`] |
 //! | run it beside the test | [`start`](Sandbox::start), then [`finish`] or [`wait`] |
 //! | have a lock held | [`hold`](Sandbox::hold) or [`hold_by`](Sandbox::hold_by), a [`Holder`] |

@@ -7,6 +7,30 @@ use rustix::process::geteuid;
 
 use crate::sandbox::{NAVLOCK, Sandbox, eventually, finish, wait};
 
+/// Asserts that the limits that the starter has lowered are raised again, by `/proc/PID/limits`.
+#[cfg(target_os = "linux")]
+fn assert_limits_are_as_high_as_may_be(limits: &str) {
+    for limit in
+        ["Max cpu time", "Max open files", "Max processes", "Max file size", "Max core file size"]
+    {
+        let line = limits.lines().find(|line| line.starts_with(limit)).unwrap();
+        let mut values = line[limit.len()..].split_whitespace();
+        assert_eq!(values.next(), values.next(), "soft and hard differ: {line}");
+    }
+}
+
+/// Asserts that none of the signals that the starter ignores is ignored, by `/proc/PID/status`.
+#[cfg(target_os = "linux")]
+fn assert_no_signal_is_ignored(status: &str) {
+    let field = |name: &str| {
+        let line = status.lines().find(|line| line.starts_with(name)).unwrap();
+        u64::from_str_radix(line.rsplit('\t').next().unwrap(), 16).unwrap()
+    };
+    // HUP, USR1 and TERM are the signals 1, 10 and 15.
+    assert_eq!(field("SigIgn:") & (1 | 1 << 9 | 1 << 14), 0);
+    assert_eq!(field("SigBlk:"), 0);
+}
+
 #[test]
 #[cfg(target_os = "linux")]
 fn a_broker_is_not_bound_by_what_its_starter_was() {
@@ -19,25 +43,12 @@ fn a_broker_is_not_bound_by_what_its_starter_was() {
     assert!(wait(&mut status.spawn().unwrap()).success());
     let broker = sandbox.broker().unwrap().as_raw_nonzero();
     let read = |file: &str| fs::read_to_string(format!("/proc/{broker}/{file}")).unwrap();
-    for limit in
-        ["Max cpu time", "Max open files", "Max processes", "Max file size", "Max core file size"]
-    {
-        let limits = read("limits");
-        let line = limits.lines().find(|line| line.starts_with(limit)).unwrap();
-        let mut values = line[limit.len()..].split_whitespace();
-        assert_eq!(values.next(), values.next(), "soft and hard differ: {line}");
-    }
+    assert_limits_are_as_high_as_may_be(&read("limits"));
     let environment = read("environ");
     assert!(!environment.contains("SECRET") && environment.contains("NAVLOCK_SOCKET="));
     assert_eq!(fs::read_link(format!("/proc/{broker}/cwd")).unwrap().to_str(), Some("/"));
     let status = read("status");
-    let field = |name: &str| {
-        let line = status.lines().find(|line| line.starts_with(name)).unwrap();
-        u64::from_str_radix(line.rsplit('\t').next().unwrap(), 16).unwrap()
-    };
-    // HUP, USR1 and TERM are the signals 1, 10 and 15.
-    assert_eq!(field("SigIgn:") & (1 | 1 << 9 | 1 << 14), 0);
-    assert_eq!(field("SigBlk:"), 0);
+    assert_no_signal_is_ignored(&status);
     assert!(status.contains("Umask:\t0077"), "{status}");
     let ours = fs::read_to_string("/proc/self/status").unwrap();
     let processors = ours.lines().find(|line| line.starts_with("Cpus_allowed:")).unwrap();

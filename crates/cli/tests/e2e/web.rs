@@ -10,6 +10,7 @@ use std::{
         fs::{OpenOptionsExt, PermissionsExt},
         net::UnixStream,
     },
+    path::PathBuf,
     process::Stdio,
     time::Instant,
 };
@@ -257,17 +258,31 @@ fn is_in_a_process_list(text: &str) -> bool {
     started.into_iter().any(|line| String::from_utf8_lossy(&line).contains(text))
 }
 
+/// Puts a program where a browser is looked for. Returns its path.
+#[cfg(target_os = "linux")]
+fn install_browser(sandbox: &Sandbox) -> PathBuf {
+    fs::create_dir(sandbox.path("bin")).unwrap();
+    let browser = sandbox.path("bin/xdg-open");
+    let mut script = fs::File::options();
+    let mut script = script.write(true).create_new(true).mode(0o755).open(&browser).unwrap();
+    script.write_all(BROWSER.as_bytes()).unwrap();
+    browser
+}
+
+/// The host and the path to which a page sends its reader.
+#[cfg(target_os = "linux")]
+fn address_in(page: &str) -> (&str, &str) {
+    let (_, address) = page.split_once("content=\"0;url=http://").unwrap();
+    let (host, entry) = address.split_once('/').unwrap();
+    (host, entry.split('"').next().unwrap())
+}
+
 #[test]
 #[cfg(target_os = "linux")]
 fn a_browser_is_opened_and_nobody_sees_the_token_in_what_it_is_started_with() {
     for by_name in [true, false] {
         let sandbox = Sandbox::new();
-        fs::create_dir(sandbox.path("bin")).unwrap();
-        let browser = sandbox.path("bin/xdg-open");
-        let mut script = fs::File::options();
-        let mut script = script.write(true).create_new(true).mode(0o755).open(&browser).unwrap();
-        script.write_all(BROWSER.as_bytes()).unwrap();
-        drop(script);
+        let browser = install_browser(&sandbox);
         let (seen, gate) = (sandbox.path("seen"), sandbox.pipe("gate"));
         let mut command = sandbox.navlock(&["web", "--open"]);
         let path = std::env::var("PATH").unwrap();
@@ -290,9 +305,7 @@ fn a_browser_is_opened_and_nobody_sees_the_token_in_what_it_is_started_with() {
         // Nobody else can read the file.
         assert_eq!(fs::metadata(file).unwrap().permissions().mode() & 0o777, 0o600);
         let page = fs::read_to_string(file).unwrap();
-        let (_, address) = page.split_once("content=\"0;url=http://").unwrap();
-        let (host, entry) = address.split_once('/').unwrap();
-        let entry = entry.split('"').next().unwrap();
+        let (host, entry) = address_in(&page);
         assert_eq!(host, web.host);
         assert_eq!(web.ask("GET /", &[("host", host)], "").status, 401);
         assert!(fs::exists(file).unwrap());

@@ -154,9 +154,7 @@ fn a_thread_is_no_process_that_could_be_waited_for() {
     assert_ne!(thread, nix::unistd::getpid(), "tests run in threads of their own");
     let thread = thread.to_string();
     let output = sandbox.output(&["hold", "--while-pid", &thread, "db"]);
-    assert_eq!(output.code(), Some(64));
-    let said = output.stderr;
-    assert!(said.contains("is a thread's number"), "{said}");
+    output.assert_says(64, "is a thread's number");
 }
 
 #[test]
@@ -217,9 +215,7 @@ fn an_id_that_cannot_be_written_is_not_held() {
     let mut command = sandbox.navlock(&["hold", "--ttl", LONG, "db"]);
     let full = File::options().write(true).open("/dev/full").unwrap();
     let output = finish(command.stdout(full).stderr(Stdio::piped()).spawn().unwrap());
-    assert_eq!(output.code(), Some(1));
-    let said = output.stderr;
-    assert!(said.contains("cannot write the id: No space left"), "{said}");
+    output.assert_says(1, "cannot write the id: No space left");
     eventually("it is free", || sandbox.query().is_empty());
     // The other end of this socket is closed: nobody reads the answer.
     let (unread, closed) = UnixStream::pair().unwrap();
@@ -227,9 +223,7 @@ fn an_id_that_cannot_be_written_is_not_held() {
     let mut command = sandbox.navlock(&["hold", "--ttl", LONG, "db"]);
     command.stdout(OwnedFd::from(closed)).stderr(Stdio::piped());
     let output = finish(command.spawn().unwrap());
-    let said = &output.stderr;
-    assert_eq!(output.code(), Some(1), "{said}");
-    assert!(said.contains("nothing is held"), "{said}");
+    output.assert_says(1, "nothing is held");
     eventually("it is free", || sandbox.query().is_empty());
 }
 

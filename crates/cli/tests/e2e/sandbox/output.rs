@@ -27,6 +27,13 @@ impl Output {
     pub(crate) fn code(&self) -> Option<i32> {
         self.status.code()
     }
+
+    /// Asserts that the process ended with this code, and that its error stream has this text.
+    #[track_caller]
+    pub(crate) fn assert_says(&self, code: i32, text: &str) {
+        let is_so = self.code() == Some(code) && self.stderr.contains(text);
+        assert!(is_so, "not with code {code} and {text:?}: {self:?}");
+    }
 }
 
 /// Waits for the end of a process, and for its output, which must be short.
