@@ -8,6 +8,7 @@ use std::{
 
 use navlock_core::{Error, Unreachable, UnreachableKind};
 use navlock_platform::user::UserId;
+use navlock_wire::{CodecError, MAX_FRAME};
 
 use crate::{PlaceError, SettingsError, SystemError, system_error::time as in_words};
 
@@ -49,8 +50,13 @@ pub enum Reason {
     Silent(Duration),
     /// The daemon refused the session, and said this.
     Refused(String),
-    /// Something else answers, which does not speak navlock's protocol.
-    NotNavlock,
+    /// Something else answers, which does not speak navlock's protocol: its bytes are no messages, for
+    /// this reason, or they are a message that a daemon does not send at that moment (`None`).
+    NotNavlock(Option<CodecError>),
+    /// The client's own message cannot be encoded, for this reason, and was not sent.
+    NotEncoded(CodecError),
+    /// The client's thread that was to connect has panicked.
+    Panicked,
     /// The daemon does not end. This has its process id, if it is known.
     Hangs(Option<u32>),
     /// Nobody listens, and the client was told not to start a daemon.
@@ -77,7 +83,12 @@ impl fmt::Display for ConnectError {
         if let Reason::Place(PlaceError::Settings(_)) = &self.reason {
             return write!(f, "cannot tell where the broker is: {}", self.reason);
         }
-        write!(f, "cannot reach the broker at {}: {}", self.socket.display(), self.reason)
+        let tried = match self.reason {
+            // There is a connection, and nothing is wrong with it.
+            Reason::NotEncoded(_) => "ask",
+            _ => "reach",
+        };
+        write!(f, "cannot {tried} the broker at {}: {}", self.socket.display(), self.reason)
     }
 }
 
@@ -138,22 +149,38 @@ impl fmt::Display for Reason {
                 "it does not end as it is asked to, and which process it is cannot be told for certain; \
                  end it by hand where it runs, or wait until its clients have gone",
             ),
-            Self::NotRunning => f.write_str("it is not running; whoever needs it starts it"),
+            Self::NotRunning => f.write_str("it is not running; the next client that needs it starts it"),
             Self::NotShared => f.write_str(
                 "it keeps locks of this machine only, but NAVLOCK_ETCD is set; 'navlock daemon stop' \
                  ends it, and the next one shares its locks",
             ),
-            Self::NotNavlock => f.write_str(
-                "what answers there is no navlock broker; set NAVLOCK_SOCKET to another path",
+            Self::NotNavlock(error) => {
+                f.write_str("another program answers there, and no navlock broker: ")?;
+                match error {
+                    Some(error) => error.fmt(f)?,
+                    None => f.write_str("it has sent a message that no broker sends then")?,
+                }
+                f.write_str("; set NAVLOCK_SOCKET to another path")
+            }
+            Self::NotEncoded(CodecError::TooLong) => write!(
+                f,
+                "the message is longer than {MAX_FRAME} bytes; use a shorter name, bucket or filter, or \
+                 name fewer locks"
+            ),
+            Self::NotEncoded(error) => write!(f, "{error}; report this as a fault of navlock"),
+            Self::Panicked => f.write_str(
+                "the thread that was to connect has panicked; report this as a fault of navlock, \
+                 with the text of the panic on the error stream",
             ),
         }
     }
 }
 
 impl error::Error for ConnectError {
-    /// What the system said.
+    /// The error of the system or of the codec.
     fn source(&self) -> Option<&(dyn error::Error + 'static)> {
-        self.reason.system().map(|error| error as _)
+        let system = self.reason.system().map(|error| error as _);
+        system.or_else(|| self.reason.codec().map(|error| error as _))
     }
 }
 
@@ -168,6 +195,15 @@ impl Reason {
             | Self::Io(_, error)
             | Self::LockFile(_, error)
             | Self::Program(_, error) => Some(error),
+            _ => None,
+        }
+    }
+
+    /// Why a message could not be decoded or encoded.
+    fn codec(&self) -> Option<&CodecError> {
+        match self {
+            Self::NotNavlock(error) => error.as_ref(),
+            Self::NotEncoded(error) => Some(error),
             _ => None,
         }
     }
@@ -191,19 +227,21 @@ impl Reason {
             // Somebody else has the lock file locked for longer than the client waits.
             | (Self::LockFile(..), Some(io::ErrorKind::WouldBlock))
             | (_, Some(io::ErrorKind::TimedOut)) => UnreachableKind::TimedOut,
-            (Self::NotNavlock, _) => UnreachableKind::Protocol,
+            (Self::NotNavlock(_), _) => UnreachableKind::Protocol,
             _ => UnreachableKind::Other,
         }
     }
 }
 
 impl From<ConnectError> for Unreachable {
-    /// The source is a [`std::io::Error`], if the system refused something.
+    /// The source is a [`std::io::Error`] if the system refused something, and a [`CodecError`] if a
+    /// message could not be decoded or encoded.
     fn from(error: ConnectError) -> Self {
         let why = Self::new(error.reason.unreachable_kind(), error.to_string());
-        match error.reason.system() {
-            Some(&system) => why.caused_by(io::Error::from(system)),
-            None => why,
+        match (error.reason.system(), error.reason.codec()) {
+            (Some(&system), _) => why.caused_by(io::Error::from(system)),
+            (None, Some(codec)) => why.caused_by(codec.clone()),
+            (None, None) => why,
         }
     }
 }
@@ -258,6 +296,30 @@ mod tests {
     }
 
     #[test]
+    fn an_error_of_the_codec_is_the_source_and_says_whose_message_it_was() {
+        let (theirs, ours) = (CodecError::TrailingBytes, CodecError::TooLong);
+        for (reason, codec, begins) in [
+            (
+                Reason::NotNavlock(Some(theirs.clone())),
+                theirs,
+                "cannot reach the broker at /d/sock: another program answers there",
+            ),
+            (
+                Reason::NotEncoded(ours.clone()),
+                ours,
+                "cannot ask the broker at /d/sock: the message is longer",
+            ),
+        ] {
+            let error = ConnectError { socket: "/d/sock".into(), reason };
+            let found = |error: &dyn error::Error| error.source()?.downcast_ref().cloned();
+            assert_eq!(found(&error), Some(codec.clone()), "{error}");
+            assert!(error.to_string().starts_with(begins), "{error}");
+            assert_eq!(found(&Unreachable::from(error)), Some(codec));
+        }
+        assert!(unreachable(Reason::NotNavlock(None)).source().is_none());
+    }
+
+    #[test]
     fn a_program_can_tell_why_there_is_no_broker() {
         let denied = SystemError::from(io::ErrorKind::PermissionDenied);
         let none = SystemError::from(io::ErrorKind::NotFound);
@@ -284,7 +346,10 @@ mod tests {
             (Reason::Waits(second, "etcd at a:1".to_owned()), UnreachableKind::Upstream),
             (Reason::NotReached("no etcd".to_owned()), UnreachableKind::Upstream),
             (Reason::Failed("no etcd".to_owned()), UnreachableKind::Unavailable),
-            (Reason::NotNavlock, UnreachableKind::Protocol),
+            (Reason::NotNavlock(None), UnreachableKind::Protocol),
+            (Reason::NotNavlock(Some(CodecError::Truncated)), UnreachableKind::Protocol),
+            (Reason::NotEncoded(CodecError::TooLong), UnreachableKind::Other),
+            (Reason::Panicked, UnreachableKind::Other),
         ] {
             assert_eq!(unreachable(reason.clone()).kind(), kind, "{reason:?}");
         }

@@ -75,7 +75,7 @@ mod this_process;
 
 pub use navlock_core::look::{LookOptions, News};
 pub use navlock_platform::thread::stand_back;
-pub use navlock_wire::{MAX_META, MAX_TEXT};
+pub use navlock_wire::{CodecError, MAX_META, MAX_TEXT};
 
 pub use crate::{
     client::{

@@ -14,7 +14,7 @@
 //! ```
 
 pub use navlock_broker::{
-    BrokerReach, ConnectError, ConnectOptions, INSIDE_VARIABLE, Lifeline, Look, LookOptions, News,
-    Place, PlaceError, PreparedLifeline, Reason, SettingsError, Status, SystemError, local,
-    stand_back, surrounding, this_process, told_to_command,
+    BrokerReach, CodecError, ConnectError, ConnectOptions, INSIDE_VARIABLE, Lifeline, Look,
+    LookOptions, News, Place, PlaceError, PreparedLifeline, Reason, SettingsError, Status,
+    SystemError, local, stand_back, surrounding, this_process, told_to_command,
 };

@@ -1,6 +1,6 @@
 //! The codec: messages to frames, and frames to messages.
 
-use std::{error::Error, fmt, io, marker::PhantomData};
+use std::{error::Error, fmt, io, marker::PhantomData, sync::Arc};
 
 use bytes::{Buf, BufMut, BytesMut};
 use postcard::ser_flavors::Flavor;
@@ -29,20 +29,27 @@ pub struct Codec<In> {
     hears: PhantomData<fn() -> In>,
 }
 
-/// Why bytes are no message, or a message does not fit into a frame.
+/// Why bytes are no message, or a message cannot become a frame.
 ///
-/// After such an error, the stream cannot be read any further.
-#[derive(Debug)]
+/// After an error of decoding, the stream cannot be read any further. After an error of encoding, nothing
+/// of the message was appended, and the stream is as good as before.
+///
+/// Two errors of a stream are equal if their kinds and their numbers (`errno`) are equal.
+#[derive(Clone, Debug)]
 #[non_exhaustive]
 pub enum CodecError {
     /// The frame is longer than [`MAX_FRAME`].
     TooLong,
     /// The stream ended within a frame.
     Truncated,
-    /// The frame holds no message of this protocol.
-    Malformed,
+    /// The frame holds no message of this protocol, for this reason.
+    Malformed(postcard::Error),
+    /// The frame holds more than its message.
+    TrailingBytes,
+    /// The message cannot be encoded, for this reason.
+    Unencodable(postcard::Error),
     /// The stream itself failed.
-    Io(io::Error),
+    Io(Arc<io::Error>),
 }
 
 /// A message that the codec can read and write.
@@ -103,9 +110,9 @@ impl<In: Message> Decoder for Codec<In> {
 /// Reads the message that is the content of a frame.
 fn read<In: Message>(frame: &[u8]) -> Result<In, CodecError> {
     let (message, rest): (In, _) =
-        postcard::take_from_bytes(frame).map_err(|_| CodecError::Malformed)?;
+        postcard::take_from_bytes(frame).map_err(CodecError::Malformed)?;
     if !rest.is_empty() && !message.may_have_grown() {
-        return Err(CodecError::Malformed);
+        return Err(CodecError::TrailingBytes);
     }
     Ok(message)
 }
@@ -147,7 +154,7 @@ pub(crate) fn append(what: &impl Serialize, bytes: &mut BytesMut) -> Result<(), 
         bytes.truncate(start);
         match error {
             postcard::Error::SerializeBufferFull => CodecError::TooLong,
-            _ => CodecError::Malformed,
+            error => CodecError::Unencodable(error),
         }
     })
 }
@@ -231,17 +238,50 @@ impl fmt::Display for CodecError {
         match self {
             Self::TooLong => write!(f, "a frame is longer than {MAX_FRAME} bytes"),
             Self::Truncated => f.write_str("the stream ended within a frame"),
-            Self::Malformed => f.write_str("a frame holds no message of navlock's protocol"),
+            Self::Malformed(error) => {
+                write!(f, "a frame holds no message of navlock's protocol: {error}")
+            }
+            Self::TrailingBytes => {
+                f.write_str("a frame holds bytes after its message of navlock's protocol")
+            }
+            Self::Unencodable(error) => write!(f, "a message cannot be encoded: {error}"),
             Self::Io(error) => error.fmt(f),
         }
     }
 }
 
-impl Error for CodecError {}
+impl Error for CodecError {
+    /// The error of the encoding, or of the stream. The text of this error contains its words.
+    fn source(&self) -> Option<&(dyn Error + 'static)> {
+        match self {
+            Self::Malformed(error) | Self::Unencodable(error) => Some(error),
+            Self::Io(error) => Some(&**error),
+            Self::TooLong | Self::Truncated | Self::TrailingBytes => None,
+        }
+    }
+}
+
+impl PartialEq for CodecError {
+    fn eq(&self, other: &Self) -> bool {
+        match (self, other) {
+            (Self::TooLong, Self::TooLong)
+            | (Self::Truncated, Self::Truncated)
+            | (Self::TrailingBytes, Self::TrailingBytes) => true,
+            (Self::Malformed(one), Self::Malformed(other))
+            | (Self::Unencodable(one), Self::Unencodable(other)) => one == other,
+            (Self::Io(one), Self::Io(other)) => {
+                (one.kind(), one.raw_os_error()) == (other.kind(), other.raw_os_error())
+            }
+            _ => false,
+        }
+    }
+}
+
+impl Eq for CodecError {}
 
 impl From<io::Error> for CodecError {
     fn from(error: io::Error) -> Self {
-        Self::Io(error)
+        Self::Io(Arc::new(error))
     }
 }
 

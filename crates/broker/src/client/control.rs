@@ -18,13 +18,10 @@ use navlock_platform::{
     socket::Stream,
 };
 use navlock_wire::{CONTROL_VERSION, ClientCodec, FromDaemon, REPORT_VERSION, ToDaemon};
-use tokio_util::codec::{Decoder, Encoder};
+use tokio_util::codec::Decoder;
 
 pub use self::stealing::NotStolen;
-use super::{
-    handshake::{self, check_peer},
-    reader::send,
-};
+use super::handshake::{self, check_peer};
 use crate::{
     Place, Report, Status,
     connect_error::{ConnectError, Reason},
@@ -197,9 +194,7 @@ impl Control {
     }
 
     fn say(&mut self, message: &ToDaemon) -> Result<(), Reason> {
-        let mut bytes = BytesMut::new();
-        ClientCodec::default().encode(message, &mut bytes).map_err(|_| Reason::NotNavlock)?;
-        if send(&self.socket, &mut bytes) { Ok(()) } else { Err(Reason::Silent(ANSWER)) }
+        handshake::say(&self.socket, message, ANSWER)
     }
 
     /// Reads messages until one is `wanted`.
@@ -207,7 +202,7 @@ impl Control {
         let mut bytes = [0; 4096];
         loop {
             let heard = ClientCodec::default().decode(&mut self.heard);
-            match heard.map_err(|_| Reason::NotNavlock)? {
+            match heard.map_err(|error| Reason::NotNavlock(Some(error)))? {
                 Some(FromDaemon::Refused { reason }) => return Err(Reason::Refused(reason)),
                 Some(message) => {
                     if let Some(wanted) = wanted(message) {

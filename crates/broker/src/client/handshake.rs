@@ -104,15 +104,10 @@ pub(super) fn shake_hands(
         _ => Reason::Io("saying hello", error.into()),
     };
     socket.set_read_timeout(Some(answer)).map_err(ended)?;
-    let mut hello = BytesMut::new();
-    let message = ToDaemon::Hello { oldest: OLDEST, newest: VERSION };
-    codec.encode(&message, &mut hello).map_err(|_| Reason::NotNavlock)?;
-    if !send(socket, &mut hello) {
-        return Err(Reason::Silent(answer));
-    }
+    say(socket, &ToDaemon::Hello { oldest: OLDEST, newest: VERSION }, answer)?;
     let mut bytes = [0; 512];
     let welcomed = loop {
-        match codec.decode(heard).map_err(|_| Reason::NotNavlock)? {
+        match codec.decode(heard).map_err(|error| Reason::NotNavlock(Some(error)))? {
             Some(FromDaemon::Welcome { version: version @ OLDEST..=VERSION }) => {
                 break (version, None);
             }
@@ -120,7 +115,7 @@ pub(super) fn shake_hands(
                 break (version, Some(reach));
             }
             Some(FromDaemon::Refused { reason }) => return Err(Reason::Refused(reason)),
-            Some(_) => return Err(Reason::NotNavlock),
+            Some(_) => return Err(Reason::NotNavlock(None)),
             None => match socket.read(&mut bytes) {
                 Ok(0) => return Err(Reason::Vanished),
                 Ok(length) => heard.extend_from_slice(&bytes[..length]),
@@ -131,4 +126,46 @@ pub(super) fn shake_hands(
     };
     socket.set_read_timeout(None).map_err(ended)?;
     Ok(welcomed)
+}
+
+/// Sends a message, as a whole. Blocks. A message that cannot be encoded is not sent, and the connection
+/// is as good as before. `patience` is the time that the error names if the daemon does not read.
+pub(super) fn say(socket: &Stream, message: &ToDaemon, patience: Duration) -> Result<(), Reason> {
+    let mut bytes = BytesMut::new();
+    ClientCodec::default().encode(message, &mut bytes).map_err(Reason::NotEncoded)?;
+    if send(socket, &mut bytes) { Ok(()) } else { Err(Reason::Silent(patience)) }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::{io::Write, time::Instant};
+
+    use navlock_wire::{CodecError, MAX_FRAME};
+
+    use super::*;
+
+    #[test]
+    fn a_message_that_cannot_be_encoded_is_not_sent_and_the_next_one_is() {
+        let (ours, mut theirs) = Stream::pair().unwrap();
+        let log = |length: usize| ToDaemon::Log { query: 0, filter: "x".repeat(length) };
+        let second = Duration::from_secs(1);
+        let failed = say(&ours, &log(MAX_FRAME), second);
+        assert_eq!(failed, Err(Reason::NotEncoded(CodecError::TooLong)));
+        assert_eq!(say(&ours, &log(1), second), Ok(()));
+        drop(ours);
+        let (mut sent, mut short) = (Vec::new(), BytesMut::new());
+        theirs.read_to_end(&mut sent).unwrap();
+        ClientCodec::default().encode(&log(1), &mut short).unwrap();
+        assert_eq!(sent, short);
+    }
+
+    #[test]
+    fn an_answer_that_is_no_frame_is_the_cause_of_the_error() {
+        let (mut ours, mut theirs) = Stream::pair().unwrap();
+        theirs.write_all(b"HTTP/1.1 400 Bad Request").unwrap();
+        let patience = Patience::until(Instant::now() + Duration::from_secs(60));
+        let (mut codec, mut heard) = (ClientCodec::default(), BytesMut::new());
+        let shaken = shake_hands(&mut ours, &mut codec, &mut heard, patience);
+        assert_eq!(shaken, Err(Reason::NotNavlock(Some(CodecError::TooLong))));
+    }
 }

@@ -21,12 +21,9 @@ use navlock_platform::{
     wait::{self, BorrowedSource, Interest, Source},
 };
 use navlock_wire::{ClientCodec, FromDaemon, LOOKING_VERSION, ToDaemon};
-use tokio_util::codec::{Decoder, Encoder};
+use tokio_util::codec::Decoder;
 
-use super::{
-    handshake::{self, check_peer},
-    reader::send,
-};
+use super::handshake::{self, check_peer};
 use crate::{
     Place,
     client_files::ClientFiles,
@@ -190,7 +187,7 @@ impl Look {
     fn step(&mut self, deadline: Option<Instant>) -> Result<Step, Reason> {
         let Some(wire) = &mut self.wire else { return self.connect(deadline) };
         let heard = ClientCodec::default().decode(&mut wire.heard);
-        match heard.map_err(|_| Reason::NotNavlock)? {
+        match heard.map_err(|error| Reason::NotNavlock(Some(error)))? {
             Some(message) => self.handle_message(message),
             None if !wire.is_readable(deadline) => Ok(Step::Late),
             None => {
@@ -221,7 +218,7 @@ impl Look {
                 Ok(if self.anew.is_some() { Step::More } else { Step::News(News::Events(events)) })
             }
             FromDaemon::LookComplete => {
-                let (overview, missed) = self.anew.take().ok_or(Reason::NotNavlock)?;
+                let (overview, missed) = self.anew.take().ok_or(Reason::NotNavlock(None))?;
                 self.overview = overview;
                 Ok(Step::News(News::Anew { missed }))
             }
@@ -230,7 +227,7 @@ impl Look {
                 Ok(Step::More)
             }
             FromDaemon::Refused { reason } => Err(Reason::Refused(reason)),
-            _ => Err(Reason::NotNavlock),
+            _ => Err(Reason::NotNavlock(None)),
         }
     }
 
@@ -290,7 +287,7 @@ impl Look {
                 self.connecting = Some(connection);
                 None
             }
-            Err(RecvTimeoutError::Disconnected) => Some(Err(Reason::Vanished)),
+            Err(RecvTimeoutError::Disconnected) => Some(Err(Reason::Panicked)),
         }
     }
 
@@ -332,12 +329,7 @@ impl Connection {
             return Err(Reason::Refused(why.to_owned()));
         }
         let LookOptions { bucket, name, once, .. } = options.clone();
-        let mut bytes = BytesMut::new();
-        let look = ToDaemon::Look { bucket, name, follow: !once };
-        codec.encode(&look, &mut bytes).map_err(|_| Reason::NotNavlock)?;
-        if !send(&socket, &mut bytes) {
-            return Err(Reason::Silent(ANSWER));
-        }
+        handshake::say(&socket, &ToDaemon::Look { bucket, name, follow: !once }, ANSWER)?;
         socket.set_nonblocking(true).map_err(|error| Reason::Io("connecting", error.into()))?;
         Ok(Self { socket, heard })
     }

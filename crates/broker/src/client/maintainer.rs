@@ -252,7 +252,7 @@ impl Maintainer {
         // Each of these reasons says that there is a daemon, which may grant our locks to others.
         let is_refused = matches!(
             reason,
-            Reason::Refused(_) | Reason::NotShared | Reason::NotNavlock | Reason::OtherUser(_)
+            Reason::Refused(_) | Reason::NotShared | Reason::NotNavlock(_) | Reason::OtherUser(_)
         );
         let why = ConnectError { socket: self.shared.path.clone(), reason }.into();
         Failed { why, is_refused }

@@ -117,7 +117,7 @@ impl BrokerReach {
             Ok(()) => match connection.await {
                 Ok(Ok(connection)) => Ok(Self(Arc::new(connection))),
                 Ok(Err(reason)) => Err(failed(reason)),
-                Err(_panicked) => Err(failed(Reason::Vanished)),
+                Err(_panicked) => Err(failed(Reason::Panicked)),
             },
             Err(reason) => Err(failed(reason)),
         }

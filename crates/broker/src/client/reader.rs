@@ -128,7 +128,7 @@ impl Reader {
                 Ok(None) => return Ok(wakers),
                 Err(error) => {
                     // The next call returns this, because the messages before it count.
-                    self.unusable = Some(not_understood(&error));
+                    self.unusable = Some(not_understood(error));
                     return Ok(wakers);
                 }
             }
@@ -146,11 +146,11 @@ impl Reader {
     }
 }
 
-fn not_understood(error: &CodecError) -> Unreachable {
+fn not_understood(error: CodecError) -> Unreachable {
     let message = format!(
-        "the broker has sent what is not of the protocol ({error}); 'navlock daemon stop' ends it"
+        "the broker has broken its protocol: {error}; end the broker with 'navlock daemon stop'"
     );
-    Unreachable::new(UnreachableKind::Protocol, message)
+    Unreachable::new(UnreachableKind::Protocol, message).caused_by(error)
 }
 
 /// A pipe: a byte that is written to one end wakes the thread that polls the other end.

@@ -185,7 +185,7 @@ fn the_longest_name_passes_and_a_longer_one_is_refused() {
     };
     assert_round_trip_whole(&ask(MAX_NAME));
     let mut bytes = encode_all(&[ask(MAX_NAME + 1)]);
-    assert!(matches!(DaemonCodec::default().decode(&mut bytes), Err(CodecError::Malformed)));
+    assert!(matches!(DaemonCodec::default().decode(&mut bytes), Err(CodecError::Malformed(_))));
 }
 
 fn assert_round_trip_whole(message: &ToDaemon) {
@@ -205,7 +205,7 @@ fn a_reserved_name_and_one_that_is_no_wtf8_are_refused() {
         let mut bytes = encode_all(std::slice::from_ref(&good));
         let at = bytes.windows(4).position(|window| window == b"name").unwrap();
         bytes[at..at + 4].copy_from_slice(bad);
-        assert!(matches!(DaemonCodec::default().decode(&mut bytes), Err(CodecError::Malformed)));
+        assert!(matches!(DaemonCodec::default().decode(&mut bytes), Err(CodecError::Malformed(_))));
     }
 }
 
@@ -213,7 +213,38 @@ fn a_reserved_name_and_one_that_is_no_wtf8_are_refused() {
 fn garbage_is_malformed() {
     for garbage in [&b"\xFF\xFF\xFF"[..], b"", b"GET / HTTP/1.1"] {
         let heard = DaemonCodec::default().decode(&mut frame(garbage));
-        assert!(matches!(heard, Err(CodecError::Malformed)), "{heard:?}");
+        assert!(matches!(heard, Err(CodecError::Malformed(_))), "{heard:?}");
+    }
+}
+
+#[test]
+fn the_cause_of_a_codec_error_is_its_source_and_stands_in_its_text() {
+    let causes = [
+        DaemonCodec::default().decode(&mut frame(b"")).unwrap_err(),
+        append(&Unencodable, &mut BytesMut::new()).unwrap_err(),
+    ];
+    assert!(
+        matches!(&causes, [CodecError::Malformed(_), CodecError::Unencodable(_)]),
+        "{causes:?}"
+    );
+    for error in causes {
+        let cause = error.source().and_then(|cause| cause.downcast_ref::<postcard::Error>());
+        assert!(error.to_string().ends_with(&cause.unwrap().to_string()), "{error}");
+    }
+    let reset = || CodecError::from(io::Error::from(io::ErrorKind::ConnectionReset));
+    let (error, same) = (reset(), reset());
+    let cause = error.source().and_then(|cause| cause.downcast_ref::<io::Error>());
+    assert_eq!(cause.map(io::Error::kind), Some(io::ErrorKind::ConnectionReset));
+    assert_eq!(error, same);
+    assert_ne!(error, CodecError::from(io::Error::from(io::ErrorKind::BrokenPipe)));
+}
+
+/// A message that postcard refuses to encode.
+struct Unencodable;
+
+impl Serialize for Unencodable {
+    fn serialize<S: serde::Serializer>(&self, _: S) -> Result<S::Ok, S::Error> {
+        Err(serde::ser::Error::custom("no"))
     }
 }
 
@@ -274,7 +305,7 @@ fn only_the_messages_of_the_beginning_may_have_grown() {
     let hello = ToDaemon::Hello { oldest: 1, newest: 2 };
     assert_eq!(grown(&hello).unwrap(), Some(hello));
     for message in &all_to_daemon()[1..] {
-        assert!(matches!(grown(message), Err(CodecError::Malformed)), "{message:?}");
+        assert!(matches!(grown(message), Err(CodecError::TrailingBytes)), "{message:?}");
     }
     let first = [
         FromDaemon::Welcome { version: 1 },
