@@ -58,16 +58,16 @@ pub(super) fn listen(place: &Place) -> io::Result<AsyncListener> {
 
 /// Listens at a socket that was passed, which must be that of the place.
 pub(super) fn take_over(place: &Place, passed: &Listener) -> Result<AsyncListener, DaemonError> {
-    let wrong = |is: String| DaemonError::Passed(place.socket().to_owned(), is);
-    let address = passed.local_addr().map_err(|error| wrong(error.to_string()))?;
+    let ours = || place.socket().to_owned();
+    let unusable = |error| DaemonError::Unusable(ours(), error);
+    let address = passed.local_addr().map_err(unusable)?;
     match address.as_pathname() {
         Some(path) if Place::at(path) == *place => {}
-        Some(path) => return Err(wrong(path.display().to_string())),
-        None => return Err(wrong("a socket without a path".to_owned())),
+        path => return Err(DaemonError::Passed(ours(), path.map(Into::into))),
     }
-    let ours = passed.try_clone().and_then(|socket| {
+    let listener = passed.try_clone().and_then(|socket| {
         socket.set_nonblocking(true)?;
         AsyncListener::from_std(socket)
     });
-    ours.map_err(|error| wrong(error.to_string()))
+    listener.map_err(unusable)
 }

@@ -57,7 +57,7 @@ mod term_messages;
 mod timed_work;
 mod tokens;
 
-use std::{fs, future::pending, io, sync::Arc, time::Duration};
+use std::{error::Error, fs, future::pending, io, sync::Arc, time::Duration};
 
 use navlock_core::{FencingToken, UserAgent, host::MemoryReach};
 use navlock_platform::socket::{AsyncStream, Stream};
@@ -95,7 +95,7 @@ pub fn user_agent(first: FencingToken) -> UserAgent {
 
 /// Runs a daemon at `place` until it has had no client for long enough, and calls `ready` once the
 /// daemon listens. `user_agent` is given a fencing token that is larger than all tokens that
-/// earlier daemons gave at this place. If `user_agent` fails, it returns the reason, for people.
+/// earlier daemons gave at this place. If `user_agent` fails, the text of its error is for people.
 ///
 /// Blocks the thread, which must not be one of a tokio runtime. When this returns, all connections
 /// have ended. The locks of clients that were still connected are not released: the clients claim
@@ -106,7 +106,7 @@ pub fn user_agent(first: FencingToken) -> UserAgent {
 /// If the place cannot be used, if another daemon has it, or if there is no user agent.
 pub fn run(
     place: &Place,
-    user_agent: impl FnOnce(FencingToken) -> Result<UserAgent, String>,
+    user_agent: impl FnOnce(FencingToken) -> Result<UserAgent, Box<dyn Error + Send + Sync>>,
     options: &Options,
     ready: impl FnOnce(),
 ) -> Result<(), DaemonError> {

@@ -357,7 +357,7 @@ fn a_daemon_without_what_keeps_its_locks_says_why_and_does_not_listen() {
     let directory = tempfile::tempdir().unwrap();
     let place = Place::at(directory.path().join("sock"));
     let ready = || panic!("it listens");
-    let user_agent = |_| Err("etcd at 10.0.0.1:2379 does not answer".to_owned());
+    let user_agent = |_| Err("etcd at 10.0.0.1:2379 does not answer".into());
     let error = daemon::run(&place, user_agent, &Options::default(), ready).unwrap_err();
     assert!(matches!(error, DaemonError::Reach(_)));
     assert_eq!(error.to_string(), "etcd at 10.0.0.1:2379 does not answer");

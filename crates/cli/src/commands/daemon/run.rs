@@ -103,7 +103,7 @@ pub(super) fn run(place: &Place, args: &DaemonRunArgs) -> Result<ExitCode, Failu
         Some(etcd) => {
             // An error is ignored, because the process that has started the broker may be gone.
             let _ = writeln!(io::stdout(), "{}{}", daemon::WAITS_FOR, etcd.whole());
-            reach::connect(etcd)
+            reach::connect(etcd).map_err(Into::into)
         }
         None => Ok(daemon::user_agent(first)),
     };
