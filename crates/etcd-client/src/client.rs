@@ -96,6 +96,7 @@ impl Client {
     pub fn renew(&self, options: &ConnectOptions) -> Result<(), Error> {
         let changes = changes(&self.shared.endpoints, options)?;
         let room = self.shared.change.try_reserve_many(changes.len());
+        // The error says only that there is no room.
         let room = room.map_err(|_| Error::Closed)?;
         room.zip(changes).for_each(|(room, change)| room.send(change));
         self.shared.user.lock().unwrap_or_else(PoisonError::into_inner).clone_from(&options.user);
@@ -198,8 +199,7 @@ impl Client {
         let Some(user) = self.user() else { return Ok(()) };
         let client = self.clone();
         let login = tokio::spawn(async move { client.log_in_as(user, useless).await });
-        let ended = login.await;
-        ended.map_err(|_| tonic::Status::internal("the runtime ended while logging in"))?
+        login.await.map_err(Error::Login)?
     }
 
     async fn log_in_as(
@@ -214,9 +214,7 @@ impl Client {
         let question = self.led(Request::new(AuthenticateRequest { name, password }));
         let answer: AuthenticateResponse =
             self.ask("/etcdserverpb.Auth/Authenticate", question).await?;
-        let token = answer.token.parse().map_err(|_| {
-            tonic::Status::internal("the token that etcd gives is none that can be sent")
-        })?;
+        let token = answer.token.parse().map_err(Error::InvalidToken)?;
         *self.shared.token.lock().unwrap_or_else(PoisonError::into_inner) = Some(token);
         Ok(())
     }

@@ -112,5 +112,8 @@ fn plain(url: &str) -> Result<Endpoint, Error> {
 }
 
 fn address(url: &str) -> Result<Endpoint, Error> {
-    Ok(Endpoint::from(url.parse::<http::Uri>()?))
+    match url.parse::<http::Uri>() {
+        Ok(uri) => Ok(Endpoint::from(uri)),
+        Err(error) => Err(Error::InvalidUri(url.to_owned(), error)),
+    }
 }

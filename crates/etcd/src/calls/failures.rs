@@ -23,7 +23,7 @@ impl From<Cause> for Failure {
             Cause::Closed => Self::Unknown(
                 Unreachable::new(UnreachableKind::Unavailable, error.to_string()).caused_by(error),
             ),
-            Cause::InvalidArgs(_) | Cause::InvalidUri(_) => {
+            Cause::InvalidArgs(_) | Cause::InvalidUri(..) => {
                 let message = format!("etcd cannot be asked: {error}");
                 Self::Refused(Refusal::new(message).caused_by(error).into())
             }
@@ -35,8 +35,9 @@ impl From<Cause> for Failure {
 /// The failure for an error that has this code of gRPC and this message.
 fn of_status(code: i32, message: &str, cause: Cause) -> Failure {
     if code == INVALID_ARGUMENT && message.contains("too large") {
-        let refusal = Refusal::new("etcd refused: the request is too large").caused_by(cause);
-        return Failure::Refused(refusal.into());
+        let remedy = "use shorter names, or raise etcd's --max-request-bytes";
+        let refusal = Refusal::new(format!("etcd refused: {message}; {remedy}"));
+        return Failure::Refused(refusal.caused_by(cause).into());
     }
     let kind = kind(code, message, is_of_connection(&cause));
     let why = |message| Unreachable::new(kind, message).caused_by(cause);
@@ -53,7 +54,7 @@ fn of_status(code: i32, message: &str, cause: Cause) -> Failure {
         // There was an answer, but not in gRPC. A proxy whose etcd is away answers like this as well, but
         // says that it is unavailable for a time.
         code if code != UNAVAILABLE && message.contains(NO_GRPC) => {
-            let told = format!("what answers there is no etcd: {message}");
+            let told = format!("another program answers there, and no etcd: {message}");
             Failure::Unknown(why(message).with_message(told))
         }
         RESOURCE_EXHAUSTED if message.contains(FULL) => {
@@ -176,6 +177,14 @@ mod tests {
             let cause = why.source().and_then(|cause| cause.downcast_ref::<Cause>());
             assert!(matches!(cause, Some(Cause::Closed)), "{code} {message}");
         }
+    }
+
+    #[test]
+    fn a_request_that_is_too_large_is_refused_with_a_remedy() {
+        let message = "etcdserver: request is too large";
+        let error = of_status(INVALID_ARGUMENT, message, Cause::Closed).error();
+        assert!(matches!(&error, Error::Refused(why) if why.message().contains(message)), "{error:?}");
+        assert!(error.to_string().contains("--max-request-bytes"), "{error}");
     }
 
     #[tokio::test]
