@@ -30,7 +30,7 @@ pub(crate) struct AgentState {
 /// Keeps an agent alive. Backends do not know what an agent is beyond its [`AgentState`].
 pub(crate) type KeptAgent = Arc<dyn fmt::Debug + Send + Sync>;
 
-/// How an agent has ended.
+/// How an agent has ended. Only [`AgentState`] knows this: to a backend, both ways are `terminate`.
 #[derive(Clone, Copy)]
 #[repr(u8)]
 pub(crate) enum Ended {
@@ -75,17 +75,23 @@ impl AgentState {
         lock(&self.watcher).take()
     }
 
+    /// How the agent ended, if it did.
+    #[inline]
+    fn ended(&self) -> Option<Ended> {
+        const CLOSED: u8 = Ended::Closed as u8;
+        match self.ended.load(Ordering::Acquire) {
+            ALIVE => None,
+            CLOSED => Some(Ended::Closed),
+            _ => Some(Ended::Terminated),
+        }
+    }
+
     /// # Errors
     ///
     /// How the agent ended, if it did.
     #[inline]
     pub(crate) fn check_alive(&self) -> Result<(), Error> {
-        const CLOSED: u8 = Ended::Closed as u8;
-        match self.ended.load(Ordering::Acquire) {
-            ALIVE => Ok(()),
-            CLOSED => Err(Error::Closed),
-            _ => Err(Error::Terminated),
-        }
+        self.ended().map_or(Ok(()), |ended| Err(ended.error()))
     }
 
     /// Ready with how the agent ended, once it has. Of the contexts given here, the last one is woken.
@@ -98,30 +104,46 @@ impl AgentState {
         };
         drop(before);
         // Checked after the waker is stored, so that an end in between wakes the task.
-        match self.check_alive() {
-            Ok(()) => Poll::Pending,
-            Err(ended) => Poll::Ready(ended),
-        }
+        self.ended().map_or(Poll::Pending, |ended| Poll::Ready(ended.error()))
     }
 
-    /// Corrects the error of a request by two facts that the backend cannot know. First, the
-    /// backend's `terminate` may have been the user agent's `close`. Second, the agent may have
+    /// Corrects the error of a request that failed because its agent has ended. Backends know one way
+    /// to end, `terminate`, but the agent may have been closed: see [`Ended`]. Also, the agent may have
     /// ended after a grant of which the request's task has not heard. In this case, nobody has held
     /// the lock, and the request fails like a waiting request.
     pub(crate) fn explain(&self, error: Error) -> Error {
         match error {
             Error::Terminated | Error::Lost(Lost::Terminated) => {
-                self.check_alive().err().unwrap_or(error)
+                self.ended().map_or(error, Ended::error)
             }
             other => other,
         }
     }
 
-    /// Corrects how a lock was lost: the backend's `terminate` may have been the user agent's `close`.
+    /// Corrects how a lock was lost by the end of its agent, as [`explain`](Self::explain) does for a
+    /// request.
     pub(crate) fn explain_lost(&self, lost: Lost) -> Lost {
-        match (lost, self.check_alive()) {
-            (Lost::Terminated, Err(Error::Closed)) => Lost::Closed,
-            _ => lost,
+        match lost {
+            Lost::Terminated => self.ended().map_or(lost, Ended::lost),
+            other => other,
+        }
+    }
+}
+
+impl Ended {
+    /// The error of the agent's requests.
+    fn error(self) -> Error {
+        match self {
+            Self::Terminated => Error::Terminated,
+            Self::Closed => Error::Closed,
+        }
+    }
+
+    /// How the agent's locks were lost.
+    fn lost(self) -> Lost {
+        match self {
+            Self::Terminated => Lost::Terminated,
+            Self::Closed => Lost::Closed,
         }
     }
 }

@@ -28,7 +28,8 @@ pub(super) struct Agents {
 pub(super) struct Known {
     /// Who it is.
     pub(super) state: Arc<AgentState>,
-    /// Whether the agent has ended, and gets nothing any more.
+    /// Whether the agent has ended in this backend, and gets nothing any more. `state` does not tell
+    /// this: a user of the backend's interface ends the agent without it.
     ended: bool,
     /// The shards in which the agent has made requests. No other shard knows the agent. So the end
     /// of an agent costs no more than what the agent has used, and an agent that has used nothing
