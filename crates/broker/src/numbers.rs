@@ -55,7 +55,7 @@ numbers! {
     Gauge held: "How many locks are held";
     Gauge pending: "How many requests wait";
     Gauge owned: "How many names are their clients' to take without asking";
-    Gauge lookers: "How many look at what happens";
+    Gauge lookers: "How many lookers are connected";
     Counter sessions: "How many clients have come";
     Counter sessions_ended_badly: "How many sessions have ended as they do not where nothing is wrong";
     Counter turned_away: "How many clients were turned away because there were too many";

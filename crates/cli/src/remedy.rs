@@ -245,7 +245,7 @@ impl<'a> Surroundings<'a> {
         let navlock = self.here.navlock.as_deref();
         if let Some(navlock) = navlock.filter(|_| socket.exists()) {
             let line = format!("{navlock} release {id}");
-            add("release", "gives back what this hold has".to_owned(), line, None);
+            add("release", "releases the locks of this hold".to_owned(), line, None);
         } else if let Some(pid) = agent.and_then(|agent| self.to_end(agent)) {
             // A stopped process receives other signals only when it goes on.
             let line = line_to_end(pid, !stopped.is_empty());
@@ -277,8 +277,7 @@ impl<'a> Surroundings<'a> {
             }
             if let Some(navlock) = navlock.filter(|_| is_held) {
                 let line = format!("{navlock} run{bucket} --steal {quoted} {}", shell::NOTHING);
-                let does =
-                    "takes the lock from all who hold it, for the next in the queue".to_owned();
+                let does = "takes the lock from all holders, for the next in the queue".to_owned();
                 add("steal", does, line, None);
             }
         }

@@ -51,7 +51,7 @@ pub(crate) async fn check(members: &Members, options: &EtcdOptions) -> Result<()
 pub(crate) async fn look(members: &Members, options: &EtcdOptions) -> Result<bool, Error> {
     for range in BucketKeys::other_formats(&options.namespace) {
         if let Some((format, key)) = first(members, options, range).await.map_err(Failure::error)? {
-            let then = "what has no lease is removed by 'navlock evict --key KEY'";
+            let then = "'navlock evict --key KEY' removes a key that has no lease";
             return Err(refused(&format.to_string(), &key, then));
         }
     }

@@ -87,7 +87,7 @@ impl ConnectedClient {
     pub(super) fn give_up(&mut self) {
         let is_given_up = mem::replace(&mut self.is_given_up, true);
         if let (false, Some(key), Some(files)) = (is_given_up, self.key, self.daemon.files()) {
-            tracing::debug!(target: LOGS, "a client is given up: what it held is lost to it");
+            tracing::debug!(target: LOGS, "a client is given up: its locks are lost to it");
             // If the file cannot be removed, `sweep` removes it once the client is dead.
             let _ = files.give_up(key);
         }

@@ -91,7 +91,7 @@ impl fmt::Display for End {
                 write!(f, "the client broke the protocol: {why}")
             }
             Self::Refused => f.write_str("the client was refused, and told why"),
-            Self::Late => f.write_str("the client has not said in time who it is"),
+            Self::Late => f.write_str("the client did not introduce itself in time"),
             Self::Stream(error) => write!(f, "the connection failed: {error}"),
         }
     }

@@ -144,7 +144,7 @@ impl NewConnection {
             // and the timeout is checked.
             yield_now().await;
         }
-        Err(ProtocolError("it asks and asks, and does not say who it is").into())
+        Err(ProtocolError("it asked too many questions and did not introduce itself").into())
     }
 
     /// Sends a message, and waits until it is sent.

@@ -66,11 +66,14 @@ impl Daemon {
     /// Sets what is logged. Returns what is logged from now on, or why this has not changed.
     pub(super) fn set_log(&self, filter: &str) -> Result<String, String> {
         let Some(log) = &self.log else {
-            return Err("the program that is this broker does not say what it logs".to_owned());
+            return Err(
+                "the program that runs this broker has given it no log, so no filter can be set"
+                    .to_owned(),
+            );
         };
         log.set_filter(filter)?;
         let filter = log.filter();
-        tracing::info!(target: LOGS, "what is logged from now on: {filter}");
+        tracing::info!(target: LOGS, "the filter of the log is now: {filter}");
         Ok(filter)
     }
 

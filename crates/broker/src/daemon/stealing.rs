@@ -126,7 +126,9 @@ impl Daemon {
         let locks = self.user_agent().lock_manager(bucket);
         // The answer is there at once, because this process keeps the locks.
         let Some(Ok(inspection)) = locks.inspect(Some(name.clone())).now_or_never() else {
-            return Err(NotStolen::Refused("it cannot be told now who holds it".to_owned()));
+            return Err(NotStolen::Refused(
+                "the broker cannot tell at this moment who holds it; try again".to_owned(),
+            ));
         };
         let held = inspection.held.len();
         let mut known = Vec::new();

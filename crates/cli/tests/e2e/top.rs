@@ -200,7 +200,7 @@ fn a_lock_is_stolen_after_it_was_asked_and_said_from_whom() {
     seat.terminal.press("n");
     seat.sees("nothing was stolen");
     seat.terminal.press("Sy");
-    seat.sees("\"db\" was stolen; whoever was next has it now");
+    seat.sees("\"db\" was stolen; it goes to the next waiter");
     assert_eq!(holder.ended().code(), Some(75));
     waiter.begun();
     waiter.release();

@@ -69,7 +69,8 @@ pub trait Reach: fmt::Debug + Send + Sync {
         seen: Vec<(ClientId, FencingToken)>,
     ) -> EvictFuture<'_> {
         let _ = (bucket, name, seen);
-        let why = "somebody else may take the name in the moment in which it is taken from who was seen to hold it";
+        let why = "this reach cannot steal from the holders that were seen alone; another agent may \
+                   hold the name by then";
         Box::pin(ready(Err(Error::refused(why))))
     }
 

@@ -244,7 +244,7 @@ impl Reached<'_> {
             let key = BucketKeys::list_key(&self.options.namespace).escape_ascii().to_string();
             ListStatement::parse(value).ok_or_else(|| {
                 let why = format!(
-                    "what stands in key {key} is no list of clusters; remove it with 'navlock evict \
+                    "key {key} holds no list of clusters; remove it with 'navlock evict \
                      --key {key}' if nothing is held there"
                 );
                 of(self.name(), Error::refused(why))

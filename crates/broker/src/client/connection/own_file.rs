@@ -100,7 +100,7 @@ impl Shared {
         if holds {
             tracing::warn!(
                 target: CLIENT_LOGS,
-                "a broker has given this client up, or its file was removed: what it held is lost"
+                "a broker has given this client up, or its file was removed: its locks are lost"
             );
         }
         wake(lost);

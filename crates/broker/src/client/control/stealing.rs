@@ -90,7 +90,7 @@ impl Control {
         info: &AgentInfo,
     ) -> Result<Result<usize, NotStolen>, Reason> {
         if self.version < STEAL_VERSION {
-            let why = "the broker that runs is of an earlier release, which steals from whoever holds; \
+            let why = "the broker that runs is of an earlier release, which steals from any holder; \
                        'navlock daemon stop' ends it, and a new one starts";
             return Ok(Err(NotStolen::Refused(why.to_owned())));
         }

@@ -55,7 +55,9 @@ pub(super) fn status(context: &Context, args: &StatusArgs) -> Result<ExitCode, F
                 let object = Object::default().boolean("running", false);
                 write(&format!("{}\n", object.string("socket", &socket)))?;
             } else {
-                write(&format!("no broker is running at {socket}; whoever needs it starts it\n"))?;
+                write(&format!(
+                    "no broker is running at {socket}; the next client that needs it starts it\n"
+                ))?;
             }
             return Err(Failure::silent(UNREACHABLE));
         }

@@ -48,7 +48,7 @@ fn running(context: &Context) -> Vec<Check> {
             checks
         }
         Err(error) if *error.reason() == Reason::NotRunning => {
-            vec![Check::ok("broker", "not running; whoever needs it starts it")]
+            vec![Check::ok("broker", "not running; the next client that needs it starts it")]
         }
         Err(error) => vec![Check::fail("broker", error)],
     }

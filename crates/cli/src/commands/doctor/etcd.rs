@@ -147,7 +147,7 @@ fn strays(etcd: &Etcd, cluster: &Cluster) -> Vec<Check> {
         .and_then(|options| navlock_etcd::strays(&options).map_err(|error| error.to_string()));
     match strays {
         Ok(strays) if strays.is_empty() => {
-            vec![Check::ok(keys, "all that is there is navlock's")]
+            vec![Check::ok(keys, "all keys there are navlock's")]
         }
         Ok(strays) => {
             let mut checks: Vec<_> = strays.iter().take(MOST_STRAYS).map(stray).collect();

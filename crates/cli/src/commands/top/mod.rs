@@ -236,7 +236,7 @@ impl Top {
         let spawned = thread.spawn(move || {
             let shown = quoted_name(&name.name);
             let message = match steal(&place, &name, &from, "navlock top") {
-                Ok(()) => format!("{shown} was stolen; whoever was next has it now"),
+                Ok(()) => format!("{shown} was stolen; it goes to the next waiter"),
                 Err(why) => format!("{shown}: {why}"),
             };
             thief.send(message);

@@ -87,7 +87,7 @@ fn told(machine: &Sandbox) -> [String; 2] {
 fn what_is_no_etcd_is_said_to_be_none() {
     for (endpoint, why) in [
         (listen(old), "if it is etcd, it may want TLS (https://); else mend the endpoint"),
-        (listen(elsewhere), "what answers there is no etcd"),
+        (listen(elsewhere), "another program answers there, and no etcd"),
         (
             listen(elsewhere),
             "mend the endpoint; a proxy on the way there has to pass gRPC (HTTP/2) on",

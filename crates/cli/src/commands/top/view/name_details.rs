@@ -106,10 +106,9 @@ pub(super) fn body<'a>(model: &'a Model, name: &'a LockName) -> Body<'a> {
             Item::Held(entry) => remedies(model, name, entry, true),
             Item::Pending(_, entry) => remedies(model, name, entry, false),
             Item::Owned(_) => {
-                let said =
-                    "it is owned: whoever had it last takes it without asking, until others ask";
+                let said = "its last holder owns it, and takes it without asking until others ask";
                 let elsewhere =
-                    "if that is another machine, 'navlock query' asks it whether somebody holds it";
+                    "the owner may be another machine: 'navlock query' asks it for the holder";
                 vec![Line::new(said, DIM), Line::new(elsewhere, DIM)]
             }
             Item::Past(_) | Item::None => Vec::new(),
