@@ -212,7 +212,8 @@ impl Resolver for Modules {
     ) -> rquickjs::Result<String> {
         let folder = Path::new(base).parent().unwrap_or(Path::new("/"));
         let file = folder.join(name).canonicalize();
-        let file = file.map_err(|_| Error::new_resolving(base, name))?;
+        let file =
+            file.map_err(|error| Error::new_resolving_message(base, name, error.to_string()))?;
         Ok(file.to_string_lossy().into_owned())
     }
 }
