@@ -171,22 +171,19 @@ impl History {
             let details = Agent::new("app".into(), Arc::default(), None);
             changes.push(Change::AgentCame { agent: *agent, details });
         }
-        let snapshot = self.engine.snapshot_lock_state();
-        for (infos, is_held) in [(&snapshot.held, true), (&snapshot.pending, false)] {
-            for info in infos {
-                let name = LockName::new("app", info.name.clone());
-                let mut entry = Entry::new(self.lock_id(info.id), info.mode);
-                entry.since = self.begin + Duration::from_millis(info.id.serial());
-                let made = self.made.iter().find(|made| made.id == info.id);
-                let inside = made.into_iter().flat_map(|made| &made.inside);
-                entry.inside = inside.map(|id| self.lock_id(*id)).collect();
-                entry.may_give_up = made.is_some_and(|made| made.may_give_up);
-                changes.push(if is_held {
-                    Change::Granted { name, entry }
-                } else {
-                    Change::Requested { name, entry }
-                });
-            }
+        for info in self.engine.snapshot_lock_state() {
+            let name = LockName::new("app", info.name.clone());
+            let mut entry = Entry::new(self.lock_id(info.id), info.mode);
+            entry.since = self.begin + Duration::from_millis(info.id.serial());
+            let made = self.made.iter().find(|made| made.id == info.id);
+            let inside = made.into_iter().flat_map(|made| &made.inside);
+            entry.inside = inside.map(|id| self.lock_id(*id)).collect();
+            entry.may_give_up = made.is_some_and(|made| made.may_give_up);
+            changes.push(if info.is_held {
+                Change::Granted { name, entry }
+            } else {
+                Change::Requested { name, entry }
+            });
         }
         let mut overview = Overview::default();
         for change in changes {

@@ -66,7 +66,7 @@ pub use crate::{
     agent::AgentId,
     algorithms::{
         request::Outcome,
-        snapshot::{LockInfo, QueuePosition, Snapshot},
+        snapshot::{EntryRef, QueuePosition},
     },
     event::Event,
     hash::{HashedName, NameHasher},

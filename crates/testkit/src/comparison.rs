@@ -3,7 +3,7 @@
 use std::{collections::HashSet, error::Error, fmt, iter};
 
 use navlock_engine::{
-    AgentId, Event, LockInfo, LockManager, Mode, QueuePosition, RequestId, Snapshot,
+    AgentId, EntryRef, Event, LockManager, Mode, QueuePosition, RequestId, ResourceName,
 };
 
 use crate::{Command, Model};
@@ -85,6 +85,8 @@ impl Comparison {
         all_at_once.terminate_remaining_locks_and_requests(agents);
         step_by_step.terminate_step_by_step(agents);
 
+        let (events, literal_events) = (all_at_once.take_events(), step_by_step.take_events());
+
         let state = sorted(all_at_once.snapshot_lock_state());
         let literal_state = sorted(step_by_step.snapshot_lock_state());
         same("state after termination", &state, &literal_state)?;
@@ -92,15 +94,14 @@ impl Comparison {
         // A lock that was granted to another agent is still held, and a lock that was granted to an
         // ending agent is not. So the order of held locks in the snapshot is the order of the
         // grants of a name.
-        let granted_to_others = |model: &mut Model| -> Vec<_> {
-            let events = model.take_events();
-            let granted = |lock: &&LockInfo| events.contains(&Event::Granted(lock.id));
-            state.held.iter().filter(granted).cloned().collect()
+        let granted_to_others = |events: &[Event]| -> Vec<_> {
+            let granted = |lock: &&EntryRef<'_>| events.contains(&Event::Granted(lock.id));
+            state.held.iter().filter(granted).copied().collect()
         };
         same(
             "grants to others by termination",
-            &granted_to_others(&mut all_at_once),
-            &granted_to_others(&mut step_by_step),
+            &granted_to_others(&events),
+            &granted_to_others(&literal_events),
         )
     }
 
@@ -113,16 +114,13 @@ impl Comparison {
     /// [`Divergence`] if the two snapshots differ.
     pub fn shows_each_name(&self) -> Result<(), Divergence> {
         let all = sorted(self.engine.snapshot_lock_state());
-        let names: HashSet<_> = all.held.iter().chain(&all.pending).map(|one| &one.name).collect();
+        let names: HashSet<_> = all.held.iter().chain(&all.pending).map(|one| one.name).collect();
         for name in names {
-            let of_name = |all: &[LockInfo]| -> Vec<_> {
-                all.iter().filter(|one| one.name == *name).cloned().collect()
-            };
-            let (held, pending) = (of_name(&all.held), of_name(&all.pending));
+            let (held, pending) = (of_name(&all.held, name), of_name(&all.pending, name));
             let agents: HashSet<_> = pending.iter().map(|one| one.agent).collect();
             for agent in agents {
                 let position = QueuePosition {
-                    holder: held.first().cloned(),
+                    holder: held.first().copied(),
                     holders: held.len(),
                     ahead: pending.iter().position(|one| one.agent == agent),
                 };
@@ -131,8 +129,8 @@ impl Comparison {
             }
             same(
                 "snapshot of a name",
-                &self.engine.snapshot_of(name),
-                &Snapshot { held, pending },
+                &sorted(self.engine.snapshot_of(name)),
+                &Sorted { held, pending },
             )?;
         }
         Ok(())
@@ -171,17 +169,28 @@ fn same<T: fmt::Debug + PartialEq>(what: &str, is: &T, should_be: &T) -> Result<
     Err(Divergence(format!("{what}\n       is {is:?}\nshould be {should_be:?}")))
 }
 
-/// The snapshot with its names sorted, and the entries of each name in their own order.
-fn sorted(mut snapshot: Snapshot) -> Snapshot {
-    snapshot.held.sort_by(|a, b| a.name.cmp(&b.name));
-    snapshot.pending.sort_by(|a, b| a.name.cmp(&b.name));
-    snapshot
+/// A snapshot with its names sorted, and the entries of each name in their own order.
+#[derive(Debug, PartialEq, Eq)]
+struct Sorted<'a> {
+    held: Vec<EntryRef<'a>>,
+    pending: Vec<EntryRef<'a>>,
+}
+
+fn sorted<'a>(snapshot: impl Iterator<Item = EntryRef<'a>>) -> Sorted<'a> {
+    let (mut held, mut pending): (Vec<_>, Vec<_>) = snapshot.partition(|entry| entry.is_held);
+    held.sort_by(|a, b| a.name.cmp(b.name));
+    pending.sort_by(|a, b| a.name.cmp(b.name));
+    Sorted { held, pending }
+}
+
+fn of_name<'a>(all: &[EntryRef<'a>], name: &ResourceName) -> Vec<EntryRef<'a>> {
+    all.iter().filter(|one| one.name == name).copied().collect()
 }
 
 /// Checks that the engine knows only names that somebody holds or waits for, and at most one more.
-fn forgets(names_known: usize, sorted: &Snapshot) -> Result<(), Divergence> {
+fn forgets(names_known: usize, sorted: &Sorted<'_>) -> Result<(), Divergence> {
     let mut names: Vec<_> =
-        sorted.held.iter().chain(&sorted.pending).map(|info| &info.name).collect();
+        sorted.held.iter().chain(&sorted.pending).map(|entry| entry.name).collect();
     names.sort();
     names.dedup();
     if (names.len()..=names.len() + 1).contains(&names_known) {
@@ -192,9 +201,9 @@ fn forgets(names_known: usize, sorted: &Snapshot) -> Result<(), Divergence> {
 
 /// Checks what no snapshot may show, in case the model is as wrong as the engine: two holders that
 /// exclude each other, or a first waiter that could be granted.
-fn never_happens(sorted: &Snapshot) -> Result<(), Divergence> {
-    let shared = |lock: &LockInfo| lock.mode == Mode::Shared;
-    let same_name = |a: &LockInfo, b: &LockInfo| a.name == b.name;
+fn never_happens(sorted: &Sorted<'_>) -> Result<(), Divergence> {
+    let shared = |lock: &EntryRef<'_>| lock.mode == Mode::Shared;
+    let same_name = |a: &EntryRef<'_>, b: &EntryRef<'_>| a.name == b.name;
 
     for holders in sorted.held.chunk_by(same_name) {
         if holders.len() > 1 && !holders.iter().all(shared) {
@@ -204,7 +213,7 @@ fn never_happens(sorted: &Snapshot) -> Result<(), Divergence> {
     for waiters in sorted.pending.chunk_by(same_name) {
         let first = &waiters[0];
         let in_the_way =
-            |lock: &LockInfo| same_name(lock, first) && !(shared(lock) && shared(first));
+            |lock: &EntryRef<'_>| same_name(lock, first) && !(shared(lock) && shared(first));
         if !sorted.held.iter().any(in_the_way) {
             return Err(Divergence(format!("waits for nobody: {first:?}")));
         }

@@ -3,8 +3,7 @@
 use std::{collections::BTreeMap, mem};
 
 use navlock_engine::{
-    AgentId, Event, FencingToken, LockInfo, Mode, RequestId, RequestKind, ResourceName, Snapshot,
-    Status,
+    AgentId, EntryRef, Event, FencingToken, Mode, RequestId, RequestKind, ResourceName, Status,
 };
 
 /// A lock manager made of lists and linear scans, with one function for each algorithm.
@@ -176,30 +175,23 @@ impl Model {
     }
 
     /// "Snapshot the lock state": <https://w3c.github.io/web-locks/#algorithm-snapshot-state>
-    pub fn snapshot_lock_state(&self) -> Snapshot {
-        Snapshot {
-            // 2–3. Every request of every queue.
-            pending: self
-                .pending()
-                .map(|request| LockInfo {
-                    name: request.name.clone(),
-                    mode: request.mode,
-                    agent: request.agent,
-                    id: request.id,
-                })
-                .collect(),
-            // 4–5. Every lock of the held lock set.
-            held: self
-                .held
-                .iter()
-                .map(|lock| LockInfo {
-                    name: lock.name.clone(),
-                    mode: lock.mode,
-                    agent: lock.agent,
-                    id: lock.id,
-                })
-                .collect(),
-        }
+    pub fn snapshot_lock_state(&self) -> impl Iterator<Item = EntryRef<'_>> {
+        // 4–5. Every lock of the held lock set.
+        let held = self.held.iter().map(|lock| EntryRef {
+            name: &lock.name,
+            mode: lock.mode,
+            agent: lock.agent,
+            id: lock.id,
+            is_held: true,
+        });
+        // 2–3. Every request of every queue.
+        held.chain(self.pending().map(|request| EntryRef {
+            name: &request.name,
+            mode: request.mode,
+            agent: request.agent,
+            id: request.id,
+            is_held: false,
+        }))
     }
 
     /// The status of the request with this id. Not in the specification.

@@ -8,7 +8,7 @@ use crate::{
     serde_remote::{ModeForm, name},
 };
 
-/// One lock or one pending request.
+/// A lock or a pending request, as a snapshot in messages has it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct SnapshotEntry {
     /// The name that is held or waited for.

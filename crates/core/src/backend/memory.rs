@@ -40,7 +40,7 @@ use self::{
     shard::{Shard, State, tell, tell_end},
 };
 use crate::{
-    AgentInfo, ClientId, Error, Lost,
+    AgentInfo, ClientId, Error, Inspection, LockManagerSnapshot, Lost,
     agent_state::{AgentState, KeptAgent},
     backend::{Answer, Backend, InspectFuture, PositionFuture, QueryFuture, Ticket},
     look::{InDeadlock, LockId},
@@ -207,16 +207,17 @@ impl Backend for MemoryBackend {
     }
 
     fn query(&self) -> QueryFuture<'_> {
-        Box::pin(future::ready(Ok(self.snapshot(Agents::snapshot))))
+        let (held, pending) = self.snapshot(Agents::info);
+        Box::pin(future::ready(Ok(LockManagerSnapshot::new(held, pending))))
     }
 
     fn inspect(&self, name: Option<ResourceName>) -> InspectFuture<'_> {
-        let inspection = match name {
+        let (held, pending) = match name {
             // FAST: the cost depends on this name only.
-            Some(name) => self.snapshot_of(&name, Agents::inspection),
-            None => self.snapshot(Agents::inspection),
+            Some(name) => self.snapshot_of(&name, Agents::inspected),
+            None => self.snapshot(Agents::inspected),
         };
-        Box::pin(future::ready(Ok(inspection)))
+        Box::pin(future::ready(Ok(Inspection::new(held, pending))))
     }
 
     fn position(&self, name: ResourceName, client_id: ClientId) -> PositionFuture<'_> {

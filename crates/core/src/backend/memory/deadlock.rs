@@ -7,7 +7,7 @@ use std::{
 };
 
 use foldhash::fast::RandomState;
-use navlock_engine::{Snapshot, Status};
+use navlock_engine::Status;
 
 use super::{MemoryBackend, look_table::serial, nested::Noted, shard::State};
 use crate::{
@@ -108,26 +108,23 @@ impl MemoryBackend {
         let agents = lock(&self.agents);
         let mut overview = Overview::default();
         for (lane, state) in states {
-            let Snapshot { held, pending } = state.locks.snapshot_lock_state();
-            for (infos, is_held) in [(held, true), (pending, false)] {
-                for info in infos {
-                    let Some(client_id) = agents.client_id(info.agent) else { continue };
-                    let ticket = Ticket { lane: *lane, id: info.id };
-                    let id = LockId { client_id, serial: self.serial_of(ticket) };
-                    let mut entry = Entry::new(id, info.mode);
-                    entry.since = begin;
-                    entry.may_give_up = state.locks.may_give_up(info.id);
-                    if let Some(noted) = requests.get(&ticket).filter(|_| !is_held) {
-                        if noted.is_failing {
-                            continue;
-                        }
-                        entry.inside.clone_from(&noted.inside);
-                        entry.since += Duration::from_nanos(noted.number + 1);
+            for info in state.locks.snapshot_lock_state() {
+                let Some(client_id) = agents.client_id(info.agent) else { continue };
+                let ticket = Ticket { lane: *lane, id: info.id };
+                let id = LockId { client_id, serial: self.serial_of(ticket) };
+                let mut entry = Entry::new(id, info.mode);
+                entry.since = begin;
+                entry.may_give_up = state.locks.may_give_up(info.id);
+                if let Some(noted) = requests.get(&ticket).filter(|_| !info.is_held) {
+                    if noted.is_failing {
+                        continue;
                     }
-                    let queue = overview.queues.entry(LockName::new("", info.name));
-                    let Queue { held, pending, .. } = queue.or_default();
-                    if is_held { held } else { pending }.push(entry);
+                    entry.inside.clone_from(&noted.inside);
+                    entry.since += Duration::from_nanos(noted.number + 1);
                 }
+                let queue = overview.queues.entry(LockName::new("", info.name.clone()));
+                let Queue { held, pending, .. } = queue.or_default();
+                if info.is_held { held } else { pending }.push(entry);
             }
         }
         overview

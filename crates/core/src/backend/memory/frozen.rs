@@ -2,7 +2,7 @@
 
 use std::{collections::HashMap, sync::Arc, time::Instant};
 
-use navlock_engine::{LockInfo, RequestId, Status};
+use navlock_engine::{EntryRef, RequestId, Status};
 
 use super::{
     MemoryBackend,
@@ -146,12 +146,11 @@ impl State {
         nested: &Nested,
         now: Instant,
     ) -> impl Iterator<Item = (RequestId, (LockName, Entry))> {
-        let snapshot = match name {
-            Some(name) => self.locks.snapshot_of(name),
-            None => self.locks.snapshot_lock_state(),
-        };
-        snapshot.held.into_iter().chain(snapshot.pending).filter_map(move |info| {
-            let LockInfo { name, mode, agent, id } = info;
+        let of_one = name.map(|name| self.locks.snapshot_of(name));
+        let of_all = name.is_none().then(|| self.locks.snapshot_lock_state());
+        let entries = of_one.into_iter().flatten().chain(of_all.into_iter().flatten());
+        entries.filter_map(move |entry| {
+            let EntryRef { name, mode, agent, id, .. } = entry;
             let known = self.look_table.as_ref().and_then(|table| table.entries.get(&id));
             if let Some(known) = known {
                 return Some((id, known.clone()));
@@ -172,7 +171,7 @@ impl State {
                     }
                 }
             }
-            Some((id, (LockName::new(Arc::clone(bucket), name), entry)))
+            Some((id, (LockName::new(Arc::clone(bucket), name.clone()), entry)))
         })
     }
 }
