@@ -1,5 +1,7 @@
 //! `cargo xtask bench`.
 
+use std::process::Command;
+
 use crate::run::{Result, built, cargo, npm, root, run};
 
 /// The document with the tables, each between its markers.
@@ -7,15 +9,17 @@ const FIGURES: &str = "docs/figures.md";
 
 /// Runs one family of benchmarks and writes its table among the figures.
 pub(crate) fn bench(arguments: &[&str]) -> Result {
-    if let ["js", rest @ ..] = arguments {
-        return js(rest);
+    match arguments {
+        ["js", rest @ ..] => return js(rest),
+        ["faces", rest @ ..] => return faces(rest),
+        _ => {}
     }
     let [
         family @ ("in-process" | "broker" | "looking" | "etcd" | "etcd-scale" | "embedded"),
         rest @ ..,
     ] = arguments
     else {
-        let usage = "usage: cargo xtask bench in-process|broker|looking|etcd|etcd-scale|embedded|js [--only ROW] [--rounds N]";
+        let usage = "usage: cargo xtask bench in-process|broker|looking|etcd|etcd-scale|embedded|js|faces [--only ROW] [--rounds N]";
         return Err(usage.to_owned());
     };
     if matches!(*family, "broker" | "looking" | "etcd" | "etcd-scale") {
@@ -43,17 +47,34 @@ pub(crate) fn bench(arguments: &[&str]) -> Result {
 
 /// Runs the benchmarks of the npm package. They need the built package and the program of our own benchmarks.
 fn js(arguments: &[&str]) -> Result {
+    build_package()?;
+    run(&mut cargo(&["build", "--release", "--quiet", "--package", "navlock-benches"]))?;
+    let mut command = npm_benchmark("bench", arguments);
+    run(command.env("NAVLOCK_BENCHES", built("navlock-benches")?))
+}
+
+/// Compares section 3 of the specification in Rust with that in JavaScript. The script builds the half in Rust.
+fn faces(arguments: &[&str]) -> Result {
+    build_package()?;
+    run(&mut npm_benchmark("bench:faces", arguments))
+}
+
+/// Builds the npm package, which the benchmarks in JavaScript measure.
+fn build_package() -> Result {
     if !root().join("npm/navlock/node_modules").exists() {
         run(&mut npm(&["ci"]))?;
     }
-    run(&mut npm(&["run", "build"]))?;
-    run(&mut cargo(&["build", "--release", "--quiet", "--package", "navlock-benches"]))?;
-    let mut command = npm(&["run", "bench", "--"]);
-    command.args(arguments).env("NAVLOCK_BENCHES", built("navlock-benches")?);
+    run(&mut npm(&["run", "build"]))
+}
+
+/// A script of the npm package that measures, and writes its tables among the figures.
+fn npm_benchmark(script: &str, arguments: &[&str]) -> Command {
+    let mut command = npm(&["run", script, "--"]);
+    command.args(arguments);
     if is_whole(arguments) {
         command.arg("--splice").arg(root().join(FIGURES));
     }
-    run(&mut command)
+    command
 }
 
 /// Whether the arguments ask for all rows, measured in full. Only such a table is written into the document.

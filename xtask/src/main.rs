@@ -3,7 +3,7 @@
 //! - `cargo xtask test`: everything that must hold before a change lands; `--quick`: the part of it that
 //!   takes two minutes.
 //! - `cargo xtask bench in-process`, `bench broker`, `bench looking`, `bench etcd`, `bench etcd-scale`,
-//!   `bench embedded` and `bench js`: the tables of docs/figures.md.
+//!   `bench embedded`, `bench js` and `bench faces`: the tables of docs/figures.md.
 //! - `cargo xtask book`: writes the pages of docs that are made from the code, and builds the book.
 //! - `cargo xtask break-rules`: breaks each rule on purpose and sees its tests fail.
 //! - `cargo xtask browser`: the backend suite on the locks of headless Chromium.
@@ -49,6 +49,7 @@ usage: cargo xtask <command>
   bench etcd-scale [ARG…]   what many names and many machines cost
   bench embedded [ARG…]     time locks in JavaScript engines within Rust programs
   bench js [ARG…]           time locks in JavaScript
+  bench faces [ARG…]        compare section 3 of the specification in Rust with that in JavaScript
   book [--pictures]         write the reference of flags into docs, draw its pictures, build it with mdBook
   break-rules [ARG…]        break each rule in copies of the sources and see its tests fail
   browser [WORD…]           run the backend suite in headless Chromium, or the tests with a WORD in their names;

@@ -74,7 +74,7 @@ if (values.splice) {
   const [head, ...body] = crossed;
   const line = (cells) => `| ${cells.join(' | ')} |`;
   const after = `**What crosses Node-API for a free lock**: how often, and the nanoseconds of one crossing (of each round the least, of those the median)\n\n${[line(head), `|${'---|'.repeat(head.length)}`, ...body.map(line)].join('\n')}`;
-  splice(values.splice, 'bench:faces', markdown(tables, figures, { ...say(), command: 'npm run bench:faces', after }));
+  splice(values.splice, 'bench:faces', markdown(tables, figures, { ...say(), command: 'cargo xtask bench faces', after }));
 }
 
 /** Each call with what it needs, and the calls by scripts: each asks for its arguments once. */

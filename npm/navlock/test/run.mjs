@@ -71,7 +71,7 @@ function isOurs(name) {
 
 /**
  * The subjects that a word means. `navlock`: the package in every runtime. `wine`: the package for Windows.
- * `one-face`: what `npm run bench:faces` measures beside the package. `embedded`: navlock in engines embedded in
+ * `one-face`: what `cargo xtask bench faces` measures beside the package. `embedded`: navlock in engines embedded in
  * Rust. `native`: all others.
  */
 function expand(word) {

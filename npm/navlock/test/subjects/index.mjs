@@ -104,7 +104,7 @@ for (const name of ['node', 'bun']) {
   }
 }
 
-// What bench/one-face measures, once `npm run bench:faces` has built it.
+// What bench/one-face measures, once `cargo xtask bench faces` has built it.
 for (const name of ['node', 'deno', 'bun']) {
   const { title, offers } = kinds[name];
   subjects[`one-face-${name}`] = {

@@ -4,7 +4,7 @@
 //! it is the Rust half that the engines embedded in Rust use, with an [`Engine`] of Node-API. Beside the
 //! Rust half stands as little JavaScript as there can be (`../face.cjs`): the classes, what settles a
 //! promise that a callback has returned, abort algorithms, and the tasks of the event loop.
-//! `npm run bench:faces` builds it and measures both.
+//! `cargo xtask bench faces` builds it and measures both.
 //!
 //! An instance of the addon is one agent, of this process. Nothing here is published.
 //!
