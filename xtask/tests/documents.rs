@@ -13,9 +13,12 @@ use self::repository::{files, read, root};
 
 const FIGURES: &str = "docs/figures.md";
 
-/// The beginning of the book's links to files that are not in the book: a built book does not stand beside
-/// the sources.
+/// The beginning of links to files of the repository from pages that are also read elsewhere: the book is built
+/// without the sources, and the npm package has only its own files.
 const SOURCES: &str = "https://github.com/navlock/navlock/blob/main/";
+
+/// The same for pictures.
+const PICTURES: &str = "https://raw.githubusercontent.com/navlock/navlock/main/";
 
 /// The pages that a newcomer reads first, with the number of lines that they may have.
 const FIRST_SCREENS: [(&str, usize); 2] = [("README.md", 150), ("npm/navlock/README.md", 120)];
@@ -58,7 +61,7 @@ fn the_links_of_the_documents_lead_somewhere() {
     for document in documents {
         let text = read(&document);
         for link in links(&text) {
-            let of_root = link.strip_prefix(SOURCES);
+            let of_root = link.strip_prefix(SOURCES).or_else(|| link.strip_prefix(PICTURES));
             if link.contains("://") && of_root.is_none() {
                 continue;
             }

@@ -133,7 +133,11 @@ for (const [layout, pack] of Object.entries(layouts)) {
         assert.equal(manifest.homepage, cargo.match(/^homepage = "(.*)"$/m)[1]);
         assert.equal(manifest.license, 'Apache-2.0 OR MIT');
         assert.ok(manifest.keywords.includes('web-locks'));
-        assert.ok(inTarball('README.md').length > 0);
+        const readme = inTarball('README.md').toString();
+        assert.ok(readme.length > 0);
+        // Whoever reads the page in an installed package has no other files of the repository.
+        const outside = [...readme.matchAll(/\]\(([^)]*)\)/g)].map(([, link]) => link).filter((link) => !/^(https:|#)/.test(link));
+        assert.deepEqual(outside, [], `links out of ${tarball}`);
       }
     });
 
