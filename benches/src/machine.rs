@@ -47,7 +47,7 @@ impl Machine {
         Self::start("")
     }
 
-    /// A machine that shares its locks by the etcd at this endpoint. It keeps names that it has taken so
+    /// A machine that shares its locks by the etcd at this endpoint. It owns names that it has taken so
     /// often; `None` is the default.
     ///
     /// # Errors

@@ -70,9 +70,9 @@ pub(crate) struct Etcd {
 }
 
 impl Etcd {
-    /// Starts three members, and tells the machines of them. If `may_keep`, all machines but the first keep
+    /// Starts three members, and tells the machines of them. If `may_own`, all machines but the first keep
     /// names.
-    pub(crate) fn start(sandbox: &Sandbox, may_keep: bool) -> io::Result<Self> {
+    pub(crate) fn start(sandbox: &Sandbox, may_own: bool) -> io::Result<Self> {
         let free = (0..6).map(|_| Port::take()).collect::<io::Result<Vec<_>>>()?;
         let ports: Vec<_> = free.iter().map(Port::number).collect();
         // The data stand where nothing waits for a disk, and where nothing of them is left.
@@ -94,7 +94,7 @@ impl Etcd {
         for (nth, (machine, proxies)) in sandbox.machines.iter().zip(&proxies).enumerate() {
             let endpoints = proxies.iter().map(|proxy| format!("\"127.0.0.1:{}\"", proxy.port));
             let endpoints = endpoints.collect::<Vec<_>>().join(", ");
-            let taken = if may_keep { nth } else { 0 };
+            let taken = if may_own { nth } else { 0 };
             let settings = format!(
                 "[etcd]\nendpoints = [{endpoints}]\ntime-to-live = {TIME_TO_LIVE}\nkeep-names = {taken}\n"
             );

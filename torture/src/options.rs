@@ -15,7 +15,7 @@ usage: navlock-torture [--minutes N] [--reach broker|etcd] [--seed N] [--without
                    defragmentations), quota (etcd is full), replacements (of a member for
                    good); or of worker: steals, closes, clients, owners,
                    stubborn (does not end when it is told to), shells (that run the command);
-                   or delegation: then no name is owned; or kept-names (that stay a machine's
+                   or delegation: then no name is owned; or owned-names (of a machine
                    on etcd, as soon as it has taken them 1, 2 or 3 times; one machine has none)
   --break          one worker works without asking for the lock, and an owner without asking for
                    its own, which has to be found out
@@ -47,7 +47,7 @@ pub(crate) const KINDS: [&str; 20] = [
     "clients",
     "owners",
     "delegation",
-    "kept-names",
+    "owned-names",
     "stubborn",
     "shells",
 ];

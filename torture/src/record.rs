@@ -39,7 +39,7 @@ struct Known {
     /// For each name, the modes of its grants by revision.
     grants: BTreeMap<String, BTreeMap<u64, bool>>,
     /// The revisions at which a machine came to own each name.
-    kept: BTreeMap<String, BTreeSet<u64>>,
+    owned: BTreeMap<String, BTreeSet<u64>>,
     /// The revision after the last one that was read.
     next: i64,
     /// The revisions that were compacted before they were read: from, and to.
@@ -119,7 +119,7 @@ impl Record {
             let mut is_granted = grants.is_some_and(|grants| grants.contains_key(&revision));
             if is_counted(hold.token) {
                 is_granted =
-                    known.kept.get(&hold.name).is_some_and(|kept| kept.contains(&revision));
+                    known.owned.get(&hold.name).is_some_and(|owned| owned.contains(&revision));
             }
             if !is_unread && !is_granted && revision > 1 {
                 wrong.push(format!("etcd has no grant of {} with this token: {hold:?}", hold.name));
@@ -228,7 +228,7 @@ impl Known {
             Phase::Held if one.told.is_none() => {
                 self.grants.entry(name).or_default().insert(made, one.is_exclusive);
             }
-            Phase::Owned => _ = self.kept.entry(name).or_default().insert(made),
+            Phase::Owned => _ = self.owned.entry(name).or_default().insert(made),
             _ => {}
         }
     }

@@ -92,7 +92,7 @@ impl<'a> Run<'a> {
         let sandbox = Sandbox::new(options, machines)?;
         let etcd = match options.reach {
             Reach::Broker => None,
-            Reach::Etcd => Some(Etcd::start(&sandbox, options.has("kept-names"))?),
+            Reach::Etcd => Some(Etcd::start(&sandbox, options.has("owned-names"))?),
         };
         let interrupted = Arc::new(AtomicBool::new(false));
         for signal in [signal_hook::consts::SIGINT, signal_hook::consts::SIGTERM] {

@@ -9,8 +9,8 @@ use crate::harness::{Scale, Summary};
 pub(crate) const ROWS: &[&str] = &[
     "acquire",
     "loop",
-    "kept",
-    "kept-elsewhere",
+    "owned",
+    "owned-elsewhere",
     "handover",
     "handover-late",
     "crowd",
@@ -26,13 +26,13 @@ pub(super) const TIME_TO_LIVE: Duration = Duration::from_secs(60);
 pub(super) enum Row {
     /// A free lock is taken and released, and only then the next.
     Acquire,
-    /// The same by a machine that keeps names, but the next lock is requested while the one before is
+    /// The same by a machine that owns names, but the next lock is requested while the one before is
     /// released.
     Loop,
-    /// A client of a broker takes and releases a lock of a name that the broker keeps.
-    Kept,
-    /// A lock is taken and released of a name that another machine keeps and does not use.
-    KeptElsewhere,
+    /// A client of a broker takes and releases a lock of a name that the broker owns.
+    Owned,
+    /// A lock is taken and released of a name that another machine owns and does not use.
+    OwnedElsewhere,
     /// A lock goes from one machine to another that has waited for 15 ms.
     Handover,
     /// The same, after 150 ms.
@@ -55,8 +55,8 @@ pub(super) enum Peer {
     Etcdctl,
     /// The floor if a thread of its own speaks to etcd, as navlock's does.
     Apart,
-    /// Navlock, if no machine keeps names.
-    Unkept,
+    /// Navlock, if no machine owns names.
+    NeverOwning,
     /// A broker that shares its locks with nobody, and is asked for each of them.
     Alone,
     /// The same, if the client may own names.
@@ -67,8 +67,8 @@ impl Row {
     pub(super) const ALL: [Self; 9] = [
         Self::Acquire,
         Self::Loop,
-        Self::Kept,
-        Self::KeptElsewhere,
+        Self::Owned,
+        Self::OwnedElsewhere,
         Self::Handover,
         Self::HandoverLate,
         Self::Crowd,
@@ -85,11 +85,13 @@ impl Row {
             Self::Acquire => {
                 &[Peer::Navlock, Peer::Floor, Peer::LockService, Peer::Etcdctl, Peer::Apart]
             }
-            Self::Loop => &[Peer::Navlock, Peer::Floor, Peer::Unkept],
-            Self::Kept => &[Peer::Navlock, Peer::Alone, Peer::AloneOwned],
-            Self::KeptElsewhere => &[Peer::Navlock, Peer::Unkept],
+            Self::Loop => &[Peer::Navlock, Peer::Floor, Peer::NeverOwning],
+            Self::Owned => &[Peer::Navlock, Peer::Alone, Peer::AloneOwned],
+            Self::OwnedElsewhere => &[Peer::Navlock, Peer::NeverOwning],
             Self::Handover | Self::HandoverLate => &[Peer::Navlock, Peer::Floor, Peer::LockService],
-            Self::Crowd | Self::LargeCrowd => &[Peer::Navlock, Peer::LockService, Peer::Unkept],
+            Self::Crowd | Self::LargeCrowd => {
+                &[Peer::Navlock, Peer::LockService, Peer::NeverOwning]
+            }
             // The lock service has no shared locks.
             Self::Readers => &[Peer::Navlock],
         }
@@ -99,7 +101,7 @@ impl Row {
     pub(super) const fn stores(self) -> &'static [Store] {
         match self {
             // Etcd takes no part in this row.
-            Self::Kept => &[Store::Memory],
+            Self::Owned => &[Store::Memory],
             _ => &Store::ALL,
         }
     }
@@ -118,10 +120,10 @@ impl Row {
         let (full, quick) = match (self, peer) {
             (Self::Acquire, Peer::Etcdctl) => (5, 1),
             (Self::Acquire | Self::Loop, _) => (300, 10),
-            (Self::Kept, Peer::AloneOwned) => (200_000, 100),
-            (Self::Kept, _) => (3_000, 100),
+            (Self::Owned, Peer::AloneOwned) => (200_000, 100),
+            (Self::Owned, _) => (3_000, 100),
             (Self::Handover, Peer::LockService) | (Self::HandoverLate, _) => (7, 1),
-            (Self::KeptElsewhere | Self::Handover, _) => (25, 2),
+            (Self::OwnedElsewhere | Self::Handover, _) => (25, 2),
             (Self::Crowd | Self::Readers, _) => (100, 12),
             (Self::LargeCrowd, _) => (1_000, 24),
         };
@@ -139,7 +141,7 @@ impl Peer {
         Self::LockService,
         Self::Etcdctl,
         Self::Apart,
-        Self::Unkept,
+        Self::NeverOwning,
         Self::Alone,
         Self::AloneOwned,
     ];
@@ -154,7 +156,7 @@ impl Peer {
             Self::LockService => "lock service",
             Self::Etcdctl => "`etcdctl lock`",
             Self::Apart => "floor by a thread of its own",
-            Self::Unkept => "navlock that keeps no names",
+            Self::NeverOwning => "navlock that owns no names",
             Self::Alone => "broker without etcd",
             Self::AloneOwned => "broker without etcd, a name that its client owns",
         }

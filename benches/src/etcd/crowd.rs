@@ -37,9 +37,9 @@ const SETTLING: Duration = Duration::from_secs(40);
 const WATCHES: Duration = Duration::from_millis(200);
 
 /// The time from the release of a lock that all wait for until the last grant, one after the other or all at
-/// once, for each waiter. Names are kept by the default, or never.
-pub(super) fn navlock(place: &Place<'_>, is_shared: bool, keeps: bool) -> Result<f64, String> {
-    let keep_names = (!keeps).then_some(0);
+/// once, for each waiter. Names are owned by the default, or never.
+pub(super) fn navlock(place: &Place<'_>, is_shared: bool, owns: bool) -> Result<f64, String> {
+    let keep_names = (!owns).then_some(0);
     let brokers: Result<Vec<_>, _> =
         (0..MACHINES).map(|_| Machine::on_etcd(place.endpoint, keep_names)).collect();
     let brokers = brokers?;

@@ -2,16 +2,16 @@
 //! waits for the disk, and once in memory.
 //!
 //! Where two machines are enough, they are connections: each peer has clients of its own, made anew for each
-//! measurement, on threads of this process. A crowd, and machines that keep names, have brokers of their own,
+//! measurement, on threads of this process. A crowd, and machines that own names, have brokers of their own,
 //! which are processes of the command. In every round each peer is measured once, in an order that is rotated
 //! from round to round. Each measurement has a name of its own: until etcd is compacted, nobody steps over
 //! what another one has left.
 
 mod cases;
 mod crowd;
-mod kept;
 mod lock_service;
 mod navlock;
+mod owned;
 mod raw;
 mod report;
 mod server;
@@ -90,15 +90,15 @@ fn measure(row: Row, peer: Peer, server: &Server, scale: Scale) -> Result<f64, S
         (Row::Acquire, Peer::Navlock) => navlock::acquire(&place),
         (Row::Acquire, Peer::Floor) => raw::acquire(&place, true),
         (_, Peer::Apart) => raw::acquire_apart(&place),
-        (Row::Loop, Peer::Navlock) => navlock::acquire_in_a_loop(&place, kept::TAKEN),
-        (Row::Loop, Peer::Unkept) => navlock::acquire_in_a_loop(&place, 0),
+        (Row::Loop, Peer::Navlock) => navlock::acquire_in_a_loop(&place, owned::TAKEN),
+        (Row::Loop, Peer::NeverOwning) => navlock::acquire_in_a_loop(&place, 0),
         (Row::Loop, Peer::Floor) => raw::acquire(&place, false),
-        (Row::Kept, Peer::Navlock) => kept::here(&place),
-        (Row::KeptElsewhere, Peer::Navlock) => kept::elsewhere(&place, true),
-        (Row::Crowd | Row::LargeCrowd, Peer::Unkept) => crowd::navlock(&place, false, false),
-        (_, Peer::Unkept) => kept::elsewhere(&place, false),
-        (_, Peer::Alone) => kept::alone(&place, false),
-        (_, Peer::AloneOwned) => kept::alone(&place, true),
+        (Row::Owned, Peer::Navlock) => owned::here(&place),
+        (Row::OwnedElsewhere, Peer::Navlock) => owned::elsewhere(&place, true),
+        (Row::Crowd | Row::LargeCrowd, Peer::NeverOwning) => crowd::navlock(&place, false, false),
+        (_, Peer::NeverOwning) => owned::elsewhere(&place, false),
+        (_, Peer::Alone) => owned::alone(&place, false),
+        (_, Peer::AloneOwned) => owned::alone(&place, true),
         (Row::Acquire, Peer::LockService) => lock_service::acquire(&place),
         (_, Peer::Etcdctl) => lock_service::command(&place),
         (Row::Handover | Row::HandoverLate, Peer::Navlock) => navlock::handover(&place),

@@ -9,7 +9,7 @@ use super::{
     raw::Releases,
 };
 
-/// A machine: a connection of its own, which keeps a name once it has taken it so often.
+/// A machine: a connection of its own, which owns a name once it has taken it so often.
 pub(super) fn machine(endpoint: &str, keep_names: u32) -> Result<UserAgent, String> {
     let options = EtcdOptions::new([endpoint]).time_to_live(TIME_TO_LIVE).keep_names(keep_names);
     block_on(navlock::etcd(options)).map_err(|error| error.to_string())
@@ -37,7 +37,7 @@ pub(super) fn acquire(place: &Place<'_>) -> Result<f64, String> {
     Ok(each(since.elapsed(), place.count))
 }
 
-/// Takes and releases a lock, by a machine that keeps a name once it has taken it so often. Nobody waits for
+/// Takes and releases a lock, by a machine that owns a name once it has taken it so often. Nobody waits for
 /// the release, but the next request is sent after it.
 pub(super) fn acquire_in_a_loop(place: &Place<'_>, keep_names: u32) -> Result<f64, String> {
     let locks = machine(place.endpoint, keep_names)?.lock_manager("bench");

@@ -35,7 +35,7 @@ impl Releases {
     pub(super) fn of_locks(endpoint: &str) -> Result<Self, String> {
         Self::of(endpoint, "navlock/", |key| {
             let at = key.windows(5).position(|part| part == b"/h/x/");
-            // The key by which a machine keeps a name does not count.
+            // The key by which a machine owns a name does not count.
             at.is_some_and(|at| !key[at + 5..].starts_with(b"o-"))
         })
     }

@@ -4,7 +4,7 @@ use std::fmt::{self, Write as _};
 
 use super::{
     cases::{Case, Peer, Row},
-    kept::TAKEN,
+    owned::TAKEN,
 };
 use crate::{
     harness::Scale,
@@ -36,8 +36,8 @@ impl Row {
         match self {
             Self::Acquire => &[Goal::AtMost(1.1, Peer::Floor)],
             Self::Loop => &[Goal::AtMost(0.75, Peer::Floor)],
-            Self::Kept => &[Goal::AtMost(1.2, Peer::Alone)],
-            Self::KeptElsewhere => &[Goal::AtMost(1.6, Peer::Unkept)],
+            Self::Owned => &[Goal::AtMost(1.2, Peer::Alone)],
+            Self::OwnedElsewhere => &[Goal::AtMost(1.6, Peer::NeverOwning)],
             Self::Handover | Self::HandoverLate => &[Goal::AtMost(1.2, Peer::Floor)],
             Self::Crowd => &[Goal::AtLeast(1.2, Peer::LockService)],
             Self::LargeCrowd => &[Goal::AtLeast(2.0, Peer::LockService)],
@@ -55,7 +55,7 @@ impl Row {
         match self {
             Self::Crowd | Self::LargeCrowd => format!("{}/s", whole(1e6 / micros)),
             // Some take less than a microsecond.
-            Self::Loop | Self::Kept if micros < 100.0 => number(micros),
+            Self::Loop | Self::Owned if micros < 100.0 => number(micros),
             _ => whole(micros),
         }
     }
@@ -94,11 +94,11 @@ impl Case {
         let what = match self.row {
             Row::Acquire => "acquire and release, a free name".to_owned(),
             Row::Loop => {
-                "acquire and release, in a loop of a machine that keeps the name".to_owned()
+                "acquire and release, in a loop of a machine that owns the name".to_owned()
             }
-            Row::Kept => "acquire and release, a name that the machine keeps".to_owned(),
-            Row::KeptElsewhere => {
-                "acquire and release, a name that another machine keeps".to_owned()
+            Row::Owned => "acquire and release, a name that the machine owns".to_owned(),
+            Row::OwnedElsewhere => {
+                "acquire and release, a name that another machine owns".to_owned()
             }
             Row::Handover | Row::HandoverLate => {
                 format!("handover, waiter queued {} ms before", self.row.wait().as_millis())
@@ -153,10 +153,10 @@ pub(super) fn markdown(cases: &[Case], about: &About) -> String {
              floor of acquire and release is one transaction and one deletion, that of a handover a deletion \
              and its event on a watch that is open; the lock service is etcd's own. A lock of a free name \
              counts as released, and so does its floor, when another client that watches has heard of it; in \
-             a loop the next is asked for at once. Names are kept in the rows that say so only, once a machine has taken \
-             them {TAKEN} times. A name that another machine keeps is not used there meanwhile. \
+             a loop the next is asked for at once. Names are owned in the rows that say so only, once a machine has taken \
+             them {TAKEN} times. A name that another machine owns is not used there meanwhile. \
              Those in a crowd are agents at four brokers with no settings of their own, which are processes, as is \
-             the broker of a name that the machine keeps; those of the lock service are on four connections, each with a lease \
+             the broker of a name that the machine owns; those of the lock service are on four connections, each with a lease \
              of its own. In the other rows machines are connections of one process.\n",
             about.rounds
         )?;

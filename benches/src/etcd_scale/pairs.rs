@@ -3,7 +3,7 @@
 //!
 //! Each machine is a connection as a broker has it, with some agents that take and release all the time. All
 //! of them are in this process, beside etcd. The report shows the CPU share of both, so that one sees what
-//! the limit is. The machines keep no names.
+//! the limit is. The machines own no names.
 
 use std::{
     fmt::Write as _,
@@ -195,7 +195,7 @@ impl Figures {
             self.store.as_str()
         );
         let bounds = self.skew.bounds(self.names);
-        // Etcd has to be asked for each lock: few machines that use few names would keep the names.
+        // Etcd has to be asked for each lock: few machines that use few names would own the names.
         let options = EtcdOptions::new([server.endpoint()]).keep_names(0);
         let connect = || block_on(navlock::etcd(options.clone()));
         let machines: Vec<UserAgent> =

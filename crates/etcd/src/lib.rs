@@ -19,18 +19,18 @@
 //! # What holds
 //!
 //! Etcd orders the requests of all machines. Each grant is one transaction, and its revision is the
-//! fencing token. Names that a connection [keeps](EtcdOptions::keep_names) are the exception: the
+//! fencing token. Names that a connection [owns](EtcdOptions::keep_names) are the exception: the
 //! connection grants them itself, and counts their tokens within the revision in which they became its
 //! own.
 //!
-//! A connection has a lease. The locks and requests of its agents, and the names that it keeps, end with
+//! A connection has a lease. The locks and requests of its agents, and the names that it owns, end with
 //! the lease: when its process ends, when its machine dies, and when the machine is cut off. When one
 //! agent ends, transactions of the connection end what the agent has.
 //!
 //! A connection that cannot keep its lease tells its holders
 //! [`Lost::Disconnected`](navlock_core::Lost::Disconnected), a fifth of the time to live (two seconds at
 //! most) before etcd gives their locks to others. Its clock also counts the time in which the machine was
-//! suspended. Until that moment, the connection goes on granting the names that it keeps. Other names are
+//! suspended. Until that moment, the connection goes on granting the names that it owns. Other names are
 //! not granted while etcd does not answer, or is full.
 //!
 //! One thing can still go wrong. A process may be stopped after it has checked its lock and before
@@ -38,8 +38,8 @@
 //!
 //! # Who asks another connection
 //!
-//! Only the connection that keeps a name knows who holds the name. Another connection that wants the name
-//! asks it. If the connection that keeps the name does not answer within 2.5 s (or within half of the
+//! Only the connection that owns a name knows who holds the name. Another connection that wants the name
+//! asks it. If the connection that owns the name does not answer within 2.5 s (or within half of the
 //! time to live, if that is less),
 //!
 //! - a request with `if_available` is told that the lock cannot be had; later ones are told this at once,

@@ -98,20 +98,20 @@ pub(crate) fn seen(
             Phase::Queued => order(kv.made, &kv.value),
             Phase::Held | Phase::Owned => kv.made,
         };
-        let kept = if key.phase == Phase::Owned { known(kv, &key) } else { OwnerAnswer::Said };
+        let answer = if key.phase == Phase::Owned { known(kv, &key) } else { OwnerAnswer::Said };
         let (made, request) = ((made, value.place), key.request);
         let Value { asked, said, .. } = value;
         let (name, lease) = (key.name, kv.lease);
         let one = QueryEntry { inspected, name, lease, request, made, asked, said };
         let found = ((made.0, made.1, request), one);
-        match (key.phase, kept) {
+        match (key.phase, answer) {
             (Phase::Held, _) => held.push(found),
             (Phase::Queued, _) => pending.push(found),
             (Phase::Owned, OwnerAnswer::Unsaid) => {
-                held.push(kept_by(found, "it keeps the name, and does not say who holds it"));
+                held.push(by_owner(found, "it owns the name, and does not say who holds it"));
             }
             (Phase::Owned, OwnerAnswer::Unasked) => {
-                owned.push(kept_by(found, "it keeps the name, which somebody may hold there"));
+                owned.push(by_owner(found, "it owns the name, which somebody may hold there"));
             }
             (Phase::Owned, OwnerAnswer::Said) => {}
         }
@@ -193,7 +193,7 @@ fn blocking(keys: &BucketKeys, kv: &KeyValue, stray: &Stray) -> Option<(Phase, F
 }
 
 /// An owned name, shown as a lock. It is not known whether the name is held.
-fn kept_by((made, mut one): Found, why: &str) -> Found {
+fn by_owner((made, mut one): Found, why: &str) -> Found {
     let mut agent = AgentInfo::default();
     if let Some(said) = &one.inspected.agent {
         said.host.clone_into(&mut agent.host);

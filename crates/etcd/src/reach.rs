@@ -27,7 +27,7 @@ use crate::{
 ///
 /// Each call makes a connection of its own, with a thread of its own. Works on any executor. The connection
 /// ends with the last handle of the user agent. If the process ends before that, the locks and requests of
-/// its agents, and the names that it [keeps](EtcdOptions::keep_names), stay until its lease is over.
+/// its agents, and the names that it [owns](EtcdOptions::keep_names), stay until its lease is over.
 ///
 /// # Errors
 ///
@@ -137,7 +137,7 @@ impl EtcdReach {
         let silent = silent.as_secs();
         Some(format!(
             "has not answered for {silent} s, and grants nothing meanwhile but names that this machine \
-             keeps"
+             owns"
         ))
     }
 }

@@ -24,8 +24,8 @@ pub(crate) use self::{
     ask_purpose::{AskPurpose, ask_owner},
     contents::others,
     operation::{
-        Ask, Force, KeptEntry, Leaving, MOST, MOST_ASKS, MOST_BYTES, Operation, Outcome, Outcomes,
-        Owning,
+        Ask, Force, Leaving, LeavingEntry, MOST, MOST_ASKS, MOST_BYTES, Operation, Outcome,
+        Outcomes, Owning,
     },
 };
 use crate::{
@@ -77,7 +77,7 @@ impl Operation {
                 outcomes.owned = if answer.succeeded { Some(revision) } else { owned };
             }
             Self::Leave(leaving) => {
-                let requests = leaving.kept.iter().map(|kept| (kept.phase, kept.ask.request));
+                let requests = leaving.entries.iter().map(|entry| (entry.phase, entry.ask.request));
                 let mut got = answer.results.iter().filter_map(|result| match result {
                     StepResult::Got(made) => *made,
                     _ => None,
@@ -170,7 +170,7 @@ impl Operation {
             Self::Grant(entries) => entries.iter().map(|entry| entry.request).collect(),
             Self::Remove(ended) => ended.iter().map(|ended| ended.request).collect(),
             Self::HandOver(ended, _) | Self::Own(ended, _) => vec![ended.request],
-            Self::Leave(leaving) => leaving.kept.iter().map(|kept| kept.ask.request).collect(),
+            Self::Leave(leaving) => leaving.entries.iter().map(|entry| entry.ask.request).collect(),
         }
     }
 

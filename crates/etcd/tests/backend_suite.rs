@@ -6,7 +6,7 @@ mod server;
 
 navlock_testkit::backend_suite!(server::alone());
 
-/// The same where names stay the machine's.
-mod keeping {
-    navlock_testkit::backend_suite!(crate::server::keeping());
+/// The same where machines own names.
+mod owning {
+    navlock_testkit::backend_suite!(crate::server::owning());
 }

@@ -34,7 +34,7 @@ starts the broker. The variable NAVLOCK_ETCD does: it is for containers and test
   wait-through-outages = true          # waiting requests survive an outage that is longer than the
                                        # time to live
   keep-names = 8                       # a machine that takes a name this often in a row, with
-                                       # nobody else there, keeps it: the name is then taken and
+                                       # nobody else there, owns it: the name is then taken and
                                        # handed over on this machine without etcd, until another
                                        # machine asks for it; 0: never
   user = \"locks\"

@@ -61,7 +61,7 @@ they are known:
   missed, leftOut   how many
 
 When something has changed on other machines, everything is told anew, once a second at most. A name
-that another machine keeps is shown as owned by that machine, whether somebody holds it there or
+that another machine owns is shown as owned by that machine, whether somebody holds it there or
 not. With etcd, only the buckets that clients of this machine use are shown, and of a bucket with
 more than some 10,000 locks and requests not all of other machines.")]
 pub(crate) struct WatchArgs {

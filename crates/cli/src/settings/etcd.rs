@@ -41,7 +41,7 @@ pub(crate) struct Etcd {
     pub(crate) time_to_live: Option<Duration>,
     pub(crate) margin: Option<Duration>,
     pub(crate) wait_through_outages: Option<bool>,
-    /// How often a name has to be taken before it is kept.
+    /// How often a name has to be taken before it is owned.
     pub(crate) keep_names: Option<u32>,
     pub(crate) files: Files,
     pub(crate) server_name: Option<String>,

@@ -44,7 +44,7 @@ pub(super) struct EtcdTable {
     /// In seconds.
     pub(super) margin: Option<f64>,
     pub(super) wait_through_outages: Option<bool>,
-    /// How often a name has to be taken before it is kept.
+    /// How often a name has to be taken before it is owned.
     pub(super) keep_names: Option<u32>,
     pub(super) certificate_authority: Option<PathBuf>,
     pub(super) certificate: Option<PathBuf>,

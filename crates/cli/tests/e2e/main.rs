@@ -71,7 +71,7 @@ mod looking;
 mod lost;
 mod manual;
 mod names;
-// Names that stay a client's own, for which there is no memory to be shared.
+// Names that a client owns, for which there is no memory to be shared.
 #[cfg(unix)]
 mod owned;
 // A terminal.

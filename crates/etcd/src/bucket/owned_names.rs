@@ -12,7 +12,7 @@ use crate::{
     ended::Ended,
     keys::NameKey,
     mirror::Entry,
-    transactions::{KeptEntry, Leaving, MOST, MOST_BYTES, Operation, Owning},
+    transactions::{Leaving, LeavingEntry, MOST, MOST_BYTES, Operation, Owning},
 };
 
 /// How many requests of this connection must be next in the queue for a run, in which the name is owned
@@ -64,11 +64,11 @@ impl Bucket {
         key: &NameKey,
         made: i64,
         owner: u128,
-        kept: Vec<KeptEntry>,
+        entries: Vec<LeavingEntry>,
     ) {
         let mut parts = vec![Vec::new()];
         let mut bytes = 0;
-        for one in kept {
+        for one in entries {
             bytes += one.ask.value.len();
             let last = parts.last().map_or(0, Vec::len);
             if last == MOST || last > 0 && bytes > MOST_BYTES {
@@ -78,9 +78,9 @@ impl Bucket {
             parts.last_mut().into_iter().for_each(|part| part.push(one.clone()));
         }
         let count = parts.len();
-        for (nth, kept) in parts.into_iter().enumerate() {
+        for (nth, entries) in parts.into_iter().enumerate() {
             let (is_last, successors, number) = (nth + 1 == count, Vec::new(), self.number());
-            let leaving = Leaving { owner, made, kept, is_last, successors };
+            let leaving = Leaving { owner, made, entries, is_last, successors };
             let name = self.names.entry(key.clone()).or_default();
             name.leaving.push_back((number, leaving));
         }
@@ -88,9 +88,9 @@ impl Bucket {
 
     /// Notes that a name is not given up after all. Returns the locks and requests that had still
     /// to be written.
-    pub(crate) fn stop_leaving(&mut self, key: &NameKey) -> Vec<KeptEntry> {
+    pub(crate) fn stop_leaving(&mut self, key: &NameKey) -> Vec<LeavingEntry> {
         let left = self.names.get_mut(key).map(|name| mem::take(&mut name.leaving));
-        left.into_iter().flatten().flat_map(|(_, leaving)| leaving.kept).collect()
+        left.into_iter().flatten().flat_map(|(_, leaving)| leaving.entries).collect()
     }
 
     /// Gives a name up. If nobody here holds the name, the same transaction grants it to the
@@ -103,7 +103,7 @@ impl Bucket {
     ) -> Option<Operation> {
         let (number, mut leaving) = name.leaving.pop_front()?;
         name.under_way = Some(number);
-        if leaving.kept.is_empty() {
+        if leaving.entries.is_empty() {
             let successors =
                 self.mirror(key).into_iter().flat_map(|of| of.successors_of_owner(leaving.owner));
             leaving.successors = granted(successors, MOST, around);

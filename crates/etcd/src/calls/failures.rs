@@ -60,7 +60,7 @@ fn of_status(code: i32, message: &str, cause: Cause) -> Failure {
         RESOURCE_EXHAUSTED if message.contains(FULL) => {
             let told = format!(
                 "etcd refused: {message}; it is full: locks are kept and released, and none is granted \
-                 but of names that this machine keeps, until it has room ('navlock doctor' says how)"
+                 but of names that this machine owns, until it has room ('navlock doctor' says how)"
             );
             Failure::Refused(why(message).with_message(told).into())
         }

@@ -7,7 +7,7 @@ use crate::{
     data::KeyValue,
     keys::{NameKey, Phase, RequestKey},
     table::{Handover, Status},
-    transactions::{Ask, KeptEntry, Leaving, Outcome},
+    transactions::{Ask, Leaving, LeavingEntry, Outcome},
     values::Value,
     view::Ownership,
 };
@@ -24,15 +24,15 @@ impl Keeper {
         let Ownership::Since(made) = self.own_state(bucket, name) else { return };
         let Some(lease) = self.good_lease() else { return };
         let leavers = self.shared.table().leave(&(bucket, name.clone()), &mut self.slots);
-        let (mut kept, mut again, mut wakers) = (Vec::new(), Vec::new(), Vec::new());
+        let (mut entries, mut again, mut wakers) = (Vec::new(), Vec::new(), Vec::new());
         for (nth, leaver) in leavers.into_iter().enumerate() {
             let (id, agent, is_lock) = (leaver.id, leaver.agent, leaver.grant.is_some());
             let slot = leaver.key;
             // If a request cannot be written, later requests are not written either, so that nobody
             // overtakes.
-            let written = self.kept(nth, leaver, made, lease.id);
+            let written = self.leaving_entry(nth, leaver, made, lease.id);
             match written.filter(|_| is_lock || again.is_empty()) {
-                Some(written) => kept.push(written),
+                Some(written) => entries.push(written),
                 // A lock that cannot be written is lost.
                 None if is_lock => {
                     wakers.extend(self.shared.table().lose(id, Lost::Disconnected));
@@ -51,7 +51,7 @@ impl Keeper {
         let me = self.slots.me();
         if let Some(opened) = self.buckets.get_mut(&bucket) {
             opened.bucket.push_again(name, again);
-            opened.bucket.push_leaving(name, made, me, kept);
+            opened.bucket.push_leaving(name, made, me, entries);
         }
         self.step(bucket, name);
     }
@@ -59,13 +59,13 @@ impl Keeper {
     /// What is written for a lock or request of which others have not heard. `None` if its agent
     /// has its locks under another lease, or has no lease yet. Such a request is made in the usual
     /// way.
-    pub(super) fn kept(
+    pub(super) fn leaving_entry(
         &self,
         nth: usize,
         leaver: Handover,
         made: i64,
         lease: i64,
-    ) -> Option<KeptEntry> {
+    ) -> Option<LeavingEntry> {
         let Handover { agent, key, name, mode, grant, place, asked, said, .. } = leaver;
         let agent = self.agents.get(&agent).filter(|agent| agent.lease_id() == Some(lease))?;
         let phase = if grant.is_some() { Phase::Held } else { Phase::Queued };
@@ -82,7 +82,7 @@ impl Keeper {
             said,
             name,
         };
-        Some(KeptEntry { phase, ask: Ask { request: key, mode, lease, value: value.encode() } })
+        Some(LeavingEntry { phase, ask: Ask { request: key, mode, lease, value: value.encode() } })
     }
 
     /// To be called when the locks and requests of a name that is given up were written, or could
@@ -125,7 +125,7 @@ impl Keeper {
         self.set_own(bucket, name, Ownership::No);
         let rest = self.buckets.get_mut(&bucket).map(|opened| opened.bucket.stop_leaving(name));
         let gone: Vec<_> =
-            rest.into_iter().flatten().map(|kept| (kept.ask.request, Outcome::Gone)).collect();
+            rest.into_iter().flatten().map(|entry| (entry.ask.request, Outcome::Gone)).collect();
         if !gone.is_empty() {
             self.given_up(bucket, name, leaving, false, &gone);
         }
@@ -146,7 +146,8 @@ impl Keeper {
     /// Whether it is still wanted to write the locks and requests of a name that is given up. All
     /// of them may be lost already.
     pub(super) fn is_leaving(&self, bucket: u64, name: &NameKey, leaving: &Leaving) -> bool {
-        leaving.kept.is_empty() || self.own_state(bucket, name) == Ownership::Leaving(leaving.made)
+        leaving.entries.is_empty()
+            || self.own_state(bucket, name) == Ownership::Leaving(leaving.made)
     }
 
     /// Gives up a name, because others have to see its locks and waiters, or because the name was
@@ -169,14 +170,14 @@ impl Keeper {
         bucket: u64,
         name: &NameKey,
         leaving: &Leaving,
-    ) -> Vec<KeptEntry> {
+    ) -> Vec<LeavingEntry> {
         let rest = self.buckets.get_mut(&bucket).map(|opened| opened.bucket.stop_leaving(name));
-        let all = leaving.kept.iter().cloned().chain(rest.into_iter().flatten());
+        let all = leaving.entries.iter().cloned().chain(rest.into_iter().flatten());
         let (held, waiting): (Vec<_>, Vec<_>) =
-            all.partition(|kept: &KeptEntry| kept.phase == Phase::Held);
+            all.partition(|entry: &LeavingEntry| entry.phase == Phase::Held);
         let held: Vec<_> = held
             .iter()
-            .filter_map(|kept| Some((kept.ask.request, self.slots.holder(kept.ask.request)?)))
+            .filter_map(|entry| Some((entry.ask.request, self.slots.holder(entry.ask.request)?)))
             .collect();
         // If the lease was lost meanwhile, all locks of the name were lost with it.
         let is_leaving = self.own_state(bucket, name) == Ownership::Leaving(leaving.made);

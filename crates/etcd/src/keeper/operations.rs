@@ -225,11 +225,11 @@ impl Keeper {
                 return Some(Operation::Remove(vec![from]));
             }
             Operation::Leave(leaving) if no_lease => {
-                leaving.kept.iter().map(|kept| (kept.ask.request, kept.ask.lease)).collect()
+                leaving.entries.iter().map(|entry| (entry.ask.request, entry.ask.lease)).collect()
             }
             Operation::Leave(leaving) => {
                 let waiting = self.not_left(of.bucket, &of.name, &leaving);
-                waiting.iter().map(|kept| (kept.ask.request, kept.ask.lease)).collect()
+                waiting.iter().map(|entry| (entry.ask.request, entry.ask.lease)).collect()
             }
             // The lock or request ends with its lease.
             Operation::Remove(_) => return None,

@@ -2,7 +2,7 @@
 
 use navlock_core::Mode;
 
-use super::operation::{Ask, Force, KeptEntry, Leaving, MOST_BYTES, Owning};
+use super::operation::{Ask, Force, Leaving, LeavingEntry, MOST_BYTES, Owning};
 use crate::{
     clock::wall_millis,
     data::{Answer, Check, Step, StepResult, Transaction, end_of_prefix},
@@ -215,16 +215,17 @@ pub(super) fn leave(keys: &NameKeys, leaving: &Leaving, again: bool) -> Transact
         let alone = Transaction { when: vec![is_owned], then: vec![gone], or_else: Vec::new() };
         return Transaction { when, then, or_else: vec![Step::Within(alone)] };
     }
-    let put = |kept: &KeptEntry| put(keys, kept.phase, &kept.ask);
-    let mut then: Vec<_> = leaving.kept.iter().map(put).collect();
+    let put = |entry: &LeavingEntry| put(keys, entry.phase, &entry.ask);
+    let mut then: Vec<_> = leaving.entries.iter().map(put).collect();
     if again {
-        let key = |kept: &KeptEntry| keys.request(kept.phase, kept.ask.mode, kept.ask.request);
-        then.extend(leaving.kept.iter().map(|kept| Step::Get(key(kept))));
+        let key =
+            |entry: &LeavingEntry| keys.request(entry.phase, entry.ask.mode, entry.ask.request);
+        then.extend(leaving.entries.iter().map(|entry| Step::Get(key(entry))));
     }
     if leaving.is_last {
         then.push(Step::Delete(owned));
     }
-    let all = leaving.kept.iter().map(|kept| &kept.ask);
+    let all = leaving.entries.iter().map(|entry| &entry.ask);
     let all = all.flat_map(|ask| both_keys(keys, ask.mode, ask.request));
     Transaction { when: vec![is_owned], then, or_else: all.map(Step::Get).collect() }
 }

@@ -74,7 +74,7 @@ pub(crate) struct Leaving {
     /// The revision since which the name is owned.
     pub(crate) made: i64,
     /// The locks and requests to write in this transaction: some of them, or the last ones.
-    pub(crate) kept: Vec<KeptEntry>,
+    pub(crate) entries: Vec<LeavingEntry>,
     pub(crate) is_last: bool,
     /// The requests that wait for the name in etcd, if there is nothing to write.
     pub(crate) successors: Vec<Entry>,
@@ -82,7 +82,7 @@ pub(crate) struct Leaving {
 
 /// A lock or request of the owner of a name that has to be written.
 #[derive(Clone, Debug)]
-pub(crate) struct KeptEntry {
+pub(crate) struct LeavingEntry {
     pub(crate) phase: Phase,
     pub(crate) ask: Ask,
 }

@@ -20,11 +20,11 @@ fn count(transaction: &Transaction) -> usize {
 }
 
 fn leaving(
-    kept: impl IntoIterator<Item = KeptEntry>,
+    entries: impl IntoIterator<Item = LeavingEntry>,
     successors: impl IntoIterator<Item = Entry>,
 ) -> Operation {
-    let (kept, successors) = (kept.into_iter().collect(), successors.into_iter().collect());
-    Operation::Leave(Leaving { owner: 1, made: 1, kept, is_last: true, successors })
+    let (entries, successors) = (entries.into_iter().collect(), successors.into_iter().collect());
+    Operation::Leave(Leaving { owner: 1, made: 1, entries, is_last: true, successors })
 }
 
 #[test]
@@ -50,7 +50,7 @@ fn etcd_takes_as_many_operations_as_any_transaction_has() {
             Operation::HandOver(ended(0), (0..MOST).map(entry).collect()),
             Operation::Own(ended(0), owning),
             Operation::Own(ended(0), run),
-            leaving((0..MOST).map(|nth| KeptEntry { phase: Phase::Held, ask: ask(nth) }), []),
+            leaving((0..MOST).map(|nth| LeavingEntry { phase: Phase::Held, ask: ask(nth) }), []),
             leaving([], (0..MOST).map(entry)),
         ];
         for operation in all {
@@ -67,9 +67,10 @@ fn what_is_given_up_and_may_have_been_written_says_when_it_was() {
     let name = NameKey::new(&ResourceName::try_from("db").unwrap());
     let keys = BucketKeys::new("navlock", "b").name(&name);
     let ask = |nth| Ask { request: key(nth), mode: Mode::Exclusive, lease: 1, value: Vec::new() };
-    let kept = [Phase::Held, Phase::Queued];
-    let kept = kept.into_iter().enumerate().map(|(nth, phase)| KeptEntry { phase, ask: ask(nth) });
-    let leaving = leaving(kept, []);
+    let entries = [Phase::Held, Phase::Queued];
+    let entries =
+        entries.into_iter().enumerate().map(|(nth, phase)| LeavingEntry { phase, ask: ask(nth) });
+    let leaving = leaving(entries, []);
     let made = |again, results| {
         let answer = Answer { revision: 9, cluster: 1, succeeded: true, results };
         leaving.read(again, &answer).requests

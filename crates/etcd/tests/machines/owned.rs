@@ -1,4 +1,4 @@
-//! Names that stay a machine's: what its agents do with them costs etcd nothing, and others get them when
+//! Names that a machine owns: what its agents do with them costs etcd nothing, and others get them when
 //! they ask.
 
 use std::{
@@ -12,7 +12,7 @@ use navlock_etcd::EtcdOptions;
 
 use super::{
     exclusive,
-    owning::{asked, beside, keeping, machines, own, owning, poll, revision, until},
+    owning::{asked, beside, machines, own, owner_at, owning, poll, revision, until},
     proxy::Proxy,
     settle, soon, state, until_waiting,
 };
@@ -26,7 +26,7 @@ pub(super) const MINUTE: Duration = Duration::from_secs(60);
 #[test]
 fn what_nobody_else_uses_costs_etcd_nothing() {
     let server = Server::start();
-    let locks = keeping(server.endpoint(), "navlock");
+    let locks = owner_at(server.endpoint(), "navlock");
     own(&locks, "db");
     let (before, other) = (revision(&server), beside(&locks));
     let mut last = exclusive(&locks, "db").fencing_token();
@@ -107,7 +107,7 @@ fn who_does_not_wait_is_told_what_only_the_owner_knows() {
 fn an_owner_grants_nothing_any_more_once_it_is_stolen_from() {
     let server = Server::start();
     let cable = Proxy::to(server.port());
-    let (a, b) = (keeping(cable.endpoint(), "navlock"), keeping(server.endpoint(), "navlock"));
+    let (a, b) = (owner_at(cable.endpoint(), "navlock"), owner_at(server.endpoint(), "navlock"));
     own(&a, "idle");
     own(&a, "held");
     let (guard, next) = (exclusive(&a, "held"), beside(&a));
@@ -182,14 +182,14 @@ fn a_name_that_is_taken_all_the_time_is_shown_at_once_and_in_pictures_as_the_mac
             assert!(seen.held.iter().all(|held| by(held) == a.client_id()), "{seen:?}");
         }
         // Who looks again and again asks nobody, and the name stays what it is.
-        own(&a, "kept");
-        let guard = exclusive(&a, "kept");
+        own(&a, "owned");
+        let guard = exclusive(&a, "owned");
         let seen = soon(host::look(&b)).unwrap();
-        let kept = |one: &&host::Sighted| one.inspected.lock.name == "kept";
-        assert_eq!(seen.owned.iter().filter(kept).count(), 1, "{seen:?}");
-        assert_eq!(seen.held.iter().filter(kept).count(), 0, "{seen:?}");
+        let is_it = |one: &&host::Sighted| one.inspected.lock.name == "owned";
+        assert_eq!(seen.owned.iter().filter(is_it).count(), 1, "{seen:?}");
+        assert_eq!(seen.held.iter().filter(is_it).count(), 0, "{seen:?}");
         drop(guard);
-        assert!(poll(&mut a.lock("kept").into_future()), "to look has taken it");
+        assert!(poll(&mut a.lock("owned").into_future()), "to look has taken it");
         is_over.store(true, SeqCst);
     });
 }
@@ -272,7 +272,7 @@ fn who_gives_up_while_the_owner_is_asked_leaves_nothing_behind() {
     let [a, b] = machines();
     let next = beside(&a);
     for nth in 0..50 {
-        // What others want is kept ever more rarely.
+        // What others want is owned ever more rarely.
         let name = &*format!("db-{nth}");
         own(&a, name);
         let guard = exclusive(&a, name);
@@ -331,7 +331,7 @@ fn tokens_grow_over_machines_that_come_and_go() {
     let namespace = namespace();
     let mut last = None;
     for _ in 0..4 {
-        let locks = keeping(shared().endpoint(), &namespace);
+        let locks = owner_at(shared().endpoint(), &namespace);
         own(&locks, "db");
         for _ in 0..3 {
             let token = Some(exclusive(&locks, "db").fencing_token());

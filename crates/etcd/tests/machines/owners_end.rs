@@ -1,4 +1,4 @@
-//! What becomes of the names that a machine kept when it is killed, cut off or robbed.
+//! What becomes of the names that a machine owned when it is killed, cut off or robbed.
 
 use std::{thread, time::Duration};
 
@@ -11,7 +11,7 @@ use navlock_etcd::EtcdOptions;
 use super::{
     exclusive,
     owned::TIME_TO_LIVE,
-    owning::{asked, beside, keeping, own, owning, poll, until_taken},
+    owning::{asked, beside, own, owner_at, owning, poll, until_taken},
     process::Process,
     proxy::Proxy,
     soon, state, until_waiting,
@@ -19,18 +19,18 @@ use super::{
 use crate::server::{Server, connect, namespace, shared};
 
 #[test]
-fn what_a_killed_machine_kept_is_anothers_when_its_lease_is_over() {
+fn what_a_killed_machine_owned_is_anothers_when_its_lease_is_over() {
     let namespace = namespace();
     let (process, mut line) = Process::start("owner", &namespace);
     let token = line.read_numbers("held")[0];
     drop(process);
-    let other = keeping(shared().endpoint(), &namespace);
+    let other = owner_at(shared().endpoint(), &namespace);
     let successor = exclusive(&other, "db");
     assert!(successor.fencing_token().get() > token);
 }
 
 #[test]
-fn to_look_at_names_that_are_kept_ends_nothing() {
+fn to_look_at_names_that_are_owned_ends_nothing() {
     let [a, _] = owning("db");
     own(&a, "idle");
     let guard = exclusive(&a, "db");

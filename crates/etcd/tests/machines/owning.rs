@@ -12,14 +12,14 @@ use navlock_etcd::EtcdOptions;
 use super::{exclusive, soon};
 use crate::server::{DEADLINE, Server, connect, namespace, shared};
 
-/// A machine that keeps what it has taken and released once.
-pub(crate) fn keeping(endpoint: String, namespace: &str) -> LockManager {
+/// A machine that owns what it has taken and released once.
+pub(crate) fn owner_at(endpoint: String, namespace: &str) -> LockManager {
     connect(&EtcdOptions::new([endpoint]).namespace(namespace).keep_names(1)).lock_manager("bucket")
 }
 
 pub(super) fn machines<const N: usize>() -> [LockManager; N] {
     let namespace = namespace();
-    std::array::from_fn(|_| keeping(shared().endpoint(), &namespace))
+    std::array::from_fn(|_| owner_at(shared().endpoint(), &namespace))
 }
 
 /// Another agent of the same machine.

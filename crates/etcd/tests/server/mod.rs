@@ -259,8 +259,8 @@ impl GrpcProxy {
     }
 }
 
-/// After how many takes every machine keeps a name, if it is set: all tests hold also for names
-/// that are kept after the first (`1`). They are of names that are kept where they say so, and so
+/// After how many takes every machine owns a name, if it is set: all tests hold also for names
+/// that are owned after the first (`1`). They are of names that are owned where they say so, and so
 /// never (`0`) is not for all.
 const KEEP: &str = "NAVLOCK_TEST_KEEP_NAMES";
 
@@ -298,7 +298,7 @@ pub(crate) fn alone() -> UserAgent {
 }
 
 /// The same, where each name stays the machine's that was taken.
-pub(crate) fn keeping() -> UserAgent {
+pub(crate) fn owning() -> UserAgent {
     shared().machine(|options| options.namespace(namespace()).keep_names(1))
 }
 

@@ -128,7 +128,7 @@ test('on etcd, where a request and a release are writes, a name has changed but 
   assert.deepEqual(seen, [true, true, true, true, false, false]);
 });
 
-test('on etcd a name that its machine keeps has not changed, and has once it was taken without a look', async (context) => {
+test('on etcd a name that its machine owns has not changed, and has once it was taken without a look', async (context) => {
   const env = await openMachine(context, 'keep-names = 1\n');
   const seen = await evaluateOn(runtimes.node, env, async ({ createUserAgent, inspect, locks }) => {
     const look = (locks) => locks.request('db', (lock) => {

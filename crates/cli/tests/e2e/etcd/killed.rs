@@ -37,8 +37,8 @@ fn notes_of(machine: &Sandbox, sort: &str) -> usize {
     files.filter(|file| file.path().extension().is_some_and(|end| end == sort)).count()
 }
 
-/// Two machines, of which the first keeps this name.
-fn keeping(name: &str, time_to_live: &str) -> [Sandbox; 2] {
+/// Two machines, of which the first owns this name.
+fn owning(name: &str, time_to_live: &str) -> [Sandbox; 2] {
     let machines = machines_with(time_to_live);
     own(&machines[0], name);
     machines
@@ -173,7 +173,7 @@ fn what_the_dead_have_left_is_found_by_a_broker_that_goes_on() {
 
 #[test]
 fn a_name_that_stayed_the_machines_is_free_when_that_has_a_broker_again() {
-    let [ours, theirs] = keeping("db", LONG);
+    let [ours, theirs] = owning("db", LONG);
     let mut holder = hold_own(&ours, &["db"]);
     kill_with_broker(&ours, &mut holder);
     restart(&ours);
@@ -184,7 +184,7 @@ fn a_name_that_stayed_the_machines_is_free_when_that_has_a_broker_again() {
 
 #[test]
 fn a_name_that_stayed_the_machines_and_that_nobody_held_is_free_when_that_has_a_broker_again() {
-    let [ours, theirs] = keeping("db", LONG);
+    let [ours, theirs] = owning("db", LONG);
     let holder = ours.hold(&["held"]);
     ours.replace_broker();
     theirs.hold(&["db"]).release();
@@ -196,7 +196,7 @@ fn a_name_that_stayed_the_machines_and_that_nobody_held_is_free_when_that_has_a_
 #[test]
 fn a_name_that_stayed_the_machines_is_not_free_while_somebody_may_come_back_who_holds_it() {
     // With this margin, names are free a second and a half after the last client is given up.
-    let [ours, theirs] = keeping("db", &format!("{LONG}\nmargin = 0.5"));
+    let [ours, theirs] = owning("db", &format!("{LONG}\nmargin = 0.5"));
     // Only the holder itself says what it holds.
     let holder = hold_own(&ours, &["--close", "db"]);
     holder.stop();

@@ -45,9 +45,9 @@ fn machines_of<const N: usize>(
     [(); N].map(|()| Sandbox::with_settings(&settings))
 }
 
-/// Takes a name until the machine keeps it, while nobody else takes it.
+/// Takes a name until the machine owns it, while nobody else takes it.
 fn own(machine: &Sandbox, name: &str) {
-    // The machine keeps the name once it counts the tokens of the grants itself.
+    // The machine owns the name once it counts the tokens of the grants itself.
     eventually("it stays the machine's", || {
         let token = machine.written(&["run", name, "sh", "-c", "echo $NAVLOCK_FENCE"]);
         token.trim().parse::<u64>().unwrap() & 0xf_ffff > 0

@@ -77,7 +77,7 @@ fn an_outage_is_told_for_as_long_as_it_lasts_to_whoever_asks_or_waits() {
         });
         let outage = outage(machine).unwrap();
         assert!(outage.starts_with("etcd has not answered for "), "{outage}");
-        let granted = "grants nothing meanwhile but names that this machine keeps";
+        let granted = "grants nothing meanwhile but names that this machine owns";
         assert!(outage.ends_with(granted), "{outage}");
     }
     let endpoint = server.endpoint();

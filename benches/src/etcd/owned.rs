@@ -1,4 +1,4 @@
-//! The cost of names that a machine keeps, for its own clients and for others.
+//! The cost of names that a machine owns, for its own clients and for others.
 
 use std::{
     pin::pin,
@@ -16,7 +16,7 @@ use super::{
 };
 use crate::machine::Machine;
 
-/// How often a name is taken before it is kept, as docs/etcd.md says.
+/// How often a name is taken before it is owned, as docs/etcd.md says.
 pub(super) const TAKEN: u32 = 3;
 
 #[expect(clippy::needless_pass_by_value, reason = "it is what `map_err` passes on")]
@@ -24,7 +24,7 @@ fn failed(error: navlock::Error) -> String {
     error.to_string()
 }
 
-/// Takes and releases a lock by a broker that keeps its name.
+/// Takes and releases a lock by a broker that owns its name.
 pub(super) fn here(place: &Place<'_>) -> Result<f64, String> {
     let machine = Machine::on_etcd(place.endpoint, Some(TAKEN))?;
     let locks = machine.client(true)?.lock_manager("bench");
@@ -36,13 +36,13 @@ pub(super) fn here(place: &Place<'_>) -> Result<f64, String> {
             break before;
         }
         if since.elapsed() > TIME_TO_LIVE {
-            return Err("the name is never kept".to_owned());
+            return Err("the name is never owned".to_owned());
         }
     };
     let measured = again_and_again(&locks, place, place.count)?;
     match revision(place.endpoint)? - before {
         0 => Ok(measured),
-        times => Err(format!("the name was kept, and etcd was written to {times} times")),
+        times => Err(format!("the name was owned, and etcd was written to {times} times")),
     }
 }
 
@@ -63,10 +63,10 @@ fn again_and_again(locks: &LockManager, place: &Place<'_>, count: usize) -> Resu
     Ok(each(since.elapsed(), count))
 }
 
-/// Takes and releases a lock that another machine had last, and keeps or not, until another client has heard
-/// of the release. Each lock has a new name, because a name that wanders is no longer kept.
-pub(super) fn elsewhere(place: &Place<'_>, keeps: bool) -> Result<f64, String> {
-    let taken = if keeps { TAKEN } else { 0 };
+/// Takes and releases a lock that another machine had last, and owns or not, until another client has heard
+/// of the release. Each lock has a new name, because a name that wanders is no longer owned.
+pub(super) fn elsewhere(place: &Place<'_>, owns: bool) -> Result<f64, String> {
+    let taken = if owns { TAKEN } else { 0 };
     let [one, other] = [machine(place.endpoint, taken)?, machine(place.endpoint, taken)?]
         .map(|machine| machine.lock_manager("bench"));
     let releases = Releases::of_locks(place.endpoint)?;
@@ -74,8 +74,8 @@ pub(super) fn elsewhere(place: &Place<'_>, keeps: bool) -> Result<f64, String> {
     for nth in 0..=place.count {
         let name = format!("{}/{nth}", place.name);
         drop(one.lock(&*name).blocking().map_err(failed)?);
-        if keeps {
-            until_kept(&one, &name)?;
+        if owns {
+            until_owned(&one, &name)?;
         }
         thread::sleep(place.wait);
         releases.forget();
@@ -90,8 +90,8 @@ pub(super) fn elsewhere(place: &Place<'_>, keeps: bool) -> Result<f64, String> {
     Ok(median(samples))
 }
 
-/// Has a machine take a name until it keeps it: then it gets the name at once.
-fn until_kept(locks: &LockManager, name: &str) -> Result<(), String> {
+/// Has a machine take a name until it owns it: then it gets the name at once.
+fn until_owned(locks: &LockManager, name: &str) -> Result<(), String> {
     let since = Instant::now();
     while since.elapsed() < TIME_TO_LIVE {
         let mut request = pin!(locks.lock(name).into_future());
@@ -100,5 +100,5 @@ fn until_kept(locks: &LockManager, name: &str) -> Result<(), String> {
         }
         drop(navlock::blocking::block_on(request).map_err(failed)?);
     }
-    Err("the name is never kept".to_owned())
+    Err("the name is never owned".to_owned())
 }
