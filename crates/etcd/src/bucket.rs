@@ -5,23 +5,23 @@
 //! waits only for earlier requests of its own agent, and not for those of all agents of this
 //! machine. Sans-IO: this module says what to do, and the [keeper](crate::keeper) does it.
 
+mod bucket_host;
 mod name;
 mod owned_names;
 mod standing;
-mod surroundings;
 
 use std::collections::HashMap;
 
 use navlock_core::host::RequestKind;
 use navlock_engine::RequestId;
 
+pub(crate) use self::{
+    bucket_host::{BucketHost, Wait},
+    name::{Grouping, Todo},
+};
 use self::{
     name::Name,
     standing::{Standing, granted, standing},
-};
-pub(crate) use self::{
-    name::{Grouping, Todo},
-    surroundings::{Surroundings, Wait},
 };
 use crate::{
     ended::Ended,
@@ -142,7 +142,7 @@ impl Bucket {
     pub(crate) fn step(
         &mut self,
         key: &NameKey,
-        around: &mut impl Surroundings,
+        around: &mut impl BucketHost,
     ) -> Option<Operation> {
         let mut name = self.names.remove(key).unwrap_or_default();
         let mut operation = None;
@@ -175,7 +175,7 @@ impl Bucket {
         &self,
         key: &NameKey,
         name: &mut Name,
-        around: &mut impl Surroundings,
+        around: &mut impl BucketHost,
     ) -> Option<Operation> {
         let mirror = self.mirror(key)?;
         if name.grants.were_made_at(mirror.revision()) {
@@ -211,7 +211,7 @@ impl Bucket {
         &mut self,
         key: &NameKey,
         name: &mut Name,
-        around: &mut impl Surroundings,
+        around: &mut impl BucketHost,
     ) -> Option<Operation> {
         let is_lock = |(_, ended): &(u64, Ended)| ended.only == Some(Phase::Held);
         if let Some(nth) = name.ending.iter().take(MOST).position(is_lock) {
@@ -240,7 +240,7 @@ impl Bucket {
         &mut self,
         key: &NameKey,
         name: &mut Name,
-        around: &mut impl Surroundings,
+        around: &mut impl BucketHost,
     ) -> Option<Operation> {
         let mut asks: Vec<Ask> = Vec::new();
         let mut bytes = 0;

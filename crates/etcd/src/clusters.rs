@@ -9,9 +9,9 @@
 
 mod agreement;
 mod backend;
+pub(crate) mod cluster_entry;
 mod config;
 mod connections;
-pub(crate) mod entry;
 mod list;
 mod reach;
 

@@ -8,7 +8,7 @@ use tokio::time::timeout;
 
 use crate::{
     calls::{self, FULL},
-    clusters::entry::Entry,
+    clusters::cluster_entry::ClusterEntry,
     data::{Step, Transaction},
     failure::Failure,
     formats,
@@ -126,7 +126,7 @@ async fn reach(endpoints: &[&str], options: &EtcdOptions) -> Result<Members, Err
 /// [`Error::Unreachable`] if etcd does not answer.
 pub fn check_alone(options: &EtcdOptions) -> Result<(), Error> {
     on_runtime(options, async |members, _| {
-        Entry::Alone.check(&members, options).await.map_err(Failure::Refused)
+        ClusterEntry::Alone.check(&members, options).await.map_err(Failure::Refused)
     })
 }
 

@@ -11,7 +11,7 @@ use tokio::sync::{mpsc, oneshot};
 
 use crate::{
     backend::EtcdBackend,
-    clusters::entry::Entry,
+    clusters::cluster_entry::ClusterEntry,
     connection::Connection,
     formats,
     keeper::{Message, Shared},
@@ -56,11 +56,14 @@ impl EtcdReach {
     ///
     /// Dropping the future closes the connection, once it is there.
     pub async fn connect(options: EtcdOptions) -> Result<Self, Error> {
-        Self::connect_as(options, Entry::Alone).await
+        Self::connect_as(options, ClusterEntry::Alone).await
     }
 
     /// Connects as [`connect`](Self::connect) does, alone or as one of several clusters.
-    pub(crate) async fn connect_as(options: EtcdOptions, entry: Entry) -> Result<Self, Error> {
+    pub(crate) async fn connect_as(
+        options: EtcdOptions,
+        entry: ClusterEntry,
+    ) -> Result<Self, Error> {
         options.check()?;
         let grace = options.grace();
         let shared = Arc::new(Shared::default());

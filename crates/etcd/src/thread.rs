@@ -24,7 +24,7 @@ use tokio::{
 
 use crate::{
     calls,
-    clusters::entry::Entry,
+    clusters::cluster_entry::ClusterEntry,
     failure::Failure,
     formats,
     hash::HashState,
@@ -61,7 +61,7 @@ pub(crate) enum Order {
 pub(crate) struct Thread {
     keeper: Keeper,
     options: EtcdOptions,
-    entry: Entry,
+    entry: ClusterEntry,
     members: Members,
     tell: mpsc::WeakUnboundedSender<Order>,
     heard: mpsc::UnboundedReceiver<Order>,
@@ -79,7 +79,7 @@ impl Thread {
     pub(crate) fn new(
         shared: Arc<Shared>,
         options: EtcdOptions,
-        entry: Entry,
+        entry: ClusterEntry,
         members: Members,
         tell: mpsc::WeakUnboundedSender<Order>,
         heard: mpsc::UnboundedReceiver<Order>,

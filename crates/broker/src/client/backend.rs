@@ -19,11 +19,11 @@ use navlock_wire::{MAX_BUCKET, MAX_NAME, ToDaemon};
 use navlock_delegation::Released;
 
 use super::{
+    client_table::{ClientTable, State},
     connection::Connection,
     owned::{self, Owned, Take},
     query,
     reader::wake,
-    table::{State, Table},
 };
 use crate::{surrounding, this_process};
 
@@ -43,7 +43,7 @@ impl BrokerBackend {
 
     /// Tells the daemon more of a request. What is told before the request is [made](Backend::made) is sent
     /// together with the request.
-    fn tell_more(&self, ticket: Ticket, change: impl FnOnce(&mut Table)) {
+    fn tell_more(&self, ticket: Ticket, change: impl FnOnce(&mut ClientTable)) {
         let is_made = self.connection.change_quietly(|table| {
             change(table);
             table.is_made(ticket.id)
@@ -128,7 +128,7 @@ impl Backend for BrokerBackend {
     /// The agents end in one change of the table. A grant may be on its way to one of them because
     /// another one has ended: it finds all of them ended.
     fn terminate_all(&self, agents: &[AgentId]) {
-        let end = |table: &mut Table| {
+        let end = |table: &mut ClientTable| {
             agents.iter().flat_map(|agent| table.terminate(*agent)).collect::<Vec<_>>()
         };
         wake(self.connection.change(end));

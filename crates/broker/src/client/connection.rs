@@ -29,10 +29,10 @@ use navlock_wire::ClientKey;
 
 use self::{reader_turns::ReaderTurns, thread_state::ThreadState, writer::Writer};
 use super::{
+    client_table::ClientTable,
     handshake::Welcomed,
     owned::Owned,
     reader::{Reader, WakePipe, wake},
-    table::Table,
 };
 use crate::{
     client_files::{ClientFiles, Registration},
@@ -75,7 +75,7 @@ pub(super) struct Shared {
     pub(super) only_questions: bool,
     /// This client's own file, while there may be locks to claim from a next daemon.
     registration: Mutex<Option<Registration>>,
-    table: Mutex<Table>,
+    table: Mutex<ClientTable>,
     writer: Mutex<Writer>,
     /// The reader. The thread that has it locked reads for everybody. `None` while there is no
     /// connection.
@@ -98,7 +98,7 @@ pub(super) struct Shared {
     /// The names that this client owns. `owned` also knows whether this process is a fork.
     pub(super) owned: Arc<Owned>,
     /// The table of a forked process, which is empty.
-    forked: OnceLock<Mutex<Table>>,
+    forked: OnceLock<Mutex<ClientTable>>,
 }
 
 /// A maintainer without a thread.
@@ -116,25 +116,25 @@ impl Connection {
         &self.shared
     }
 
-    pub(super) fn table(&self) -> MutexGuard<'_, Table> {
+    pub(super) fn table(&self) -> MutexGuard<'_, ClientTable> {
         self.shared.table()
     }
 
     /// Changes the table, and sends the messages that result. Never waits.
-    pub(super) fn change<T>(&self, change: impl FnOnce(&mut Table) -> T) -> T {
+    pub(super) fn change<T>(&self, change: impl FnOnce(&mut ClientTable) -> T) -> T {
         self.shared.change(change)
     }
 
     /// Changes the table. The messages that result are sent with those of the next change. That will be
     /// soon.
-    pub(super) fn change_quietly<T>(&self, change: impl FnOnce(&mut Table) -> T) -> T {
+    pub(super) fn change_quietly<T>(&self, change: impl FnOnce(&mut ClientTable) -> T) -> T {
         change(&mut self.table())
     }
 
     /// The table, in which locks are ended first whose term is over or that a daemon has given up:
     /// no thread may have ended them in time, because this process was stopped. If no thread reads
     /// the connection, what has come is read first.
-    pub(super) fn table_in_time(&self) -> MutexGuard<'_, Table> {
+    pub(super) fn table_in_time(&self) -> MutexGuard<'_, ClientTable> {
         self.shared.read_without_thread();
         let table = self.shared.table();
         let (is_late, is_alone) = (table.is_late(), table.is_alone());
@@ -201,7 +201,7 @@ impl Shared {
             key,
             only_questions,
             registration: Mutex::default(),
-            table: Mutex::new(Table::new(key, Arc::clone(&owned), delegate)),
+            table: Mutex::new(ClientTable::new(key, Arc::clone(&owned), delegate)),
             writer: Mutex::default(),
             reader: Mutex::default(),
             waking_end,
@@ -224,9 +224,9 @@ impl Shared {
         !self.owned.is_ours()
     }
 
-    pub(super) fn table(&self) -> MutexGuard<'_, Table> {
+    pub(super) fn table(&self) -> MutexGuard<'_, ClientTable> {
         if self.is_forked() {
-            let forked = || Mutex::new(Table::of_fork(self.key, Arc::clone(&self.owned)));
+            let forked = || Mutex::new(ClientTable::of_fork(self.key, Arc::clone(&self.owned)));
             let table = self.forked.get_or_init(forked);
             return table.lock().unwrap_or_else(PoisonError::into_inner);
         }
@@ -291,7 +291,7 @@ impl Shared {
     }
 
     /// Changes the table, and sends the messages that result. Never waits.
-    fn change<T>(&self, change: impl FnOnce(&mut Table) -> T) -> T {
+    fn change<T>(&self, change: impl FnOnce(&mut ClientTable) -> T) -> T {
         if self.is_forked() {
             return change(&mut self.table());
         }
@@ -304,12 +304,12 @@ impl Shared {
 
     /// Ends the locks whose term is over, and tells the daemon and the holders.
     fn end_late(&self) {
-        wake(self.change(Table::end_late));
+        wake(self.change(ClientTable::end_late));
     }
 
     /// Ends the locks whose term is over. Returns when to do that again, if there are terms.
     pub(super) fn watch_terms(&self) -> Option<Instant> {
-        let next = |table: MutexGuard<'_, Table>| table.earliest_term();
+        let next = |table: MutexGuard<'_, ClientTable>| table.earliest_term();
         if clock::until(next(self.table())?).is_zero() {
             self.end_late();
         }
@@ -359,7 +359,7 @@ impl Shared {
 
     /// Sends the messages of the table. They are taken while the table is locked. So messages that other
     /// threads add to the table meanwhile come later.
-    fn send(&self, writer: &mut Writer, mut table: MutexGuard<'_, Table>) {
+    fn send(&self, writer: &mut Writer, mut table: MutexGuard<'_, ClientTable>) {
         let was_left = !writer.bytes.is_empty();
         writer.take(&mut table.outgoing);
         if self.holds_back.load(SeqCst) {

@@ -6,7 +6,7 @@ use navlock_core::ResourceName;
 use navlock_platform::descriptor::{Descriptor, let_inherit, numbered};
 use navlock_wire::MAX_TEXT;
 
-use super::{connection::Connection, table::Table};
+use super::{client_table::ClientTable, connection::Connection};
 use crate::client_files::{InheritedFile, Reserved};
 
 /// The number of the inherited descriptor. If the number is taken, the descriptor gets the next free
@@ -53,7 +53,7 @@ impl PreparedLifeline {
     pub(super) fn new(connection: &Arc<Connection>, names: &[ResourceName]) -> io::Result<Self> {
         let shared = connection.shared();
         // Only locks that the daemon knows by messages can be inherited.
-        connection.change(Table::stop_owning);
+        connection.change(ClientTable::stop_owning);
         let agents = shared.table().inheritable_claims().len();
         let claims: usize = names.iter().map(|name| name.as_bytes().len() + CLAIM).sum();
         // There is also room for texts of agents that become longer.

@@ -26,6 +26,7 @@
 //! granted to another machine.
 
 mod backend;
+mod client_table;
 mod connect_options;
 mod connection;
 mod control;
@@ -37,7 +38,6 @@ mod owned;
 mod query;
 mod questions;
 mod reader;
-mod table;
 
 use std::{io, sync::Arc};
 

@@ -241,7 +241,7 @@ impl Owned {
     }
 
     /// Releases a lock that was taken here. If the client no longer owns the name,
-    /// [`Table::finish_taken`](super::table::Table::finish_taken) has to follow.
+    /// [`ClientTable::finish_taken`](super::client_table::ClientTable::finish_taken) has to follow.
     #[inline]
     pub(super) fn release(&self, taken: RequestId) -> Released {
         self.slot_of(taken).map_or(Released::Gone, |slot| slot.word().release(taken.serial()))

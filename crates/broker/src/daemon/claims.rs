@@ -14,11 +14,11 @@ use navlock_wire::{DaemonCodec, LockId, MAX_INSIDE, ToDaemon};
 use tokio_util::codec::Decoder;
 
 use super::{
-    client::{ClaimedLock, ClaimedRequest, Client},
+    client_record::{ClaimedLock, ClaimedRequest, ClientRecord},
     delegations::Delegations,
-    ends::ProtocolError,
     options::Limits,
     outcome::Outcome,
+    session_ends::ProtocolError,
     shared_client::{self, SharedClient, settle_for},
 };
 
@@ -52,7 +52,7 @@ impl Claims {
     /// Takes in a message of a client that has come back. Returns whether more are to come.
     pub(super) fn handle_message(
         &mut self,
-        client: &mut Client,
+        client: &mut ClientRecord,
         message: ToDaemon,
     ) -> Result<ControlFlow<()>, ProtocolError> {
         match message {
@@ -118,7 +118,7 @@ impl Claims {
 }
 
 /// The claims of processes that have inherited locks, from the bytes of their file.
-pub(super) fn replay(bytes: &[u8], client: &mut Client) -> Option<Claims> {
+pub(super) fn replay(bytes: &[u8], client: &mut ClientRecord) -> Option<Claims> {
     let (mut codec, mut bytes) = (DaemonCodec::default(), BytesMut::from(bytes));
     let mut claims = Claims::default();
     loop {
@@ -183,7 +183,7 @@ pub(super) fn settle(claimants: Vec<Claimant>) {
 }
 
 /// Notes what the client has said of its requests.
-fn note(client: &mut Client, said: RequestNotes) {
+fn note(client: &mut ClientRecord, said: RequestNotes) {
     for request in said.may_give_up {
         client.note_may_give_up(request);
     }

@@ -24,7 +24,7 @@ use navlock_core::{UserAgent, host};
 use navlock_wire::{Agent, ClientKey};
 use tokio::time::{Instant, sleep};
 
-use super::{client::Client, state::Daemon};
+use super::{client_record::ClientRecord, state::Daemon};
 use crate::client_files::{ClientFiles, Dead};
 
 /// How often the daemon tries to end the leases of a dead client, before it leaves them to the next
@@ -61,7 +61,7 @@ impl Leases {
     }
 
     /// Notes the lease of one agent, if the agent has a lease that is not noted.
-    pub(super) fn note(&mut self, client: &Client, agent: Agent) {
+    pub(super) fn note(&mut self, client: &ClientRecord, agent: Agent) {
         let Some(lease) = client.lease(agent) else { return };
         if self.noted.get(&agent) == Some(&lease) {
             return;
@@ -78,7 +78,7 @@ impl Leases {
     }
 
     /// Notes the leases of all agents that have something, and those of the daemon itself.
-    pub(super) fn note_all(&mut self, client: &Client) {
+    pub(super) fn note_all(&mut self, client: &ClientRecord) {
         for agent in client.askers() {
             self.note(client, agent);
         }

@@ -20,13 +20,13 @@ use tokio::{
 
 use super::{
     claims::Claims,
-    ends::End,
     listening::Listening,
     new_connection::{Introduced, NewConnection},
     options::Options,
     peer_check::is_same_user,
     process::{END, Process},
     session::Session,
+    session_ends::End,
     state::Daemon,
 };
 use crate::{LOGS, client_files::Found};

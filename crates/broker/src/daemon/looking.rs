@@ -11,11 +11,11 @@ use tokio::{
 };
 
 use super::{
-    ends::{End, ProtocolError},
     filter::Filter,
     lookers::CHECK_INTERVAL,
     picture::SLICE,
     session::{Stream, flush},
+    session_ends::{End, ProtocolError},
     state::Daemon,
     telling::{LookStep, Teller},
 };

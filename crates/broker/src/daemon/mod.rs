@@ -6,7 +6,7 @@
 
 mod answers;
 mod claims;
-mod client;
+mod client_record;
 mod connected;
 mod consistent;
 mod counts;
@@ -16,7 +16,6 @@ mod deadlocks;
 mod delegations;
 mod directory;
 mod elsewhere;
-mod ends;
 mod entry_key;
 mod filter;
 mod inbox;
@@ -47,6 +46,7 @@ mod recovery;
 mod requests;
 mod self_report;
 mod session;
+mod session_ends;
 mod shared_client;
 mod sleepers;
 mod state;

@@ -17,11 +17,11 @@ use tokio_util::codec::Decoder;
 
 use super::{
     claims::Claims,
-    ends::{End, ProtocolError},
     filter::Filter,
     looking::Looking,
     process::Process,
     session::{Session, Stream, flush},
+    session_ends::{End, ProtocolError},
     shared_client::lock,
     state::Daemon,
     stealing::Steal,

@@ -1,7 +1,7 @@
 //! Orphans: clients that were killed, and whose locks other processes have inherited, as the command of
 //! `navlock run` does when `navlock` is killed.
 //!
-//! An orphan is a [`Client`](super::client::Client) without a connection. It ends with the last of the
+//! An orphan is a [`ClientRecord`](super::client_record::ClientRecord) without a connection. It ends with the last of the
 //! processes that have inherited its locks, or with the last of these locks. The client may come back and
 //! go on with these locks.
 //!
@@ -26,7 +26,7 @@ use tokio::{
 
 use super::{
     claims::{self, Claims},
-    client::Client,
+    client_record::ClientRecord,
     orphan::{KeptFor, Orphan, Watch},
     outcome::Outcome,
     process::Process,
@@ -40,7 +40,7 @@ const RETRY_PAUSE: Duration = Duration::from_millis(20);
 
 impl Inherited {
     /// The claims that this file contains, for this client; `None` if the file cannot be read.
-    pub(super) fn replay(&mut self, client: &mut Client) -> Option<Claims> {
+    pub(super) fn replay(&mut self, client: &mut ClientRecord) -> Option<Claims> {
         claims::replay(&self.claims().ok()?, client)
     }
 }
@@ -251,7 +251,7 @@ impl Daemon {
 }
 
 /// Waits for the losses of an orphan's locks, as long as the orphan exists.
-async fn listen(daemon: Weak<Daemon>, number: u64, client: Weak<std::sync::Mutex<Client>>) {
+async fn listen(daemon: Weak<Daemon>, number: u64, client: Weak<std::sync::Mutex<ClientRecord>>) {
     loop {
         let lost = poll_fn(|context| {
             let Some(client) = client.upgrade() else {

@@ -2,8 +2,8 @@
 
 mod entry;
 mod events;
+mod map_place;
 mod map_slots;
-mod place;
 mod request_waker;
 
 use std::{
@@ -27,7 +27,7 @@ use navlock_wire::{Agent, Moment};
 pub(super) use self::entry::{RequestOwner, Shown};
 use self::{
     entry::{Entry, Stage, goes_on},
-    place::SlotPlace,
+    map_place::MapPlace,
     request_waker::{RequestWaker, Woken},
 };
 use super::{cycles::InCycle, lookers::Lookers, outcome::Outcome};
@@ -122,7 +122,7 @@ impl Requests {
         // box.
         let mut request = locks.lock_with(name, kind.into()).into_future();
         let answer = Pin::new(&mut request).poll(&mut context);
-        let (place, since) = (SlotPlace::Nowhere, clock::now());
+        let (place, since) = (MapPlace::Nowhere, clock::now());
         let (of, stage) = (Arc::clone(of), Stage::Over);
         let mut entry = Entry {
             place,
@@ -197,7 +197,7 @@ impl Requests {
         // itself.
         waker.wake_by_ref();
         self.name_bytes += name_bytes as usize;
-        let (place, of) = (SlotPlace::Nowhere, Arc::clone(of));
+        let (place, of) = (MapPlace::Nowhere, Arc::clone(of));
         let entry = Entry {
             place,
             of,
@@ -315,7 +315,7 @@ impl Requests {
             if let Some(Outcome::Lost(how, _)) = &outcome {
                 entry.tell_loss(*how, self.pid, self.log_names);
             }
-            if let (Some(Outcome::Lost(Lost::Stolen, _)), SlotPlace::In(delegation)) =
+            if let (Some(Outcome::Lost(Lost::Stolen, _)), MapPlace::In(delegation)) =
                 (&outcome, &entry.place)
             {
                 delegation.steal();

@@ -31,11 +31,11 @@ use tokio_util::codec::Framed;
 use self::messages::{asks, handle_client_message, out_of_place};
 use super::{
     answers::{Parts, QueryFuture},
-    client::outcome_message,
+    client_record::outcome_message,
     connected::ConnectedClient,
     cycles::InCycle,
-    ends::End,
     outcome::Outcome,
+    session_ends::End,
     shared_client::{lock, settle_for},
     state::Daemon,
     term_messages::ToldTerms,

@@ -7,17 +7,17 @@ use navlock_engine::RequestId;
 use navlock_wire::Agent;
 
 use super::{
-    client::Client,
+    client_record::ClientRecord,
     delegations::{Delegations, Holder},
 };
 
 /// A client, shared by its session and by those who go through all clients.
 ///
 /// A thread that has one client locked may lock no other client, nor the daemon's table of clients.
-pub(super) type SharedClient = Arc<Mutex<Client>>;
+pub(super) type SharedClient = Arc<Mutex<ClientRecord>>;
 
 /// Locks a client.
-pub(super) fn lock(client: &SharedClient) -> MutexGuard<'_, Client> {
+pub(super) fn lock(client: &SharedClient) -> MutexGuard<'_, ClientRecord> {
     // A poisoned mutex may be used: after a panic the session has ended, and the locks of its
     // client must still be ended.
     client.lock().unwrap_or_else(PoisonError::into_inner)
@@ -40,7 +40,7 @@ pub(super) fn settle_for(
     }
 }
 
-impl Holder for Mutex<Client> {
+impl Holder for Mutex<ClientRecord> {
     fn release(&self, request: RequestId) {
         self.lock().unwrap_or_else(PoisonError::into_inner).finish(request);
     }

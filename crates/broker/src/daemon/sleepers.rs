@@ -9,7 +9,7 @@ use navlock_wire::{ClientKey, Slot, ToDaemon};
 
 use super::{
     claims::{Claimant, Claims},
-    client::Client,
+    client_record::ClientRecord,
     map::ClientMap,
     shared_client::{SharedClient, lock},
     state::Daemon,
@@ -26,7 +26,7 @@ pub(super) struct Sleeper {
 
 impl ClientMap {
     /// The claims of the client, as the map makes them, and the slots of these locks.
-    fn claims(&self, client: &mut Client) -> (Claims, Vec<(RequestId, Slot)>) {
+    fn claims(&self, client: &mut ClientRecord) -> (Claims, Vec<(RequestId, Slot)>) {
         let (mut claims, mut slots) = (Claims::default(), Vec::new());
         for (slot, description, token, since) in self.held() {
             let Description { bucket, name, mode, agent, client_id, request } = description;

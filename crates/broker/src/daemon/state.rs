@@ -15,10 +15,9 @@ use navlock_wire::ClientKey;
 use tokio::{sync::Notify, time::Instant};
 
 use super::{
-    client::Client,
+    client_record::ClientRecord,
     delegations::Delegations,
     directory::Directory,
-    ends::{End, Ends},
     log::Log,
     lookers::Lookers,
     maps::Maps,
@@ -26,6 +25,7 @@ use super::{
     orphan::Orphan,
     own_leases::OwnLeases,
     recovery::Recovery,
+    session_ends::{End, Ends},
     shared_client::{SharedClient, lock},
 };
 use crate::client_files::{self, ClientFiles, Found, OwnNotes};
@@ -49,7 +49,7 @@ pub(super) struct Daemon {
     clients: Mutex<Clients>,
     /// The lookers.
     lookers: Arc<Lookers>,
-    directory: Arc<Directory<Client>>,
+    directory: Arc<Directory<ClientRecord>>,
     /// Notified when a client has gone.
     pub(super) gone: Notify,
     /// Notified when somebody has asked the daemon to end.
@@ -143,7 +143,7 @@ impl Daemon {
     }
 
     /// The directory that finds the client of an agent.
-    pub(super) fn directory(&self) -> &Directory<Client> {
+    pub(super) fn directory(&self) -> &Directory<ClientRecord> {
         &self.directory
     }
 
@@ -184,7 +184,7 @@ impl Daemon {
         Arc::new_cyclic(|me| {
             let known = (Weak::clone(me), Arc::clone(&self.directory));
             let delegations = self.delegations.clone();
-            let client = Client::new(user_agent, self.limits, delegations, lookers, known);
+            let client = ClientRecord::new(user_agent, self.limits, delegations, lookers, known);
             Mutex::new(client.with_names_in_logs(self.log_names))
         })
     }

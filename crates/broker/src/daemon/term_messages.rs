@@ -15,7 +15,7 @@ use navlock_engine::RequestId;
 use navlock_wire::{Agent, BootTime, FromDaemon};
 use tokio::time::{Interval, MissedTickBehavior, interval};
 
-use super::{client::Client, leases::Leases};
+use super::{client_record::ClientRecord, leases::Leases};
 use crate::clock::boot_time;
 
 /// How often the session looks for terms that have changed. Leases are renewed less often than
@@ -46,7 +46,11 @@ impl ToldTerms {
     }
 
     /// The messages that must come before the grant of this request.
-    pub(super) fn before_grant(&mut self, client: &Client, request: RequestId) -> TermMessages {
+    pub(super) fn before_grant(
+        &mut self,
+        client: &ClientRecord,
+        request: RequestId,
+    ) -> TermMessages {
         let Some(agent) = client.agent_of(request) else { return [None, None] };
         if client.ends(agent).is_none() {
             // The lock has been lost since, and the loss is told next. Until then the client must
@@ -62,7 +66,7 @@ impl ToldTerms {
 
     /// The messages of terms that have changed: the terms of agents that hold locks and, for
     /// clients that understand this, of agents that wait.
-    pub(super) fn news(&mut self, client: &Client) -> Vec<FromDaemon> {
+    pub(super) fn news(&mut self, client: &ClientRecord) -> Vec<FromDaemon> {
         if let Some(leases) = &mut self.leases {
             leases.note_all(client);
         }
@@ -70,7 +74,7 @@ impl ToldTerms {
         agents.into_iter().flat_map(|agent| self.new_of(client, agent)).flatten().collect()
     }
 
-    fn new_of(&mut self, client: &Client, agent: Agent) -> TermMessages {
+    fn new_of(&mut self, client: &ClientRecord, agent: Agent) -> TermMessages {
         let Some(ends) = client.ends(agent) else { return [None, None] };
         if self.said.insert(agent, ends) == Some(ends) {
             return [None, None];

@@ -10,7 +10,7 @@ mod connection_limit;
 mod feed;
 mod gate;
 mod history;
-mod keys;
+mod name_numbers;
 mod render;
 mod routes;
 mod services;

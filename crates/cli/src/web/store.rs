@@ -16,7 +16,7 @@ use navlock::{
 use super::{
     clock::Clock,
     history::History,
-    keys::Keys,
+    name_numbers::NameNumbers,
     render::{self, MOST_DEADLOCKS},
 };
 use crate::{
@@ -36,7 +36,7 @@ pub(super) struct Store {
     /// is 0.
     version: u64,
     broker: Broker,
-    keys: Keys,
+    keys: NameNumbers,
     names: BTreeMap<u64, Name>,
     agents: HashMap<ClientId, Shown>,
     clients: BTreeMap<u64, String>,
@@ -126,7 +126,7 @@ impl Store {
             clock: Clock::new(),
             version: 0,
             broker: Broker::default(),
-            keys: Keys::new(),
+            keys: NameNumbers::new(),
             names: BTreeMap::new(),
             agents: HashMap::new(),
             clients: BTreeMap::new(),

@@ -4,9 +4,9 @@ use std::mem;
 
 use super::{
     Bucket,
+    bucket_host::BucketHost,
     name::Name,
     standing::{granted, is_as_called, run},
-    surroundings::Surroundings,
 };
 use crate::{
     ended::Ended,
@@ -28,7 +28,7 @@ impl Bucket {
         &mut self,
         key: &NameKey,
         ended: Ended,
-        around: &impl Surroundings,
+        around: &impl BucketHost,
     ) -> Option<Owning> {
         let view = self.views.get_mut(key)?;
         let is_only = view.mirror.is_only(around.me());
@@ -99,7 +99,7 @@ impl Bucket {
         &self,
         key: &NameKey,
         name: &mut Name,
-        around: &impl Surroundings,
+        around: &impl BucketHost,
     ) -> Option<Operation> {
         let (number, mut leaving) = name.leaving.pop_front()?;
         name.under_way = Some(number);

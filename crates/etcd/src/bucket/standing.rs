@@ -3,7 +3,7 @@
 
 use navlock_core::Mode;
 
-use super::surroundings::Surroundings;
+use super::bucket_host::BucketHost;
 use crate::{
     mirror::Entry,
     slots::Owner,
@@ -15,7 +15,7 @@ use crate::{
 /// The requests of this connection at the front of a queue, up to the first request that belongs to
 /// another connection or is shared. A shared request ends a run, because the request behind it may
 /// share the lock.
-pub(super) fn run(view: &View, around: &impl Surroundings) -> Vec<Entry> {
+pub(super) fn run(view: &View, around: &impl BucketHost) -> Vec<Entry> {
     if !view.may_be_owned() {
         return Vec::new();
     }
@@ -33,7 +33,7 @@ pub(super) fn run(view: &View, around: &impl Surroundings) -> Vec<Entry> {
 /// the name would serve them in that order.
 pub(super) fn is_as_called<'a>(
     queue: impl Iterator<Item = &'a Entry>,
-    around: &impl Surroundings,
+    around: &impl BucketHost,
 ) -> bool {
     let serials = queue.filter_map(|entry| match around.owner(entry.request, entry.made) {
         Owner::Request(id) => Some(id.serial()),
@@ -47,7 +47,7 @@ pub(super) fn is_as_called<'a>(
 pub(super) fn granted<'a>(
     front: impl Iterator<Item = &'a Entry>,
     most: usize,
-    around: &impl Surroundings,
+    around: &impl BucketHost,
 ) -> Vec<Entry> {
     let mut bytes = 0;
     let granted = front.take(most).take_while(|entry| {
@@ -71,7 +71,7 @@ pub(super) enum Standing {
     NotToDo,
 }
 
-pub(super) fn standing(entry: &Entry, around: &impl Surroundings) -> Standing {
+pub(super) fn standing(entry: &Entry, around: &impl BucketHost) -> Standing {
     match around.owner(entry.request, entry.made) {
         Owner::Request(id) => match around.status(id) {
             Status::Pending(_) => Standing::Wanted,

@@ -31,7 +31,7 @@ fn key(of: RequestId) -> RequestKey {
     RequestKey { owner: 1, slot: of.serial() }
 }
 
-impl Surroundings for Agents {
+impl BucketHost for Agents {
     fn owner(&self, key: RequestKey, _: i64) -> Owner {
         Owner::Request(id(key.slot))
     }

@@ -5,8 +5,8 @@ use std::sync::Arc;
 use navlock_core::ResourceName;
 
 use super::{
+    cluster_entry::OneOf,
     config::{EtcdClusters, place},
-    entry::OneOf,
 };
 use crate::reach::EtcdReach;
 

@@ -12,9 +12,9 @@ use tokio::sync::oneshot;
 
 use super::{
     backend::ClustersBackend,
+    cluster_entry::{ClusterEntry, OneOf, enter_all},
     config::{EtcdClusters, of},
     connections::{Connected, Connections},
-    entry::{Entry, OneOf, enter_all},
 };
 use crate::{lease::SHARE, reach::EtcdReach, table::gone};
 
@@ -42,7 +42,8 @@ impl ClustersReach {
         let each = clusters.clusters.iter().zip(entries).filter(|(one, _)| !one.is_retired);
         let connect = each.map(|(one, entry)| async move {
             let connected =
-                EtcdReach::connect_as(one.options.clone(), Entry::OneOf(Arc::clone(&entry))).await;
+                EtcdReach::connect_as(one.options.clone(), ClusterEntry::OneOf(Arc::clone(&entry)))
+                    .await;
             let reach = connected.map_err(|error| of(&one.name, error))?;
             Ok::<_, Error>(Connected { name: one.name.clone(), reach, entry })
         });

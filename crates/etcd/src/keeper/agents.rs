@@ -12,7 +12,7 @@ use super::{
     ownership, wake,
 };
 use crate::{
-    bucket::{Surroundings, Wait},
+    bucket::{BucketHost, Wait},
     clock::{Uptime, wall_millis},
     data::{Check, Step, Transaction},
     hash::HashState,
@@ -46,7 +46,7 @@ struct Around<'a> {
     wakers: Vec<Waker>,
 }
 
-impl Surroundings for Around<'_> {
+impl BucketHost for Around<'_> {
     fn owner(&self, key: RequestKey, made: i64) -> Owner {
         self.slots.owner(key, made)
     }

@@ -10,8 +10,8 @@ use navlock_delegation::OwnerMap;
 
 use super::{
     super::{
+        client_table::{ClientTable, MapTask},
         reader::wake,
-        table::{MapTask, Table},
     },
     Shared,
 };
@@ -36,7 +36,7 @@ impl Shared {
         // Somebody may have removed the file.
         if !registration.as_ref().is_some_and(Registration::stands) {
             *registration = Some(self.files.register(self.key)?);
-            self.change(Table::file_replaced);
+            self.change(ClientTable::file_replaced);
         }
         Ok(())
     }

@@ -16,7 +16,7 @@ use tracing::Level;
 
 use super::{
     super::{delegations::Delegation, outcome::Outcome},
-    place::SlotPlace,
+    map_place::MapPlace,
     request_waker::RequestWaker,
 };
 use crate::{LOGS, clock};
@@ -32,7 +32,7 @@ pub(in super::super) struct RequestOwner {
 pub(super) struct Entry {
     /// This field stands before `stage`, so that it is dropped first: before the lock is released, the
     /// client can neither hold it in the slot nor take it any more.
-    pub(super) place: SlotPlace,
+    pub(super) place: MapPlace,
     pub(super) of: Arc<RequestOwner>,
     /// The locks inside which the request was made, as far as the client has said so, and whether the reach
     /// was told.
@@ -95,7 +95,7 @@ impl Entry {
             Stage::Over => return None,
         };
         let delegation = match &self.place {
-            SlotPlace::In(delegation) => Some(delegation),
+            MapPlace::In(delegation) => Some(delegation),
             _ => None,
         };
         Some(Shown { agent: self.of.agent, name, mode, since: self.since, token, delegation })

@@ -18,7 +18,7 @@ use super::{
         outcome::Outcome,
     },
     Entry, RequestOwner, Requests, Shown, Stage,
-    place::SlotPlace,
+    map_place::MapPlace,
 };
 use crate::convert::{how_lost, lock_id};
 
@@ -212,7 +212,7 @@ impl Requests {
         let Some(name) = entry.name().filter(|_| self.lookers.are_there()) else { return };
         let (of, lock) = (entry.of.name(name), entry.of.id(id));
         self.lookers.tell(|| match (&entry.stage, &entry.place) {
-            (Stage::Held(..), SlotPlace::In(delegation)) if !delegation.was_seen_held() => {
+            (Stage::Held(..), MapPlace::In(delegation)) if !delegation.was_seen_held() => {
                 LookChange::Recalled(of, lock)
             }
             (Stage::Held(..), _) => LookChange::Released(of, lock),
@@ -304,7 +304,7 @@ impl Entry {
             return None;
         }
         let id = look::LockId { client_id: self.of.client_id, serial: id.serial() };
-        let SlotPlace::In(delegation) = &self.place else { return Some(Some((id, *token))) };
+        let MapPlace::In(delegation) = &self.place else { return Some(Some((id, *token))) };
         let hold = delegation.hold();
         Some(hold.map(|hold| (id, hold.map_or(*token, |(_, token)| token))))
     }

@@ -6,20 +6,20 @@ use navlock_delegation::Recalled;
 use navlock_engine::RequestId;
 use navlock_wire::{Agent, Slot};
 
-use super::{super::delegations::Delegation, Entry, Requests, Shown, place::SlotPlace};
+use super::{super::delegations::Delegation, Entry, Requests, Shown, map_place::MapPlace};
 
 impl Requests {
     /// Notes the slot in which the client wants the lock to stand.
     pub(in super::super) fn want(&mut self, id: RequestId, slot: Slot) {
         if let Some(entry) = self.entries.get_mut(&id) {
-            entry.place = SlotPlace::Wanted(slot);
+            entry.place = MapPlace::Wanted(slot);
         }
     }
 
     /// The slot in which the client wants the request to stand once it is a lock.
     pub(in super::super) fn wanted(&self, id: RequestId) -> Option<Slot> {
         match self.entries.get(&id)?.place {
-            SlotPlace::Wanted(slot) => Some(slot),
+            MapPlace::Wanted(slot) => Some(slot),
             _ => None,
         }
     }
@@ -32,7 +32,7 @@ impl Requests {
     /// Notes that the lock stands in this slot, or in none.
     pub(in super::super) fn put(&mut self, id: RequestId, place: Option<Delegation>) {
         if let Some(entry) = self.entries.get_mut(&id) {
-            entry.place = place.map_or(SlotPlace::Nowhere, SlotPlace::In);
+            entry.place = place.map_or(MapPlace::Nowhere, MapPlace::In);
         }
     }
 
@@ -41,7 +41,7 @@ impl Requests {
     pub(in super::super) fn take_back(&mut self, agent: Option<Agent>) {
         for entry in self.entries.values_mut() {
             if agent.is_none_or(|agent| agent == entry.of.agent) {
-                entry.place = SlotPlace::Nowhere;
+                entry.place = MapPlace::Nowhere;
             }
         }
     }
@@ -50,7 +50,7 @@ impl Requests {
     /// the client does not hold.
     pub(in super::super) fn release_idle(&mut self) {
         let is_free = |entry: &Entry| match &entry.place {
-            SlotPlace::In(delegation) => delegation.recall() == Recalled::Free,
+            MapPlace::In(delegation) => delegation.recall() == Recalled::Free,
             _ => false,
         };
         let free = self.entries.iter().filter(|(_, entry)| is_free(entry));
@@ -62,7 +62,7 @@ impl Requests {
     /// Takes the locks out of their slots. The client keeps the locks.
     pub(in super::super) fn leave_slots(&mut self) {
         for entry in self.entries.values_mut() {
-            if let SlotPlace::In(delegation) = mem::replace(&mut entry.place, SlotPlace::Nowhere) {
+            if let MapPlace::In(delegation) = mem::replace(&mut entry.place, MapPlace::Nowhere) {
                 delegation.leave();
             }
         }
@@ -73,6 +73,6 @@ impl Entry {
     /// Whether the lock stands in a slot, from which the client can take it, and the client does
     /// not hold it.
     pub(super) fn is_idle(&self) -> bool {
-        matches!(&self.place, SlotPlace::In(delegation) if !delegation.is_held())
+        matches!(&self.place, MapPlace::In(delegation) if !delegation.is_held())
     }
 }

@@ -16,7 +16,9 @@ use navlock_wire::FromDaemon;
 use tokio::io::{Interest, Ready};
 
 use super::{
-    super::{claims::Claims, connected::ConnectedClient, ends::End, term_messages::ToldTerms},
+    super::{
+        claims::Claims, connected::ConnectedClient, session_ends::End, term_messages::ToldTerms,
+    },
     Session, Stream, flush, say_terms,
 };
 

@@ -4,13 +4,16 @@ use navlock_core::ClientId;
 use navlock_wire::ToDaemon;
 
 use super::super::{
-    client::Client,
-    ends::{End, ProtocolError},
+    client_record::ClientRecord,
+    session_ends::{End, ProtocolError},
 };
 use crate::LOGS;
 
 /// Does what a message asks for that changes only the record of the client, and has no answer.
-pub(super) fn handle_client_message(client: &mut Client, message: ToDaemon) -> Result<(), End> {
+pub(super) fn handle_client_message(
+    client: &mut ClientRecord,
+    message: ToDaemon,
+) -> Result<(), End> {
     match message {
         ToDaemon::OpenAgent { agent, client_id, bucket } => {
             client.open_agent(agent, ClientId::from_bytes(client_id), bucket)?;

@@ -12,7 +12,7 @@ use navlock_wire::{Failure, FromDaemon, LOOKING_VERSION, Query, ToDaemon};
 use super::{
     super::{
         answers::{self, Answered, InspectionParts, Parts, QueryFuture, SnapshotParts},
-        ends::End,
+        session_ends::End,
     },
     Session,
 };

@@ -6,10 +6,10 @@ use navlock_core::{Error, Lost};
 use navlock_engine::RequestId;
 use navlock_wire::Moment;
 
-use super::{Request, State, Table, id, link::Link};
+use super::{ClientTable, Request, State, id, link::Link};
 use crate::clock;
 
-impl Table {
+impl ClientTable {
     pub(super) fn need_link(&mut self) {
         if self.link == Link::Down {
             self.link = Link::Coming;
@@ -120,7 +120,7 @@ mod tests {
     #[test]
     fn who_has_just_taken_something_looks_at_it_also_when_all_was_lost_meanwhile() {
         let owned = Arc::new(Owned::new().unwrap());
-        let mut table = Table::new([0; 16], Arc::clone(&owned), true);
+        let mut table = ClientTable::new([0; 16], Arc::clone(&owned), true);
         table.connected(navlock_wire::VERSION, None);
         assert!(!owned.is_alone());
         table.disconnected();

@@ -9,8 +9,8 @@ use navlock_core::{
 use navlock_wire::{Agent, BootTime, LookChange, MAX_BUCKET, MAX_META, MAX_TEXT, Meta};
 
 use super::{
-    super::{ends::ProtocolError, process::Process, requests::RequestOwner},
-    Client, NO_AGENT,
+    super::{process::Process, requests::RequestOwner, session_ends::ProtocolError},
+    ClientRecord, NO_AGENT,
     open_agent::OpenAgent,
 };
 use crate::{clock::boot_time, convert::from_wire};
@@ -19,7 +19,7 @@ use crate::{clock::boot_time, convert::from_wire};
 /// takes a few bytes.
 const REFUSED_FOR_ONE: usize = 16;
 
-impl Client {
+impl ClientRecord {
     pub(in super::super) fn open_agent(
         &mut self,
         agent: Agent,

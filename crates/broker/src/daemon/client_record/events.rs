@@ -5,7 +5,7 @@ use std::{collections::HashSet, ops::Range, sync::Arc};
 use navlock_core::ResourceName;
 use navlock_wire::{Agent, ClientState, LookChange, LookEvent, Moment};
 
-use super::{super::filter::Filter, Client, open_agent::OpenAgent};
+use super::{super::filter::Filter, ClientRecord, open_agent::OpenAgent};
 use crate::{clock, convert::to_wire};
 
 /// How much of a client is still to be read: the entries at the places before these.
@@ -15,7 +15,7 @@ pub(in super::super) struct Place {
     requests: usize,
 }
 
-impl Client {
+impl ClientRecord {
     /// Sets the client's number and state, and tells lookers of the client and of its agents.
     pub(in super::super) fn set_number(&mut self, number: u64, state: ClientState) {
         let before = self.number.replace((number, state));

@@ -16,10 +16,10 @@ use super::{
         outcome::Outcome,
         requests::Shown,
     },
-    Client,
+    ClientRecord,
 };
 
-impl Client {
+impl ClientRecord {
     /// Sets the client's map.
     pub(in super::super) fn set_map(&mut self, map: Arc<ClientMap>) {
         self.map = Some(map);

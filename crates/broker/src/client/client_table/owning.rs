@@ -9,12 +9,12 @@ use navlock_engine::RequestId;
 use navlock_wire::{DELEGATION_VERSION, ToDaemon};
 
 use super::{
-    SlotPlace, State, Table,
+    ClientTable, SlotPlace, State,
     link::Link,
     mapping::{MapTask, Mapping, Stage},
 };
 
-impl Table {
+impl ClientTable {
     /// Whether a map may be of use with this daemon.
     fn may_map(&self) -> bool {
         self.mapping.is_wanted

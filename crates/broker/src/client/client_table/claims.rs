@@ -7,10 +7,12 @@ use navlock_engine::{AgentId, FencingToken};
 use navlock_wire::{ClientCodec, ToDaemon};
 use tokio_util::codec::Encoder;
 
-use super::{Agent, Request, SlotPlace, State, Table, id, index_of_32_bits, link::Link, number};
+use super::{
+    Agent, ClientTable, Request, SlotPlace, State, id, index_of_32_bits, link::Link, number,
+};
 use crate::convert::to_wire;
 
-impl Table {
+impl ClientTable {
     /// The messages that open and describe an agent.
     pub(super) fn introduction(&self, index: usize) -> Vec<ToDaemon> {
         let Some(Agent { client_id, bucket: Some(bucket), info, .. }) = self.agents.get(index)

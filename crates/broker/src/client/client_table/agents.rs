@@ -6,10 +6,10 @@ use navlock_core::{AgentInfo, ClientId, Error, Lost};
 use navlock_engine::AgentId;
 use navlock_wire::ToDaemon;
 
-use super::{Agent, Table, index_of_32_bits, number};
+use super::{Agent, ClientTable, index_of_32_bits, number};
 use crate::convert::to_wire;
 
-impl Table {
+impl ClientTable {
     pub(in super::super) fn open_agent(
         &mut self,
         client_id: ClientId,

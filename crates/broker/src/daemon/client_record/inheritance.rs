@@ -5,10 +5,10 @@ use std::{collections::HashSet, io};
 use navlock_engine::RequestId;
 use navlock_platform::descriptor::Counted;
 
-use super::{super::process::Process, Client};
+use super::{super::process::Process, ClientRecord};
 use crate::{client_files::Inherited, lock_file::Identity};
 
-impl Client {
+impl ClientRecord {
     /// Opens the file of inherited locks and keeps it open. To be called when the client has said that
     /// others work under its locks, because these others may have inherited the locks.
     pub(super) fn keep_inherited_file(&mut self) {

@@ -1,4 +1,4 @@
-//! What a bucket asks of its surroundings.
+//! What a bucket asks of its host.
 
 use navlock_core::host::RequestKind;
 use navlock_engine::RequestId;
@@ -10,8 +10,8 @@ use crate::{
     transactions::{Ask, Owning},
 };
 
-/// What the bucket asks of its surroundings.
-pub(crate) trait Surroundings {
+/// What the bucket asks of its host.
+pub(crate) trait BucketHost {
     /// The owner of a key that this revision has made.
     fn owner(&self, key: RequestKey, made: i64) -> Owner;
     /// The status of a request of this connection.

@@ -42,7 +42,7 @@ use crate::{calls, failure::Failure, keys::BucketKeys, members::Members, options
 
 /// How a connection uses its etcd.
 #[derive(Clone, Debug)]
-pub(crate) enum Entry {
+pub(crate) enum ClusterEntry {
     /// It uses this etcd as the only one.
     Alone,
     /// It uses this etcd as one of several clusters.
@@ -71,7 +71,7 @@ impl OneOf {
     }
 }
 
-impl Entry {
+impl ClusterEntry {
     /// Checks, before anything is asked for, that this etcd can be entered. For one of several
     /// clusters, this was checked already.
     ///

@@ -4,9 +4,9 @@ use navlock_core::look::{InDeadlock, LockId};
 use navlock_engine::RequestId;
 use navlock_wire::{MAX_INSIDE, ToDaemon};
 
-use super::Table;
+use super::ClientTable;
 
-impl Table {
+impl ClientTable {
     /// Notes that the program has said all that it says of this request when it makes it.
     pub(in super::super) fn note_made(&mut self, request: RequestId) {
         if self.state(request).is_some() {

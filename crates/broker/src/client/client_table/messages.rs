@@ -6,13 +6,13 @@ use navlock_core::look::InDeadlock;
 use navlock_engine::RequestId;
 use navlock_wire::FromDaemon;
 
-use super::{SlotPlace, State, Table};
+use super::{ClientTable, SlotPlace, State};
 use crate::{
     clock,
     convert::{self, failed},
 };
 
-impl Table {
+impl ClientTable {
     /// Takes in a message. A message about a request that is not here any more was on its way when
     /// the request ended, and is ignored.
     pub(in super::super) fn handle_message(

@@ -35,20 +35,20 @@ use super::{
     cycles::{Cycles, InCycle, Nested},
     delegations::Delegations,
     directory::Directory,
-    ends::ProtocolError,
     lookers::Lookers,
     map::ClientMap,
     options::Limits,
     outcome::Outcome,
     process::Process,
     requests::{Requests, Shown},
+    session_ends::ProtocolError,
 };
 use crate::{client_files::ClientFiles, clock};
 
 /// A client, with a connection, or without one if others have inherited its locks.
 ///
 /// A client that is dropped is [ended](Self::end).
-pub(super) struct Client {
+pub(super) struct ClientRecord {
     user_agent: UserAgent,
     limits: Limits,
     /// Lookers go through the agents with pauses, by place, as through [requests](Requests::changes_at).
@@ -92,7 +92,7 @@ pub(super) struct ShownOf<'a> {
     pub(super) info: &'a Arc<AgentInfo>,
 }
 
-impl Client {
+impl ClientRecord {
     pub(super) fn new(
         user_agent: UserAgent,
         limits: Limits,
@@ -371,7 +371,7 @@ impl Client {
 
 const NO_AGENT: ProtocolError = ProtocolError("it spoke for an agent that it had not opened");
 
-impl Drop for Client {
+impl Drop for ClientRecord {
     fn drop(&mut self) {
         self.end();
     }

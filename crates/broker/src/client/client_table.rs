@@ -41,7 +41,7 @@ use super::{
 use crate::clock;
 
 /// The state of a client.
-pub(super) struct Table {
+pub(super) struct ClientTable {
     key: ClientKey,
     agents: Slab<Agent>,
     requests: Slab<Request>,
@@ -116,7 +116,7 @@ struct Request {
     deadlock: Option<Box<InDeadlock>>,
 }
 
-impl Table {
+impl ClientTable {
     /// The table of a client. `delegate` says whether the client may own names.
     pub(super) fn new(key: ClientKey, owned: Arc<Owned>, delegate: bool) -> Self {
         Self {

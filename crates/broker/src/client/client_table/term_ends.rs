@@ -7,12 +7,12 @@ use navlock_engine::{AgentId, RequestId};
 use navlock_wire::{BootTime, ToDaemon};
 
 use super::{
-    State, Table, id,
+    ClientTable, State, id,
     terms::{AgentTerm, Bounds, TermIndex},
 };
 use crate::clock;
 
-impl Table {
+impl ClientTable {
     /// When the next term ends, or an earlier moment.
     pub(in super::super) fn earliest_term(&self) -> Option<BootTime> {
         self.terms.earliest

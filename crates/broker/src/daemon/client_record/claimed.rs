@@ -4,7 +4,7 @@ use navlock_core::{Lost, Mode, ResourceName, host::RequestKind};
 use navlock_engine::{FencingToken, RequestId};
 use navlock_wire::{Agent, Moment};
 
-use super::{super::outcome::Outcome, Client};
+use super::{super::outcome::Outcome, ClientRecord};
 
 /// A lock that a client held when the earlier daemon ended.
 #[derive(Debug)]
@@ -27,7 +27,7 @@ pub(in super::super) struct ClaimedRequest {
     pub(in super::super) since: Moment,
 }
 
-impl Client {
+impl ClientRecord {
     /// Makes a lock held again that was held when the earlier daemon ended.
     pub(in super::super) fn reinstate(&mut self, lock: ClaimedLock) {
         let ClaimedLock { agent, request, name, mode, token, since } = lock;

@@ -5,7 +5,7 @@ use navlock_wire::Slot;
 use super::super::delegations::Delegation;
 
 /// The place in its client's map in which a lock stands, or is to stand.
-pub(super) enum SlotPlace {
+pub(super) enum MapPlace {
     Nowhere,
     Wanted(Slot),
     In(Delegation),

@@ -12,7 +12,7 @@ const SPARE_KEYS: usize = 4_096;
 const SPARE_BYTES: usize = 4 << 20;
 
 /// The numbers by which the page refers to names, because names can be any text.
-pub(super) struct Keys {
+pub(super) struct NameNumbers {
     last: u64,
     pub(super) of: HashMap<LockName, u64>,
     pub(super) names: HashMap<u64, LockName>,
@@ -23,7 +23,7 @@ pub(super) struct Keys {
     limits: (usize, usize),
 }
 
-impl Keys {
+impl NameNumbers {
     pub(super) fn new() -> Self {
         let (of, names) = (HashMap::new(), HashMap::new());
         Self { last: 0, of, names, bytes: 0, limits: (SPARE_KEYS, SPARE_BYTES) }
