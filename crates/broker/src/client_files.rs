@@ -91,7 +91,7 @@ pub(crate) struct Dead {
 }
 
 /// The state of a file's lock.
-enum Looked {
+enum LockState {
     /// Some process has the lock.
     Locked(File),
     /// Nobody has the lock. The file is gone, or was just removed.
@@ -129,7 +129,7 @@ impl ClientFiles {
 
     /// Whether the client lives, or may live. If it does not, removes its file.
     pub(crate) fn lives(&self, client: ClientKey) -> bool {
-        !matches!(look_at(&self.path(client)), Looked::Free)
+        !matches!(look_at(&self.path(client)), LockState::Free)
     }
 
     /// Whether any client lives, which would start the next daemon. This is for lookers: it removes no
@@ -186,21 +186,21 @@ impl ClientFiles {
             let Some(client) = parse(key) else {
                 continue;
             };
-            let is_wanted = || !matches!(look_at(&self.directory.join(name)), Looked::Free);
+            let is_wanted = || !matches!(look_at(&self.directory.join(name)), LockState::Free);
             match extension {
                 "" if is_wanted() => found.living.push(client),
                 "" => _ = unlocked.insert(client),
                 LEASES => leased.push(client),
                 BROKER => found.brokers.push(client),
                 LOCKS => match look_at(&self.directory.join(name)) {
-                    Looked::Locked(file) => {
+                    LockState::Locked(file) => {
                         found.inherited_from.push(client);
                         found
                             .inherited_files
                             .extend(Counted::if_few(file).map(|file| (client, file)));
                     }
-                    Looked::Unknown(_) => found.inherited_from.push(client),
-                    Looked::Free => {}
+                    LockState::Unknown(_) => found.inherited_from.push(client),
+                    LockState::Free => {}
                 },
                 // If the file is not locked, its writer was killed, and the file is removed.
                 TEMPORARY | TEMPORARY_LEASES => drop(is_wanted()),
@@ -277,21 +277,21 @@ fn lock_at(path: &Path) -> io::Result<File> {
 }
 
 /// Finds out whether the file is locked. Removes the file if it is not.
-fn look_at(path: &Path) -> Looked {
+fn look_at(path: &Path) -> LockState {
     let file = match lock_file::open_existing(path) {
         Ok(file) => file,
-        Err(error) if error.kind() == ErrorKind::NotFound => return Looked::Free,
-        Err(error) => return Looked::Unknown(error),
+        Err(error) if error.kind() == ErrorKind::NotFound => return LockState::Free,
+        Err(error) => return LockState::Unknown(error),
     };
     match is_locked(&file) {
-        Ok(true) => Looked::Locked(file),
+        Ok(true) => LockState::Locked(file),
         Ok(false) => {
             // The file is removed while we have it locked, so it is no file that another process
             // has just made and locked.
             remove(path, &file);
-            Looked::Free
+            LockState::Free
         }
-        Err(error) => Looked::Unknown(error),
+        Err(error) => LockState::Unknown(error),
     }
 }
 

@@ -51,8 +51,8 @@ pub(crate) fn connect_or_start(
         return Ok(stream);
     }
     let _turn = match wait_for_turn(place, patience)? {
-        Turn::Connected(stream) => return Ok(stream),
-        Turn::Come(file) => file,
+        StartTurn::Connected(stream) => return Ok(stream),
+        StartTurn::Come(file) => file,
     };
     if let Some(stream) = connect(place, patience.at_most(ANSWER))? {
         return Ok(stream);
@@ -101,7 +101,7 @@ pub(crate) fn connect(place: &Place, patience: Duration) -> Result<Option<Stream
 }
 
 /// The outcome of a wait to start a daemon.
-enum Turn {
+enum StartTurn {
     /// There is a daemon.
     Connected(Stream),
     /// It is this client's turn to start the daemon. The file is the lock for this turn, if the
@@ -112,7 +112,7 @@ enum Turn {
 /// Waits until there is a daemon, or no other client is starting one, or the client that is
 /// starting one takes too long (it may have been stopped). When the file is dropped, other clients
 /// can start a daemon.
-fn wait_for_turn(place: &Place, patience: Patience) -> Result<Turn, Reason> {
+fn wait_for_turn(place: &Place, patience: Patience) -> Result<StartTurn, Reason> {
     // The clients stop waiting at different times, so that the first of them starts a daemon and
     // the others find that daemon.
     let spread = Duration::from_millis(u64::from(std::process::id() % 32) * 16);
@@ -123,19 +123,19 @@ fn wait_for_turn(place: &Place, patience: Patience) -> Result<Turn, Reason> {
             &path,
             CHECK_INTERVAL.min(deadline.saturating_duration_since(Instant::now())),
         ) {
-            Ok(Some(file)) => return Ok(Turn::Come(Some(file))),
+            Ok(Some(file)) => return Ok(StartTurn::Come(Some(file))),
             Ok(None) => {}
             // If this error hinders the daemon too, the daemon will report it.
-            Err(_) => return Ok(Turn::Come(None)),
+            Err(_) => return Ok(StartTurn::Come(None)),
         }
         if let Some(stream) = connect(place, patience.at_most(ANSWER))? {
-            return Ok(Turn::Connected(stream));
+            return Ok(StartTurn::Connected(stream));
         }
         if patience.is_over() {
             return Err(Reason::LockFile(path, io::ErrorKind::WouldBlock.into()));
         }
         if Instant::now() >= deadline {
-            return Ok(Turn::Come(None));
+            return Ok(StartTurn::Come(None));
         }
     }
 }

@@ -52,7 +52,7 @@ pub(super) struct Maintainer {
 
 /// Whose turn it is to read.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Turn {
+enum ReaderTurn {
     /// The maintainer.
     Mine,
     /// Threads that wait for their own answers. The maintainer looks now and then whether there are
@@ -123,30 +123,30 @@ impl Maintainer {
 
     /// Reads until the connection ends.
     fn listen(&mut self) -> End {
-        let mut turn = Turn::Mine;
+        let mut turn = ReaderTurn::Mine;
         loop {
             if self.shared.is_closed() {
                 return End::Closed;
             }
             self.shared.see_to_map();
             let deadline = self.shared.watch_terms();
-            self.shared.turns.set_resting(turn != Turn::Mine);
+            self.shared.turns.set_resting(turn != ReaderTurn::Mine);
             let left = !self.shared.send_left();
             turn = match turn {
-                Turn::Mine => match self.read_messages(left, deadline) {
+                ReaderTurn::Mine => match self.read_messages(left, deadline) {
                     Ok(turn) => turn,
                     Err(end) => return end,
                 },
-                Turn::Theirs => {
+                ReaderTurn::Theirs => {
                     if wait(None, false, &self.wake_end, Some(Instant::now() + REST)) {
-                        Turn::Mine
+                        ReaderTurn::Mine
                     } else {
                         self.look(left)
                     }
                 }
-                Turn::TheirsForLong => {
+                ReaderTurn::TheirsForLong => {
                     wait(None, false, &self.wake_end, deadline);
-                    Turn::Mine
+                    ReaderTurn::Mine
                 }
             };
         }
@@ -154,9 +154,9 @@ impl Maintainer {
 
     /// If no other thread has the reader, waits for messages until `deadline`, and reads them.
     /// Returns whose turn it is next.
-    fn read_messages(&self, left: bool, deadline: Option<Instant>) -> Result<Turn, End> {
+    fn read_messages(&self, left: bool, deadline: Option<Instant>) -> Result<ReaderTurn, End> {
         let Some(mut slot) = self.shared.try_reader() else {
-            return Ok(Turn::Theirs);
+            return Ok(ReaderTurn::Theirs);
         };
         let Some(reader) = &mut *slot else {
             return Err(End::Closed);
@@ -177,23 +177,23 @@ impl Maintainer {
         // threads as soon as nobody waits any more.
         let is_waiting = self.shared.table().is_waiting();
         let wanted = !is_waiting && self.shared.turns.take_wanted();
-        Ok(if wanted { Turn::Theirs } else { Turn::Mine })
+        Ok(if wanted { ReaderTurn::Theirs } else { ReaderTurn::Mine })
     }
 
     /// Looks whether other threads read. Returns whose turn it is next.
-    fn look(&self, left: bool) -> Turn {
+    fn look(&self, left: bool) -> ReaderTurn {
         let turns = &self.shared.turns;
         if self.shared.try_reader().is_some() {
-            return if turns.take_taken() { Turn::Theirs } else { Turn::Mine };
+            return if turns.take_taken() { ReaderTurn::Theirs } else { ReaderTurn::Mine };
         }
         // Nobody else sends what is left.
         if left {
-            return Turn::Theirs;
+            return ReaderTurn::Theirs;
         }
         if turns.sleep_unless_free(|| self.shared.try_reader().is_some()) {
-            Turn::TheirsForLong
+            ReaderTurn::TheirsForLong
         } else {
-            Turn::Theirs
+            ReaderTurn::Theirs
         }
     }
 

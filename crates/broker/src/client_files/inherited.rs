@@ -13,7 +13,7 @@ use navlock_platform::{
 };
 use navlock_wire::ClientKey;
 
-use super::{ClientFiles, Looked, PAUSE, is_locked, lock_at, look_at, remove, remove_if_there};
+use super::{ClientFiles, LockState, PAUSE, is_locked, lock_at, look_at, remove, remove_if_there};
 use crate::lock_file::{self, Identity};
 
 /// A file with room for the locks that others will inherit from a client. Nobody holds locks by it yet. To
@@ -218,9 +218,9 @@ impl Inherited {
 /// The file, if another process has it locked.
 fn locked_at(path: PathBuf) -> io::Result<Option<Inherited>> {
     match look_at(&path) {
-        Looked::Locked(file) => Ok(Some(Inherited { file, path })),
-        Looked::Free => Ok(None),
-        Looked::Unknown(error) => Err(error),
+        LockState::Locked(file) => Ok(Some(Inherited { file, path })),
+        LockState::Free => Ok(None),
+        LockState::Unknown(error) => Err(error),
     }
 }
 

@@ -51,12 +51,12 @@ struct Reader {
     filter: Filter,
     next: Next,
     /// The picture that the looker is about to be sent.
-    picture: Option<Picture>,
+    picture: Option<PendingPicture>,
 }
 
 /// A picture, which the daemon makes in several turns.
 #[derive(Clone, Copy)]
-struct Picture {
+struct PendingPicture {
     /// The picture contains all that happened before the event of this number. Before the looker
     /// has been sent the picture, it is told no event from this number on.
     begin: u64,
@@ -166,13 +166,13 @@ impl Journal {
             looker.next = Next::End;
             missed += more;
         }
-        looker.picture = Some(Picture { begin, end: None, missed, is_torn: false });
+        looker.picture = Some(PendingPicture { begin, end: None, missed, is_torn: false });
     }
 
     /// Notes that the picture for this looker is complete.
     fn complete(&mut self, id: u64) {
         let end = self.next();
-        if let Some(Picture { end: place, .. }) =
+        if let Some(PendingPicture { end: place, .. }) =
             self.looker_mut(id).and_then(|looker| looker.picture.as_mut())
         {
             *place = Some(end);

@@ -1,9 +1,9 @@
 //! Orphans: clients that were killed, and whose locks other processes have inherited, as the command of
 //! `navlock run` does when `navlock` is killed.
 //!
-//! An orphan is a [`ClientRecord`](super::client_record::ClientRecord) without a connection. It ends with the last of the
-//! processes that have inherited its locks, or with the last of these locks. The client may come back and
-//! go on with these locks.
+//! An orphan is a [`ClientRecord`](super::client_record::ClientRecord) without a connection. It ends with
+//! the last of the processes that have inherited its locks, or with the last of these locks. The client
+//! may come back and go on with these locks.
 //!
 //! A living client that has not come back from an earlier daemon is kept in the same way, if its
 //! [map](super::maps) tells which locks it holds.

@@ -21,7 +21,7 @@ use tokio::time::{sleep_until, timeout_at};
 use super::{
     daemon_error::DaemonError,
     listening::{Listening, listen},
-    place_lock::{Looked, PAUSE, lock_aside, lock_name, note, take},
+    place_lock::{LockAttempt, PAUSE, lock_aside, lock_name, note, take},
     state::Daemon,
 };
 use crate::{
@@ -84,7 +84,7 @@ impl<'a> PlaceGuard<'a> {
             None => None,
         };
         let path = place.broker_lock();
-        let lock = |path: &Path| lock_file::lock(path, PAUSE).map(Looked::of);
+        let lock = |path: &Path| lock_file::lock(path, PAUSE).map(LockAttempt::of);
         let Some(sole) = take(place, &path, deadline, lock)? else {
             return Err(DaemonError::Taken(path));
         };

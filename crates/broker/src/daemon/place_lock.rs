@@ -19,14 +19,14 @@ pub(super) const PAUSE: Duration = Duration::from_millis(20);
 const PATIENCE: Duration = Duration::from_secs(2);
 
 /// The outcome of a try to take a lock.
-pub(super) enum Looked {
+pub(super) enum LockAttempt {
     Taken(File),
     Busy,
     /// The lock cannot be taken here at all.
     Never,
 }
 
-impl Looked {
+impl LockAttempt {
     pub(super) fn of(locked: Option<File>) -> Self {
         locked.map_or(Self::Busy, Self::Taken)
     }
@@ -37,19 +37,19 @@ pub(super) fn take(
     place: &Place,
     path: &Path,
     deadline: Instant,
-    lock: impl Fn(&Path) -> io::Result<Looked>,
+    lock: impl Fn(&Path) -> io::Result<LockAttempt>,
 ) -> Result<Option<File>, DaemonError> {
     loop {
         match lock(path) {
-            Ok(Looked::Taken(file)) => return Ok(Some(file)),
-            Ok(Looked::Never) => return Ok(None),
+            Ok(LockAttempt::Taken(file)) => return Ok(Some(file)),
+            Ok(LockAttempt::Never) => return Ok(None),
             // The daemon rarely waits here: only for a daemon that has just decided to end, and
             // does not listen any more. A daemon that listens will stay. It was just starting when
             // our starter looked for it, or it has made its socket anew.
-            Ok(Looked::Busy) if is_served(place) || Instant::now() >= deadline => {
+            Ok(LockAttempt::Busy) if is_served(place) || Instant::now() >= deadline => {
                 return Err(DaemonError::Taken(path.to_owned()));
             }
-            Ok(Looked::Busy) => {}
+            Ok(LockAttempt::Busy) => {}
             Err(error) => return Err(DaemonError::Io(path.to_owned(), error)),
         }
     }
@@ -62,7 +62,7 @@ fn is_served(place: &Place) -> bool {
 
 /// Takes the lock file in the user's own directory. If the file system of this directory does not
 /// answer, or is full, only the other lock file counts.
-pub(super) fn lock_aside(path: &Path) -> Looked {
+pub(super) fn lock_aside(path: &Path) -> LockAttempt {
     let path = path.to_owned();
     let locked = within(PATIENCE, move || -> io::Result<_> {
         let directory = path.parent().unwrap_or(Path::new("/"));
@@ -72,7 +72,7 @@ pub(super) fn lock_aside(path: &Path) -> Looked {
         locked.iter().for_each(note);
         Ok(locked)
     });
-    locked.and_then(Result::ok).map_or(Looked::Never, Looked::of)
+    locked.and_then(Result::ok).map_or(LockAttempt::Never, LockAttempt::of)
 }
 
 /// Removes the lock files of brokers that were killed.
