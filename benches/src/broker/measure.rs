@@ -34,7 +34,7 @@ pub(super) fn round(
 fn alone(row: Row, peer: Peer, servers: &Servers, count: usize) -> io::Result<Vec<f64>> {
     let (place, count) = (servers.place(peer), count.to_string());
     let words = [row.id().as_ref(), peer.id().as_ref(), place.as_os_str(), count.as_ref()];
-    Participant::ours(servers.layout().cpu(Seat::First)?, &words)?.hear_numbers()
+    Participant::ours(servers.layout().cpu(Seat::First)?, &words)?.read_numbers()
 }
 
 /// One round while another process has, or has had, many locks.
@@ -43,7 +43,7 @@ fn beside_many(row: Row, peer: Peer, servers: &Servers, count: usize) -> io::Res
     let place = servers.place(peer).as_os_str();
     let words: [&OsStr; 4] = ["have".as_ref(), peer.id().as_ref(), place, how.as_ref()];
     let mut other = Participant::ours(servers.layout().cpu(Seat::Second)?, &words)?;
-    other.hear_of("ready")?;
+    other.read_until("ready")?;
     alone(row, peer, servers, count)
 }
 
@@ -53,19 +53,19 @@ fn alternately(row: Row, peer: Peer, servers: &Servers, count: usize) -> io::Res
     let words = [row.id().as_ref(), peer.id().as_ref(), place.as_os_str(), count_.as_ref()];
     let start = |seat| {
         let mut participant = Participant::ours(servers.layout().cpu(seat)?, &words)?;
-        participant.hear_of("ready")?;
+        participant.read_until("ready")?;
         Ok::<_, io::Error>(participant)
     };
     let mut participants = [start(Seat::First)?, start(Seat::Second)?];
     for _ in 0..count {
         for participant in &mut participants {
-            participant.say("go")?;
-            participant.hear_of("released")?;
+            participant.write_line("go")?;
+            participant.read_until("released")?;
         }
     }
     let mut samples = Vec::with_capacity(2 * count);
     for mut participant in participants {
-        samples.extend(participant.hear_numbers()?);
+        samples.extend(participant.read_numbers()?);
     }
     Ok(samples)
 }
@@ -82,7 +82,7 @@ fn in_turn(row: Row, peer: Peer, servers: &Servers, count: usize) -> io::Result<
             turn.as_ref(),
         ];
         let mut participant = Participant::ours(servers.layout().cpu(seat)?, &words)?;
-        participant.hear_of("ready")?;
+        participant.read_until("ready")?;
         Ok::<_, io::Error>(participant)
     };
     let mut participants = vec![start(Seat::First, "0")?, start(Seat::Second, "1")?];
@@ -93,10 +93,10 @@ fn in_turn(row: Row, peer: Peer, servers: &Servers, count: usize) -> io::Result<
         participants.push(start(Seat::First, "2")?);
     }
     for participant in &mut participants {
-        participant.say("go")?;
+        participant.write_line("go")?;
     }
     let grants: io::Result<Vec<_>> =
-        participants.iter_mut().map(Participant::hear_numbers).collect();
+        participants.iter_mut().map(Participant::read_numbers).collect();
     Ok(handover_time(&grants?).map(|each| vec![each]))
 }
 

@@ -4,7 +4,7 @@ use std::{ffi::OsStr, fs, io, path::Path};
 
 use super::{
     layout::{Layout, Seat},
-    participant::{Participant, say, wait_for_word},
+    participant::{Participant, wait_for_line, write_line},
     peer::{Asks, Peer, navlock_manager},
 };
 use crate::harness::Scale;
@@ -41,14 +41,14 @@ fn measure_held(each: usize) -> io::Result<Memory> {
         let words: [&OsStr; 4] =
             ["keep".as_ref(), place.as_os_str(), from.as_ref(), count.as_ref()];
         let mut participant = Participant::ours(cpu, &words)?;
-        participant.hear_of("ready")?;
+        participant.read_until("ready")?;
         clients.push(participant);
     }
     let empty = resident(daemon.pid())?;
     let mut in_clients = 0.0;
     for client in &mut clients {
-        client.say("go")?;
-        in_clients += client.hear_numbers()?[0];
+        client.write_line("go")?;
+        in_clients += client.read_numbers()?[0];
     }
     let full = resident(daemon.pid())?;
     drop(clients);
@@ -73,14 +73,14 @@ fn measure_held(each: usize) -> io::Result<Memory> {
 pub(super) fn keep(place: &Path, from: usize, count: usize) -> io::Result<()> {
     let locks = navlock_manager(place, Asks::IfItMust)?;
     let mut guards = Vec::with_capacity(count);
-    say("ready");
-    wait_for_word()?;
+    write_line("ready");
+    wait_for_line()?;
     let empty = resident(std::process::id())?;
     for number in from..from + count {
         guards.push(locks.lock(name(number)).blocking().map_err(io::Error::other)?);
     }
-    say(&(resident(std::process::id())? - empty).to_string());
-    wait_for_word()
+    write_line(&(resident(std::process::id())? - empty).to_string());
+    wait_for_line()
 }
 
 fn name(number: usize) -> String {

@@ -92,7 +92,7 @@ impl Participant {
     }
 
     /// The next line it says.
-    pub(super) fn hear(&mut self) -> io::Result<String> {
+    pub(super) fn read_line(&mut self) -> io::Result<String> {
         let mut line = String::new();
         match self.lines.read_line(&mut line) {
             Ok(0) => Err(io::Error::other(format!("{} ended too early", self.what))),
@@ -106,10 +106,10 @@ impl Participant {
     }
 
     /// Reads lines until one contains this.
-    pub(super) fn hear_of(&mut self, what: &str) -> io::Result<()> {
+    pub(super) fn read_until(&mut self, what: &str) -> io::Result<()> {
         let mut before = String::new();
         loop {
-            match self.hear() {
+            match self.read_line() {
                 Ok(line) if line.to_ascii_lowercase().contains(what) => return Ok(()),
                 Ok(line) => before = line,
                 Err(error) if before.is_empty() => return Err(error),
@@ -119,14 +119,14 @@ impl Participant {
     }
 
     /// A line of numbers.
-    pub(super) fn hear_numbers(&mut self) -> io::Result<Vec<f64>> {
-        let line = self.hear()?;
+    pub(super) fn read_numbers(&mut self) -> io::Result<Vec<f64>> {
+        let line = self.read_line()?;
         let numbers: Result<Vec<f64>, _> = line.split_whitespace().map(str::parse).collect();
         numbers.map_err(|error| io::Error::other(format!("{} said {line:?}: {error}", self.what)))
     }
 
-    pub(super) fn say(&mut self, word: &str) -> io::Result<()> {
-        self.lines.get_mut().write_all(format!("{word}\n").as_bytes())
+    pub(super) fn write_line(&mut self, line: &str) -> io::Result<()> {
+        self.lines.get_mut().write_all(format!("{line}\n").as_bytes())
     }
 
     /// Kills it, and does not wait for that to be done.
@@ -137,7 +137,7 @@ impl Participant {
     /// Waits until it has ended, and well.
     pub(super) fn end(mut self) -> io::Result<()> {
         let mut said = String::new();
-        while let Ok(line) = self.hear() {
+        while let Ok(line) = self.read_line() {
             said = line;
         }
         match self.wait(END_TIMEOUT) {
@@ -187,12 +187,12 @@ fn ourselves(cpu: usize) -> io::Result<Command> {
 }
 
 /// Writes a line to the process that started this one. If that process is gone, this one soon ends.
-pub(super) fn say(line: &str) {
+pub(super) fn write_line(line: &str) {
     let mut out = io::stdout();
     let _ = writeln!(out, "{line}").and_then(|()| out.flush());
 }
 
 /// Waits until the process that started this one writes a line, or is gone.
-pub(super) fn wait_for_word() -> io::Result<()> {
+pub(super) fn wait_for_line() -> io::Result<()> {
     io::stdin().read_line(&mut String::new()).map(drop)
 }

@@ -19,7 +19,7 @@ use rustix::{
 use super::{
     layout::pin,
     memory,
-    participant::{Participant, say, wait_for_word},
+    participant::{Participant, wait_for_line, write_line},
     peer::{Client, Peer, Turn},
     row::Row,
 };
@@ -46,7 +46,7 @@ pub(super) fn take_part(args: &[String]) -> io::Result<()> {
             set_parent_process_death_signal(Some(Signal::INT))?;
             Err(Command::new(program).args(arguments).exec())
         }
-        ("serve", [id, place]) => peer(id)?.serve(Path::new(place), || say("ready")),
+        ("serve", [id, place]) => peer(id)?.serve(Path::new(place), || write_line("ready")),
         ("acquire", [id, place, count]) => {
             acquire(peer(id)?, Path::new(place), count.parse().map_err(|_| wrong())?)
         }
@@ -103,7 +103,7 @@ fn again_and_again(client: &mut dyn Client, count: usize) -> io::Result<()> {
     client.take_and_release(count / 10)?;
     let start = Instant::now();
     client.take_and_release(count)?;
-    say(&nanoseconds_each(start, count).to_string());
+    write_line(&nanoseconds_each(start, count).to_string());
     Ok(())
 }
 
@@ -117,7 +117,7 @@ fn first(peer: Peer, place: &Path, count: usize) -> io::Result<()> {
     for name in &names {
         client.take_and_release_other(name)?;
     }
-    say(&nanoseconds_each(start, count).to_string());
+    write_line(&nanoseconds_each(start, count).to_string());
     Ok(())
 }
 
@@ -126,16 +126,16 @@ fn first(peer: Peer, place: &Path, count: usize) -> io::Result<()> {
 fn recall(peer: Peer, place: &Path, count: usize) -> io::Result<()> {
     let mut client = peer.connect(Row::Recall, place, Turn::First)?;
     let mut samples = Vec::with_capacity(count);
-    say("ready");
+    write_line("ready");
     for _ in 0..count {
-        wait_for_word()?;
+        wait_for_line()?;
         let start = Instant::now();
         client.acquire()?;
         samples.push((start.elapsed().as_secs_f64() * 1e9).to_string());
         client.release()?;
-        say("released");
+        write_line("released");
     }
-    say(&samples.join(" "));
+    write_line(&samples.join(" "));
     Ok(())
 }
 
@@ -150,8 +150,8 @@ fn have(peer: Peer, place: &Path, is_held: bool) -> io::Result<()> {
     if !is_held {
         guards.clear();
     }
-    say("ready");
-    wait_for_word()
+    write_line("ready");
+    wait_for_line()
 }
 
 /// The role of a process that asks again and again who has what.
@@ -165,7 +165,7 @@ fn query(peer: Peer, place: &Path, count: usize) -> io::Result<()> {
     for _ in 0..count {
         black_box(query()?);
     }
-    say(&nanoseconds_each(start, count).to_string());
+    write_line(&nanoseconds_each(start, count).to_string());
     Ok(())
 }
 
@@ -174,8 +174,8 @@ fn handover(peer: Peer, place: &Path, count: usize, turn: usize) -> io::Result<(
     let turn = if turn == 0 { Turn::First } else { Turn::Second };
     let mut client = peer.connect(Row::Handover, place, turn)?;
     let mut grants = Vec::with_capacity(count);
-    say("ready");
-    wait_for_word()?;
+    write_line("ready");
+    wait_for_line()?;
     let start = Instant::now();
     while grants.len() < count || start.elapsed() < TOGETHER {
         client.acquire()?;
@@ -187,7 +187,7 @@ fn handover(peer: Peer, place: &Path, count: usize, turn: usize) -> io::Result<(
     drop(client);
     let grants: Vec<_> =
         grants.iter().map(|time| format!("{}{:09}", time.tv_sec, time.tv_nsec)).collect();
-    say(&grants.join(" "));
+    write_line(&grants.join(" "));
     Ok(())
 }
 
@@ -203,7 +203,7 @@ fn kill(
     let mut samples = Vec::with_capacity(count);
     for _ in 0..count {
         let mut holder = start_holder()?;
-        holder.hear_of("held")?;
+        holder.read_until("held")?;
         let mut killed = Instant::now();
         client.acquire_after(&mut || {
             killed = Instant::now();
@@ -212,7 +212,7 @@ fn kill(
         samples.push((killed.elapsed().as_secs_f64() * 1e9).to_string());
         client.release()?;
     }
-    say(&samples.join(" "));
+    write_line(&samples.join(" "));
     Ok(())
 }
 
@@ -220,8 +220,8 @@ fn kill(
 fn hold(peer: Peer, place: &Path) -> io::Result<()> {
     let mut client = peer.connect(Row::Kill, place, Turn::Second)?;
     client.acquire()?;
-    say("held");
-    wait_for_word()
+    write_line("held");
+    wait_for_line()
 }
 
 /// The role of a process that runs a locking program again and again, with a command that does nothing.
@@ -241,7 +241,7 @@ fn command(peer: Peer, place: &Path, count: usize) -> io::Result<()> {
             samples.push((start.elapsed().as_secs_f64() * 1e9).to_string());
         }
     }
-    say(&samples.join(" "));
+    write_line(&samples.join(" "));
     Ok(())
 }
 

@@ -1,7 +1,7 @@
 //! What a page asks the browser, or a worker does, and what the browser answers.
 //!
 //! All of it belongs to the thread, as the values of JavaScript do; what leaves the thread are
-//! numbers. Nothing in here calls foreign code while it is borrowed: wakers are called, and
+//! numbers. Nothing in here calls the caller's code while it is borrowed: wakers are called, and
 //! dropped, by whoever borrowed it, afterwards, and so are the browser's functions.
 
 mod state;

@@ -96,7 +96,7 @@ impl AgentState {
 
     /// Ready with how the agent ended, once it has. Of the contexts given here, the last one is woken.
     pub(crate) fn poll_ended(&self, context: &Context<'_>) -> Poll<Error> {
-        // Wakers are foreign code. So they are cloned before the mutex is locked, and dropped after
+        // Wakers are the caller's code. So they are cloned before the mutex is locked, and dropped after
         // it is unlocked.
         let before = {
             let waker = context.waker().clone();

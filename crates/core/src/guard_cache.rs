@@ -28,8 +28,8 @@ pub(crate) fn take() -> Option<Box<HeldLock>> {
 #[inline]
 pub(crate) fn put(mut held: Box<HeldLock>) {
     if held.agent.keeps_only_memory() && held.lock.name.is_short() {
-        // The wakers are dropped before the memory is cached: to drop them is foreign code, which
-        // may make guards.
+        // The wakers are dropped before the memory is cached: dropping them calls the caller's
+        // code, which may make guards.
         drop(held.watch.take());
         replace(held);
     }

@@ -79,7 +79,7 @@ mod here {
         fn put_inside(self, mut locks: impl FnMut(&mut dyn FnMut(LockId))) {
             let more = usize::try_from(COUNT.get() - self.count).unwrap_or(MOST);
             // The notes are out of the thread-local while wakers are called, because wakers are
-            // foreign code.
+            // the caller's code.
             let noted = NOTED.try_with(|noted| mem::take(&mut *noted.borrow_mut()));
             let Ok(mut noted) = noted else { return };
             let first = noted.len().saturating_sub(more);

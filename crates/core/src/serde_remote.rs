@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 /// A [`Mode`]: `exclusive` or `shared`.
 #[derive(Serialize, Deserialize)]
 #[serde(remote = "Mode", rename_all = "lowercase")]
-pub(crate) enum ModeForm {
+pub(crate) enum ModeRemote {
     Exclusive,
     Shared,
 }

@@ -51,7 +51,7 @@ pub struct LockInfo {
     #[cfg_attr(feature = "serde", serde(with = "crate::serde_remote::name"))]
     pub name: ResourceName,
     /// The mode.
-    #[cfg_attr(feature = "serde", serde(with = "crate::serde_remote::ModeForm"))]
+    #[cfg_attr(feature = "serde", serde(with = "crate::serde_remote::ModeRemote"))]
     pub mode: Mode,
     /// The client id of the agent: the same for all locks and requests of one agent.
     #[cfg_attr(feature = "serde", serde(with = "crate::serde_remote::client_id"))]

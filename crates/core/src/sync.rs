@@ -20,7 +20,7 @@ pub(crate) use shuttle::sync::{
 
 /// Locks a mutex, even if an earlier holder has panicked.
 ///
-/// A panic leaves no state behind our mutexes half changed. Only foreign code can panic there (a
+/// A panic leaves no state behind our mutexes half changed. Only the caller's code can panic there (a
 /// waker's `clone`), and such code is called before or after a change, never within one.
 #[inline]
 pub(crate) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {

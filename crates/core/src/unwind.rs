@@ -1,8 +1,8 @@
 //! Unwind safety: all types that users have may be used after a panic was caught.
 //!
 //! The compiler cannot know this, because a reach is a trait object. No panic leaves the state
-//! behind our mutexes half changed: the only foreign code that can panic there are the functions of
-//! wakers, and they are called before or after a change, never within one. A lock itself contains
+//! behind our mutexes half changed: only the caller's code can panic there, in the functions of
+//! wakers, and these are called before or after a change, never within one. A lock itself contains
 //! no data that a panic could leave half changed. For the data that a program protects by a lock,
 //! the program is responsible.
 

@@ -1,4 +1,4 @@
-//! Calling wakers, which are foreign code. A waker may panic. It may also drop its task: this
+//! Calling wakers, which are the caller's code. A waker may panic. It may also drop its task: this
 //! releases the task's locks, and so the next wakers are called here.
 
 use std::{
@@ -74,14 +74,14 @@ pub(crate) fn call_put_off() {
     });
 }
 
-/// Changes the queue of this thread, without a call of foreign code.
+/// Changes the queue of this thread, without a call of the caller's code.
 fn change<T>(change: impl FnOnce(&mut VecDeque<Waker>) -> T) -> Result<T, AccessError> {
     PUT_OFF.try_with(|put_off| change(&mut put_off.borrow_mut()))
 }
 
 fn call(waker: Waker) {
     if let Err(payload) = catch_unwind(AssertUnwindSafe(|| waker.wake())) {
-        // The payload is foreign as well: to drop it may panic, with another payload, and that one
+        // The payload is the caller's as well: to drop it may panic, with another payload, and that one
         // is leaked.
         if let Err(payload) = catch_unwind(AssertUnwindSafe(|| drop(payload))) {
             mem::forget(payload);

@@ -48,7 +48,7 @@ impl Watch {
         // The earlier waker is still there, because within a round only its own future removes it.
         let replaced = mem::replace(&mut watchers.futures[place.at], waker);
         drop(watchers);
-        // To drop a waker is foreign code, so it is not done while the mutex is locked.
+        // Dropping a waker calls the caller's code, so it is not done while the mutex is locked.
         drop(replaced);
         place
     }

@@ -1,4 +1,4 @@
-//! Wakers are foreign code. navlock cannot know what they do when they are called or dropped.
+//! Wakers are the caller's code. navlock cannot know what they do when they are called or dropped.
 
 #![allow(clippy::unwrap_used, reason = "in a test, to panic is to fail")]
 

@@ -275,7 +275,7 @@ impl Backend for EtcdBackend {
             self.connection.tell(Message::Leave { bucket, name });
         }
         drop(table);
-        // The wakers are foreign code, so they are dropped without the table locked.
+        // The wakers are the caller's code, so they are dropped without the table locked.
         drop(state);
         wake(wakers);
     }

@@ -42,7 +42,7 @@ pub(crate) struct Mirror {
     /// The owner keys of the name, by connection. There is at most one.
     owners: BTreeMap<u128, Entry>,
     /// How many locks, requests and owner keys each connection has.
-    parties: HashMap<u128, usize, HashState>,
+    key_counts: HashMap<u128, usize, HashState>,
     /// The place of each key.
     places: HashMap<(Phase, RequestKey), QueueOrder, HashState>,
     /// The revision of the last list. Everything up to this revision is in the mirror.
@@ -98,7 +98,7 @@ impl Mirror {
             return;
         }
         (self.held, self.exclusive, self.queue) = Default::default();
-        (self.owners, self.parties) = Default::default();
+        (self.owners, self.key_counts) = Default::default();
         self.places.clear();
         for event in listed {
             self.enter(event);
@@ -124,7 +124,7 @@ impl Mirror {
         };
         let Put { made, lease, value } = put;
         let entry = Entry { request, mode, made, lease, value };
-        *self.parties.entry(request.owner).or_default() += 1;
+        *self.key_counts.entry(request.owner).or_default() += 1;
         let (order, nth) = entry.place();
         let place = (entry.made, nth, request);
         let place = match phase {
@@ -151,10 +151,10 @@ impl Mirror {
             return;
         };
         let owner = key.request.owner;
-        if let Some(count) = self.parties.get_mut(&owner) {
+        if let Some(count) = self.key_counts.get_mut(&owner) {
             *count -= 1;
             if *count == 0 {
-                self.parties.remove(&owner);
+                self.key_counts.remove(&owner);
             }
         }
         match key.phase {
@@ -213,7 +213,7 @@ impl Mirror {
 
     /// Whether all keys of the name are this connection's.
     pub(crate) fn is_only(&self, owner: u128) -> bool {
-        self.parties.keys().all(|of| *of == owner)
+        self.key_counts.keys().all(|of| *of == owner)
     }
 
     /// The front of a queue, as far as it can be granted.

@@ -172,7 +172,7 @@ impl Table {
             Some(found) if !found.terminated => found,
             _ => return Err(Error::Terminated),
         };
-        // `clone` is foreign code, so it is called before anything is changed.
+        // `clone` is the caller's code, so it is called before anything is changed.
         let state = State::Pending(waker.clone());
         let serial = self.next_request;
         self.next_request += 1;

@@ -31,7 +31,7 @@ impl Inbox {
     /// Ready when there is something to look at. The last of the contexts given here is woken, also when the
     /// realm ends.
     pub(crate) fn poll(&self, context: &mut Context<'_>) -> Poll<()> {
-        // This runs foreign code, so the state is not locked yet.
+        // This runs the caller's code, so the state is not locked yet.
         let waker = context.waker().clone();
         let mut state = self.state();
         if !state.ready.is_empty() {

@@ -1,4 +1,4 @@
-// What the adapter needs from the language, read before foreign scripts can change it.
+// What the adapter needs from the language, read before any script can change it.
 (function () {
   'use strict';
 

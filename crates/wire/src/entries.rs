@@ -5,7 +5,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::{
     ids::ClientId,
-    serde_remote::{ModeForm, name},
+    serde_remote::{ModeRemote, name},
 };
 
 /// A lock or a pending request, as a snapshot in messages has it.
@@ -15,7 +15,7 @@ pub struct SnapshotEntry {
     #[serde(with = "name")]
     pub name: ResourceName,
     /// In which mode.
-    #[serde(with = "ModeForm")]
+    #[serde(with = "ModeRemote")]
     pub mode: Mode,
     /// By whom.
     pub client_id: ClientId,

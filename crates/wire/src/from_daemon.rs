@@ -10,7 +10,7 @@ use crate::{
     ids::{Agent, BootTime, ClientId, Query},
     looking::LookEvent,
     report::Report,
-    serde_remote::{FencingTokenForm, RequestIdForm},
+    serde_remote::{FencingTokenRemote, RequestIdRemote},
     stealing::NotStolen,
 };
 
@@ -31,22 +31,22 @@ pub enum FromDaemon {
     /// The request is a lock now.
     Granted {
         /// Which request.
-        #[serde(with = "RequestIdForm")]
+        #[serde(with = "RequestIdRemote")]
         request: RequestId,
         /// The lock's fencing token.
-        #[serde(with = "FencingTokenForm")]
+        #[serde(with = "FencingTokenRemote")]
         token: FencingToken,
     },
     /// The lock could not be had at once, and only that was asked for.
     Unavailable {
         /// Which request.
-        #[serde(with = "RequestIdForm")]
+        #[serde(with = "RequestIdRemote")]
         request: RequestId,
     },
     /// The request has ended without a lock.
     Failed {
         /// Which request.
-        #[serde(with = "RequestIdForm")]
+        #[serde(with = "RequestIdRemote")]
         request: RequestId,
         /// Why.
         failure: Failure,
@@ -54,7 +54,7 @@ pub enum FromDaemon {
     /// The lock is not held any more, against its holder's will.
     Lost {
         /// The request that the lock came from.
-        #[serde(with = "RequestIdForm")]
+        #[serde(with = "RequestIdRemote")]
         request: RequestId,
         /// How the lock was lost.
         how: Lost,
@@ -166,10 +166,10 @@ pub enum FromDaemon {
     /// The request is a lock now, and its slot says so. Since version 5.
     GrantedInSlot {
         /// Which request.
-        #[serde(with = "RequestIdForm")]
+        #[serde(with = "RequestIdRemote")]
         request: RequestId,
         /// The lock's fencing token.
-        #[serde(with = "FencingTokenForm")]
+        #[serde(with = "FencingTokenRemote")]
         token: FencingToken,
     },
     /// Names that are owned and that nobody holds. Sent before the last part of an inspection, since
@@ -225,7 +225,7 @@ pub enum FromDaemon {
     /// version 6.
     Deadlock {
         /// Which request.
-        #[serde(with = "RequestIdForm")]
+        #[serde(with = "RequestIdRemote")]
         request: RequestId,
         /// Who waits for whom, for people.
         told: String,

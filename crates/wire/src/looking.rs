@@ -9,7 +9,7 @@ use crate::{
     agent_info::{AgentInfo, Meta},
     failure::Lost,
     ids::{ClientId, LockId, Moment},
-    serde_remote::{ModeForm, bucket, name},
+    serde_remote::{ModeRemote, bucket, name},
 };
 
 /// Something that there is, or that has happened.
@@ -143,7 +143,7 @@ pub struct LookEntry {
     /// Its id.
     pub id: LockId,
     /// The mode in which it is held or wanted.
-    #[serde(with = "ModeForm")]
+    #[serde(with = "ModeRemote")]
     pub mode: Mode,
     /// The fencing token of a lock.
     pub token: Option<u64>,

@@ -10,7 +10,7 @@ use crate::limits::MAX_NAME;
 /// A [`Mode`].
 #[derive(Serialize, Deserialize)]
 #[serde(remote = "Mode")]
-pub(crate) enum ModeForm {
+pub(crate) enum ModeRemote {
     Exclusive,
     Shared,
 }
@@ -18,16 +18,16 @@ pub(crate) enum ModeForm {
 /// A [`RequestKind`].
 #[derive(Serialize, Deserialize)]
 #[serde(remote = "RequestKind")]
-pub(crate) enum RequestKindForm {
-    Wait(#[serde(with = "ModeForm")] Mode),
-    IfAvailable(#[serde(with = "ModeForm")] Mode),
+pub(crate) enum RequestKindRemote {
+    Wait(#[serde(with = "ModeRemote")] Mode),
+    IfAvailable(#[serde(with = "ModeRemote")] Mode),
     Steal,
 }
 
 /// A [`RequestId`].
 #[derive(Serialize, Deserialize)]
 #[serde(remote = "RequestId")]
-pub(crate) struct RequestIdForm {
+pub(crate) struct RequestIdRemote {
     #[serde(getter = "request_index")]
     index: u32,
     #[serde(getter = "request_serial")]
@@ -42,16 +42,16 @@ fn request_serial(id: &RequestId) -> u64 {
     id.serial()
 }
 
-impl From<RequestIdForm> for RequestId {
-    fn from(form: RequestIdForm) -> Self {
-        Self::from_parts(form.index, form.serial)
+impl From<RequestIdRemote> for RequestId {
+    fn from(remote: RequestIdRemote) -> Self {
+        Self::from_parts(remote.index, remote.serial)
     }
 }
 
 /// A [`FencingToken`].
 #[derive(Serialize, Deserialize)]
 #[serde(remote = "FencingToken")]
-pub(crate) struct FencingTokenForm {
+pub(crate) struct FencingTokenRemote {
     #[serde(getter = "token_number")]
     number: u64,
 }
@@ -61,9 +61,9 @@ fn token_number(token: &FencingToken) -> u64 {
     token.get()
 }
 
-impl From<FencingTokenForm> for FencingToken {
-    fn from(form: FencingTokenForm) -> Self {
-        Self::new(form.number)
+impl From<FencingTokenRemote> for FencingToken {
+    fn from(remote: FencingTokenRemote) -> Self {
+        Self::new(remote.number)
     }
 }
 

@@ -7,7 +7,7 @@ use crate::{
     agent_info::{AgentInfo, Meta},
     ids::{Agent, ClientId, ClientKey, LockId, Moment, Query, Slot},
     serde_remote::{
-        FencingTokenForm, ModeForm, RequestIdForm, RequestKindForm, name, optional_name,
+        FencingTokenRemote, ModeRemote, RequestIdRemote, RequestKindRemote, name, optional_name,
     },
 };
 
@@ -49,19 +49,19 @@ pub enum ToDaemon {
         /// Which agent.
         agent: Agent,
         /// The request's number; never used before in this session.
-        #[serde(with = "RequestIdForm")]
+        #[serde(with = "RequestIdRemote")]
         request: RequestId,
         /// The lock's name.
         #[serde(with = "name")]
         name: ResourceName,
         /// What kind of request it is.
-        #[serde(with = "RequestKindForm")]
+        #[serde(with = "RequestKindRemote")]
         kind: RequestKind,
     },
     /// Aborts the request, or releases the lock if the request has become one.
     Finish {
         /// Which request.
-        #[serde(with = "RequestIdForm")]
+        #[serde(with = "RequestIdRemote")]
         request: RequestId,
     },
     /// Asks what is held and what is pending in a bucket.
@@ -84,16 +84,16 @@ pub enum ToDaemon {
         /// Which agent.
         agent: Agent,
         /// The number of the request that the lock came from.
-        #[serde(with = "RequestIdForm")]
+        #[serde(with = "RequestIdRemote")]
         request: RequestId,
         /// The lock's name.
         #[serde(with = "name")]
         name: ResourceName,
         /// How the lock is held.
-        #[serde(with = "ModeForm")]
+        #[serde(with = "ModeRemote")]
         mode: Mode,
         /// The lock's fencing token, which the lock keeps.
-        #[serde(with = "FencingTokenForm")]
+        #[serde(with = "FencingTokenRemote")]
         token: FencingToken,
         /// When the lock was granted.
         since: Moment,
@@ -104,13 +104,13 @@ pub enum ToDaemon {
         /// Which agent.
         agent: Agent,
         /// The request's number.
-        #[serde(with = "RequestIdForm")]
+        #[serde(with = "RequestIdRemote")]
         request: RequestId,
         /// The lock's name.
         #[serde(with = "name")]
         name: ResourceName,
         /// What kind of request it is.
-        #[serde(with = "RequestKindForm")]
+        #[serde(with = "RequestKindRemote")]
         kind: RequestKind,
         /// When the request was made. This decides its place in the queue.
         since: Moment,
@@ -177,13 +177,13 @@ pub enum ToDaemon {
         agent: Agent,
         /// The request's number; never used before in this session. The number also finishes what the
         /// client takes in the slot later.
-        #[serde(with = "RequestIdForm")]
+        #[serde(with = "RequestIdRemote")]
         request: RequestId,
         /// The lock's name.
         #[serde(with = "name")]
         name: ResourceName,
         /// What kind of request it is.
-        #[serde(with = "RequestKindForm")]
+        #[serde(with = "RequestKindRemote")]
         kind: RequestKind,
         /// The slot.
         slot: Slot,
@@ -199,7 +199,7 @@ pub enum ToDaemon {
     /// granted. Sent once for each such lock, after the request or the claim, since version 6.
     Inside {
         /// Which request.
-        #[serde(with = "RequestIdForm")]
+        #[serde(with = "RequestIdRemote")]
         request: RequestId,
         /// Which lock.
         lock: LockId,
@@ -250,7 +250,7 @@ pub enum ToDaemon {
     /// the claim, since version 6.
     MayGiveUp {
         /// Which request.
-        #[serde(with = "RequestIdForm")]
+        #[serde(with = "RequestIdRemote")]
         request: RequestId,
     },
 }

@@ -232,7 +232,7 @@ impl Peer {
     pub(super) fn start_ours(self, cpu: usize, place: &Path) -> io::Result<Participant> {
         let words = [OsStr::new("serve"), self.id().as_ref(), place.as_os_str()];
         let mut participant = Participant::ours(cpu, &words)?;
-        participant.hear_of("ready")?;
+        participant.read_until("ready")?;
         Ok(participant)
     }
 

@@ -49,7 +49,7 @@ pub(super) fn start(cpu: usize, directory: &Path) -> io::Result<(PathBuf, Partic
         &sockets,
     ];
     let mut participant = Participant::server(cpu, &server, &arguments, user)?;
-    participant.hear_of("ready to accept connections")?;
+    participant.read_until("ready to accept connections")?;
     Ok((directory.join(".s.PGSQL.5432"), participant))
 }
 

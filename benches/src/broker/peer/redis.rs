@@ -39,7 +39,7 @@ pub(super) fn start(cpu: usize, directory: &Path, socket: &Path) -> io::Result<P
         "no".as_ref(),
     ];
     let mut participant = Participant::server(cpu, &program, &arguments, None)?;
-    participant.hear_of("ready to accept connections")?;
+    participant.read_until("ready to accept connections")?;
     Ok(participant)
 }
 

@@ -248,7 +248,7 @@ impl Owned {
     }
 
     /// Removes the note of a lock that is released. The caller drops it, because its wakers are
-    /// foreign code.
+    /// the caller's code.
     #[inline]
     pub(super) fn forget(&self, taken: RequestId) -> Option<Note> {
         // If there is a note for this lock, it was made by this thread, or by a thread that has
@@ -293,7 +293,7 @@ impl Owned {
     /// Lets the waker be called when a lock that was taken here is lost. If the lock was lost
     /// already, returns how.
     pub(super) fn watch(&self, taken: RequestId, waker: &Waker) -> Option<Lost> {
-        // `clone` is foreign code, so it is called before anything is locked.
+        // `clone` is the caller's code, so it is called before anything is locked.
         let mut waker = Some(waker.clone());
         let mut slots = self.slots();
         if !self.holds(taken) {

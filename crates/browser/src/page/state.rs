@@ -1,6 +1,6 @@
 //! The state of a page: its agents, their requests and locks, and what the browser is still to be told.
 //!
-//! Nothing in here calls foreign code: it is borrowed while it changes.
+//! Nothing in here calls the caller's code: it is borrowed while it changes.
 
 use std::{
     collections::{BTreeSet, HashMap, HashSet, VecDeque},

@@ -48,7 +48,7 @@ pub(super) struct LimitedListener<L> {
     room: Arc<Semaphore>,
     refused: Arc<Semaphore>,
     /// The connections that may still be strangers, the oldest first.
-    strangers: VecDeque<Weak<Mutex<Sitting>>>,
+    strangers: VecDeque<Weak<Mutex<SlotState>>>,
 }
 
 /// A connection that is served, with its place.
@@ -58,14 +58,14 @@ pub(super) struct Served<C> {
     quiet: Pin<Box<Sleep>>,
     /// Whether `quiet` is the deadline of a stranger.
     is_stranger: bool,
-    seat: Seat,
+    slot: ConnectionSlot,
 }
 
 /// The place of a connection. Each request of the connection has this in its extensions.
 #[derive(Clone)]
-pub(super) struct Seat(Arc<Mutex<Sitting>>);
+pub(super) struct ConnectionSlot(Arc<Mutex<SlotState>>);
 
-struct Sitting {
+struct SlotState {
     /// The place; `None` when it was given to another connection.
     place: Option<OwnedSemaphorePermit>,
     is_stranger: bool,
@@ -73,9 +73,9 @@ struct Sitting {
     reads: Option<Waker>,
 }
 
-impl Sitting {
+impl SlotState {
     /// Takes the place from this connection, if it is a stranger.
-    fn rise(&mut self) -> Option<OwnedSemaphorePermit> {
+    fn release(&mut self) -> Option<OwnedSemaphorePermit> {
         let place = if self.is_stranger { self.place.take() } else { None };
         if place.is_some() {
             self.reads.take().into_iter().for_each(Waker::wake);
@@ -84,24 +84,24 @@ impl Sitting {
     }
 }
 
-impl Seat {
+impl ConnectionSlot {
     fn new(place: OwnedSemaphorePermit) -> Self {
-        Self(Arc::new(Mutex::new(Sitting { place: Some(place), is_stranger: true, reads: None })))
+        Self(Arc::new(Mutex::new(SlotState { place: Some(place), is_stranger: true, reads: None })))
     }
 
-    fn sitting(&self) -> MutexGuard<'_, Sitting> {
+    fn state(&self) -> MutexGuard<'_, SlotState> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Notes that the connection has shown the token.
     pub(super) fn admit(&self) {
-        self.sitting().is_stranger = false;
+        self.state().is_stranger = false;
     }
 }
 
-impl<L: Listener> Connected<IncomingStream<'_, LimitedListener<L>>> for Seat {
+impl<L: Listener> Connected<IncomingStream<'_, LimitedListener<L>>> for ConnectionSlot {
     fn connect_info(stream: IncomingStream<'_, LimitedListener<L>>) -> Self {
-        stream.io().seat.clone()
+        stream.io().slot.clone()
     }
 }
 
@@ -118,23 +118,23 @@ impl<L> LimitedListener<L> {
         }
         while let Some(first) = self.strangers.pop_front() {
             let first = first.upgrade();
-            if let Some(place) = first.and_then(|first| Seat(first).sitting().rise()) {
+            if let Some(place) = first.and_then(|first| ConnectionSlot(first).state().release()) {
                 return Some(place);
             }
         }
         None
     }
 
-    fn seat(&mut self, place: OwnedSemaphorePermit) -> Seat {
+    fn slot(&mut self, place: OwnedSemaphorePermit) -> ConnectionSlot {
         // FAST: connections that were let in or have gone are removed from the list only when there
         // may be many of them.
         if self.strangers.len() >= 2 * MOST {
-            let is_stranger = |seat: Arc<_>| Seat(seat).sitting().is_stranger;
-            self.strangers.retain(|seat| seat.upgrade().is_some_and(is_stranger));
+            let is_stranger = |slot: Arc<_>| ConnectionSlot(slot).state().is_stranger;
+            self.strangers.retain(|slot| slot.upgrade().is_some_and(is_stranger));
         }
-        let seat = Seat::new(place);
-        self.strangers.push_back(Arc::downgrade(&seat.0));
-        seat
+        let slot = ConnectionSlot::new(place);
+        self.strangers.push_back(Arc::downgrade(&slot.0));
+        slot
     }
 }
 
@@ -146,8 +146,8 @@ impl<L: Listener> Listener for LimitedListener<L> {
         loop {
             let (connection, address) = self.listener.accept().await;
             if let Some(place) = self.place() {
-                let (quiet, seat) = (Box::pin(sleep(STRANGE)), self.seat(place));
-                return (Served { connection, quiet, is_stranger: true, seat }, address);
+                let (quiet, slot) = (Box::pin(sleep(STRANGE)), self.slot(place));
+                return (Served { connection, quiet, is_stranger: true, slot }, address);
             }
             // If too many connections are being refused already, this one just ends.
             if let Ok(place) = Arc::clone(&self.refused).try_acquire_owned() {
@@ -191,17 +191,17 @@ impl<C: AsyncRead + Unpin> AsyncRead for Served<C> {
         buffer: &mut ReadBuf<'_>,
     ) -> Poll<io::Result<()>> {
         {
-            let mut sitting = self.seat.sitting();
-            if sitting.place.is_none() {
+            let mut state = self.slot.state();
+            if state.place.is_none() {
                 return Poll::Ready(Err(ErrorKind::ConnectionAborted.into()));
             }
-            if sitting.is_stranger {
-                sitting.reads = Some(context.waker().clone());
+            if state.is_stranger {
+                state.reads = Some(context.waker().clone());
             }
         }
         let read = Pin::new(&mut self.connection).poll_read(context, buffer);
         if read.is_pending() {
-            if self.is_stranger && !self.seat.sitting().is_stranger {
+            if self.is_stranger && !self.slot.state().is_stranger {
                 self.is_let_in();
             }
             if self.quiet.as_mut().poll(context).is_ready() {
@@ -222,7 +222,7 @@ impl<C> Served<C> {
 
     /// Notes the result of a write: whether something was sent.
     fn told<T>(&mut self, wrote: Poll<io::Result<T>>) -> Poll<io::Result<T>> {
-        if matches!(wrote, Poll::Ready(Ok(_))) && !self.seat.sitting().is_stranger {
+        if matches!(wrote, Poll::Ready(Ok(_))) && !self.slot.state().is_stranger {
             self.is_let_in();
         }
         wrote
@@ -269,14 +269,14 @@ mod tests {
 
     fn served<C>(connection: C, quiet: Duration, is_stranger: bool) -> Served<C> {
         let place = Arc::new(Semaphore::new(1)).try_acquire_owned().unwrap();
-        let seat = Seat::new(place);
-        seat.sitting().is_stranger = is_stranger;
-        Served { connection, quiet: Box::pin(sleep(quiet)), is_stranger, seat }
+        let slot = ConnectionSlot::new(place);
+        slot.state().is_stranger = is_stranger;
+        Served { connection, quiet: Box::pin(sleep(quiet)), is_stranger, slot }
     }
 
     #[tokio::test]
     async fn who_is_told_nothing_for_long_is_hung_up_on_and_who_is_told_something_is_not() {
-        let [(_silent, theirs), (_page, told), (_no_guest, strange)] = [(); 3].map(|()| duplex(64));
+        let [(_silent, theirs), (_page, told), (_stranger, strange)] = [(); 3].map(|()| duplex(64));
         let quiet = Duration::from_millis(50);
         let mut silent = served(theirs, quiet, false);
         let mut told = served(told, quiet, false);
@@ -318,23 +318,23 @@ mod tests {
         for number in 0..MOST {
             let (served, ()) = listener.accept().await;
             if number % 2 == 0 {
-                served.seat.admit();
+                served.slot.admit();
             }
             all.push(served);
         }
         // Whoever is let in meanwhile stays.
-        all[1].seat.admit();
+        all[1].slot.admit();
         let (newcomer, ()) = listener.accept().await;
-        let has_place = |served: &Served<_>| served.seat.sitting().place.is_some();
+        let has_place = |served: &Served<_>| served.slot.state().place.is_some();
         assert!(has_place(&newcomer));
         let without: Vec<_> = (0..MOST).filter(|number| !has_place(&all[*number])).collect();
         assert_eq!(without, [3]);
         let mut byte = [0];
         let read = timeout(Duration::from_secs(30), all[3].read(&mut byte)).await.unwrap();
         assert_eq!(read.unwrap_err().kind(), ErrorKind::ConnectionAborted);
-        newcomer.seat.admit();
+        newcomer.slot.admit();
         for served in &all {
-            served.seat.admit();
+            served.slot.admit();
         }
         assert!(listener.place().is_none());
         drop(newcomer);

@@ -37,7 +37,7 @@ pub(super) struct Gate {
 
 /// The sender of a request that was let in.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Guest {
+pub(super) enum Sender {
     /// Our page.
     Page,
     /// A program that has sent the token, or a browser that was given the address with the token in
@@ -74,13 +74,13 @@ impl Gate {
         method: &Method,
         uri: &Uri,
         headers: &HeaderMap,
-    ) -> Result<Guest, Refusal> {
+    ) -> Result<Sender, Refusal> {
         let host = only(headers, header::HOST).filter(|host| self.hosts.have(host));
         let host = host.filter(|host| uri.authority().is_none_or(|said| said.as_str() == *host));
         let Some(host) = host else {
             return Err((StatusCode::FORBIDDEN, "not the host of this page"));
         };
-        let guest = self.known(uri, headers);
+        let sender = self.known(uri, headers);
         let is_ours = |origin: &str| origin.strip_prefix("http://") == Some(host);
         let origin = headers.get_all(header::ORIGIN);
         let by_origin = origin.iter().all(|origin| origin.to_str().is_ok_and(is_ours));
@@ -90,24 +90,24 @@ impl Gate {
         // answer to that.
         let is_entry = *method == Method::GET
             && uri.path() == "/"
-            && guest == Some(Guest::Token)
+            && sender == Some(Sender::Token)
             && only(headers, "sec-fetch-mode") == Some("navigate")
             && only(headers, "sec-fetch-dest") == Some("document");
         if !(by_origin && by_site || is_entry) {
             return Err((StatusCode::FORBIDDEN, "another page may not ask this"));
         }
         let why = "open the address that 'navlock web' has printed, which has the token in it";
-        let guest = guest.ok_or((StatusCode::UNAUTHORIZED, why))?;
+        let sender = sender.ok_or((StatusCode::UNAUTHORIZED, why))?;
         // A request that changes something must bring the token, or come from our page with an
         // `Origin` that says so.
         let is_safe = [Method::GET, Method::HEAD].contains(method);
-        if !is_safe && guest == Guest::Page && origin.iter().next().is_none() {
+        if !is_safe && sender == Sender::Page && origin.iter().next().is_none() {
             return Err((StatusCode::FORBIDDEN, "only the page itself may ask this"));
         }
-        Ok(guest)
+        Ok(sender)
     }
 
-    fn known(&self, uri: &Uri, headers: &HeaderMap) -> Option<Guest> {
+    fn known(&self, uri: &Uri, headers: &HeaderMap) -> Option<Sender> {
         let bearer = only(headers, header::AUTHORIZATION).and_then(|said| said.split_once(' '));
         let bearer = bearer.filter(|(scheme, _)| scheme.eq_ignore_ascii_case("bearer"));
         let query = parameter(uri, "token");
@@ -116,13 +116,13 @@ impl Gate {
             .flatten()
             .any(|it| is(it, &self.token))
         {
-            return Some(Guest::Token);
+            return Some(Sender::Token);
         }
         let cookies = headers.get_all(header::COOKIE).iter().filter_map(|all| all.to_str().ok());
         let mut ours = cookies
             .flat_map(|all| all.split(';'))
             .filter_map(|cookie| cookie.trim().strip_prefix(COOKIE)?.strip_prefix('='));
-        ours.any(|cookie| is(cookie, &self.cookie)).then_some(Guest::Page)
+        ours.any(|cookie| is(cookie, &self.cookie)).then_some(Sender::Page)
     }
 }
 
@@ -176,7 +176,12 @@ mod tests {
 
     const OURS: &str = "127.0.0.1:4000";
 
-    fn admit(gate: &Gate, method: &Method, path: &str, all: &[(&str, &str)]) -> Result<Guest, u16> {
+    fn admit(
+        gate: &Gate,
+        method: &Method,
+        path: &str,
+        all: &[(&str, &str)],
+    ) -> Result<Sender, u16> {
         let mut headers = HeaderMap::new();
         for (name, value) in all {
             headers.append(HeaderName::try_from(*name).unwrap(), value.parse().unwrap());
@@ -222,11 +227,11 @@ mod tests {
         assert_eq!(get("/", &[]), Err(401));
         assert_eq!(get(&format!("/?token={}", gate.cookie), &[]), Err(401));
         assert_eq!(get("/?token=", &[]), Err(401));
-        assert_eq!(get(&gate.entry(), &[]), Ok(Guest::Token));
+        assert_eq!(get(&gate.entry(), &[]), Ok(Sender::Token));
         let bearer = format!("Bearer {}", gate.token);
-        assert_eq!(get("/metrics", &[("authorization", &bearer)]), Ok(Guest::Token));
+        assert_eq!(get("/metrics", &[("authorization", &bearer)]), Ok(Sender::Token));
         let cookie = format!("a=b; {COOKIE}={}", gate.cookie);
-        assert_eq!(get("/metrics", &[("cookie", &cookie)]), Ok(Guest::Page));
+        assert_eq!(get("/metrics", &[("cookie", &cookie)]), Ok(Sender::Page));
         assert_eq!(get("/", &[("cookie", &format!("{COOKIE}={}", gate.token))]), Err(401));
         assert_eq!(admit(&gate, &Method::GET, &gate.entry(), &[]), Err(403));
         let two = [("host", OURS), ("host", "evil.example")];
@@ -244,7 +249,7 @@ mod tests {
             admit(&gate, method, "/api/steal", &all)
         };
         let ours = format!("http://{OURS}");
-        assert_eq!(ask(&Method::POST, &[("origin", &ours)]), Ok(Guest::Page));
+        assert_eq!(ask(&Method::POST, &[("origin", &ours)]), Ok(Sender::Page));
         assert_eq!(ask(&Method::POST, &[]), Err(403));
         for origin in
             ["null", "http://127.0.0.1:4001", "http://localhost:4000", "https://127.0.0.1:4000"]
@@ -268,7 +273,7 @@ mod tests {
             ];
             admit(&gate, &Method::GET, &gate.entry(), &all)
         };
-        assert_eq!(enter("navigate", "document"), Ok(Guest::Token));
+        assert_eq!(enter("navigate", "document"), Ok(Sender::Token));
         assert_eq!(enter("navigate", "iframe"), Err(403));
         assert_eq!(enter("no-cors", "image"), Err(403));
     }

@@ -18,7 +18,7 @@ use futures_util::stream;
 use tokio::sync::watch;
 
 use super::{
-    connection_limit::Seat,
+    connection_limit::ConnectionSlot,
     feed::Feed,
     gate::{Gate, parameter},
     services::Services,
@@ -86,8 +86,10 @@ pub(super) fn router(site: Arc<Site>) -> Router {
 async fn guard(State(site): Shared, request: Request, next: Next) -> Response {
     let mut response = match site.gate.admit(request.method(), request.uri(), request.headers()) {
         Ok(_) => {
-            if let Some(ConnectInfo(seat)) = request.extensions().get::<ConnectInfo<Seat>>() {
-                seat.admit();
+            if let Some(ConnectInfo(slot)) =
+                request.extensions().get::<ConnectInfo<ConnectionSlot>>()
+            {
+                slot.admit();
             }
             next.run(request).await
         }

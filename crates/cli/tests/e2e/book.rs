@@ -50,7 +50,7 @@ fn recipe(heading: &str) -> String {
 }
 
 /// A sandbox with the programs of the examples in its `PATH`.
-fn kitchen() -> Sandbox {
+fn sandbox_with_programs() -> Sandbox {
     let sandbox = Sandbox::new();
     symlink(NAVLOCK, sandbox.path("navlock")).unwrap();
     for program in PROGRAMS {
@@ -60,7 +60,7 @@ fn kitchen() -> Sandbox {
 }
 
 /// How the script ended, and what it has run.
-fn cook(sandbox: &Sandbox, code: &str) -> (Output, Vec<String>) {
+fn run_script(sandbox: &Sandbox, code: &str) -> (Output, Vec<String>) {
     let ran = sandbox.path("ran");
     let mut shell = sandbox.program("sh");
     shell.args(["-c", code]).env("RAN", &ran);
@@ -75,7 +75,7 @@ fn cook(sandbox: &Sandbox, code: &str) -> (Output, Vec<String>) {
 fn the_examples_for_shells_run() {
     for page in ["README.md", "docs/command.md", "docs/recipes.md"] {
         for (heading, code) in examples(page, "sh") {
-            let (output, ran) = cook(&kitchen(), &code);
+            let (output, ran) = run_script(&sandbox_with_programs(), &code);
             assert!(output.status.success(), "{page}, {heading}: {output:?}\n{code}");
             assert!(!ran.is_empty(), "{page}, {heading}: nothing was run by\n{code}");
         }
@@ -96,8 +96,8 @@ fn each_recipe_runs_what_it_is_about_under_its_lock() {
         ("Several names", &["transfer 7 4 [account-7,account-4 exclusive]"]),
     ];
     for (heading, expected) in recipes {
-        let sandbox = kitchen();
-        let (output, ran) = cook(&sandbox, &recipe(heading));
+        let sandbox = sandbox_with_programs();
+        let (output, ran) = run_script(&sandbox, &recipe(heading));
         assert!(output.status.success(), "{heading}: {output:?}");
         let here = build(&sandbox);
         let ran: Vec<_> = ran.iter().map(|line| line.replace(&here, "HERE")).collect();
@@ -107,34 +107,34 @@ fn each_recipe_runs_what_it_is_about_under_its_lock() {
 
 #[test]
 fn a_test_run_takes_the_first_free_database_and_ends_as_the_tests_do() {
-    let sandbox = kitchen();
+    let sandbox = sandbox_with_programs();
     let other = sandbox.hold(&["test-db-1"]);
-    let (output, ran) = cook(&sandbox, &recipe("Test databases"));
+    let (output, ran) = run_script(&sandbox, &recipe("Test databases"));
     assert!(output.status.success(), "{output:?}");
     assert_eq!(ran, ["make test DB=test_2 [test-db-2 exclusive]"]);
     other.release();
     script(&sandbox, "make", "exit 7");
-    let (output, _) = cook(&sandbox, &recipe("Test databases"));
+    let (output, _) = run_script(&sandbox, &recipe("Test databases"));
     assert_eq!(output.code(), Some(7));
 }
 
 #[test]
 fn a_cron_job_is_skipped_without_a_word_while_the_last_one_runs() {
-    let sandbox = kitchen();
+    let sandbox = sandbox_with_programs();
     let last = sandbox.hold(&["sync"]);
-    let (output, ran) = cook(&sandbox, &recipe("cron"));
+    let (output, ran) = run_script(&sandbox, &recipe("cron"));
     assert!(output.status.success() && ran.is_empty(), "{output:?}, {ran:?}");
     last.release();
 }
 
 #[test]
 fn a_resource_is_told_the_fencing_token() {
-    let sandbox = kitchen();
+    let sandbox = sandbox_with_programs();
     script(
         &sandbox,
         "publish",
         "[ \"$1\" = --fence ] && [ \"$2\" -gt 0 ] && echo published >>\"$RAN\"",
     );
-    let (output, ran) = cook(&sandbox, &recipe("A resource that refuses late writers"));
+    let (output, ran) = run_script(&sandbox, &recipe("A resource that refuses late writers"));
     assert!(output.status.success() && ran == ["published"], "{output:?}, {ran:?}");
 }

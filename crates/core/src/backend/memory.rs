@@ -9,7 +9,7 @@
 //!
 //! - No thread waits for a shard while it has locked a later shard, or a shard of another bucket.
 //!   The only exception are lookers (`frozen`), of which only one at a time locks shards.
-//! - Wakers are called, and dropped, after the shard is unlocked: they are foreign code, and to drop
+//! - Wakers are called, and dropped, after the shard is unlocked: they are the caller's code, and to drop
 //!   the last waker of a task may drop the task with its guards.
 
 mod agents;
@@ -132,7 +132,7 @@ impl Backend for MemoryBackend {
             Outcome::Unavailable => Poll::Ready(Answer::Unavailable),
             Outcome::Pending => {
                 // The request is new, so it has no waker yet that would be replaced. But to clone a
-                // waker is foreign code: if that panics, nobody will ever own the request.
+                // waker calls the caller's code: if that panics, nobody will ever own the request.
                 let waits = panic::AssertUnwindSafe(|| state.wait(id, waker));
                 if let Err(panicked) = panic::catch_unwind(waits) {
                     state.locks.finish(id);
@@ -311,8 +311,8 @@ impl MemoryBackend {
     ) -> (Option<Lost>, T) {
         let mut state = self.shard(ticket).lock();
         let ended = state.locks.finish(ticket.id);
-        // The waker is dropped below, when the shard is unlocked, because to drop it is foreign
-        // code as well.
+        // The waker is dropped below, when the shard is unlocked, because dropping it calls the
+        // caller's code as well.
         let (forgotten, lost) = match ended {
             Some(waker) => (waker, None),
             None => (None, Some(state.forget_loss(ticket.id))),

@@ -288,7 +288,7 @@ impl Losses {
     fn tell(&self, task: &Waker) {
         let task = task.clone();
         let replaced = lock(&self.task).replace(task);
-        // To drop a waker is foreign code, so it is not done while the mutex is locked.
+        // Dropping a waker calls the caller's code, so it is not done while the mutex is locked.
         drop(replaced);
     }
 }
