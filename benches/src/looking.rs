@@ -19,7 +19,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use navlock::{LockManager, Look, LookOptions, Place, stand_back};
+use navlock::{LockManager, Look, LookOptions, Place, lower_thread_priority};
 
 use crate::{
     args::Args,
@@ -216,7 +216,7 @@ pub(crate) fn look(mut args: impl Iterator<Item = String>) -> Result<(), String>
     let threads = looks?.into_iter().map(|mut look| {
         thread::spawn(move || {
             // The lookers of the command and of the npm package do this too.
-            stand_back();
+            lower_thread_priority();
             while look.next(None).is_ok() && !look.overview().clients.is_empty() {}
         })
     });

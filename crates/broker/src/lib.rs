@@ -74,7 +74,7 @@ mod system_error;
 mod this_process;
 
 pub use navlock_core::look::{LookOptions, News};
-pub use navlock_platform::thread::stand_back;
+pub use navlock_platform::thread::lower_thread_priority;
 pub use navlock_wire::{CodecError, MAX_META, MAX_TEXT};
 
 pub use crate::{

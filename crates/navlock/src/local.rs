@@ -16,5 +16,5 @@
 pub use navlock_broker::{
     BrokerReach, CodecError, ConnectError, ConnectOptions, INSIDE_VARIABLE, Lifeline, Look,
     LookOptions, News, Place, PlaceError, PreparedLifeline, Reason, SettingsError, Status,
-    SystemError, local, stand_back, surrounding, this_process, told_to_command,
+    SystemError, local, lower_thread_priority, surrounding, this_process, told_to_command,
 };

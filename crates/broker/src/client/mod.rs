@@ -132,7 +132,7 @@ impl BrokerReach {
     /// themselves, when the broker has ended, and when [`keep`](Self::keep) is called. Until then
     /// nobody reads the connection between two calls: a guard that is asked whether it is lost first
     /// reads what has come, and a caller that wants to be told meanwhile waits for
-    /// [`unheard`](Self::unheard).
+    /// [`pending_source`](Self::pending_source).
     ///
     /// # Errors
     ///
@@ -154,14 +154,14 @@ impl BrokerReach {
     /// [`keep`](Self::keep). `None` if there is a thread, if something has come already, or if a thread is
     /// needed and none could be had. In the last case, the caller should ask each lock now and then
     /// whether it is lost.
-    pub fn unheard(&self) -> Option<impl Source + use<>> {
-        self.0.shared().unheard()
+    pub fn pending_source(&self) -> Option<impl Source + use<>> {
+        self.0.shared().pending_source()
     }
 
     /// Reads what the broker has sent until now, even if a thread is about to read it. After this
     /// call, each lock knows whether it is lost, as far as the broker has said so. This is for
     /// callers that also wait for something else, and may have heard of that first.
-    pub fn hear(&self) {
+    pub fn read_pending(&self) {
         self.0.shared().read_all();
     }
 

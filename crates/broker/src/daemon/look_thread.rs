@@ -7,7 +7,7 @@ use tokio::{
     sync::oneshot,
 };
 
-use crate::stand_back;
+use crate::lower_thread_priority;
 
 /// The lookers' thread. The thread ends when this value is dropped.
 pub(super) struct Thread {
@@ -23,7 +23,7 @@ impl Thread {
         // The runtime is made on the new thread, because it must not be dropped on a thread that runs
         // another runtime.
         thread::Builder::new().name("navlock-telling".to_owned()).spawn(move || {
-            stand_back();
+            lower_thread_priority();
             let built = runtime::Builder::new_current_thread().enable_io().enable_time().build();
             let runtime = match built {
                 Ok(runtime) => runtime,

@@ -93,7 +93,7 @@ pub(super) fn watch(context: &Context, args: &WatchArgs) -> Result<ExitCode, Fai
         options = options.name(name.clone());
     }
     // No lock should have to wait for this process.
-    navlock_broker::stand_back();
+    navlock_broker::lower_thread_priority();
     let mut look = Look::new(context.place.clone(), options);
     let mut watch = Watch {
         names: &args.names,

@@ -63,7 +63,7 @@ impl Feed {
 
     fn follow(&self, mut look: Look, place: &Place, here: &Here) {
         // No lock should have to wait for this process.
-        navlock_broker::stand_back();
+        navlock_broker::lower_thread_priority();
         let mut watcher = Watcher::new(CONFIRMED);
         let mut broker = None;
         let mut watch = Instant::now();

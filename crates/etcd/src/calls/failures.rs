@@ -183,7 +183,10 @@ mod tests {
     fn a_request_that_is_too_large_is_refused_with_a_remedy() {
         let message = "etcdserver: request is too large";
         let error = of_status(INVALID_ARGUMENT, message, Cause::Closed).error();
-        assert!(matches!(&error, Error::Refused(why) if why.message().contains(message)), "{error:?}");
+        assert!(
+            matches!(&error, Error::Refused(why) if why.message().contains(message)),
+            "{error:?}"
+        );
         assert!(error.to_string().contains("--max-request-bytes"), "{error}");
     }
 

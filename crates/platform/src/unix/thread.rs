@@ -6,11 +6,11 @@
 #[cfg(any(target_os = "linux", target_os = "android"))]
 const NICER: i32 = 10;
 
-/// Has this thread stand back behind others who want a CPU, from now on: for threads that look, for
-/// which nobody who locks should have to wait. Threads that this one starts do so as well.
+/// Lowers the priority of this thread: for threads that look, for which nobody who locks should have
+/// to wait. Threads that this one starts afterwards have the lower priority as well.
 ///
 /// Only on Linux, where threads have priorities of their own; elsewhere it does nothing.
-pub fn stand_back() {
+pub fn lower_thread_priority() {
     #[cfg(any(target_os = "linux", target_os = "android"))]
     {
         // Every thread may make itself nicer; where that fails, it is as before.
@@ -89,11 +89,11 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_thread_stands_back_and_no_other() {
+    fn only_the_priority_of_this_thread_is_lowered() {
         let now = || (getpriority_process(None).unwrap(), slice::of_this_thread());
         let (nice, slice) = now();
         let inside = thread::spawn(move || {
-            stand_back();
+            lower_thread_priority();
             now()
         });
         // As far as there is any further. Linux before 6.12 has no slices that one can ask for.

@@ -5,9 +5,9 @@ use windows_sys::Win32::System::Threading::{
     GetCurrentThread, SetThreadPriority, THREAD_PRIORITY_BELOW_NORMAL,
 };
 
-/// Has this thread stand back behind others who want a CPU, from now on: for threads that look, for
-/// which nobody who locks should have to wait.
-pub fn stand_back() {
+/// Lowers the priority of this thread: for threads that look, for which nobody who locks should have
+/// to wait.
+pub fn lower_thread_priority() {
     // SAFETY: The handle of this thread is one that is not closed. If the call is refused, the
     // priority is as before.
     unsafe { SetThreadPriority(GetCurrentThread(), THREAD_PRIORITY_BELOW_NORMAL) };

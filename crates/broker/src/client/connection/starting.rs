@@ -52,7 +52,7 @@ impl Shared {
     /// The socket, which becomes readable when something comes that no thread reads. `None` if a
     /// thread reads, if something has come already, or if there is something to do that needs a
     /// thread.
-    pub(in super::super) fn unheard(&self) -> Option<Arc<Stream>> {
+    pub(in super::super) fn pending_source(&self) -> Option<Arc<Stream>> {
         let is_unkept = self.thread.is_missing() && !self.thread.is_refused();
         // A term ends without a message, so a thread is needed.
         if self.is_forked() || !is_unkept || self.table().earliest_term().is_some() {

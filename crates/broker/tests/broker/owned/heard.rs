@@ -25,7 +25,7 @@ fn what_was_said_is_heard_by_who_wants_that_though_the_thread_that_hears_is_busy
     let how = navlock_wire::Lost::Stolen;
     played.broker.raw.say(&[FromDaemon::Lost { request: db, how }]);
     assert!(!guard.is_lost());
-    played.reach.hear();
+    played.reach.read_pending();
     assert!(guard.is_lost());
     drop(keep);
 }
@@ -43,7 +43,7 @@ fn what_was_said_is_heard_by_who_wants_that_though_a_thread_waits_for_it() {
         let how = navlock_wire::Lost::Stolen;
         played.broker.raw.say(&[FromDaemon::Lost { request: db, how }]);
         let began = Instant::now();
-        played.reach.hear();
+        played.reach.read_pending();
         // If another thread reads, the call does not wait long for it.
         assert!(guard.is_lost() || began.elapsed() >= std::time::Duration::from_millis(500));
         while !guard.is_lost() {

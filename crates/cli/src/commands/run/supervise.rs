@@ -112,7 +112,7 @@ impl Supervisor {
             // something, no thread need read the connection. Asking the guards (`is_lost`) reads what
             // the broker has said.
             let is_lost = guards.iter().any(LockGuard::is_lost);
-            let unheard = if is_lost { None } else { reach.unheard() };
+            let unheard = if is_lost { None } else { reach.pending_source() };
             // When the connection has a thread of its own, that thread calls the waker, which wakes
             // the supervisor's thread.
             let is_heard = unheard.is_some() || reach.keep().is_ok();
@@ -147,7 +147,7 @@ impl Supervisor {
                 // has sent the news by now. The thread that reads the connection need not have read
                 // it yet.
                 if came.word || unheard.is_none() {
-                    reach.hear();
+                    reach.read_pending();
                     for (name, how) in newly_lost(guards, &mut known, &context) {
                         tell(name, how, Command::HasEnded);
                     }

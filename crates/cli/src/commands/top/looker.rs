@@ -75,7 +75,7 @@ pub(super) fn look(place: Place, sender: Sender<Heard>) -> io::Result<()> {
     let thread = thread::Builder::new().name("navlock-look".to_owned());
     thread.spawn(move || {
         // No lock should have to wait for this process.
-        navlock_broker::stand_back();
+        navlock_broker::lower_thread_priority();
         let mut look = Look::new(place, LookOptions::default());
         loop {
             let heard = match look.next(Some(PATIENCE)) {
