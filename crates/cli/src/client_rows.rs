@@ -9,8 +9,8 @@ use navlock::{
 
 use crate::{
     json::Object,
-    table::{self, GOOD, POOR},
     text::{printable, user_at_host},
+    text_table::{self, GOOD, POOR},
     time::{elapsed, millis},
 };
 
@@ -68,7 +68,7 @@ impl ClientRow<'_> {
         self.agents.iter().map(|(_, agent)| &*agent.bucket).collect()
     }
 
-    pub(crate) fn row(&self) -> table::Row {
+    pub(crate) fn row(&self) -> text_table::Row {
         let age = self.client.map(|client| elapsed(client.since.elapsed()));
         let commands: BTreeSet<_> = self
             .agents
@@ -92,7 +92,7 @@ impl ClientRow<'_> {
         let cells = cells
             .map(|cell| cell.filter(|cell| !cell.is_empty()).unwrap_or_else(|| "-".to_owned()));
         let style = if self.state() == "connected" { GOOD } else { POOR };
-        table::Row { cells: cells.into(), style }
+        text_table::Row { cells: cells.into(), style }
     }
 
     pub(crate) fn json(&self) -> Object {

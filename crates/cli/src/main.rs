@@ -19,9 +19,9 @@ mod remedy;
 mod settings;
 #[cfg(any(feature = "top", feature = "web"))]
 mod steal;
-mod table;
 mod terminal;
 mod text;
+mod text_table;
 mod time;
 mod voice;
 mod wait_tree;

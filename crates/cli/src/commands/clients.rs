@@ -9,8 +9,8 @@ use super::Context;
 use crate::{
     client_rows::{ClientRow, client_rows},
     exit::Failure,
-    table::{self, Column, Fit},
     terminal::{self, write_out},
+    text_table::{self, Column, Fit},
 };
 
 /// Shows the processes that use the broker, and how much each holds and waits for.
@@ -56,7 +56,7 @@ pub(super) fn clients(context: &Context, args: &ClientsArgs) -> Result<ExitCode,
     } else {
         let rows: Vec<_> = clients.iter().map(ClientRow::row).collect();
         let columns = terminal::size(&io::stdout()).map(|(columns, _)| columns);
-        table::render(&COLUMNS, &rows, columns, terminal::colours(context.colour))
+        text_table::render(&COLUMNS, &rows, columns, terminal::colours(context.colour))
     };
     write_out(text.as_bytes()).map_err(|error| Failure::of_writing(&error))?;
     Ok(ExitCode::SUCCESS)

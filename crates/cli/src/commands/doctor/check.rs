@@ -4,9 +4,9 @@ use std::{borrow::Cow, fmt::Display};
 
 use crate::{
     json::Object,
-    table::{BAD, GOOD, POOR},
     terminal::painted,
     text::printable,
+    text_table::{BAD, GOOD, POOR},
 };
 
 /// The state of one thing.

@@ -5,8 +5,8 @@ use navlock::Inspected;
 use super::{QueryArgs, entry::Entry};
 use crate::{
     remedy::purpose,
-    table::{self, Column, Fit, GOOD, POOR},
     text::{WIDEST_NAME, plain_name, printable, user_at_host},
+    text_table::{self, Column, Fit, GOOD, POOR},
     time::elapsed,
 };
 
@@ -51,11 +51,11 @@ pub(super) fn table(
     if !args.all_buckets {
         remove_column(BUCKET, &mut columns, &mut rows);
     }
-    table::render(&columns, &rows, size.map(|(columns, _)| columns), colours)
+    text_table::render(&columns, &rows, size.map(|(columns, _)| columns), colours)
 }
 
 /// Removes the column with this title, and its cell in each row.
-fn remove_column(title: &str, columns: &mut Vec<Column>, rows: &mut [table::Row]) {
+fn remove_column(title: &str, columns: &mut Vec<Column>, rows: &mut [text_table::Row]) {
     if let Some(at) = columns.iter().position(|column| column.title == title) {
         columns.remove(at);
         for row in rows {
@@ -72,7 +72,7 @@ impl Entry<'_> {
     }
 
     /// The row of the entry, with the host or without.
-    pub(super) fn row(&self, with_host: bool) -> table::Row {
+    pub(super) fn row(&self, with_host: bool) -> text_table::Row {
         let Inspected { lock, agent, age, .. } = &*self.inspected;
         let agent = agent.as_deref();
         let taken = || self.taken.map(|taken| format!("taken {taken} times"));
@@ -96,6 +96,6 @@ impl Entry<'_> {
         // Every cell has a word, so that scripts can split a line.
         let cells = cells.map(|cell| cell.unwrap_or_else(|| "-".to_owned()));
         let style = if self.state == "held" { GOOD } else { POOR };
-        table::Row { cells: cells.into(), style }
+        text_table::Row { cells: cells.into(), style }
     }
 }

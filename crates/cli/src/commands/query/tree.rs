@@ -16,9 +16,9 @@ use super::{super::Context, QueryArgs, left_out::tell_left_out};
 use crate::{
     exit::{Failure, UNREACHABLE},
     remedy::{Here, Remedy, Surroundings},
-    table::{BAD, GOOD, PLAIN, POOR},
     terminal::{self, painted, write_out},
     text::{WIDEST_NAME, clipped, printable, short_name},
+    text_table::{BAD, GOOD, PLAIN, POOR},
     time::elapsed,
     wait_tree::{branches, word},
 };
