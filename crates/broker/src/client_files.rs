@@ -46,7 +46,7 @@ use crate::{Place, lock_file};
 
 /// How long to wait for the lock of a file that is being made, because a daemon may be checking the
 /// file.
-const PATIENCE: Duration = Duration::from_secs(5);
+const LOCK_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// The pause before the next try of something that the system has refused.
 const PAUSE: Duration = Duration::from_millis(100);
@@ -273,7 +273,7 @@ fn parse(key: &str) -> Option<ClientKey> {
 
 /// Makes a file, and locks it.
 fn lock_at(path: &Path) -> io::Result<File> {
-    Ok(lock_file::lock(path, PATIENCE)?.ok_or(ErrorKind::WouldBlock)?)
+    Ok(lock_file::lock(path, LOCK_TIMEOUT)?.ok_or(ErrorKind::WouldBlock)?)
 }
 
 /// Finds out whether the file is locked. Removes the file if it is not.

@@ -29,22 +29,22 @@ const LONGEST_PAUSE: Duration = Duration::from_millis(16);
 const MOST_REMOVALS: usize = 100;
 
 /// Locks the file at `path`, and makes it if it is not there. To drop the returned file releases
-/// the lock. `None` if somebody else has the lock for longer than `patience`.
+/// the lock. `None` if somebody else has the lock for longer than `timeout`.
 ///
 /// # Errors
 ///
 /// If the file cannot be made or is not ours, or if somebody removes it again and again.
-pub(crate) fn lock(path: &Path, patience: Duration) -> io::Result<Option<fs::File>> {
-    lock_opened(path, patience, || open(path))
+pub(crate) fn lock(path: &Path, timeout: Duration) -> io::Result<Option<fs::File>> {
+    lock_opened(path, timeout, || open(path))
 }
 
 /// Locks the file that `open` opens at `path`.
 fn lock_opened(
     path: &Path,
-    patience: Duration,
+    timeout: Duration,
     open: impl Fn() -> io::Result<fs::File>,
 ) -> io::Result<Option<fs::File>> {
-    let deadline = Instant::now() + patience;
+    let deadline = Instant::now() + timeout;
     let mut pause = SHORTEST_PAUSE;
     for _ in 0..MOST_REMOVALS {
         let file = open()?;
@@ -234,9 +234,9 @@ mod tests {
     fn who_has_waited_for_long_enough_goes_without_the_lock() {
         let (_directory, path) = lock_path();
         let _held = try_lock(&path).expect("nobody has it");
-        let (began, patience) = (Instant::now(), Duration::from_millis(50));
-        assert!(lock(&path, patience).unwrap().is_none());
-        assert!(began.elapsed() >= patience);
+        let (began, timeout) = (Instant::now(), Duration::from_millis(50));
+        assert!(lock(&path, timeout).unwrap().is_none());
+        assert!(began.elapsed() >= timeout);
     }
 
     #[test]

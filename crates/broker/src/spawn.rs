@@ -20,7 +20,7 @@ use navlock_platform::{
 use self::startup_lines::wait_until_ready;
 pub use self::startup_lines::{READY_LINE, WAITS_FOR};
 use crate::{
-    CLIENT_LOGS, Place, PlaceError, connect_error::Reason, lock_file, patience::Patience,
+    CLIENT_LOGS, Place, PlaceError, connect_error::Reason, deadline::Deadline, lock_file,
     this_process::program_name,
 };
 
@@ -44,31 +44,31 @@ const CHECK_INTERVAL: Duration = Duration::from_millis(50);
 pub(crate) fn connect_or_start(
     place: &Place,
     program: Option<&Path>,
-    patience: Patience,
+    deadline: Deadline,
 ) -> Result<Stream, Reason> {
     place.prepare()?;
-    if let Some(stream) = connect(place, patience.at_most(ANSWER))? {
+    if let Some(stream) = connect(place, deadline.cap(ANSWER))? {
         return Ok(stream);
     }
-    let _turn = match wait_for_turn(place, patience)? {
+    let _turn = match wait_for_turn(place, deadline)? {
         StartTurn::Connected(stream) => return Ok(stream),
         StartTurn::Come(file) => file,
     };
-    if let Some(stream) = connect(place, patience.at_most(ANSWER))? {
+    if let Some(stream) = connect(place, deadline.cap(ANSWER))? {
         return Ok(stream);
     }
-    let started = start(place, program, patience);
+    let started = start(place, program, deadline);
     // The clients that wait for their turn find the daemon listening. The daemon that listens may
     // be another one than the one that was just started: the client that started the other one may
     // have been killed or stopped.
-    match connect(place, patience.at_most(ANSWER))? {
+    match connect(place, deadline.cap(ANSWER))? {
         Some(stream) => Ok(stream),
         None => Err(started.err().unwrap_or(Reason::Vanished)),
     }
 }
 
 /// A connection to the daemon at `place`, if there is one.
-pub(crate) fn connect_to_running(place: &Place, patience: Patience) -> Result<Stream, Reason> {
+pub(crate) fn connect_to_running(place: &Place, deadline: Deadline) -> Result<Stream, Reason> {
     match place.check() {
         // Without a directory, no daemon has run yet: the first daemon makes the directory.
         Err(PlaceError::Io(_, error)) if error.kind() == io::ErrorKind::NotFound => {
@@ -76,12 +76,12 @@ pub(crate) fn connect_to_running(place: &Place, patience: Patience) -> Result<St
         }
         checked => checked?,
     }
-    connect(place, patience.at_most(ANSWER))?.ok_or(Reason::NotRunning)
+    connect(place, deadline.cap(ANSWER))?.ok_or(Reason::NotRunning)
 }
 
 /// A connection to the socket, or `None` if nobody listens there.
-pub(crate) fn connect(place: &Place, patience: Duration) -> Result<Option<Stream>, Reason> {
-    let deadline = Instant::now() + patience;
+pub(crate) fn connect(place: &Place, timeout: Duration) -> Result<Option<Stream>, Reason> {
+    let deadline = Instant::now() + timeout;
     loop {
         match socket::connect(place.socket()) {
             Ok(stream) => return Ok(Some(stream)),
@@ -93,7 +93,7 @@ pub(crate) fn connect(place: &Place, patience: Duration) -> Result<Option<Stream
                 io::ErrorKind::WouldBlock if Instant::now() < deadline => {
                     thread::sleep(Duration::from_millis(5));
                 }
-                io::ErrorKind::WouldBlock => return Err(Reason::Silent(patience)),
+                io::ErrorKind::WouldBlock => return Err(Reason::Silent(timeout)),
                 _ => return Err(Reason::Io("connecting", error.into())),
             },
         }
@@ -112,36 +112,36 @@ enum StartTurn {
 /// Waits until there is a daemon, or no other client is starting one, or the client that is
 /// starting one takes too long (it may have been stopped). When the file is dropped, other clients
 /// can start a daemon.
-fn wait_for_turn(place: &Place, patience: Patience) -> Result<StartTurn, Reason> {
+fn wait_for_turn(place: &Place, deadline: Deadline) -> Result<StartTurn, Reason> {
     // The clients stop waiting at different times, so that the first of them starts a daemon and
     // the others find that daemon.
     let spread = Duration::from_millis(u64::from(std::process::id() % 32) * 16);
-    let deadline = Instant::now() + patience.at_most(TURN + spread);
+    let turn_ends = Instant::now() + deadline.cap(TURN + spread);
     let path = place.spawn_lock();
     loop {
         match lock_file::lock(
             &path,
-            CHECK_INTERVAL.min(deadline.saturating_duration_since(Instant::now())),
+            CHECK_INTERVAL.min(turn_ends.saturating_duration_since(Instant::now())),
         ) {
             Ok(Some(file)) => return Ok(StartTurn::Come(Some(file))),
             Ok(None) => {}
             // If this error hinders the daemon too, the daemon will report it.
             Err(_) => return Ok(StartTurn::Come(None)),
         }
-        if let Some(stream) = connect(place, patience.at_most(ANSWER))? {
+        if let Some(stream) = connect(place, deadline.cap(ANSWER))? {
             return Ok(StartTurn::Connected(stream));
         }
-        if patience.is_over() {
+        if deadline.has_passed() {
             return Err(Reason::LockFile(path, io::ErrorKind::WouldBlock.into()));
         }
-        if Instant::now() >= deadline {
+        if Instant::now() >= turn_ends {
             return Ok(StartTurn::Come(None));
         }
     }
 }
 
 /// Starts a daemon and waits until it listens.
-fn start(place: &Place, program: Option<&Path>, patience: Patience) -> Result<(), Reason> {
+fn start(place: &Place, program: Option<&Path>, deadline: Deadline) -> Result<(), Reason> {
     let ready_by = Instant::now() + READY;
     let program = match program {
         Some(program) => program.as_os_str().to_owned(),
@@ -169,7 +169,7 @@ fn start(place: &Place, program: Option<&Path>, patience: Patience) -> Result<()
     tracing::info!(target: CLIENT_LOGS, pid = child.id(), %socket, "a broker is started");
     // This closes our copies of the stream, so that the stream ends when the daemon ends.
     drop(command);
-    let ready = wait_until_ready(&mut said, patience.at_most(READY));
+    let ready = wait_until_ready(&mut said, deadline.cap(READY));
     let is_late = matches!(ready, Err(Reason::NotReady(_) | Reason::Waits(..)));
     let is_starting = is_late && Instant::now() < ready_by;
     if ready.is_err() && !is_starting {
@@ -243,15 +243,15 @@ mod tests {
         let listener = listener.unwrap();
         rustix::net::bind(&listener, &SocketAddrUnix::new(place.socket()).unwrap()).unwrap();
         rustix::net::listen(&listener, 1).unwrap();
-        let patience = Duration::from_millis(50);
+        let timeout = Duration::from_millis(50);
         let mut waiting = Vec::new();
         let silent = loop {
-            match connect(&place, patience) {
+            match connect(&place, timeout) {
                 Ok(stream) => waiting.push(stream.unwrap()),
                 Err(reason) => break reason,
             }
         };
-        assert_eq!(silent, Reason::Silent(patience));
+        assert_eq!(silent, Reason::Silent(timeout));
         assert!(!waiting.is_empty());
     }
 
@@ -292,7 +292,7 @@ mod tests {
         let place = Place::at(directory.path().join("sock"));
         let told = Told::default();
         tracing::subscriber::with_default(told.clone(), || {
-            let started = connect_or_start(&place, Some(Path::new("true")), Patience::endless());
+            let started = connect_or_start(&place, Some(Path::new("true")), Deadline::none());
             assert_eq!(started.unwrap_err(), Reason::Vanished);
         });
         let told = told.0.lock().unwrap();
@@ -305,7 +305,7 @@ mod tests {
     fn a_daemon_that_ends_without_a_word_has_vanished() {
         let directory = tempfile::tempdir().unwrap();
         let place = Place::at(directory.path().join("sock"));
-        let started = connect_or_start(&place, Some(Path::new("true")), Patience::endless());
+        let started = connect_or_start(&place, Some(Path::new("true")), Deadline::none());
         assert_eq!(started.unwrap_err(), Reason::Vanished);
     }
 }

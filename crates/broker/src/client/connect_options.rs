@@ -2,7 +2,7 @@
 
 use std::{env, path::PathBuf, time::Duration};
 
-use crate::{Place, PlaceError, connect_error::ConnectError, patience::Patience};
+use crate::{Place, PlaceError, connect_error::ConnectError, deadline::Deadline};
 
 /// Which broker to connect to, and how to start it.
 ///
@@ -96,8 +96,8 @@ impl ConnectOptions {
         self.delegate.unwrap_or_else(|| !is_off())
     }
 
-    pub(super) fn patience(&self) -> Patience {
-        self.timeout.map_or_else(Patience::endless, Patience::lasting)
+    pub(super) fn deadline(&self) -> Deadline {
+        self.timeout.map_or_else(Deadline::none, Deadline::after)
     }
 
     pub(super) fn find_place(&self) -> Result<Place, ConnectError> {

@@ -7,7 +7,7 @@ mod stealing;
 
 use std::{
     io::{ErrorKind, Read},
-    time::{Duration, Instant},
+    time::Duration,
 };
 
 use bytes::BytesMut;
@@ -25,8 +25,8 @@ use super::handshake::{self, check_peer};
 use crate::{
     Place, Report, Status,
     connect_error::{ConnectError, Reason},
+    deadline::Deadline,
     lock_file,
-    patience::Patience,
     spawn::connect_to_running,
 };
 
@@ -180,10 +180,10 @@ impl Control {
     }
 
     fn shake_hands(&mut self) -> Result<(), Reason> {
-        let patience = Patience::until(Instant::now() + ANSWER);
+        let deadline = Deadline::after(ANSWER);
         let mut codec = ClientCodec::default();
         let (socket, heard) = (&mut self.socket, &mut self.heard);
-        let (version, reach) = handshake::shake_hands(socket, &mut codec, heard, patience)?;
+        let (version, reach) = handshake::shake_hands(socket, &mut codec, heard, deadline)?;
         (self.version, self.reach) = (version, reach);
         let _ = self.socket.set_read_timeout(Some(ANSWER));
         if version < CONTROL_VERSION {
@@ -262,7 +262,7 @@ fn failed(place: &Place, reason: Reason) -> ConnectError {
 
 /// Connects to the daemon, if the process at the other end may be trusted.
 fn open(place: &Place) -> Result<Control, Reason> {
-    let socket = connect_to_running(place, Patience::until(Instant::now() + ANSWER))?;
+    let socket = connect_to_running(place, Deadline::after(ANSWER))?;
     check_peer(&socket)?;
     let process = peer::listener(&socket);
     let place = place.clone();

@@ -17,7 +17,7 @@ use super::{
 use crate::{
     Place,
     connect_error::Reason,
-    patience::Patience,
+    deadline::Deadline,
     spawn::{ANSWER, connect_or_start, connect_to_running},
 };
 
@@ -42,11 +42,11 @@ pub(super) struct Welcomed {
 pub(super) fn connect(
     place: &Place,
     options: &ConnectOptions,
-    patience: Patience,
+    deadline: Deadline,
 ) -> Result<Welcomed, Reason> {
     let mut tries = 1;
     loop {
-        match try_connect(place, options, patience) {
+        match try_connect(place, options, deadline) {
             Err(Reason::Vanished) if tries < TRIES => tries += 1,
             // The daemon could not start. The obstacle may be gone by now, such as another daemon
             // that was killed.
@@ -59,17 +59,17 @@ pub(super) fn connect(
 fn try_connect(
     place: &Place,
     options: &ConnectOptions,
-    patience: Patience,
+    deadline: Deadline,
 ) -> Result<Welcomed, Reason> {
     let mut socket = if options.only_running {
-        connect_to_running(place, patience)?
+        connect_to_running(place, deadline)?
     } else {
-        connect_or_start(place, options.program.as_deref(), patience)?
+        connect_or_start(place, options.program.as_deref(), deadline)?
     };
     check_peer(&socket)?;
     let mut codec = ClientCodec::default();
     let mut heard = BytesMut::new();
-    let (version, reach) = shake_hands(&mut socket, &mut codec, &mut heard, patience)?;
+    let (version, reach) = shake_hands(&mut socket, &mut codec, &mut heard, deadline)?;
     if reach.is_none() && options.must_be_shared() {
         return Err(Reason::NotShared);
     }
@@ -91,10 +91,10 @@ pub(super) fn shake_hands(
     socket: &mut Stream,
     codec: &mut ClientCodec,
     heard: &mut BytesMut,
-    patience: Patience,
+    deadline: Deadline,
 ) -> Result<(u16, Option<String>), Reason> {
     // A timeout of zero would be refused.
-    let answer = patience.at_most(ANSWER).max(Duration::from_millis(1));
+    let answer = deadline.cap(ANSWER).max(Duration::from_millis(1));
     let ended = |error: io::Error| match error.kind() {
         ErrorKind::WouldBlock | ErrorKind::TimedOut => Reason::Silent(answer),
         // Some systems answer "invalid" if a timeout is set when the other end is closed already.

@@ -30,7 +30,7 @@ use crate::{
     connect_error::{ConnectError, Reason},
     convert,
     daemon::RECOVERY_TIME,
-    patience::Patience,
+    deadline::Deadline,
     spawn::connect_to_running,
 };
 
@@ -128,17 +128,17 @@ impl Look {
     /// If the broker cannot be reached, or has a release without lookers.
     pub fn once(place: Place, options: LookOptions) -> Result<Overview, ConnectError> {
         let mut look = Self::new(place, options.once());
-        let mut patience = 2 * ANSWER;
+        let mut timeout = 2 * ANSWER;
         let began = Instant::now();
         loop {
-            let left = patience.saturating_sub(began.elapsed());
+            let left = timeout.saturating_sub(began.elapsed());
             match look.next(Some(left))? {
                 Some(News::Anew { .. } | News::NoBroker) => return Ok(look.overview),
                 Some(_) => {}
-                None if look.is_recovering && patience < LONGEST_RECOVERY => {
-                    patience = LONGEST_RECOVERY;
+                None if look.is_recovering && timeout < LONGEST_RECOVERY => {
+                    timeout = LONGEST_RECOVERY;
                 }
-                None => return Err(look.failed(Reason::Silent(patience))),
+                None => return Err(look.failed(Reason::Silent(timeout))),
             }
         }
     }
@@ -318,11 +318,11 @@ enum Step {
 
 impl Connection {
     fn connect(place: &Place, options: &LookOptions) -> Result<Self, Reason> {
-        let patience = Patience::until(Instant::now() + ANSWER);
-        let mut socket = connect_to_running(place, patience)?;
+        let deadline = Deadline::after(ANSWER);
+        let mut socket = connect_to_running(place, deadline)?;
         check_peer(&socket)?;
         let (mut codec, mut heard) = (ClientCodec::default(), BytesMut::new());
-        let (version, _) = handshake::shake_hands(&mut socket, &mut codec, &mut heard, patience)?;
+        let (version, _) = handshake::shake_hands(&mut socket, &mut codec, &mut heard, deadline)?;
         if version < LOOKING_VERSION {
             let why = "it is of an earlier release, which does not tell what happens; \
                        'navlock daemon stop' ends it, and a new one starts";

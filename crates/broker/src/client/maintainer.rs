@@ -22,7 +22,7 @@ use super::{
 use crate::{
     CLIENT_LOGS, Place,
     connect_error::{ConnectError, Reason},
-    patience::Patience,
+    deadline::Deadline,
 };
 
 /// For how long the maintainer leaves reading to other threads before it looks whether they read. It is
@@ -229,7 +229,7 @@ impl Maintainer {
             if self.shared.is_closed() {
                 return Ok(());
             }
-            match self.try_connect(Patience::until(deadline)) {
+            match self.try_connect(Deadline::at(deadline)) {
                 Err(reason) if Instant::now() + PAUSE >= deadline => {
                     return Err(self.failed(reason));
                 }
@@ -239,8 +239,8 @@ impl Maintainer {
         }
     }
 
-    fn try_connect(&self, patience: Patience) -> Result<(), Reason> {
-        let welcomed = handshake::connect(&self.place, &self.options, patience)?;
+    fn try_connect(&self, deadline: Deadline) -> Result<(), Reason> {
+        let welcomed = handshake::connect(&self.place, &self.options, deadline)?;
         self.shared.connected(welcomed)
     }
 
@@ -284,7 +284,7 @@ impl Maintainer {
                 wait(None, false, &self.wake_end, None);
                 continue;
             }
-            match self.watched(|| self.try_connect(self.options.patience())) {
+            match self.watched(|| self.try_connect(self.options.deadline())) {
                 Ok(()) => return true,
                 Err(reason) => self.give_up(&self.failed(reason)),
             }

@@ -238,7 +238,7 @@ fn open(
     options: ConnectOptions,
     before: impl FnOnce(&Shared),
 ) -> Result<(Connection, Maintainer), Reason> {
-    let welcomed = handshake::connect(&place, &options, options.patience())?;
+    let welcomed = handshake::connect(&place, &options, options.deadline())?;
     let (connection, maintainer) = prepare(place, options)?;
     before(connection.shared());
     connection.shared().connected(welcomed)?;

@@ -50,7 +50,7 @@ use crate::{LOGS, convert};
 
 /// How long a cycle has to last before clients are told of it, and the shortest time between two
 /// searches.
-const PATIENCE: Duration = Duration::from_secs(1);
+const SHORTEST: Duration = Duration::from_secs(1);
 
 /// The longest time between two searches for cycles that other machines have closed, while a request waits
 /// inside a lock.
@@ -86,9 +86,9 @@ impl Daemon {
             if self.user_agent().is_leased() {
                 // On etcd each request waits for an answer. After this pause it has the answer, unless it
                 // waits for other requests.
-                sleep(PATIENCE).await;
+                sleep(SHORTEST).await;
             }
-            let mut pause = PATIENCE;
+            let mut pause = SHORTEST;
             loop {
                 let began = Instant::now();
                 self.tell_insides();
@@ -103,17 +103,17 @@ impl Daemon {
                 let cycles;
                 (watcher, cycles) = search(watcher, seen, Instant::now()).await;
                 self.tell_cycles(&cycles);
-                sleep(PATIENCE.max(began.elapsed() * SHARE)).await;
+                sleep(SHORTEST.max(began.elapsed() * SHARE)).await;
                 if watcher.next().is_some() {
-                    pause = PATIENCE;
+                    pause = SHORTEST;
                     continue;
                 }
                 if !self.user_agent().is_leased() || !is_nested {
                     break;
                 }
                 let more = self.lookers().somebody_is_nested();
-                let is_more = timeout(pause.saturating_sub(PATIENCE), more).await;
-                pause = if is_more.is_ok() { PATIENCE } else { (2 * pause).min(LONGEST) };
+                let is_more = timeout(pause.saturating_sub(SHORTEST), more).await;
+                pause = if is_more.is_ok() { SHORTEST } else { (2 * pause).min(LONGEST) };
             }
         }
     }
@@ -264,7 +264,7 @@ fn find(watcher: &mut Watcher, seen: Candidates, now: Instant) -> Cycles {
 
 /// A watcher for cycles that last and are certain.
 fn watcher() -> Watcher {
-    Watcher::new(PATIENCE).only_certain()
+    Watcher::new(SHORTEST).only_certain()
 }
 
 /// Searches for cycles: on a thread of its own if there is much to search and a thread can be had, so that

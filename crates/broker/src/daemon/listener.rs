@@ -88,15 +88,15 @@ pub(super) async fn serve_in(
         tokio::select! {
             () = &mut recovered, if recovering => recovering = false,
             stream = accept(listener), if turned_away.len() < MOST_TURNED_AWAY => {
-                let (daemon, patience) = (Arc::clone(daemon), options.limits.handshake);
+                let (daemon, handshake_timeout) = (Arc::clone(daemon), options.limits.handshake);
                 if !is_same_user(&stream) {
                     // The connection is closed without a word.
                 } else if sessions.len() + 2 * daemon.orphans() + descriptor::counted() < most {
-                    sessions.spawn(session(stream, daemon, patience));
+                    sessions.spawn(session(stream, daemon, handshake_timeout));
                 } else {
                     tracing::warn!(target: LOGS, most, "a client is turned away: there are too many");
                     daemon.turned_away();
-                    turned_away.spawn(turn_away(stream, daemon, patience, most));
+                    turned_away.spawn(turn_away(stream, daemon, handshake_timeout, most));
                 }
             }
             Some(_) = turned_away.join_next() => {}
@@ -182,23 +182,29 @@ fn most_clients() -> usize {
 }
 
 /// Tells a client that there are too many clients. Such a connection can still look at the locks.
-async fn turn_away(stream: AsyncStream, daemon: Arc<Daemon>, patience: Duration, most: usize) {
+async fn turn_away(
+    stream: AsyncStream,
+    daemon: Arc<Daemon>,
+    handshake_timeout: Duration,
+    most: usize,
+) {
     let limit = descriptor::limit().unwrap_or_default();
     let why = format!(
         "it has {most} clients, as many as its limit of {limit} open files allows; raise that \
          (ulimit -Hn, or LimitNOFILE= of its service), then 'navlock daemon stop'"
     );
     let new_connection = NewConnection::new(stream, None, daemon).turned_away(why);
-    let introduced = timeout(patience, new_connection.introduce()).await;
+    let introduced = timeout(handshake_timeout, new_connection.introduce()).await;
     if let Ok(Ok(Introduced::Looker(looking))) = introduced {
-        let _ = timeout(patience, looking.serve()).await;
+        let _ = timeout(handshake_timeout, looking.serve()).await;
     }
 }
 
-async fn session(stream: AsyncStream, daemon: Arc<Daemon>, patience: Duration) {
+async fn session(stream: AsyncStream, daemon: Arc<Daemon>, handshake_timeout: Duration) {
     let process = Process::peer(&stream);
     let pid = process.as_ref().map(Process::number);
-    let end = match introduce(stream, process.clone(), Arc::clone(&daemon), patience).await {
+    let end = match introduce(stream, process.clone(), Arc::clone(&daemon), handshake_timeout).await
+    {
         Ok(Introduced::Client(session, claims)) => serve_client(session, claims, process).await,
         Ok(Introduced::Looker(looking)) => {
             Some(looking.serve().await).filter(|end| !end.is_usual())
@@ -216,12 +222,12 @@ async fn introduce(
     stream: AsyncStream,
     process: Option<Process>,
     daemon: Arc<Daemon>,
-    patience: Duration,
+    handshake_timeout: Duration,
 ) -> Result<Introduced, End> {
     let new_connection = NewConnection::new(stream, process.clone(), daemon);
     let introduced = tokio::select! {
         biased;
-        introduced = timeout(patience, new_connection.introduce()) => introduced,
+        introduced = timeout(handshake_timeout, new_connection.introduce()) => introduced,
         () = end_of(process) => return Err(End::Died),
     };
     introduced.map_err(|_| End::Late)?

@@ -16,7 +16,7 @@ use crate::{Place, connect_error::Reason, lock_file, spawn::connect};
 pub(super) const PAUSE: Duration = Duration::from_millis(20);
 
 /// How long the user's own directory may take to answer.
-const PATIENCE: Duration = Duration::from_secs(2);
+const TIMEOUT: Duration = Duration::from_secs(2);
 
 /// The outcome of a try to take a lock.
 pub(super) enum LockAttempt {
@@ -64,7 +64,7 @@ fn is_served(place: &Place) -> bool {
 /// answer, or is full, only the other lock file counts.
 pub(super) fn lock_aside(path: &Path) -> LockAttempt {
     let path = path.to_owned();
-    let locked = within(PATIENCE, move || -> io::Result<_> {
+    let locked = within(TIMEOUT, move || -> io::Result<_> {
         let directory = path.parent().unwrap_or(Path::new("/"));
         file::create_private_directories(directory)?;
         sweep(directory);

@@ -25,7 +25,7 @@ use crate::convert;
 
 /// How long this may take where a reach keeps the locks. The asker waits longer than this for the
 /// answer.
-const PATIENCE: Duration = Duration::from_secs(4);
+const ANSWER_TIMEOUT: Duration = Duration::from_secs(4);
 
 /// What is to be stolen.
 pub(super) struct Steal {
@@ -67,9 +67,9 @@ impl Daemon {
         let seen =
             from.map(|(id, token)| (convert::lock_id(id).client_id, FencingToken::new(token)));
         let evicted = host::evict(self.user_agent(), &bucket, &name, seen.collect());
-        let evicted = timeout(PATIENCE, evicted).await;
+        let evicted = timeout(ANSWER_TIMEOUT, evicted).await;
         let none = || {
-            let why = format!("no answer within {PATIENCE:?}");
+            let why = format!("no answer within {ANSWER_TIMEOUT:?}");
             Err(Unreachable::new(UnreachableKind::TimedOut, why).into())
         };
         match evicted.unwrap_or_else(|_| none()) {

@@ -5,7 +5,7 @@ use std::{sync::mpsc, thread, time::Duration};
 /// Does this work on another thread, and waits for the result, but no longer than this time. `None`
 /// if the work takes longer, or if no thread can be had.
 pub(super) fn within<T: Send + 'static>(
-    patience: Duration,
+    timeout: Duration,
     work: impl FnOnce() -> T + Send + 'static,
 ) -> Option<T> {
     let (done, is_done) = mpsc::channel();
@@ -14,5 +14,5 @@ pub(super) fn within<T: Send + 'static>(
         let _ = done.send(work());
     });
     spawned.ok()?;
-    is_done.recv_timeout(patience).ok()
+    is_done.recv_timeout(timeout).ok()
 }

@@ -66,7 +66,7 @@ pub(super) struct Tokens {
 }
 
 /// How long the user's own directory may take to answer when a daemon starts, and when it ends.
-const PATIENCE: Duration = Duration::from_secs(2);
+const TIMEOUT: Duration = Duration::from_secs(2);
 
 /// What a file says.
 enum Found {
@@ -101,7 +101,7 @@ impl Tokens {
         };
         let beside = tokens.beside.clone();
         let kept = tokens.state.clone().and_then(|file| {
-            let found = tokens.aside(PATIENCE, {
+            let found = tokens.aside(TIMEOUT, {
                 let file = file.clone();
                 move || {
                     // If the directory cannot be made, writing the file fails as well.
@@ -124,7 +124,7 @@ impl Tokens {
         if is_believed(last, now) {
             tokens.first = tokens.first.max(last.saturating_add(1));
         }
-        tokens.renew(PATIENCE);
+        tokens.renew(TIMEOUT);
         tokens
     }
 
@@ -153,18 +153,18 @@ impl Tokens {
         self.renew(Duration::ZERO);
     }
 
-    fn renew(&mut self, patience: Duration) {
+    fn renew(&mut self, timeout: Duration) {
         let used = self.used();
         if self.promised.saturating_sub(used) < nanoseconds(LOW) {
             let before = self.promised;
             self.promised = used.saturating_add(nanoseconds(AHEAD));
-            self.promise(self.promised, before, patience);
+            self.promise(self.promised, before, timeout);
         }
     }
 
     /// Writes that no more tokens will be given.
     pub(super) fn end(self) {
-        self.promise(self.used(), self.promised, PATIENCE);
+        self.promise(self.used(), self.promised, TIMEOUT);
     }
 
     /// A number that is larger than all tokens that were given.
@@ -172,12 +172,12 @@ impl Tokens {
         self.first.saturating_add(nanoseconds(self.started.elapsed())).saturating_add(1)
     }
 
-    fn promise(&self, number: u64, before: u64, patience: Duration) {
+    fn promise(&self, number: u64, before: u64, timeout: Duration) {
         // If the file cannot be written, the clock alone still makes tokens grow. A broker that
         // does not start because a disk is full would help nobody.
         let _ = promise(&self.beside, number, before);
         if let Some(file) = self.state.clone() {
-            self.aside(patience, move || promise(&file, number, before).is_ok());
+            self.aside(timeout, move || promise(&file, number, before).is_ok());
         }
     }
 
@@ -185,7 +185,7 @@ impl Tokens {
     /// is one such thread at a time.
     fn aside<T: Send + 'static>(
         &self,
-        patience: Duration,
+        timeout: Duration,
         work: impl FnOnce() -> T + Send + 'static,
     ) -> Option<T> {
         if self.busy.swap(true, SeqCst) {
@@ -201,7 +201,7 @@ impl Tokens {
         if spawned.is_err() {
             self.busy.store(false, SeqCst);
         }
-        is_done.recv_timeout(patience).ok()
+        is_done.recv_timeout(timeout).ok()
     }
 }
 

@@ -22,17 +22,17 @@ pub const WAITS_FOR: &str = "waits for ";
 
 /// Waits until the daemon has written that it listens. An error says what the daemon has written
 /// instead, or that time is over.
-pub(super) fn wait_until_ready(said: &mut Stream, patience: Duration) -> Result<(), Reason> {
+pub(super) fn wait_until_ready(said: &mut Stream, timeout: Duration) -> Result<(), Reason> {
     const ENOUGH: usize = 4096;
-    let deadline = Instant::now() + patience;
+    let deadline = Instant::now() + timeout;
     let mut text = Vec::new();
     let mut bytes = [0; 512];
     loop {
         let left = deadline.saturating_duration_since(Instant::now());
         if left.is_zero() {
             return Err(match waited_for(&text).0 {
-                Some(what) => Reason::Waits(patience, what),
-                None => Reason::NotReady(patience),
+                Some(what) => Reason::Waits(timeout, what),
+                None => Reason::NotReady(timeout),
             });
         }
         // Some systems refuse to set a timeout when the other end is closed. In this case, there is
