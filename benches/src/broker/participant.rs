@@ -147,8 +147,8 @@ impl Participant {
     }
 
     /// Its exit code, or 128 plus the number of the signal that ended it, if it ends in time.
-    fn wait(&mut self, patience: Duration) -> Option<i32> {
-        let deadline = Instant::now() + patience;
+    fn wait(&mut self, timeout: Duration) -> Option<i32> {
+        let deadline = Instant::now() + timeout;
         loop {
             if let Ok(Some(status)) = self.child.try_wait() {
                 return status.code().or_else(|| Some(128 + status.signal()?));

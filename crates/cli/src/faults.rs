@@ -84,7 +84,7 @@ pub(crate) fn write_down(state: Option<PathBuf>, place: &Place, log: Arc<Log>) {
 /// Does this work on another thread, and waits for it for this long, because the process may end
 /// with this panic.
 fn aside<T: Send + 'static>(
-    patience: Duration,
+    timeout: Duration,
     work: impl FnOnce() -> T + Send + 'static,
 ) -> Option<T> {
     let (done, is_done) = mpsc::channel();
@@ -93,7 +93,7 @@ fn aside<T: Send + 'static>(
         // If the thread that waited has given up, nobody receives this.
         let _ = done.send(work());
     });
-    spawned.ok().and_then(|_| is_done.recv_timeout(patience).ok())
+    spawned.ok().and_then(|_| is_done.recv_timeout(timeout).ok())
 }
 
 fn line(fault: &PanicHookInfo<'_>, socket: &Path) -> String {

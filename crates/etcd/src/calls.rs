@@ -8,7 +8,7 @@ use std::time::Duration;
 use navlock_etcd_client::{
     Client, Compare, CompareOp, GetOptions, PutOptions, ResponseHeader, Txn, TxnOp, TxnOpResponse,
 };
-use tokio::time::{sleep, timeout};
+use tokio::time::{self, sleep};
 
 pub(crate) use self::failures::FULL;
 use crate::{
@@ -19,20 +19,20 @@ use crate::{
     members::{Member, Members},
 };
 
-/// Makes a call after a `delay`, for no longer than `patience`.
+/// Makes a call after a `delay`, for no longer than `timeout`.
 async fn call<T>(
     members: &Members,
     delay: Duration,
-    patience: Duration,
+    timeout: Duration,
     call: impl AsyncFnOnce(Client) -> Result<T, navlock_etcd_client::Error>,
 ) -> Result<T, Failure> {
     if !delay.is_zero() {
         sleep(delay).await;
     }
-    let Member { client, generation, endpoint, .. } = members.best(patience).await;
-    let answer = match timeout(patience, call(client)).await {
+    let Member { client, generation, endpoint, .. } = members.best(timeout).await;
+    let answer = match time::timeout(timeout, call(client)).await {
         Ok(answer) => answer.map_err(Failure::from),
-        Err(_) => Err(Failure::timed_out(patience)),
+        Err(_) => Err(Failure::timed_out(timeout)),
     };
     match answer {
         Err(Failure::Unknown(why)) => {
@@ -49,15 +49,15 @@ async fn call<T>(
 pub(crate) async fn transaction(
     members: Members,
     transaction: Transaction,
-    patience: Duration,
+    timeout: Duration,
 ) -> Result<Answer, Failure> {
     // To remove one key without a check costs etcd less by a plain delete.
     if let ([], [Step::Delete(key)]) = (&*transaction.when, &*transaction.then) {
         let ask = async |mut client: Client| client.delete(&**key, None).await;
-        return Ok(call(&members, Duration::ZERO, patience, ask).await?.into());
+        return Ok(call(&members, Duration::ZERO, timeout, ask).await?.into());
     }
     let ask = async |mut client: Client| client.txn(transaction.into()).await;
-    Ok(call(&members, Duration::ZERO, patience, ask).await?.into())
+    Ok(call(&members, Duration::ZERO, timeout, ask).await?.into())
 }
 
 /// How many keys a page has at most. For each page, etcd goes through all keys that remain, to count them.
@@ -81,11 +81,11 @@ pub(crate) async fn list(
     prefix: Vec<u8>,
     most: usize,
     delay: Duration,
-    patience: Duration,
+    timeout: Duration,
 ) -> Result<Listing, Failure> {
     sleep(delay).await;
     for _ in 0..BEGINNINGS {
-        match list_once(&members, &prefix, most, patience).await {
+        match list_once(&members, &prefix, most, timeout).await {
             Err(Failure::NoRevision) => {}
             result => return result,
         }
@@ -101,7 +101,7 @@ async fn list_once(
     members: &Members,
     prefix: &[u8],
     most: usize,
-    patience: Duration,
+    timeout: Duration,
 ) -> Result<Listing, Failure> {
     let (mut start, end) = (prefix.to_vec(), end_of_prefix(prefix));
     let (mut listed, mut limit, mut bytes) = (Listing::default(), PAGE, 0);
@@ -111,7 +111,7 @@ async fn list_once(
         let page = page.with_revision(listed.revision);
         let from = start.clone();
         let get = async |mut client: Client| client.get(from, Some(page)).await;
-        let mut answer = call(members, Duration::ZERO, patience, get).await?;
+        let mut answer = call(members, Duration::ZERO, timeout, get).await?;
         let header = answer.header();
         let cluster = header.map_or(0, ResponseHeader::cluster_id);
         let revision = header.map_or(0, ResponseHeader::revision);
@@ -141,10 +141,10 @@ async fn list_once(
 pub(crate) async fn lease(
     members: Members,
     seconds: i64,
-    patience: Duration,
+    timeout: Duration,
 ) -> Result<(LeaseName, Renewal), Failure> {
     let mut sent = Uptime::now();
-    let answer = call(&members, Duration::ZERO, patience, async |mut client| {
+    let answer = call(&members, Duration::ZERO, timeout, async |mut client| {
         sent = Uptime::now();
         client.lease_grant(seconds).await
     });
@@ -167,10 +167,10 @@ pub(crate) struct LeaseKeys {
 pub(crate) async fn under(
     members: &Members,
     lease: i64,
-    patience: Duration,
+    timeout: Duration,
 ) -> Result<LeaseKeys, Failure> {
     let ask = async |mut client: Client| client.lease_keys(lease).await;
-    let found = call(members, Duration::ZERO, patience, ask).await?;
+    let found = call(members, Duration::ZERO, timeout, ask).await?;
     let cluster = found.header().map_or(0, ResponseHeader::cluster_id);
     Ok(LeaseKeys { cluster, keys: found.into_keys() })
 }
@@ -179,10 +179,10 @@ pub(crate) async fn under(
 pub(crate) async fn get(
     members: &Members,
     key: Vec<u8>,
-    patience: Duration,
+    timeout: Duration,
 ) -> Result<Option<KeyValue>, Failure> {
     let ask = async |mut client: Client| client.get(key, None).await;
-    let mut answer = call(members, Duration::ZERO, patience, ask).await?;
+    let mut answer = call(members, Duration::ZERO, timeout, ask).await?;
     Ok(answer.take_kvs().into_iter().map(KeyValue::from).next())
 }
 
@@ -190,13 +190,13 @@ pub(crate) async fn get(
 pub(crate) async fn some_keys(
     members: &Members,
     (start, end): (Vec<u8>, Vec<u8>),
-    patience: Duration,
+    timeout: Duration,
 ) -> Result<Vec<Vec<u8>>, Failure> {
     let ask = async |mut client: Client| {
         let some = GetOptions::new().with_range(end).with_keys_only().with_limit(256);
         client.get(start, Some(some)).await
     };
-    let mut answer = call(members, Duration::ZERO, patience, ask).await?;
+    let mut answer = call(members, Duration::ZERO, timeout, ask).await?;
     Ok(answer.take_kvs().into_iter().map(|kv| KeyValue::from(kv).key).collect())
 }
 
@@ -205,7 +205,7 @@ pub(crate) async fn put_first(
     members: &Members,
     key: &[u8],
     value: &str,
-    patience: Duration,
+    timeout: Duration,
 ) -> Result<Vec<u8>, Failure> {
     let ask = async |mut client: Client| {
         let absent = Compare::create_revision(key, CompareOp::Equal, 0);
@@ -215,7 +215,7 @@ pub(crate) async fn put_first(
             .or_else([TxnOp::get(key, None)]);
         client.txn(txn).await
     };
-    let answer = call(members, Duration::ZERO, patience, ask).await?;
+    let answer = call(members, Duration::ZERO, timeout, ask).await?;
     let there = answer.op_responses().into_iter().find_map(|answer| match answer {
         TxnOpResponse::Get(got) => got.kvs().first().map(|kv| kv.value().to_vec()),
         _ => None,
@@ -248,10 +248,10 @@ impl Looked {
 pub(crate) async fn look(
     members: &Members,
     key: Vec<u8>,
-    patience: Duration,
+    timeout: Duration,
 ) -> Result<Looked, Failure> {
     let ask = async |mut client: Client| client.get(key, None).await;
-    let answer = call(members, Duration::ZERO, patience, ask).await?;
+    let answer = call(members, Duration::ZERO, timeout, ask).await?;
     Ok(Looked::new(answer.header(), answer.kvs().first()))
 }
 
@@ -259,13 +259,13 @@ pub(crate) async fn look(
 pub(crate) async fn count(
     members: &Members,
     (start, end): (Vec<u8>, Vec<u8>),
-    patience: Duration,
+    timeout: Duration,
 ) -> Result<i64, Failure> {
     let ask = async |mut client: Client| {
         let count = GetOptions::new().with_range(end).with_count_only();
         client.get(start, Some(count)).await
     };
-    Ok(call(members, Duration::ZERO, patience, ask).await?.count())
+    Ok(call(members, Duration::ZERO, timeout, ask).await?.count())
 }
 
 /// Writes a key, if it was last written in this revision and a range is empty. Returns the new revision if it
@@ -275,7 +275,7 @@ pub(crate) async fn replace(
     (key, written): (&[u8], i64),
     value: &str,
     (start, end): (Vec<u8>, Vec<u8>),
-    patience: Duration,
+    timeout: Duration,
 ) -> Result<Option<i64>, Failure> {
     let ask = async |mut client: Client| {
         let when = [
@@ -284,7 +284,7 @@ pub(crate) async fn replace(
         ];
         client.txn(Txn::new().when(when).and_then([TxnOp::put(key, value, None)])).await
     };
-    let answer = call(members, Duration::ZERO, patience, ask).await?;
+    let answer = call(members, Duration::ZERO, timeout, ask).await?;
     let revision = answer.header().map_or(0, ResponseHeader::revision);
     Ok(answer.succeeded().then_some(revision))
 }
@@ -294,7 +294,7 @@ pub(crate) async fn put_back(
     members: &Members,
     (key, written): (&[u8], i64),
     before: Option<Vec<u8>>,
-    patience: Duration,
+    timeout: Duration,
 ) -> Result<(), Failure> {
     let ask = async |mut client: Client| {
         let when = [Compare::mod_revision(key, CompareOp::Equal, written)];
@@ -304,7 +304,7 @@ pub(crate) async fn put_back(
         };
         client.txn(Txn::new().when(when).and_then([then])).await
     };
-    call(members, Duration::ZERO, patience, ask).await.map(drop)
+    call(members, Duration::ZERO, timeout, ask).await.map(drop)
 }
 
 /// Puts a key under a lease, if another key was last written in this revision. Otherwise returns
@@ -314,7 +314,7 @@ pub(crate) async fn put_if_written(
     (other, written): (&[u8], i64),
     key: Vec<u8>,
     lease: i64,
-    patience: Duration,
+    timeout: Duration,
 ) -> Result<Option<Looked>, Failure> {
     let ask = async |mut client: Client| {
         let put = TxnOp::put(key, "", Some(PutOptions::new().with_lease(lease)));
@@ -324,7 +324,7 @@ pub(crate) async fn put_if_written(
             .or_else([TxnOp::get(other, None)]);
         client.txn(txn).await
     };
-    let answer = call(members, Duration::ZERO, patience, ask).await?;
+    let answer = call(members, Duration::ZERO, timeout, ask).await?;
     if answer.succeeded() {
         return Ok(None);
     }
@@ -337,14 +337,14 @@ pub(crate) async fn put_if_written(
 }
 
 /// Ends a lease, with all keys under it. Tries until the lease ends by itself.
-pub(crate) async fn revoke(members: Members, id: i64, time_to_live: Duration, patience: Duration) {
+pub(crate) async fn revoke(members: Members, id: i64, time_to_live: Duration, timeout: Duration) {
     let revoked = async {
         let mut delay = Duration::ZERO;
         let revoke = async |mut client: Client| client.lease_revoke(id).await;
-        while let Err(Failure::Unknown(_)) = call(&members, delay, patience, revoke).await {
+        while let Err(Failure::Unknown(_)) = call(&members, delay, timeout, revoke).await {
             // The pauses grow, because there may be many leases, and a time to live may be long.
             delay = (2 * delay).clamp(Duration::from_millis(50), Duration::from_secs(1));
         }
     };
-    let _ = timeout(time_to_live, revoked).await;
+    let _ = time::timeout(time_to_live, revoked).await;
 }

@@ -24,8 +24,8 @@ impl Failure {
     }
 
     /// [`Unknown`](Self::Unknown): there was no answer within this time.
-    pub(crate) fn timed_out(patience: Duration) -> Self {
-        let why = format!("no answer within {patience:?}");
+    pub(crate) fn timed_out(timeout: Duration) -> Self {
+        let why = format!("no answer within {timeout:?}");
         Self::Unknown(Unreachable::new(UnreachableKind::TimedOut, why))
     }
 

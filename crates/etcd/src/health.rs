@@ -4,7 +4,7 @@ use std::time::{Duration, Instant};
 
 use navlock_core::{Error, Unreachable, UnreachableKind};
 use navlock_etcd_client::{Client, StatusResponse};
-use tokio::time::timeout;
+use tokio::time;
 
 use crate::{
     calls::{self, FULL},
@@ -144,7 +144,7 @@ async fn member(endpoint: &str, options: &EtcdOptions) -> Result<Member, Error> 
             answer => answer,
         }
     };
-    let answered = timeout(options.timeout, asked).await;
+    let answered = time::timeout(options.timeout, asked).await;
     let answered = answered.map_err(|_| Failure::timed_out(options.timeout).error())?;
     let status = answered.map_err(|error| Failure::from(error).error())?;
     Ok(Member {
@@ -170,8 +170,8 @@ async fn status(
 /// How long a write takes. The key is under a lease, so that it is removed even if this process
 /// dies.
 async fn round_trip(members: Members, options: &EtcdOptions) -> Result<Duration, Failure> {
-    let patience = options.call();
-    let (lease, _) = calls::lease(members.clone(), options.seconds(), patience).await?;
+    let timeout = options.call();
+    let (lease, _) = calls::lease(members.clone(), options.seconds(), timeout).await?;
     let lease = lease.id;
     let key = BucketKeys::new(&options.namespace, BUCKET).probe(lease);
     let mut times = Vec::with_capacity(ROUNDS);
@@ -180,10 +180,10 @@ async fn round_trip(members: Members, options: &EtcdOptions) -> Result<Duration,
         let put = Step::Put { key: key.clone(), value: Vec::new(), lease };
         let write = Transaction { then: vec![put], ..Transaction::default() };
         let sent = Instant::now();
-        failed = calls::transaction(members.clone(), write, patience).await.err();
+        failed = calls::transaction(members.clone(), write, timeout).await.err();
         times.push(sent.elapsed());
     }
-    calls::revoke(members, lease, patience, patience).await;
+    calls::revoke(members, lease, timeout, timeout).await;
     times.sort();
     failed.map_or(Ok(times[times.len() / 2]), Err)
 }

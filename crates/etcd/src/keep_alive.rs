@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use tokio::time::{sleep, timeout};
+use tokio::time::{self, sleep};
 
 use crate::{
     LOGS,
@@ -17,13 +17,13 @@ pub(crate) async fn keep(
     members: Members,
     id: i64,
     time_to_live: Option<Duration>,
-    patience: Duration,
+    timeout: Duration,
     tell: impl Fn(LeaseEvent),
 ) {
     let is_new = time_to_live.is_some();
     let time_to_live = match time_to_live {
         Some(time_to_live) => time_to_live,
-        None => match granted(&members, id, patience).await {
+        None => match granted(&members, id, timeout).await {
             Some(time_to_live) => time_to_live,
             None => return tell(LeaseEvent::Gone),
         },
@@ -33,27 +33,28 @@ pub(crate) async fn keep(
     let mut wait = if is_new { pause } else { Duration::ZERO };
     loop {
         sleep(wait).await;
-        let member = members.best(patience).await;
+        let member = members.best(timeout).await;
         let mut client = member.client.clone();
         let sent = Uptime::now();
-        let (mut keeper, mut stream) = match timeout(patience, client.lease_keep_alive(id)).await {
-            Ok(Ok(opened)) => opened,
-            Ok(Err(navlock_etcd_client::Error::LeaseKeepAliveError(_))) => {
-                tracing::warn!(target: LOGS, lease = id, "etcd does not know a lease any more");
-                return tell(LeaseEvent::Gone);
-            }
-            Ok(Err(_)) | Err(_) => {
-                tracing::debug!(target: LOGS, lease = id, "a lease could not be renewed yet");
-                members.avoid(member.generation);
-                wait = again;
-                continue;
-            }
-        };
+        let (mut keeper, mut stream) =
+            match time::timeout(timeout, client.lease_keep_alive(id)).await {
+                Ok(Ok(opened)) => opened,
+                Ok(Err(navlock_etcd_client::Error::LeaseKeepAliveError(_))) => {
+                    tracing::warn!(target: LOGS, lease = id, "etcd does not know a lease any more");
+                    return tell(LeaseEvent::Gone);
+                }
+                Ok(Err(_)) | Err(_) => {
+                    tracing::debug!(target: LOGS, lease = id, "a lease could not be renewed yet");
+                    members.avoid(member.generation);
+                    wait = again;
+                    continue;
+                }
+            };
         tell(LeaseEvent::Renewed(Renewal { sent, time_to_live }));
         loop {
             sleep(pause).await;
             let sent = Uptime::now();
-            let answer = timeout(patience, async {
+            let answer = time::timeout(timeout, async {
                 keeper.keep_alive().await?;
                 stream.message().await
             });
@@ -83,11 +84,11 @@ pub(crate) async fn keep(
 
 /// How long etcd keeps a lease each time that it is renewed; `None` if there is no such lease. The
 /// connection that made the lease may have had other settings.
-async fn granted(members: &Members, id: i64, patience: Duration) -> Option<Duration> {
+async fn granted(members: &Members, id: i64, timeout: Duration) -> Option<Duration> {
     loop {
-        let member = members.best(patience).await;
+        let member = members.best(timeout).await;
         let mut client = member.client.clone();
-        if let Ok(Ok(lease)) = timeout(patience, client.lease_time_to_live(id)).await {
+        if let Ok(Ok(lease)) = time::timeout(timeout, client.lease_time_to_live(id)).await {
             let seconds = u64::try_from(lease.granted_ttl()).ok().filter(|_| lease.is_there());
             return seconds.map(Duration::from_secs);
         }

@@ -8,7 +8,7 @@ use std::{
 
 use futures_util::{StreamExt, stream};
 use navlock_core::{ClientId, FencingToken, ResourceName, host::Eviction};
-use tokio::time::timeout;
+use tokio::time;
 
 use crate::{
     calls,
@@ -45,7 +45,7 @@ pub(crate) async fn revoke(
     });
     let all = over.buffer_unordered(AT_ONCE).fold(true, async |all, is_over| all && is_over);
     // After that time the leases have ended by themselves.
-    timeout(options.time_to_live, all).await.unwrap_or(false)
+    time::timeout(options.time_to_live, all).await.unwrap_or(false)
 }
 
 /// Does this for the keys under one lease. Another cluster may have a lease with the same number; that
@@ -57,15 +57,15 @@ async fn under(
     whose: HashSet<ClientId>,
     spared: &HashSet<Vec<u8>>,
 ) -> Result<bool, Failure> {
-    let patience = options.call();
-    let found = calls::under(members, lease.id, patience).await?;
+    let timeout = options.call();
+    let found = calls::under(members, lease.id, timeout).await?;
     if found.cluster != lease.cluster {
         return Ok(true);
     }
     let is_ours = |key: &Vec<u8>| BucketKeys::around(&options.namespace, key).is_some();
     let is_spared = |key: &Vec<u8>| spared.iter().any(|begin| key.starts_with(begin));
     let keys = found.keys.into_iter().filter(|key| is_ours(key) && !is_spared(key));
-    let found = stream::iter(keys).map(|key| calls::get(members, key, patience));
+    let found = stream::iter(keys).map(|key| calls::get(members, key, timeout));
     let found: Vec<_> = found.buffer_unordered(AT_ONCE).collect().await;
     let found = found.into_iter().collect::<Result<Vec<_>, _>>()?;
     let is_theirs = |kv: &KeyValue| {
@@ -75,7 +75,7 @@ async fn under(
     let mut is_over = true;
     for some in theirs.chunks(MOST) {
         let transaction = removal(some);
-        let done = calls::transaction(members.clone(), transaction, patience);
+        let done = calls::transaction(members.clone(), transaction, timeout);
         // If a request has become a lock meanwhile, the caller has to look again.
         is_over &= done.await?.succeeded;
     }
@@ -99,9 +99,9 @@ pub(crate) async fn evict(
     let seen: HashSet<_> = seen.into_iter().collect();
     let keys = BucketKeys::new(&options.namespace, &bucket);
     let of_name = keys.name(&NameKey::new(&name));
-    let (start, end, patience) = (of_name.held(), of_name.end_of_held(), options.call());
+    let (start, end, timeout) = (of_name.held(), of_name.end_of_held(), options.call());
     let listed =
-        calls::list(members.clone(), start.clone(), usize::MAX, Duration::ZERO, patience).await?;
+        calls::list(members.clone(), start.clone(), usize::MAX, Duration::ZERO, timeout).await?;
     let is_seen = |kv: &KeyValue| {
         let client_id = strays::client(&keys, kv);
         // This is the token that people are shown: a key that cannot be read has no mark.
@@ -124,7 +124,7 @@ pub(crate) async fn evict(
         then: vec![Step::DeleteRange(start, end)],
         or_else: Vec::new(),
     };
-    let answer = calls::transaction(members, removal, patience).await?;
+    let answer = calls::transaction(members, removal, timeout).await?;
     if !answer.succeeded {
         return Ok(Eviction::HeldByOthers);
     }

@@ -19,7 +19,7 @@ use navlock_core::{Error, Unreachable, UnreachableKind};
 use navlock_etcd_client::{Client, GetOptions};
 use tokio::{
     sync::watch,
-    time::{Instant, sleep, timeout},
+    time::{self, Instant, sleep},
 };
 
 use crate::{
@@ -100,7 +100,7 @@ impl Members {
             }
             Err(Failure::Unknown(why))
         };
-        let why = match timeout(options.timeout, asked).await {
+        let why = match time::timeout(options.timeout, asked).await {
             Ok(Ok(((client, credentials), endpoint))) => {
                 let first = Member { client, credentials, endpoint, generation: 0, avoided: None };
                 let current = Arc::new(watch::Sender::new(first));
@@ -149,12 +149,12 @@ impl Members {
     }
 
     /// The member to use. If another member is being looked for, waits for that member, but no
-    /// longer than `patience`.
-    pub(crate) async fn best(&self, patience: Duration) -> Member {
+    /// longer than `timeout`.
+    pub(crate) async fn best(&self, timeout: Duration) -> Member {
         let current = self.current();
         // With a single endpoint there is no better member to wait for.
         if current.avoided.is_some() && self.endpoints().len() > 1 {
-            let _ = timeout(patience, self.changed(current.generation)).await;
+            let _ = time::timeout(timeout, self.changed(current.generation)).await;
             return self.current();
         }
         current
@@ -258,14 +258,14 @@ impl Members {
                 let members = Self { options: Arc::clone(&options), current, learned };
                 members.learn().await;
                 drop(members);
-                let _ = timeout(FOLLOWS * options.time_to_live, changes.changed()).await;
+                let _ = time::timeout(FOLLOWS * options.time_to_live, changes.changed()).await;
             }
         }
     }
 
     async fn learn(&self) {
         let Member { mut client, endpoint, generation, .. } = self.current();
-        let said = match timeout(self.options.call(), client.member_list()).await {
+        let said = match time::timeout(self.options.call(), client.member_list()).await {
             Ok(Ok(said)) => said,
             // The user may lack the permission.
             Ok(Err(_)) => return,
@@ -343,15 +343,15 @@ async fn ask(
         Ok::<_, navlock_etcd_client::Error>((client, there))
     };
     // A single endpoint may take all the time that there is for connecting.
-    let patience = if is_one_of_several { options.call() } else { options.timeout };
-    match timeout(patience, asked).await {
+    let timeout = if is_one_of_several { options.call() } else { options.timeout };
+    match time::timeout(timeout, asked).await {
         Ok(asked) => match asked? {
             (_, there) if cluster.is_some_and(|cluster| cluster != there) => {
                 Err(Failure::unknown("there is another etcd"))
             }
             (client, _) => Ok((client, credentials)),
         },
-        Err(_) => Err(Failure::timed_out(patience)),
+        Err(_) => Err(Failure::timed_out(timeout)),
     }
 }
 

@@ -24,7 +24,7 @@ const MOST: usize = 256;
 
 /// How long the questions may take in one look. After that, the look is answered with what is
 /// known.
-const PATIENCE: Duration = Duration::from_secs(1);
+const TIMEOUT: Duration = Duration::from_secs(1);
 
 /// How often etcd is asked about a lease that is silent.
 const AGAIN: Duration = Duration::from_millis(500);
@@ -65,7 +65,7 @@ impl Silences {
                 }
             }
         };
-        let _ = timeout(PATIENCE, answers).await;
+        let _ = timeout(TIMEOUT, answers).await;
         let now = Uptime::now();
         let silent = |lease: i64| Some((lease, known.get(&lease)?.unheard(now)?));
         leases.into_iter().filter_map(silent).collect()

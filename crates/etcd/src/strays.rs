@@ -77,9 +77,9 @@ pub enum Evict<'a> {
 ///
 /// [`Error::Unreachable`] if etcd does not answer, [`Error::Refused`] if the options cannot be used.
 pub fn strays(options: &EtcdOptions) -> Result<Vec<Stray>, Error> {
-    on_runtime(options, async |members, patience| {
+    on_runtime(options, async |members, timeout| {
         let root = BucketKeys::root(&options.namespace);
-        let listed = calls::list(members, root, usize::MAX, Duration::ZERO, patience).await?;
+        let listed = calls::list(members, root, usize::MAX, Duration::ZERO, timeout).await?;
         Ok(listed.found.iter().filter_map(|kv| of_namespace(&options.namespace, kv)).collect())
     })
 }
@@ -98,7 +98,7 @@ pub fn strays(options: &EtcdOptions) -> Result<Vec<Stray>, Error> {
 pub fn evict(options: &EtcdOptions, what: &Evict<'_>) -> Result<Vec<Vec<u8>>, Error> {
     let refused = |why: String| Err(Failure::Refused(Error::refused(why)));
     let root = BucketKeys::root(&options.namespace);
-    on_runtime(options, async |members: Members, patience| {
+    on_runtime(options, async |members: Members, timeout| {
         let (prefix, is_it): (Vec<u8>, IsIt<'_>) = match *what {
             Evict::Key(key) if !key.starts_with(&root) => {
                 let (key, root) = (Shown(key), Shown(&root));
@@ -114,7 +114,7 @@ pub fn evict(options: &EtcdOptions, what: &Evict<'_>) -> Result<Vec<Vec<u8>>, Er
             }
         };
         let listed =
-            calls::list(members.clone(), prefix, usize::MAX, Duration::ZERO, patience).await?;
+            calls::list(members.clone(), prefix, usize::MAX, Duration::ZERO, timeout).await?;
         let found: Vec<_> = listed.found.into_iter().filter(|kv| is_it(kv)).collect();
         if found.is_empty() {
             return refused(match *what {
@@ -126,7 +126,7 @@ pub fn evict(options: &EtcdOptions, what: &Evict<'_>) -> Result<Vec<Vec<u8>>, Er
         }
         for some in found.chunks(MOST) {
             let removal = removal(some);
-            let done = calls::transaction(members.clone(), removal, patience);
+            let done = calls::transaction(members.clone(), removal, timeout);
             if !done.await?.succeeded {
                 return refused("it has just changed; look again".to_owned());
             }

@@ -39,7 +39,7 @@ pub(crate) use self::{
     owned_name::{GrantState, Handover, LocalOutcome, QueueOrder, Started, Usage},
 };
 use self::{
-    entries::{Agent, Patience, Request, is_over, narrow},
+    entries::{Agent, OnLeaseEnd, Request, is_over, narrow},
     owned_name::Owned,
 };
 
@@ -329,9 +329,9 @@ impl Table {
         self.next_request += 1;
         let state = State::Pending(Waker::noop().clone());
         let waits = kind.waits() && !is_lock;
-        let patience = if waits { Patience::HasWaited } else { Patience::None };
+        let on_lease_end = if waits { OnLeaseEnd::Repeat } else { OnLeaseEnd::Fail };
         let made = Request::new(serial, agent, (bucket, name), kind, state);
-        let request = Request { key: Some(key), patience, ..made };
+        let request = Request { key: Some(key), on_lease_end, ..made };
         Some(self.insert(agent, request))
     }
 

@@ -189,15 +189,15 @@ impl Thread {
 
     /// Makes a call of the keeper. The outcome of the call goes to the keeper.
     fn make(&mut self, call: Call) {
-        let patience = self.options.call();
+        let timeout = self.options.call();
         let members = self.members.clone();
         let running = match call {
-            Call::Operate { of, transaction } => calls::transaction(members, transaction, patience)
+            Call::Operate { of, transaction } => calls::transaction(members, transaction, timeout)
                 .map(|result| Some(Done::Operated(of, result)))
                 .boxed(),
             Call::Pause { of, delay } => sleep(delay).map(|()| Some(Done::Paused(of))).boxed(),
             Call::List { of, known, prefix, most, delay } => {
-                calls::list(members, prefix, most, delay, patience)
+                calls::list(members, prefix, most, delay, timeout)
                     .map(move |result| Some(Done::Listed(of, known, result)))
                     .boxed()
             }
@@ -205,26 +205,24 @@ impl Thread {
                 self.lease(delay).map(|leased| Some(Done::Leased(leased))).boxed()
             }
             Call::Revoke { lease } => {
-                calls::revoke(members, lease, self.options.time_to_live, patience)
+                calls::revoke(members, lease, self.options.time_to_live, timeout)
                     .map(|()| None)
                     .boxed()
             }
             Call::LookUnder { lease, why } => async move {
-                let found = calls::under(&members, lease, patience).await;
+                let found = calls::under(&members, lease, timeout).await;
                 Some(Done::Under(lease, why, found.map(|under| under.keys)))
             }
             .boxed(),
             Call::Write { transaction } => {
-                calls::transaction(members, transaction, patience).map(|_| None).boxed()
+                calls::transaction(members, transaction, timeout).map(|_| None).boxed()
             }
-            Call::Adopt { of, transaction } => calls::transaction(members, transaction, patience)
+            Call::Adopt { of, transaction } => calls::transaction(members, transaction, timeout)
                 .map(move |result| Some(Done::Adopted(of, result)))
                 .boxed(),
-            Call::Describe { of, transaction } => {
-                calls::transaction(members, transaction, patience)
-                    .map(move |_| Some(Done::Described(of)))
-                    .boxed()
-            }
+            Call::Describe { of, transaction } => calls::transaction(members, transaction, timeout)
+                .map(move |_| Some(Done::Described(of)))
+                .boxed(),
             Call::Keep { lease, time_to_live } => return self.keep(lease, time_to_live),
             Call::LetGo { lease } => {
                 if let Some(keep) = self.leases.remove(&lease) {
@@ -252,14 +250,14 @@ impl Thread {
         let (options, entry, members) =
             (self.options.clone(), self.entry.clone(), self.members.clone());
         async move {
-            let patience = options.call();
+            let timeout = options.call();
             sleep(delay).await;
             formats::check_again(&members, &options).await?;
             let (lease, renewal) =
-                calls::lease(members.clone(), options.seconds(), patience).await?;
+                calls::lease(members.clone(), options.seconds(), timeout).await?;
             let entered = entry.enter(&members, &options, lease.id).await;
             if entered.is_err() {
-                calls::revoke(members, lease.id, patience, patience).await;
+                calls::revoke(members, lease.id, timeout, timeout).await;
             }
             entered.map(|()| (lease, renewal))
         }
@@ -275,8 +273,8 @@ impl Thread {
                 let _ = tell.send(Order::Handle(Message::Lease { lease, word }));
             }
         };
-        let patience = self.options.call();
-        let keep = keep_alive::keep(self.members.clone(), lease, time_to_live, patience, word);
+        let timeout = self.options.call();
+        let keep = keep_alive::keep(self.members.clone(), lease, time_to_live, timeout, word);
         if let Some(before) = self.leases.insert(lease, tokio::spawn(keep)) {
             before.abort();
         }

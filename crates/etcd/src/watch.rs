@@ -11,7 +11,7 @@ use navlock_etcd_client::{
 };
 use tokio::{
     sync::mpsc,
-    time::{sleep, timeout},
+    time::{self, sleep},
 };
 
 use crate::{
@@ -84,13 +84,13 @@ impl Wanted {
 pub(crate) async fn watch(
     members: Members,
     orders: mpsc::UnboundedReceiver<Order>,
-    patience: Duration,
+    timeout: Duration,
     tell: impl Fn(u64, Watched),
 ) {
     let mut watching = Watching { orders, wanted: BTreeMap::new(), tell };
     while watching.until_wanted().await {
-        let member = members.best(patience).await;
-        if let Some(stream) = watching.open(&member, patience).await {
+        let member = members.best(timeout).await;
+        if let Some(stream) = watching.open(&member, timeout).await {
             tracing::debug!(target: LOGS, names = watching.wanted.len(), "names are watched");
             let end = tokio::select! {
                 end = watching.serve(stream) => end,
@@ -215,11 +215,11 @@ impl<T: Fn(u64, Watched)> Watching<T> {
     }
 
     /// Opens a stream, with the first of the watches.
-    async fn open(&mut self, member: &Member, patience: Duration) -> Option<WatchStream> {
+    async fn open(&mut self, member: &Member, timeout: Duration) -> Option<WatchStream> {
         let mut client = member.client.clone();
         let (&watch, wanted) = self.wanted.first_key_value()?;
         let opened = client.watch(&*wanted.prefix, Some(wanted.options(watch)));
-        timeout(patience, opened).await.ok()?.ok()
+        time::timeout(timeout, opened).await.ok()?.ok()
     }
 
     /// Serves the watches through this stream.

@@ -20,7 +20,7 @@ pub(super) const LONGEST: Duration = Duration::from_secs(900);
 
 /// How long a test may run on broken sources, where it may wait for what never comes. `took` is the time that
 /// it took on unbroken sources. The limit is generous, because other copies build meanwhile.
-pub(super) fn patience(took: Duration) -> Duration {
+pub(super) fn timeout(took: Duration) -> Duration {
     (took * 10).clamp(Duration::from_secs(120), LONGEST)
 }
 
@@ -97,7 +97,7 @@ impl Copy {
     pub(super) fn broken(
         &self,
         rule: &Rule,
-        patience: Duration,
+        timeout: Duration,
         log: &Path,
     ) -> std::result::Result<Outcome, Problem> {
         let path = self.0.join(&rule.file);
@@ -111,13 +111,13 @@ impl Copy {
             )));
         }
         let written = fs::write(&path, code.replace(&rule.find, &rule.replace));
-        let outcome = written.map_err(at).and_then(|()| self.test(&rule.test, patience, log));
+        let outcome = written.map_err(at).and_then(|()| self.test(&rule.test, timeout, log));
         fs::write(&path, code).map_err(|error| Problem::Copy(at(error)))?;
         outcome.map_err(Problem::Copy)
     }
 
     /// Runs tests of the copy as it is. What they print goes to the file `log`.
-    pub(super) fn test(&self, test: &str, patience: Duration, log: &Path) -> Result<Outcome> {
+    pub(super) fn test(&self, test: &str, timeout: Duration, log: &Path) -> Result<Outcome> {
         let printed = File::create(log).map_err(|error| format!("{}: {error}", log.display()))?;
         let shown = if in_browser(test) { format!("xtask {test}") } else { format!("test {test}") };
         let cannot = |error| format!("cannot run `cargo {shown}`: {error}");
@@ -154,7 +154,7 @@ impl Copy {
         }
         let start = || cargo(&[])?.process_group(0).spawn();
         let mut tests = start().map_err(cannot)?;
-        let deadline = Instant::now() + patience;
+        let deadline = Instant::now() + timeout;
         loop {
             if let Some(status) = tests.try_wait().map_err(cannot)? {
                 return Ok(if status.success() { Outcome::Passed } else { Outcome::Failed });

@@ -162,7 +162,7 @@ impl Run {
             return Ok(Verdict::NotTried(format!("{outcome} before anything was broken")));
         };
         let log = self.log("broken", &rule.id);
-        let outcome = match copy.broken(rule, copy::patience(took), &log) {
+        let outcome = match copy.broken(rule, copy::timeout(took), &log) {
             Ok(outcome) => outcome,
             Err(copy::Problem::Entry(why)) => return Ok(Verdict::NotTried(why)),
             Err(copy::Problem::Copy(why)) => return Err(why),

@@ -70,8 +70,8 @@ impl Log {
     }
 
     /// Waits until everything that was logged is written, but no longer than this.
-    pub(crate) fn flush(&self, patience: Duration) {
-        self.sink.flush(patience);
+    pub(crate) fn flush(&self, timeout: Duration) {
+        self.sink.flush(timeout);
     }
 }
 

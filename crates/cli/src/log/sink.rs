@@ -70,11 +70,11 @@ impl Sink {
     }
 
     /// Waits until all that was logged is written, but not for longer than this.
-    pub(super) fn flush(&self, patience: Duration) {
+    pub(super) fn flush(&self, timeout: Duration) {
         self.shared.start();
         let (done, is_done) = mpsc::sync_channel(1);
         if self.queue.try_send(Said::Flush(done)).is_ok() {
-            let _ = is_done.recv_timeout(patience);
+            let _ = is_done.recv_timeout(timeout);
         }
     }
 

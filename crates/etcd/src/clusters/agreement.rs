@@ -318,11 +318,11 @@ impl Reached<'_> {
         written: i64,
         said: &ListStatement,
     ) -> Result<Option<i64>, Error> {
-        let (namespace, patience) = (&self.options.namespace, self.options.call());
+        let (namespace, timeout) = (&self.options.namespace, self.options.call());
         let list = BucketKeys::list_key(namespace);
         let nobody = BucketKeys::users(namespace);
         let text = said.to_string();
-        let done = calls::replace(&self.members, (&list, written), &text, nobody, patience);
+        let done = calls::replace(&self.members, (&list, written), &text, nobody, timeout);
         match done.await {
             // The write may have been done, which the next look tells.
             Err(Failure::Unknown(_)) => Ok(None),

@@ -2,7 +2,7 @@
 
 use super::{
     Call, Keeper, Operated,
-    ownership::{AGAIN, PATIENCE},
+    ownership::{AGAIN, QUERY_TIMEOUT},
 };
 use crate::{
     clock::Uptime,
@@ -38,10 +38,10 @@ impl Keeper {
         // connection, so no connection gives it up.
         let can_be_asked =
             owned.lease != 0 && key.is_some_and(|key| key.request.owner != self.slots.me());
-        let patience = self.patience_with_owners();
+        let timeout = self.owner_timeout();
         let (begun, asked) = (of.asked.unwrap_or_else(Uptime::now), self.note_asked(&owned));
         // Etcd may refuse to write the mark that asks the owner.
-        let is_late = asked.elapsed() >= patience || begun.elapsed() >= patience;
+        let is_late = asked.elapsed() >= timeout || begun.elapsed() >= timeout;
         let (operation, delay) = if !can_be_asked || is_late {
             let Some(robs) = steals else { return false };
             (robs, Duration::ZERO)
@@ -51,7 +51,7 @@ impl Keeper {
                 self.calls.push_back(Call::Write { transaction });
             }
             // The request is made ever more rarely while the owner does not answer.
-            let rest = patience.saturating_sub(asked.elapsed());
+            let rest = timeout.saturating_sub(asked.elapsed());
             (of.operation.clone(), AGAIN.max((begun.elapsed() / 4).min(rest)))
         };
         let of = Operated { asked: Some(begun), operation, ..of.clone() };
@@ -60,8 +60,8 @@ impl Keeper {
     }
 
     /// How long to wait for an owner that was asked to give up a name. A query waits twice as long.
-    pub(super) fn patience_with_owners(&self) -> Duration {
-        self.options.time_to_live.min(PATIENCE) / 2
+    pub(super) fn owner_timeout(&self) -> Duration {
+        self.options.time_to_live.min(QUERY_TIMEOUT) / 2
     }
 
     /// Since when the owner that this key names is known to have been asked to give up its name. So

@@ -13,7 +13,7 @@ use super::{
     agent::LeaseState,
     lease_states::{Lease, OwnLease, State},
     ownership,
-    pending_reclaim::PATIENCE,
+    pending_reclaim::RECLAIM_TIMEOUT,
     wake,
 };
 use crate::{
@@ -111,13 +111,13 @@ impl Keeper {
             return;
         }
         let may_wait = matches!(failure, Failure::Unknown(_));
-        let patience = if may_wait { self.options.time_to_live } else { Duration::ZERO };
+        let timeout = if may_wait { self.options.time_to_live } else { Duration::ZERO };
         let error = failure.error();
         let (mut all, mut is_wanted) = (Vec::new(), false);
         for serial in self.agents_with(|under| under == LeaseState::Coming) {
             let Some(agent) = self.agents.get_mut(&serial) else { continue };
             let mut table = self.shared.table();
-            let (wakers, waits) = table.fail_agent(serial, agent.id, &error, patience);
+            let (wakers, waits) = table.fail_agent(serial, agent.id, &error, timeout);
             if !waits {
                 agent.under = LeaseState::Nothing;
             }
@@ -194,10 +194,10 @@ impl Keeper {
     /// connections'.
     pub(super) fn check_leases(&mut self) {
         let now = Uptime::now();
-        let patience = self.options.time_to_live.min(PATIENCE);
+        let timeout = self.options.time_to_live.min(RECLAIM_TIMEOUT);
         let is_over = |lease: &Lease| match lease.state {
             State::Live | State::Doubted => self.options.term(lease.renewal).ends <= now,
-            State::Reclaimed(since) => since.elapsed() >= patience,
+            State::Reclaimed(since) => since.elapsed() >= timeout,
         };
         let over = self.leases.iter().filter(|(_, lease)| is_over(lease));
         let mut over: Vec<i64> = over.map(|(&id, _)| id).collect();

@@ -14,7 +14,7 @@ use crate::{
 /// After that, the caller is told that etcd does not answer. This time is short, so that the
 /// caller hears of it while its own locks probably still last. The owner has half of this time to
 /// give the name up. If it has not given the name up by then, it counts as a holder.
-pub(super) const PATIENCE: Duration = Duration::from_secs(5);
+pub(super) const QUERY_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// After an owner was asked to give up its name, the name is looked at again. This is the first pause
 /// before that.

@@ -9,7 +9,7 @@ use crate::{clock::Uptime, keys::NameKey, table::AgentSerial};
 
 /// How long a reclaim is tried. The host that speaks for the agents does not let others wait for
 /// longer.
-pub(super) const PATIENCE: Duration = Duration::from_secs(9);
+pub(super) const RECLAIM_TIMEOUT: Duration = Duration::from_secs(9);
 
 /// An agent that claims its locks and requests of another connection.
 #[derive(Debug)]

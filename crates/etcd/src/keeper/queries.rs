@@ -7,7 +7,7 @@ use tokio::sync::oneshot;
 
 use super::{
     Call, Keeper, Listed,
-    ownership::{AGAIN, PATIENCE},
+    ownership::{AGAIN, QUERY_TIMEOUT},
     pending_query::Query,
 };
 use crate::{
@@ -37,8 +37,8 @@ impl Keeper {
         let idle = if asks { self.show_owned(bucket, name.as_ref()) } else { HashMap::default() };
         let Some(opened) = self.buckets.get(&bucket) else { return };
         let after = opened.bucket.last();
-        let (now, patience) = (Uptime::now(), self.options.time_to_live.min(PATIENCE));
-        let (shown_by, deadline) = (now.after(patience / 2), now.after(patience));
+        let (now, timeout) = (Uptime::now(), self.options.time_to_live.min(QUERY_TIMEOUT));
+        let (shown_by, deadline) = (now.after(timeout / 2), now.after(timeout));
         let query = Query {
             bucket,
             name,
@@ -206,8 +206,8 @@ impl Keeper {
             }
         }
         let is_late = query.shown_by <= Uptime::now();
-        let patience = self.patience_with_owners();
-        theirs.retain(|kv| !is_late && self.note_asked(kv).elapsed() < patience);
+        let timeout = self.owner_timeout();
+        theirs.retain(|kv| !is_late && self.note_asked(kv).elapsed() < timeout);
         if !theirs.is_empty() && !is_late {
             let asked = theirs.iter().filter(|kv| AskPurpose::ToSee.says_more(kv));
             let steps: Vec<_> =

@@ -15,7 +15,7 @@ use tokio::sync::oneshot;
 
 use super::{
     AgentSerial, Call, Keeper, OpenedBucket,
-    pending_reclaim::{PATIENCE, Reclaim},
+    pending_reclaim::{RECLAIM_TIMEOUT, Reclaim},
     wake,
 };
 use crate::{
@@ -103,8 +103,8 @@ impl Keeper {
     /// Answers the reclaims that have taken too long, and whose leases have ended by now. Goes on
     /// with the others.
     pub(super) fn check_reclaims(&mut self) {
-        let patience = self.options.time_to_live.min(PATIENCE);
-        let is_late = |reclaim: &Reclaim| reclaim.since.elapsed() >= patience;
+        let timeout = self.options.time_to_live.min(RECLAIM_TIMEOUT);
+        let is_late = |reclaim: &Reclaim| reclaim.since.elapsed() >= timeout;
         while let Some(nth) = self.reclaims.iter().position(is_late) {
             let late = self.reclaims.swap_remove(nth);
             let tickets = vec![None; late.claims.len()];

@@ -7,7 +7,7 @@ use navlock_engine::{AgentId, RequestId};
 
 use super::{
     Table, Terminated,
-    entries::{Again, Agent, AgentSerial, Patience, State, is_over, narrow},
+    entries::{Again, Agent, AgentSerial, OnLeaseEnd, State, is_over, narrow},
     unname,
 };
 use crate::{
@@ -108,7 +108,7 @@ impl Table {
             let Some(key) = request.key else { continue };
             if matches!(request.state, State::Pending(_)) && request.waits_on(how, waits_on) {
                 (request.key, request.queued) = (None, 0);
-                request.patience = Patience::HasWaited;
+                request.on_lease_end = OnLeaseEnd::Repeat;
                 let id = RequestId::from_parts(narrow(index), request.serial);
                 again.push(Again { of: request.of.clone(), id, key: Some(key) });
             } else {
@@ -136,7 +136,7 @@ impl Table {
             return None;
         }
         (request.key, request.queued) = (None, 0);
-        request.patience = Patience::HasWaited;
+        request.on_lease_end = OnLeaseEnd::Repeat;
         Some((serial, Again { of: request.of.clone(), id, key: Some(key) }))
     }
 
@@ -160,7 +160,7 @@ impl Table {
             if !matches!(request.state, State::Pending(_)) {
                 continue;
             }
-            let waits = request.patience == Patience::HasWaited && !after.is_zero();
+            let waits = request.on_lease_end == OnLeaseEnd::Repeat && !after.is_zero();
             if waits || request.since.elapsed() < after {
                 is_wanted = true;
             } else {

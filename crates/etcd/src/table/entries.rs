@@ -59,7 +59,7 @@ pub(super) struct Request {
     /// goes on with the request.
     pub(super) asked: u64,
     /// What becomes of the request when its agent's lease ends.
-    pub(super) patience: Patience,
+    pub(super) on_lease_end: OnLeaseEnd,
     /// What its caller has said of the request.
     pub(super) said: RequestNotes,
     /// The locks around the request that nobody else knows of yet.
@@ -69,14 +69,14 @@ pub(super) struct Request {
 
 /// What becomes of a request that is pending when its agent's lease ends.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Patience {
+pub(super) enum OnLeaseEnd {
     /// The request is made again if it had a place in the queue.
-    Waits,
+    RepeatIfQueued,
     /// The request is made again until there is a lease, because it had a place in the queue.
-    HasWaited,
+    Repeat,
     /// The request fails, because it does not wait, or because it stands for a lock that was
     /// reclaimed.
-    None,
+    Fail,
 }
 
 /// A request that has to be made again, because everything that etcd knew of it is gone.
@@ -140,7 +140,7 @@ impl Request {
             queued: 0,
             since: Uptime::now(),
             asked: monotonic(),
-            patience: if kind.waits() { Patience::Waits } else { Patience::None },
+            on_lease_end: if kind.waits() { OnLeaseEnd::RepeatIfQueued } else { OnLeaseEnd::Fail },
             said: RequestNotes::default(),
             inside_hidden: Vec::new(),
             state,
@@ -149,12 +149,12 @@ impl Request {
 
     /// Whether the request has to be made again when its agent's lease has ended.
     pub(super) fn waits_on(&self, how: Lost, waits_on: bool) -> bool {
-        match self.patience {
-            Patience::None => false,
+        match self.on_lease_end {
+            OnLeaseEnd::Fail => false,
             // A request that is on its way fails without any fault of its own.
             _ if how == Lost::Reset => true,
-            Patience::HasWaited => waits_on,
-            Patience::Waits => waits_on && self.queued > 0,
+            OnLeaseEnd::Repeat => waits_on,
+            OnLeaseEnd::RepeatIfQueued => waits_on && self.queued > 0,
         }
     }
 

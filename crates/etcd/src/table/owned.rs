@@ -28,7 +28,7 @@ use navlock_engine::{AgentId, RequestId};
 use super::owned_name::HeldHere;
 use super::{
     Table,
-    entries::{Again, Agent, AgentSerial, Patience, State, is_over, narrow},
+    entries::{Again, Agent, AgentSerial, OnLeaseEnd, State, is_over, narrow},
     owned_name::{GrantState, Handover, LocalOutcome, Owned, QueueOrder, Started, Usage},
 };
 use crate::{failure::lease_lost, keys::NameKey, lease::LeaseName, slots::Slots, tokens};
@@ -52,7 +52,7 @@ impl Table {
             RequestKind::Wait(_) => {
                 request.is_here = true;
                 if is_known {
-                    request.patience = Patience::HasWaited;
+                    request.on_lease_end = OnLeaseEnd::Repeat;
                 }
                 let is_first = owned.queue.is_empty() && owned.is_open();
                 if !is_first || !is_known || !owned.admits(mode) {
@@ -153,7 +153,7 @@ impl Table {
             let of = request.of.clone();
             let is_place = self.owned.get(&of).is_some_and(|owned| owned.is_of(agent));
             if is_place && request.kind.waits() {
-                request.patience = Patience::HasWaited;
+                request.on_lease_end = OnLeaseEnd::Repeat;
             }
             names.push(of);
         }
@@ -211,7 +211,7 @@ impl Table {
             let id = RequestId::from_parts(narrow(index), request.serial);
             begun.freed.extend(request.key.take().map(|key| (key, id)));
             (request.is_here, request.queued) = (true, 0);
-            request.patience = Patience::HasWaited;
+            request.on_lease_end = OnLeaseEnd::Repeat;
             owned.queue.insert(request.serial, index);
         }
         self.owned.insert(of.clone(), owned);
@@ -309,7 +309,8 @@ impl Table {
             let how = if is_over(*ends) { Lost::Disconnected } else { how };
             let (agent, waits_on) = (*agent, waits_on || how != Lost::Disconnected);
             // A request without a lease has lost no place in a queue, so it goes on waiting.
-            let waits_on = request.patience == Patience::Waits || request.waits_on(how, waits_on);
+            let waits_on = request.on_lease_end == OnLeaseEnd::RepeatIfQueued
+                || request.waits_on(how, waits_on);
             if matches!(request.state, State::Pending(_)) && waits_on {
                 let id = RequestId::from_parts(narrow(index), request.serial);
                 again.push((agent, Again { of: of.clone(), id, key: None }));

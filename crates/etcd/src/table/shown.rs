@@ -12,7 +12,7 @@ impl Table {
         });
         let requests = self.requests.iter().map(|(at, of)| {
             let asked = (at, of.serial, of.agent, &of.of, &of.name, of.kind, of.since);
-            let stands = (of.key, of.is_here, of.queued, of.patience, of.status());
+            let stands = (of.key, of.is_here, of.queued, of.on_lease_end, of.status());
             (asked, stands, of.state.answer())
         });
         let mut buckets: Vec<_> =

@@ -14,14 +14,14 @@ use super::{
 use crate::look::{LockId, Overview};
 
 /// Finds deadlocks in overviews that are given to it one after the other. It tells each deadlock once:
-/// when an overview shows it that is later by the patience, or more, than the first one that showed
+/// when an overview shows it that is later by a given time, or more, than the first one that showed
 /// it.
 ///
 /// An overview is the sum of news from many, who are heard one after the other. So what one overview
 /// shows may never have been there as a whole. What two overviews show was there.
 #[derive(Debug)]
 pub struct Watcher {
-    patience: Duration,
+    least: Duration,
     only_certain: bool,
     seen: Vec<SeenDeadlock>,
 }
@@ -35,8 +35,8 @@ struct SeenDeadlock {
 
 impl Watcher {
     /// A watcher that tells deadlocks once they have lasted for this time.
-    pub fn new(patience: Duration) -> Self {
-        Self { patience, only_certain: false, seen: Vec::new() }
+    pub fn new(least: Duration) -> Self {
+        Self { least, only_certain: false, seen: Vec::new() }
     }
 
     /// Makes the watcher look only for deadlocks that are certain, which takes less time.
@@ -70,9 +70,9 @@ impl Watcher {
                 }),
             }
         }
-        let patience = self.patience;
+        let least = self.least;
         let lasts = |seen: &&mut SeenDeadlock| {
-            !seen.is_confirmed && now.saturating_duration_since(seen.since) >= patience
+            !seen.is_confirmed && now.saturating_duration_since(seen.since) >= least
         };
         // A deadlock that was seen first in this very look has not been seen twice.
         let again = |seen: &&mut SeenDeadlock| seen.since < now;
@@ -94,7 +94,7 @@ impl Watcher {
     /// nothing to confirm.
     pub fn next(&self) -> Option<Instant> {
         let unconfirmed = self.seen.iter().filter(|seen| !seen.is_confirmed);
-        unconfirmed.filter_map(|seen| seen.since.checked_add(self.patience)).min()
+        unconfirmed.filter_map(|seen| seen.since.checked_add(self.least)).min()
     }
 
     /// The deadlocks that are confirmed, as of the last overview.
