@@ -1,6 +1,12 @@
 //! The codec: messages to frames, and frames to messages.
 
-use std::{error::Error, fmt, io, marker::PhantomData, sync::Arc};
+use std::{
+    error::Error,
+    fmt, io,
+    marker::PhantomData,
+    panic::{RefUnwindSafe, UnwindSafe},
+    sync::Arc,
+};
 
 use bytes::{Buf, BufMut, BytesMut};
 use postcard::ser_flavors::Flavor;
@@ -278,6 +284,10 @@ impl PartialEq for CodecError {
 }
 
 impl Eq for CodecError {}
+
+// An error of a stream may contain a trait object, and is only read.
+impl UnwindSafe for CodecError {}
+impl RefUnwindSafe for CodecError {}
 
 impl From<io::Error> for CodecError {
     fn from(error: io::Error) -> Self {
