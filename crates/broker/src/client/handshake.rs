@@ -138,7 +138,7 @@ pub(super) fn say(socket: &Stream, message: &ToDaemon, patience: Duration) -> Re
 
 #[cfg(test)]
 mod tests {
-    use std::{io::Write, time::Instant};
+    use std::io::Write;
 
     use navlock_wire::{CodecError, MAX_FRAME};
 
@@ -163,9 +163,9 @@ mod tests {
     fn an_answer_that_is_no_frame_is_the_cause_of_the_error() {
         let (mut ours, mut theirs) = Stream::pair().unwrap();
         theirs.write_all(b"HTTP/1.1 400 Bad Request").unwrap();
-        let patience = Patience::until(Instant::now() + Duration::from_secs(60));
+        let deadline = Deadline::after(Duration::from_secs(60));
         let (mut codec, mut heard) = (ClientCodec::default(), BytesMut::new());
-        let shaken = shake_hands(&mut ours, &mut codec, &mut heard, patience);
+        let shaken = shake_hands(&mut ours, &mut codec, &mut heard, deadline);
         assert_eq!(shaken, Err(Reason::NotNavlock(Some(CodecError::TooLong))));
     }
 }

@@ -37,6 +37,7 @@ pub(crate) fn check_examples<T: Examples>() {
 }
 
 /// What a command line says of these arguments.
+#[track_caller]
 pub(crate) fn parsed<T: FromArgMatches>(line: &str) -> T {
     let matches = Cli::command().try_get_matches_from(words(line));
     let matches = matches.unwrap_or_else(|error| panic!("{line}: {error}"));
@@ -48,6 +49,7 @@ pub(crate) fn parsed<T: FromArgMatches>(line: &str) -> T {
 }
 
 /// Checks that a command line is refused in this way, with these words in the message.
+#[track_caller]
 pub(crate) fn check_refusal(line: &str, kind: ErrorKind, named: &[&str]) {
     let words: Vec<_> = words(line).map(Into::into).collect();
     let Err(error) = parse_from(&words) else { panic!("{line} is not refused") };
