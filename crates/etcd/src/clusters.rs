@@ -3,7 +3,7 @@
 //! Each cluster has a name of its own, and stays the same cluster when its endpoints change. The cluster
 //! of a lock follows from the names of all clusters, the bucket and the lock's name alone (rendezvous
 //! hashing). So all machines agree without asking. A further cluster takes over its share of the names,
-//! and no other names move. Two machines must not have different lists: see [`entry`].
+//! and no other names move. Two machines must not have different lists: see [`cluster_entry`].
 //!
 //! This is a layer above single connections, and knows nothing of what they do.
 
