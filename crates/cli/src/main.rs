@@ -23,7 +23,7 @@ mod terminal;
 mod text;
 mod text_table;
 mod time;
-mod voice;
+mod verbosity;
 mod wait_tree;
 mod waiting;
 #[cfg(feature = "web")]

@@ -16,7 +16,7 @@ use crate::{
     exit, terminal,
     text::{clipped, meta, printable, program, quoted_name, user_at_host},
     time::elapsed,
-    voice::Voice,
+    verbosity::Verbosity,
 };
 
 /// For how long nothing is written at first.
@@ -63,7 +63,7 @@ pub(crate) struct Waiting<'a> {
     /// How many of the lines that stay were written.
     said: usize,
     is_drawn: bool,
-    voice: Voice,
+    verbosity: Verbosity,
 }
 
 impl<'a> Waiting<'a> {
@@ -71,7 +71,7 @@ impl<'a> Waiting<'a> {
         locks: &'a LockManager,
         name: ResourceName,
         mode: Mode,
-        voice: Voice,
+        verbosity: Verbosity,
     ) -> Self {
         let since = Instant::now();
         Self {
@@ -79,20 +79,20 @@ impl<'a> Waiting<'a> {
             name,
             mode,
             since,
-            due: (voice != Voice::Quiet).then(|| since + PATIENCE),
+            due: (verbosity != Verbosity::Quiet).then(|| since + PATIENCE),
             question: None,
             answer_by: None,
             known: None,
             outage: None,
             said: 0,
             is_drawn: false,
-            voice,
+            verbosity,
         }
     }
 
     /// Notes that the wait is over, and that the wait for the lock of this name begins.
     pub(crate) fn begin_next(&mut self, name: ResourceName) {
-        *self = Self::new(self.locks, name, self.mode, self.voice);
+        *self = Self::new(self.locks, name, self.mode, self.verbosity);
     }
 
     /// When [`tick`](Self::tick) has to be called.
@@ -134,7 +134,7 @@ impl<'a> Waiting<'a> {
 
     /// Writes a text of a few lines that stays. The lines after the first are indented.
     pub(crate) fn tell(&mut self, told: &str) {
-        if self.voice == Voice::Quiet {
+        if self.verbosity == Verbosity::Quiet {
             return;
         }
         self.wipe();

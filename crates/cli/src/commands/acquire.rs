@@ -18,7 +18,7 @@ use crate::{
     exit::{self, Failure},
     text::{printable, quoted_name},
     time::taken,
-    voice::Voice,
+    verbosity::Verbosity,
     waiting::{Waiting, holders},
 };
 
@@ -102,7 +102,7 @@ pub(super) fn acquire(
     let Some(first) = names.iter().min() else {
         return Err(Failure::new(exit::USAGE, "give the name of a lock"));
     };
-    let waiting = Waiting::new(locks, first.clone(), options.mode, context.voice);
+    let waiting = Waiting::new(locks, first.clone(), options.mode, context.verbosity);
     let answer = wait(context, &mut request, waiting, deadline);
     let name = request.name().unwrap_or(first).clone();
     // From here on nothing is held except what is in the answer, and nothing is waited for.
@@ -113,7 +113,7 @@ pub(super) fn acquire(
         None if at_once => {
             // The broker is asked for the reason only if the reason is shown.
             let position = || block_on_timeout(locks.position(name.clone()), POSITION);
-            let why = match (context.voice != Voice::Quiet).then(position).flatten() {
+            let why = match (context.verbosity != Verbosity::Quiet).then(position).flatten() {
                 Some(Err(Error::Unreachable(why))) => printable(why.message()),
                 _ => {
                     "the broker grants nothing for the moment, as when it takes over from one that \
@@ -122,7 +122,7 @@ pub(super) fn acquire(
                 }
             };
             let name = quoted_name(&name);
-            context.voice.tell(format_args!("{name}: {why}; wait for it with -w"));
+            context.verbosity.tell(format_args!("{name}: {why}; wait for it with -w"));
             Err(Failure::silent(args.conflict_exit_code))
         }
         Some(Ok(None)) | None => Err(conflict(context, locks, &name, args)),
@@ -190,7 +190,7 @@ fn wait(
 /// Tells of locks that were taken, if `--verbose` was given.
 fn tell_of<'a>(context: &Context, locks: impl Iterator<Item = &'a Lock>, since: Instant) {
     for lock in locks {
-        context.voice.detail(format_args!(
+        context.verbosity.detail(format_args!(
             "took {} ({}) after {}; fence {}",
             quoted_name(lock.name()),
             lock.mode(),
@@ -241,7 +241,7 @@ fn conflict(
     name: &ResourceName,
     args: &RequestArgs,
 ) -> Failure {
-    if context.voice != Voice::Quiet {
+    if context.verbosity != Verbosity::Quiet {
         // A command that did not want to wait for the lock does not wait long for this answer
         // either.
         let known = block_on_timeout(locks.position(name.clone()), POSITION);
@@ -256,7 +256,7 @@ fn conflict(
             holders.as_deref(),
             outage.as_deref(),
         );
-        context.voice.tell(told);
+        context.verbosity.tell(told);
     }
     Failure::silent(args.conflict_exit_code)
 }

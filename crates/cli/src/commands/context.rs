@@ -7,13 +7,13 @@ use navlock::{
     BrokerReach, ConnectError, ConnectOptions, Error, LockManager, Place, PlaceError, UserAgent,
 };
 
-use crate::{args::Common, exit::Failure, voice::Voice};
+use crate::{args::Common, exit::Failure, verbosity::Verbosity};
 
 /// What the common options chose.
 pub(super) struct Context {
     pub(super) bucket: String,
     pub(super) place: Place,
-    pub(super) voice: Voice,
+    pub(super) verbosity: Verbosity,
     pub(super) colour: ColorChoice,
     /// Whether this process keeps the locks of a `navlock hold`.
     pub(super) is_keeper: bool,
@@ -31,8 +31,8 @@ impl Context {
         };
         let unplaced = place.as_ref().err().cloned();
         let place = place.unwrap_or_else(|_| Place::of_user());
-        let (voice, colour) = (Voice::of(common), common.color);
-        (Self { bucket: bucket.to_owned(), place, voice, colour, is_keeper }, unplaced)
+        let (verbosity, colour) = (Verbosity::of(common), common.color);
+        (Self { bucket: bucket.to_owned(), place, verbosity, colour, is_keeper }, unplaced)
     }
 
     /// Connects to the broker, within this time if one is given. If the broker has to be started,
@@ -64,7 +64,7 @@ impl Context {
 
     fn connect_by(&self, options: ConnectOptions) -> Result<BrokerReach, Failure> {
         let reach = BrokerReach::connect_blocking(self.ours(options)).map_err(Error::from)?;
-        self.voice.detail(format_args!("connected to {}", self.place.socket().display()));
+        self.verbosity.detail(format_args!("connected to {}", self.place.socket().display()));
         Ok(reach)
     }
 
@@ -77,7 +77,7 @@ impl Context {
     /// If other programs of this machine cannot be seen here, tells people why.
     pub(super) fn tell_if_secluded(&self) {
         if let Some(why) = self.place.secluded() {
-            self.voice.tell(why);
+            self.verbosity.tell(why);
         }
     }
 

@@ -99,7 +99,7 @@ pub(super) fn watch(context: &Context, args: &WatchArgs) -> Result<ExitCode, Fai
         names: &args.names,
         json: args.json,
         with_bucket: args.all_buckets,
-        is_verbose: args.json || context.voice.is_verbose(),
+        is_verbose: args.json || context.verbosity.is_verbose(),
         lines: Lines::default(),
     };
     loop {
@@ -113,7 +113,7 @@ pub(super) fn watch(context: &Context, args: &WatchArgs) -> Result<ExitCode, Fai
             }
             Some(_) => {
                 text = watch.no_broker();
-                context.voice.detail("no broker is running; nobody holds anything");
+                context.verbosity.detail("no broker is running; nobody holds anything");
             }
             None => {}
         }

@@ -21,7 +21,7 @@ use navlock_platform::{
     process::{OPENERS, set_apart},
 };
 
-use crate::voice::Voice;
+use crate::verbosity::Verbosity;
 
 /// A file that sends a browser to an address. The file is removed when this value is dropped.
 #[derive(Debug)]
@@ -45,16 +45,17 @@ impl Entry {
 
     /// Lets a browser open the file. If no browser does, tells the user. The caller does not wait
     /// for this.
-    pub(crate) fn open(&self, voice: Voice) {
+    pub(crate) fn open(&self, verbosity: Verbosity) {
         let chosen = env::var("BROWSER").ok().filter(|chosen| !chosen.trim().is_empty());
         let (commands, url) = (commands(chosen.as_deref()), file_url(&self.0));
         let opens = move || {
             if let Err(why) = try_all(&commands, &url) {
-                voice.tell(format_args!("no browser could be opened ({why}): open the address"));
+                verbosity
+                    .tell(format_args!("no browser could be opened ({why}): open the address"));
             }
         };
         if let Err(error) = thread::Builder::new().name("browser".to_owned()).spawn(opens) {
-            voice.tell(format_args!("no browser could be opened ({error}): open the address"));
+            verbosity.tell(format_args!("no browser could be opened ({error}): open the address"));
         }
     }
 

@@ -72,13 +72,13 @@ pub(super) fn logs(context: &Context, args: &LogsArgs) -> Result<ExitCode, Failu
     write(last(&known, args.lines.unwrap_or(usize::MAX)))?;
     for found in faults::known(state_directory().as_deref(), &context.place) {
         let (told, remedy) = (printable(&found.told()), printable(&found.remedy()));
-        context.voice.tell(format_args!("{told}; {remedy}"));
+        context.verbosity.tell(format_args!("{told}; {remedy}"));
     }
     if let Some(elsewhere) = logs_elsewhere(context) {
-        context.voice.tell(elsewhere);
+        context.verbosity.tell(elsewhere);
     } else if known.is_empty() && !args.follow {
         let file = file.display();
-        context.voice.tell(format_args!("nothing has been logged at {file} so far"));
+        context.verbosity.tell(format_args!("nothing has been logged at {file} so far"));
     }
     if !args.follow {
         return Ok(ExitCode::SUCCESS);

@@ -112,7 +112,7 @@ pub(in crate::commands) fn extend(
         Answer::Lost(what) => Err(lost(&what, "it holds nothing that could be extended")),
         Answer::Refused(why) => Err(Failure::new(USAGE, format_args!("not extended: {why}"))),
         Answer::Extended(left) => {
-            context.voice.detail(format_args!("held for {} from now", taken(left)));
+            context.verbosity.detail(format_args!("held for {} from now", taken(left)));
             Ok(ExitCode::SUCCESS)
         }
         Answer::Released => Ok(ExitCode::SUCCESS),

@@ -6,7 +6,7 @@ use crate::text;
 /// Says that this many entries are not shown.
 pub(super) fn tell_left_out(context: &Context, left_out: u64, args: &QueryArgs) {
     if left_out > 0 {
-        context.voice.tell(left_out_of(left_out, args));
+        context.verbosity.tell(left_out_of(left_out, args));
     }
 }
 

@@ -47,7 +47,7 @@ pub(super) fn query(context: &Context, args: &QueryArgs) -> Result<ExitCode, Fai
     let reach = context.connect_to_ask()?;
     let locks = context.lock_manager(&reach);
     let colours = terminal::colours(context.colour);
-    let verbose = context.voice.is_verbose();
+    let verbose = context.verbosity.is_verbose();
     let shown = if args.all_buckets {
         query_all(context, args, verbose, colours)
     } else if args.watch {
@@ -90,7 +90,7 @@ fn show(
     colours: bool,
 ) -> Result<(), Failure> {
     if entries.is_empty() && !args.json && io::stdout().is_terminal() {
-        context.voice.tell("nothing is held and nobody waits");
+        context.verbosity.tell("nothing is held and nobody waits");
     }
     let size = terminal::size(&io::stdout());
     let text = render(entries, args, size, colours);
@@ -155,7 +155,7 @@ fn watch(
     args: &QueryArgs,
     colours: bool,
 ) -> Result<(), Failure> {
-    let verbose = context.voice.is_verbose();
+    let verbose = context.verbosity.is_verbose();
     // Whether the last answer left entries out. People are told when that begins, and not whenever
     // the number of these entries changes.
     let mut is_cut = false;

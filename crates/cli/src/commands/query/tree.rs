@@ -48,7 +48,7 @@ pub(super) fn show(context: &Context, args: &QueryArgs) -> Result<(), Failure> {
         texts.join("\n")
     };
     if text.is_empty() && !args.json && io::IsTerminal::is_terminal(&io::stdout()) {
-        context.voice.tell("nobody waits");
+        context.verbosity.tell("nobody waits");
     }
     write_out(text.as_bytes()).map_err(|error| Failure::of_writing(&error))
 }

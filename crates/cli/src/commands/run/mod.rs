@@ -86,7 +86,7 @@ pub(super) fn run(context: &Context, mut args: RunArgs) -> Result<ExitCode, Fail
         locks.describe(&info);
     })?;
     let started = Instant::now();
-    context.voice.detail(format_args!("running {} (process {})", shown(&work), child.id()));
+    context.verbosity.detail(format_args!("running {} (process {})", shown(&work), child.id()));
     let outage = Outage::watch(context, &locks, &names);
     let ended = supervisor.wait(child, &guards, &reach, policy, |name, lost, command| {
         // Processes that the command leaves running must not hold locks that others have now.
@@ -105,7 +105,7 @@ pub(super) fn run(context: &Context, mut args: RunArgs) -> Result<ExitCode, Fail
     // process's file.
     mem::forget((locks, reach));
     let Ended { status, lost } = ended;
-    context.voice.detail(format_args!(
+    context.verbosity.detail(format_args!(
         "{} ended after {}: {status}",
         shown(&work),
         taken(started.elapsed())

@@ -53,7 +53,7 @@ pub(super) fn web(context: &Context, args: &WebArgs) -> Result<ExitCode, Failure
     if args.open {
         match Entry::new(&context.place, &address) {
             Ok(made) => drop(entry.set(made)),
-            Err(error) => context.voice.tell(format_args!(
+            Err(error) => context.verbosity.tell(format_args!(
                 "no browser is opened, as there is no place for a file that has it go there ({error}): open \
                  the address"
             )),
@@ -62,10 +62,10 @@ pub(super) fn web(context: &Context, args: &WebArgs) -> Result<ExitCode, Failure
     end_on_signals(socket, Arc::clone(&entry)).map_err(failed)?;
     write_out(format!("{address}\n").as_bytes()).map_err(|error| Failure::of_writing(&error))?;
     if let Some(path) = &args.unix {
-        context.voice.tell(format_args!("served at the socket {}", path.display()));
+        context.verbosity.tell(format_args!("served at the socket {}", path.display()));
     }
     if let Some(entry) = entry.get() {
-        entry.open(context.voice);
+        entry.open(context.verbosity);
     }
     web.serve().map_err(failed)?;
     Ok(ExitCode::SUCCESS)

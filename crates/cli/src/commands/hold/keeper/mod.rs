@@ -117,7 +117,7 @@ fn begin(
 /// these belong to whoever has started the asker. Up to this point, a signal to the
 /// terminal's processes, such as that of ^C, had to end this process too.
 fn leave(context: &Context) -> io::Result<()> {
-    context.voice.detail("the locks are kept in the background");
+    context.verbosity.detail("the locks are kept in the background");
     // This process leads no process group, because the asker has started it in its own group.
     leave_terminal();
     descriptor::leave(&[descriptor::Stream::Error])?;

@@ -6,7 +6,7 @@ use crate::{args::Common, exit::say};
 
 /// What `-q` and `-v` chose.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Voice {
+pub(crate) enum Verbosity {
     /// Writes only errors.
     Quiet,
     Usual,
@@ -14,7 +14,7 @@ pub(crate) enum Voice {
     Verbose,
 }
 
-impl Voice {
+impl Verbosity {
     pub(crate) fn of(common: &Common) -> Self {
         match common {
             Common { quiet: true, .. } => Self::Quiet,
