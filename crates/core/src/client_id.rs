@@ -8,6 +8,17 @@ use uuid::Uuid;
 /// from the id of every other agent, and cannot be guessed.
 ///
 /// Spec: "clientId", <https://w3c.github.io/web-locks/#concept-lock>
+///
+/// [`to_bytes`](Self::to_bytes) and [`from_bytes`](Self::from_bytes) are for messages, and the text is for
+/// people and logs:
+///
+/// ```
+/// use navlock_core::{ClientId, UserAgent};
+///
+/// let client_id = UserAgent::new().lock_manager("app").client_id();
+/// assert_eq!(ClientId::from_bytes(client_id.to_bytes()), client_id);
+/// assert_eq!(client_id.to_string().parse(), Ok(client_id));
+/// ```
 #[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct ClientId(Uuid);
 

@@ -10,6 +10,21 @@ use crate::{Refusal, Unreachable};
 ///
 /// [`dom_exception_name`](Self::dom_exception_name) tells the `DOMException` that the specification
 /// has for an error, or the nearest one where the specification has none.
+///
+/// ```
+/// # use navlock_core::UserAgent;
+/// # let locks = UserAgent::new().lock_manager("app");
+/// use std::time::Duration;
+///
+/// use navlock_core::Error;
+///
+/// match locks.lock("db").blocking_timeout(Duration::from_secs(5)) {
+///     Ok(guard) => println!("the token is {:?}", guard.fencing_token()),
+///     Err(Error::TimedOut) => eprintln!("somebody else holds the lock; try again later"),
+///     Err(error) => return Err(error),
+/// }
+/// # Ok::<(), Error>(())
+/// ```
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum Error {
@@ -78,6 +93,13 @@ impl Error {
     }
 
     /// The name of the `DOMException` that a script would get.
+    ///
+    /// ```
+    /// use navlock_core::{Error, Lost};
+    ///
+    /// assert_eq!(Error::Lost(Lost::Stolen).dom_exception_name(), "AbortError");
+    /// assert_eq!(Error::ReservedName.dom_exception_name(), "NotSupportedError");
+    /// ```
     pub const fn dom_exception_name(&self) -> &'static str {
         match self {
             Self::NotFullyActive | Self::Terminated | Self::Closed => "InvalidStateError",

@@ -32,6 +32,17 @@ use crate::{
 /// its agent is [terminated](crate::LockManager::terminate) or the lock is stolen.
 ///
 /// A guard is one pointer, so it is cheap to move and makes no future large.
+///
+/// ```
+/// # use navlock_core::{Error, UserAgent};
+/// # let locks = UserAgent::new().lock_manager("app");
+/// let guard = locks.lock("db").blocking()?;
+/// // The guard is also the lock that it holds.
+/// println!("{} is held with the token {:?}", guard.name(), guard.fencing_token());
+/// drop(guard);
+/// assert!(locks.lock("db").if_available().blocking()?.is_some());
+/// # Ok::<(), Error>(())
+/// ```
 #[must_use = "the lock is released when the guard is dropped"]
 pub struct LockGuard(
     /// `None` only while the guard is dropped, after its lock was released.

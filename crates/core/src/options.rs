@@ -11,6 +11,18 @@ use crate::Error;
 /// specification, and only a new specification would add one.
 ///
 /// Spec: `LockOptions`, <https://w3c.github.io/web-locks/#api-lock-manager>
+///
+/// ```
+/// # use navlock_core::{Error, UserAgent};
+/// # let locks = UserAgent::new().lock_manager("app");
+/// use navlock_core::{LockOptions, Mode};
+///
+/// // What a script writes as `{ mode: "shared", ifAvailable: true }`.
+/// let options = LockOptions { mode: Mode::Shared, if_available: true, ..LockOptions::default() };
+/// let guard = locks.lock_with("db", options).blocking()?.expect("nobody else holds it");
+/// assert_eq!(guard.mode(), Mode::Shared);
+/// # Ok::<(), Error>(())
+/// ```
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub struct LockOptions {
     /// Exclusive unless said otherwise.
@@ -29,6 +41,13 @@ impl LockOptions {
     /// The kind of request that these options ask for, if they are allowed.
     ///
     /// Spec: <https://w3c.github.io/web-locks/#api-lock-manager-request>, steps 6 to 8.
+    ///
+    /// ```
+    /// use navlock_core::{Error, LockOptions};
+    ///
+    /// let options = LockOptions { steal: true, if_available: true, ..LockOptions::default() };
+    /// assert_eq!(options.kind(), Err(Error::StealIfAvailable));
+    /// ```
     ///
     /// # Errors
     ///

@@ -37,6 +37,8 @@
 //! Beyond the specification, each lock gets a [`FencingToken`] when it is granted: `held.rs` makes
 //! it.
 //!
+//! The crate has no features.
+//!
 //! [spec]: https://www.w3.org/TR/2025/WD-web-locks-20250924/
 
 #![forbid(unsafe_code)]

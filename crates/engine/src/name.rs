@@ -52,6 +52,17 @@ enum Repr {
 impl ResourceName {
     /// The name with these UTF-16 code units; lone surrogates are kept.
     ///
+    /// ```
+    /// use navlock_engine::ResourceName;
+    ///
+    /// // A string of a script that ends with half of a surrogate pair.
+    /// let name = ResourceName::from_utf16(&[0x64, 0x62, 0xD83D])?;
+    /// assert_eq!(name.as_str(), None);
+    /// assert_eq!(name.to_string_lossy(), "db\u{FFFD}");
+    /// assert!(name.utf16().eq([0x64, 0x62, 0xD83D]));
+    /// # Ok::<(), navlock_engine::ReservedName>(())
+    /// ```
+    ///
     /// # Errors
     ///
     /// [`ReservedName`] if the first code unit is `-`.
@@ -71,6 +82,16 @@ impl ResourceName {
     }
 
     /// The name with these WTF-8 bytes, as [`as_bytes`](Self::as_bytes) gave them.
+    ///
+    /// ```
+    /// use navlock_engine::{InvalidName, ResourceName};
+    ///
+    /// let name = ResourceName::try_from("db")?;
+    /// assert_eq!(ResourceName::from_wtf8(name.as_bytes())?, name);
+    /// let cut_off = ResourceName::from_wtf8(b"db\xF0\x9F");
+    /// assert_eq!(cut_off, Err(InvalidName::NotWtf8 { valid_up_to: 2 }));
+    /// # Ok::<(), InvalidName>(())
+    /// ```
     ///
     /// # Errors
     ///

@@ -85,6 +85,31 @@ impl RequestKind {
 ///
 /// A resource that remembers the largest token it has seen, and refuses smaller ones, is safe from
 /// a holder that was stopped, lost its lock, and woke up. Not part of the specification.
+///
+/// ```
+/// use navlock_engine::FencingToken;
+///
+/// /// A resource that refuses late writers.
+/// #[derive(Default)]
+/// struct Store {
+///     largest: Option<FencingToken>,
+/// }
+///
+/// impl Store {
+///     fn write(&mut self, token: FencingToken) -> Result<(), &'static str> {
+///         if Some(token) < self.largest {
+///             return Err("a later holder has written");
+///         }
+///         self.largest = Some(token);
+///         Ok(())
+///     }
+/// }
+///
+/// let mut store = Store::default();
+/// let (stopped, next) = (FencingToken::new(7), FencingToken::new(8));
+/// assert!(store.write(next).is_ok());
+/// assert!(store.write(stopped).is_err());
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct FencingToken(u64);
 

@@ -44,6 +44,20 @@ impl LockGuard {
     }
 
     /// This guard for a host that has many guards and polls each by hand.
+    ///
+    /// ```
+    /// # use navlock_core::{Error, UserAgent};
+    /// # let locks = UserAgent::new().lock_manager("app");
+    /// use std::task::{Context, Waker};
+    ///
+    /// let mut guards = vec![locks.lock("db").blocking()?.into_polled()];
+    /// let thief = locks.lock("db").steal().blocking()?;
+    /// // When the host is woken, it polls its guards, and drops those whose locks are lost.
+    /// let context = Context::from_waker(Waker::noop());
+    /// guards.retain(|guard| guard.poll_lost(&context).is_pending());
+    /// assert!(guards.is_empty());
+    /// # Ok::<(), Error>(())
+    /// ```
     pub fn into_polled(self) -> PolledGuard {
         PolledGuard(self)
     }
@@ -72,8 +86,9 @@ impl LockGuard {
     }
 }
 
-/// A guard of which the loss is only polled for by hand. In all else it is like the [`LockGuard`]
-/// that it was made of: the lock is released when the guard is dropped.
+/// A guard of which the loss is only polled for by hand, as in the example of
+/// [`LockGuard::into_polled`]. In all else it is like the [`LockGuard`] that it was made of: the lock
+/// is released when the guard is dropped.
 ///
 /// FAST: nobody else has to be told, so the backend keeps the owner's waker and the guard keeps
 /// none. That spares a daemon one allocation for each lock.

@@ -9,6 +9,20 @@ use crate::Error;
 /// Why a request for several names failed, and at which of them.
 ///
 /// It can be turned into the [`Error`] alone, as `?` does where a function returns that.
+///
+/// ```
+/// # use navlock_core::{Error, UserAgent};
+/// # let locks = UserAgent::new().lock_manager("app");
+/// use std::time::Duration;
+///
+/// use navlock_core::FailedName;
+///
+/// let log = locks.lock("log").blocking()?;
+/// let failed = locks.lock_all(["db", "log"]).blocking_timeout(Duration::ZERO).unwrap_err();
+/// assert_eq!(failed.error, Error::TimedOut);
+/// assert_eq!(failed.at, Some(FailedName::Name("log".try_into()?)));
+/// # Ok::<(), Error>(())
+/// ```
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub struct LockAllError {

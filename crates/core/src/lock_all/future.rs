@@ -160,6 +160,25 @@ impl<G> LockAllFuture<G> {
     }
 
     /// The deadlock that this request is part of, if it is part of one: see [`LockFuture::deadlock`].
+    ///
+    /// ```
+    /// # use navlock_core::{Error, UserAgent};
+    /// # let locks = UserAgent::new().lock_manager("app");
+    /// use std::{future::IntoFuture, time::Duration};
+    ///
+    /// use navlock_core::blocking::block_on_timeout;
+    ///
+    /// let log = locks.lock("log").blocking()?;
+    /// let mut both = locks.lock_all(["db", "log"]).into_future();
+    /// // It takes "db", and waits for "log".
+    /// assert!(block_on_timeout(&mut both, Duration::ZERO).is_none());
+    /// assert!(both.deadlock().is_none());
+    ///
+    /// let mut db = locks.lock("db").inside(&log).into_future();
+    /// assert!(block_on_timeout(&mut db, Duration::ZERO).is_none());
+    /// assert!(both.deadlock().is_some());
+    /// # Ok::<(), Error>(())
+    /// ```
     pub fn deadlock(&self) -> Option<InDeadlock> {
         match &self.state {
             State::Taking(taking) => taking.pending.as_ref()?.1.deadlock(),

@@ -19,6 +19,25 @@ pub struct Event {
 /// What has happened.
 ///
 /// Each change tells everything about its subject, so it does no harm to hear of it late or twice.
+///
+/// Some questions can be asked of all changes, as for a line of a log:
+///
+/// ```
+/// use navlock_core::{ClientId, look::{Change, LockId, LockName}};
+///
+/// fn line(change: &Change) -> String {
+///     let name = change.name().map_or_else(String::new, |name| format!(" {:?}", name.name));
+///     let agent = change.agent().map_or_else(String::new, |agent| format!(" by {agent}"));
+///     let token = change.token().map_or_else(String::new, |token| format!(" with {token}"));
+///     format!("{}{name}{agent}{token}", change.word())
+/// }
+///
+/// let id = LockId { client_id: ClientId::from_bytes([0; 16]), serial: 1 };
+/// let name = LockName::new("app", "db".try_into()?);
+/// let line = line(&Change::Released { name, id });
+/// assert_eq!(line, r#"released "db" by 00000000-0000-0000-0000-000000000000"#);
+/// # Ok::<(), navlock_core::ReservedName>(())
+/// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Change {

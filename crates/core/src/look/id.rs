@@ -10,6 +10,15 @@ use crate::ClientId;
 /// request or the lock is there, even when another broker has taken over.
 ///
 /// Written as `CLIENT ID/SERIAL`.
+///
+/// ```
+/// use navlock_core::{Error, UserAgent, look::LockId};
+///
+/// let guard = UserAgent::new().lock_manager("app").lock("db").blocking()?;
+/// let id: LockId = guard.id();
+/// assert_eq!(id.to_string().parse(), Ok(id));
+/// # Ok::<(), Error>(())
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct LockId {
     /// The agent's client id.

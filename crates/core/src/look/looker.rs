@@ -19,6 +19,23 @@ impl Looker {
     }
 
     /// What there is, as far as [`next`](Self::next) has told. Empty before the first news.
+    ///
+    /// ```
+    /// # use navlock_core::{Error, UserAgent};
+    /// # let user_agent = UserAgent::new();
+    /// # let locks = user_agent.lock_manager("app");
+    /// use navlock_core::look::LookOptions;
+    ///
+    /// let guard = locks.lock("db").blocking()?;
+    /// let options = LookOptions::default().once();
+    /// let mut looker = user_agent.look(options).expect("this process keeps the locks");
+    /// looker.next(None)?;
+    /// for (name, queue) in &looker.overview().queues {
+    ///     println!("{}: {} hold, {} wait", name.name, queue.held.len(), queue.pending.len());
+    /// }
+    /// # assert_eq!(looker.overview().queues.len(), 1);
+    /// # Ok::<(), Error>(())
+    /// ```
     pub fn overview(&self) -> &Overview {
         self.0.overview()
     }
@@ -26,6 +43,23 @@ impl Looker {
     /// Waits for news, for no longer than this. `None` if there was none. The first news is
     /// [`News::Anew`]. In a look that asks [once](super::LookOptions::once) what there is, all news
     /// is.
+    ///
+    /// ```
+    /// # use navlock_core::{Error, UserAgent};
+    /// # let user_agent = UserAgent::new();
+    /// # let locks = user_agent.lock_manager("app");
+    /// use std::time::Duration;
+    ///
+    /// use navlock_core::look::{LookOptions, News};
+    ///
+    /// let mut looker = user_agent.look(LookOptions::default()).expect("this process keeps the locks");
+    /// assert_eq!(looker.next(None)?, Some(News::Anew { missed: 0 }));
+    /// // Nothing has happened yet.
+    /// assert_eq!(looker.next(Some(Duration::ZERO))?, None);
+    /// let guard = locks.lock("db").blocking()?;
+    /// assert!(matches!(looker.next(None)?, Some(News::Events(_))));
+    /// # Ok::<(), Error>(())
+    /// ```
     ///
     /// # Errors
     ///

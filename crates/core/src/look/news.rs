@@ -5,6 +5,18 @@ use navlock_engine::ResourceName;
 use super::Event;
 
 /// What to look at.
+///
+/// ```
+/// # use navlock_core::{Error, UserAgent};
+/// # let user_agent = UserAgent::new();
+/// # let locks = user_agent.lock_manager("app");
+/// use navlock_core::look::LookOptions;
+///
+/// // What there is of one lock, and nothing afterwards.
+/// let options = LookOptions::default().bucket("app").name("db".try_into()?).once();
+/// let looker = user_agent.look(options);
+/// # Ok::<(), Error>(())
+/// ```
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct LookOptions {

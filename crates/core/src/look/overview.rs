@@ -127,6 +127,25 @@ impl Overview {
     }
 
     /// For each agent that has anything, how much of each kind it has.
+    ///
+    /// ```
+    /// # use navlock_core::{Error, UserAgent};
+    /// # let user_agent = UserAgent::new();
+    /// # let locks = user_agent.lock_manager("app");
+    /// use navlock_core::look::LookOptions;
+    ///
+    /// # let guard = locks.lock("db").blocking()?;
+    /// # let options = LookOptions::default().once();
+    /// let mut looker = user_agent.look(options).expect("this process keeps the locks");
+    /// looker.next(None)?;
+    /// let overview = looker.overview();
+    /// for (agent, count) in overview.counts() {
+    ///     let command = overview.info(agent).map_or("", |info| &info.command);
+    ///     println!("{agent} ({command}): {} held, {} pending", count.held, count.pending);
+    /// }
+    /// # assert_eq!(overview.counts().len(), 1);
+    /// # Ok::<(), Error>(())
+    /// ```
     pub fn counts(&self) -> HashMap<ClientId, Count> {
         let mut counts: HashMap<ClientId, Count> = HashMap::new();
         for Queue { held, pending, owned } in self.queues.values() {

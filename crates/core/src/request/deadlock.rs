@@ -96,6 +96,23 @@ impl<G, N> LockFuture<'_, G, N> {
     /// [`LockRequest::inside`](crate::LockRequest::inside) does, for hosts that know this only
     /// afterwards. If the request [fails](crate::LockRequest::fail_on_deadlock) because of this
     /// call, it does so when it is polled.
+    ///
+    /// ```
+    /// # use navlock_core::{Error, UserAgent};
+    /// # let locks = UserAgent::new().lock_manager("app");
+    /// use std::{future::IntoFuture, time::Duration};
+    ///
+    /// use navlock_core::blocking::{block_on, block_on_timeout};
+    ///
+    /// let account = locks.lock("account").blocking()?;
+    /// let mut again = locks.lock("account").fail_on_deadlock().into_future();
+    /// assert!(block_on_timeout(&mut again, Duration::ZERO).is_none());
+    /// // Only now does the host know that the holder of the lock waits for this request.
+    /// again.put_inside(account.id());
+    /// let failed = block_on(again);
+    /// assert!(matches!(failed, Err(Error::Deadlock(_))));
+    /// # Ok::<(), Error>(())
+    /// ```
     pub fn put_inside(&self, lock: LockId) {
         if let State::Pending(Pending { ticket, agent, .. }) = &self.state {
             agent.backend().put_inside(ticket.unpack(), lock);
@@ -104,6 +121,23 @@ impl<G, N> LockFuture<'_, G, N> {
 
     /// Says that the request, if it waits, may give up by itself, as a request with a signal may,
     /// so that nobody waits for it for ever. This is for hosts that know this only afterwards.
+    ///
+    /// ```
+    /// # use navlock_core::{Error, UserAgent};
+    /// # let locks = UserAgent::new().lock_manager("app");
+    /// use std::{future::IntoFuture, time::Duration};
+    ///
+    /// use navlock_core::blocking::block_on_timeout;
+    ///
+    /// let account = locks.lock("account").blocking()?;
+    /// let mut again = locks.lock("account").inside(&account).into_future();
+    /// assert!(block_on_timeout(&mut again, Duration::ZERO).is_none());
+    /// assert!(again.deadlock().is_some());
+    /// // A script has an abort signal for it after all.
+    /// again.note_may_give_up();
+    /// assert!(again.deadlock().is_none());
+    /// # Ok::<(), Error>(())
+    /// ```
     #[cold]
     pub fn note_may_give_up(&self) {
         if let State::Pending(Pending { ticket, agent, .. }) = &self.state {
@@ -114,6 +148,21 @@ impl<G, N> LockFuture<'_, G, N> {
     /// The deadlock that the waiting request is part of, if that is known. In one process, this is
     /// the state of now. In other reaches, this is what the reach has told so far, and the future's
     /// waker is called when the reach tells of a deadlock.
+    ///
+    /// ```
+    /// # use navlock_core::{Error, UserAgent};
+    /// # let locks = UserAgent::new().lock_manager("app");
+    /// use std::{future::IntoFuture, time::Duration};
+    ///
+    /// use navlock_core::blocking::block_on_timeout;
+    ///
+    /// let account = locks.lock("account").blocking()?;
+    /// let mut again = locks.lock("account").inside(&account).into_future();
+    /// assert!(block_on_timeout(&mut again, Duration::ZERO).is_none());
+    /// let deadlock = again.deadlock().expect("it waits for a holder that waits for it");
+    /// eprintln!("{}", deadlock.told);
+    /// # Ok::<(), Error>(())
+    /// ```
     pub fn deadlock(&self) -> Option<InDeadlock> {
         match &self.state {
             State::Pending(Pending { ticket, agent, .. }) => {

@@ -342,7 +342,8 @@ impl<G, N> LockFuture<'_, G, N> {
         }
     }
 
-    /// The name and mode of the request, if it was made and is not answered yet.
+    /// The name and mode of the request, if it was made and is not answered yet: see the example of
+    /// [`detach`](Self::detach).
     pub fn pending(&self) -> Option<(&ResourceName, Mode)> {
         match &self.state {
             State::Pending(Pending { name, mode, .. }) => Some((name, *mode)),
@@ -352,6 +353,26 @@ impl<G, N> LockFuture<'_, G, N> {
 
     /// The same request, in its place in the queue, without the lock manager's handle, which a
     /// request that was made does not need any more. `None` if it is not [pending](Self::pending).
+    ///
+    /// ```
+    /// # use navlock_core::{Error, UserAgent};
+    /// # let locks = UserAgent::new().lock_manager("app");
+    /// use std::{future::IntoFuture, time::Duration};
+    ///
+    /// use navlock_core::blocking::{block_on, block_on_timeout};
+    ///
+    /// let guard = locks.lock("db").blocking()?;
+    /// let mut next = locks.lock("db").into_future();
+    /// assert!(block_on_timeout(&mut next, Duration::ZERO).is_none());
+    /// if let Some((name, mode)) = next.pending() {
+    ///     eprintln!("waiting for {name} ({mode})");
+    /// }
+    /// let next = next.detach().expect("it waits");
+    /// drop((locks, guard));
+    /// // The agent lives as long as its request.
+    /// let guard = block_on(next)?;
+    /// # Ok::<(), Error>(())
+    /// ```
     pub fn detach(mut self) -> Option<LockFuture<'static, G>> {
         match mem::replace(&mut self.state, State::Done) {
             State::Pending(pending) => {

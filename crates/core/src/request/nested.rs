@@ -17,6 +17,15 @@ use crate::{Error, Lock, LockGuard, blocking, holding::Holding, look::LockId, sy
 ///
 /// FAST: this is a type of its own because most requests say nothing of the kind, and are smaller
 /// without the room for it.
+///
+/// ```
+/// # use navlock_core::{Error, UserAgent};
+/// # let locks = UserAgent::new().lock_manager("app");
+/// let (account, log) = (locks.lock("account").blocking()?, locks.lock("log").blocking()?);
+/// // The holder of both locks goes on only when it has a third one.
+/// let audit = locks.lock("audit").inside(&account).inside(&log).fail_on_deadlock().blocking()?;
+/// # Ok::<(), Error>(())
+/// ```
 #[must_use = "a request is made when it is awaited or blocked on"]
 #[derive(Debug)]
 pub struct NestedRequest<'a, G = LockGuard, N = ResourceName> {
@@ -27,6 +36,20 @@ pub struct NestedRequest<'a, G = LockGuard, N = ResourceName> {
 impl<'a, G, N> NestedRequest<'a, G, N> {
     /// This request, of which nothing is said yet. For callers that say something of some requests
     /// only.
+    ///
+    /// ```
+    /// # use navlock_core::{Error, UserAgent};
+    /// # let locks = UserAgent::new().lock_manager("app");
+    /// use navlock_core::NestedRequest;
+    ///
+    /// let outer = Some(locks.lock("account").blocking()?);
+    /// let mut request = NestedRequest::of(locks.lock("log"));
+    /// if let Some(outer) = &outer {
+    ///     request = request.inside(outer);
+    /// }
+    /// let log = request.blocking()?;
+    /// # Ok::<(), Error>(())
+    /// ```
     pub fn of(request: LockRequest<'a, G, N>) -> Self {
         Self { request, nesting: Nesting::default() }
     }

@@ -18,6 +18,32 @@ use crate::{
 /// [`Display`](std::fmt::Display) shows it as a few lines of text. The first line says what it is.
 /// Then there is a line for each request: who waits for what, since when, and who is in the way.
 /// Nothing in the text can move a cursor.
+///
+/// [`headline`](Self::headline), [`lines`](Self::lines) and [`Member::who`] are for programs that lay
+/// out the text themselves:
+///
+/// ```
+/// # use std::future::IntoFuture;
+/// # use navlock_core::{Error, UserAgent, blocking::block_on_timeout, look::LookOptions};
+/// # let user_agent = UserAgent::new();
+/// # let locks = user_agent.lock_manager("app");
+/// # let mut looker = user_agent.look(LookOptions::default().once()).expect("in this process");
+/// # let account = locks.lock("account").blocking()?;
+/// # let mut again = locks.lock("account").inside(&account).into_future();
+/// # assert!(block_on_timeout(&mut again, std::time::Duration::ZERO).is_none());
+/// use std::time::Instant;
+///
+/// use navlock_core::look::deadlocks;
+///
+/// looker.next(None)?;
+/// for deadlock in deadlocks(looker.overview()) {
+///     println!("<h1>{}</h1>", deadlock.headline());
+///     for line in deadlock.lines(Instant::now()) {
+///         println!("<li>{}</li>", line.replace('<', "&lt;"));
+///     }
+/// }
+/// # Ok::<(), Error>(())
+/// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Deadlock {
@@ -66,6 +92,26 @@ impl InDeadlock {
 ///
 /// Of deadlocks that have requests in common, as many are returned as have to be broken: without the
 /// requests that have [closed](Deadlock::closed_by) these, no deadlock is left.
+///
+/// ```
+/// # use std::future::IntoFuture;
+/// # use navlock_core::{Error, UserAgent, blocking::block_on_timeout, look::LookOptions};
+/// # let user_agent = UserAgent::new();
+/// # let locks = user_agent.lock_manager("app");
+/// # let mut looker = user_agent.look(LookOptions::default().once()).expect("in this process");
+/// # let account = locks.lock("account").blocking()?;
+/// # let mut again = locks.lock("account").inside(&account).into_future();
+/// # assert!(block_on_timeout(&mut again, std::time::Duration::ZERO).is_none());
+/// use navlock_core::look::deadlocks;
+///
+/// looker.next(None)?;
+/// for deadlock in deadlocks(looker.overview()).iter().filter(|deadlock| deadlock.is_certain) {
+///     // Who waits for what, since when, and who is in the way.
+///     eprintln!("{deadlock}");
+/// }
+/// # assert_eq!(deadlocks(looker.overview()).len(), 1);
+/// # Ok::<(), Error>(())
+/// ```
 pub fn deadlocks(overview: &Overview) -> Vec<Deadlock> {
     found(overview, true)
 }

@@ -54,6 +54,29 @@ pub struct Row<'a> {
 /// do not say what they are inside of, the lock stands below one of these requests. A lock of another
 /// machine stands below a request that was made inside a lock of the same agent. Locks for which
 /// nobody waits are not shown.
+///
+/// ```
+/// # use std::future::IntoFuture;
+/// # use navlock_core::{Error, UserAgent, blocking::block_on_timeout, look::LookOptions};
+/// # let user_agent = UserAgent::new();
+/// # let locks = user_agent.lock_manager("app");
+/// # let mut looker = user_agent.look(LookOptions::default().once()).expect("in this process");
+/// # let account = locks.lock("account").blocking()?;
+/// # let mut again = locks.lock("account").into_future();
+/// # assert!(block_on_timeout(&mut again, std::time::Duration::ZERO).is_none());
+/// use navlock_core::look::tree;
+///
+/// looker.next(None)?;
+/// for root in tree(looker.overview()) {
+///     println!("{} requests wait:", root.blocks);
+///     for row in root.rows {
+///         let what = if row.is_held { "held" } else { "waits" };
+///         println!("{:indent$}{} ({what})", "", row.name.name, indent = 2 * row.depth);
+///     }
+/// }
+/// # assert_eq!(tree(looker.overview())[0].blocks, 1);
+/// # Ok::<(), Error>(())
+/// ```
 pub fn tree(overview: &Overview) -> Vec<Root<'_>> {
     let graph = graph_builder::graph(overview);
     let mut parents = Parents::new(&graph);

@@ -19,6 +19,33 @@ use crate::look::{LockId, Overview};
 ///
 /// An overview is the sum of news from many, who are heard one after the other. So what one overview
 /// shows may never have been there as a whole. What two overviews show was there.
+///
+/// ```
+/// # use std::future::IntoFuture;
+/// # use navlock_core::{Error, UserAgent, blocking::block_on_timeout, look::LookOptions};
+/// # let user_agent = UserAgent::new();
+/// # let locks = user_agent.lock_manager("app");
+/// # let mut looker = user_agent.look(LookOptions::default().once()).expect("in this process");
+/// # let account = locks.lock("account").blocking()?;
+/// # let mut again = locks.lock("account").inside(&account).into_future();
+/// # assert!(block_on_timeout(&mut again, std::time::Duration::ZERO).is_none());
+/// use std::time::{Duration, Instant};
+///
+/// use navlock_core::look::Watcher;
+///
+/// let second = Duration::from_secs(1);
+/// let mut watcher = Watcher::new(second).only_certain();
+/// looker.next(None)?;
+/// let now = Instant::now();
+/// assert!(watcher.look(looker.overview(), now).is_empty());
+/// assert_eq!(watcher.next(), Some(now + second));
+///
+/// // A second later nothing has changed.
+/// let lasting = watcher.look(looker.overview(), now + second);
+/// assert_eq!(lasting.len(), 1);
+/// assert!(watcher.confirmed().eq(&lasting));
+/// # Ok::<(), Error>(())
+/// ```
 #[derive(Debug)]
 pub struct Watcher {
     least: Duration,
