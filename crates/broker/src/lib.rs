@@ -20,8 +20,8 @@
 //!
 //! - A client that finds no daemon starts one. The daemon ends after 30 seconds without a client.
 //!   [`Place`] says where they meet.
-//! - When a client dies, the kernel closes its connection. Its locks are free at once, and its requests
-//!   have left their queues. There are no pids or heartbeats to go stale.
+//! - When a client dies, the kernel closes its connection, and the daemon ends the agents of the client. There
+//!   are no pids or heartbeats to go stale.
 //! - When the daemon dies, its clients start a new one and claim what they had: no lock is lost, and
 //!   nobody is overtaken.
 //!
