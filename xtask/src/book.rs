@@ -1,4 +1,6 @@
-//! `cargo xtask book`.
+//! `cargo xtask book`, and the step of `cargo xtask test` that builds the book.
+
+mod links;
 
 use std::process::Command;
 
@@ -35,9 +37,21 @@ pub(crate) fn book(arguments: &[&str]) -> Result {
     if draws {
         write(&["--test", "e2e"], "picture::draws_")?;
     }
+    build(false)
+}
+
+/// Builds the book and checks the links of the built pages. If mdBook is not installed, this is an error where
+/// the book `must` be built. Elsewhere the message says that the book was not built.
+pub(crate) fn build(must: bool) -> Result {
     if said(Command::new("mdbook").arg("--version")).is_err() {
-        println!("\nnot built: the book (`cargo install mdbook`, then `mdbook build docs`)");
+        let missing = "the book (`cargo install mdbook --locked`, then `mdbook build docs`)";
+        if must {
+            return Err(format!("cannot build {missing}"));
+        }
+        println!("\nnot built: {missing}");
         return Ok(());
     }
-    run(Command::new("mdbook").args(["build", "docs"]).current_dir(root()))
+    run(Command::new("mdbook").args(["build", "docs"]).current_dir(root()))?;
+    // docs/book.toml names this folder.
+    links::check(&root().join("target/book"))
 }

@@ -2,10 +2,26 @@
 
 use std::{fs, process::Command};
 
-use crate::run::{Result, built_in, cargo, npm, root, run, run_beside, said, unhurried};
+use crate::{
+    book,
+    run::{Result, built_in, cargo, npm, root, run, run_beside, said, unhurried},
+};
 
-/// Everything that must hold before a change lands. Cheap checks come first.
-pub(crate) fn test() -> Result {
+const USAGE: &str = "usage: cargo xtask test [--quick | --with-book]";
+
+/// `cargo xtask test` with these arguments.
+pub(crate) fn test(arguments: &[&str]) -> Result {
+    match arguments {
+        [] => all(false),
+        ["--with-book"] => all(true),
+        ["--quick"] => quick(),
+        _ => Err(USAGE.to_owned()),
+    }
+}
+
+/// Everything that must hold before a change lands. Cheap checks come first. If mdBook is not installed, the
+/// book is not built, or this is an error where the book `must` be built.
+fn all(must_build_book: bool) -> Result {
     for (program, package, what_for) in NEEDED {
         let started = Command::new(program).arg("--version").output();
         started.map_err(|error| {
@@ -26,6 +42,7 @@ pub(crate) fn test() -> Result {
     run(cargo(&clippy).args(["--", "--deny", "warnings"]))?;
     let doc = ["doc", "--workspace", "--all-features", "--no-deps"];
     run(cargo(&doc).env("RUSTDOCFLAGS", "--deny warnings"))?;
+    book::build(must_build_book)?;
     // With the default features, without any, and with etcd but without TLS.
     for package in [
         &["navlock"][..],
@@ -75,7 +92,7 @@ pub(crate) fn test() -> Result {
 
 /// The checks that find most mistakes, in about two minutes once all is built. They need no broker, no server
 /// and no JavaScript.
-pub(crate) fn quick() -> Result {
+fn quick() -> Result {
     run(&mut cargo(&["fmt", "--all", "--check"]))?;
     let clippy = ["clippy", "--workspace", "--all-targets", "--all-features"];
     run(cargo(&clippy).args(["--", "--deny", "warnings"]))?;
