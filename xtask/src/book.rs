@@ -2,11 +2,17 @@
 
 mod links;
 
-use std::process::Command;
+use std::{fs, process::Command};
 
 use crate::run::{Result, cargo, root, run, said};
 
 const USAGE: &str = "usage: cargo xtask book [--pictures]";
+
+/// The page with the list of rules.
+const IMPLEMENTERS: &str = "docs/implementers.md";
+
+/// The marks before and after the list, which is made of the table in CONFORMANCE.md.
+const RULES: [&str; 2] = ["<!-- rules -->\n", "<!-- /rules -->\n"];
 
 /// Writes the pages of the book that are made from the code, draws its pictures if that is asked, and
 /// builds the book where `mdbook` is installed.
@@ -34,6 +40,9 @@ pub(crate) fn book(arguments: &[&str]) -> Result {
         run(&mut test())
     };
     write(&["--bin", "navlock"], "commands::reference::writes_the_reference_of_the_book")?;
+    let page = with_rules(&read(IMPLEMENTERS)?, &read("CONFORMANCE.md")?)?;
+    fs::write(root().join(IMPLEMENTERS), page)
+        .map_err(|error| format!("cannot write {IMPLEMENTERS}: {error}"))?;
     if draws {
         write(&["--test", "e2e"], "picture::draws_")?;
     }
@@ -54,4 +63,44 @@ pub(crate) fn build(must: bool) -> Result {
     run(Command::new("mdbook").args(["build", "docs"]).current_dir(root()))?;
     // docs/book.toml names this folder.
     links::check(&root().join("target/book"))
+}
+
+fn read(file: &str) -> Result<String> {
+    fs::read_to_string(root().join(file)).map_err(|error| format!("cannot read {file}: {error}"))
+}
+
+/// The page with the list of rules as CONFORMANCE.md has them.
+fn with_rules(page: &str, conformance: &str) -> Result<String> {
+    let [open, close] = RULES;
+    let marked = page.split_once(open).and_then(|(before, rest)| {
+        let (_, after) = rest.split_once(close)?;
+        Some((before, after))
+    });
+    let (before, after) =
+        marked.ok_or_else(|| format!("{IMPLEMENTERS} has no place for the list of rules"))?;
+    let (_, table) = conformance
+        .split_once("\n| rule | in short |")
+        .ok_or("CONFORMANCE.md has no table of rules")?;
+    let rows = table.lines().skip(2).take_while(|line| line.starts_with("| "));
+    let list: String = rows
+        .map(|row| {
+            let mut cells = row.split(" | ");
+            let (rule, short) = (cells.next().unwrap_or(row), cells.next().unwrap_or_default());
+            format!("{rule} | {short} |\n")
+        })
+        .collect();
+    Ok(format!("{before}{open}| rule | in short |\n|---|---|\n{list}{close}{after}"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_page_for_implementers_lists_the_rules_of_conformance() {
+        let page = read(IMPLEMENTERS).unwrap();
+        let current = with_rules(&page, &read("CONFORMANCE.md").unwrap()).unwrap();
+        assert!(page == current, "{IMPLEMENTERS} has other rules: run `cargo xtask book`");
+        assert!(page.contains("\n| 33 | "), "all rules are found");
+    }
 }

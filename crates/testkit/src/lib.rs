@@ -47,3 +47,8 @@ pub use crate::{
     port::Port,
     server::{Failed, Server, Start},
 };
+
+/// The example of the book, which is tested with that of this crate.
+#[cfg(doctest)]
+#[doc = include_str!("../../../docs/implementers.md")]
+mod implementers {}
