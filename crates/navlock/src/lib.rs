@@ -122,12 +122,10 @@ pub fn in_process() -> UserAgent {
     UserAgent::in_process()
 }
 
-/// The examples of the README and the book, which are tested with those of this crate.
+/// The examples of the book, which are tested with those of this crate. The README also has an example for an
+/// embedded engine, so `crates/js-run` tests its examples.
 #[cfg(doctest)]
 mod documents {
-    #[doc = include_str!("../../../README.md")]
-    mod readme {}
-
     #[cfg(feature = "local")]
     #[doc = include_str!("../../../docs/rust.md")]
     mod rust {}
