@@ -1,6 +1,8 @@
 //! The examples for shells in the README and the book. Each runs as it stands there. The programs that a
 //! reader has are replaced by programs that say under which lock they were run.
 
+pub(crate) mod console;
+
 use std::{fs, os::unix::fs::symlink, path::Path, process::Stdio};
 
 use crate::sandbox::{NAVLOCK, Output, Sandbox, finish};
@@ -50,7 +52,7 @@ fn recipe(heading: &str) -> String {
 }
 
 /// A sandbox with the programs of the examples in its `PATH`.
-fn sandbox_with_programs() -> Sandbox {
+pub(crate) fn sandbox_with_programs() -> Sandbox {
     let sandbox = Sandbox::new();
     symlink(NAVLOCK, sandbox.path("navlock")).unwrap();
     for program in PROGRAMS {

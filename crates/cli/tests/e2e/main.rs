@@ -12,7 +12,7 @@
     allow(unused_imports, reason = "some tests of a module are for Linux alone")
 )]
 
-// Scripts for `sh`.
+// Scripts for `sh`, and sessions for bash.
 #[cfg(unix)]
 mod book;
 // Scripts for `sh`, links, and what `/proc` says of a broker.

@@ -16,6 +16,7 @@ mod reset;
 mod restart;
 #[path = "../../../../etcd/tests/server/mod.rs"]
 mod server;
+mod sessions;
 mod sharing;
 mod wrong;
 
