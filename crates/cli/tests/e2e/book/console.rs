@@ -96,10 +96,8 @@ fn is_shown(printed: &[String], shown: &[&str]) -> bool {
 /// Whether a line is like the one that a page shows: with other numbers, another user and another machine. A
 /// line about a wait says less if the broker is slow to answer.
 fn is_like(line: &str, shown: &str) -> bool {
-    let form = |word: &str| match word.contains('@') {
-        true => "@".to_owned(),
-        false => word.chars().filter(|c| !c.is_ascii_digit()).collect(),
-    };
+    let without_numbers = |word: &str| word.chars().filter(|c| !c.is_ascii_digit()).collect();
+    let form = |word: &str| if word.contains('@') { "@".to_owned() } else { without_numbers(word) };
     let forms = |line: &str| line.split(' ').map(form).collect::<Vec<String>>().join(" ");
     let (line, shown) = (forms(line), forms(shown));
     line == shown || shown.strip_prefix(&line).is_some_and(|rest| rest.starts_with("; "))
@@ -112,12 +110,13 @@ fn the_sessions_of_the_book_run() {
         // Not every system has the program that shows manuals.
         script(&sandbox, "man", "exec cat >/dev/null");
         let holder = sandbox.hold(&["db"]);
-        play(page, shell(&sandbox), |command| match command.starts_with("navlock daemon stop") {
-            // A reader types the next command only when the holder has started another broker.
-            true => {
-                format!("{command}\nuntil navlock daemon status >/dev/null; do sleep 0.05; done")
+        play(page, shell(&sandbox), |command| {
+            let mut command = command.to_owned();
+            if command.starts_with("navlock daemon stop") {
+                // A reader types the next command only when the holder has started another broker.
+                command += "\nuntil navlock daemon status >/dev/null; do sleep 0.05; done";
             }
-            false => command.to_owned(),
+            command
         });
         holder.release();
     }
@@ -127,11 +126,13 @@ fn the_sessions_of_the_book_run() {
 #[test]
 fn each_session_of_the_book_is_played_or_marked() {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
-    let pages = fs::read_dir(root.join("docs")).unwrap();
-    let pages =
-        pages.map(|page| format!("docs/{}", page.unwrap().file_name().into_string().unwrap()));
-    for page in pages.filter(|page| page.ends_with(".md")) {
-        let text = fs::read_to_string(root.join(&page)).unwrap();
+    for page in fs::read_dir(root.join("docs")).unwrap() {
+        let page = page.unwrap().path();
+        if page.extension().is_none_or(|extension| extension != "md") {
+            continue;
+        }
+        let text = fs::read_to_string(&page).unwrap();
+        let page = format!("docs/{}", page.file_name().unwrap().to_str().unwrap());
         let has_session = text.lines().any(|line| line == "```console");
         let is_played = page == WITH_ETCD || PAGES.contains(&&*page);
         assert_eq!(has_session, is_played, "{page}: write `console,not-run`, or play it");
