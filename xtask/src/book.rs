@@ -82,13 +82,9 @@ fn with_rules(page: &str, conformance: &str) -> Result<String> {
         .split_once("\n| rule | in short |")
         .ok_or("CONFORMANCE.md has no table of rules")?;
     let rows = table.lines().skip(2).take_while(|line| line.starts_with("| "));
-    let list: String = rows
-        .map(|row| {
-            let mut cells = row.split(" | ");
-            let (rule, short) = (cells.next().unwrap_or(row), cells.next().unwrap_or_default());
-            format!("{rule} | {short} |\n")
-        })
-        .collect();
+    let first_two = |row: &str| row.split(" | ").take(2).collect::<Vec<_>>().join(" | ") + " |\n";
+    let list: Vec<_> = rows.map(first_two).collect();
+    let list = list.concat();
     Ok(format!("{before}{open}| rule | in short |\n|---|---|\n{list}{close}{after}"))
 }
 

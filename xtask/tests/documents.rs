@@ -201,11 +201,11 @@ fn pages_and_sources() -> BTreeSet<String> {
 /// The text of a page, or the documentation of a library.
 fn text(file: &str) -> String {
     let text = read(file);
-    if file.ends_with(".md") {
+    if !file.ends_with("lib.rs") {
         return text;
     }
     let lines = text.lines().filter_map(|line| line.strip_prefix("//!"));
-    lines.map(|line| format!("{}\n", line.trim_start())).collect()
+    lines.map(str::trim_start).collect::<Vec<_>>().join("\n")
 }
 
 /// A fact that stands in two places is soon changed in only one of them.
