@@ -90,7 +90,7 @@ pub use crate::{
     status::Status,
     surrounding::{VARIABLE as INSIDE_VARIABLE, surrounding, told_to_command},
     system_error::SystemError,
-    this_process::{pid_namespace, this_process},
+    this_process::{LONGEST_COMMAND, pid_namespace, this_process},
 };
 
 /// The target of what a daemon logs by [`tracing`].

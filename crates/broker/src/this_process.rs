@@ -8,8 +8,8 @@ use navlock_platform::{
     user::{self, ours},
 };
 
-/// How much of a program's path is shown, in characters.
-const LONGEST_COMMAND: usize = 200;
+/// How many characters of a command others are shown.
+pub const LONGEST_COMMAND: usize = 200;
 
 /// What agents of this process say of themselves, unless the program sets something else: the
 /// number of the process, its program without arguments, its user, and the name of its machine.

@@ -1,26 +1,14 @@
 //! Texts of others, made fit to be shown: commands, reasons and names can contain anything.
 
+pub(crate) use navlock::host::printable;
 #[cfg(any(feature = "top", feature = "web"))]
 use navlock::look::LockName;
-use navlock::{AgentInfo, ResourceName};
+use navlock::{AgentInfo, ResourceName, host::is_harmless};
 use unicode_width::{UnicodeWidthChar, UnicodeWidthStr};
 
 /// How wide a name is shown at most. Only programs get whole names: a name of a mebibyte would make
 /// its column this wide for all other names.
 pub(crate) const WIDEST_NAME: usize = 48;
-
-/// The text without anything that could move the cursor, turn the line around or end it.
-pub(crate) fn printable(text: &str) -> String {
-    let mut shown = String::with_capacity(text.len());
-    for char in text.chars() {
-        if is_harmless(char) {
-            shown.push(char);
-        } else {
-            shown.extend(char.escape_debug());
-        }
-    }
-    shown
-}
 
 /// A name for a table: unchanged, or in quotes where the name itself could mislead.
 pub(crate) fn plain_name(name: &ResourceName) -> String {
@@ -64,10 +52,6 @@ pub(crate) fn bytes_of(name: &LockName) -> usize {
 /// A name for a sentence.
 pub(crate) fn quoted_name(name: &ResourceName) -> String {
     clipped(&format!("{name:?}"), WIDEST_NAME)
-}
-
-fn is_harmless(char: char) -> bool {
-    matches!(char, '"' | '\'' | '\\') || char.escape_debug().len() == 1
 }
 
 /// How many columns of a terminal the text takes.
@@ -154,14 +138,6 @@ mod tests {
                 }
             }
         }
-    }
-
-    #[test]
-    fn a_text_of_others_does_nothing_to_the_terminal() {
-        assert_eq!(
-            printable("a\u{1b}[2J\r\n\u{9b}1m\u{202e}\"é\\"),
-            concat!(r"a\u{1b}[2J\r\n\u{9b}1m\u{202e}", "\"é\\")
-        );
     }
 
     #[test]

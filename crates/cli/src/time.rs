@@ -2,30 +2,8 @@
 
 use std::time::Duration;
 
+pub(crate) use navlock::host::elapsed;
 use navlock_platform::clock;
-
-const MINUTE: u64 = 60;
-const HOUR: u64 = 60 * MINUTE;
-const DAY: u64 = 24 * HOUR;
-
-/// The age of something that goes on, in no more than two units: `12s`, `3m`, `3m05s`, `2h10m`,
-/// `4d`, `4d03h`.
-pub(crate) fn elapsed(time: Duration) -> String {
-    let seconds = time.as_secs();
-    match seconds {
-        0..MINUTE => format!("{seconds}s"),
-        MINUTE..HOUR => two(seconds, MINUTE, "m", 1, "s"),
-        HOUR..DAY => two(seconds, HOUR, "h", MINUTE, "m"),
-        _ => two(seconds, DAY, "d", HOUR, "h"),
-    }
-}
-
-fn two(seconds: u64, unit: u64, large: &str, part: u64, small: &str) -> String {
-    match seconds % unit / part {
-        0 => format!("{}{large}", seconds / unit),
-        parts => format!("{}{large}{parts:02}{small}", seconds / unit),
-    }
-}
 
 /// The time that something took, to about three digits: `85µs`, `12.3ms`, `1.25s`. Longer times are
 /// written like [`elapsed`].
@@ -53,24 +31,6 @@ pub(crate) fn millis(time: Duration) -> u64 {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn a_time_going_by_is_told_in_two_units_at_most() {
-        for (seconds, told) in [
-            (0, "0s"),
-            (59, "59s"),
-            (60, "1m"),
-            (185, "3m05s"),
-            (3600, "1h"),
-            (3659, "1h"),
-            (7860, "2h11m"),
-            (86_400, "1d"),
-            (100_000, "1d03h"),
-        ] {
-            assert_eq!(elapsed(Duration::from_secs(seconds)), told);
-        }
-        assert_eq!(elapsed(Duration::MAX), "213503982334601d07h");
-    }
 
     #[test]
     fn a_time_that_was_taken_is_told_in_its_unit() {

@@ -24,9 +24,11 @@ pub use crate::{
         Term, Ticket,
     },
     clip::{clip_bytes, clip_chars},
+    elapsed::elapsed,
     guard::PolledGuard,
     json::Object,
     look::lines::{Line, Lines},
+    printable::{is_harmless, printable},
     sighting::{LockRef, NameRef, Sighted, Sighting, Unheard},
     waking::wake_all,
 };

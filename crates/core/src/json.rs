@@ -5,7 +5,7 @@
 
 use std::fmt::{self, Display, Write};
 
-use navlock_engine::ResourceName;
+use navlock_engine::{FencingToken, ResourceName};
 
 use crate::{AgentInfo, look::Entry};
 
@@ -86,12 +86,17 @@ impl Object {
         self
     }
 
+    /// Adds a fencing token. It is a string, because JavaScript's numbers have 53 bits.
+    #[must_use]
+    pub fn fencing_token(self, token: FencingToken) -> Self {
+        self.string("fencingToken", &token.to_string())
+    }
+
     /// Adds what is known of a lock or request, apart from its agent.
     #[must_use]
     pub fn found(mut self, entry: &Entry) -> Self {
         if let Some(token) = entry.token {
-            // The token is a string, because JavaScript's numbers have 53 bits.
-            self = self.string("fencingToken", &token.to_string());
+            self = self.fencing_token(token);
         }
         if !entry.inside.is_empty() {
             let inside: Vec<_> = entry.inside.iter().map(ToString::to_string).collect();

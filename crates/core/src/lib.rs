@@ -46,6 +46,7 @@ mod bucket;
 mod buckets;
 mod client_id;
 mod clip;
+mod elapsed;
 mod environment;
 mod error;
 mod guard;
@@ -62,6 +63,7 @@ pub mod look;
 mod manager;
 mod measure;
 mod options;
+mod printable;
 mod refusal;
 mod request;
 #[cfg(feature = "serde")]

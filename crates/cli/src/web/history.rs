@@ -284,7 +284,7 @@ impl History {
             .string("mode", span.mode.as_str())
             .number("from", clock.at(span.from));
         if let Some(token) = span.token {
-            object = object.string("fencingToken", &token.to_string());
+            object = object.fencing_token(token);
         }
         if let Some(requested) = span.requested {
             object = object.number("requested", clock.at(requested));

@@ -35,8 +35,7 @@ impl Entry<'_> {
             object = object.number("taken", taken);
         }
         if let Some(token) = fencing_token {
-            // The token is a string, because JavaScript's numbers have 53 bits.
-            object = object.string("fencingToken", &token.to_string());
+            object = object.fencing_token(*token);
         }
         object
     }

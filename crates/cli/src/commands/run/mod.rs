@@ -16,6 +16,7 @@ use navlock::{
     BrokerReach, INSIDE_VARIABLE, Lifeline, LockGuard, Lost, PreparedLifeline, ResourceName,
     blocking::block_on, host::clip_chars, this_process, told_to_command,
 };
+use navlock_broker::LONGEST_COMMAND;
 use navlock_platform::{
     process::{ended_by, execute},
     shell,
@@ -43,9 +44,6 @@ use crate::{
 /// The longest variable by which the command is told its locks, in bytes. Systems refuse to start a
 /// command with a single variable of about 128 KiB.
 const LONGEST_VARIABLE: usize = 32 << 10;
-
-/// How many characters of a command line others are shown.
-const LONGEST_COMMAND: usize = 200;
 
 /// Acquires the locks, runs the command, and ends as the command does.
 ///

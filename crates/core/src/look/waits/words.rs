@@ -1,11 +1,9 @@
 //! Deadlocks in words.
 
-use std::{
-    fmt,
-    time::{Duration, Instant},
-};
+use std::{fmt, time::Instant};
 
 use super::{Deadlock, Member, Why};
+use crate::{clip::clip_chars, elapsed::elapsed, printable::printable};
 
 /// For how many requests of a deadlock the text says who waits for what.
 const MOST_LINES: usize = 32;
@@ -106,36 +104,20 @@ impl Member {
         let (name, mode) = (clipped(&format!("{:?}", self.name.name)), self.entry.mode);
         match self.entry.age(now) {
             age if age.as_secs() == 0 => format!("{name} ({mode})"),
-            age if self.entry.is_older => format!("{name} ({mode}) for over {}", seconds(age)),
-            age => format!("{name} ({mode}) for {}", seconds(age)),
+            age if self.entry.is_older => format!("{name} ({mode}) for over {}", elapsed(age)),
+            age => format!("{name} ({mode}) for {}", elapsed(age)),
         }
     }
 }
 
-fn seconds(time: Duration) -> String {
-    match time.as_secs() {
-        seconds @ 0..60 => format!("{seconds}s"),
-        seconds @ 60..3600 => format!("{}m{:02}s", seconds / 60, seconds % 60),
-        seconds => format!("{}h{:02}m", seconds / 3600, seconds % 3600 / 60),
-    }
-}
-
-/// A text of others, without anything that could move a cursor, turn a line around or end it.
+/// A text of others, without anything that could do something to a terminal.
 fn shown(text: &str) -> String {
-    let mut shown = String::new();
-    for char in text.chars() {
-        if matches!(char, '"' | '\'' | '\\') || char.escape_debug().len() == 1 {
-            shown.push(char);
-        } else {
-            shown.extend(char.escape_debug());
-        }
-    }
-    clipped(&shown)
+    clipped(&printable(text))
 }
 
 fn clipped(text: &str) -> String {
-    match text.char_indices().nth(WIDEST) {
-        None => text.to_owned(),
-        Some((end, _)) => format!("{}…", &text[..end]),
+    match clip_chars(text, WIDEST) {
+        whole if whole.len() == text.len() => whole.to_owned(),
+        beginning => format!("{beginning}…"),
     }
 }

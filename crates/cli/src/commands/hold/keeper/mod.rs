@@ -158,7 +158,7 @@ fn written(
             Object::default()
                 .name("name", guard.name())
                 .string("mode", guard.mode().as_str())
-                .string("fencingToken", &guard.fencing_token().to_string())
+                .fencing_token(guard.fencing_token())
         };
         let locks: Vec<_> = held.iter().map(lock).collect();
         return format!("{}\n", Object::default().string("id", &id).objects("locks", &locks));
