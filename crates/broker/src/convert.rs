@@ -14,8 +14,13 @@ use navlock_wire::{Failure, LookChange, LookEntry, LookEvent, Moment, OfName};
 use crate::clock;
 
 pub(crate) fn to_wire(info: &AgentInfo) -> navlock_wire::AgentInfo {
-    let AgentInfo { pid, command, user, host, why, .. } = info.clone();
-    navlock_wire::AgentInfo { pid, command, user, host, why }
+    navlock_wire::AgentInfo {
+        pid: info.pid,
+        command: info.command.clone(),
+        user: info.user.clone(),
+        host: info.host.clone(),
+        why: info.why.clone(),
+    }
 }
 
 pub(crate) fn from_wire(form: navlock_wire::AgentInfo) -> AgentInfo {

@@ -1,5 +1,7 @@
 //! The messages from a client to the daemon.
 
+use std::sync::Arc;
+
 use navlock_engine::{FencingToken, Mode, RequestId, RequestKind, ResourceName};
 use serde::{Deserialize, Serialize};
 
@@ -7,7 +9,8 @@ use crate::{
     agent_info::{AgentInfo, Meta},
     ids::{Agent, ClientId, ClientKey, LockId, Moment, Query, Slot},
     serde_remote::{
-        FencingTokenRemote, ModeRemote, RequestIdRemote, RequestKindRemote, name, optional_name,
+        FencingTokenRemote, ModeRemote, RequestIdRemote, RequestKindRemote, bucket, name,
+        optional_name,
     },
 };
 
@@ -69,7 +72,8 @@ pub enum ToDaemon {
         /// The question's number.
         query: Query,
         /// The bucket's name.
-        bucket: String,
+        #[serde(with = "bucket")]
+        bucket: Arc<str>,
     },
     /// Says who the client is. Sent right after the greeting, since version 2.
     Introduce {
@@ -129,7 +133,8 @@ pub enum ToDaemon {
         /// The question's number.
         query: Query,
         /// The bucket's name.
-        bucket: String,
+        #[serde(with = "bucket")]
+        bucket: Arc<str>,
         /// The one lock name that is asked for; `None` for all names.
         #[serde(with = "optional_name")]
         name: Option<ResourceName>,
@@ -154,7 +159,8 @@ pub enum ToDaemon {
         /// The question's number.
         query: Query,
         /// The bucket's name.
-        bucket: String,
+        #[serde(with = "bucket")]
+        bucket: Arc<str>,
         /// Which queue.
         #[serde(with = "name")]
         name: ResourceName,

@@ -295,7 +295,7 @@ impl Backend for BrokerBackend {
         if let Err(error) = self.check_bucket() {
             return Box::pin(future::ready(Err(error)));
         }
-        let bucket = self.name.as_ref().to_owned();
+        let bucket = Arc::clone(&self.name);
         let ask = |query| ToDaemon::Query { query, bucket };
         let answer = query::Answer::ask(&self.connection, ask);
         Box::pin(async move { Ok(answer.await?.snapshot) })
@@ -305,7 +305,7 @@ impl Backend for BrokerBackend {
         if let Err(error) = self.check_bucket() {
             return Box::pin(future::ready(Err(error)));
         }
-        let bucket = self.name.as_ref().to_owned();
+        let bucket = Arc::clone(&self.name);
         let ask = |query| ToDaemon::Inspect { query, bucket, name };
         let answer = query::Answer::ask(&self.connection, ask);
         Box::pin(async move { Ok(answer.await?.inspection) })
@@ -321,7 +321,7 @@ impl Backend for BrokerBackend {
         if let Err(error) = self.check_bucket() {
             return Box::pin(future::ready(Err(error)));
         }
-        let bucket = self.name.as_ref().to_owned();
+        let bucket = Arc::clone(&self.name);
         let client_id = client_id.to_bytes();
         let ask = |query| ToDaemon::Position { query, bucket, name, client_id };
         let answer = query::Answer::ask(&self.connection, ask);

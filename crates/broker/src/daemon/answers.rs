@@ -1,6 +1,6 @@
 //! Answers that are sent in parts. Each part is made when there is room for it.
 
-use std::{collections::HashSet, future::Future, mem, pin::Pin, vec};
+use std::{collections::HashSet, future::Future, mem, pin::Pin, sync::Arc, vec};
 
 use navlock_core::{
     AgentInfo, ClientId, Error, FencingToken, Inspected, Inspection, LockInfo, LockManagerSnapshot,
@@ -25,8 +25,8 @@ pub(super) type QueryFuture = Pin<Box<dyn Future<Output = Answered> + Send>>;
 /// A question, and its answer.
 pub(super) enum Answered {
     Query(Query, Result<LockManagerSnapshot, Error>),
-    Inspect(Query, String, Option<ResourceName>, Result<(Inspection, Option<Looks>), Error>),
-    Position(Query, String, ResourceName, Result<(Position, Option<Looks>), Error>),
+    Inspect(Query, Arc<str>, Option<ResourceName>, Result<(Inspection, Option<Looks>), Error>),
+    Position(Query, Arc<str>, ResourceName, Result<(Position, Option<Looks>), Error>),
 }
 
 /// An answer on its way.

@@ -7,7 +7,7 @@
 //! changes after its recall belongs to a lock that is being released, and each lock is released only
 //! once. So the tries come to an end.
 
-use std::future::Future;
+use std::{cell::Cell, collections::HashMap, future::Future};
 
 use navlock_core::{
     ClientId, Error, Inspection, LockInfo, LockManager, LockManagerSnapshot, Position,
@@ -106,22 +106,21 @@ impl Daemon {
         lock: impl Fn(&T) -> &LockInfo,
     ) {
         let (Some(delegations), Some(looks)) = (self.delegations(), looks) else { return };
-        let mut idle = delegations.idle(looks);
+        let idle = delegations.idle(looks);
         if idle.is_empty() {
             return;
         }
+        let mut counts: HashMap<EntryKey<'_>, Cell<usize>> = HashMap::new();
+        for lock in &idle {
+            *counts.entry(EntryKey::of(lock)).or_default().get_mut() += 1;
+        }
         held.retain(|one| {
-            let lock = lock(one);
-            let key = EntryKey::of(lock);
+            let Some(count) = counts.get(&EntryKey::of(lock(one))) else { return true };
             // Locks with equal keys cannot be told apart, so as many of them are left out as were
             // idle.
-            match idle.get_mut(&key).filter(|left| **left > 0) {
-                Some(left) => {
-                    *left -= 1;
-                    false
-                }
-                None => true,
-            }
+            let left = count.get();
+            count.set(left.saturating_sub(1));
+            left == 0
         });
     }
 }
@@ -129,7 +128,7 @@ impl Daemon {
 #[cfg(test)]
 #[cfg(target_os = "linux")]
 mod tests {
-    use std::{cell::Cell, future::ready, os::unix::fs::FileExt, sync::Arc};
+    use std::{future::ready, os::unix::fs::FileExt, sync::Arc};
 
     use futures_util::FutureExt;
     use navlock_core::{ClientId, FencingToken, Mode, host::RequestKind};

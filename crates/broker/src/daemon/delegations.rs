@@ -27,7 +27,7 @@ use std::{
 };
 
 use foldhash::quality::RandomState;
-use navlock_core::{ClientId, FencingToken, Mode, ResourceName, host::RequestKind};
+use navlock_core::{ClientId, FencingToken, LockInfo, Mode, ResourceName, host::RequestKind};
 use navlock_delegation::{Look, Recalled};
 use navlock_engine::RequestId;
 use navlock_wire::Slot;
@@ -40,7 +40,7 @@ pub(super) use self::{
     holder::{Freed, Holder, release},
     looks::Looks,
 };
-use super::{entry_key::EntryKey, map::ClientMap};
+use super::map::ClientMap;
 
 /// Memory for more locks than this is freed once no lock is in a slot.
 const KEEP: usize = 1024;
@@ -310,19 +310,13 @@ impl Delegations {
         freed
     }
 
-    /// How many locks with each key nobody held when the words were read.
-    pub(super) fn idle(&self, looks: &Looks) -> HashMap<EntryKey, usize> {
+    /// The locks that nobody held when the words were read.
+    pub(super) fn idle(&self, looks: &Looks) -> Vec<LockInfo> {
         let state = self.state();
-        let mut idle = HashMap::new();
         // The engine has no lock any more for a word that says "lost".
         let is_idle = |seen: &&ReadWord| !seen.look.is_held() && !seen.look.is_lost();
-        for seen in looks.0.iter().filter(is_idle) {
-            if let Some(hold) = state.holds.get(seen.key) {
-                let (name, mode, client_id) = (hold.name.clone(), hold.mode, hold.client_id);
-                *idle.entry(EntryKey { name, mode, client_id }).or_default() += 1;
-            }
-        }
-        idle
+        let idle = looks.0.iter().filter(is_idle).filter_map(|seen| state.holds.get(seen.key));
+        idle.map(|hold| LockInfo::new(hold.name.clone(), hold.mode, hold.client_id)).collect()
     }
 
     /// The numbers so far.

@@ -4,16 +4,16 @@ use navlock_core::{ClientId, LockInfo, Mode, ResourceName};
 
 /// The name, mode and agent of a lock or request. Entries of a snapshot that agree in these cannot
 /// be told apart.
-#[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub(super) struct EntryKey {
-    pub(super) name: ResourceName,
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(super) struct EntryKey<'a> {
+    pub(super) name: &'a ResourceName,
     pub(super) mode: Mode,
     pub(super) client_id: ClientId,
 }
 
-impl EntryKey {
+impl<'a> EntryKey<'a> {
     /// The key of an entry of a snapshot.
-    pub(super) fn of(entry: &LockInfo) -> Self {
-        Self { name: entry.name.clone(), mode: entry.mode, client_id: entry.client_id }
+    pub(super) fn of(entry: &'a LockInfo) -> Self {
+        Self { name: &entry.name, mode: entry.mode, client_id: entry.client_id }
     }
 }

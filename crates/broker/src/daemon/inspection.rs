@@ -42,23 +42,32 @@ impl Daemon {
         looks: Option<&Looks>,
     ) {
         let looks = looks.map(Looks::by_key).unwrap_or_default();
-        let mut known: HashMap<(bool, EntryKey), VecDeque<Known>> = HashMap::new();
         let clients = match name {
             Some(name) => self.clients_of(inspection, bucket, name),
             None => self.all_clients(),
         };
+        let Inspection { held, pending, owned, .. } = inspection;
+        // Entries with equal keys share a place in `known`.
+        let mut places: HashMap<(bool, EntryKey<'_>), usize> = HashMap::new();
+        let mut place = |is_held, lock| {
+            let next = places.len();
+            *places.entry((is_held, EntryKey::of(lock))).or_insert(next)
+        };
+        let held_at: Vec<_> = held.iter().map(|shown| place(true, &shown.lock)).collect();
+        let pending_at: Vec<_> = pending.iter().map(|shown| place(false, &shown.lock)).collect();
+        let mut known: Vec<VecDeque<Known>> = Vec::new();
+        known.resize_with(places.len(), VecDeque::new);
         for client in clients {
             for of in lock(&client).shown() {
                 if **of.bucket != *bucket || name.is_some_and(|name| of.shown.name != name) {
                     continue;
                 }
                 // FAST: the question may be about the holder only, and not about a long queue.
-                if inspection.pending.is_empty() && of.shown.token.is_none() {
+                if pending.is_empty() && of.shown.token.is_none() {
                     continue;
                 }
                 let (is_held, mode) = (of.shown.token.is_some(), of.shown.mode);
-                let (name, client_id) = (of.shown.name.clone(), of.client_id);
-                let key = EntryKey { name, mode, client_id };
+                let (name, client_id) = (of.shown.name, of.client_id);
                 let mut one = Known {
                     serial: of.id.serial(),
                     since: of.shown.since,
@@ -71,29 +80,29 @@ impl Daemon {
                         continue;
                     }
                     if !look.is_held() {
-                        inspection.owned.push(one.owned(key, delegation.taken(*look)));
+                        let lock = LockInfo::new(name.clone(), mode, client_id);
+                        owned.push(one.owned(lock, delegation.taken(*look)));
                         continue;
                     }
                     if let Some((since, token)) = delegation.shown(*look) {
                         (one.since, one.token) = (since, Some(token));
                     }
                 }
-                known.entry((is_held, key)).or_default().push_back(one);
+                let key = EntryKey { name, mode, client_id };
+                if let Some(place) = places.get(&(is_held, key)) {
+                    known[*place].push_back(one);
+                }
             }
         }
-        inspection
-            .owned
-            .sort_by(|one, other| one.lock.name.as_bytes().cmp(other.lock.name.as_bytes()));
+        owned.sort_by(|one, other| one.lock.name.as_bytes().cmp(other.lock.name.as_bytes()));
         // Entries of one agent with equal keys are served in the order of its requests.
-        for alike in known.values_mut() {
+        for alike in &mut known {
             alike.make_contiguous().sort_by_key(|known| known.serial);
         }
-        let held = inspection.held.iter_mut().map(|lock| (true, lock));
-        let pending = inspection.pending.iter_mut().map(|request| (false, request));
-        for (is_held, inspected) in held.chain(pending) {
-            let Inspected { lock, agent, age, fencing_token, .. } = inspected;
-            let alike = known.get_mut(&(is_held, EntryKey::of(lock)));
-            if let Some(known) = alike.and_then(VecDeque::pop_front) {
+        let shown = held.iter_mut().zip(held_at).chain(pending.iter_mut().zip(pending_at));
+        for (inspected, place) in shown {
+            if let Some(known) = known[place].pop_front() {
+                let Inspected { agent, age, fencing_token, .. } = inspected;
                 *agent = Some(known.info);
                 *age = Some(clock::since(known.since));
                 *fencing_token = known.token;
@@ -111,8 +120,8 @@ struct Known {
 
 impl Known {
     /// The entry of a name that its owner does not hold, and has taken `taken` times.
-    fn owned(self, key: EntryKey, taken: u64) -> Owned {
-        let mut owned = Owned::new(LockInfo::new(key.name, key.mode, key.client_id), taken);
+    fn owned(self, lock: LockInfo, taken: u64) -> Owned {
+        let mut owned = Owned::new(lock, taken);
         (owned.agent, owned.age) = (Some(self.info), Some(clock::since(self.since)));
         owned
     }

@@ -303,7 +303,7 @@ impl Client {
 
     /// The names that are held, and those that are waited for.
     fn query(&mut self) -> (Vec<String>, Vec<String>) {
-        self.raw.say(&[ToDaemon::Query { query: 5, bucket: "app".to_owned() }]);
+        self.raw.say(&[ToDaemon::Query { query: 5, bucket: "app".into() }]);
         let (found, _) = self.raw.receive_until(|message| match message {
             FromDaemon::Snapshot { query: 5, held, pending, last: true } => {
                 Some((held.clone(), pending.clone()))
@@ -317,7 +317,7 @@ impl Client {
     }
 
     fn inspect(&mut self) -> (Vec<InspectionEntry>, Vec<OwnedEntry>) {
-        let inspect = ToDaemon::Inspect { query: 6, bucket: "app".to_owned(), name: None };
+        let inspect = ToDaemon::Inspect { query: 6, bucket: "app".into(), name: None };
         self.raw.say(&[inspect]);
         let (held, before) = self.raw.receive_until(|message| match message {
             FromDaemon::Inspection { query: 6, held, last: true, .. } => Some(held.clone()),

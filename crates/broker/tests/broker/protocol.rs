@@ -157,7 +157,7 @@ fn where_somebody_stands_is_told_in_few_bytes_however_long_the_queue_is() {
             ToDaemon::Introduce { client: [9; 16], returning: false },
             ToDaemon::Position {
                 query: 1,
-                bucket: "app".to_owned(),
+                bucket: "app".into(),
                 name: "db".try_into().unwrap(),
                 client_id: last.to_bytes(),
             },

@@ -357,7 +357,7 @@ fn who_does_not_listen_delays_nobody_and_is_noticed_when_it_dies() {
     ]);
     // The client sends queries and never reads an answer, until the broker no longer reads either.
     raw.stream.set_write_timeout(Some(Duration::from_millis(500))).unwrap();
-    let ask = ToDaemon::Query { query: 1, bucket: "default".to_owned() };
+    let ask = ToDaemon::Query { query: 1, bucket: "default".into() };
     let asked = bytes(&vec![ask; 1000]);
     let stuck = (0..10_000).find_map(|_| raw.stream.write_all(&asked).err()).unwrap();
     assert_eq!(stuck.kind(), ErrorKind::WouldBlock);

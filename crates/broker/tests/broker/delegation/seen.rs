@@ -75,7 +75,7 @@ fn nobody_stands_before_who_asks_for_its_place_in_a_queue_that_is_only_owned() {
     owner.own(0, "db", EXCLUSIVE);
     let position = || ToDaemon::Position {
         query: 3,
-        bucket: "app".to_owned(),
+        bucket: "app".into(),
         name: "db".try_into().unwrap(),
         client_id: [2; 16],
     };
@@ -176,7 +176,7 @@ fn a_thousand_owned_names_are_none_that_are_held() {
     assert_eq!(other.query().0.len(), 0);
     assert_eq!(other.inspect().0.len(), 0);
     other.raw.stream.set_read_timeout(Some(Duration::from_secs(20))).unwrap();
-    let inspect = ToDaemon::Inspect { query: 6, bucket: "app".to_owned(), name: None };
+    let inspect = ToDaemon::Inspect { query: 6, bucket: "app".into(), name: None };
     other.raw.say(&[inspect]);
     let ((), parts) = other.raw.receive_until(|message| {
         matches!(message, FromDaemon::Inspection { last: true, .. }).then_some(())
@@ -200,7 +200,7 @@ fn a_theft_is_told_also_if_somebody_looks_before_the_victim_has_its_turn() {
     let (mut owner, mut thief) = (host.owner(1), host.owner(2));
     let (held, _) = owner.take_in(0, "db", EXCLUSIVE);
     let (request, name) = (thief.number(), "db".try_into().unwrap());
-    let query = ToDaemon::Query { query: 5, bucket: "app".to_owned() };
+    let query = ToDaemon::Query { query: 5, bucket: "app".into() };
     thief.raw.say(&[
         ToDaemon::RequestInSlot { agent: 0, request, name, kind: RequestKind::Steal, slot: 0 },
         query,

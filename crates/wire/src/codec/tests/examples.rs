@@ -31,7 +31,7 @@ pub(super) fn version_1_to_daemon() -> Vec<ToDaemon> {
         ask(RequestKind::IfAvailable(Mode::Shared)),
         ask(RequestKind::Steal),
         ToDaemon::Finish { request: request() },
-        ToDaemon::Query { query: u64::MAX, bucket: String::new() },
+        ToDaemon::Query { query: u64::MAX, bucket: "".into() },
     ]
 }
 
@@ -80,7 +80,7 @@ pub(super) fn version_4_to_daemon() -> Vec<ToDaemon> {
         ToDaemon::Stop,
         ToDaemon::Position {
             query: 6,
-            bucket: "web".to_owned(),
+            bucket: "web".into(),
             name: lone_surrogate(),
             client_id: [0xA5; 16],
         },
@@ -117,7 +117,7 @@ pub(super) fn version_2_to_daemon() -> Vec<ToDaemon> {
     };
     let claim_request =
         |kind| ToDaemon::ClaimRequest { agent: 7, request, name: name.clone(), kind, since };
-    let inspect = |name| ToDaemon::Inspect { query: 3, bucket: "web".to_owned(), name };
+    let inspect = |name| ToDaemon::Inspect { query: 3, bucket: "web".into(), name };
     vec![
         ToDaemon::Introduce { client: [0x5A; 16], returning: false },
         ToDaemon::Introduce { client: [0; 16], returning: true },
