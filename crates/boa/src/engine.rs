@@ -1,6 +1,6 @@
 //! Implements [`Engine`] for Boa.
 
-use std::rc::Rc;
+use std::{rc::Rc, str};
 
 use boa_engine::{
     Context, Finalize, JsError, JsNativeError, JsObject, JsResult, JsString, JsValue,
@@ -9,7 +9,7 @@ use boa_engine::{
     js_string,
     object::builtins::{JsArray, JsPromise},
 };
-use navlock::{Mode, ResourceName};
+use navlock::{Mode, ReservedName, ResourceName};
 use navlock_js::{Engine, RequestKey};
 
 use crate::{
@@ -62,6 +62,17 @@ impl Engine for Boa<'_> {
         Ok(value.to_string(self.context)?.to_vec())
     }
 
+    fn to_name(&mut self, value: &JsValue) -> JsResult<Result<ResourceName, ReservedName>> {
+        let text = value.to_string(self.context)?;
+        // FAST: nearly all names are of ASCII, which Boa keeps as bytes.
+        let ascii = text.as_str();
+        let ascii = ascii.as_latin1().filter(|bytes| bytes.is_ascii());
+        Ok(match ascii.and_then(|bytes| str::from_utf8(bytes).ok()) {
+            Some(ascii) => ResourceName::try_from(ascii),
+            None => ResourceName::from_utf16(&text.to_vec()),
+        })
+    }
+
     fn get(&mut self, object: &JsValue, key: &'static str) -> JsResult<JsValue> {
         object_of(object)?.get(property(key), self.context)
     }
@@ -89,7 +100,7 @@ impl Engine for Boa<'_> {
         Ok(JsArray::from_iter(values, self.context).into())
     }
 
-    fn lock(&mut self, name: &ResourceName, mode: Mode) -> JsResult<JsValue> {
+    fn lock(&mut self, name: ResourceName, mode: Mode) -> JsResult<JsValue> {
         Ok(interfaces::lock(self.home, name, mode))
     }
 

@@ -92,9 +92,8 @@ pub(crate) fn define_lock_manager(context: &mut Context) -> JsResult<JsObject> {
 }
 
 /// A `Lock`.
-pub(crate) fn lock(home: &Home, name: &ResourceName, mode: Mode) -> JsValue {
-    let lock = Lock { name: name.clone(), mode };
-    JsObject::from_proto_and_data(home.lock.clone(), lock).into()
+pub(crate) fn lock(home: &Home, name: ResourceName, mode: Mode) -> JsValue {
+    JsObject::from_proto_and_data(home.lock.clone(), Lock { name, mode }).into()
 }
 
 impl Agent {

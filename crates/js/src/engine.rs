@@ -97,7 +97,7 @@ pub trait Engine: Sized {
     /// An object with the interface `Lock`.
     ///
     /// Spec: <https://w3c.github.io/web-locks/#api-lock>
-    fn lock(&mut self, name: &ResourceName, mode: Mode) -> Result<Self::Value, Self::Error>;
+    fn lock(&mut self, name: ResourceName, mode: Mode) -> Result<Self::Value, Self::Error>;
 
     /// A `TypeError`.
     fn type_error(&mut self, message: &str) -> Result<Self::Value, Self::Error>;

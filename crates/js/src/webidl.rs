@@ -107,16 +107,19 @@ pub(crate) fn snapshot<E: Engine>(
     engine: &mut E,
     snapshot: &LockManagerSnapshot,
 ) -> Result<E::Value, E::Error> {
+    let mut units = Vec::new();
+    let mut string = |engine: &mut E, text: &mut dyn Iterator<Item = u16>| {
+        units.clear();
+        units.extend(text);
+        engine.string(&units)
+    };
     let mut list = |locks: &[LockInfo]| {
         let mut values = Vec::with_capacity(locks.len());
-        for lock in locks {
-            let client_id: Vec<u16> = lock.client_id.to_string().encode_utf16().collect();
-            let mode: Vec<u16> = lock.mode.as_str().encode_utf16().collect();
-            let name: Vec<u16> = lock.name.utf16().collect();
+        for LockInfo { name, mode, client_id, .. } in locks {
             let properties = [
-                ("clientId", engine.string(&client_id)?),
-                ("mode", engine.string(&mode)?),
-                ("name", engine.string(&name)?),
+                ("clientId", string(engine, &mut client_id.to_string().encode_utf16())?),
+                ("mode", string(engine, &mut mode.as_str().encode_utf16())?),
+                ("name", string(engine, &mut name.utf16())?),
             ];
             values.push(engine.object(properties)?);
         }

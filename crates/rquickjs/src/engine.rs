@@ -188,8 +188,8 @@ impl<'js> Engine for Quick<'_, 'js> {
         Ok(array.into_value().into())
     }
 
-    fn lock(&mut self, name: &ResourceName, mode: Mode) -> Result<Bare<'js>, Error> {
-        let lock = LockObject { name: name.clone(), mode };
+    fn lock(&mut self, name: ResourceName, mode: Mode) -> Result<Bare<'js>, Error> {
+        let lock = LockObject { name, mode };
         instance(self.home.classes, &self.home.lock_prototype, Content::Lock(lock))
     }
 

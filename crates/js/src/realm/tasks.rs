@@ -189,7 +189,7 @@ fn call<E: Engine>(
     }
     // 2.14.1.3.
     let lock = match named {
-        Some((name, mode)) => engine.lock(&name, mode)?,
+        Some((name, mode)) => engine.lock(name, mode)?,
         None => engine.null(),
     };
     let returned = engine.call(&callback, lock)?;

@@ -98,7 +98,7 @@ impl Engine for Script {
         Ok(Value::Array(Rc::new(values)))
     }
 
-    fn lock(&mut self, name: &ResourceName, mode: Mode) -> Result<Value, Failure> {
+    fn lock(&mut self, name: ResourceName, mode: Mode) -> Result<Value, Failure> {
         self.step()?;
         let name = Value::String(name.utf16().collect());
         Ok(Value::object([("name", name), ("mode", mode.as_str().into())]))
