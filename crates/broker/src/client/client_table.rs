@@ -256,7 +256,7 @@ impl ClientTable {
         for request in finished {
             self.say(&ToDaemon::Finish { request });
         }
-        let (of, name) = (number(agent), name.clone());
+        let (of, name, since) = (number(agent), name.clone(), clock::now());
         let message = if let Some(slot) = slot.map(Owned::number) {
             ToDaemon::RequestInSlot { agent: of, request: id, name, kind, slot }
         } else {
@@ -273,7 +273,7 @@ impl ClientTable {
             agent: Some(agent),
             name,
             kind,
-            since: clock::now(),
+            since,
             state,
             place: slot.map_or(SlotPlace::Outside, SlotPlace::Slot),
             is_counted,
