@@ -38,7 +38,7 @@ impl<T> LockManager<T> {
     /// Spec: <https://w3c.github.io/web-locks/#algorithm-snapshot-state>
     pub fn snapshot_lock_state(&self) -> impl Iterator<Item = EntryRef<'_>> {
         // 1. BY TYPE: nothing changes while `&self` is borrowed.
-        // 2, 4, 6. BY TYPE: the caller makes the two lists, of entries of its own.
+        // 2, 4, 6. HOST: makes the two lists, of entries of its own.
         self.resources.iter().flat_map(|(_, resource)| self.show(resource))
     }
 
