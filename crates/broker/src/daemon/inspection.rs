@@ -75,16 +75,16 @@ impl Daemon {
                     info: Arc::clone(of.info),
                 };
                 if let Some(delegation) = of.shown.delegation {
-                    let Some(look) = looks.get(&delegation.key()) else { continue };
-                    if look.is_lost() {
+                    let Some(word) = looks.get(&delegation.key()) else { continue };
+                    if word.is_lost() {
                         continue;
                     }
-                    if !look.is_held() {
+                    if !word.is_held() {
                         let lock = LockInfo::new(name.clone(), mode, client_id);
-                        owned.push(one.owned(lock, delegation.taken(*look)));
+                        owned.push(one.owned(lock, delegation.taken(*word)));
                         continue;
                     }
-                    if let Some((since, token)) = delegation.shown(*look) {
+                    if let Some((since, token)) = delegation.shown(*word) {
                         (one.since, one.token) = (since, Some(token));
                     }
                 }

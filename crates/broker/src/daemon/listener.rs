@@ -254,8 +254,8 @@ async fn serve_client(
     Some(why)
 }
 
-/// The end of a connection that has not become a session. `None` if somebody has asked something and has
-/// gone, and was no client.
+/// The end of a connection before its session, if it has to be noted. It has not if somebody has asked
+/// something and has gone, or has died before the claims were settled.
 fn unless_gone(end: End) -> Option<End> {
     (!matches!(end, End::Gone | End::Died)).then_some(end)
 }

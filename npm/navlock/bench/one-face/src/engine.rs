@@ -191,7 +191,7 @@ impl Engine for NodeApi<'_> {
         self.ask(&self.hooks.finish_list, [list]).map(|list| self.value(list))
     }
 
-    fn lock(&mut self, name: &ResourceName, mode: Mode) -> Result<Value, Failure> {
+    fn lock(&mut self, name: ResourceName, mode: Mode) -> Result<Value, Failure> {
         let name = match name.as_str() {
             Some(name) => self.env.string(name)?,
             None => self.env.string_of_units(&name.utf16().collect::<Vec<_>>())?,
