@@ -13,6 +13,23 @@ use navlock_wire::{CodecError, MAX_FRAME};
 use crate::{PlaceError, SettingsError, SystemError, system_error::time as in_words};
 
 /// Why there is no connection.
+///
+/// ```
+/// use navlock_broker::{BrokerReach, ConnectOptions, Reason};
+/// # use navlock_broker::Place;
+///
+/// # let directory = tempfile::tempdir()?;
+/// let options = ConnectOptions::default().only_running();
+/// # let options = options.place(Place::at(directory.path().join("sock")));
+/// match BrokerReach::connect_blocking(options) {
+///     Ok(reach) => println!("{} names are owned", reach.owned()),
+///     Err(error) if *error.reason() == Reason::NotRunning => {
+///         println!("no broker listens at {}", error.socket().display());
+///     }
+///     Err(error) => return Err(error.into()),
+/// }
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ConnectError {
     pub(crate) socket: PathBuf,

@@ -31,6 +31,21 @@ use crate::{SettingsError, SystemError, private_tmp, settings_files};
 /// broker too. Another place can be chosen: for all programs by the key `socket` in
 /// `/etc/navlock.toml` or in the user's own settings, for one program by `NAVLOCK_SOCKET`, or on the
 /// command line by `--socket`.
+///
+/// The methods name the files of the place, and do not look whether the files exist:
+///
+/// ```
+/// use navlock_broker::Place;
+///
+/// # let directory = tempfile::tempdir()?;
+/// # let socket = directory.path().join("sock");
+/// let place = Place::at(&socket);
+/// // Nobody else may write here.
+/// place.check()?;
+/// assert_eq!(place.socket(), socket);
+/// println!("a broker that is started here logs to {}", place.log().display());
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Place {
     socket: PathBuf,

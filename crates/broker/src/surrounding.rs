@@ -25,6 +25,18 @@ pub fn surrounding() -> &'static [LockId] {
 
 /// The value of the variable for a process that is started inside `locks`. The value names the locks
 /// inside which this process runs, followed by `locks`.
+///
+/// ```no_run
+/// use std::process::Command;
+///
+/// # use navlock_broker::{INSIDE_VARIABLE, told_to_command};
+/// # let locks = navlock_core::UserAgent::new().lock_manager("my-app");
+/// let guard = locks.lock("db").blocking()?;
+/// let inside = told_to_command([guard.id()]);
+/// // What the command requests is known to be requested inside "db".
+/// Command::new("backup").env(INSIDE_VARIABLE, inside).status()?;
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 pub fn told_to_command(locks: impl IntoIterator<Item = LockId>) -> String {
     written(surrounding().iter().copied().chain(locks).collect())
 }

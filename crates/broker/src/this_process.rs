@@ -13,6 +13,14 @@ pub const LONGEST_COMMAND: usize = 200;
 
 /// What agents of this process say of themselves, unless the program sets something else: the
 /// number of the process, its program without arguments, its user, and the name of its machine.
+///
+/// ```
+/// # use navlock_broker::this_process;
+/// # let locks = navlock_core::UserAgent::new().lock_manager("my-app");
+/// let mut info = this_process();
+/// info.why = "nightly backup".to_owned();
+/// locks.describe(&info);
+/// ```
 pub fn this_process() -> AgentInfo {
     static THIS: OnceLock<AgentInfo> = OnceLock::new();
     let mut info = THIS.get_or_init(look).clone();

@@ -61,6 +61,20 @@ pub struct Stopped {
 impl Control {
     /// Connects to the daemon at this place, if there is one. Blocks.
     ///
+    /// ```
+    /// use navlock_broker::{Control, Place, Reason};
+    ///
+    /// # let directory = tempfile::tempdir()?;
+    /// # let socket = directory.path().join("sock");
+    /// let place = Place::at(socket);
+    /// match Control::connect(&place) {
+    ///     Ok(mut control) => println!("broker {} is running", control.status()?.pid),
+    ///     Err(error) if *error.reason() == Reason::NotRunning => println!("no broker is running"),
+    ///     Err(error) => return Err(error.into()),
+    /// }
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    ///
     /// # Errors
     ///
     /// Why there is no connection; [`Reason::NotRunning`] if there is no daemon.
@@ -101,6 +115,19 @@ impl Control {
     /// The daemon's report on itself; `None` if the daemon has a release that cannot report.
     /// Blocks.
     ///
+    /// ```no_run
+    /// use navlock_broker::{Control, Place};
+    ///
+    /// let mut control = Control::connect(&Place::from_env()?)?;
+    /// if let Some(report) = control.report()? {
+    ///     print!("{}", report.numbers.prometheus());
+    ///     for end in report.ends {
+    ///         eprintln!("the session of process {:?} has ended: {}", end.pid, end.why);
+    ///     }
+    /// }
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    ///
     /// # Errors
     ///
     /// If it does not answer.
@@ -122,6 +149,16 @@ impl Control {
 
     /// Sets what the daemon logs, by a filter in the form that the daemon's program takes. Returns
     /// what the daemon logs from now on, or why this has not changed, for people. Blocks.
+    ///
+    /// ```no_run
+    /// use navlock_broker::{Control, Place};
+    ///
+    /// match Control::connect(&Place::from_env()?)?.set_log("debug")? {
+    ///     Ok(filter) => println!("the broker logs {filter} from now on"),
+    ///     Err(why) => eprintln!("nothing has changed: {why}"),
+    /// }
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     ///
     /// # Errors
     ///
@@ -234,6 +271,17 @@ impl Control {
 /// A daemon that does not answer, or has a release that does not know the message, is sent SIGTERM.
 /// This is done only if the kernel says which process listens, and that this process has the
 /// daemon's lock file open.
+///
+/// ```no_run
+/// use navlock_broker::{Place, stop};
+///
+/// match stop(&Place::from_env()?)? {
+///     Some(stopped) if stopped.signalled => println!("the broker was sent SIGTERM and has ended"),
+///     Some(_) => println!("the broker has ended"),
+///     None => println!("no broker was running"),
+/// }
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 ///
 /// # Errors
 ///

@@ -26,6 +26,26 @@ const CLAIM: usize = 64;
 ///
 /// To drop the lifeline revokes the hold: the programs that were started hold nothing any more. A
 /// connection has one lifeline at a time; a later one takes the place of the earlier one.
+///
+/// ```no_run
+/// use std::process::Command;
+///
+/// use navlock_broker::{BrokerReach, ConnectOptions};
+/// # use navlock_core::{ResourceName, UserAgent};
+///
+/// let reach = BrokerReach::connect_blocking(ConnectOptions::default())?;
+/// let locks = UserAgent::with_reach(reach.clone()).lock_manager("my-app");
+/// let prepared = reach.prepare_lifeline(&[ResourceName::try_from("db")?])?;
+/// let guard = locks.lock("db").blocking()?;
+///
+/// let mut lifeline = prepared.begin()?;
+/// let mut backup = Command::new("backup").spawn()?;
+/// lifeline.hand_over();
+/// // Even if this process is killed now, the lock is held until `backup` has ended.
+/// backup.wait()?;
+/// # drop(guard);
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 #[derive(Debug)]
 pub struct Lifeline {
     connection: Arc<Connection>,

@@ -123,6 +123,16 @@ impl Look {
     /// The overview of this place now. It is empty if there is no broker. Waits for a broker that is
     /// recovering. If clients are about to start the next broker, waits a moment for it. Blocks.
     ///
+    /// ```no_run
+    /// use navlock_broker::{Look, LookOptions, Place};
+    ///
+    /// let overview = Look::once(Place::from_env()?, LookOptions::default().bucket("my-app"))?;
+    /// for (name, queue) in &overview.queues {
+    ///     println!("{}: {} hold, {} wait", name.name, queue.held.len(), queue.pending.len());
+    /// }
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    ///
     /// # Errors
     ///
     /// If the broker cannot be reached, or has a release without lookers.

@@ -72,6 +72,18 @@ use crate::{
 ///
 /// Starts the broker if it does not run, with the program that `NAVLOCK_BIN` names, or else with
 /// `navlock` from `PATH`. Each call makes a connection of its own. Works on any executor.
+/// [`BrokerReach::connect`] does the same with another broker, or another program.
+///
+/// ```no_run
+/// # use navlock_broker::local;
+/// # navlock_core::blocking::block_on(async {
+/// let locks = local().await?.lock_manager("my-app");
+/// let guard = locks.lock("db").await?;
+/// // No other process of this user that asks for "db" in this bucket gets past here.
+/// drop(guard);
+/// # Ok::<(), navlock_core::Error>(())
+/// # }).unwrap();
+/// ```
 ///
 /// # Errors
 ///
@@ -88,6 +100,19 @@ pub struct BrokerReach(Arc<Connection>);
 impl BrokerReach {
     /// Connects to the broker, and starts it if it is not there. Works on any executor, because the
     /// connection's own thread does everything that blocks.
+    ///
+    /// ```no_run
+    /// use navlock_broker::{BrokerReach, ConnectOptions};
+    /// # use navlock_core::UserAgent;
+    ///
+    /// # navlock_core::blocking::block_on(async {
+    /// let reach = BrokerReach::connect(ConnectOptions::default()).await?;
+    /// println!("{} clients are connected to the broker", reach.status().await?.clients);
+    /// let locks = UserAgent::with_reach(reach).lock_manager("my-app");
+    /// # drop(locks);
+    /// # Ok::<(), navlock_core::Error>(())
+    /// # }).unwrap();
+    /// ```
     ///
     /// # Errors
     ///
@@ -134,6 +159,21 @@ impl BrokerReach {
     /// reads what has come, and a caller that wants to be told meanwhile waits for
     /// [`pending_source`](Self::pending_source).
     ///
+    /// ```no_run
+    /// use navlock_broker::{BrokerReach, ConnectOptions};
+    /// # use navlock_core::UserAgent;
+    ///
+    /// // The whole of a small command, with one thread.
+    /// let reach = BrokerReach::connect_blocking(ConnectOptions::default())?;
+    /// let guard = UserAgent::with_reach(reach).lock_manager("my-app").lock("db").blocking()?;
+    /// # let work = || {};
+    /// work();
+    /// if guard.is_lost() {
+    ///     eprintln!("the lock was lost meanwhile");
+    /// }
+    /// # Ok::<(), navlock_core::Error>(())
+    /// ```
+    ///
     /// # Errors
     ///
     /// The errors of [`connect`](Self::connect).
@@ -167,6 +207,20 @@ impl BrokerReach {
 
     /// Starts the thread that reads this connection and keeps it, if there is none.
     ///
+    /// ```no_run
+    /// # use navlock_broker::{BrokerReach, ConnectOptions};
+    /// # use navlock_core::UserAgent;
+    /// # let work = || {};
+    /// let reach = BrokerReach::connect_blocking(ConnectOptions::default())?;
+    /// let locks = UserAgent::with_reach(reach.clone()).lock_manager("my-app");
+    /// let guard = locks.lock("db").blocking()?;
+    /// // The work takes long, and the lock may be lost meanwhile: a thread reads what the broker says.
+    /// reach.keep()?;
+    /// work();
+    /// # drop(guard);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    ///
     /// # Errors
     ///
     /// If this process may have no more threads. The call can be repeated.
@@ -178,6 +232,18 @@ impl BrokerReach {
     /// waits for the connection: earlier requests are sent, in their order, as soon as the
     /// connection is there. If the connection cannot be made, these requests fail with
     /// [`Error::Unreachable`], and the next request tries again.
+    ///
+    /// ```no_run
+    /// use navlock_broker::{BrokerReach, ConnectOptions};
+    /// # use navlock_core::UserAgent;
+    ///
+    /// // A program that may never need a lock starts no broker before it does.
+    /// let reach = BrokerReach::connect_when_needed(ConnectOptions::default())?;
+    /// let locks = UserAgent::with_reach(reach).lock_manager("my-app");
+    /// let guard = locks.lock("db").blocking()?; // connects
+    /// # drop(guard);
+    /// # Ok::<(), navlock_core::Error>(())
+    /// ```
     ///
     /// # Errors
     ///

@@ -10,6 +10,18 @@ const NICER: i32 = 10;
 /// to wait. Threads that this one starts afterwards have the lower priority as well.
 ///
 /// Only on Linux, where threads have priorities of their own; elsewhere it does nothing.
+///
+/// ```
+/// use std::thread;
+///
+/// # use navlock_platform::thread::lower_thread_priority;
+/// # let show_what_happens = || {};
+/// let looker = thread::spawn(move || {
+///     lower_thread_priority();
+///     show_what_happens();
+/// });
+/// # looker.join().unwrap();
+/// ```
 pub fn lower_thread_priority() {
     #[cfg(any(target_os = "linux", target_os = "android"))]
     {

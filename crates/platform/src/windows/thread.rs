@@ -7,6 +7,18 @@ use windows_sys::Win32::System::Threading::{
 
 /// Lowers the priority of this thread: for threads that look, for which nobody who locks should have
 /// to wait.
+///
+/// ```
+/// use std::thread;
+///
+/// # use navlock_platform::thread::lower_thread_priority;
+/// # let show_what_happens = || {};
+/// let looker = thread::spawn(move || {
+///     lower_thread_priority();
+///     show_what_happens();
+/// });
+/// # looker.join().unwrap();
+/// ```
 pub fn lower_thread_priority() {
     // SAFETY: The handle of this thread is one that is not closed. If the call is refused, the
     // priority is as before.
