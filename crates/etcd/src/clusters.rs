@@ -25,6 +25,19 @@ pub use self::{config::EtcdClusters, reach::ClustersReach};
 /// beginning, all clusters are needed. Each has a connection of its own, with a thread of its own. Works
 /// on any executor.
 ///
+/// ```no_run
+/// # use navlock_etcd::{EtcdClusters, EtcdOptions, etcd_clusters};
+/// # navlock_core::blocking::block_on(async {
+/// let clusters = EtcdClusters::new()
+///     .cluster("east", EtcdOptions::new(["10.0.0.1:2379", "10.0.0.2:2379"]))
+///     .cluster("west", EtcdOptions::new(["10.1.0.1:2379"]));
+/// let locks = etcd_clusters(clusters).await?.lock_manager("my-app");
+/// let guard = locks.lock("db").await?;
+/// # drop(guard);
+/// # Ok::<(), navlock_core::Error>(())
+/// # }).unwrap();
+/// ```
+///
 /// # Errors
 ///
 /// [`Error::Unreachable`] if a cluster does not answer. [`Error::Refused`] if the options cannot be

@@ -122,6 +122,18 @@ impl EtcdOptions {
     /// [time to live](Self::time_to_live). It does if this is not called. The place in the queue is
     /// lost with the lease, so the request is made again, before later requests of this connection.
     /// A request that does not go on waiting fails with [`Error::Unreachable`].
+    ///
+    /// ```no_run
+    /// # use navlock_etcd::{EtcdOptions, etcd};
+    /// # use navlock_core::{Error, blocking::block_on};
+    /// let options = EtcdOptions::new(["10.0.0.1:2379"]).wait_through_outages(false);
+    /// let locks = block_on(etcd(options))?.lock_manager("my-app");
+    /// match locks.lock("db").blocking() {
+    ///     Err(Error::Unreachable(why)) => eprintln!("etcd was away for too long: {why}"),
+    ///     granted => drop(granted?),
+    /// }
+    /// # Ok::<(), Error>(())
+    /// ```
     #[must_use]
     pub fn wait_through_outages(mut self, waits: bool) -> Self {
         self.waits_through_outages = waits;
@@ -162,6 +174,18 @@ impl EtcdOptions {
     }
 
     /// Shows this certificate to servers. The certificate and its key are in PEM.
+    ///
+    /// ```no_run
+    /// use std::fs;
+    ///
+    /// use navlock_etcd::EtcdOptions;
+    ///
+    /// let options = EtcdOptions::new(["https://etcd.example.org:2379"])
+    ///     .certificate_authority(fs::read("/etc/my-app/ca.pem")?)
+    ///     .identity(fs::read("/etc/my-app/client.pem")?, fs::read("/etc/my-app/client.key")?);
+    /// # drop(options);
+    /// # Ok::<(), std::io::Error>(())
+    /// ```
     #[cfg(feature = "tls")]
     #[must_use]
     pub fn identity(mut self, certificate: impl AsRef<[u8]>, key: impl AsRef<[u8]>) -> Self {
@@ -174,6 +198,19 @@ impl EtcdOptions {
     /// and passwords that are valid for a short time only. `source` is called on the thread that speaks
     /// to etcd, so it should not take long. If it fails, it returns the reason, which is
     /// an error or a text, and is called again later.
+    ///
+    /// ```
+    /// use std::{fs, io};
+    ///
+    /// use navlock_etcd::{Credentials, EtcdOptions};
+    ///
+    /// // Something else writes a new password to this file every hour.
+    /// let options = EtcdOptions::new(["10.0.0.1:2379"]).credentials(|| {
+    ///     let password = fs::read_to_string("/run/secrets/etcd")?;
+    ///     Ok::<_, io::Error>(Credentials::new().user("my-app", password.trim_end()))
+    /// });
+    /// # drop(options);
+    /// ```
     #[must_use]
     pub fn credentials<E>(
         mut self,

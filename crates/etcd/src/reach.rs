@@ -27,7 +27,21 @@ use crate::{
 ///
 /// Each call makes a connection of its own, with a thread of its own. Works on any executor. The connection
 /// ends with the last handle of the user agent. If the process ends before that, the locks and requests of
-/// its agents, and the names that it [owns](EtcdOptions::keep_names), stay until its lease is over.
+/// its agents, and the names that it [owns](EtcdOptions::keep_names), stay until its lease is over. No broker is
+/// needed.
+///
+/// ```no_run
+/// # use navlock_etcd::{EtcdOptions, etcd};
+/// # navlock_core::blocking::block_on(async {
+/// let options = EtcdOptions::new(["10.0.0.1:2379", "10.0.0.2:2379"]);
+/// let locks = etcd(options).await?.lock_manager("my-app");
+/// let guard = locks.lock("db").await?;
+///
+/// // A machine that is cut off loses its locks, and is told before others are granted them.
+/// guard.lost().await;
+/// # Ok::<(), navlock_core::Error>(())
+/// # }).unwrap();
+/// ```
 ///
 /// # Errors
 ///
@@ -46,6 +60,19 @@ pub struct EtcdReach(Arc<Connection>);
 
 impl EtcdReach {
     /// Connects to etcd, and checks that it answers.
+    ///
+    /// ```no_run
+    /// use navlock_etcd::{EtcdOptions, EtcdReach};
+    /// # use navlock_core::UserAgent;
+    ///
+    /// # navlock_core::blocking::block_on(async {
+    /// let reach = EtcdReach::connect(EtcdOptions::new(["10.0.0.1:2379"])).await?;
+    /// // Two user agents with one connection: to close one of them leaves the other as it is.
+    /// let (first, second) = (UserAgent::with_reach(reach.clone()), UserAgent::with_reach(reach));
+    /// # drop((first, second));
+    /// # Ok::<(), navlock_core::Error>(())
+    /// # }).unwrap();
+    /// ```
     ///
     /// # Errors
     ///
