@@ -34,6 +34,8 @@
 //! # Ok::<(), std::io::Error>(())
 //! ```
 //!
+//! The crate has no features.
+//!
 //! # The word
 //!
 //! A word has 64 bits: five flags, and above them the *count* of the holds so far. Whatever its
@@ -110,6 +112,11 @@
 //! lock takes a message. Only the module `linux` has `unsafe` code.
 
 #![deny(unsafe_code)]
+
+/// What the registry shows.
+#[cfg(all(doctest, target_os = "linux"))]
+#[doc = include_str!("../README.md")]
+struct Readme;
 
 mod atomic;
 #[cfg(not(shuttle))]

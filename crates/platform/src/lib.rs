@@ -1,6 +1,25 @@
 //! All that navlock needs of operating systems. Only this crate names them, which
 //! `xtask/tests/platform_seam.rs` asserts, and it contains nothing else of navlock.
 //!
+//! This is not a general library: it has only what navlock calls, and changes with navlock.
+//!
+//! ```
+//! use std::fs::File;
+//!
+//! use navlock_platform::file_lock::{try_exclusive, try_shared, unlock};
+//!
+//! let directory = tempfile::tempdir()?;
+//! let path = directory.path().join("lock");
+//! let (ours, theirs) = (File::create(&path)?, File::open(&path)?);
+//!
+//! // `flock` on Unix, and `LockFileEx` on Windows.
+//! assert!(try_exclusive(&ours)?);
+//! assert!(!try_shared(&theirs)?);
+//! unlock(&ours)?;
+//! assert!(try_shared(&theirs)?);
+//! # Ok::<(), std::io::Error>(())
+//! ```
+//!
 //! Each module is one concern. The crate has two folders, `unix` (Linux, macOS and the like) and `windows`.
 //! Each of them has a module for every concern, with the same names in both. A dash in the table means that
 //! the system has nothing for the concern; then the module says so.
@@ -37,6 +56,11 @@
 //! One exception: memory that processes share is in `crates/delegation/src/linux`, where it is used.
 
 #![deny(unsafe_code)]
+
+/// What the registry shows.
+#[cfg(doctest)]
+#[doc = include_str!("../README.md")]
+struct Readme;
 
 #[cfg(unix)]
 mod unix;

@@ -6,7 +6,7 @@
 //! has the tests that every reach must pass, written against the public API. A [`Port`] is a port
 //! for a [`Server`] that a test starts, such as etcd.
 //!
-//! This crate is not published. Published crates depend on it only in their tests.
+//! This crate is not published. Published crates depend on it only in their tests. It has no features.
 //!
 //! ```
 //! use navlock_engine::{AgentId, Mode, RequestKind, ResourceName};
@@ -27,6 +27,11 @@
 //! ```
 
 #![forbid(unsafe_code)]
+
+/// The examples of the README.
+#[cfg(doctest)]
+#[doc = include_str!("../README.md")]
+struct Readme;
 
 mod command;
 mod comparison;
