@@ -29,6 +29,10 @@
 //! - `Hello`, `Welcome`, `WelcomeShared` and `Refused` are read before a version is agreed on. They
 //!   keep their place and their members for ever; new members go at the end, where an old reader
 //!   passes over them.
+//!
+//! The crate has no features.
+//!
+//! Read on at [`ToDaemon`] and [`FromDaemon`].
 
 #![forbid(unsafe_code)]
 
