@@ -231,7 +231,7 @@ mod tests {
     }
 
     #[test]
-    fn who_has_waited_for_long_enough_goes_without_the_lock() {
+    fn waiting_for_a_lock_file_ends_without_the_lock_after_the_timeout() {
         let (_directory, path) = lock_path();
         let _held = try_lock(&path).expect("nobody has it");
         let (began, timeout) = (Instant::now(), Duration::from_millis(50));

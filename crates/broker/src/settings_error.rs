@@ -89,7 +89,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_the_system_said_is_the_source() {
+    fn the_error_of_the_system_is_the_source() {
         let denied = SystemError::from(io::ErrorKind::PermissionDenied);
         let error = SettingsError::Unreadable("/c.toml".into(), denied);
         let source = error.source().and_then(|source| source.downcast_ref::<SystemError>());

@@ -229,7 +229,7 @@ mod tests {
     }
 
     #[test]
-    fn what_others_can_write_does_not_count() {
+    fn a_file_that_others_can_write_does_not_count() {
         let directory = tempfile::tempdir().unwrap();
         let path = directory.path().join("config.toml");
         assert_eq!(read(&path), Ok(None));

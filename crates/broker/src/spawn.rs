@@ -287,7 +287,7 @@ mod tests {
     }
 
     #[test]
-    fn who_listens_is_told_that_a_client_starts_a_daemon() {
+    fn a_tracing_subscriber_is_told_that_a_client_starts_a_daemon() {
         let directory = tempfile::tempdir().unwrap();
         let place = Place::at(directory.path().join("sock"));
         let told = Told::default();

@@ -60,7 +60,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_a_command_is_told_is_read_again_and_what_is_no_id_is_passed_over() {
+    fn surrounding_locks_told_to_a_command_are_read_again_and_other_words_are_skipped() {
         let client_id = ClientId::random();
         let locks: Vec<_> = (0..20).map(|serial| LockId { client_id, serial }).collect();
         let text = written(locks.clone());

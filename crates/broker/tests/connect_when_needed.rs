@@ -40,7 +40,7 @@ fn serve(listener: Listener) -> thread::JoinHandle<()> {
 }
 
 #[test]
-fn what_is_asked_for_before_there_is_a_connection_is_asked_for_in_the_same_order() {
+fn requests_made_before_a_connection_are_sent_in_the_same_order() {
     let directory = tempfile::tempdir().unwrap();
     let place = Place::at(directory.path().join("sock"));
     // Nobody is welcomed yet.

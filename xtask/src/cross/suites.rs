@@ -52,7 +52,7 @@ pub(super) const NOT_UNDER_QEMU: [LeftOut; 5] = [
     ),
     (
         "navlock-broker",
-        "settings_files::tests::what_others_can_write_does_not_count",
+        "settings_files::tests::a_file_that_others_can_write_does_not_count",
         "root gives a file to another user, and nobody but root is in the namespace that has qemu run programs",
     ),
 ];

@@ -82,23 +82,23 @@ pub(super) const LEFT_OUT: [(&str, &str, &str); 12] = [
     (BROKER, "client_files::tests::room_that_somebody_removed_is_taken_again", NOT_REMOVED),
     (
         BROKER,
-        "client_files::tests::what_was_inherited_is_known_by_its_file_though_somebody_removed_that",
+        "client_files::tests::inherited_locks_are_known_by_their_open_file_after_its_removal",
         NOT_REMOVED,
     ),
     (
         BROKER,
-        "client_files::tests::who_removes_files_all_the_time_is_in_nobodys_way",
+        "client_files::tests::removing_files_all_the_time_does_not_disturb_a_hand_over",
         "it takes minutes, as a file that is removed while it is open is in the way until it is closed",
     ),
     (BROKER, "connecting::without_a_daemon_who_waits_is_told_and_who_holds_holds", NOT_REMOVED),
     (
         BROKER,
-        "connecting::who_asks_a_connection_without_a_thread_is_told_that_a_daemon_gave_it_up",
+        "connecting::a_holder_that_asks_a_connection_without_a_thread_is_told_that_a_daemon_gave_it_up",
         NOT_REMOVED,
     ),
     (
         BROKER,
-        "looking::who_does_not_listen_is_told_how_much_was_missed_and_what_there_is",
+        "looking::a_looker_that_does_not_read_is_told_how_much_it_missed_and_the_present_state",
         "forty thousand locks take minutes",
     ),
     (

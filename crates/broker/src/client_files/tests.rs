@@ -32,7 +32,7 @@ fn room_that_was_not_used_is_given_back() {
 }
 
 #[test]
-fn what_is_written_anew_is_whole_be_it_longer_or_shorter() {
+fn a_rewritten_file_has_the_new_claims_whether_longer_or_shorter() {
     let file = tempfile::tempfile().unwrap();
     for claims in [&b"some"[..], b"some more", b"less", b""] {
         rewrite(&file, claims).unwrap();
@@ -68,7 +68,7 @@ fn a_later_testament_is_not_taken_back_with_an_earlier_one() {
 }
 
 #[test]
-fn what_was_inherited_is_known_by_its_file_though_somebody_removed_that() {
+fn inherited_locks_are_known_by_their_open_file_after_its_removal() {
     let (directory, files) = files();
     let inheritor = hand_over(&files, b"claims");
     let kept = files.open_inherited([7; 16]).unwrap();
@@ -81,7 +81,7 @@ fn what_was_inherited_is_known_by_its_file_though_somebody_removed_that() {
 }
 
 #[test]
-fn who_was_disinherited_holds_nothing_by_a_file_that_somebody_has_open() {
+fn a_revoked_inheritor_holds_nothing_although_its_file_is_still_open() {
     for is_removed in [false, true] {
         let (_directory, files) = files();
         let (_inheritors, written) = hand_over(&files, b"claims");
@@ -110,7 +110,7 @@ fn a_file_that_was_removed_is_found_by_who_has_it_open() {
 }
 
 #[test]
-fn who_removes_files_all_the_time_is_in_nobodys_way() {
+fn removing_files_all_the_time_does_not_disturb_a_hand_over() {
     let (_directory, files) = files();
     let temporary = files.temporary_path([7; 16]);
     let is_over = AtomicBool::new(false);
@@ -139,7 +139,7 @@ fn room_that_somebody_removed_is_taken_again() {
 }
 
 #[test]
-fn what_nobody_has_locked_is_swept_away() {
+fn files_that_nobody_has_locked_are_removed() {
     let (directory, files) = files();
     files.make_directory().unwrap();
     let clients = directory.path().join("sock.clients");
@@ -177,7 +177,7 @@ fn leases_are_found_of_those_who_are_dead_alone() {
 }
 
 #[test]
-fn what_a_broker_has_left_is_told_once_it_is_dead() {
+fn notes_of_a_broker_are_told_once_the_broker_is_dead() {
     let (_directory, files) = files();
     let broker = [7; 16];
     let notes = files.begin_own_notes(broker).unwrap();

@@ -138,7 +138,7 @@ mod tests {
     }
 
     #[test]
-    fn who_waits_is_woken_once_and_only_if_nothing_has_happened_before() {
+    fn a_waiting_looker_is_woken_once_and_only_if_nothing_has_happened_before() {
         let (mut inbox, told) = (Inbox::default(), Arc::default());
         assert!(inbox.wakes(&told) && inbox.wakes(&told));
         assert_eq!(inbox.note(&went(1)).len(), 1);
@@ -149,7 +149,7 @@ mod tests {
     }
 
     #[test]
-    fn what_nobody_takes_is_bounded_and_what_is_missed_is_counted_in_its_place() {
+    fn an_inbox_that_nobody_empties_is_bounded_and_counts_missed_events_in_their_place() {
         let mut inbox = Inbox::default();
         let more = 7;
         (0..MOST as u64 + more).for_each(|number| drop(inbox.note(&went(number))));

@@ -288,7 +288,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn what_happens_is_told_at_once_and_then_when_it_is_the_looker_s_turn() {
+    async fn an_event_is_told_at_once_and_the_next_ones_at_the_looker_s_turn() {
         let lookers = Arc::new(Lookers::default());
         let looker = lookers.add(Filter::default());
         let mut message = BytesMut::new();
@@ -326,7 +326,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn who_ends_a_look_does_not_wait_for_who_tells() {
+    async fn ending_a_look_does_not_wait_for_the_journal() {
         let lookers = Arc::new(Lookers::default());
         lookers.runtime().await;
         let looker = lookers.add(Filter::default());
@@ -341,7 +341,7 @@ mod tests {
     }
 
     #[test]
-    fn those_who_look_have_their_turns_at_moments_apart_from_each_other() {
+    fn lookers_have_their_turns_at_different_moments() {
         let now = 3 * GATHER + 7;
         let mut turns: Vec<_> = (0..10).map(|id| next_turn(id, now)).collect();
         turns.sort_unstable();

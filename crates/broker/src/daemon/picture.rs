@@ -190,7 +190,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_put_together_in_many_turns_is_what_there_is_at_the_end() {
+    fn a_picture_made_in_many_turns_shows_the_state_at_the_end() {
         let mut state = 1_u64;
         let mut random = move |below: u64| {
             state ^= state << 13;

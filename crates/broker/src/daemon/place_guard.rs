@@ -283,7 +283,7 @@ mod tests {
 
     #[test]
     #[cfg(target_os = "linux")]
-    fn who_removes_all_files_does_not_make_room_for_a_second_daemon() {
+    fn removing_all_files_does_not_make_room_for_a_second_daemon() {
         let (directory, state) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
         let place = Place::at(directory.path().join("navlock/sock"));
         fs::create_dir(place.directory()).unwrap();

@@ -123,7 +123,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_ends_every_day_does_not_have_the_rest_forgotten() {
+    fn ordinary_ends_of_sessions_do_not_push_out_an_unusual_end() {
         let mut ends = Ends::default();
         ends.note(Some(1), &End::ProtocolError(ProtocolError("it did not begin with Hello")));
         for pid in 2..100 {

@@ -17,7 +17,7 @@ use navlock_platform::socket::{self, AsyncListener};
 use crate::daemon::{Daemon, eventually, queue, soon};
 
 #[test]
-fn who_comes_back_to_a_daemon_that_did_not_wait_has_lost_its_locks_and_waits_anew() {
+fn a_client_back_at_a_daemon_that_did_not_wait_has_lost_its_locks_and_waits_anew() {
     let mut daemon = Daemon::start();
     let (a, b) = (daemon.locks(), daemon.locks());
     let held = soon(a.lock("db")).unwrap();
@@ -88,7 +88,7 @@ fn a_daemon_that_ends_just_then_is_asked_again() {
 }
 
 #[test]
-fn who_asks_a_connection_without_a_thread_is_told_of_a_theft() {
+fn a_holder_that_asks_a_connection_without_a_thread_is_told_of_a_theft() {
     let daemon = Daemon::start();
     let locks = unheard(&daemon);
     let held = locks.lock("db").blocking().unwrap();
@@ -100,7 +100,7 @@ fn who_asks_a_connection_without_a_thread_is_told_of_a_theft() {
 }
 
 #[test]
-fn who_asks_a_connection_without_a_thread_is_told_that_a_daemon_gave_it_up() {
+fn a_holder_that_asks_a_connection_without_a_thread_is_told_that_a_daemon_gave_it_up() {
     let mut daemon = Daemon::start();
     let locks = unheard(&daemon);
     let held = locks.lock("db").blocking().unwrap();

@@ -28,7 +28,7 @@ fn a_client_that_asks_for_too_much_is_refused_and_the_rest_goes_on() {
 }
 
 #[test]
-fn who_asked_for_too_much_while_there_was_no_daemon_is_refused_that_and_no_more() {
+fn only_requests_above_the_limit_are_refused_if_they_were_made_without_a_daemon() {
     let mut limits = Limits::default();
     limits.requests = 2;
     let mut daemon = Daemon::with_limits(limits);

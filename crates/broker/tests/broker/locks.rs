@@ -38,7 +38,7 @@ fn readers_share_and_a_writer_waits_for_all_of_them() {
 }
 
 #[test]
-fn who_is_stolen_from_is_told() {
+fn the_victim_of_a_theft_is_told() {
     let daemon = Daemon::start();
     let (a, b) = (daemon.locks(), daemon.locks());
     let held = soon(a.lock("db")).unwrap();
@@ -181,7 +181,7 @@ fn a_lock_from_many_threads_is_granted_one_at_a_time() {
 }
 
 #[test]
-fn who_waits_is_told_of_its_own_queue_whoever_else_is_there() {
+fn a_waiter_is_told_of_its_own_queue_however_many_other_names_are_held() {
     let daemon = Daemon::start();
     let (a, b) = (daemon.locks(), daemon.locks());
     let _others: Vec<_> = (0..50).map(|n| soon(b.lock(format!("other {n}"))).unwrap()).collect();

@@ -64,7 +64,7 @@ fn is_empty(overview: &Overview) -> bool {
 }
 
 #[test]
-fn who_looks_sees_what_there_is_and_then_what_happens_in_order() {
+fn a_looker_sees_the_present_locks_and_then_the_events_in_order() {
     let daemon = Daemon::start();
     let (a, b) = (daemon.locks(), daemon.locks());
     let held = soon(a.lock("db")).unwrap();
@@ -120,7 +120,7 @@ fn thefts_aborts_and_what_is_not_to_be_had_are_seen() {
 }
 
 #[test]
-fn who_comes_and_goes_is_seen_with_all_that_is_left() {
+fn an_agent_is_seen_to_come_and_to_go_with_its_locks() {
     let daemon = Daemon::start();
     let mut look = begin(&daemon, LookOptions::default());
     let client = daemon.client();
@@ -141,7 +141,7 @@ fn who_comes_and_goes_is_seen_with_all_that_is_left() {
 }
 
 #[test]
-fn what_an_agent_says_besides_is_told_to_who_asks() {
+fn the_metadata_of_an_agent_is_told_to_clients_that_ask() {
     let daemon = Daemon::start();
     let (a, b) = (daemon.locks(), daemon.locks());
     let mut info = AgentInfo::default();
@@ -176,7 +176,7 @@ fn one_name_or_bucket_is_seen_without_the_others() {
 }
 
 #[test]
-fn who_begins_late_sees_what_who_has_looked_all_the_time_sees() {
+fn a_late_looker_sees_the_same_as_a_looker_from_the_start() {
     const AGENTS: usize = 4;
     let daemon = Daemon::start();
     let clients: Vec<LockManager> = (0..AGENTS).map(|_| daemon.locks()).collect();
@@ -241,7 +241,7 @@ fn who_begins_late_sees_what_who_has_looked_all_the_time_sees() {
 }
 
 #[test]
-fn who_begins_to_look_at_thousands_of_names_while_others_come_and_go_sees_each_as_it_is() {
+fn a_new_looker_sees_each_of_thousands_of_names_while_other_names_come_and_go() {
     const HELD: usize = 3_000;
     let daemon = Daemon::start();
     let (holder, busy) = (daemon.locks(), daemon.locks());
@@ -279,7 +279,7 @@ fn who_begins_to_look_at_thousands_of_names_while_others_come_and_go_sees_each_a
 }
 
 #[test]
-fn who_does_not_listen_is_told_how_much_was_missed_and_what_there_is() {
+fn a_looker_that_does_not_read_is_told_how_much_it_missed_and_the_present_state() {
     let daemon = Daemon::start();
     let locks = daemon.locks();
     let mut look = begin(&daemon, LookOptions::default());

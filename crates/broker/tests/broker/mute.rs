@@ -48,7 +48,7 @@ fn a_client_that_nothing_can_be_said_to_ends_also_if_it_lives() {
 }
 
 #[test]
-fn who_cannot_hear_of_it_is_granted_nothing() {
+fn a_client_that_cannot_hear_of_a_grant_is_granted_nothing() {
     let daemon = Daemon::start();
     let locks = daemon.locks();
     let held = soon(locks.lock("db")).unwrap();

@@ -222,7 +222,7 @@ fn a_theft_is_known_before_the_daemon_tells_of_it() {
 }
 
 #[test]
-fn who_watches_what_was_taken_is_woken_when_it_is_lost() {
+fn a_watcher_of_an_owned_lock_is_woken_when_the_lock_is_lost() {
     let mut played = Played::owning(&["db"]);
     let guard = soon(played.locks.lock("db")).unwrap();
     thread::scope(|scope| {

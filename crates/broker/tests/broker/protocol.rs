@@ -100,7 +100,7 @@ fn a_client_that_does_not_introduce_itself_is_hung_up_on() {
 }
 
 #[test]
-fn who_asks_on_and_on_without_saying_who_it_is_is_hung_up_on() {
+fn a_client_that_keeps_asking_without_an_introduction_is_disconnected() {
     let daemon = Daemon::start();
     let hello = ToDaemon::Hello { oldest: VERSION, newest: VERSION };
     let ask = (0..100).map(|query| ToDaemon::Report { query });

@@ -119,7 +119,7 @@ fn claims_are_in_the_order_of_the_requests() {
 }
 
 #[test]
-fn what_the_next_daemon_does_not_find_is_lost_and_is_waited_for_anew() {
+fn a_lock_that_the_next_daemon_does_not_find_is_lost_and_its_waiter_waits_anew() {
     let mut daemon = LeasedDaemon::started();
     let [a, b] = [(); 2].map(|()| daemon.locks());
     let held = soon(a.lock("db")).unwrap();
@@ -133,7 +133,7 @@ fn what_the_next_daemon_does_not_find_is_lost_and_is_waited_for_anew() {
 }
 
 #[test]
-fn what_was_released_while_there_was_no_daemon_is_free() {
+fn a_lock_released_while_there_was_no_daemon_is_free() {
     let mut daemon = LeasedDaemon::started();
     let a = daemon.locks();
     let held = soon(a.lock("db")).unwrap();
@@ -174,7 +174,7 @@ fn the_others_wait_for_a_client_that_reclaims_and_one_that_goes_meanwhile_leaves
 }
 
 #[test]
-fn who_has_inherited_locks_goes_on_with_them() {
+fn an_inheritor_keeps_its_locks() {
     let mut daemon = LeasedDaemon::new();
     let token = daemon.world.hold(ClientId::from_bytes(AGENT), "db");
     let mut inheritors = lives(&daemon, &format!("{:032x}.locks", 7));
@@ -231,7 +231,7 @@ fn killed_while_it_comes_back(is_inherited: bool) -> (LeasedDaemon, Option<File>
 }
 
 #[test]
-fn who_has_inherited_locks_goes_on_with_them_when_their_client_is_killed_while_it_comes_back() {
+fn an_inheritor_keeps_its_locks_when_their_client_is_killed_while_it_comes_back() {
     let (daemon, inheritors) = killed_while_it_comes_back(true);
     // For longer than the daemon takes to see that the client has gone: it looks twice in a second.
     let since = Instant::now();
@@ -249,7 +249,7 @@ fn who_has_inherited_locks_goes_on_with_them_when_their_client_is_killed_while_i
 }
 
 #[test]
-fn what_nobody_has_inherited_is_free_when_its_client_is_killed_while_it_comes_back() {
+fn a_lock_without_an_inheritor_is_free_when_its_client_is_killed_while_it_comes_back() {
     let (daemon, _) = killed_while_it_comes_back(false);
     // Polled, because the reach tells nobody when its count changes.
     eventually("it is released", || daemon.world.count() == 0);
@@ -315,8 +315,9 @@ fn a_client_that_does_not_know_of_terms_is_refused_and_told_why() {
 const PLACE: &str = "NAVLOCK_TEST_PLACE";
 
 #[test]
-fn who_counts_on_other_machines_is_not_served_by_a_daemon_of_this_one_only() {
-    let name = "reclaim::who_counts_on_other_machines_is_not_served_by_a_daemon_of_this_one_only";
+fn a_client_that_needs_other_machines_is_not_served_by_a_daemon_of_this_one_only() {
+    let name =
+        "reclaim::a_client_that_needs_other_machines_is_not_served_by_a_daemon_of_this_one_only";
     let reason = |options: ConnectOptions| match soon(BrokerReach::connect(options)) {
         Ok(_) => None,
         Err(error) => Some((error.reason().clone(), error.to_string())),

@@ -35,7 +35,7 @@ fn held(locks: &LockManager) -> LockGuard {
 }
 
 #[test]
-fn who_was_seen_loses_the_lock_and_the_next_one_in_the_queue_has_it() {
+fn a_holder_that_was_seen_loses_the_lock_to_the_next_in_the_queue() {
     let daemon = Daemon::start();
     let (one, two) = (daemon.locks(), daemon.locks());
     let victim = held(&one);
@@ -55,7 +55,7 @@ fn who_was_seen_loses_the_lock_and_the_next_one_in_the_queue_has_it() {
 }
 
 #[test]
-fn whoever_holds_it_by_then_keeps_it() {
+fn a_holder_that_came_after_the_look_keeps_the_lock() {
     let daemon = Daemon::start();
     let (one, two) = (daemon.locks(), daemon.locks());
     let first = held(&one);
@@ -91,7 +91,7 @@ fn of_several_who_share_it_all_must_have_been_seen() {
 }
 
 #[test]
-fn those_who_look_see_who_has_stolen_it() {
+fn lookers_see_the_thief() {
     let daemon = Daemon::start();
     let locks = daemon.locks();
     let victim = held(&locks);

@@ -71,7 +71,7 @@ impl Wake for Told {
 }
 
 #[test]
-fn who_hears_nothing_until_its_term_ends_has_lost_its_lock_and_gives_it_up() {
+fn a_holder_that_hears_nothing_until_its_term_ends_has_lost_its_lock_and_gives_it_up() {
     let mut played = Played::new();
     let (held, asked) = played.hold("db", LONG);
     assert!(!held.is_lost());
@@ -102,7 +102,7 @@ fn a_term_that_is_renewed_goes_on() {
 }
 
 #[test]
-fn who_holds_is_warned_before_its_lock_is_lost_and_knows_when_others_may_have_it() {
+fn a_holder_is_warned_before_its_lock_is_lost_and_knows_when_others_may_have_it() {
     let mut played = Played::new();
     let (held, _) = played.hold("db", LONG);
     let (heard, expires) = (in_time(Duration::ZERO), in_time(3 * LONG));
@@ -137,7 +137,7 @@ fn who_holds_is_warned_before_its_lock_is_lost_and_knows_when_others_may_have_it
 }
 
 #[test]
-fn what_is_granted_for_a_time_that_is_over_was_never_held() {
+fn a_lock_granted_for_a_term_that_is_over_was_never_held() {
     let mut played = Played::new();
     let mut request = pin!(played.locks.lock("db").into_future());
     assert!(request.as_mut().poll(&mut Context::from_waker(Waker::noop())).is_pending());
@@ -157,7 +157,7 @@ fn what_is_granted_for_a_time_that_is_over_was_never_held() {
 }
 
 #[test]
-fn what_is_waited_for_is_not_lost_with_a_term() {
+fn a_waiting_request_is_not_lost_with_a_term() {
     let mut played = Played::new();
     let locks = played.locks.clone();
     let mut waiting = pin!(locks.lock("other").into_future());
@@ -191,7 +191,7 @@ fn a_thread_that_hears_for_itself_does_not_keep_others_from_losing_their_locks()
 }
 
 #[test]
-fn what_ends_while_there_is_no_daemon_is_lost_in_time_and_not_claimed_from_the_next() {
+fn a_lock_whose_term_ends_without_a_daemon_is_lost_in_time_and_not_claimed_later() {
     let mut played = Played::new();
     let (short, _) = played.hold("short", LONG);
     played.daemon.say(&[FromDaemon::Term { agent: 0, ends: in_time(SOON) }]);

@@ -72,7 +72,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_the_system_said_is_the_source() {
+    fn the_error_of_the_system_is_the_source() {
         let denied = || io::Error::from(io::ErrorKind::PermissionDenied);
         let of_file = SettingsError::Unreadable("/c.toml".into(), denied().into());
         let of_named = named_file::Error::Unreadable("/password".into(), denied());

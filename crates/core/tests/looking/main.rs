@@ -66,7 +66,7 @@ fn names(overview: &Overview) -> Vec<String> {
 }
 
 #[test]
-fn who_looks_sees_what_there_is_and_then_what_happens_in_order() {
+fn a_looker_sees_the_present_locks_and_then_the_events_in_order() {
     let user_agent = UserAgent::new();
     let (a, b) = (user_agent.lock_manager("app"), user_agent.lock_manager("app"));
     let held = a.lock("db").blocking().unwrap();

@@ -118,7 +118,7 @@ mod tests {
     use super::{super::super::owned::Owned, *};
 
     #[test]
-    fn who_has_just_taken_something_looks_at_it_also_when_all_was_lost_meanwhile() {
+    fn a_client_that_has_just_taken_a_lock_looks_again_although_all_was_lost_meanwhile() {
         let owned = Arc::new(Owned::new().unwrap());
         let mut table = ClientTable::new([0; 16], Arc::clone(&owned), true);
         table.connected(navlock_wire::VERSION, None);

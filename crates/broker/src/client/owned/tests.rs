@@ -142,7 +142,7 @@ fn nothing_is_taken_past_who_waits_where_it_was_found_before() {
 }
 
 #[test]
-fn what_cannot_be_had_beside_a_request_is_given_back_before_it() {
+fn an_owned_name_that_excludes_a_request_is_given_back_before_the_request() {
     let mut case = Case::new();
     let (idle, index) = case.own(0, "db", SHARED);
     let (_, began) = case.ask(0, "db", EXCLUSIVE);
@@ -184,7 +184,7 @@ fn an_agent_takes_nothing_past_another_s_request_and_readers_pass_each_other() {
 }
 
 #[test]
-fn what_was_recalled_is_asked_for_and_its_slot_used_again() {
+fn a_recalled_name_is_asked_for_and_its_slot_is_used_again() {
     let mut case = Case::new();
     let (first, index) = case.own(0, "db", EXCLUSIVE);
     assert_eq!(case.word(index).recall(), Recalled::Free);
@@ -271,7 +271,7 @@ fn a_loss_that_is_said_is_known_of_the_hold_that_it_concerns() {
 }
 
 #[test]
-fn what_an_agent_took_ends_with_it_and_nothing_else() {
+fn the_end_of_an_agent_ends_its_own_locks_only() {
     let mut case = Case::new();
     case.own(0, "mine", EXCLUSIVE);
     case.own(1, "theirs", EXCLUSIVE);
@@ -317,7 +317,7 @@ fn on_a_new_connection_nothing_is_taken_and_what_is_held_is_claimed() {
 }
 
 #[test]
-fn what_is_held_in_a_map_that_is_replaced_is_not_taken_for_what_stands_in_the_next() {
+fn a_lock_of_a_replaced_map_is_not_taken_for_a_lock_of_the_next_map() {
     let mut case = Case::new();
     case.own(0, "db", EXCLUSIVE);
     let before = case.take(0, "db", EXCLUSIVE).unwrap();

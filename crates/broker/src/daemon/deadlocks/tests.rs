@@ -72,7 +72,7 @@ fn nothing_is_looked_at_but_names_that_somebody_waits_for_inside_a_lock() {
 }
 
 #[test]
-fn those_who_wait_are_seen_in_the_order_of_their_queue() {
+fn waiters_are_seen_in_the_order_of_their_queue() {
     let daemon = daemon();
     let all: Vec<_> = (0..10).map(|_| client(&daemon, &["db"])).collect();
     let (last, _) = all.last().unwrap();

@@ -65,7 +65,7 @@ fn settled(elsewhere: &Elsewhere, events: &[Event]) -> (Vec<u64>, Vec<(u64, u64)
 }
 
 #[test]
-fn what_is_ours_counts_as_etcd_has_it() {
+fn own_locks_and_requests_count_as_etcd_has_them() {
     let found = elsewhere(vec![one(1, 5, 10, true)], vec![one(2, 7, 11, false)]);
     assert_eq!(settled(&found, &ours(1, &[10], &[])), (vec![10], vec![]));
     // In etcd, a lock is lost, or a request is granted or given up, and this daemon has not heard
@@ -78,7 +78,7 @@ fn what_is_ours_counts_as_etcd_has_it() {
 }
 
 #[test]
-fn what_is_ours_stays_as_it_is_known_where_not_all_of_a_name_was_seen() {
+fn own_locks_stay_as_known_where_not_all_of_a_name_was_seen() {
     let mut seen = Sighting::new(vec![one(1, 5, 10, true)], vec![one(2, 7, 11, false)]);
     seen.left_out = 1;
     let found = Elsewhere::new(vec![("default".to_owned(), seen)]);
@@ -107,7 +107,7 @@ fn numbers_are_soon_found_however_many_say_the_same() {
 }
 
 #[test]
-fn who_looks_is_told_how_much_is_left_out() {
+fn a_looker_is_told_how_much_is_left_out() {
     let mut seen = Sighting::new(vec![one(1, 5, 10, true)], Vec::new());
     seen.left_out = 7;
     let of = |seen: &Sighting| Elsewhere::new(vec![("default".to_owned(), seen.clone())]);
@@ -131,7 +131,7 @@ fn requests_of_all_machines_have_one_order() {
 }
 
 #[test]
-fn what_others_have_is_known_by_a_number_of_its_own_and_by_what_it_is_inside_of() {
+fn locks_of_others_are_known_by_numbers_of_their_own_and_by_the_locks_around_them() {
     // The first two were asked for in one tick of a clock.
     let held = vec![one(1, 5, 10, true), one(1, 5, 11, true), one(2, 6, 12, true)];
     let mut nested = one(3, 9, 13, false);

@@ -135,7 +135,7 @@ fn each_is_told_all_that_it_wants_to_see_once_and_in_order_and_then_it_is_forgot
 }
 
 #[test]
-fn what_nobody_wants_to_see_is_no_news_and_is_not_kept() {
+fn an_event_that_no_looker_wants_is_no_news_and_is_not_kept() {
     let mut book = Book::default();
     let id = book.begin(Some("a"), None);
     book.note(&of("b", "x"));
@@ -146,7 +146,7 @@ fn what_nobody_wants_to_see_is_no_news_and_is_not_kept() {
 }
 
 #[test]
-fn what_happens_after_a_picture_is_told_after_it_and_what_was_before_it_before() {
+fn events_before_a_picture_are_told_before_it_and_later_events_after_it() {
     let mut book = Book::default();
     let id = book.begin(None, None);
     book.note(&went(1));
@@ -176,7 +176,7 @@ fn a_message_is_about_so_long_however_much_there_is_to_tell() {
 }
 
 #[test]
-fn who_is_too_slow_is_told_how_much_it_missed_and_nothing_of_it() {
+fn a_slow_looker_is_told_only_how_many_events_it_missed() {
     let mut book = Book::default();
     let slow = book.begin(None, None);
     let slow_of_few = book.begin(Some("a"), None);
@@ -202,7 +202,7 @@ fn who_is_too_slow_is_told_how_much_it_missed_and_nothing_of_it() {
 }
 
 #[test]
-fn what_there_was_no_room_for_was_missed_by_all() {
+fn events_without_room_were_missed_by_all_lookers() {
     let mut book = Book::default();
     let (told, waits) = (book.begin(None, None), book.begin(Some("a"), None));
     book.note(&of("a", "x"));
@@ -218,7 +218,7 @@ fn what_there_was_no_room_for_was_missed_by_all() {
 }
 
 #[test]
-fn who_falls_behind_before_it_is_told_what_there_is_is_told_again() {
+fn a_looker_that_falls_behind_before_its_picture_is_told_gets_another_picture() {
     let mut book = Book::default();
     let id = book.begin(None, None);
     book.hold(id, None, None);
@@ -230,7 +230,7 @@ fn who_falls_behind_before_it_is_told_what_there_is_is_told_again() {
 }
 
 #[test]
-fn what_happens_while_it_is_put_together_what_there_is_belongs_to_it() {
+fn events_during_the_making_of_a_picture_belong_to_the_picture() {
     let mut book = Book::default();
     let (id, other) = (book.begin(None, None), book.begin(None, None));
     book.note(&went(1));
@@ -253,7 +253,7 @@ fn what_happens_while_it_is_put_together_what_there_is_belongs_to_it() {
 }
 
 #[test]
-fn who_misses_something_of_what_there_is_is_told_anew() {
+fn a_looker_that_misses_part_of_its_picture_gets_a_new_picture() {
     for more in [3, MOST as u64] {
         let mut book = Book::default();
         let id = book.begin(None, None);
@@ -278,7 +278,7 @@ fn who_misses_something_of_what_there_is_is_told_anew() {
 }
 
 #[test]
-fn what_waits_is_bounded_in_bytes_as_well() {
+fn waiting_events_are_bounded_in_bytes_as_well() {
     let mut book = Book::default();
     let id = book.begin(None, None);
     let name = "x".repeat(1 << 20);
@@ -294,7 +294,7 @@ fn what_waits_is_bounded_in_bytes_as_well() {
 }
 
 #[test]
-fn who_goes_keeps_nothing() {
+fn a_looker_that_goes_keeps_no_events() {
     let mut book = Book::default();
     let (gone, stays) = (book.begin(None, None), book.begin(None, None));
     book.note(&went(1));

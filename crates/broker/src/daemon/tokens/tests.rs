@@ -102,7 +102,7 @@ fn the_later_promise_of_another_daemon_stands() {
 }
 
 #[test]
-fn what_no_daemon_can_have_promised_is_not_believed() {
+fn a_token_that_no_daemon_can_have_promised_is_not_believed() {
     let files = Files::new();
     let now = SystemTime::now();
     let too_far = nanoseconds(130 * YEAR) + files.begin(now).first;

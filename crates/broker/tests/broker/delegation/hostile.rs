@@ -98,7 +98,7 @@ fn a_map_without_bytes_is_one_in_which_nothing_is_held() {
 }
 
 #[test]
-fn what_is_left_of_a_map_that_was_cut_off_is_recalled_as_ever() {
+fn names_in_the_rest_of_a_truncated_map_are_recalled_as_ever() {
     let host = Host::start();
     let (mut owner, mut other) = (host.owner(1), host.client(2));
     assert!(owner.map.as_ref().unwrap().grow().unwrap() > 100);
@@ -140,7 +140,7 @@ fn a_slot_that_is_used_twice_harms_its_client_alone() {
 }
 
 #[test]
-fn who_says_that_it_never_gives_back_has_it_taken_when_it_goes() {
+fn a_name_that_its_owner_never_gives_back_is_taken_when_the_owner_goes() {
     let host = Host::start();
     let (mut owner, mut other) = (host.owner(1), host.client(2));
     owner.own(0, "db", EXCLUSIVE);
@@ -162,7 +162,7 @@ fn who_says_that_it_never_gives_back_has_it_taken_when_it_goes() {
 }
 
 #[test]
-fn who_cannot_hear_of_it_is_granted_nothing_in_a_slot_either_and_does_not_stay() {
+fn a_client_that_cannot_hear_is_granted_nothing_in_a_slot_and_its_session_ends() {
     let host = Host::start();
     let (mut owner, mut mute) = (host.owner(1), host.owner(2));
     owner.take_in(0, "db", EXCLUSIVE);

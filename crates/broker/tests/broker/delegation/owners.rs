@@ -32,7 +32,7 @@ fn a_name_that_nobody_waits_for_is_taken_again_without_a_word() {
 }
 
 #[test]
-fn who_asks_for_a_name_that_is_owned_and_not_held_has_it_at_once() {
+fn a_name_that_is_owned_but_not_held_is_granted_to_another_client_at_once() {
     for kind in [EXCLUSIVE, TRY, SHARED, STEAL] {
         let host = Host::start();
         let (mut owner, mut other) = (host.owner(1), host.client(2));
@@ -52,7 +52,7 @@ fn who_asks_for_a_name_that_is_owned_and_not_held_has_it_at_once() {
 }
 
 #[test]
-fn who_asks_for_a_name_that_is_held_has_it_after_this_one_hold() {
+fn a_name_that_its_owner_holds_is_granted_to_a_waiter_after_this_one_hold() {
     for slot in [None, Some(3)] {
         let host = Host::start();
         let (mut owner, mut other) = (host.owner(1), host.owner(2));
@@ -79,7 +79,7 @@ fn who_asks_for_a_name_that_is_held_has_it_after_this_one_hold() {
 }
 
 #[test]
-fn who_has_waited_owns_the_name_when_it_is_taken_the_next_time() {
+fn a_client_that_has_waited_owns_the_name_when_it_takes_the_name_again() {
     let host = Host::start();
     let (mut owner, mut other) = (host.owner(1), host.owner(2));
     let (held, _) = owner.take_in(0, "db", EXCLUSIVE);
@@ -95,7 +95,7 @@ fn who_has_waited_owns_the_name_when_it_is_taken_the_next_time() {
 }
 
 #[test]
-fn what_is_not_to_be_had_at_once_is_refused_and_the_owner_tells_of_its_release() {
+fn an_if_available_request_for_a_held_name_is_refused_and_the_owner_tells_its_release() {
     let host = Host::start();
     let (mut owner, mut other) = (host.owner(1), host.client(2));
     let (held, _) = owner.take_in(0, "db", EXCLUSIVE);
@@ -162,7 +162,7 @@ fn several_own_a_name_that_they_share_until_one_wants_it_alone() {
 }
 
 #[test]
-fn who_asks_to_share_recalls_who_has_it_alone() {
+fn a_shared_request_recalls_an_exclusive_owner_and_the_reverse() {
     let host = Host::start();
     let (mut owner, mut reader) = (host.owner(1), host.owner(2));
     owner.own(0, "db", EXCLUSIVE);
@@ -238,7 +238,7 @@ fn a_client_that_is_hung_up_on_holds_nothing_when_others_are_granted_it() {
 }
 
 #[test]
-fn what_a_client_releases_by_a_message_it_does_not_hold_in_its_map() {
+fn a_lock_that_is_released_by_a_message_is_not_held_in_the_map() {
     let host = Host::start();
     let (mut owner, mut other) = (host.owner(1), host.client(2));
     let (held, _) = owner.take_in(0, "db", EXCLUSIVE);

@@ -59,7 +59,7 @@ fn an_inspection_shows_owned_names_apart_and_holds_as_their_map_tells() {
 }
 
 #[test]
-fn who_does_not_know_of_owned_names_is_not_told_of_them() {
+fn a_client_that_does_not_know_of_owned_names_is_not_told_of_them() {
     let host = Host::start();
     let mut owner = host.owner(1);
     owner.own(0, "idle", EXCLUSIVE);

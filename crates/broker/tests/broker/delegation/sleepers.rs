@@ -6,7 +6,7 @@ use navlock_wire::{FromDaemon, Lost, ToDaemon};
 use std::time::Duration;
 
 #[test]
-fn who_sleeps_through_the_end_of_a_daemon_holds_what_it_held_until_it_ends() {
+fn a_client_that_sleeps_through_the_end_of_a_daemon_keeps_its_locks_until_it_ends() {
     let mut host = Host::start();
     let mut owner = host.owner(1);
     let (_, token) = owner.take_in(0, "db", EXCLUSIVE);
@@ -71,7 +71,7 @@ fn a_sleeper_that_wakes_up_goes_on_with_what_it_holds() {
 }
 
 #[test]
-fn what_a_sleeper_releases_without_a_word_is_free_by_and_by() {
+fn a_lock_that_a_sleeper_releases_without_a_message_becomes_free() {
     let mut host = Host::start();
     let mut owner = host.owner(1);
     owner.take_in(0, "db", EXCLUSIVE);
@@ -134,7 +134,7 @@ fn a_sleeper_of_an_older_release_is_given_up_beside_one_of_today_that_is_kept() 
 }
 
 #[test]
-fn who_waits_behind_a_sleeper_does_so_in_its_order() {
+fn a_waiter_behind_a_sleeper_keeps_its_place_in_the_queue() {
     let mut host = Host::with(|options| options.recovery_time = Duration::from_secs(1));
     let (mut sleeper, mut waiter) = (host.owner(1), host.client(2));
     let (_, _) = sleeper.take_in(0, "db", EXCLUSIVE);

@@ -31,7 +31,7 @@ fn owners_go_on_while_there_is_no_daemon_and_the_next_one_recalls_them() {
 }
 
 #[test]
-fn who_comes_back_in_time_claims_for_itself() {
+fn a_client_that_comes_back_in_time_claims_for_itself() {
     let mut host = Host::with(|options| options.recovery_time = LONG);
     let mut owner = host.owner(1);
     let (db, token) = owner.take_in(0, "db", EXCLUSIVE);
@@ -54,7 +54,7 @@ fn who_comes_back_in_time_claims_for_itself() {
 }
 
 #[test]
-fn who_has_not_all_in_its_map_is_given_up_and_holds_nothing_by_then() {
+fn a_sleeper_whose_map_is_incomplete_is_given_up_and_holds_nothing_by_then() {
     let mut host = Host::start();
     let mut owner = host.owner(1);
     let (db, _) = owner.take_in(0, "db", EXCLUSIVE);
@@ -87,7 +87,7 @@ fn a_map_that_no_daemon_has_seen_says_nothing_of_what_is_not_in_it() {
 }
 
 #[test]
-fn who_claims_what_another_one_has_by_a_later_grant_has_lost_it() {
+fn a_sleeper_has_lost_a_lock_that_another_client_claims_by_a_later_grant() {
     let mut host = Host::with(|options| options.recovery_time = LONG);
     let (mut sleeper, mut later) = (host.owner(1), host.owner(2));
     sleeper.take_in(0, "db", EXCLUSIVE);
@@ -226,7 +226,7 @@ fn a_slot_of_nobodys_request_is_no_claim() {
 }
 
 #[test]
-fn who_looks_while_a_daemon_takes_over_is_told_once_it_is_known_who_holds_what() {
+fn a_looker_during_a_takeover_is_told_once_the_holders_are_known() {
     let mut host = Host::with(|options| options.recovery_time = Duration::from_secs(1));
     let mut owner = host.owner(1);
     let (_, token) = owner.take_in(0, "db", EXCLUSIVE);
@@ -238,7 +238,7 @@ fn who_looks_while_a_daemon_takes_over_is_told_once_it_is_known_who_holds_what()
 }
 
 #[test]
-fn who_looks_between_two_daemons_waits_for_the_next_one_as_the_clients_do() {
+fn a_looker_between_two_daemons_waits_for_the_next_one_as_clients_do() {
     let mut host = Host::start();
     let mut owner = host.owner(1);
     owner.take_in(0, "db", EXCLUSIVE);

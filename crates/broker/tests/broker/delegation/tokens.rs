@@ -33,7 +33,7 @@ fn tokens_grow_whoever_takes_a_name_and_however() {
 }
 
 #[test]
-fn who_takes_a_name_twice_has_tokens_in_a_row_if_nobody_else_had_it() {
+fn a_client_that_takes_a_name_twice_in_a_row_gets_consecutive_tokens() {
     let host = Host::start();
     let (mut one, mut two) = (host.owner(1), host.owner(2));
     let (_, mut last) = one.take_in(0, "db", EXCLUSIVE);

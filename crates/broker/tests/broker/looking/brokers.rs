@@ -53,7 +53,7 @@ fn a_broker_that_does_not_answer_is_waited_for_no_longer_than_was_said() {
 }
 
 #[test]
-fn who_looks_keeps_no_broker_from_its_end() {
+fn a_looker_does_not_keep_a_broker_from_ending() {
     let daemon = Daemon::with(|options| options.idle = Some(Duration::from_secs(3)));
     let mut look = begin(&daemon, LookOptions::default());
     let deadline = Instant::now() + LONG;

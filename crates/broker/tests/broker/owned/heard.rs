@@ -3,7 +3,7 @@
 use super::*;
 
 #[test]
-fn what_was_said_is_heard_by_who_wants_that_though_the_thread_that_hears_is_busy() {
+fn a_caller_reads_pending_messages_while_the_reading_thread_is_busy() {
     let mut played = Played::owning(&[]);
     // A lock that was granted without a slot, so that its loss is told by a message alone.
     let mut request = Box::pin(played.locks.lock("db").into_future());
@@ -31,7 +31,7 @@ fn what_was_said_is_heard_by_who_wants_that_though_the_thread_that_hears_is_busy
 }
 
 #[test]
-fn what_was_said_is_heard_by_who_wants_that_though_a_thread_waits_for_it() {
+fn a_caller_reads_pending_messages_while_another_thread_waits_for_them() {
     let mut played = Played::owning(&[]);
     for _ in 0..100 {
         let mut request = Box::pin(played.locks.lock("db").into_future());

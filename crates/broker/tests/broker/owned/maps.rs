@@ -3,7 +3,7 @@
 use super::*;
 
 #[test]
-fn what_stands_in_no_slot_is_counted_in_the_map() {
+fn a_request_without_a_slot_is_counted_in_the_map() {
     let mut played = Played::owning(&["db"]);
     let unmapped = |played: &Played| played.broker.map.as_ref().unwrap().unmapped();
     assert_eq!(unmapped(&played), 0);
@@ -103,7 +103,7 @@ fn there_is_no_new_map_while_something_is_held_in_an_old_one() {
 }
 
 #[test]
-fn what_is_to_be_inherited_is_not_owned() {
+fn a_name_to_be_inherited_is_not_owned() {
     let mut played = Played::owning(&["idle"]);
     let _prepared = played.reach.prepare_lifeline(&["db".try_into().unwrap()]).unwrap();
     let request = played.broker.granted[0].0;
@@ -113,7 +113,7 @@ fn what_is_to_be_inherited_is_not_owned() {
 }
 
 #[test]
-fn who_does_not_want_it_owns_nothing_and_makes_no_map() {
+fn a_client_without_delegation_owns_nothing_and_makes_no_map() {
     let directory = tempfile::tempdir().unwrap();
     let place = Place::at(directory.path().join("sock"));
     let listener = Listener::bind(place.socket()).unwrap();
