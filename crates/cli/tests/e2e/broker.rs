@@ -109,7 +109,7 @@ fn a_broker_that_is_killed_while_it_starts_is_started_again() {
 }
 
 #[test]
-fn who_starts_a_broker_while_another_is_still_starting_finds_that_one() {
+fn a_command_that_starts_a_broker_finds_one_that_is_still_starting() {
     let sandbox = Sandbox::new();
     // This test acts as a broker that is starting; the process that started it was killed.
     let sole = fs::File::create(sandbox.path("sock.broker.lock")).unwrap();
@@ -186,7 +186,7 @@ fn a_command_whose_navlock_is_killed_after_its_files_were_removed_keeps_its_lock
 }
 
 #[test]
-fn who_waits_while_all_files_are_removed_runs_its_command() {
+fn a_waiter_runs_its_command_although_all_files_are_removed_meanwhile() {
     let sandbox = Sandbox::new();
     let holder = sandbox.hold(&["db"]);
     let mut next = sandbox.queue(&["db"]);
@@ -240,7 +240,7 @@ pub(crate) fn in_namespaces(sandbox: &Sandbox, which: &[&str], script: &str) -> 
 }
 
 #[test]
-fn who_removes_all_files_again_and_again_never_lets_two_in_at_once() {
+fn removing_all_files_again_and_again_never_lets_two_holders_in_at_once() {
     let sandbox = Sandbox::new();
     fs::write(sandbox.path("witness"), "").unwrap();
     // The witness is the kernel's own lock, which the commands take.

@@ -72,7 +72,7 @@ fn a_broker_that_is_stopped_leaves_the_locks_to_the_next() {
 }
 
 #[test]
-fn what_a_dead_broker_has_noted_is_not_believed() {
+fn the_notes_of_a_dead_broker_are_not_believed() {
     let sandbox = Sandbox::new();
     sandbox.written(&["daemon", "start"]);
     sandbox.kill_broker();
@@ -152,7 +152,7 @@ fn a_broker_that_does_not_answer_is_ended_by_a_signal_and_its_clients_keep_their
 
 #[test]
 #[cfg(unix)]
-fn whoever_listens_and_is_no_broker_is_not_signalled() {
+fn a_process_that_listens_and_is_no_broker_is_not_signalled() {
     let sandbox = Sandbox::new();
     // This test is the process at the other end.
     let _listener = UnixListener::bind(sandbox.socket()).unwrap();

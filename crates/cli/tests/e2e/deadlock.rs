@@ -162,7 +162,7 @@ fn a_broker_that_takes_over_knows_who_waits_for_whom() {
 }
 
 #[test]
-fn what_ends_by_itself_and_what_nobody_has_said_is_no_deadlock() {
+fn a_cycle_that_ends_by_itself_or_that_nobody_has_told_is_no_deadlock() {
     let sandbox = Sandbox::new();
     // One of these two gives up by itself.
     let mut gives_up = Participant::new(&sandbox, &["a"], "$NAVLOCK run -w 60 b true");

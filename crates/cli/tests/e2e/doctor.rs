@@ -53,7 +53,7 @@ fn a_good_set_up_is_good_with_and_without_a_broker() {
 }
 
 #[test]
-fn what_is_wrong_is_named_with_a_remedy() {
+fn a_wrong_setting_is_named_with_a_remedy() {
     let sandbox = Sandbox::new();
     let wrong = levels(&sandbox, &[("NAVLOCK_BIN", "/no/such/navlock"), ("NAVLOCK_BUKKET", "x")]);
     assert_eq!(wrong.1, 1);
@@ -78,7 +78,7 @@ fn a_directory_that_lets_others_in_is_named_with_a_remedy() {
 
 #[test]
 #[cfg(target_os = "linux")]
-fn who_has_a_tmp_of_its_own_is_told_so() {
+fn a_process_with_a_private_tmp_is_told_so() {
     if Path::new(NAVLOCK).starts_with("/tmp") {
         println!("skipped: {NAVLOCK} is itself in the /tmp that would be hidden");
         return;
@@ -118,7 +118,7 @@ fn a_place_that_is_not_ours_is_not_written_to() {
 }
 
 #[test]
-fn what_a_killed_broker_left_is_explained() {
+fn the_socket_that_a_killed_broker_left_is_explained() {
     let sandbox = Sandbox::new();
     sandbox.written(&["daemon", "start"]);
     sandbox.kill_broker();
@@ -131,7 +131,7 @@ fn what_a_killed_broker_left_is_explained() {
 }
 
 #[test]
-fn what_broke_inside_a_broker_is_told() {
+fn a_fault_inside_a_broker_is_told() {
     let sandbox = Sandbox::new();
     assert!(!sandbox.written(&["doctor"]).contains("faults"));
     fs::create_dir_all(sandbox.path("state")).unwrap();

@@ -109,7 +109,7 @@ fn readers_in_a_row_are_let_in_together_and_writers_alone_in_the_order_of_all() 
 
 #[test]
 #[cfg(unix)]
-fn who_only_waited_behind_somebody_who_is_interrupted_goes_on() {
+fn a_waiter_behind_an_interrupted_waiter_goes_on() {
     use std::os::unix::process::ExitStatusExt;
 
     use crate::{sandbox::eventually, system::Signal};

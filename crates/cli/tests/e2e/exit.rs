@@ -60,7 +60,7 @@ fn every_way_to_end_has_its_code() {
 // Windows has no command lines of that length.
 #[test]
 #[cfg(unix)]
-fn what_the_broker_refuses_was_asked_wrongly() {
+fn a_request_that_the_broker_refuses_ends_with_the_code_of_wrong_usage() {
     let sandbox = Sandbox::new();
     let output = sandbox.output(&["run", "--bucket", &"b".repeat(70_000), "db", "true"]);
     output.assert_says(64, "the bucket's name has 70000 bytes");

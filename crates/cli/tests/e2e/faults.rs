@@ -81,7 +81,7 @@ impl Told {
 }
 
 #[test]
-fn what_breaks_while_nothing_is_logged_is_found() {
+fn a_fault_is_found_although_nothing_is_logged() {
     let told = broken("off", |_| {});
     assert_eq!(told.logged(), "");
     assert!(!told.beside.exists());
@@ -89,14 +89,14 @@ fn what_breaks_while_nothing_is_logged_is_found() {
 }
 
 #[test]
-fn what_breaks_where_there_is_no_place_for_its_state_either_is_found_beside_the_socket() {
+fn a_fault_is_found_beside_the_socket_if_there_is_no_directory_for_state() {
     let told = broken("off", |sandbox| write(&sandbox.path("state"), "no directory"));
     assert_eq!(told.logged(), "");
     told.is_told(&told.beside);
 }
 
 #[test]
-fn what_breaks_is_in_the_log_as_well() {
+fn a_fault_is_in_the_log_as_well() {
     let told = broken("error", |_| {});
     let logged = told.logged();
     let is_it = |line: &str| line.contains(" ERROR navlock::broker: ") && line.contains(SAID);

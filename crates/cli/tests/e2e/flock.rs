@@ -53,7 +53,7 @@ fn without_a_fork_a_command_that_is_not_there_leaves_nothing_held() {
 }
 
 #[test]
-fn what_only_flock_has_is_answered_with_what_to_do() {
+fn an_option_that_only_flock_has_is_answered_with_the_way_to_do_it_here() {
     let sandbox = Sandbox::new();
     for (arguments, what) in [
         (&["-u", "9"][..], "there is no option '-u': a lock is held while a command runs"),

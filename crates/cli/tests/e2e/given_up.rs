@@ -22,7 +22,7 @@ fn pass(time: Duration) {
 }
 
 #[test]
-fn who_was_given_up_has_lost_its_lock_whichever_broker_it_comes_back_to() {
+fn a_client_that_was_given_up_has_lost_its_lock_at_every_later_broker() {
     let sandbox = Sandbox::new();
     // The command does not hold without its wrapper.
     let mut stopped = sandbox.hold(&["-o", "db"]);
@@ -41,7 +41,7 @@ fn who_was_given_up_has_lost_its_lock_whichever_broker_it_comes_back_to() {
 // Only Linux can set the limits of another process.
 #[cfg(target_os = "linux")]
 #[test]
-fn who_runs_and_cannot_come_back_is_told_before_anybody_else_has_its_lock() {
+fn a_holder_that_cannot_come_back_is_told_before_another_client_has_its_lock() {
     let has_ended_in_time = || {
         let sandbox = Sandbox::new();
         let mut holder = sandbox.hold(&["-o", "--on-lost", "kill", "db"]);

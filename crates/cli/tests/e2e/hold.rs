@@ -49,7 +49,7 @@ impl Sandbox {
 }
 
 #[test]
-fn what_is_written_is_an_id_and_the_tokens_in_the_order_of_the_names() {
+fn the_output_is_an_id_and_the_tokens_in_the_order_of_the_names() {
     let sandbox = Sandbox::new();
     let hold = sandbox.hold_long(&["b", "-l", "c", "a", "b"]);
     let lines: Vec<_> = hold.lines().collect();
@@ -72,7 +72,7 @@ fn what_is_written_is_an_id_and_the_tokens_in_the_order_of_the_names() {
 }
 
 #[test]
-fn it_ends_when_its_time_is_over_whichever_process_lives() {
+fn a_hold_ends_when_its_time_is_over_whichever_process_lives() {
     let sandbox = Sandbox::new();
     let us = std::process::id().to_string();
     let hold = sandbox.written(&["hold", "--ttl", "0.2", "--while-pid", &us, "db"]);
@@ -107,7 +107,7 @@ fn a_time_is_extended_and_never_shortened() {
 }
 
 #[test]
-fn who_waits_for_a_process_that_ends_meanwhile_gets_nothing() {
+fn a_hold_for_a_process_that_ends_while_it_waits_gets_nothing() {
     let sandbox = Sandbox::new();
     let holder = sandbox.hold(&["db"]);
     let mut script = sandbox
@@ -129,7 +129,7 @@ fn who_waits_for_a_process_that_ends_meanwhile_gets_nothing() {
 }
 
 #[test]
-fn who_waits_is_told_when_the_process_is_killed_that_was_to_keep_its_lock() {
+fn an_asker_is_told_when_its_waiting_keeper_is_killed() {
     let sandbox = Sandbox::new();
     let holder = sandbox.hold(&["db"]);
     let asker = sandbox.start(&["hold", "--ttl", LONG, "-q", "db"]);
@@ -145,7 +145,7 @@ fn who_waits_is_told_when_the_process_is_killed_that_was_to_keep_its_lock() {
 }
 
 #[test]
-fn who_is_killed_that_keeps_a_lock_has_freed_it_and_leaves_nothing_for_long() {
+fn a_killed_keeper_has_freed_its_lock_and_leaves_nothing_for_long() {
     let sandbox = Sandbox::new();
     let hold = sandbox.hold_long(&["db"]);
     kill_process(sandbox.holder(), Signal::KILL).unwrap();
@@ -188,7 +188,7 @@ fn of_many_who_release_at_once_one_has_done_it() {
 }
 
 #[test]
-fn who_lost_a_lock_holds_nothing_and_is_told_when_it_is_released() {
+fn a_hold_that_lost_a_lock_holds_nothing_and_its_release_tells_so() {
     let sandbox = Sandbox::new();
     let hold = sandbox.hold_long(&["db", "other"]);
     assert_eq!(sandbox.code(&["run", "--steal", "db", "true"]), 0);
@@ -203,7 +203,7 @@ fn who_lost_a_lock_holds_nothing_and_is_told_when_it_is_released() {
 }
 
 #[test]
-fn what_is_asked_for_is_as_with_run() {
+fn options_of_a_request_are_as_with_run() {
     let sandbox = Sandbox::new();
     let reader = sandbox.hold_long(&["-s", "db"]);
     let other = sandbox.hold_long(&["--shared", "db"]);
@@ -233,7 +233,7 @@ fn what_is_asked_for_is_as_with_run() {
 }
 
 #[test]
-fn what_is_said_of_a_holder_besides_is_shown_where_the_reason_is() {
+fn metadata_of_a_holder_is_shown_where_the_reason_is() {
     let sandbox = Sandbox::new();
     let meta = ["--meta", "url=http://localhost:3000", "--meta", "job=a b"];
     let hold = sandbox.hold_long(&[&["--why", "nightly"], &meta[..], &["db"]].concat());
@@ -260,7 +260,7 @@ fn what_is_said_of_a_holder_besides_is_shown_where_the_reason_is() {
 }
 
 #[test]
-fn who_removes_its_socket_keeps_nobody_from_releasing_for_long() {
+fn a_removed_socket_of_a_keeper_prevents_a_release_only_for_a_moment() {
     let sandbox = Sandbox::new();
     let hold = sandbox.hold_long(&["db"]);
     fs::remove_dir_all(sandbox.path("sock.holds")).unwrap();

@@ -111,7 +111,7 @@ fn a_socket_of_somebody_else_is_refused_and_left_alone() {
 }
 
 #[test]
-fn who_falls_silent_delays_nobody_and_has_ten_seconds_to_say_hello() {
+fn a_silent_client_delays_nobody_and_has_ten_seconds_to_say_hello() {
     let sandbox = Sandbox::new();
     let holder = sandbox.hold(&["db"]);
     let hello = bytes(&greeting()[..1]);
@@ -189,7 +189,7 @@ fn a_client_of_the_first_version_is_not_waited_for_after_a_restart_and_its_lock_
 }
 
 #[test]
-fn who_claims_a_lock_that_was_granted_anew_has_lost_it() {
+fn a_client_that_claims_a_lock_that_was_granted_anew_has_lost_it() {
     let sandbox = Sandbox::new();
     fs::create_dir(sandbox.path("sock.clients")).unwrap();
     // Clients of a broker that was killed: the next one waits for both.
@@ -256,7 +256,7 @@ fn is_not_believed(sandbox: &Sandbox, client: u8) {
 }
 
 #[test]
-fn who_was_not_found_is_not_believed_while_others_are_waited_for() {
+fn a_client_that_was_not_found_is_not_believed_while_others_are_waited_for() {
     let sandbox = Sandbox::new();
     let stopped = sandbox.hold(&["-o", "other"]);
     stopped.stop();
@@ -275,7 +275,7 @@ fn who_was_not_found_is_not_believed_while_others_are_waited_for() {
 }
 
 #[test]
-fn who_was_hung_up_on_is_not_believed_by_the_next_broker_either() {
+fn a_client_that_was_disconnected_is_not_believed_by_the_next_broker_either() {
     let sandbox = Sandbox::new();
     fs::create_dir(sandbox.path("sock.clients")).unwrap();
     let path = sandbox.path(&format!("sock.clients/{:032x}", 9));
@@ -300,7 +300,7 @@ fn who_was_hung_up_on_is_not_believed_by_the_next_broker_either() {
 }
 
 #[test]
-fn who_talks_nonsense_is_hung_up_on_and_disturbs_nobody() {
+fn a_client_that_sends_nonsense_is_disconnected_and_disturbs_nobody() {
     let sandbox = Sandbox::new();
     let holder = sandbox.hold(&["db"]);
     let session = |messages: &[ToDaemon]| bytes(messages).to_vec();
@@ -341,7 +341,7 @@ fn who_talks_nonsense_is_hung_up_on_and_disturbs_nobody() {
 }
 
 #[test]
-fn who_does_not_listen_delays_nobody_and_is_noticed_when_it_dies() {
+fn a_client_that_does_not_read_delays_nobody_and_its_death_is_noticed() {
     let sandbox = Sandbox::new();
     let holder = sandbox.hold(&["db"]);
     let mut raw = Raw::connect(&sandbox);

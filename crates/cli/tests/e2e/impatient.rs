@@ -41,7 +41,7 @@ impl Sandbox {
 }
 
 #[test]
-fn who_does_not_want_to_wait_does_not_wait_for_a_broker_that_is_stopped() {
+fn a_command_that_does_not_want_to_wait_does_not_wait_for_a_stopped_broker() {
     let sandbox = Sandbox::new();
     let holder = sandbox.hold(&["db"]);
     let broker = sandbox.broker().unwrap();
@@ -53,7 +53,7 @@ fn who_does_not_want_to_wait_does_not_wait_for_a_broker_that_is_stopped() {
 }
 
 #[test]
-fn who_does_not_want_to_wait_does_not_wait_for_a_broker_that_does_not_come_to_listen() {
+fn a_command_that_does_not_want_to_wait_does_not_wait_for_a_broker_that_never_listens() {
     let sandbox = Sandbox::new();
     // This test acts as a broker that was stopped while it was starting.
     let starting = File::create(sandbox.path("sock.broker.lock")).unwrap();
@@ -64,7 +64,7 @@ fn who_does_not_want_to_wait_does_not_wait_for_a_broker_that_does_not_come_to_li
 }
 
 #[test]
-fn who_does_not_want_to_wait_is_told_when_a_broker_grants_nothing_yet() {
+fn a_command_that_does_not_want_to_wait_is_told_when_a_broker_grants_nothing_yet() {
     let sandbox = Sandbox::new();
     let stopped = sandbox.hold(&["-o", "other"]);
     stopped.stop();

@@ -113,7 +113,7 @@ fn from_another_pid_namespace_no_number_is_offered_to_kill() {
 }
 
 #[test]
-fn who_waits_behind_somebody_in_the_queue_is_told_from_who_waits_for_a_holder() {
+fn a_wait_behind_another_request_is_shown_apart_from_a_wait_for_a_holder() {
     let sandbox = Sandbox::new();
     let holder = sandbox.hold(&["-s", "db"]);
     let writer = sandbox.queue(&["db"]);
@@ -241,7 +241,7 @@ pub(crate) fn liar(words: &[&str]) {
 }
 
 #[test]
-fn who_says_that_it_is_another_process_is_ended_by_its_own_number() {
+fn a_client_that_claims_to_be_another_process_is_ended_by_its_own_number() {
     let sandbox = Sandbox::new();
     let other = sandbox.hold(&["other"]);
     let theirs = number(other.command()).to_string();
@@ -282,7 +282,7 @@ fn a_hold_is_ended_by_its_release_and_only_trees_that_are_asked_for_are_shown() 
 }
 
 #[test]
-fn what_is_called_in_a_hostile_way_is_shown_and_stands_in_no_line_to_paste() {
+fn a_hostile_name_is_shown_safely_and_stands_in_no_line_to_paste() {
     let sandbox = Sandbox::new();
     let name = "a\u{1b}[2J\u{202e}b\nkill 1";
     let holder = sandbox.hold(&["--why", "\u{1b}[31m", name]);

@@ -12,7 +12,7 @@ use crate::{
 
 #[test]
 #[cfg(unix)]
-fn what_is_read_and_written_under_a_lock_loses_nothing() {
+fn a_counter_read_and_written_under_a_lock_loses_no_increment() {
     let sandbox = Sandbox::new();
     write(&sandbox.path("counter"), "0\n");
     let script = "for i in 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15 16 17 18 19 20; do \
@@ -42,7 +42,7 @@ fn readers_overlap_and_keep_a_writer_out() {
 }
 
 #[test]
-fn who_does_not_want_to_wait_does_not_and_runs_nothing() {
+fn a_command_that_does_not_want_to_wait_fails_at_once_and_runs_nothing() {
     let sandbox = Sandbox::new();
     let url = "url=http://localhost:3000";
     let holder = sandbox.hold(&["--why", "nightly", "--meta", url, "db"]);
@@ -64,7 +64,7 @@ fn who_does_not_want_to_wait_does_not_and_runs_nothing() {
 }
 
 #[test]
-fn who_has_waited_long_enough_leaves_the_queue() {
+fn a_waiter_leaves_the_queue_after_its_timeout() {
     let sandbox = Sandbox::new();
     let holder = sandbox.hold(&["-s", "db"]);
     let writer = sandbox.output(&["run", "-w", "0.2", "db", "--", "touch", "ran"]);
@@ -78,7 +78,7 @@ fn who_has_waited_long_enough_leaves_the_queue() {
 }
 
 #[test]
-fn who_waits_for_a_second_is_told_for_what() {
+fn a_waiter_is_told_after_a_second_for_which_holder_it_waits() {
     let sandbox = Sandbox::new();
     let holder = sandbox.hold(&["--why", "to see", "db"]);
     let first = sandbox.queue(&["-q", "db"]);
@@ -100,7 +100,7 @@ fn who_waits_for_a_second_is_told_for_what() {
 }
 
 #[test]
-fn who_wants_to_know_is_told_what_is_done() {
+fn a_verbose_command_tells_each_of_its_steps() {
     let sandbox = Sandbox::new();
     let said = sandbox.output(&["run", "-v", "db", "true"]).stderr;
     let lines = said.lines().filter(|line| !line.starts_with("navlock: waiting for "));

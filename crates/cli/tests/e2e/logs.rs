@@ -82,7 +82,7 @@ fn status(sandbox: &Sandbox) -> serde_json::Value {
 }
 
 #[test]
-fn what_is_logged_can_be_changed_while_a_broker_runs() {
+fn the_level_of_the_log_can_be_changed_while_a_broker_runs() {
     let sandbox = Sandbox::new();
     assert_eq!(sandbox.code(&["daemon", "log-level", "debug"]), 69);
     sandbox.written(&["daemon", "start"]);
@@ -127,7 +127,7 @@ fn assert_all_is_over(numbers: &serde_json::Value) {
 }
 
 #[test]
-fn what_has_happened_is_counted_and_shown_to_programs() {
+fn events_are_counted_and_shown_to_programs() {
     let sandbox = Sandbox::new();
     let mut victim = sandbox.hold(&["db"]);
     assert_eq!(sandbox.code(&["run", "-n", "db", "true"]), 1);
@@ -241,7 +241,7 @@ impl Drop for Follower {
 }
 
 #[test]
-fn who_follows_a_log_sees_the_next_broker_and_the_next_file() {
+fn a_follower_of_a_log_sees_the_next_broker_and_the_next_file() {
     let sandbox = Sandbox::new();
     let mut follower = Follower::start(&sandbox);
     let mut start = || {

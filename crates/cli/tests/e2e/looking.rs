@@ -149,7 +149,7 @@ fn a_lock_in_another_bucket_is_found() {
 }
 
 #[test]
-fn what_has_not_lasted_so_long_is_left_out() {
+fn a_lock_that_has_not_lasted_so_long_is_left_out() {
     let sandbox = Sandbox::new();
     let holder = sandbox.hold(&["db"]);
     assert_eq!(sandbox.written(&["query", "--longer-than", "1h"]), "");

@@ -26,7 +26,7 @@ fn steal(sandbox: &Sandbox) {
 }
 
 #[test]
-fn it_is_told_to_end_and_the_code_says_why() {
+fn a_command_that_lost_its_lock_is_told_to_end_and_the_code_says_why() {
     let sandbox = Sandbox::new();
     // The code is the same even if the command ends in good order.
     let mut victim = sandbox
@@ -37,7 +37,7 @@ fn it_is_told_to_end_and_the_code_says_why() {
 }
 
 #[test]
-fn who_does_not_end_is_killed_five_seconds_later() {
+fn a_command_that_does_not_end_is_killed_five_seconds_later() {
     let sandbox = Sandbox::new();
     // Neither the shell nor the program that it becomes ends by SIGTERM.
     let mut victim =
@@ -49,7 +49,7 @@ fn who_does_not_end_is_killed_five_seconds_later() {
 }
 
 #[test]
-fn it_is_killed_at_once_if_that_was_asked() {
+fn a_command_is_killed_at_once_if_the_option_says_kill() {
     let sandbox = Sandbox::new();
     let mut victim = sandbox.hold_by(&["--on-lost=kill", "db"], STUBBORN);
     steal(&sandbox);
@@ -58,7 +58,7 @@ fn it_is_killed_at_once_if_that_was_asked() {
 }
 
 #[test]
-fn it_goes_on_if_that_was_asked_and_its_own_code_counts() {
+fn a_command_goes_on_if_the_option_says_ignore_and_its_own_code_counts() {
     let sandbox = Sandbox::new();
     let mut victim = sandbox.hold_by(&["--on-lost", "ignore", "db"], STUBBORN);
     steal(&sandbox);
@@ -69,7 +69,7 @@ fn it_goes_on_if_that_was_asked_and_its_own_code_counts() {
 }
 
 #[test]
-fn it_is_said_when_it_happens() {
+fn a_loss_is_told_when_it_happens() {
     let sandbox = Sandbox::new();
     sandbox.pipe("fifo");
     for (how, becomes) in [
@@ -111,7 +111,7 @@ fn a_loss_before_the_commands_end_counts_however_late_both_are_heard_of() {
 }
 
 #[test]
-fn who_says_what_nobody_reads_is_not_held_up_by_it() {
+fn a_waiter_whose_messages_nobody_reads_is_not_held_up() {
     let sandbox = Sandbox::new();
     let holder = sandbox.hold(&["db"]);
     let (_unread, full) = UnixStream::pair().unwrap();

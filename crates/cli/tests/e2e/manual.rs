@@ -46,7 +46,7 @@ fn there_is_a_page_for_each_subcommand() {
 
 #[test]
 #[cfg(unix)]
-fn who_stops_reading_is_no_failure() {
+fn a_reader_of_the_output_that_stops_reading_is_no_failure() {
     let sandbox = Sandbox::new();
     for arguments in ["man run", "completions bash", "doctor", "query"] {
         let script = format!("{{ \"$NAVLOCK\" {arguments} 2>&1; echo $? >code; }} | true");

@@ -27,7 +27,7 @@ fn a_command_is_told_all_names_in_the_order_in_which_they_were_given() {
 
 #[test]
 #[cfg(unix)]
-fn who_takes_the_same_names_in_another_order_waits_and_never_for_ever() {
+fn commands_that_take_the_same_names_in_other_orders_never_wait_for_ever() {
     let sandbox = Sandbox::new();
     let start = |names: &str| {
         let names = names.replace(' ', " -l ");
@@ -88,7 +88,7 @@ fn all_of_them_can_be_stolen() {
 }
 
 #[test]
-fn who_loses_one_while_waiting_for_another_lets_go_of_all() {
+fn a_waiter_that_loses_one_lock_while_it_waits_for_another_releases_all() {
     let sandbox = Sandbox::new();
     let holder = sandbox.hold(&["b"]);
     let waiter = sandbox.start(&["run", "-l", "a", "-l", "b", "touch", "ran"]);

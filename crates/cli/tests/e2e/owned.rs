@@ -207,7 +207,7 @@ fn an_owner_that_is_stopped_and_holds_nothing_keeps_nobody_waiting() {
 }
 
 #[test]
-fn who_takes_a_name_in_a_tight_loop_lets_another_in_after_one_turn_more_at_most() {
+fn an_owner_in_a_tight_loop_lets_another_client_in_after_at_most_one_more_turn() {
     let sandbox = Sandbox::new();
     let [mut owner, mut other] = [(); 2].map(|()| Client::start(&sandbox));
     let count = sandbox.path("turns");
@@ -267,7 +267,7 @@ fn an_owner_is_robbed_as_any_holder_is() {
 }
 
 #[test]
-fn what_is_owned_when_the_broker_is_killed_is_free_and_what_is_held_is_held() {
+fn an_owned_name_is_free_after_the_kill_of_a_broker_and_a_held_name_is_held() {
     let sandbox = Sandbox::new();
     let mut owner = Client::start(&sandbox);
     for name in ["idle", "held"] {

@@ -52,7 +52,7 @@ fn a_command_keeps_its_lock_when_its_navlock_has_come_to_another_broker_and_then
 }
 
 #[test]
-fn what_a_command_has_started_keeps_its_lock_when_the_command_and_its_navlock_are_killed() {
+fn a_child_process_keeps_the_lock_when_its_command_and_the_navlock_are_killed() {
     for is_first in [true, false] {
         let sandbox = Sandbox::new();
         let (gate, mut holder) = hold_with_child(&sandbox);
@@ -102,7 +102,7 @@ fn hold_with_child(sandbox: &Sandbox) -> (File, Holder) {
 
 /// Has a holder be granted that the broker does not hear until the holder's files are removed.
 #[cfg(target_os = "linux")]
-fn who_is_not_heard_yet(sandbox: &Sandbox, request: &[&str]) -> Holder {
+fn a_holder_not_heard_yet(sandbox: &Sandbox, request: &[&str]) -> Holder {
     let mut first = sandbox.hold(&["db"]);
     let mut next = sandbox.queue(request);
     next.stop();
@@ -122,7 +122,7 @@ fn who_is_not_heard_yet(sandbox: &Sandbox, request: &[&str]) -> Holder {
 fn a_command_keeps_its_lock_when_its_navlock_is_killed_before_the_broker_has_heard_of_it() {
     for how in [&["db"][..], &["-F", "db"]] {
         let sandbox = Sandbox::new();
-        let mut next = who_is_not_heard_yet(&sandbox, how);
+        let mut next = a_holder_not_heard_yet(&sandbox, how);
         if !next.is_its_own_command() {
             // The holder has said which process its command is, though the broker has not heard it.
             next.rests();
@@ -169,7 +169,7 @@ pub(crate) fn unheard(words: &[&str]) {
 
 #[test]
 #[cfg(target_os = "linux")]
-fn who_was_killed_is_heard_to_the_end_however_much_it_has_said_and_asked() {
+fn a_killed_client_is_heard_to_the_end_however_many_messages_it_has_sent() {
     for how in ["much", "query"] {
         let sandbox = Sandbox::new();
         let [gate, go] = ["gate", "go"].map(|pipe| {
@@ -193,7 +193,7 @@ fn who_was_killed_is_heard_to_the_end_however_much_it_has_said_and_asked() {
 }
 
 #[test]
-fn what_a_command_leaves_running_holds_nothing_when_files_are_removed_while_a_broker_waits() {
+fn a_process_left_running_holds_nothing_when_files_are_removed_while_a_broker_waits() {
     let sandbox = Sandbox::new();
     let (gate, mut holder) = hold_with_child(&sandbox);
     let other = sandbox.hold(&["other"]);

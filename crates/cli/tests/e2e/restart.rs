@@ -29,7 +29,7 @@ impl Sandbox {
 }
 
 #[test]
-fn what_was_held_is_held_and_who_waited_is_served_in_order() {
+fn after_a_restart_holders_hold_and_waiters_are_served_in_order() {
     let sandbox = Sandbox::new();
     let holder = sandbox.hold(&["db"]);
     let waiters: Vec<_> = (0..4).map(|_| sandbox.queue(&["db"])).collect();
@@ -90,7 +90,7 @@ fn a_command_whose_wrapper_was_killed_after_the_broker_holds_on() {
 }
 
 #[test]
-fn who_died_with_the_broker_is_not_waited_for() {
+fn a_holder_that_died_with_the_broker_is_not_waited_for() {
     let sandbox = Sandbox::new();
     let mut holder = sandbox.hold(&["db"]);
     let mut waiter = sandbox.queue(&["db"]);
@@ -153,7 +153,7 @@ fn a_command_that_was_stolen_from_does_not_get_its_lock_back_by_a_restart() {
 }
 
 #[test]
-fn who_is_busy_under_its_lock_comes_back_all_the_same() {
+fn a_client_that_is_busy_under_its_lock_comes_back_all_the_same() {
     let sandbox = Sandbox::new();
     let (mine, theirs) = (sandbox.client(absolute(NAVLOCK)), sandbox.client(absolute(NAVLOCK)));
     let held = block_on(theirs.lock("db")).unwrap();
@@ -189,7 +189,7 @@ fn who_is_busy_under_its_lock_comes_back_all_the_same() {
 }
 
 #[test]
-fn who_cannot_start_a_broker_holds_on_and_is_told_of_nothing_while_there_is_none() {
+fn a_client_that_cannot_start_a_broker_keeps_its_lock_while_there_is_none() {
     let sandbox = Sandbox::new();
     drop(sandbox.client(absolute(NAVLOCK)));
     // This client cannot start a broker itself.
@@ -255,7 +255,7 @@ fn an_orphan_is_known_by_its_command_after_a_restart_too() {
 }
 
 #[test]
-fn who_has_lost_one_of_its_locks_leaves_the_others_to_its_command() {
+fn a_navlock_that_has_lost_one_of_its_locks_leaves_the_others_to_its_command() {
     let sandbox = Sandbox::new();
     let mut holder = sandbox.hold(&["--on-lost", "ignore", "-l", "a", "-l", "b"]);
     assert_eq!(sandbox.code(&["run", "--steal", "a", "true"]), 0);

@@ -139,7 +139,7 @@ fn a_command_is_told_that_a_broker_gave_it_up_also_for_want_of_threads() {
 
 #[test]
 #[cfg(target_os = "linux")]
-fn who_waits_when_the_broker_dies_goes_on_with_a_thread_or_is_told_that_there_is_none() {
+fn a_waiter_whose_broker_dies_goes_on_with_a_thread_or_is_told_that_there_is_none() {
     if !is_root("threads") {
         return;
     }
@@ -181,7 +181,7 @@ fn who_waits_when_the_broker_dies_goes_on_with_a_thread_or_is_told_that_there_is
 }
 
 #[test]
-fn who_has_too_few_descriptors_is_not_told_of_a_full_disk() {
+fn a_command_with_too_few_descriptors_is_not_told_of_a_full_disk() {
     let sandbox = Sandbox::new();
     assert_eq!(sandbox.code(&["run", "db", "true"]), 0);
     // Try limits from where not even a library can be loaded to where nothing is missing.
@@ -278,7 +278,7 @@ fn a_command_does_without_where_there_is_no_room_if_that_was_asked() {
 }
 
 #[test]
-fn who_only_asks_is_answered_without_room() {
+fn a_query_is_answered_although_the_disk_is_full() {
     let script = r#"
         mkfifo "$D/go"
         "$NAVLOCK" run db sh -c 'read line <"$D/go"' >/dev/null 2>&1 &

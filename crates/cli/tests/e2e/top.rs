@@ -83,7 +83,7 @@ impl Seat {
 }
 
 #[test]
-fn what_happens_is_shown_as_it_happens_and_the_terminal_is_as_before_in_the_end() {
+fn events_are_shown_as_they_happen_and_the_terminal_is_restored_at_the_end() {
     let sandbox = Sandbox::new();
     let mut seat = Seat::take(&sandbox, (80, 24), &[]);
     seat.sees("no broker is running: nobody holds anything");
@@ -109,7 +109,7 @@ fn what_happens_is_shown_as_it_happens_and_the_terminal_is_as_before_in_the_end(
 }
 
 #[test]
-fn it_fits_a_terminal_whose_size_changes() {
+fn top_fits_a_terminal_whose_size_changes() {
     let sandbox = Sandbox::new();
     let holder = sandbox.hold(&["a-name-that-is-seen"]);
     let mut seat = Seat::take(&sandbox, (80, 24), &[]);
@@ -158,7 +158,7 @@ fn whatever_ends_it_the_terminal_is_given_back() {
 }
 
 #[test]
-fn it_can_be_suspended_and_brought_back() {
+fn top_can_be_suspended_and_brought_back() {
     let sandbox = Sandbox::new();
     let holder = sandbox.hold(&["db"]);
     let script =

@@ -11,7 +11,7 @@ fn a_free_lock_is_not_waited_for_and_not_kept() {
 }
 
 #[test]
-fn it_returns_when_those_before_it_are_done() {
+fn a_wait_returns_when_the_requests_before_it_are_done() {
     let sandbox = Sandbox::new();
     let holder = sandbox.hold(&["db"]);
     let mut second = sandbox.queue(&["db"]);

@@ -134,7 +134,7 @@ fn a_socket_is_its_user_s_alone_and_goes_when_the_page_ends() {
 
 #[test]
 #[cfg(target_os = "linux")]
-fn what_would_end_a_deadlock_is_what_the_terminal_says_and_ends_nobody_else() {
+fn the_remedy_for_a_deadlock_is_the_one_of_the_terminal_and_ends_nobody_else() {
     let sandbox = Sandbox::new();
     let other = sandbox.hold(&["other"]);
     let theirs = other.command().as_raw_nonzero().to_string();
@@ -155,7 +155,7 @@ fn what_would_end_a_deadlock_is_what_the_terminal_says_and_ends_nobody_else() {
 }
 
 #[test]
-fn who_ends_removes_no_socket_but_its_own() {
+fn a_page_that_ends_removes_no_socket_but_its_own() {
     let sandbox = Sandbox::new();
     let path = sandbox.path("web.sock");
     let mut first = Web::start(&sandbox, &["--unix", "web.sock"]);
@@ -182,7 +182,7 @@ fn of_many_who_find_a_socket_that_was_left_behind_one_listens_there() {
 }
 
 #[test]
-fn who_only_connects_keeps_nobody_out() {
+fn idle_connections_keep_nobody_out() {
     let sandbox = Sandbox::new();
     let web = Web::start(&sandbox, &[]);
     let connect = || TcpStream::connect(&web.host).unwrap();

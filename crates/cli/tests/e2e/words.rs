@@ -112,7 +112,7 @@ fn out_of_descriptors_it_says_so_whatever_it_was_doing() {
 }
 
 #[test]
-fn what_is_nearly_right_is_told_and_a_name_is_only_spoken_of_where_there_are_names() {
+fn a_misspelt_argument_is_answered_and_names_are_spoken_of_only_where_they_can_stand() {
     let sandbox = Sandbox::new();
     for (arguments, what, not) in [
         (

@@ -132,7 +132,7 @@ fn doctor_tells_of_a_list_of_clusters_what_who_wants_a_lock_is_told() {
 }
 
 #[test]
-fn who_holds_is_told_why_no_broker_can_take_over() {
+fn a_holder_is_told_why_no_broker_can_take_over() {
     let namespace = namespace();
     let [east, west] = both().map(super::server::Server::endpoint);
     let [machine] = machines_of(&east, &namespace, "15");

@@ -59,7 +59,7 @@ fn asked(machine: &Sandbox, arguments: &[&str]) -> (Vec<Value>, String) {
 }
 
 #[test]
-fn who_asks_is_told_how_much_is_not_shown_and_shown_all_of_one_name() {
+fn a_query_tells_how_much_it_leaves_out_and_shows_all_of_one_name() {
     let namespace = namespace();
     let _crowd = Crowd::gather(&namespace, "a crowd");
     let [machine] = machines_of(&shared().endpoint(), &namespace, "5");

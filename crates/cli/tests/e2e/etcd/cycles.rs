@@ -66,7 +66,7 @@ fn a_cycle_of_two_machines_is_told_on_both_and_nowhere_once_it_is_broken() {
 }
 
 #[test]
-fn what_a_command_has_run_on_another_machine_is_shown_perhaps_inside_its_lock() {
+fn a_request_made_on_another_machine_is_shown_as_perhaps_inside_the_lock_of_its_command() {
     let [ours, theirs] = machines();
     let mut holder = Participant::new(&theirs, &["--why", "holder", "inner"], "true");
     // As with ssh, if ssh passes the variable on.
@@ -147,7 +147,7 @@ fn a_broker_that_takes_over_knows_of_cycles_with_other_machines() {
 }
 
 #[test]
-fn who_waits_behind_what_gives_up_on_another_machine_is_in_no_deadlock() {
+fn a_waiter_behind_a_request_that_gives_up_on_another_machine_is_in_no_deadlock() {
     let [ours, theirs] = machines();
     let mut first = Participant::new(&ours, &["a"], "$NAVLOCK run -s b true");
     let mut second = Participant::new(&theirs, &["-s", "b"], "$NAVLOCK run a true");

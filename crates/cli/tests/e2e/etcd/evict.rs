@@ -4,7 +4,7 @@ use super::{machines, server::shared};
 use crate::sandbox::Sandbox;
 
 #[test]
-fn what_stands_in_the_way_is_shown_named_and_evicted() {
+fn a_stray_key_that_blocks_a_name_is_shown_named_and_evicted() {
     let [machine] = machines();
     let reach = machine.written(&["daemon", "start"]) + &machine.written(&["daemon", "status"]);
     let (_, namespace) = reach.split_once(", namespace ").unwrap();

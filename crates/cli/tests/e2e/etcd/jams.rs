@@ -111,7 +111,7 @@ fn how_long_a_machine_has_left_that_is_not_heard_of_is_told() {
 }
 
 #[test]
-fn who_waits_for_a_machine_that_died_is_told_of_it_and_goes_on_by_what_is_pasted() {
+fn a_waiter_for_a_dead_machine_is_told_of_it_and_goes_on_after_the_remedy_is_pasted() {
     if !can_be_elsewhere() {
         return;
     }

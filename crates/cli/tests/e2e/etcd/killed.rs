@@ -66,7 +66,7 @@ fn restart(machine: &Sandbox) {
 }
 
 #[test]
-fn what_was_held_is_free_when_the_machine_has_a_broker_again() {
+fn locks_of_killed_holders_are_free_when_their_machine_has_a_broker_again() {
     let [ours, theirs] = machines();
     let mut holder = ours.hold(&["db"]);
     let mut waiter = theirs.queue(&["db"]);
@@ -79,7 +79,7 @@ fn what_was_held_is_free_when_the_machine_has_a_broker_again() {
 }
 
 #[test]
-fn who_asks_next_on_that_machine_gets_what_was_held_without_a_lifeline() {
+fn the_next_request_on_that_machine_gets_a_lock_that_was_held_without_a_lifeline() {
     let [ours] = machines();
     let mut holder = ours.hold(&["--close", "db"]);
     kill_with_broker(&ours, &mut holder);
@@ -89,7 +89,7 @@ fn who_asks_next_on_that_machine_gets_what_was_held_without_a_lifeline() {
 }
 
 #[test]
-fn who_waited_at_the_head_holds_nobody_up() {
+fn a_killed_waiter_at_the_head_of_a_queue_holds_nobody_up() {
     let [ours, theirs] = machines();
     let holder = theirs.hold(&["db"]);
     let mut dead = ours.queue(&["db"]);
@@ -103,7 +103,7 @@ fn who_waited_at_the_head_holds_nobody_up() {
 }
 
 #[test]
-fn who_lives_keeps_what_it_has() {
+fn living_holders_and_waiters_keep_their_locks_and_requests() {
     let [ours, theirs] = machines();
     let holder = ours.hold(&["db"]);
     let mut orphaned = ours.hold(&["orphaned"]);
@@ -132,7 +132,7 @@ fn who_lives_keeps_what_it_has() {
 }
 
 #[test]
-fn who_ended_in_an_orderly_way_leaves_no_notes() {
+fn a_command_that_ended_in_an_orderly_way_leaves_no_notes() {
     let [ours] = machines();
     ours.hold(&["db"]).release();
     eventually("the notes are gone", || notes(&ours) == 0);
@@ -156,7 +156,7 @@ fn a_command_that_outlives_its_navlock_leaves_no_notes() {
 }
 
 #[test]
-fn what_the_dead_have_left_is_found_by_a_broker_that_goes_on() {
+fn notes_of_dead_clients_are_found_by_a_broker_that_goes_on() {
     let [ours] = machines();
     // The broker has looked for notes by now.
     let holder = ours.hold(&["db"]);

@@ -79,7 +79,7 @@ fn a_grace_that_would_last_until_another_is_granted_is_refused_and_a_larger_marg
 }
 
 #[test]
-fn who_waits_fails_with_an_outage_if_the_settings_say_so() {
+fn a_waiter_fails_with_an_outage_if_the_settings_say_so() {
     let server = Server::start();
     let settings = settings(&server, 5, "wait-through-outages = false\n");
     let sandbox = Sandbox::with_settings(&settings);
@@ -91,7 +91,7 @@ fn who_waits_fails_with_an_outage_if_the_settings_say_so() {
 }
 
 #[test]
-fn what_is_lost_by_an_outage_is_counted_whoever_notices_it_first() {
+fn locks_lost_by_an_outage_are_counted_whichever_process_notices_it_first() {
     let server = Server::start();
     let sandbox = Sandbox::with_settings(&settings(&server, 5, ""));
     // Three agents, each with a term of its own.

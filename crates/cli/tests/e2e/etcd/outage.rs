@@ -6,7 +6,7 @@ use super::server::Server;
 use crate::sandbox::{Holder, Sandbox, eventually};
 
 #[test]
-fn who_holds_is_warned_while_etcd_does_not_answer() {
+fn a_holder_is_warned_while_etcd_does_not_answer() {
     let server = Server::start();
     // A warning comes after 7.5 s, and the lock is lost after 18.
     let settings = format!("[etcd]\nendpoints = [\"{}\"]\ntime-to-live = 20\n", server.endpoint());
@@ -104,7 +104,7 @@ fn an_outage_is_told_for_as_long_as_it_lasts_to_whoever_asks_or_waits() {
 }
 
 #[test]
-fn who_asks_while_etcd_is_away_is_told_so_whether_there_is_a_lease_or_a_broker_or_not() {
+fn a_request_during_an_outage_of_etcd_is_told_so_with_or_without_a_lease_or_a_broker() {
     let server = Server::start();
     let settings = format!("[etcd]\nendpoints = [\"{}\"]\ntime-to-live = 5\n", server.endpoint());
     let [ours, theirs, begins] = [(); 3].map(|()| Sandbox::with_settings(&settings));

@@ -63,7 +63,7 @@ fn a_command_whose_navlock_and_broker_were_killed_still_holds() {
 }
 
 #[test]
-fn who_waits_keeps_its_place_when_its_broker_is_killed() {
+fn a_waiter_keeps_its_place_when_its_broker_is_killed() {
     let [ours, theirs] = machines();
     let holder = ours.hold(&["db"]);
     let mut waiter = theirs.queue(&["db"]);

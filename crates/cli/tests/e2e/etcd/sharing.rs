@@ -30,7 +30,7 @@ fn a_lock_is_held_by_one_of_all_machines_and_goes_to_the_next_in_turn() {
 }
 
 #[test]
-fn who_shares_a_lock_shares_it_with_all_machines() {
+fn a_shared_lock_is_shared_with_all_machines() {
     let [ours, theirs] = machines();
     let holders = [ours.hold(&["-s", "db"]), theirs.hold(&["-s", "db"])];
     assert_eq!(theirs.code(&["run", "-n", "db", "true"]), 1);
@@ -39,7 +39,7 @@ fn who_shares_a_lock_shares_it_with_all_machines() {
 }
 
 #[test]
-fn who_holds_on_another_machine_is_seen_with_process_host_and_reason() {
+fn a_holder_on_another_machine_is_seen_with_process_host_and_reason() {
     let [ours, theirs] = machines();
     let holder = ours.hold(&["--why", "nightly", "db"]);
     let _waiter = ours.queue(&["db"]);

@@ -84,7 +84,7 @@ fn told(machine: &Sandbox) -> [String; 2] {
 }
 
 #[test]
-fn what_is_no_etcd_is_said_to_be_none() {
+fn a_server_that_is_no_etcd_is_said_to_be_none() {
     for (endpoint, why) in [
         (listen(old), "if it is etcd, it may want TLS (https://); else mend the endpoint"),
         (listen(elsewhere), "another program answers there, and no etcd"),

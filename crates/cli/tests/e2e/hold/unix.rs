@@ -58,7 +58,7 @@ fn a_script_has_its_lock_over_many_commands_and_until_it_ends() {
 
 /// A process that reads a command's output reads until no process has it open any more.
 #[test]
-fn who_keeps_the_locks_has_nothing_of_the_script_open() {
+fn a_keeper_has_no_file_of_the_script_open() {
     let sandbox = Sandbox::new();
     let script = "exec 7>inherited 8<&0
         hold=$(\"$NAVLOCK\" hold --ttl 100 db 2>&1) || exit
@@ -84,7 +84,7 @@ fn who_keeps_the_locks_has_nothing_of_the_script_open() {
 }
 
 #[test]
-fn who_ends_the_process_group_of_a_job_leaves_what_was_taken_for_a_time() {
+fn a_kill_of_the_process_group_of_a_job_leaves_locks_that_were_taken_for_a_time() {
     let sandbox = Sandbox::new();
     let mut command = sandbox.program("sh");
     command.args(["-c", "\"$NAVLOCK\" hold --ttl 100 db >id && kill -KILL 0"]).process_group(0);
@@ -110,7 +110,7 @@ fn its_time_goes_on_while_the_machine_is_suspended() {
 }
 
 #[test]
-fn what_cannot_end_or_has_ended_already_is_refused_and_nothing_held() {
+fn a_hold_that_cannot_end_or_has_ended_already_is_refused() {
     let sandbox = Sandbox::new();
     let mut dead = sandbox.program("true").spawn().unwrap();
     let zombie = dead.id().to_string();
@@ -158,7 +158,7 @@ fn a_thread_is_no_process_that_could_be_waited_for() {
 }
 
 #[test]
-fn who_is_ended_while_it_waits_gets_nothing() {
+fn an_asker_that_is_ended_while_it_waits_gets_nothing() {
     let sandbox = Sandbox::new();
     for (signal, to_all) in [(Signal::KILL, false), (Signal::TERM, false), (Signal::INT, true)] {
         let holder = sandbox.hold(&["db"]);
@@ -177,7 +177,7 @@ fn who_is_ended_while_it_waits_gets_nothing() {
 
 /// The keeper has the lock by then, and a pidfd of the process that had that number.
 #[test]
-fn who_is_stopped_while_its_process_ends_gets_nothing() {
+fn an_asker_that_is_stopped_while_its_process_ends_gets_nothing() {
     let sandbox = Sandbox::new();
     let holder = sandbox.hold(&["db"]);
     let mut script = sandbox.program("cat").stdin(Stdio::piped()).spawn().unwrap();
@@ -195,7 +195,7 @@ fn who_is_stopped_while_its_process_ends_gets_nothing() {
 }
 
 #[test]
-fn who_asks_nothing_keeps_nobody_from_releasing() {
+fn idle_callers_of_a_keeper_do_not_prevent_a_release() {
     let sandbox = Sandbox::new();
     let hold = sandbox.hold_long(&["db"]);
     let socket = sandbox.path("sock.holds").join(hold.lines().next().unwrap());
@@ -230,7 +230,7 @@ fn an_id_that_cannot_be_written_is_not_held() {
 /// The process that is shown as the holder lives all the same.
 #[test]
 #[cfg(target_os = "linux")]
-fn who_is_killed_that_keeps_a_lock_for_another_process_has_freed_it() {
+fn a_killed_keeper_of_another_process_has_freed_its_lock() {
     let sandbox = Sandbox::new();
     let us = std::process::id().to_string();
     sandbox.written(&["hold", "--while-pid", &us, "db"]);
@@ -249,7 +249,7 @@ fn who_is_killed_that_keeps_a_lock_for_another_process_has_freed_it() {
 }
 
 #[test]
-fn who_was_stopped_that_keeps_a_lock_is_not_waited_for_for_ever() {
+fn a_release_does_not_wait_for_ever_for_a_stopped_keeper() {
     let sandbox = Sandbox::new();
     let hold = sandbox.hold_long(&["db"]);
     let keeper = sandbox.holder();

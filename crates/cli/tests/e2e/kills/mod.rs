@@ -69,7 +69,7 @@ fn number(variable: &str, default: u64) -> u64 {
 }
 
 #[test]
-fn whoever_is_killed_the_others_keep_what_they_have_and_nobody_waits_for_the_dead() {
+fn after_any_kill_the_living_keep_their_locks_and_nobody_waits_for_the_dead() {
     let seed = number("NAVLOCK_TEST_SEED", 20_250_924);
     let kills = usize::try_from(number("NAVLOCK_TEST_KILLS", 240)).unwrap();
     println!("NAVLOCK_TEST_SEED={seed} NAVLOCK_TEST_KILLS={kills} {NAVLOCK}");
@@ -120,7 +120,7 @@ fn whoever_is_killed_the_others_keep_what_they_have_and_nobody_waits_for_the_dea
 }
 
 #[test]
-fn who_died_between_two_brokers_leaves_nothing_though_neither_has_missed_it() {
+fn a_client_that_died_between_two_brokers_leaves_no_files() {
     let sandbox = Sandbox::new();
     let holder = sandbox.hold(&["db"]);
     let clients = sandbox.path("sock.clients");

@@ -47,7 +47,7 @@ fn all_that_it_has_started_is_ended_with_it_and_daemons_too() {
 }
 
 #[test]
-fn who_starts_others_again_and_again_is_ended_with_them() {
+fn a_command_that_starts_processes_again_and_again_is_ended_with_them() {
     let sandbox = Sandbox::new();
     let script = "trap '' TERM; exec 9>oracle; flock -n 9; echo $$; \
                   i=0; while [ $i -lt 500 ]; do i=$((i+1)); (sleep 600 & sleep 600 &); done; sleep 600";
@@ -58,7 +58,7 @@ fn who_starts_others_again_and_again_is_ended_with_them() {
 }
 
 #[test]
-fn what_it_has_started_may_end_in_its_own_time_within_the_grace() {
+fn a_process_that_the_command_started_may_end_in_its_own_time_within_the_grace() {
     let sandbox = Sandbox::new();
     sandbox.pipe("fifo");
     // The command itself ends at once.
@@ -75,7 +75,7 @@ fn what_it_has_started_may_end_in_its_own_time_within_the_grace() {
 }
 
 #[test]
-fn what_it_leaves_running_goes_on_when_it_ends_by_itself() {
+fn a_process_that_the_command_leaves_running_goes_on_when_the_command_ends_by_itself() {
     let sandbox = Sandbox::new();
     let fifo = sandbox.pipe("fifo");
     for script in ["cat <fifo >out & exit 3", "(setsid cat <fifo >out &); exit 3"] {
@@ -91,7 +91,7 @@ fn what_it_leaves_running_goes_on_when_it_ends_by_itself() {
 }
 
 #[test]
-fn who_is_left_to_navlock_is_reaped() {
+fn an_orphaned_process_of_a_command_is_reaped() {
     let sandbox = Sandbox::new();
     let fifo = sandbox.pipe("fifo");
     let script = "(sh -c 'echo $$; read x <fifo' &); exec cat";
@@ -113,7 +113,7 @@ fn who_is_left_to_navlock_is_reaped() {
 }
 
 #[test]
-fn what_was_there_before_the_command_is_not_ended_with_it() {
+fn a_process_from_before_the_command_is_not_ended_with_it() {
     let sandbox = Sandbox::new();
     let fifo = sandbox.pipe("fifo");
     let script = "cat <fifo >out & exec \"$NAVLOCK\" run --on-lost=kill db sleep 600";
