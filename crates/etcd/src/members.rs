@@ -376,7 +376,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_on_the_member_itself_or_has_other_security_is_of_no_use() {
+    fn an_address_on_the_member_itself_or_with_other_security_is_not_used() {
         let said = ["https://a:1", "https://localhost:1", "https://127.0.0.1:1", "http://b:1"];
         assert_eq!(of(&["https://A:1/"], "https://A:1/", &said), Some(vec![]));
         let here = ["http://127.0.0.1:1", "http://127.0.0.1:2"];

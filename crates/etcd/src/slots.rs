@@ -192,7 +192,7 @@ mod tests {
     }
 
     #[test]
-    fn what_another_had_and_was_given_up_is_nobodys() {
+    fn a_given_up_slot_of_another_connection_is_nobodys() {
         let mut slots = Slots::new(7);
         let key = RequestKey { owner: 6, slot: 0 };
         assert_eq!(slots.owner(key, 5), Owner::Others);

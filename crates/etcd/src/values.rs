@@ -320,7 +320,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_said_of_a_request_is_passed_over_by_who_does_not_know_of_it() {
+    fn notes_of_a_request_are_skipped_by_releases_that_do_not_know_them() {
         let mut info = AgentInfo::default();
         info.meta = vec![("url".to_owned(), "x".to_owned())];
         let inside: Vec<_> = (0..20).map(|nth| outer(&"b".repeat(LONGEST_BUCKET), nth)).collect();
@@ -338,7 +338,7 @@ mod tests {
     }
 
     #[test]
-    fn what_an_agent_says_is_read_as_it_was_written() {
+    fn a_description_of_an_agent_is_read_as_it_was_written() {
         let mut info = AgentInfo::default();
         info.pid = 17;
         info.command = "ö".repeat(5000);

@@ -120,7 +120,7 @@ fn refusal(options: EtcdOptions) -> String {
 }
 
 #[test]
-fn who_has_a_certificate_locks() {
+fn a_machine_with_a_certificate_locks() {
     let etcd = Secured::start();
     let [a, b] = [(); 2].map(|()| {
         let machine = server::connect(&etcd.identify(etcd.options()));
@@ -135,7 +135,7 @@ fn who_has_a_certificate_locks() {
 }
 
 #[test]
-fn who_has_none_or_a_wrong_one_is_refused() {
+fn a_machine_with_no_certificate_or_a_wrong_one_is_refused() {
     let etcd = Secured::start();
     refusal(etcd.options());
     // One that another has signed.
@@ -146,7 +146,7 @@ fn who_has_none_or_a_wrong_one_is_refused() {
 }
 
 #[test]
-fn who_is_refused_is_told_what_to_do() {
+fn a_machine_that_is_refused_is_told_the_remedy() {
     let etcd = Secured::start();
     let error = refusal(etcd.options());
     assert!(error.contains("certificate"), "{error}");
@@ -256,7 +256,7 @@ fn is_told(options: &EtcdOptions, what: &str) {
 }
 
 #[test]
-fn who_does_not_trust_etcds_certificate_is_told_what_to_give() {
+fn a_machine_that_does_not_trust_etcds_certificate_is_told_the_missing_option() {
     let etcd = Secured::start();
     let endpoint = format!("https://{}", etcd.server.endpoint());
     let nobody_known = EtcdOptions::new([&endpoint]).server_name(NAME);
@@ -266,7 +266,7 @@ fn who_does_not_trust_etcds_certificate_is_told_what_to_give() {
 }
 
 #[test]
-fn who_cannot_use_the_certificate_that_etcd_has_made_is_told_what_to_give() {
+fn a_machine_that_cannot_use_etcds_own_certificate_is_told_the_missing_option() {
     let server = Server::start_with_tls(["--auto-tls".to_owned()]);
     let options = EtcdOptions::new([format!("https://{}", server.endpoint())]);
     is_told(&options, "--auto-tls");

@@ -124,7 +124,7 @@ mod tests {
     use super::*;
 
     #[tokio::test]
-    async fn what_is_refused_here_or_by_etcd_keeps_its_cause() {
+    async fn a_refusal_here_or_by_etcd_keeps_its_cause() {
         let asked = Client::connect(["not an address"], None).await;
         let malformed = Failure::from(asked.expect_err("no server has this address"));
         let too_large = of_status(3, "etcdserver: request is too large", Cause::Closed);

@@ -221,7 +221,7 @@ mod tests {
     const EXPECTED: [&str; 5] = ["c", "b", "b", "b", "c"];
 
     #[test]
-    fn what_cannot_be_a_list_is_named() {
+    fn a_wrong_list_of_clusters_is_refused_with_its_fault() {
         let options = || EtcdOptions::new(["127.0.0.1:1"]);
         let said = |clusters: EtcdClusters| clusters.check().unwrap_err().to_string();
         assert!(said(EtcdClusters::new()).contains("no etcd cluster"));

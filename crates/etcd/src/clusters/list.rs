@@ -87,7 +87,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_said_is_read_as_it_was_written() {
+    fn a_statement_of_a_list_is_read_as_it_was_written() {
         for text in ["settled a a 0", "changing a.1 a.1,-b_2,c-3 18446744073709551615"] {
             assert_eq!(ListStatement::parse(text.as_bytes()).unwrap().to_string(), text);
         }

@@ -212,7 +212,7 @@ explore! {
     requests_of_one_machine_keep_their_order: [TWICE, HOLDER], NONE, WARM, 9000;
     a_thief_takes_it_from_whoever_holds: [WRITER, THIEF], NONE, WARM, 3000;
     a_thief_comes_before_whoever_is_next: [THIEF_AFTER, HOLDER], NONE, WARM, 1800;
-    who_does_not_wait_leaves_nothing_behind: [WRITER, TRIER], NONE, WARM, 3000;
+    a_request_that_does_not_wait_leaves_nothing_behind: [WRITER, TRIER], NONE, WARM, 3000;
     calls_get_lost: [WRITER, HOLDER], CALL, WARM, 17_000;
     calls_of_a_thief_get_lost: [HOLDER, THIEF], CALL, WARM, 15_000;
     calls_of_a_thief_that_ends_get_lost: [HOLDER, THIEF_ENDS], CALL, WARM, 1000;
@@ -221,28 +221,28 @@ explore! {
     calls_that_do_not_wait_get_lost: [HOLDER, TRIER], CALL, WARM, 9000;
     watches_begin_anew: [WRITER, HOLDER], WATCH, WARM, 10_000;
     a_machine_is_cut_off: [WRITER, HOLDER], CUT, WARM, 12_000;
-    whoever_goes_on_is_robbed: [HOLDER, THIEF], KILL, WARM, 3000;
-    it_is_taken_again_across_a_kill: [AGAIN, &[]], KILL, WARM, 3000;
-    writers_who_have_not_used_it_before: [WRITER, WRITER], NONE, COLD, 1000;
-    readers_who_have_not_used_it_before: [READS, READER], NONE, COLD, 250;
-    a_reader_and_a_writer_who_have_not_used_it_before: [READER, HOLDER], NONE, COLD, 400;
-    a_thief_who_has_not_used_it_before: [WRITER, THIEF], NONE, COLD, 1000;
-    who_has_not_used_it_before_and_does_not_wait: [WRITER, TRIER], NONE, COLD, 1000;
-    watches_break_of_who_has_not_used_it_before: [WRITER, HOLDER], WATCH, COLD, 1000;
+    a_holder_that_goes_on_after_a_kill_is_robbed: [HOLDER, THIEF], KILL, WARM, 3000;
+    a_lock_is_taken_again_across_a_kill: [AGAIN, &[]], KILL, WARM, 3000;
+    writers_new_to_the_name: [WRITER, WRITER], NONE, COLD, 1000;
+    readers_new_to_the_name: [READS, READER], NONE, COLD, 250;
+    a_reader_and_a_writer_new_to_the_name: [READER, HOLDER], NONE, COLD, 400;
+    a_thief_new_to_the_name: [WRITER, THIEF], NONE, COLD, 1000;
+    a_request_that_does_not_wait_of_a_machine_new_to_the_name: [WRITER, TRIER], NONE, COLD, 1000;
+    watches_break_of_machines_new_to_the_name: [WRITER, HOLDER], WATCH, COLD, 1000;
 }
 
 explore! {
     OWNED;
-    who_owns_a_name_gives_it_up: [AGAIN, HOLDER], NONE, WARM, 8000;
-    who_owns_a_name_gives_it_to_who_does_not_wait: [AGAIN, TRIER], NONE, WARM, 50_000;
-    who_owns_a_name_is_robbed: [AGAIN, THIEF], NONE, WARM, 60_000;
+    a_single_owner_gives_the_name_up: [AGAIN, HOLDER], NONE, WARM, 8000;
+    a_single_owner_gives_the_name_to_a_request_that_does_not_wait: [AGAIN, TRIER], NONE, WARM, 50_000;
+    a_single_owner_is_robbed: [AGAIN, THIEF], NONE, WARM, 60_000;
     two_want_to_own_a_name: [WRITER, WRITER], NONE, WARM, 7000;
-    readers_of_who_owns_a_name: [READER_AGAIN, READS], NONE, WARM, 2500;
-    calls_get_lost_of_who_owns_a_name: [WRITER, HOLDER], CALL, WARM, 20_000;
-    watches_begin_anew_of_who_owns_a_name: [WRITER, HOLDER], WATCH, WARM, 25_000;
-    who_owns_a_name_is_cut_off: [WRITER, HOLDER], CUT, WARM, 50_000;
-    who_owns_a_name_is_killed: [AGAIN, &[]], KILL, WARM, 20_000;
-    who_owns_a_name_has_not_used_it_before: [AGAIN, HOLDER], NONE, COLD, 12_000;
+    readers_of_a_single_owner: [READER_AGAIN, READS], NONE, WARM, 2500;
+    calls_of_a_single_owner_get_lost: [WRITER, HOLDER], CALL, WARM, 20_000;
+    watches_of_a_single_owner_begin_anew: [WRITER, HOLDER], WATCH, WARM, 25_000;
+    a_single_owner_is_cut_off: [WRITER, HOLDER], CUT, WARM, 50_000;
+    a_single_owner_is_killed: [AGAIN, &[]], KILL, WARM, 20_000;
+    a_single_owner_new_to_the_name: [AGAIN, HOLDER], NONE, COLD, 12_000;
     several_are_next: [SHORT_RUN, HOLDER], NONE, WARM, 40_000;
 }
 
@@ -310,7 +310,7 @@ search! {
     a_lease_of_a_crowd_is_ended: [CROWD, WRITER], REVOKE, 300;
     a_lease_is_ended_and_another_has_more: [BESIDE], REVOKE, 300;
     a_reclaimed_lease_is_ended_and_others_have_another: [BESIDE], Faults { kills: 1, ..REVOKE }, 1000;
-    who_has_something_says_more_of_itself: [DESCRIBED, WRITER], NONE, 300;
+    an_agent_with_a_lock_describes_itself_again: [DESCRIBED, WRITER], NONE, 300;
     an_agent_ends_and_another_has_the_same_lease: [ENDS, WRITER], NONE, 300;
     an_agent_ends_and_a_call_is_lost: [ENDS, WRITER], CALL, 300;
     an_agent_ends_before_its_process_is_killed: [ENDS, WRITER], KILL, 300;
@@ -337,7 +337,7 @@ search! {
     the_lease_of_an_owner_is_ended: [CROWD_AGAIN, WRITER], REVOKE, 1000;
     an_owner_has_agents_of_another_lease: [RECLAIMED_BESIDE, WRITER], KILL, 1000;
     an_owner_has_agents_of_another_lease_that_ends: [RECLAIMED_BESIDE, WRITER], Faults { revokes: 1, ..KILL }, 1000;
-    somebody_removes_what_says_whose_a_name_is: [CROWD_AGAIN, WRITER], EVICT, 1000;
+    somebody_removes_the_key_of_an_owner: [CROWD_AGAIN, WRITER], EVICT, 1000;
     an_owner_does_nothing_for_a_while: [CROWD_AGAIN, WRITER], PAUSE, 1000;
     several_of_one_machine_are_next: [RUN, WRITER], NONE, 1000;
     several_of_two_machines_are_next: [RUN, RUN], NONE, 1000;
@@ -345,15 +345,15 @@ search! {
     several_are_next_and_one_is_robbed: [RUN, THIEF], NONE, 1000;
     several_are_next_and_one_steals: [CROWD_THIEF, WRITER], NONE, 1000;
     several_are_next_and_another_does_not_wait: [RUN, TRIER], NONE, 300;
-    calls_of_those_who_are_next_get_lost: [RUN, WRITER], Faults { calls: 2, ..NONE }, 1000;
-    watches_of_those_who_are_next_begin_anew: [RUN, WRITER], Faults { calls: 1, ..WATCH }, 1000;
-    those_who_are_next_are_cut_off: [RUN, WRITER], CUT, 1000;
-    those_who_are_next_are_cut_off_for_a_moment: [RUN, WRITER], NOTICED_CUT, 1000;
-    those_who_are_next_are_killed: [RUN, WRITER], Faults { calls: 1, ..KILL }, 1000;
-    the_lease_of_those_who_are_next_is_ended: [RUN, WRITER], REVOKE, 1000;
-    somebody_removes_one_of_those_who_are_next: [RUN, WRITER], EVICT, 1000;
-    those_who_are_next_do_nothing_for_a_while: [RUN, WRITER], PAUSE, 300;
-    one_of_those_who_are_next_ends: [CROWD_ENDS, WRITER], CALL, 1000;
+    calls_of_a_run_get_lost: [RUN, WRITER], Faults { calls: 2, ..NONE }, 1000;
+    watches_of_a_run_begin_anew: [RUN, WRITER], Faults { calls: 1, ..WATCH }, 1000;
+    a_run_is_cut_off: [RUN, WRITER], CUT, 1000;
+    a_run_is_cut_off_for_a_moment: [RUN, WRITER], NOTICED_CUT, 1000;
+    a_run_is_killed: [RUN, WRITER], Faults { calls: 1, ..KILL }, 1000;
+    the_lease_of_a_run_is_ended: [RUN, WRITER], REVOKE, 1000;
+    somebody_removes_a_request_of_a_run: [RUN, WRITER], EVICT, 1000;
+    a_run_does_nothing_for_a_while: [RUN, WRITER], PAUSE, 300;
+    an_agent_of_a_run_ends: [CROWD_ENDS, WRITER], CALL, 1000;
 }
 
 /// The scripts and the faults are drawn at random as well.

@@ -118,7 +118,7 @@ fn the_last_holder_has_heirs() {
 }
 
 #[test]
-fn what_a_list_has_told_is_not_told_again_by_the_watch() {
+fn an_event_that_a_list_has_told_is_not_told_again_by_the_watch() {
     let mut mirror = Mirror::default();
     mirror.reset([put(Queued, Exclusive, request(ME, 1), 3)], 7);
     assert!(!mirror.apply(put(Held, Exclusive, request(OTHER, 2), 5)));
@@ -132,7 +132,7 @@ fn what_a_list_has_told_is_not_told_again_by_the_watch() {
 }
 
 #[test]
-fn what_nobody_wants_is_forgotten() {
+fn a_removed_entry_is_forgotten() {
     let mut mirror =
         mirror([put(Held, Exclusive, request(ME, 1), 1), put(Queued, Shared, request(ME, 2), 2)]);
     assert_eq!(mirror.entries().count(), 2);

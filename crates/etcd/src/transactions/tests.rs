@@ -63,7 +63,7 @@ fn etcd_takes_as_many_operations_as_any_transaction_has() {
 }
 
 #[test]
-fn what_is_given_up_and_may_have_been_written_says_when_it_was() {
+fn an_entry_given_up_by_a_repeated_call_says_when_it_was_written() {
     let name = NameKey::new(&ResourceName::try_from("db").unwrap());
     let keys = BucketKeys::new("navlock", "b").name(&name);
     let ask = |nth| Ask { request: key(nth), mode: Mode::Exclusive, lease: 1, value: Vec::new() };

@@ -111,7 +111,7 @@ fn several_names_on_several_clusters_are_taken_in_one_order_by_all_machines() {
 }
 
 #[test]
-fn who_has_another_list_is_refused_while_somebody_uses_one_of_the_clusters() {
+fn a_machine_with_another_list_is_refused_while_one_of_the_clusters_is_in_use() {
     let namespace = namespace();
     let [east, west] = both().map(|server| options(server, &namespace));
     let one = EtcdClusters::new().cluster("east", east.clone());
@@ -166,7 +166,7 @@ fn who_has_another_list_is_refused_while_somebody_uses_one_of_the_clusters() {
 }
 
 #[test]
-fn who_was_idle_when_the_list_changed_gets_no_lock_by_the_old_one() {
+fn a_machine_that_was_idle_when_the_list_changed_gets_no_lock_by_the_old_list() {
     let namespace = namespace();
     let [east, west] = both().map(|server| options(server, &namespace));
     // Without a lease, nobody knows of them.
@@ -246,7 +246,7 @@ fn many_who_begin_at_once_agree() {
 }
 
 #[test]
-fn what_one_cluster_loses_is_lost_and_the_others_go_on() {
+fn locks_of_a_lost_cluster_are_lost_and_the_others_go_on() {
     let (mut east, west) = (Server::start(), Server::start());
     let of = |server: &Server| {
         EtcdOptions::new([server.endpoint()]).time_to_live(Duration::from_secs(2))

@@ -97,7 +97,7 @@ fn a_holder_is_told_when_etcd_is_away_for_longer_than_the_lease() {
 }
 
 #[test]
-fn what_works_under_a_lost_lock_has_the_margin_also_if_etcd_is_back_before() {
+fn work_under_a_lost_lock_has_the_margin_even_if_etcd_is_back_before() {
     let server = Server::start();
     let cable = Proxy::to(server.port());
     let options = EtcdOptions::new([cable.endpoint()]).time_to_live(Duration::from_secs(20));
@@ -140,7 +140,7 @@ fn etcd_does_not_hang_up_on_who_is_quiet() {
 }
 
 #[test]
-fn who_waits_behind_a_release_that_etcd_does_not_answer_is_told_that_it_is_away() {
+fn a_waiter_behind_a_release_that_etcd_does_not_answer_is_told_of_the_outage() {
     let server = Server::start();
     let (locks, cable) = by_cable(&server);
     let (guard, other) = (exclusive(&locks, "db"), exclusive(&locks, "other"));

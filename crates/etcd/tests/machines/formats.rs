@@ -19,7 +19,7 @@ fn refusal(options: &EtcdOptions) -> Option<String> {
 }
 
 #[test]
-fn who_has_something_in_another_format_is_not_met_in_silence() {
+fn a_key_in_another_format_is_a_reason_to_refuse_the_connection() {
     let namespace = namespace();
     let options = EtcdOptions::new([shared().endpoint()]).namespace(&*namespace);
     // What is in no format is in nobody's way, and hides nothing: these stand before and between the
@@ -42,7 +42,7 @@ fn who_has_something_in_another_format_is_not_met_in_silence() {
 }
 
 #[test]
-fn who_has_nothing_yet_is_met_by_the_number_of_its_format() {
+fn a_machine_without_keys_is_noticed_by_the_number_of_its_format() {
     let namespace = namespace();
     let options = EtcdOptions::new([shared().endpoint()]).namespace(&*namespace);
     let key = format!("{namespace}/format");
@@ -85,7 +85,7 @@ fn is_refused(locks: &LockManager) {
 }
 
 #[test]
-fn who_has_begun_in_another_format_since_all_data_was_lost_is_met() {
+fn a_machine_that_began_in_another_format_after_a_loss_of_all_data_is_noticed() {
     let mut server = Server::start();
     let locks = server.machine(|options| options).lock_manager("bucket");
     let guard = exclusive(&locks, "db");
@@ -96,7 +96,7 @@ fn who_has_begun_in_another_format_since_all_data_was_lost_is_met() {
 }
 
 #[test]
-fn who_could_not_say_its_format_says_it_before_it_takes_a_lock() {
+fn a_machine_that_could_not_write_its_format_writes_it_before_it_takes_a_lock() {
     let server = Server::start();
     let as_root = |arguments: &[&str]| {
         let arguments = [&["--user=root:secret"], arguments].concat();

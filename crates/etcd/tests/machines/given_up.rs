@@ -16,7 +16,7 @@ use super::{exclusive, machines, settle, soon, state, witness::Witness};
 const TIME: Duration = Duration::from_secs(3);
 
 #[test]
-fn what_is_given_up_does_not_disturb_others() {
+fn requests_that_are_given_up_do_not_disturb_others() {
     let [locks, other] = machines();
     let busy = exclusive(&other, "busy");
     let (witnesses, is_over) = ([(); 8].map(|()| Witness::default()), AtomicBool::new(false));

@@ -43,7 +43,7 @@ fn agents_of_a_connection_have_one_lease() {
 }
 
 #[test]
-fn what_an_agent_had_is_gone_with_it_and_nothing_else_is() {
+fn the_end_of_an_agent_frees_its_locks_and_nothing_else() {
     let namespace = namespace();
     let options = EtcdOptions::new([shared().endpoint()]).namespace(&*namespace);
     // So long that nothing here waits for the end of a lease.
@@ -87,7 +87,7 @@ fn a_lock_for_a_moment_is_two_proposals() {
 }
 
 #[test]
-fn who_does_not_come_back_keeps_nothing_although_others_of_its_machine_do() {
+fn an_agent_that_does_not_come_back_keeps_nothing_although_others_of_its_machine_do() {
     let server = Server::start();
     let options = |endpoint| EtcdOptions::new([endpoint]).time_to_live(TIME_TO_LIVE);
     let (cable, client) = (Proxy::to(server.port()), ClientId::random());

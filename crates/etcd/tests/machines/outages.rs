@@ -38,14 +38,14 @@ fn after_an_outage(waits: bool) -> Vec<Result<u64, Error>> {
 }
 
 #[test]
-fn those_who_wait_outlive_an_outage_in_their_order() {
+fn waiters_outlive_an_outage_in_their_order() {
     let tokens = after_an_outage(true);
     let tokens: Vec<u64> = tokens.into_iter().map(Result::unwrap).collect();
     assert!(tokens.is_sorted(), "{tokens:?}");
 }
 
 #[test]
-fn those_who_wait_fail_with_an_outage_if_they_are_told_to() {
+fn waiters_fail_with_an_outage_if_the_options_say_so() {
     for ended in after_an_outage(false) {
         assert!(matches!(ended, Err(Error::Unreachable(_))), "{ended:?}");
     }

@@ -24,7 +24,7 @@ pub(super) const TIME_TO_LIVE: Duration = Duration::from_secs(10);
 pub(super) const MINUTE: Duration = Duration::from_secs(60);
 
 #[test]
-fn what_nobody_else_uses_costs_etcd_nothing() {
+fn a_name_that_nobody_else_uses_costs_etcd_nothing() {
     let server = Server::start();
     let locks = owner_at(server.endpoint(), "navlock");
     own(&locks, "db");
@@ -49,7 +49,7 @@ fn what_nobody_else_uses_costs_etcd_nothing() {
 }
 
 #[test]
-fn who_asks_on_another_machine_gets_an_idle_name() {
+fn a_request_on_another_machine_gets_an_idle_name() {
     let [a, b] = owning("db");
     let last = exclusive(&a, "db").fencing_token();
     let guard = exclusive(&b, "db");
@@ -90,7 +90,7 @@ fn nobody_is_preferred_who_asks_after_another_machine() {
 }
 
 #[test]
-fn who_does_not_wait_is_told_what_only_the_owner_knows() {
+fn an_if_available_request_is_told_of_locks_that_only_the_owner_knows() {
     let [a, b] = owning("db");
     let guard = exclusive(&a, "db");
     assert!(soon(b.lock("db").if_available()).unwrap().is_none());
@@ -268,7 +268,7 @@ fn a_reader_elsewhere_joins_readers_here_and_waits_behind_a_writer() {
 }
 
 #[test]
-fn who_gives_up_while_the_owner_is_asked_leaves_nothing_behind() {
+fn a_request_that_gives_up_while_the_owner_is_asked_leaves_nothing_behind() {
     let [a, b] = machines();
     let next = beside(&a);
     for nth in 0..50 {

@@ -19,7 +19,7 @@ use super::{
 use crate::server::{Server, connect, namespace, shared};
 
 #[test]
-fn what_a_killed_machine_owned_is_anothers_when_its_lease_is_over() {
+fn a_name_that_a_killed_machine_owned_is_free_when_its_lease_is_over() {
     let namespace = namespace();
     let (process, mut line) = Process::start("owner", &namespace);
     let token = line.read_numbers("held")[0];
@@ -43,7 +43,7 @@ fn to_look_at_names_that_are_owned_ends_nothing() {
 }
 
 #[test]
-fn what_an_owner_holds_that_is_cut_off_is_lost_before_another_has_it() {
+fn a_lock_of_an_owner_that_is_cut_off_is_lost_before_another_machine_has_it() {
     let server = Server::start();
     let cable = Proxy::to(server.port());
     let machine = |endpoint| {
@@ -74,7 +74,7 @@ fn what_an_owner_holds_that_is_cut_off_is_lost_before_another_has_it() {
 }
 
 #[test]
-fn what_an_agent_had_of_a_name_ends_with_it() {
+fn a_lock_of_an_owned_name_ends_with_its_agent() {
     let [a, b] = owning("db");
     let (gone, next) = (beside(&a), beside(&a));
     let guard = exclusive(&gone, "db");
@@ -95,7 +95,7 @@ fn claim(name: &str, guard: &LockGuard) -> Claim {
 }
 
 #[test]
-fn what_only_a_killed_owner_knew_is_gone_on_with() {
+fn locks_that_only_a_killed_owner_knew_are_reclaimed() {
     let server = Server::start();
     let (client, cable) = (ClientId::random(), Proxy::to(server.port()));
     let options = |endpoint| EtcdOptions::new([endpoint]).time_to_live(TIME_TO_LIVE).keep_names(1);
@@ -137,7 +137,7 @@ fn what_only_a_killed_owner_knew_is_gone_on_with() {
 }
 
 #[test]
-fn who_was_robbed_by_others_of_its_machine_does_not_go_on_beside_them() {
+fn a_victim_of_its_own_machine_does_not_go_on_beside_the_thief() {
     let server = Server::start();
     let cable = Proxy::to(server.port());
     let options = |endpoint| EtcdOptions::new([endpoint]).time_to_live(TIME_TO_LIVE).keep_names(1);

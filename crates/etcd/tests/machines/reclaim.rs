@@ -100,7 +100,7 @@ fn locks_and_places_are_gone_on_with_by_another_process() {
 }
 
 #[test]
-fn what_is_not_claimed_is_free_at_once() {
+fn a_lock_that_is_not_claimed_is_free_at_once() {
     let server = Server::start();
     let killed = Killed::of(&server);
     let other = machine(&server).lock_manager("bucket");
@@ -117,7 +117,7 @@ fn what_is_not_claimed_is_free_at_once() {
 }
 
 #[test]
-fn what_is_found_for_nobody_is_free_at_once() {
+fn a_lock_that_is_reclaimed_for_nobody_is_free_at_once() {
     let server = Server::start();
     let killed = Killed::of(&server);
     let other = machine(&server).lock_manager("bucket");
@@ -143,7 +143,7 @@ fn what_is_found_for_nobody_is_free_at_once() {
 }
 
 #[test]
-fn what_ended_with_its_lease_is_not_found() {
+fn a_lock_that_ended_with_its_lease_is_not_found() {
     let server = Server::start();
     let killed = Killed::of(&server);
     let other = machine(&server).lock_manager("bucket");

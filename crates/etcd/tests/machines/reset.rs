@@ -93,7 +93,7 @@ fn all_are_told_when_etcd_was_restored_from_a_backup_that_is_older() {
 }
 
 #[test]
-fn what_was_released_after_the_backup_comes_back_for_nobody() {
+fn a_lock_that_was_released_after_the_backup_blocks_nobody() {
     let mut server = Server::start();
     let [a, b] = machines(&server);
     let early = exclusive(&a, "db");

@@ -62,7 +62,7 @@ fn each<'a>(first: LockGuard, waiting: impl IntoIterator<Item = Waiting<'a>>) ->
 }
 
 #[test]
-fn those_who_are_next_hand_it_over_without_etcd() {
+fn waiters_of_one_machine_hand_a_lock_over_without_etcd() {
     let server = Server::start();
     let agents = Agents::new(&server);
     let (holder, waiting) = agents.queue();
@@ -76,7 +76,7 @@ fn those_who_are_next_hand_it_over_without_etcd() {
 }
 
 #[test]
-fn who_asks_meanwhile_comes_after_who_waits_elsewhere() {
+fn a_request_during_a_run_comes_after_waiters_of_other_machines() {
     let server = Server::start();
     let agents = Agents::new(&server);
     let (guard, waiting) = agents.run();
@@ -110,7 +110,7 @@ fn a_thief_of_the_same_machine_leaves_those_who_wait_their_places() {
 }
 
 #[test]
-fn who_looks_sees_who_holds_it_and_who_waits_in_which_order() {
+fn a_looker_sees_the_holder_and_the_waiters_of_a_run_in_their_order() {
     let server = Server::start();
     let agents = Agents::new(&server);
     let (guard, waiting) = agents.run();
@@ -126,7 +126,7 @@ fn who_looks_sees_who_holds_it_and_who_waits_in_which_order() {
 }
 
 #[test]
-fn who_does_not_wait_is_told_that_it_is_held_and_nobody_is_asked() {
+fn an_if_available_request_is_refused_during_a_run_and_nobody_is_asked() {
     let server = Server::start();
     let agents = Agents::new(&server);
     // Each has a lease by now.
@@ -161,7 +161,7 @@ fn readers_behind_a_run_hold_it_at_one_time() {
 }
 
 #[test]
-fn who_gives_up_meanwhile_is_passed_over() {
+fn a_waiter_of_a_run_that_gives_up_is_passed_over() {
     let server = Server::start();
     let agents = Agents::new(&server);
     let (guard, mut waiting) = agents.run();

@@ -124,7 +124,7 @@ fn a_thief_robs_the_holders_of_other_machines_and_goes_before_who_waits() {
 }
 
 #[test]
-fn what_a_machine_leaves_is_free_at_once() {
+fn a_lock_that_a_machine_leaves_is_free_at_once() {
     let [a, b] = machines();
     let guard = exclusive(&a, "db");
     let gone = a.clone();

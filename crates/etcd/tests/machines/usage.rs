@@ -57,7 +57,7 @@ fn nothing_is_listed_for_who_finds_its_name_free() {
 }
 
 #[test]
-fn what_others_do_elsewhere_is_not_told() {
+fn events_of_other_names_are_not_told() {
     const TIMES: u64 = 300;
     let server = Server::start();
     let (locks, cable) = counted(&server);
@@ -77,7 +77,7 @@ fn what_others_do_elsewhere_is_not_told() {
 }
 
 #[test]
-fn what_others_hold_elsewhere_is_not_read() {
+fn locks_of_other_names_are_not_read() {
     const NAMES: u64 = 1000;
     let server = Server::start();
     let other = machine(&server);
@@ -135,7 +135,7 @@ fn until(is_so: impl Fn() -> bool) {
 }
 
 #[test]
-fn who_begins_to_watch_while_much_happens_misses_nothing() {
+fn a_watch_that_begins_while_much_happens_misses_nothing() {
     let server = Server::start();
     let (holder, waiter) = (machine(&server), machine(&server));
     let busy = machine(&server);
@@ -208,7 +208,7 @@ fn an_inspection_is_bounded_and_says_what_it_leaves_out() {
 }
 
 #[test]
-fn who_asks_about_one_name_loses_no_place_in_another() {
+fn an_agent_that_asks_about_one_name_loses_no_place_in_another() {
     let server = Server::start();
     let (locks, other) = (machine(&server), machine(&server));
     let held = [exclusive(&other, "one"), exclusive(&other, "two")];

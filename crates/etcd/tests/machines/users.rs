@@ -29,7 +29,7 @@ fn ask_for_passwords(server: &Server) {
 }
 
 #[test]
-fn who_is_logged_in_goes_on_when_etcd_forgets_who_is() {
+fn a_user_that_is_logged_in_goes_on_when_etcd_forgets_its_logins() {
     let server = Server::start();
     ask_for_passwords(&server);
     let locker = options(server.endpoint()).user("locker", "pass");
@@ -44,7 +44,7 @@ fn who_is_logged_in_goes_on_when_etcd_forgets_who_is() {
 }
 
 #[test]
-fn who_is_not_known_any_more_by_the_stream_of_its_watches_is_told_of_further_names() {
+fn a_user_whose_login_the_stream_of_watches_forgot_is_told_of_further_names() {
     let server = Server::start();
     ask_for_passwords(&server);
     // So long that nothing is looked at but what a watch tells.

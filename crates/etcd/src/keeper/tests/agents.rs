@@ -51,7 +51,7 @@ fn descriptions(calls: &[Call]) -> usize {
 }
 
 #[test]
-fn what_an_agent_says_of_itself_is_written_once_at_a_time_and_ever_more_rarely() {
+fn a_description_of_an_agent_is_written_once_at_a_time_and_ever_more_rarely() {
     let mut machine = Machine::new();
     let serial = machine.agent(1);
     let mut answered = machine.reclaim(serial, "db");
@@ -89,7 +89,7 @@ fn what_an_agent_says_of_itself_is_written_once_at_a_time_and_ever_more_rarely()
 }
 
 #[test]
-fn what_is_being_removed_because_nobody_came_back_is_not_given_to_who_comes_then() {
+fn a_lock_that_is_being_removed_unclaimed_is_not_given_to_a_late_agent() {
     let mut machine = Machine::new();
     let comes = machine.agent(1);
     let mut answered = machine.reclaim(comes, "comes");
@@ -111,7 +111,7 @@ fn what_is_being_removed_because_nobody_came_back_is_not_given_to_who_comes_then
 }
 
 #[test]
-fn who_does_not_wait_for_what_it_reclaims_takes_nothing_from_others() {
+fn an_agent_that_gives_up_its_reclaim_takes_nothing_from_others() {
     let mut machine = Machine::new();
     let (gives_up, other) = (machine.agent(1), machine.agent(2));
     drop(machine.reclaim(gives_up, "db"));

@@ -19,7 +19,7 @@ fn granted(slot: u64, revision: i64) -> [mirror::Event; 2] {
 }
 
 #[test]
-fn who_is_granted_a_name_that_is_being_listed_does_not_wait_for_the_list() {
+fn a_grant_of_a_name_that_is_being_listed_does_not_wait_for_the_list() {
     let mut machine = Machine::new();
     let (waits, list) = machine.ask(RequestKind::Wait(Mode::Exclusive), false);
     machine.report(6, &[(3, Phase::Owned, None)]);
@@ -34,7 +34,7 @@ fn who_is_granted_a_name_that_is_being_listed_does_not_wait_for_the_list() {
 }
 
 #[test]
-fn who_is_granted_a_name_that_was_taken_from_one_beside_it_hears_of_that_no_sooner_than_that_one() {
+fn a_grant_after_a_theft_is_told_no_sooner_than_the_loss_is_told_to_the_victim() {
     let mut machine = Machine::new();
     let (robbed, list) = machine.ask(RequestKind::Steal, true);
     assert!(matches!(machine.shared.table().status(robbed), Status::Held(_)));

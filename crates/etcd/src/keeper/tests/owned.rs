@@ -13,7 +13,7 @@ fn a_name_that_is_ones_own_is_listed_now_and_then_though_nobody_of_its_waits() {
 }
 
 #[test]
-fn what_a_watch_tells_late_of_a_name_that_was_ones_own_does_not_make_it_so_again() {
+fn late_news_of_a_watch_does_not_make_a_name_owned_again() {
     let (mut machine, agent) = owner();
     machine.leave();
     machine.answered(7);
@@ -35,7 +35,7 @@ fn what_a_watch_tells_late_of_a_name_that_was_ones_own_does_not_make_it_so_again
 }
 
 #[test]
-fn who_has_just_come_when_a_name_is_given_up_gets_its_turn_and_nobody_overtakes_it() {
+fn a_new_agent_keeps_its_turn_when_an_owned_name_is_given_up() {
     let (mut machine, agent) = owner();
     let held = machine.take_own(agent);
     // The keeper's thread has not heard of the agent `late` yet.
@@ -64,7 +64,7 @@ fn who_has_just_come_when_a_name_is_given_up_gets_its_turn_and_nobody_overtakes_
 }
 
 #[test]
-fn what_is_given_up_says_when_it_was_asked_for() {
+fn a_request_of_a_name_that_is_given_up_says_when_it_was_made() {
     let (mut machine, agent) = owner();
     let since = u64::try_from(machine.now.as_nanos()).unwrap();
     machine.take_own(agent);
@@ -85,7 +85,7 @@ fn what_is_given_up_says_when_it_was_asked_for() {
 }
 
 #[test]
-fn what_is_stolen_after_the_end_of_its_lease_was_lost_with_that() {
+fn a_lock_that_is_stolen_after_the_end_of_its_lease_was_lost_with_the_lease() {
     let (mut machine, agent) = owner();
     let held = machine.take_own(agent);
     machine.now += TIME_TO_LIVE;
@@ -171,7 +171,7 @@ fn a_name_of_which_no_more_can_be_granted_is_given_up_for_who_asks_next() {
 }
 
 #[test]
-fn who_looks_is_answered_though_a_name_was_lost_with_a_lease_that_is_not_over_for_others() {
+fn a_looker_is_answered_although_a_name_was_lost_with_a_lease_that_others_still_see() {
     let (mut machine, agent) = owner();
     machine.take_own(agent);
     machine.calls();
@@ -230,7 +230,7 @@ fn a_name_that_could_not_be_given_up_before_its_lease_was_lost_is_not_kept_under
 }
 
 #[test]
-fn what_waited_for_a_name_of_a_connection_that_is_gone_can_be_finished() {
+fn a_request_for_an_owned_name_can_be_finished_after_the_connection_is_gone() {
     let (mut machine, agent) = owner();
     let held = machine.take_own(agent);
     let (waits, _) = machine.call(agent, RequestKind::Wait(Mode::Exclusive));
@@ -286,7 +286,7 @@ fn asks_anew_if_the_next_try_finds(lock: Option<i64>) -> bool {
 }
 
 #[test]
-fn who_waits_keeps_its_place_if_a_try_to_own_the_name_was_not_done() {
+fn a_waiter_keeps_its_place_if_a_try_to_own_the_name_was_not_done() {
     assert!(asks_anew_if_the_next_try_finds(None), "all that waited may be gone");
     assert!(!asks_anew_if_the_next_try_finds(Some(5)));
 }

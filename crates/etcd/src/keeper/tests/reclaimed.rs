@@ -28,7 +28,7 @@ fn adoptions(calls: Vec<Call>) -> Vec<(u64, Transaction)> {
 }
 
 #[test]
-fn who_comes_back_to_what_only_an_owner_knew_finds_it_though_a_list_fails() {
+fn a_returning_agent_finds_a_lock_that_only_an_owner_knew_although_a_list_fails() {
     let (mut machine, adoption, transaction, mut answered) = adoption();
     let [Step::Within(within)] = &*transaction.then else { panic!("{transaction:?}") };
     let Step::Put { key, value, lease } = within.then[0].clone() else { panic!("{within:?}") };
@@ -53,7 +53,7 @@ fn who_comes_back_to_what_only_an_owner_knew_finds_it_though_a_list_fails() {
 }
 
 #[test]
-fn what_is_to_be_written_for_who_comes_back_is_tried_again_in_a_moment() {
+fn a_failed_write_of_a_lock_for_a_returning_agent_is_tried_again_soon() {
     let (mut machine, adoption, _, mut answered) = adoption();
     let lost = || Err(Failure::unknown("lost"));
     machine.keeper.handle_done(Done::Adopted(adoption, lost()));
@@ -65,7 +65,7 @@ fn what_is_to_be_written_for_who_comes_back_is_tried_again_in_a_moment() {
 }
 
 #[test]
-fn what_cannot_be_written_for_who_comes_back_is_lost() {
+fn a_lock_that_cannot_be_written_for_a_returning_agent_is_lost() {
     let (mut machine, adoption, _, mut answered) = adoption();
     let within = Answer { revision: 9, cluster: 1, succeeded: false, results: Vec::new() };
     let results = vec![StepResult::Within(within)];
@@ -103,7 +103,7 @@ fn a_name_of_which_somebody_has_lost_a_lock_that_only_its_owner_knew_stays_until
 }
 
 #[test]
-fn who_is_late_to_come_back_to_what_only_an_owner_knew_leaves_it_until_its_lease_ends() {
+fn a_late_agent_leaves_a_lock_that_only_an_owner_knew_until_its_lease_ends() {
     let mut machine = Machine::new();
     let comes = machine.agent(1);
     let (answer, mut answered) = oneshot::channel();

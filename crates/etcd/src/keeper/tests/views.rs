@@ -15,7 +15,7 @@ pub(super) fn watched(calls: &[Call]) -> (Vec<Option<i64>>, usize, usize) {
 }
 
 #[test]
-fn who_finds_its_name_free_watches_it_from_there_on_and_for_a_while_after_that() {
+fn a_machine_watches_a_free_name_from_its_grant_on_and_for_a_while_after_its_use() {
     let mut machine = Machine::new();
     let (agent, _) = machine.open_agent(1);
     let (held, calls) = machine.take(agent, "db", 5);

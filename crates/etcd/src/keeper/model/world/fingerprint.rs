@@ -100,7 +100,7 @@ impl Write for Fingerprint {
 }
 
 #[test]
-fn who_was_killed_before_it_heard_of_its_grant_is_told_from_who_was_killed_after_that() {
+fn a_kill_before_the_news_of_a_grant_differs_from_a_kill_after_it() {
     use super::super::{HOLDER, KILL, WARM, scene::Scene};
 
     let scripts: &[&[_]] = &[HOLDER, &[]];
