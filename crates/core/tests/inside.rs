@@ -65,14 +65,14 @@ fn second_of(bucket: &Bucket, ask: &impl AsyncFn(&LockManager, &str) -> Result<(
 }
 
 #[test]
-fn what_a_callback_waits_for_is_inside_its_lock() {
+fn a_request_of_a_callback_is_inside_its_lock() {
     let asked =
         async |locks: &LockManager, name: &str| locks.lock(name).fail_on_deadlock().await.map(drop);
     assert!(second_of_two(&asked));
 }
 
 #[test]
-fn what_a_callback_waits_for_in_another_callback_is_inside_both_locks() {
+fn a_request_of_a_callback_in_another_callback_is_inside_both_locks() {
     let asked = async |locks: &LockManager, name: &str| {
         let between = format!("between-{}", locks.client_id());
         let asked = locks.request(between.as_str(), async |_| {
@@ -174,13 +174,13 @@ fn nothing_is_kept_of_a_task_that_has_ended() {
 }
 
 #[test]
-fn who_asks_for_nothing_of_the_kind_waits() {
+fn a_request_without_fail_on_deadlock_waits() {
     let asked = async |locks: &LockManager, name: &str| locks.lock(name).await.map(drop);
     assert!(!second_of_two(&asked));
 }
 
 #[test]
-fn what_may_give_up_by_itself_is_inside_nothing() {
+fn a_request_that_may_give_up_by_itself_is_inside_nothing() {
     let options = LockOptions { signal: true, ..LockOptions::default() };
     let asked = async |locks: &LockManager, name: &str| {
         locks.lock_with(name, options).fail_on_deadlock().await.map(drop)
@@ -195,7 +195,7 @@ fn what_may_give_up_by_itself_is_inside_nothing() {
 }
 
 #[test]
-fn who_waits_behind_what_may_give_up_is_in_no_deadlock() {
+fn a_waiter_behind_a_request_that_may_give_up_is_in_no_deadlock() {
     for signal in [false, true] {
         let bucket = bucket();
         let [one, two, three] = [(); 3].map(|()| bucket.lock_manager());
@@ -247,7 +247,7 @@ fn of_two_by_which_there_came_to_be_a_cycle_one_fails() {
 }
 
 #[test]
-fn what_a_task_in_another_thread_waits_for_is_inside_nothing() {
+fn a_request_of_a_task_in_another_thread_is_inside_nothing() {
     let asked = async |locks: &LockManager, name: &str| {
         let mut task = pin!(locks.lock(name).fail_on_deadlock().into_owned());
         // Another thread makes and polls the request while the callback is polled. That thread does
@@ -265,7 +265,7 @@ fn what_a_task_in_another_thread_waits_for_is_inside_nothing() {
 }
 
 #[test]
-fn what_a_task_in_the_same_thread_waits_for_is_inside_nothing() {
+fn a_request_of_a_task_in_the_same_thread_is_inside_nothing() {
     let bucket = bucket();
     let (one, two) = (bucket.lock_manager(), bucket.lock_manager());
     let tasks = RefCell::new(Vec::new());
@@ -362,7 +362,7 @@ fn a_theft_breaks_a_cycle() {
 }
 
 #[test]
-fn what_waits_inside_is_forgotten_when_it_has_been_answered() {
+fn a_request_inside_a_lock_is_forgotten_when_it_has_been_answered() {
     let bucket = bucket();
     let (one, two) = (bucket.lock_manager(), bucket.lock_manager());
     let a = held(&one, "a");

@@ -149,7 +149,7 @@ fn each_wait_and_each_hold_is_measured_once() {
 }
 
 #[test]
-fn what_comes_to_nothing_is_counted_by_why() {
+fn failed_requests_are_counted_by_their_reason() {
     let recorded = recorded(|_| {
         let bucket = UserAgent::new().bucket("app");
         let (locks, others) = (bucket.lock_manager(), bucket.lock_manager());
@@ -180,7 +180,7 @@ fn what_comes_to_nothing_is_counted_by_why() {
 }
 
 #[test]
-fn what_a_host_does_for_others_is_theirs() {
+fn requests_of_a_host_for_other_agents_are_not_counted() {
     let recorded = recorded(|_| {
         let bucket = UserAgent::new().bucket("app");
         let locks = host::lock_manager_as(&bucket, ClientId::random());

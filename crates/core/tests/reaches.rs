@@ -233,7 +233,7 @@ fn of_a_reach_that_says_no_more_than_it_must_nothing_ends_by_itself() {
 }
 
 #[test]
-fn what_it_queries_is_inspected_by_name() {
+fn a_snapshot_of_a_terse_reach_is_inspected_by_name() {
     let (user_agent, _) = terse();
     let (locks, others) = (user_agent.lock_manager("app"), user_agent.lock_manager("app"));
     locks.describe(&AgentInfo::default());
@@ -258,7 +258,7 @@ fn what_it_queries_is_inspected_by_name() {
 }
 
 #[test]
-fn what_a_reach_says_of_terms_and_leases_arrives() {
+fn terms_and_leases_of_a_reach_arrive_at_the_caller() {
     let (user_agent, notes) = full();
     let locks = user_agent.lock_manager("app");
     assert!(user_agent.is_leased());
@@ -273,7 +273,7 @@ fn what_a_reach_says_of_terms_and_leases_arrives() {
 }
 
 #[test]
-fn what_is_asked_of_a_reach_gets_there() {
+fn calls_of_an_agent_arrive_at_the_reach() {
     let (user_agent, notes) = full();
     let handles = [(); 2].map(|()| user_agent.lock_manager("app"));
     let [locks, _] = &handles;

@@ -39,7 +39,7 @@ fn a_lone_surrogate_is_written_as_a_replacement_character() {
 }
 
 #[test]
-fn what_is_no_snapshot_is_refused() {
+fn a_malformed_snapshot_is_refused() {
     for (member, value) in [("name", "-"), ("mode", "Shared"), ("clientId", "me")] {
         let mut entry = json!({
             "name": "db",

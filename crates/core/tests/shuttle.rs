@@ -125,7 +125,7 @@ fn an_agent_that_ends_while_it_is_granted_leaves_the_lock_to_others() {
 }
 
 #[test]
-fn whoever_terminates_an_agent_returns_when_it_has_ended() {
+fn every_call_that_terminates_an_agent_returns_when_the_agent_has_ended() {
     explore(|| {
         let bucket = user_agent().bucket("app");
         let (dying, onlooker) = (bucket.lock_manager(), bucket.lock_manager());
@@ -244,7 +244,7 @@ fn all(overview: &Overview, which: fn(&Queue) -> &Vec<Entry>) -> BTreeSet<LockId
 }
 
 #[test]
-fn who_begins_to_look_meanwhile_sees_each_change_once() {
+fn a_looker_that_begins_during_changes_sees_each_change_once() {
     explore(|| {
         let user_agent = user_agent();
         let workers = [["a", "b"], ["a", "a"]].map(|names| {

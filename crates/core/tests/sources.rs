@@ -111,7 +111,7 @@ fn a_thread_that_is_blocked_waits_at_the_source_until_its_answer_is_there_and_le
 }
 
 #[test]
-fn who_is_offered_the_same_source_again_stays_there() {
+fn a_waiting_thread_that_is_offered_the_same_source_again_stays_there() {
     let script = Arc::default();
     assert_eq!(block_on(news(&script, 3)), 5);
     let state = script.state.lock().unwrap();
@@ -127,7 +127,7 @@ fn after_a_panic_in_a_future_nothing_is_wanted_any_more() {
 }
 
 #[test]
-fn who_blocks_inside_has_a_source_of_its_own() {
+fn a_nested_blocking_call_has_a_source_of_its_own() {
     let [outer, inner] = [Arc::<Script>::default(), Arc::default()];
     let mut has_blocked = false;
     let both = async {
@@ -149,7 +149,7 @@ fn who_blocks_inside_has_a_source_of_its_own() {
 }
 
 #[test]
-fn who_is_woken_by_another_thread_is_called_away_from_the_source() {
+fn a_thread_that_another_thread_wakes_leaves_the_source() {
     let script = Arc::new(Script {
         state: Mutex::new(State { holds: true, ..State::default() }),
         ..Script::default()

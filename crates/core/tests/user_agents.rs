@@ -38,8 +38,8 @@ fn all_of_a_process_shares_one_user_agent() {
 }
 
 #[test]
-fn whoever_closes_the_user_agent_of_the_process_closes_what_it_has_opened_itself() {
-    let name = "whoever_closes_the_user_agent_of_the_process";
+fn closing_the_user_agent_of_the_process_closes_only_the_agents_of_that_handle() {
+    let name = "closing_the_user_agent_of_the_process";
     let (library, program) = (UserAgent::in_process(), UserAgent::in_process());
     let (its, mine) = (library.lock_manager(name), program.lock_manager(name));
     let also_its = its.bucket().lock_manager();
@@ -85,7 +85,7 @@ fn a_closed_user_agent_leaves_others_open() {
 }
 
 #[test]
-fn what_users_move_between_threads_is_send_and_sync() {
+fn public_types_are_send_and_sync() {
     fn send_and_sync<T: Send + Sync + 'static>() {}
     fn send<T: Send>(value: T) -> T {
         value
@@ -112,7 +112,7 @@ fn what_users_move_between_threads_is_send_and_sync() {
 }
 
 #[test]
-fn what_users_have_may_be_used_after_a_panic_was_caught() {
+fn public_types_may_be_used_after_a_panic_was_caught() {
     fn unwind_safe<T: UnwindSafe + RefUnwindSafe>() {}
     unwind_safe::<UserAgent>();
     unwind_safe::<Bucket>();
@@ -179,7 +179,7 @@ async fn count_to_forty(locks: LockManager, wait: impl AsyncFn() + Clone + Send 
 }
 
 #[test]
-fn it_works_on_tokio_on_smol_and_on_a_bare_block_on() {
+fn locks_work_on_tokio_on_smol_and_on_a_bare_block_on() {
     let locks = UserAgent::new().lock_manager("app");
     let tokio = tokio::runtime::Builder::new_multi_thread().enable_time().build().unwrap();
     let nap = Duration::from_micros(100);
@@ -238,7 +238,7 @@ fn a_client_id_is_its_bytes_and_its_text() {
 }
 
 #[test]
-fn what_is_printed_for_debugging_says_what_it_is() {
+fn debug_texts_name_the_type_and_its_contents() {
     let user_agent = UserAgent::new();
     let bucket = user_agent.bucket("app");
     assert_eq!(bucket.name(), Some("app"));

@@ -125,7 +125,7 @@ fn a_waker_that_panics_leaves_nobody_asleep_and_no_lock_without_a_guard() {
 }
 
 #[test]
-fn what_a_waker_panics_with_may_panic_as_well_and_leaves_nobody_asleep() {
+fn a_payload_of_a_panicking_waker_may_panic_too_and_leaves_no_waiter_asleep() {
     /// A payload that panics when it is dropped, with another such payload. This goes on a few
     /// times.
     struct Payload(u32);

@@ -160,7 +160,7 @@ fn agents_are_seen_with_what_they_say_of_themselves_and_with_all_that_ends_with_
 }
 
 #[test]
-fn what_an_agent_says_of_itself_is_shown_to_who_asks_and_not_kept_when_it_has_ended() {
+fn a_description_of_an_agent_is_shown_to_other_agents_and_ends_with_its_agent() {
     let bucket = UserAgent::new().bucket("app");
     let (a, b) = (bucket.lock_manager(), bucket.lock_manager());
     let mut info = AgentInfo::default();
@@ -212,7 +212,7 @@ fn one_name_or_bucket_is_seen_without_the_others() {
 }
 
 #[test]
-fn what_happens_while_somebody_looks_has_its_time_and_what_was_there_before_is_older() {
+fn events_during_a_look_have_their_times_and_earlier_locks_are_marked_as_older() {
     let user_agent = UserAgent::new();
     let locks = user_agent.lock_manager("app");
     let held = locks.lock("held").blocking().unwrap();
@@ -260,7 +260,7 @@ fn what_happens_while_somebody_looks_has_its_time_and_what_was_there_before_is_o
 }
 
 #[test]
-fn who_is_too_slow_is_told_how_much_it_has_missed_and_what_there_is() {
+fn a_slow_looker_is_told_how_much_it_has_missed_and_the_present_state() {
     const LOCKS: u64 = 40_000;
     let user_agent = UserAgent::new();
     let locks = user_agent.lock_manager("app");
@@ -292,7 +292,7 @@ fn names_that_are_long_are_not_kept_without_bound_for_who_is_slow() {
 }
 
 #[test]
-fn who_waits_for_news_is_woken_by_them_and_by_nothing_else() {
+fn a_looker_that_waits_for_news_is_woken_by_nothing_else() {
     let user_agent = UserAgent::new();
     let locks = user_agent.lock_manager("app");
     let mut looker = begin(&user_agent, LookOptions::default().name("db".try_into().unwrap()));
@@ -332,7 +332,7 @@ fn buckets_that_come_and_go_are_seen_by_who_looked_before() {
 }
 
 #[test]
-fn who_asks_once_sees_what_there_is_each_time() {
+fn a_looker_that_looks_once_sees_the_present_state_each_time() {
     let user_agent = UserAgent::new();
     let locks = user_agent.lock_manager("app");
     let mut once = begin(&user_agent, LookOptions::default().once());
@@ -345,7 +345,7 @@ fn who_asks_once_sees_what_there_is_each_time() {
 }
 
 #[test]
-fn what_all_of_the_process_shares_is_seen_through_every_handle_and_nothing_of_others() {
+fn locks_of_the_process_are_seen_through_every_handle_and_by_no_other_user_agent() {
     let locks = UserAgent::in_process().lock_manager("seen through every handle");
     let _held = locks.lock("db").blocking().unwrap();
     let options = || LookOptions::default().bucket("seen through every handle");

@@ -15,7 +15,7 @@ use navlock_core::{
 use super::{begin_all, fold::name, poll, take_events};
 
 #[test]
-fn who_waits_for_each_other_is_seen_to_whenever_the_look_began() {
+fn agents_that_wait_for_each_other_are_seen_whenever_the_look_began() {
     let user_agent = UserAgent::new();
     let locks = [(); 2].map(|()| user_agent.lock_manager("app"));
     let mut early = begin_all(&user_agent);

@@ -35,7 +35,7 @@ fn a_request_becomes_a_lock_in_place() {
 }
 
 #[test]
-fn what_is_heard_twice_changes_nothing_the_second_time() {
+fn an_event_heard_twice_changes_nothing_the_second_time() {
     let agent = ClientId::random();
     let events = [
         Change::Requested { name: name(), entry: entry(agent, 1) },

@@ -111,7 +111,7 @@ fn two_who_ask_for_each_others_locks_inside_their_own_are_in_a_deadlock() {
 }
 
 #[test]
-fn who_asks_again_for_what_is_shared_behind_somebody_who_wants_it_alone_is_in_a_deadlock() {
+fn a_holder_that_asks_again_to_share_behind_a_writer_is_in_a_deadlock() {
     let mut example = Example::new();
     let a = example.held(1, "a", Shared);
     example.waits(2, "a", Exclusive, None);
@@ -127,7 +127,7 @@ fn who_asks_again_for_what_is_shared_behind_somebody_who_wants_it_alone_is_in_a_
 }
 
 #[test]
-fn who_waits_inside_a_lock_of_another_machine_waits_perhaps_inside_what_its_agent_holds_there() {
+fn a_request_inside_a_lock_of_another_machine_waits_perhaps_inside_its_agents_locks_there() {
     let mut example = Example::new();
     let here = example.held(3, "b", Exclusive);
     let mut there = example.entry(1, Exclusive, None);
@@ -175,7 +175,7 @@ fn one_that_waits_for_itself_by_way_of_what_its_command_runs_is_in_a_deadlock() 
 }
 
 #[test]
-fn what_is_stolen_is_waited_for_by_nobody() {
+fn a_stolen_lock_is_waited_for_by_nobody() {
     let mut example = Example::new();
     let (a, b) = (example.held(1, "a", Exclusive), example.held(2, "b", Exclusive));
     example.waits(1, "b", Exclusive, Some(a));
@@ -297,7 +297,7 @@ fn a_deadlock_is_told_with_who_waits_for_what_and_who_is_in_the_way() {
 }
 
 #[test]
-fn what_others_say_of_themselves_is_told_and_not_obeyed() {
+fn descriptions_by_other_agents_are_told_and_not_obeyed() {
     let mut example = Example::new();
     let a = example.held(1, "a\u{1b}[2J", Exclusive);
     example.waits(1, "a\u{1b}[2J", Exclusive, Some(a));
