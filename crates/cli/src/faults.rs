@@ -140,7 +140,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_was_written_down_is_known() {
+    fn recorded_faults_are_known() {
         let state = tempfile::tempdir().unwrap();
         let file = Place::faults_in(state.path());
         assert_eq!(known_in(file.clone()), None);
@@ -151,7 +151,7 @@ mod tests {
     }
 
     #[test]
-    fn it_does_not_grow_for_ever() {
+    fn the_file_of_faults_does_not_grow_for_ever() {
         let state = tempfile::tempdir().unwrap();
         let line = "x".repeat(1_000) + "\n";
         let file = Place::faults_in(state.path());

@@ -141,7 +141,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_too_wide_is_clipped_by_columns() {
+    fn a_text_that_is_too_wide_is_clipped_by_columns() {
         assert_eq!(clipped(&"é".repeat(48), 48), "é".repeat(48));
         assert_eq!(clipped(&"é".repeat(49), 48), format!("{}…", "é".repeat(47)));
         assert_eq!(clipped("日本語日本語", 6), "日本…");

@@ -350,7 +350,7 @@ mod tests {
     }
 
     #[test]
-    fn who_waits_is_told_of_an_outage() {
+    fn a_waiter_is_told_of_an_outage() {
         let (time, silent) = (Duration::from_secs(12), Some(Duration::from_secs(4)));
         assert_eq!(
             sentence(&name(), Mode::Exclusive, time, None, silent, Some("cannot reach etcd")),
@@ -364,7 +364,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_known_is_not_told() {
+    fn unknown_details_of_a_holder_are_not_told() {
         let bare = "navlock: waiting for \"db\" (exclusive) 12s";
         assert_eq!(said(None), bare);
         assert_eq!(said(Some(&Position::default())), bare);
@@ -378,7 +378,7 @@ mod tests {
     }
 
     #[test]
-    fn what_others_say_of_themselves_is_shown_and_not_obeyed() {
+    fn descriptions_by_other_agents_are_shown_and_not_obeyed() {
         let holder = inspected(client(), "\u{1b}[2J", &format!("\r{}", "x".repeat(100)));
         let told = said(Some(&Position::new(Some(holder), 1, None)));
         assert!(told.contains(r"held by \u{1b}[2J[4711] user@host for 3m (\rxx"), "{told}");

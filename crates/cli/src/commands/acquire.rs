@@ -302,7 +302,7 @@ mod tests {
     }
 
     #[test]
-    fn who_holds_it_is_told_as_far_as_it_is_known() {
+    fn a_conflict_names_the_holder_as_far_as_it_is_known() {
         let second = Some(Duration::from_secs(1));
         for (timeout, holders, told) in [
             (None, Some("make[7] for 3m"), "\"db\" is held by make[7] for 3m"),

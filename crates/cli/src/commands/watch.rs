@@ -299,7 +299,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_said_again_is_told_once_and_to_programs_as_something_else() {
+    fn a_repeated_event_is_told_once_to_people_and_as_inside_to_programs() {
         let events = history();
         let mut people = watch(false);
         let lines: Vec<_> = events.iter().map(|event| people.event(event)).collect();

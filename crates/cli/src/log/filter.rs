@@ -94,7 +94,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_level_is_said_to_be_none() {
+    fn a_wrong_level_is_refused() {
         for wrong in
             ["verbose", "navlock", "3", "navlock=loud", "=info", "navlock=", "info=info=info"]
         {

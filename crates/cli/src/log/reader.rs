@@ -164,7 +164,7 @@ mod tests {
     }
 
     #[test]
-    fn what_would_do_something_to_a_terminal_is_not_shown() {
+    fn control_characters_are_not_shown_on_a_terminal() {
         let mut shown = Vec::new();
         show(&mut shown, b"a\x1b[31m\x07b\n").unwrap();
         assert_eq!(shown, b"a [31m b\n");

@@ -270,7 +270,7 @@ mod tests {
     }
 
     #[test]
-    fn who_logs_does_not_wait_for_what_does_not_write_and_what_is_missing_is_counted() {
+    fn logging_does_not_wait_for_a_stuck_writer_and_missing_lines_are_counted() {
         let gate = Gate::new();
         let sink = Sink::new(gate.clone(), false);
         say(&sink, "first");
@@ -291,7 +291,7 @@ mod tests {
     }
 
     #[test]
-    fn what_cannot_be_written_is_missing_and_all_else_goes_on() {
+    fn a_line_that_cannot_be_written_is_missing_and_later_lines_are_written() {
         let gate = Gate::new();
         let sink = Sink::new(Gate { is_open: true, ..gate.clone() }, false);
         *gate.fails.lock().unwrap() = true;

@@ -59,7 +59,7 @@ fn lines(here: &Here, (overview, name, entry): &(Overview, LockName, Entry)) -> 
 }
 
 #[test]
-fn what_another_machine_holds_is_ended_there_or_evicted() {
+fn a_holder_on_another_machine_is_ended_there_or_evicted() {
     let here = Here::made_up(|_| None);
     let there = holder("there", "b c", false);
     let id = there.2.id.client_id;
@@ -133,7 +133,7 @@ fn a_number_is_offered_to_kill_if_it_is_the_command_of_who_is_connected() {
 }
 
 #[test]
-fn what_a_broker_of_another_pid_namespace_counts_is_nobody_s_number_here() {
+fn a_process_number_of_another_pid_namespace_is_not_used_here() {
     let here = Here::made_up(|_| Some(Seen { is_stopped: true, parent: 4700 }));
     let (overview, name, entry) = holder("here", "default", true);
     for (namespace, kinds) in [

@@ -143,7 +143,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_wrong_is_said_with_file_line_and_key() {
+    fn a_fault_is_told_with_file_line_and_key() {
         let said = wrong("[etcd]\nendpoint = [\"a:1\"]\n");
         assert!(
             said.starts_with("/c.toml, line 2 (endpoint): there is no setting `endpoint`"),
@@ -162,7 +162,7 @@ mod tests {
     }
 
     #[test]
-    fn what_stands_in_a_wrong_place_is_not_repeated() {
+    fn a_value_in_a_wrong_place_is_not_repeated() {
         let said = wrong("[etcd]\npassword = \"secret\"\n");
         assert!(said.contains("password") && !said.contains("secret"), "{said}");
     }

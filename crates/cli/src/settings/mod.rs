@@ -175,7 +175,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_level_is_said_of_the_variable() {
+    fn a_wrong_level_is_told_of_the_variable() {
         assert!(log("").unwrap().is_none());
         assert_eq!(log("debug").unwrap().unwrap().to_string(), "debug");
         let said = log("loud").unwrap_err().to_string();

@@ -275,7 +275,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn who_is_told_nothing_for_long_is_hung_up_on_and_who_is_told_something_is_not() {
+    async fn only_a_connection_that_is_told_nothing_for_long_is_closed() {
         let [(_silent, theirs), (_page, told), (_stranger, strange)] = [(); 3].map(|()| duplex(64));
         let quiet = Duration::from_millis(50);
         let mut silent = served(theirs, quiet, false);
@@ -312,7 +312,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn who_comes_has_the_place_of_the_first_stranger_and_of_nobody_who_was_let_in() {
+    async fn a_newcomer_takes_the_place_of_the_first_stranger_and_of_no_admitted_connection() {
         let mut listener = LimitedListener::new(Flood);
         let mut all = Vec::new();
         for number in 0..MOST {

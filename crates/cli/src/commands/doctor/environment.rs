@@ -178,7 +178,7 @@ mod tests {
     }
 
     #[test]
-    fn what_may_have_a_password_in_it_is_not_repeated() {
+    fn a_variable_that_may_contain_a_password_is_not_repeated() {
         for name in ["NAVLOCK_ETCD", "NAVLOCK_PASSWORD"] {
             let check = variable(name, OsStr::new("http://ada:s3cret@host:2379"));
             assert!(!format!("{check:?}").contains("s3cret"), "{check:?}");

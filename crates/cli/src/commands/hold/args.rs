@@ -156,7 +156,7 @@ mod tests {
     }
 
     #[test]
-    fn who_steals_neither_shares_nor_refuses_to_wait() {
+    fn a_theft_neither_shares_nor_refuses_to_wait() {
         for (flag, named) in [("-s", "--shared"), ("-n", "--nonblock")] {
             let line = format!("hold --steal {flag} db");
             check_refusal(&line, ErrorKind::ArgumentConflict, &["--steal", named]);

@@ -136,7 +136,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_watched_is_one_bucket_and_no_tree() {
+    fn a_watch_is_of_one_bucket_and_shows_no_tree() {
         for (flag, named) in [("--tree", "--tree"), ("-a", "--all-buckets")] {
             let line = format!("query --watch {flag}");
             check_refusal(&line, ErrorKind::ArgumentConflict, &["--watch", named]);

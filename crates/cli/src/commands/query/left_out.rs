@@ -21,7 +21,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn who_has_not_asked_for_one_name_is_told_to_do_so() {
+    fn a_query_of_all_names_is_told_to_ask_for_one_name() {
         let args = QueryArgs::default();
         assert_eq!(left_out_of(1, &args), "1 more lock or request is not shown; ask for one NAME");
         let args = QueryArgs { name: Some("a".try_into().unwrap()), ..args };

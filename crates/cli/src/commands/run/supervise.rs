@@ -294,7 +294,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_works_under_a_lost_lock_is_killed_before_others_may_have_it() {
+    fn a_command_under_a_lost_lock_is_killed_before_others_may_have_the_lock() {
         let at = Duration::from_millis;
         let term =
             |ends, expires| Some(Term { now: at(0), heard: at(0), due: at(0), ends, expires });

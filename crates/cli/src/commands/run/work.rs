@@ -149,7 +149,7 @@ mod tests {
     }
 
     #[test]
-    fn what_follows_the_name_is_the_command_with_its_own_options() {
+    fn words_after_the_name_are_the_command_with_its_own_options() {
         for arguments in [
             &["-s", "db", "sh", "-n", "--steal", "-l", "x", "-c"][..],
             &["-s", "db", "--", "sh", "-n", "--steal", "-l", "x", "-c"],

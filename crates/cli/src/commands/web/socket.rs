@@ -89,7 +89,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn who_has_left_its_socket_behind_is_followed_and_who_listens_is_not() {
+    fn a_socket_that_was_left_behind_is_replaced_and_a_listening_one_is_not() {
         let directory = tempfile::tempdir().unwrap();
         let path = directory.path().join("web.sock");
         let (first, _) = listen(&path).unwrap();

@@ -24,7 +24,7 @@ fn wrong(table: &str) -> String {
 }
 
 #[test]
-fn what_was_given_goes_before_the_file_and_the_rest_is_the_files() {
+fn a_given_option_goes_before_the_file_and_the_rest_is_the_files() {
     let table = "endpoints = [\"a:1\", \"http://b:2\"]\nnamespace = \"n\"\ntime-to-live = 5";
     let of_file = etcd(None, table).unwrap();
     assert!(of_file.endpoints().eq(["a:1", "http://b:2"]));
@@ -69,7 +69,7 @@ fn a_password_is_the_line_of_a_file_beside() {
 }
 
 #[test]
-fn what_cannot_be_used_is_named() {
+fn a_wrong_value_is_named() {
     for (table, what) in [
         ("", "no endpoints of etcd"),
         ("endpoints = []", "no endpoints of etcd"),

@@ -55,7 +55,7 @@ fn entry(client_id: ClientId, serial: u64) -> Entry {
 }
 
 #[test]
-fn whoever_has_missed_much_is_told_how_it_is_now() {
+fn a_page_that_has_missed_much_is_told_the_present_state() {
     let mut shown = Shown::new();
     let agent = ClientId::random();
     for serial in 0..1000 {
@@ -114,7 +114,7 @@ fn only_so_many_changes_are_remembered_and_then_all_is_told() {
 }
 
 #[test]
-fn what_an_agent_had_goes_with_it() {
+fn locks_of_an_agent_go_with_it() {
     let mut shown = Shown::new();
     let (gone, stays) = (ClientId::random(), ClientId::random());
     let agent = |id, client| Change::AgentCame {
@@ -150,7 +150,7 @@ fn a_name_is_shown_by_its_beginning() {
 }
 
 #[test]
-fn who_has_seen_a_version_has_seen_all_who_hold_by_then_and_nobody_who_holds_since() {
+fn a_page_at_a_version_has_seen_exactly_the_holders_of_that_version() {
     let mut shown = Shown::new();
     let agents: Vec<_> = (0..700).map(|_| ClientId::random()).collect();
     let granted = |agent: &ClientId, token| {

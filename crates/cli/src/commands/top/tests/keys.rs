@@ -14,7 +14,7 @@ use super::{
 };
 
 #[test]
-fn it_can_be_sorted_by_each_column() {
+fn the_table_can_be_sorted_by_each_column() {
     let mut world = World::new();
     let (a, b) = (name("a"), name("b"));
     let held = world.holds(1, &a);
@@ -33,7 +33,7 @@ fn it_can_be_sorted_by_each_column() {
 }
 
 #[test]
-fn what_is_chosen_stays_chosen_wherever_it_goes() {
+fn a_chosen_name_stays_chosen_wherever_its_row_goes() {
     let mut world = World::new();
     for (pid, text) in [(1, "a"), (2, "b"), (3, "c")] {
         world.holds(pid, &name(text));
@@ -91,7 +91,7 @@ fn buckets_are_shown_one_after_the_other_and_then_all() {
 }
 
 #[test]
-fn what_is_paused_stays_as_it_is_and_nothing_is_lost() {
+fn a_paused_table_stays_as_it_is_and_loses_nothing() {
     let mut world = World::new();
     world.holds(1, &name("a"));
     for key in ["p", " "] {

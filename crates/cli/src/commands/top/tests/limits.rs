@@ -102,7 +102,7 @@ fn of_ten_thousand_names_only_those_are_made_that_are_seen() {
 }
 
 #[test]
-fn what_is_remembered_is_bounded_and_forgotten_in_time() {
+fn past_names_are_bounded_in_number_and_forgotten_in_time() {
     let mut world = World::new();
     let kept = name("kept");
     world.holds(1, &kept);

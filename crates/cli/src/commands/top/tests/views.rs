@@ -16,7 +16,7 @@ use super::{
 };
 
 #[test]
-fn who_has_waited_longest_comes_first_and_then_what_is_held_longest() {
+fn the_longest_wait_comes_first_and_then_the_longest_hold() {
     let mut world = World::new();
     for (pid, text) in [(1, "a"), (2, "b"), (3, "c")] {
         world.holds(pid, &name(text));
@@ -88,7 +88,7 @@ fn a_name_is_shown_with_its_queue_in_order_and_what_has_happened() {
 }
 
 #[test]
-fn those_who_wait_for_each_other_are_shown_once_it_has_lasted() {
+fn agents_that_wait_for_each_other_are_shown_once_the_cycle_has_lasted() {
     let mut world = World::new();
     let (a, b) = (name("a"), name("b"));
     world.holds(1, &a);
