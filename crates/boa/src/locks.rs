@@ -99,6 +99,21 @@ impl LocksExtension {
     /// give scripts several lock managers, such as those of storage buckets. Defines the interfaces in the
     /// realm if they are not defined yet.
     ///
+    /// ```
+    /// use boa_engine::{Context, Source, js_string, property::Attribute};
+    /// use navlock_boa::{LocksExtension, navlock};
+    ///
+    /// let mut context = Context::default();
+    /// let inbox = navlock::in_process().lock_manager("inbox");
+    /// let locks = LocksExtension::new(inbox).open(None, &mut context)?;
+    /// let object = locks.object(&context)?;
+    /// context.register_global_property(js_string!("inbox"), object, Attribute::all())?;
+    /// context.eval(Source::from_bytes("inbox.request('db', () => (globalThis.done = true))"))?;
+    /// context.run_jobs()?;
+    /// assert!(context.eval(Source::from_bytes("done"))?.to_boolean());
+    /// # Ok::<(), boa_engine::JsError>(())
+    /// ```
+    ///
     /// # Errors
     ///
     /// The realm has a global of the same name that cannot be replaced.
@@ -131,6 +146,18 @@ impl boa_runtime::RuntimeExtension for LocksExtension {
 
 /// Gives the context's current realm `navigator.locks`: short for
 /// [`LocksExtension::new`] and [`register`](LocksExtension::register).
+///
+/// ```
+/// use boa_engine::{Context, Source};
+/// use navlock_boa::{navlock, register};
+///
+/// let mut context = Context::default();
+/// register(&mut context, navlock::in_process().lock_manager("my-app"))?;
+/// context.eval(Source::from_bytes("navigator.locks.request('db', () => (globalThis.done = true))"))?;
+/// context.run_jobs()?;
+/// assert!(context.eval(Source::from_bytes("done"))?.to_boolean());
+/// # Ok::<(), boa_engine::JsError>(())
+/// ```
 ///
 /// # Errors
 ///
@@ -177,6 +204,23 @@ impl Locks {
     /// no callback called. What scripts ask for later is rejected with an `InvalidStateError`.
     ///
     /// Spec: <https://w3c.github.io/web-locks/#termination-of-locks>
+    ///
+    /// ```
+    /// use boa_engine::{Context, Source};
+    /// use navlock_boa::{navlock, register};
+    ///
+    /// let mut context = Context::default();
+    /// let locks = register(&mut context, navlock::in_process().lock_manager("my-app"))?;
+    /// // The script holds the lock for ever.
+    /// context.eval(Source::from_bytes("navigator.locks.request('db', () => new Promise(() => {}))"))?;
+    /// context.run_jobs()?;
+    ///
+    /// let others = navlock::in_process().lock_manager("my-app");
+    /// assert!(others.try_lock("db").blocking().unwrap().is_none());
+    /// locks.end();
+    /// assert!(others.try_lock("db").blocking().unwrap().is_some());
+    /// # Ok::<(), boa_engine::JsError>(())
+    /// ```
     pub fn end(&self) {
         self.0.end();
     }

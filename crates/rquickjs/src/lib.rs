@@ -36,6 +36,20 @@ pub use crate::{drive::run, locks::Locks};
 /// because a script could change the built-in objects that this function uses. Call it after the
 /// host has defined its own `AbortSignal` and `setTimeout`, if the host has them.
 ///
+/// ```
+/// use navlock_rquickjs::{navlock, register, run};
+/// use rquickjs::{Context, Runtime};
+///
+/// let context = Context::full(&Runtime::new()?)?;
+/// context.with(|ctx| {
+///     let _ = register(&ctx, navlock::in_process().lock_manager("my-app"))?;
+///     ctx.eval::<(), _>("navigator.locks.request('db', () => { globalThis.done = true; })")
+/// })?;
+/// run(&context)?;
+/// assert!(context.with(|ctx| ctx.globals().get::<_, bool>("done"))?);
+/// # Ok::<(), rquickjs::Error>(())
+/// ```
+///
 /// # Errors
 ///
 /// [`Error::Exception`](rquickjs::Error::Exception), with the exception for `Ctx::catch`, in one of

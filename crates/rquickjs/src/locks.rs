@@ -30,6 +30,31 @@ use crate::{
 ///    waits only while the agent [is waiting](Self::is_waiting).
 ///
 /// The handle is valid within one `Context::with`. [`Locks::of`] returns it again.
+///
+/// ```
+/// use std::task::{Context as TaskContext, Waker};
+///
+/// use navlock_rquickjs::{navlock, register};
+/// use rquickjs::{Context, Runtime};
+///
+/// let runtime = Runtime::new()?;
+/// let context = Context::full(&runtime)?;
+/// context.with(|ctx| {
+///     let locks = register(&ctx, navlock::in_process().lock_manager("my-app"))?;
+///     ctx.eval::<(), _>("navigator.locks.request('db', () => { globalThis.done = true; })")?;
+///     // Pass the waker of your loop: navlock wakes it, from any thread, when there is a task.
+///     let mut wakes_the_loop = TaskContext::from_waker(Waker::noop());
+///     while locks.is_waiting() {
+///         if locks.poll_ready(&mut wakes_the_loop).is_ready() {
+///             locks.run_task()?;
+///             while ctx.execute_pending_job() {}
+///         }
+///     }
+///     assert!(ctx.globals().get::<_, bool>("done")?);
+///     Ok::<(), rquickjs::Error>(())
+/// })?;
+/// # Ok::<(), rquickjs::Error>(())
+/// ```
 #[must_use = "callbacks are called by what drives the agent: `spawn()`, `run()`, or `run_task()`"]
 pub struct Locks<'js> {
     home: HomeObject<'js>,
@@ -74,6 +99,21 @@ impl<'js> Locks<'js> {
     /// managers, such as those of several storage buckets. The host gives scripts the agent's
     /// [`object`](Self::object). This also defines the global interfaces `LockManager` and `Lock`,
     /// if they are not there yet.
+    ///
+    /// ```
+    /// use navlock_rquickjs::{Locks, navlock, run};
+    /// use rquickjs::{Context, Runtime};
+    ///
+    /// let context = Context::full(&Runtime::new()?)?;
+    /// context.with(|ctx| {
+    ///     let inbox = Locks::open(&ctx, navlock::in_process().lock_manager("inbox"))?;
+    ///     ctx.globals().set("inbox", inbox.object())?;
+    ///     ctx.eval::<(), _>("inbox.request('db', () => { globalThis.done = true; })")
+    /// })?;
+    /// run(&context)?;
+    /// assert!(context.with(|ctx| ctx.globals().get::<_, bool>("done"))?);
+    /// # Ok::<(), rquickjs::Error>(())
+    /// ```
     ///
     /// # Errors
     ///
@@ -153,6 +193,25 @@ impl<'js> Locks<'js> {
     /// when it collects garbage after the last `Context` was dropped: in `Runtime::run_gc`, or at
     /// the latest with the runtime. A host that has several contexts in a runtime should end a
     /// context's agents before it drops the context.
+    ///
+    /// ```
+    /// use navlock_rquickjs::{Locks, navlock, register, run};
+    /// use rquickjs::{Context, Runtime};
+    ///
+    /// let context = Context::full(&Runtime::new()?)?;
+    /// context.with(|ctx| {
+    ///     let _ = register(&ctx, navlock::in_process().lock_manager("my-app"))?;
+    ///     // The script holds the lock for ever.
+    ///     ctx.eval::<(), _>("navigator.locks.request('db', () => new Promise(() => {}))")
+    /// })?;
+    /// run(&context)?;
+    ///
+    /// let others = navlock::in_process().lock_manager("my-app");
+    /// assert!(others.try_lock("db").blocking().unwrap().is_none());
+    /// context.with(|ctx| Locks::of(&ctx).expect("it is registered").end());
+    /// assert!(others.try_lock("db").blocking().unwrap().is_some());
+    /// # Ok::<(), rquickjs::Error>(())
+    /// ```
     pub fn end(&self) {
         self.agent.realm.end();
     }
