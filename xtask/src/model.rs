@@ -82,7 +82,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_explored_and_for_how_long_is_said_or_it_is_said_what_is_wrong() {
+    fn options_name_the_scenes_and_the_time_and_a_wrong_option_is_named() {
         let parse = Options::parse;
         assert_eq!(parse(&[]), Ok(Options { minutes: None, names: vec![] }));
         let both = Ok(Options { minutes: Some(10), names: vec!["an_owner", "three"] });

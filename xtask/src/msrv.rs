@@ -165,7 +165,7 @@ mod tests {
     }
 
     #[test]
-    fn what_apt_would_install_is_read_with_its_versions() {
+    fn packages_that_apt_would_install_are_read_with_their_versions() {
         let simulated = "NOTE: x\nInst a (1:2.9-5 Debian:12/stable [amd64])\n\
                          Inst b [1.0] (2.0 Debian:12/stable [amd64])\nConf a (1:2.9-5 x)\n";
         assert_eq!(to_install(simulated), ["a=1:2.9-5", "b=2.0"]);

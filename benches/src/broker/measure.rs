@@ -141,7 +141,7 @@ mod tests {
     }
 
     #[test]
-    fn what_one_does_while_the_other_is_not_there_does_not_count() {
+    fn time_while_the_other_client_is_absent_does_not_count() {
         assert_eq!(each(&[1.0, 2.0, 3.0], &[10.0, 11.0]), None);
     }
 }

@@ -244,7 +244,7 @@ mod tests {
     }
 
     #[test]
-    fn who_is_measured_in_a_slow_round_is_compared_with_others_in_that_round() {
+    fn a_peer_in_a_slow_round_is_compared_with_others_in_that_round() {
         let entry = |peer, rounds: &[f64]| Entry { peer, rounds: rounds.to_vec() };
         let own = entry(Peer::Navlock, &[10.0, 70.0, 20.0]);
         let floor = entry(Peer::Floor, &[10.0, 100.0, 40.0]);

@@ -59,7 +59,7 @@ mod tests {
     }
 
     #[test]
-    fn it_is_said_by_how_much_a_goal_is_missed() {
+    fn an_outcome_says_by_how_much_a_goal_is_missed() {
         assert_eq!(outcome(2.0, 2.0), "yes (2.0)");
         assert_eq!(outcome(0.12, 0.2), "yes (0.12)");
         assert_eq!(outcome(18.0, 15.0), "no (18; missed by 20 %)");

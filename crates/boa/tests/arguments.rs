@@ -187,7 +187,7 @@ fn a_signal_of_a_timeout_aborts_by_timers_of_the_job_executor() {
 }
 
 #[test]
-fn it_is_registered_once_in_a_realm() {
+fn an_extension_is_registered_once_in_a_realm() {
     let mut page = Page::new();
     let again = LocksExtension::default().register(None, &mut page.context);
     let message = again.unwrap_err().to_string();

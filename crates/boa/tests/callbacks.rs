@@ -99,7 +99,7 @@ fn the_lock_is_free_when_the_promise_of_its_request_is_settled() {
 }
 
 #[test]
-fn what_scripts_make_of_promises_does_not_disturb_requests() {
+fn changes_of_promises_by_scripts_do_not_disturb_requests() {
     let logged = Page::new().run(
         "const { then } = Promise.prototype;
         const request = navigator.locks.request('db', async () => 'value');

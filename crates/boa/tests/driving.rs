@@ -350,7 +350,7 @@ fn a_script_can_have_several_lock_managers() {
 
 #[cfg(feature = "runtime")]
 #[test]
-fn it_is_an_extension_of_boas_runtime() {
+fn locks_are_an_extension_of_boas_runtime() {
     let mut context = Context::default();
     let extensions = (LocksExtension::default(), boa_runtime::extensions::TimeoutExtension);
     boa_runtime::register(extensions, None, &mut context).unwrap();

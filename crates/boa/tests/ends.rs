@@ -55,7 +55,7 @@ fn a_context_that_is_dropped_releases_and_aborts_what_its_scripts_had() {
 }
 
 #[test]
-fn what_waited_for_the_lock_of_a_dropped_context_is_granted() {
+fn a_waiter_for_the_lock_of_a_dropped_context_is_granted() {
     let (mut page, peer) = page_and_peer();
     page.run("navigator.locks.request('db', () => new Promise(() => {}))");
     let waits = std::thread::spawn({
@@ -159,7 +159,7 @@ fn a_job_that_fails_keeps_no_lock_of_which_another_job_was_to_be_the_last() {
 }
 
 #[test]
-fn what_a_callback_returned_that_reaches_a_limit_holds_nothing() {
+fn a_returned_thenable_that_reaches_a_limit_holds_nothing() {
     for returned in [
         "({ get then() { for (;;); } })",
         "({ then() { for (;;); } })",
@@ -224,7 +224,7 @@ fn a_limit_that_is_reached_before_the_request_is_made_leaves_nothing() {
 }
 
 #[test]
-fn what_a_limit_stops_after_it_has_awaited_is_held_until_the_agent_ends() {
+fn a_callback_stopped_by_a_limit_after_an_await_holds_until_the_agent_ends() {
     let (mut page, peer) = page_and_peer();
     page.context.runtime_limits_mut().set_loop_iteration_limit(10_000);
     // Boa does not continue the function, and tells nobody.

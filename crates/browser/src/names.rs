@@ -111,7 +111,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_spelled_otherwise_is_no_name_of_a_bucket() {
+    fn a_name_in_another_spelling_is_no_name_of_a_bucket() {
         for text in ["navlock:+3:app:db", "navlock:03:app:db"] {
             assert_eq!(read("app", &units(text)), None);
             // It is that of the page's that it is.

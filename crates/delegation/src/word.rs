@@ -339,7 +339,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_taken_back_is_not_taken_again() {
+    fn a_name_that_is_taken_back_is_not_taken_again() {
         let by_broker = [(Word::recall as fn(&Word) -> Recalled, false), (Word::steal, true)];
         for (take_back, loses) in by_broker.into_iter().chain([(Word::revoke as _, true)]) {
             for (before, answer, after) in each(take_back) {

@@ -22,7 +22,7 @@ fn a_callback_that_throws_rejects_and_releases() {
 }
 
 #[test]
-fn what_getters_and_proxies_throw_is_a_rejection() {
+fn a_throw_of_a_getter_or_a_proxy_is_a_rejection() {
     let told = alone().told("
         const thrower = new Proxy({}, { get(target, key) { throw `no ${String(key)}`; } });
         const revoked = Proxy.revocable({}, {});
@@ -181,7 +181,7 @@ fn a_lone_surrogate_survives_as_name_and_in_snapshots() {
 }
 
 #[test]
-fn what_scripts_make_of_the_language_changes_nothing() {
+fn changes_of_the_language_by_scripts_change_nothing() {
     let program = alone();
     // The script makes all changes at once, in a context that no other test uses.
     program.eval::<()>("

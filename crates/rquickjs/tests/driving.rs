@@ -194,7 +194,7 @@ fn idle_returns_when_the_agent_that_waits_is_ended_or_its_context_freed() {
 }
 
 #[test]
-fn who_waits_is_polled_only_when_something_has_happened() {
+fn a_waiter_is_polled_only_when_something_has_happened() {
     struct Count(AtomicUsize);
     impl Wake for Count {
         fn wake(self: Arc<Self>) {

@@ -180,7 +180,7 @@ fn a_context_may_be_dropped_in_a_callback() {
 }
 
 #[test]
-fn what_scripts_delete_ends_nothing() {
+fn deletions_by_scripts_end_nothing() {
     let user_agent = UserAgent::new();
     let guard = user_agent.lock_manager("app").lock("db").blocking().unwrap();
     let program = program(user_agent.lock_manager("app"));

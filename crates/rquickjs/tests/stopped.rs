@@ -186,7 +186,7 @@ fn a_conversion_that_is_interrupted_asks_for_nothing() {
 }
 
 #[test]
-fn what_a_callback_returned_that_is_interrupted_holds_nothing() {
+fn a_returned_thenable_that_is_interrupted_holds_nothing() {
     for returned in [
         "({ get then() { for (;;); } })",
         "({ then() { for (;;); } })",

@@ -236,7 +236,7 @@ mod tests {
     }
 
     #[test]
-    fn who_listens_at_the_port_already_is_not_taken_for_the_server() {
+    fn a_process_that_listens_at_the_port_already_is_not_taken_for_the_server() {
         let port = Port::take().unwrap();
         let _listener = TcpListener::bind(port.to_string()).unwrap();
         let failed = start("exec sleep 1000", &port, Duration::ZERO).unwrap_err();

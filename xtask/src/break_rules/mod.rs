@@ -253,7 +253,7 @@ mod tests {
     }
 
     #[test]
-    fn what_makes_no_sense_is_refused() {
+    fn wrong_options_are_refused() {
         for arguments in [&["--jobs", "0"][..], &["--jobs"], &["--shard", "3/2"], &["--all"]] {
             assert!(Options::parse(arguments).is_err(), "{arguments:?}");
         }

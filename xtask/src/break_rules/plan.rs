@@ -91,7 +91,7 @@ mod tests {
     }
 
     #[test]
-    fn who_has_nothing_left_helps_with_the_largest_group() {
+    fn a_copy_with_nothing_left_helps_with_the_largest_group() {
         let rules: Vec<_> = ["1", "2", "3", "4", "5"].map(|id| of(id, "-p a --lib x")).into();
         let shares = shared_by(2, &rules);
         assert_eq!(shares.concat().len(), 5, "nothing is lost, nothing is done twice: {shares:?}");

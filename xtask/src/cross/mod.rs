@@ -157,7 +157,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_not_there_is_refused() {
+    fn an_unknown_target_is_refused() {
         assert!(cross(&["windows"]).unwrap_err().contains("there is no `windows`"));
     }
 

@@ -182,7 +182,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_has_passed_is_read_from_the_last_line() {
+    fn the_count_of_passed_tests_is_read_from_the_last_line() {
         let text =
             "running 2 tests\n..\ntest result: ok. 2 passed; 0 failed; 1 ignored; 0 measured\n";
         assert_eq!(passed(text), Some(2));

@@ -139,7 +139,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_has_passed_is_counted_of_subjects_alone() {
+    fn passed_subjects_alone_are_counted() {
         let line = "  52 passed, 1 failed as expected, 0 not as expected, 3 not observable";
         assert_eq!(passed_of(line), Some(52));
         assert_eq!(passed_of("  12 passed"), None);

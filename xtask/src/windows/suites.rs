@@ -276,7 +276,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_has_passed_is_counted_of_programs_of_tests_alone() {
+    fn passed_tests_of_test_programs_alone_are_counted() {
         let line = "test result: ok. 17 passed; 0 failed; 0 ignored; 0 measured; 0 filtered out";
         assert_eq!(passed_of(line), Some(17));
         assert_eq!(passed_of("test a::b ... ok"), None);
@@ -300,7 +300,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_left_out_is_of_a_suite_that_there_is() {
+    fn every_left_out_test_is_of_an_existing_suite() {
         for (suite, test, why) in LEFT_OUT {
             assert!(SUITES.iter().any(|known| known.name == suite), "{suite}: {test}: {why}");
         }

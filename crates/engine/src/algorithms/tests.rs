@@ -204,7 +204,7 @@ fn a_short_name_that_is_idle_is_kept_unseen_until_another_is_asked_for() {
 }
 
 #[test]
-fn what_the_host_has_in_a_request_comes_back_when_it_is_granted_or_ends() {
+fn data_of_the_host_in_a_request_comes_back_when_the_request_is_granted_or_ends() {
     let mut locks: LockManager<Option<&str>> =
         LockManager::with_data(NameHasher::default(), FencingToken::new(1));
     let db = name("db");

@@ -135,7 +135,7 @@ fn a_name_is_made_of_every_kind_of_string_and_compared_with_it() {
 
 #[cfg(unix)]
 #[test]
-fn what_the_operating_system_gives_is_a_name_if_it_is_text() {
+fn a_string_of_the_operating_system_is_a_name_if_it_is_text() {
     use std::{
         ffi::{OsStr, OsString},
         os::unix::ffi::OsStrExt,

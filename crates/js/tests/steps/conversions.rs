@@ -97,7 +97,7 @@ fn arguments_are_converted_once_from_the_left_to_the_right() {
 }
 
 #[test]
-fn what_cannot_be_converted_is_a_rejection() {
+fn an_argument_that_cannot_be_converted_is_a_rejection() {
     let (mut script, other) = start();
     let thrown = Value::Object(Rc::new(vec![(
         "mode",

@@ -204,7 +204,7 @@ fn the_end_of_a_realm_within_a_callback_or_a_conversion_is_its_end() {
 }
 
 #[test]
-fn what_panics_leaves_no_lock_and_no_request_behind() {
+fn a_panicking_callback_leaves_no_lock_and_no_request_behind() {
     fn panics(_: &mut Script) -> Result<Value, Failure> {
         panic!("as planned")
     }
@@ -234,7 +234,7 @@ fn what_panics_leaves_no_lock_and_no_request_behind() {
 }
 
 #[test]
-fn what_was_to_settle_a_request_fails_it_unless_it_is_settled() {
+fn a_failed_attempt_to_settle_a_request_fails_the_request_unless_it_is_settled() {
     type End = fn(&mut Script, RequestKey);
     let ends: [(&str, End); 4] = [
         ("thrown", |script, key| {

@@ -65,7 +65,7 @@ mod tests {
                            31 22 0:26 / /tmpfiles rw - tmpfs tmpfs rw\n";
 
     #[test]
-    fn what_is_mounted_last_and_nearest_is_what_is_seen() {
+    fn the_last_and_nearest_mount_is_the_one_that_is_seen() {
         let at = |path: &str, mounts: &str| mounted_at(Path::new(path), mounts).unwrap();
         assert_eq!(at("/tmp/navlock-0", MACHINE).0, "0:25");
         assert_eq!(at("/run/navlock", MACHINE).0, "8:1");

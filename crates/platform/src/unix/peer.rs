@@ -104,7 +104,7 @@ mod tests {
     use super::*;
 
     #[tokio::test]
-    async fn who_is_at_the_other_end_is_known() {
+    async fn the_peer_of_a_stream_is_known() {
         let us = Peer { user: ours(), process: Some(std::process::id()) };
         let (stream, _other) = Stream::pair().unwrap();
         assert_eq!(of(&stream).unwrap(), us);

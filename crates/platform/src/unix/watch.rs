@@ -123,7 +123,7 @@ mod tests {
     use super::*;
 
     #[tokio::test]
-    async fn what_is_removed_is_told_by_its_name_or_else_that_something_was() {
+    async fn a_removed_file_is_told_by_its_name_or_else_as_an_unknown_change() {
         let directory = tempfile::tempdir().unwrap();
         let [clients, ours] = ["clients", "ours"].map(|name| directory.path().join(name));
         fs::create_dir(&clients).unwrap();

@@ -167,7 +167,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_a_command_has_started_is_ended_with_it() {
+    fn processes_that_a_command_has_started_are_ended_with_it() {
         let mut family = Family::new("NAVLOCK_STARTED_BY");
         let mut command = Command::new("cmd");
         command.args(["/d", "/c", "cmd /d /c set /p x="]);

@@ -198,7 +198,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_program_has_inherited_is_locked_until_it_ends() {
+    fn a_file_that_a_program_has_inherited_is_locked_until_the_program_ends() {
         let directory = tempfile::tempdir().unwrap();
         let path = directory.path().join("locks");
         let new = directory.path().join("new");

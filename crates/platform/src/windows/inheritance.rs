@@ -137,7 +137,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_starter_had_open_is_closed() {
+    fn a_handle_that_a_starter_had_open_is_closed() {
         let Ok(number) = env::var(INHERITED) else {
             let file = File::open(env::current_exe().unwrap()).unwrap();
             let handle = file.as_raw_handle();
@@ -145,7 +145,7 @@ mod tests {
             // SAFETY: The file is open.
             assert_ne!(unsafe { SetHandleInformation(handle, flag, flag) }, 0);
             let number = (handle as usize).to_string();
-            return run_again("what_a_starter_had_open_is_closed", INHERITED, &number);
+            return run_again("a_handle_that_a_starter_had_open_is_closed", INHERITED, &number);
         };
         let is_open = || {
             let handle = number.parse::<usize>().unwrap() as HANDLE;

@@ -88,7 +88,7 @@ macro_rules! backend_suite {
                 a_victim_is_not_polled_once_it_is_robbed
                 a_victim_that_was_not_told_of_its_grant_never_runs
                 everybody_who_watches_a_lock_is_told_of_its_loss
-                who_watches_no_more_is_forgotten
+                a_future_that_watches_no_more_is_forgotten
             ]
             options [
                 checks_come_in_the_order_of_the_specification

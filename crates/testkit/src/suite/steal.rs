@@ -192,7 +192,7 @@ pub fn everybody_who_watches_a_lock_is_told_of_its_loss(user_agent: &UserAgent) 
 
 /// A guard that is held for long and is watched by many futures for a short time remembers none of
 /// them.
-pub fn who_watches_no_more_is_forgotten(user_agent: &UserAgent) {
+pub fn a_future_that_watches_no_more_is_forgotten(user_agent: &UserAgent) {
     let guard = exclusive(&agent(user_agent), "db");
     let test_waker = Arc::new(TestWaker::default());
     for _ in 0..10 {

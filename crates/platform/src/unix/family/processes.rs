@@ -182,7 +182,7 @@ mod tests {
     }
 
     #[test]
-    fn who_has_ended_but_for_some_threads_has_not() {
+    fn a_process_with_threads_left_has_not_ended() {
         let read = |state: u8, threads| Listed { pid: 5, parent: 7, state, threads, start: 1 };
         assert!(!read(b'Z', 2).has_ended() && !read(b'S', 1).has_ended());
         assert!(read(b'Z', 1).has_ended());

@@ -12,7 +12,7 @@ use super::{listener::BACKLOG, *};
 use crate::wait::{Interest, Source};
 
 #[test]
-fn what_was_written_is_read_also_after_its_end_is_dropped() {
+fn written_bytes_are_read_even_after_the_writing_end_is_dropped() {
     let (mut one, other) = Stream::pair().unwrap();
     other.set_nonblocking(true).unwrap();
     // More than the system buffers, and more than there is room for in one call.
@@ -30,7 +30,7 @@ fn what_was_written_is_read_also_after_its_end_is_dropped() {
 }
 
 #[test]
-fn what_the_other_end_wrote_is_read_also_after_this_one_is_shut_down() {
+fn bytes_of_the_other_end_are_read_even_after_this_end_is_shut_down() {
     for (is_looked_at, is_read) in [(false, 0), (true, 0), (true, 4)] {
         let (mut one, mut other) = Stream::pair().unwrap();
         if is_looked_at {
@@ -50,7 +50,7 @@ fn what_the_other_end_wrote_is_read_also_after_this_one_is_shut_down() {
 }
 
 #[test]
-fn who_reads_waits_as_long_as_is_said_and_no_longer() {
+fn a_read_waits_for_its_timeout_and_no_longer() {
     let (mut one, other) = Stream::pair().unwrap();
     one.set_read_timeout(Some(Duration::from_millis(20))).unwrap();
     assert_eq!(one.read(&mut [0]).unwrap_err().kind(), ErrorKind::TimedOut);
