@@ -298,7 +298,7 @@ test('signals are targets of the embedder, where there are such', () => {
   equal(order, ['algorithm', 'listener', 'handler', 'dependent'], 'the order');
 });
 
-test('what the embedder has stays as it is', () => {
+test('the DOMException of the embedder stays as it is', () => {
   const { DOMException, AbortController, hooks } = open('globalThis.DOMException = class extends Error { constructor(m, n) { super(m); this.name = n; } }; globalThis.own = DOMException');
   same(hooks.DOMException, DOMException, 'the hook');
   const controller = new AbortController();

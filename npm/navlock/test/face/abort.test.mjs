@@ -31,7 +31,7 @@ test('many waiters with one signal are one listener, as long as one of them wait
   assert.equal(getEventListeners(signal, 'abort').length, 0);
 });
 
-test('those that wait with one signal are rejected in the order of their requests, whoever is served between', async () => {
+test('waiters with one signal are rejected in the order of their requests, whichever request is served between', async () => {
   const locks = open();
   const controller = new AbortController();
   const { signal } = controller;
@@ -124,7 +124,7 @@ for (const reach of ['process', 'machine']) {
     assert.deepEqual(await locks.query(), { held: [], pending: [] });
   });
 
-  test(`who is not told of an abort is not called, and holds nothing up, reach ${reach}`, async (context) => {
+  test(`a waiter that is not told of its abort is not called, and holds nothing up, reach ${reach}`, async (context) => {
     const locks = openReach(context, reach);
     const controller = new AbortController();
     const holder = new Hold(locks, 'db');

@@ -31,7 +31,7 @@ test('a name that only this thread has held has not changed', async () => {
   assert.deepEqual([await first, await second, await changed(locks, 'db')], [true, false, false]);
 });
 
-test('it is the same again for the same lock', async () => {
+test('`changed` stays the same for the same lock', async () => {
   const locks = open();
   await changed(locks, 'db');
   await locks.request('db', (lock) => {

@@ -142,7 +142,7 @@ describe('deadlocks', () => {
     for (const { message } of told) assert.doesNotMatch(message, / for 0s/);
   });
 
-  test('what nobody waits for, or gives up by itself, is none', async () => {
+  test('a forgotten request or one that gives up by itself is no deadlock', async () => {
     const granted = await evaluateOn(runtimes.node, PROCESS, lookAlikes);
     assert.deepEqual(granted, ['forgotten', 'TimeoutError', 'a', null]);
   });

@@ -157,7 +157,7 @@ for (const [name, ways] of [
   ['deno', [['eval', 'import { createRequire } from "node:module"; const require = createRequire(import.meta.url);' + PRINT]]],
   ['bun', [['-e', PRINT]]],
 ]) {
-  test(`what stands behind code that ${name} is given is not its script`, async (context) => {
+  test(`an argument after code that ${name} is given is not its script`, async (context) => {
     const { folder, bucket } = open(context, { 'app/package.json': named('app'), 'app/src/file': '', 'other/package.json': named('other'), 'other/file': '' });
     for (const way of ways) {
       const printed = await bucket([...way, path.join(folder, 'other/file')], 'app/src', runtimes[name][0]);

@@ -43,7 +43,7 @@ for (const runtime of Object.keys(runtimes)) {
   });
 }
 
-test('what is told to begin is told to end, also where a variable makes no sense', async () => {
+test('a request that is told to begin is told to end, also where a variable makes no sense', async () => {
   const seen = await evaluate({ NAVLOCK_REACH: 'process', NAVLOCK_STRICT: 'yes' }, async ({ locks }) => {
     const { subscribe } = require('node:diagnostics_channel');
     const seen = [];

@@ -39,7 +39,7 @@ test('an inspection tells the client id that snapshots have', async () => {
   });
 });
 
-test('who is stolen from is told by a signal, with the reason of its promise', async () => {
+test('the victim of a theft is told by a signal, with the reason of its promise', async () => {
   const locks = open();
   const victim = new Hold(locks, 'db');
   const { lost } = inspect(await victim.granted);
@@ -50,7 +50,7 @@ test('who is stolen from is told by a signal, with the reason of its promise', a
   assert.equal(lost.reason, reason);
 });
 
-test('who makes a request when told of a loss is called back later, also if the thief is another thread', async () => {
+test('a request made when a loss is told is called back later, also if the thief is another thread', async () => {
   const { locks } = createUserAgent({ reach: 'process' });
   const victim = new Hold(locks, 'theft');
   const { lost } = inspect(await victim.granted);
@@ -119,7 +119,7 @@ test('several locks are taken in the order of their code units', async () => {
   assert.equal(await request, 'value');
 });
 
-test('those who take several locks in any order do not block each other', async () => {
+test('requests for several locks in any order do not block each other', async () => {
   const locks = open();
   const rounds = [['a', 'b', 'c'], ['c', 'b', 'a'], ['b', 'c', 'a']];
   const all = Array.from({ length: 60 }, (_, index) => requestMultiple(locks, rounds[index % 3], async () => {
@@ -197,7 +197,7 @@ test('no names are no locks, and the callback still runs later', async () => {
   assert.deepEqual(await request, [true, 0]);
 });
 
-test('what makes no sense is refused before anything is taken', async () => {
+test('wrong arguments are refused before any lock is taken', async () => {
   const locks = open();
   const nothing = () => {};
   const signal = AbortSignal.abort('reason');

@@ -38,7 +38,7 @@ test('release() again is the same promise, and releases nothing of others', asyn
   await other.release();
 });
 
-test('who holds is waited for in turn', async () => {
+test('holds of one name wait for each other in turn', async () => {
   const locks = open();
   const order = [];
   const first = await hold(locks, 'db');
@@ -52,7 +52,7 @@ test('who holds is waited for in turn', async () => {
   assert.deepEqual(order, [1, 2]);
 });
 
-test('what is not available is null, which `await using` takes', async () => {
+test('a lock that is not available is null, which `await using` takes', async () => {
   const locks = open();
   const held = await hold(locks, 'db');
   assert.equal(await hold(locks, 'db', { ifAvailable: true }), null);
@@ -82,7 +82,7 @@ test('a hold whose lock is stolen is told by its signal, and by release()', asyn
   await thief.release();
 });
 
-test('what makes no sense is a rejection', async () => {
+test('a wrong argument is a rejection', async () => {
   const locks = open();
   for (const value of [undefined, null, {}, 'locks']) {
     await assert.rejects(hold(value, 'db'), { name: 'TypeError', message: 'hold: the first argument is not a lock manager' });

@@ -113,7 +113,7 @@ async function runToItsEnd(words, env, source) {
   return run([file, ...before, source], { env });
 }
 
-test('who is slow is told how much was missed, and what there is by then', async () => {
+test('a slow looker is told how much it missed, and the state by then', async () => {
   const locks = open();
   const news = look(locks);
   await news.next();
@@ -146,7 +146,7 @@ test('a look at one name, or at all buckets', async () => {
   await Promise.all([one.return(), all.return()]);
 });
 
-test('those who wait for news are told in order, and when the look ends that there are none', async () => {
+test('calls that wait for news are answered in order, and told when the look ends', async () => {
   const locks = open();
   const news = look(locks, { name: 'db' });
   const [picture, first, second] = [news.next(), news.next(), news.next()];
@@ -239,7 +239,7 @@ test('a signal ends a look with its reason, once', async () => {
   }, { name: 'TimeoutError' });
 });
 
-test('what makes no sense is refused', async () => {
+test('wrong arguments are refused', async () => {
   const locks = open();
   for (const options of [null, 7, { allBuckets: 1 }, { signal: {} }, { name: Symbol('db') }]) {
     assert.throws(() => look(locks, options), TypeError);
@@ -262,7 +262,7 @@ test('a worker that ends while it looks leaves others alone', async () => {
   await locks.request('db', () => {});
 });
 
-test('who looks starts no broker, and sees one that others start', async (context) => {
+test('a looker starts no broker, and sees one that others start', async (context) => {
   const { socket, remove } = openPlace();
   context.after(remove);
   const { locks } = createUserAgent({ reach: 'machine', socket, bucket: 'face' });
@@ -345,7 +345,7 @@ test('events are what `navlock watch --json` tells', async (context) => {
   await news.return();
 });
 
-test('who looks through a broker of etcd sees what other machines hold', async (context) => {
+test('a looker at a broker of etcd sees the locks of other machines', async (context) => {
   const [ours, theirs] = [openPlace(), openPlace()];
   const etcd = await startEtcd(ours.folder);
   context.after(() => {

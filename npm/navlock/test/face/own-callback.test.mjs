@@ -174,7 +174,7 @@ describe('requests in their own callback', { concurrency: 4 }, () => {
     assert.equal(seen, 'not available');
   });
 
-  test('it is told with reach machine as well', async (context) => {
+  test('a request within its own callback is told with reach machine as well', async (context) => {
     const { socket, remove } = openPlace();
     context.after(remove);
     const { left, seen } = await evaluateOn(runtimes.node, { ...STRICT, NAVLOCK_REACH: 'machine', NAVLOCK_SOCKET: socket }, nest);

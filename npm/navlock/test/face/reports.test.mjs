@@ -33,10 +33,10 @@ async function takeLong({ locks }) {
 }
 
 // The tests run side by side: each waits for time to pass.
-describe('what takes long', { concurrency: 4 }, () => {
+describe('requests that take long', { concurrency: 4 }, () => {
   for (const [name, words] of Object.entries(runtimes)) {
     for (const reach of ['process', 'machine']) {
-      test(`on ${name} it is told what is held and waited for longer than was said, reach ${reach}`, async (context) => {
+      test(`on ${name} locks and requests that take longer than the limit are told, reach ${reach}`, async (context) => {
         const { socket, remove } = openPlace();
         context.after(remove);
         const env = {
@@ -56,7 +56,7 @@ describe('what takes long', { concurrency: 4 }, () => {
   }
 });
 
-test('who waits for another process is told which it is, and no stacks that nobody has asked for', async (context) => {
+test('a waiter for another process is told which it is, and no stacks that nobody has asked for', async (context) => {
   const { socket, remove } = openPlace();
   context.after(remove);
   const { locks } = createUserAgent({ reach: 'machine', socket, bucket: 'shop' });
@@ -71,7 +71,7 @@ test('who waits for another process is told which it is, and no stacks that nobo
   assert.match(message, new RegExp(`; it is held by process ${process.pid} \\(.+\\) on \\S+, client ${clientId}, for \\d+ ms$`));
 });
 
-test('who waits for another thread is told its client id', async () => {
+test('a waiter for another thread is told its client id', async () => {
   const message = await evaluate({ NAVLOCK_REACH: 'process', NAVLOCK_REPORT_WAITING: '50', NAVLOCK_BUCKET: 'shop' }, async ({ inspect, locks }) => {
     const { Worker } = require('node:worker_threads');
     const { once } = require('node:events');
@@ -149,7 +149,7 @@ test('a program can ask for reports itself, from then on', async () => {
   assert.deepEqual(seen, ['after']);
 });
 
-test('what a program asks for while locks are taken one by one counts for those that come then', async () => {
+test('a limit that is set while locks are taken one by one counts for the later locks', async () => {
   const seen = await evaluateOn(runtimes.node, { NAVLOCK_REACH: 'process' }, async ({ locks, report, requestMultiple }) => {
     setInterval(() => {}, 1000); // keeps the process alive
     const told = new Promise((resolve) => process.on('warning', ({ lock }) => resolve(lock.name)));
@@ -187,7 +187,7 @@ test('a lock that is stolen by who hears of its grant is not reported', async ()
   assert.deepEqual(seen[1].sort(), [['NAVLOCK_HELD', 'db'], ['NAVLOCK_HELD', 'other'], ['NAVLOCK_WAITING', 'db']]);
 });
 
-test('who waits for a broker that does not answer is told that, and a report keeps no process alive for it', async (context) => {
+test('a waiter for a broker that does not answer is told that, and a report keeps no process alive for it', async (context) => {
   const { socket, remove } = openPlace();
   const daemon = (...words) => execFileSync(program, ['daemon', ...words, '--socket', socket], { encoding: 'utf8' });
   daemon('start');

@@ -119,7 +119,7 @@ test('the error of a lock whose lease has ended says that in its cause', async (
   assert.deepEqual(seen, ['AbortError', 'LEASE_ENDED']);
 });
 
-test('what fails otherwise has no cause', async (context) => {
+test('any other failure has no cause', async (context) => {
   stayAlive(context);
   const locks = open();
   const userAgent = createUserAgent({ reach: 'process', private: true });

@@ -141,7 +141,7 @@ for (const [layout, pack] of Object.entries(layouts)) {
       }
     });
 
-    test('what is built is without debug information', () => {
+    test('built files have no debug information', () => {
       for (const file of execFileSync('find', [path.join(project, 'node_modules'), '-name', 'navlock.node', '-o', '-path', '*/bin/navlock'], { encoding: 'utf8' }).trim().split('\n')) {
         const built = readFileSync(file);
         for (const section of ['.debug_info', '.symtab']) assert.ok(!built.includes(`\0${section}\0`), `${section} in ${file}`);

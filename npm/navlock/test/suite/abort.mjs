@@ -212,7 +212,7 @@ test('an aborted request is gone from the snapshots of other agents', {
   same((await worker.query()).pending.length, 0, 'the number of those who wait after the abort');
 });
 
-test('who has aborted is not granted when the holder goes', {
+test('an aborted request is not granted when the holder goes', {
   rules: [19], spec: '#algorithm-abort-request',
 }, async ({ hold, settle }) => {
   const holder = hold('db');

@@ -53,7 +53,7 @@ test('a foreign this is a rejection, and nothing is converted for it', {
   }
 });
 
-test('what an option getter throws is the reason of a rejection', {
+test('the error that an option getter throws is the reason of a rejection', {
   rules: [20, 21], spec: DICTIONARY,
 }, async ({ locks }) => {
   for (const member of ['ifAvailable', 'mode', 'signal', 'steal']) {
@@ -64,7 +64,7 @@ test('what an option getter throws is the reason of a rejection', {
   }
 });
 
-test('what the conversion of a name throws is the reason of a rejection', {
+test('the error that the conversion of a name throws is the reason of a rejection', {
   rules: [20, 21], spec: OPERATION,
 }, async ({ locks }) => {
   const error = { any: 'value' };

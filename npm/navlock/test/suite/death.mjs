@@ -87,7 +87,7 @@ test('a worker that dies takes only what is its own', {
   ok(await writer.granted, 'the writer has a lock');
 });
 
-test('who asks after the death of a holder finds the lock free', {
+test('a request after the death of a holder finds the lock free', {
   rules: [25], spec: SPEC, needs: ['workers'],
 }, async ({ hold, spawnWorker }) => {
   const worker = await spawnWorker();
@@ -122,7 +122,7 @@ test('many workers die, and all who wait are served', {
   await last.granted;
 });
 
-test('what a terminated worker ran has stopped when the next one holds its lock', {
+test('code of a terminated worker has stopped when the next holder has its lock', {
   rules: [26], spec: SPEC, needs: ['workers'], deadline: 12_000,
 }, async ({ hold, locks, spawnWorker }) => {
   const worker = await spawnWorker();

@@ -148,7 +148,7 @@ test('navigator.locks is always the same object', { rules: [22], spec: '#navigat
   same(navigator.locks, navigator.locks, 'navigator.locks, read again');
 });
 
-test('what code puts into prototypes does not disturb requests', {
+test('properties that code adds to prototypes do not disturb requests', {
   rules: [22], spec: 'https://webidl.spec.whatwg.org/#js-promise',
 }, async ({ locks }) => {
   const { then } = Promise.prototype;

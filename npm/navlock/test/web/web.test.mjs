@@ -154,7 +154,7 @@ test('a broker that is stopped is said to be, and who waits is shown on once it 
   assertQuiet(served);
 });
 
-test('who comes when there is no room is told so, and served when there is', options, async (context) => {
+test('a page that comes when there is no room is told so, and served when there is', options, async (context) => {
   const { served, page } = await look(context);
   const pages = new Set();
   context.after(() => pages.forEach((socket) => socket.destroy()));
@@ -510,7 +510,7 @@ test('a queue behind a machine that has died is shown with that machine, until i
   assertQuiet(served);
 });
 
-test('it is filtered by bucket and by words', options, async (context) => {
+test('the table is filtered by bucket and by words', options, async (context) => {
   const { page, row, hold } = await look(context);
   await hold('--why', 'morning', 'db');
   await hold('--bucket', 'shop', '--why', 'evening', 'orders');
