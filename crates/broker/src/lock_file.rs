@@ -25,8 +25,9 @@ const SHORTEST_PAUSE: Duration = Duration::from_millis(1);
 const LONGEST_PAUSE: Duration = Duration::from_millis(16);
 
 /// How often a lock file is made anew, each time because somebody has removed it before it was locked.
-/// Brokers remove a lock file at their end, which happens once or twice at the same time.
-const MOST_REMOVALS: usize = 100;
+/// Brokers remove a lock file at their end, which happens once or twice at the same time. A program that
+/// removes files in a loop may do so some hundred times in a row before this process has its turn.
+const MOST_REMOVALS: usize = 10_000;
 
 /// Locks the file at `path`, and makes it if it is not there. To drop the returned file releases
 /// the lock. `None` if somebody else has the lock for longer than `timeout`.
