@@ -129,11 +129,11 @@ pub(super) fn shake_hands(
 }
 
 /// Sends a message, as a whole. Blocks. A message that cannot be encoded is not sent, and the connection
-/// is as good as before. `patience` is the time that the error names if the daemon does not read.
-pub(super) fn say(socket: &Stream, message: &ToDaemon, patience: Duration) -> Result<(), Reason> {
+/// is as good as before. `timeout` is the time that the error names if the daemon does not read.
+pub(super) fn say(socket: &Stream, message: &ToDaemon, timeout: Duration) -> Result<(), Reason> {
     let mut bytes = BytesMut::new();
     ClientCodec::default().encode(message, &mut bytes).map_err(Reason::NotEncoded)?;
-    if send(socket, &mut bytes) { Ok(()) } else { Err(Reason::Silent(patience)) }
+    if send(socket, &mut bytes) { Ok(()) } else { Err(Reason::Silent(timeout)) }
 }
 
 #[cfg(test)]
