@@ -4,13 +4,14 @@ mod deadlock;
 mod future;
 mod grant;
 mod nested;
+mod nesting;
 mod with_handle;
 
 use std::{fmt, future::IntoFuture, marker::PhantomData, time::Duration};
 
 use navlock_engine::{Mode, ResourceName};
 
-pub(crate) use self::future::Nesting;
+pub(crate) use self::nesting::Nesting;
 pub use self::{
     future::LockFuture,
     grant::{Grant, Named},

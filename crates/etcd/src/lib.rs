@@ -95,6 +95,7 @@ mod calls;
 mod clock;
 mod clusters;
 mod connection;
+mod credentials;
 mod data;
 mod ended;
 mod failure;
@@ -125,8 +126,9 @@ mod watch;
 
 pub use crate::{
     clusters::{ClustersReach, EtcdClusters, etcd_clusters},
+    credentials::Credentials,
     health::{EndpointHealth, Health, Member, check, check_alone},
-    options::{Credentials, EtcdOptions},
+    options::EtcdOptions,
     reach::{EtcdReach, etcd},
     strays::{Blocked, Evict, Stray, evict, strays},
 };

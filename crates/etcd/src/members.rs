@@ -23,11 +23,8 @@ use tokio::{
 };
 
 use crate::{
-    LOGS,
-    failure::Failure,
-    hint::hint,
-    keys::BucketKeys,
-    options::{Credentials, EtcdOptions},
+    LOGS, credentials::Credentials, failure::Failure, hint::hint, keys::BucketKeys,
+    options::EtcdOptions,
 };
 
 /// How often each member is tried for the first connection, if there are several.

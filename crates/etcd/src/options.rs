@@ -4,7 +4,10 @@ use std::{error, fmt, sync::Arc, time::Duration};
 
 use navlock_core::{Error, Refusal};
 
-use crate::lease::{LeaseTimes, Renewal, default_margin};
+use crate::{
+    credentials::Credentials,
+    lease::{LeaseTimes, Renewal, default_margin},
+};
 
 /// The shortest time to live of a lease that etcd accepts as it is.
 const SHORTEST: Duration = Duration::from_secs(2);
@@ -342,55 +345,7 @@ impl EtcdOptions {
     }
 }
 
-/// The user as which this program connects to etcd, and the servers that it trusts to be etcd.
-#[derive(Clone, Default, PartialEq, Eq)]
-pub struct Credentials {
-    user: Option<(String, String)>,
-    #[cfg(feature = "tls")]
-    certificate_authority: Option<Vec<u8>>,
-    #[cfg(feature = "tls")]
-    identity: Option<(Vec<u8>, Vec<u8>)>,
-}
-
 type Source = Arc<dyn Fn() -> Result<Credentials, Refusal> + Send + Sync>;
-
-impl Credentials {
-    /// Connects as nobody, and trusts the servers that the system trusts.
-    pub fn new() -> Self {
-        Self::default()
-    }
-
-    /// See [`EtcdOptions::user`].
-    #[must_use]
-    pub fn user(mut self, name: impl Into<String>, password: impl Into<String>) -> Self {
-        self.user = Some((name.into(), password.into()));
-        self
-    }
-
-    /// See [`EtcdOptions::certificate_authority`].
-    #[cfg(feature = "tls")]
-    #[must_use]
-    pub fn certificate_authority(mut self, pem: impl AsRef<[u8]>) -> Self {
-        self.certificate_authority = Some(pem.as_ref().to_vec());
-        self
-    }
-
-    /// See [`EtcdOptions::identity`].
-    #[cfg(feature = "tls")]
-    #[must_use]
-    pub fn identity(mut self, certificate: impl AsRef<[u8]>, key: impl AsRef<[u8]>) -> Self {
-        self.identity = Some((certificate.as_ref().to_vec(), key.as_ref().to_vec()));
-        self
-    }
-}
-
-/// Shows nothing secret.
-impl fmt::Debug for Credentials {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let user = self.user.as_ref().map(|(name, _)| name);
-        f.debug_struct("Credentials").field("user", &user).finish_non_exhaustive()
-    }
-}
 
 /// Does not show the password.
 impl fmt::Debug for EtcdOptions {

@@ -8,7 +8,8 @@ use std::{
 
 use super::{
     Grant, LockFuture, Named,
-    future::{Nesting, Pending, State},
+    future::{Pending, State},
+    nesting::Nesting,
 };
 use crate::{
     Error, LockOptions,

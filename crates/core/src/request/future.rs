@@ -11,14 +11,13 @@ use std::{
 
 use navlock_engine::{Mode, RequestKind, ResourceName};
 
-use super::{Grant, Named};
+use super::{Grant, Named, nesting::Nesting};
 use crate::{
     Error, Lock, LockGuard, LockOptions,
     agent_ref::{AgentRef, AgentRefs},
     backend::{Answer, AnyBackend, Backend, PackedTicket, Ticket},
     environment::Environment,
     guard::PolledGuard,
-    look::LockId,
     measure::Waits,
     sync::Arc,
 };
@@ -56,22 +55,6 @@ pub(super) enum State<'a, N> {
     Pending(Pending),
     /// Answered.
     Done,
-}
-
-/// The locks inside which a request is made, and whether it fails in a deadlock. Few requests say
-/// either.
-#[derive(Clone, Debug, Default)]
-pub(crate) struct Nesting {
-    pub(crate) inside: Vec<LockId>,
-    pub(crate) fails_on_deadlock: bool,
-}
-
-impl Nesting {
-    /// The nesting of a request; `None` if nothing was said of it.
-    pub(super) fn boxed(self) -> Option<Box<Self>> {
-        let says_anything = self.fails_on_deadlock || !self.inside.is_empty();
-        says_anything.then(|| Box::new(self))
-    }
 }
 
 /// A request that was made.

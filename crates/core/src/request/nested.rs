@@ -5,10 +5,7 @@ use std::{future::IntoFuture, time::Duration};
 
 use navlock_engine::ResourceName;
 
-use super::{
-    Grant, LockFuture, LockRequest, Named,
-    future::{Nesting, State},
-};
+use super::{Grant, LockFuture, LockRequest, Named, future::State, nesting::Nesting};
 use crate::{Error, Lock, LockGuard, blocking, holding::Holding, look::LockId, sync::Arc};
 
 /// A [`LockRequest`] that says inside which locks it is made ([`LockRequest::inside`]), or that it

@@ -5,10 +5,7 @@ use std::{
     task::{Context, Poll},
 };
 
-use super::{
-    Grant, LockFuture, Named,
-    future::{Nesting, State},
-};
+use super::{Grant, LockFuture, Named, future::State, nesting::Nesting};
 use crate::{Error, LockOptions};
 
 impl<G: Grant, N: Named> LockFuture<'_, G, N> {
