@@ -5,7 +5,7 @@ use std::fmt::Debug;
 use clap::{CommandFactory, FromArgMatches, error::ErrorKind};
 
 use super::Cli;
-use crate::parse::parse_from;
+use crate::parse::{parse_from, parse_run};
 
 /// Arguments with an example of each of their flags.
 pub(crate) trait Examples: FromArgMatches + Debug + 'static {
@@ -31,6 +31,8 @@ pub(crate) fn check_examples<T: Examples>() {
                 let line = line.replace("{}", way);
                 let with: T = parsed(&line);
                 assert!(is_true(&with), "{line}: {with:?}");
+                let is_run = line.starts_with("run ");
+                assert!(!is_run || is_parsed_alone(&line), "{line}: `run` does not parse it alone");
             }
         }
     }
@@ -60,6 +62,11 @@ pub(crate) fn check_refusal(line: &str, kind: ErrorKind, named: &[&str]) {
     for word in named {
         assert!(message.concat().contains(word), "{line}: {message:?} does not name {word}");
     }
+}
+
+/// Whether the parser that knows `run` only takes the line.
+fn is_parsed_alone(line: &str) -> bool {
+    parse_run(&words(line).map(Into::into).collect::<Vec<_>>()).is_some()
 }
 
 fn words(line: &str) -> impl Iterator<Item = &str> {

@@ -39,8 +39,9 @@ Events with -v or --json only:
   recovered     another broker has taken over
 With --json only:
   picture      what there is follows: forget all locks, requests and owned names that were told
-               before. It is the first line, and comes again after missed events, with another
-               broker, and when there is no broker: then nothing follows
+               before. It is the first line, and comes again whenever everything is told anew: after
+               missed, with another broker, after changes on other machines, and when there is no
+               broker: then nothing follows
   inside       it became known inside which locks a request was made
 People read a sentence in place of these two events:
   missed       this reader was too slow and has missed so many events; everything is told anew

@@ -42,7 +42,7 @@ pub(crate) fn parse_from(arguments: &[OsString]) -> Result<Cli, clap::Error> {
 ///
 /// FAST: to tell clap what all subcommands take costs as much as a lock, and somebody waits for this
 /// command.
-fn parse_run(arguments: &[OsString]) -> Option<Cli> {
+pub(crate) fn parse_run(arguments: &[OsString]) -> Option<Cli> {
     let (_, arguments) = arguments.split_first()?;
     if arguments.first()? != "run" {
         return None;

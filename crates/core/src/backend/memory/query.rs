@@ -9,7 +9,8 @@ use crate::{ClientId, Inspected, LockInfo, Position, sync::lock};
 type Lists<T> = (Vec<T>, Vec<T>);
 
 impl MemoryBackend {
-    /// What is held and pending in the bucket, each entry as `show` makes it.
+    /// What is held and pending in the bucket, each entry as `show` makes it. All shards stay locked until the
+    /// lists are made, because the entries borrow from them.
     pub(super) fn snapshot<T>(&self, show: impl Fn(&Agents, EntryRef<'_>) -> T) -> Lists<T> {
         let mut lists = (Vec::new(), Vec::new());
         let states = self.lock_all();
