@@ -16,7 +16,9 @@ use crate::Unreachable;
 /// refuses by its own decision gives none. A broker sends only a message, so there is none either.
 ///
 /// What is said of [message and source](Unreachable#message-and-source) and of
-/// [equality](Unreachable#equality) of an [`Unreachable`] is true of this type as well.
+/// [equality](Unreachable#equality) of an [`Unreachable`] is true of this type as well. There is one
+/// exception: a refusal that is made from a boxed error by `From` has the text of that error, which is the
+/// source as well.
 ///
 /// ```
 /// use std::{error::Error as _, io};
@@ -71,6 +73,10 @@ impl Refusal {
 
 impl From<Box<dyn error::Error + Send + Sync>> for Refusal {
     /// The refusal that this error causes, with the same text.
+    ///
+    /// The error itself is the source, although its text is the whole message: a program may need its type,
+    /// such as the kind of an [`io::Error`](std::io::Error), and the error may have no source of its own. A
+    /// text in a box cannot be told from other errors, so a text becomes a source as well.
     fn from(cause: Box<dyn error::Error + Send + Sync>) -> Self {
         Self(Box::new(Parts { message: cause.to_string(), cause: Some(cause.into()) }))
     }
