@@ -256,17 +256,18 @@ impl ClientTable {
         for request in finished {
             self.say(&ToDaemon::Finish { request });
         }
-        let (of, name, since) = (number(agent), name.clone(), clock::now());
+        let (of, since) = (number(agent), clock::now());
         let message = if let Some(slot) = slot.map(Owned::number) {
-            ToDaemon::RequestInSlot { agent: of, request: id, name, kind, slot }
+            ToDaemon::RequestInSlot { agent: of, request: id, name: name.clone(), kind, slot }
         } else {
             self.count_unmapped(1);
-            ToDaemon::Request { agent: of, request: id, name, kind }
+            ToDaemon::Request { agent: of, request: id, name: name.clone(), kind }
         };
         self.say(&message);
-        let (ToDaemon::RequestInSlot { name, .. } | ToDaemon::Request { name, .. }) = message
-        else {
-            unreachable!("it was made as one of the two")
+        let name = match message {
+            // FAST: the name comes back out of the message, which saves a clone.
+            ToDaemon::RequestInSlot { name, .. } | ToDaemon::Request { name, .. } => name,
+            _ => name.clone(),
         };
         self.requests.insert(Request {
             serial,
