@@ -27,7 +27,7 @@ pub enum SettingsError {
         file: PathBuf,
         /// The number of the line, if the error is in one line. The first line has the number 1.
         line: Option<usize>,
-        /// The key in that line, if the line has one.
+        /// The key whose value is wrong, or the key in that line. `None` if neither is known.
         key: Option<String>,
         /// What is wrong, without the values in the file, because a value may be a password. For that
         /// reason the error of the parser is not kept as a source: it shows the whole line.

@@ -177,8 +177,8 @@ fn socket_in(path: &Path, text: &str) -> Result<Option<PathBuf>, SettingsError> 
     Err(SettingsError::Invalid {
         file: path.to_owned(),
         line: None,
-        key: None,
-        what: format!("socket = {:?}: {why}", socket.display().to_string()),
+        key: Some("socket".to_owned()),
+        what: format!("{:?}: {why}", socket.display().to_string()),
     })
 }
 
@@ -203,7 +203,10 @@ mod tests {
         assert_eq!(socket_of("[etcd]\nendpoints = []\n"), Ok(None));
         let chosen = socket_of("socket = \"/run/navlock-users/{uid}/sock\"");
         assert_eq!(chosen, Ok(Some(format!("/run/navlock-users/{}/sock", ours()).into())));
-        assert!(wrong("socket = \"sock\"").contains("an absolute path"));
+        assert!(
+            wrong("socket = \"sock\"")
+                .starts_with("/c.toml (socket): \"sock\": write an absolute path")
+        );
         assert!(wrong("socket = 7").starts_with("/c.toml, line 1 (socket): "));
         assert!(wrong("socket = \"/a\"\nsocket").starts_with("/c.toml, line 2"));
     }
