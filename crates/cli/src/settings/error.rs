@@ -18,8 +18,6 @@ pub(crate) enum Error {
         /// What is wrong with the value, and what to do.
         what: String,
     },
-    /// A variable that is 0 or 1 has this other value.
-    ZeroOrOne { variable: String, value: String },
     /// A file that the settings name cannot be used, such as that of a password.
     NamedFile {
         /// The file of settings, for people.
@@ -40,9 +38,6 @@ impl fmt::Display for Error {
         match self {
             Self::File(error) => error.fmt(f),
             Self::Value { origin, what } => write!(f, "{origin}: {what}"),
-            Self::ZeroOrOne { variable, value } => {
-                write!(f, "{variable} is {value:?}; set it to 0 or 1, or unset it")
-            }
             Self::NamedFile { settings, error } => write!(f, "{settings}: {error}"),
         }
     }
@@ -54,7 +49,7 @@ impl error::Error for Error {
         match self {
             Self::File(error) => error.source(),
             Self::NamedFile { error, .. } => error.source(),
-            Self::Value { .. } | Self::ZeroOrOne { .. } => None,
+            Self::Value { .. } => None,
         }
     }
 }

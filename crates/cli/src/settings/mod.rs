@@ -58,7 +58,10 @@ pub(crate) fn zero_or_one(variable: &str, text: &str) -> Result<Option<bool>, Er
         "" => Ok(None),
         "0" => Ok(Some(false)),
         "1" => Ok(Some(true)),
-        _ => Err(Error::ZeroOrOne { variable: variable.to_owned(), value: text.to_owned() }),
+        _ => {
+            let what = format!("{text:?} cannot be used; set the variable to 0 or 1, or unset it");
+            Err(Error::value(variable, what))
+        }
     }
 }
 
