@@ -112,8 +112,6 @@ mod tests {
     use super::*;
     use crate::commands::examples::{Examples, Flag, check_examples, check_refusal, parsed};
 
-    const ID: &str = "45938644-e5b2-42a0-9dd9-729c3b367f81";
-
     impl Examples for EvictArgs {
         const LINES: &'static [&'static str] = &["evict {}"];
 
@@ -130,13 +128,14 @@ mod tests {
 
     #[test]
     fn a_key_or_a_name_with_its_client_is_evicted() {
-        let evict: EvictArgs = parsed(&format!("evict db {ID}"));
-        assert_eq!((evict.name.unwrap(), evict.key), ("db".try_into().unwrap(), None));
-        assert_eq!(evict.client_id, Some(ID.parse().unwrap()));
+        let (name, id) = EvictArgs::NO_FLAG.split_once(' ').unwrap();
+        let evict: EvictArgs = parsed(&format!("evict {name} {id}"));
+        assert_eq!((evict.name.unwrap(), evict.key), (name.try_into().unwrap(), None));
+        assert_eq!(evict.client_id, Some(id.parse().unwrap()));
         check_refusal("evict", ErrorKind::MissingRequiredArgument, &["NAME"]);
         check_refusal("evict db", ErrorKind::MissingRequiredArgument, &["CLIENT ID"]);
         check_refusal("evict db x", ErrorKind::ValueValidation, &["CLIENT ID"]);
-        let line = format!("evict --key k db {ID}");
+        let line = format!("evict --key k {name} {id}");
         check_refusal(&line, ErrorKind::ArgumentConflict, &["--key", "NAME"]);
     }
 }

@@ -94,6 +94,7 @@ mod tests {
             assert!(text.contains(".SH NAME") && text.contains(".SH SYNOPSIS"), "{text}");
         }
     }
+
     impl Examples for ManArgs {
         const LINES: &'static [&'static str] = &["man {}"];
 

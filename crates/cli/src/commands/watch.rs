@@ -316,6 +316,7 @@ mod tests {
         assert!(told[1]["inside"].is_array() && told[1].get("ageMs").is_none(), "{}", told[1]);
         assert!(told[2]["ageMs"].is_u64(), "{}", told[2]);
     }
+
     impl Examples for WatchArgs {
         const LINES: &'static [&'static str] = &["watch {}", "watch {} db"];
 

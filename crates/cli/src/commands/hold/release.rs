@@ -226,17 +226,17 @@ mod tests {
     use super::*;
     use crate::commands::examples::{check_refusal, parsed};
 
+    const ID: &str = "45938644-e5b2-42a0-9dd9-729c3b367f81";
+
     #[test]
     fn the_id_of_a_hold_is_found_in_what_was_written() {
-        let id = "45938644-e5b2-42a0-9dd9-729c3b367f81";
-        let expected = HoldId(id.parse().unwrap());
-        assert_eq!(id.parse(), Ok(expected));
-        assert_eq!(format!("{id}\n17\n18\n").parse(), Ok(expected));
+        let expected = HoldId(ID.parse().unwrap());
+        assert_eq!(ID.parse(), Ok(expected));
+        assert_eq!(format!("{ID}\n17\n18\n").parse(), Ok(expected));
         for wrong in ["", "db", "17", "../45938644-e5b2-42a0-9dd9-729c3b367f81"] {
             assert!(wrong.parse::<HoldId>().is_err(), "{wrong}");
         }
     }
-    const ID: &str = "45938644-e5b2-42a0-9dd9-729c3b367f81";
 
     #[test]
     fn a_hold_is_released_by_its_id() {

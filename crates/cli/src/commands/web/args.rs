@@ -156,6 +156,7 @@ mod tests {
             assert!(loopback(bad).is_err(), "{bad}");
         }
     }
+
     impl Examples for WebArgs {
         const LINES: &'static [&'static str] = &["web {}"];
 
