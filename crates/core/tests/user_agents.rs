@@ -85,7 +85,7 @@ fn a_closed_user_agent_leaves_others_open() {
 }
 
 #[test]
-fn public_types_are_send_and_sync() {
+fn handles_guards_and_futures_move_between_threads() {
     fn send_and_sync<T: Send + Sync + 'static>() {}
     fn send<T: Send>(value: T) -> T {
         value

@@ -139,7 +139,7 @@ fn room_that_somebody_removed_is_taken_again() {
 }
 
 #[test]
-fn files_that_nobody_has_locked_are_removed() {
+fn client_files_that_nobody_has_locked_are_removed() {
     let (directory, files) = files();
     files.make_directory().unwrap();
     let clients = directory.path().join("sock.clients");

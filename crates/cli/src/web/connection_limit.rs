@@ -275,7 +275,8 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn only_a_connection_that_is_told_nothing_for_long_is_closed() {
+    async fn silent_connections_and_strangers_are_closed_and_a_page_that_is_told_something_is_not()
+    {
         let [(_silent, theirs), (_page, told), (_stranger, strange)] = [(); 3].map(|()| duplex(64));
         let quiet = Duration::from_millis(50);
         let mut silent = served(theirs, quiet, false);

@@ -292,7 +292,7 @@ fn names_that_are_long_are_not_kept_without_bound_for_who_is_slow() {
 }
 
 #[test]
-fn a_looker_that_waits_for_news_is_woken_by_nothing_else() {
+fn a_waiting_looker_is_woken_by_events_of_its_name_only() {
     let user_agent = UserAgent::new();
     let locks = user_agent.lock_manager("app");
     let mut looker = begin(&user_agent, LookOptions::default().name("db".try_into().unwrap()));

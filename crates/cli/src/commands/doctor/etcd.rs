@@ -241,7 +241,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_remedy_follows_the_kind_of_the_error_and_not_its_words() {
+    fn the_remedy_when_nothing_can_be_written_follows_the_kind_of_the_error_and_not_its_words() {
         let words = "etcd refused: mvcc: database space exceeded";
         let of = |kind| remedy(&Unreachable::new(kind, words).into());
         assert_eq!(of(UnreachableKind::StorageFull), MAKE_ROOM);

@@ -114,7 +114,7 @@ fn only_so_many_changes_are_remembered_and_then_all_is_told() {
 }
 
 #[test]
-fn locks_of_an_agent_go_with_it() {
+fn agents_and_locks_of_a_client_go_with_it() {
     let mut shown = Shown::new();
     let (gone, stays) = (ClientId::random(), ClientId::random());
     let agent = |id, client| Change::AgentCame {

@@ -172,7 +172,7 @@ fn notes_of_dead_clients_are_found_by_a_broker_that_goes_on() {
 }
 
 #[test]
-fn a_name_that_stayed_the_machines_is_free_when_that_has_a_broker_again() {
+fn a_name_that_the_machine_owned_is_free_when_the_machine_has_a_broker_again() {
     let [ours, theirs] = owning("db", LONG);
     let mut holder = hold_own(&ours, &["db"]);
     kill_with_broker(&ours, &mut holder);
@@ -183,7 +183,7 @@ fn a_name_that_stayed_the_machines_is_free_when_that_has_a_broker_again() {
 }
 
 #[test]
-fn a_name_that_stayed_the_machines_and_that_nobody_held_is_free_when_that_has_a_broker_again() {
+fn a_name_that_the_machine_owned_and_nobody_held_is_free_when_the_machine_has_a_broker_again() {
     let [ours, theirs] = owning("db", LONG);
     let holder = ours.hold(&["held"]);
     ours.replace_broker();
@@ -194,7 +194,7 @@ fn a_name_that_stayed_the_machines_and_that_nobody_held_is_free_when_that_has_a_
 }
 
 #[test]
-fn a_name_that_stayed_the_machines_is_not_free_while_somebody_may_come_back_who_holds_it() {
+fn a_name_that_the_machine_owned_is_not_free_while_its_holder_may_come_back() {
     // With this margin, names are free a second and a half after the last client is given up.
     let [ours, theirs] = owning("db", &format!("{LONG}\nmargin = 0.5"));
     // Only the holder itself says what it holds.
