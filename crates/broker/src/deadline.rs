@@ -1,4 +1,4 @@
-//! A deadline for several waits together.
+//! One point in time that bounds several waits.
 
 use std::time::{Duration, Instant};
 
@@ -12,6 +12,7 @@ impl Deadline {
         Self(None)
     }
 
+    /// A deadline at this instant.
     pub(crate) fn at(instant: Instant) -> Self {
         Self(Some(instant))
     }
@@ -21,6 +22,7 @@ impl Deadline {
         Self(Instant::now().checked_add(time))
     }
 
+    /// Whether the time is over. Without a deadline it never is.
     pub(crate) fn has_passed(self) -> bool {
         self.0.is_some_and(|instant| instant <= Instant::now())
     }

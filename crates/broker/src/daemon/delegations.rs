@@ -144,7 +144,7 @@ impl Delegations {
     }
 
     /// The smallest token that may be granted now for this name: larger than all that its owners have
-    /// had.
+    /// had. The module [`token_bound`] says why.
     pub(super) fn least_token(&self, bucket: &str, name: &ResourceName) -> FencingToken {
         let state = self.state();
         let of_name = state.buckets.get(bucket).and_then(|names| names.get(name));

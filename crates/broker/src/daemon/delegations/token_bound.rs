@@ -9,12 +9,14 @@
 
 use crate::clock;
 
-/// A number that is larger than all tokens of clients that no longer own their names, in any bucket.
+/// What the broker knows of the tokens that owners of names have had.
 #[derive(Debug, Default)]
 pub(super) struct TokenBound {
     /// A moment plus this number is a token that is larger than all tokens that owners have had
     /// before that moment.
     epoch: u64,
+    /// A number that is larger than all tokens of clients that no longer own their names, in any
+    /// bucket. It never becomes smaller.
     least: u64,
 }
 
