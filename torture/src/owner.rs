@@ -21,7 +21,7 @@ use crate::{
     dice::Dice,
     events::{Events, directory},
     oracle::{Cells, Oracle, Other},
-    worker::{PATIENCE, STOP},
+    worker::{STOP, TIMEOUT},
 };
 
 /// The names that owners take from each other. Only the last one is stolen, so that the others need no
@@ -56,14 +56,14 @@ pub(crate) fn owner(words: &[&str]) -> ExitCode {
     }
     let options = ConnectOptions::default();
     let options = if how.contains(&"plain") { options.delegate(false) } else { options };
-    let reach = match block_on_timeout(BrokerReach::connect(options), PATIENCE) {
+    let reach = match block_on_timeout(BrokerReach::connect(options), TIMEOUT) {
         Some(Ok(reach)) => reach,
         Some(Err(error)) => {
             eprintln!("cannot connect: {error}");
             return 69.into();
         }
         None => {
-            eprintln!("to connect takes longer than {PATIENCE:?}");
+            eprintln!("to connect takes longer than {TIMEOUT:?}");
             return 70.into();
         }
     };
@@ -184,11 +184,11 @@ impl Owner<'_> {
         Ok(match self.dice.below(200) {
             0 if name == STOLEN => {
                 self.events.say(format_args!("steals {} {name}", self.instance));
-                let guard = self.locks.lock(name).steal().blocking_timeout(PATIENCE)?;
+                let guard = self.locks.lock(name).steal().blocking_timeout(TIMEOUT)?;
                 Some((guard, false))
             }
             0..12 => {
-                let guard = request.if_available().blocking_timeout(PATIENCE)?;
+                let guard = request.if_available().blocking_timeout(TIMEOUT)?;
                 guard.map(|guard| (guard, true))
             }
             // Aborts may cross grants.
@@ -200,11 +200,11 @@ impl Owner<'_> {
                 }
             }
             20..90 => {
-                let guard = block_on_timeout(request, PATIENCE);
+                let guard = block_on_timeout(request, TIMEOUT);
                 Some((guard.unwrap_or(Err(Error::TimedOut))?, true))
             }
             _ => Some((
-                block_on_timeout(async { request.await }, PATIENCE)
+                block_on_timeout(async { request.await }, TIMEOUT)
                     .unwrap_or(Err(Error::TimedOut))?,
                 true,
             )),
@@ -264,9 +264,9 @@ impl Owner<'_> {
         while began.elapsed() < 2 * BURST {
             let name = format!("{}/{}", self.own, self.dice.below(MANY));
             let guard = if self.dice.chance(8) {
-                self.locks.lock(&*name).if_available().blocking_timeout(PATIENCE)?
+                self.locks.lock(&*name).if_available().blocking_timeout(TIMEOUT)?
             } else {
-                Some(self.locks.lock(&*name).blocking_timeout(PATIENCE)?)
+                Some(self.locks.lock(&*name).blocking_timeout(TIMEOUT)?)
             };
             if guard.is_none() {
                 self.shown(&name, "is said to be held though nobody holds it");

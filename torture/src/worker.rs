@@ -31,7 +31,7 @@ pub(crate) const NAMES: [&str; 4] = ["a", "b", "c", "d"];
 const PIECE: Duration = Duration::from_millis(5);
 
 /// How long a worker of the library waits for anything.
-pub(crate) const PATIENCE: Duration = Duration::from_secs(60);
+pub(crate) const TIMEOUT: Duration = Duration::from_secs(60);
 
 /// A worker that was away for longer than `AWAY` looks again for `LINGER` whether it has lost.
 const AWAY: Duration = Duration::from_secs(5);
@@ -83,14 +83,14 @@ pub(crate) fn client(words: &[&str]) -> ExitCode {
     let seed: u64 = seed.parse().expect("a seed");
     let lifetime = Duration::from_millis(milliseconds.parse().expect("a number of milliseconds"));
     let options = ConnectOptions::default();
-    let reach = match block_on_timeout(BrokerReach::connect(options), PATIENCE) {
+    let reach = match block_on_timeout(BrokerReach::connect(options), TIMEOUT) {
         Some(Ok(reach)) => reach,
         Some(Err(error)) => {
             eprintln!("cannot connect: {error}");
             return 69.into();
         }
         None => {
-            eprintln!("to connect takes longer than {PATIENCE:?}");
+            eprintln!("to connect takes longer than {TIMEOUT:?}");
             return 70.into();
         }
     };
@@ -165,7 +165,7 @@ impl Client<'_> {
         let request = if is_shared { request.shared() } else { request };
         match self.dice.below(10) {
             0 => {
-                let guard = request.if_available().blocking_timeout(PATIENCE)?;
+                let guard = request.if_available().blocking_timeout(TIMEOUT)?;
                 Ok(guard.into_iter().collect())
             }
             // Aborts may cross grants.
@@ -179,9 +179,9 @@ impl Client<'_> {
             2 | 3 => {
                 let second = *self.dice.choose(&NAMES).expect("there are names");
                 let both = self.locks.lock_all([name, second]);
-                Ok(both.blocking_timeout(PATIENCE)?)
+                Ok(both.blocking_timeout(TIMEOUT)?)
             }
-            _ => Ok(vec![request.blocking_timeout(PATIENCE)?]),
+            _ => Ok(vec![request.blocking_timeout(TIMEOUT)?]),
         }
     }
 }

@@ -27,7 +27,7 @@ use rustix::process::{Pid, Signal, kill_process};
 pub(crate) const PARTICIPANT: &str = "participant";
 
 /// How long a process may take to say something.
-const PATIENCE: Duration = Duration::from_secs(30);
+const ANSWER_TIMEOUT: Duration = Duration::from_secs(30);
 
 /// How long a server may take to end when it is asked to.
 const END_TIMEOUT: Duration = Duration::from_secs(5);
@@ -77,7 +77,7 @@ impl Participant {
 
     fn start(mut command: Command, what: String, heard_complaining: bool) -> io::Result<Self> {
         let (ours, theirs) = UnixStream::pair()?;
-        ours.set_read_timeout(Some(PATIENCE))?;
+        ours.set_read_timeout(Some(ANSWER_TIMEOUT))?;
         let end = || -> io::Result<Stdio> { Ok(OwnedFd::from(theirs.try_clone()?).into()) };
         command.stdin(end()?).stdout(end()?);
         if heard_complaining {
@@ -99,7 +99,7 @@ impl Participant {
             Ok(_) => Ok(line.trim_end().to_owned()),
             Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
                 let what = &self.what;
-                Err(io::Error::other(format!("{what} said nothing for {PATIENCE:?}")))
+                Err(io::Error::other(format!("{what} said nothing for {ANSWER_TIMEOUT:?}")))
             }
             Err(error) => Err(error),
         }

@@ -28,7 +28,7 @@ const MACHINES: usize = 4;
 
 /// How long the lock may be on its way through a crowd. A peer that is slower is measured by how far the lock
 /// came.
-const PATIENCE: Duration = Duration::from_secs(20);
+const TIMEOUT: Duration = Duration::from_secs(20);
 
 /// How long it may take until all wait.
 const SETTLING: Duration = Duration::from_secs(40);
@@ -75,7 +75,7 @@ pub(super) fn navlock(place: &Place<'_>, is_shared: bool, owns: bool) -> Result<
         let since = Instant::now();
         drop(guard);
         let (mut last, mut granted, mut kept) = (since, 0, Vec::new());
-        let through = timeout(PATIENCE, async {
+        let through = timeout(TIMEOUT, async {
             while let Some(done) = crowd.join_next().await {
                 let done = done.map_err(|error| error.to_string())?;
                 let (at, guard, locks) = done.map_err(failed)?;
@@ -95,7 +95,7 @@ pub(super) fn navlock(place: &Place<'_>, is_shared: bool, owns: bool) -> Result<
 }
 
 fn nobody() -> String {
-    format!("nobody was granted within {PATIENCE:?}")
+    format!("nobody was granted within {TIMEOUT:?}")
 }
 
 /// The same with the lock service, which has exclusive locks only.
@@ -143,7 +143,7 @@ pub(super) fn lock_service(place: &Place<'_>) -> Result<f64, String> {
         let since = Instant::now();
         own.unlock(lock.key()).await?;
         let mut last = since;
-        let through = timeout(PATIENCE, async {
+        let through = timeout(TIMEOUT, async {
             while let Some(Ok(done)) = crowd.join_next().await {
                 last = last.max(done?);
             }

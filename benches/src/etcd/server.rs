@@ -11,7 +11,7 @@ use navlock_testkit::{Port, Start};
 use tempfile::TempDir;
 
 /// How long etcd may take to start.
-const PATIENCE: Duration = Duration::from_secs(30);
+const START_TIMEOUT: Duration = Duration::from_secs(30);
 
 /// The kind of storage that etcd writes to.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -82,7 +82,7 @@ impl Server {
             address: &endpoint,
             said: &directory.path().join("said"),
             removed: Some(directory.path()),
-            patience: PATIENCE,
+            timeout: START_TIMEOUT,
         });
         let running = started.map_err(|failed| format!("etcd at {endpoint}: {failed}"))?;
         let file_system = file_system(&folder);

@@ -25,7 +25,7 @@ pub(crate) const COUNT: &str = "etcd-count";
 const TIMES: u32 = 50;
 
 /// How long anything may take.
-const PATIENCE: Duration = Duration::from_secs(10);
+const TIMEOUT: Duration = Duration::from_secs(10);
 
 pub(super) fn measure(scale: Scale) -> Result<Part, String> {
     let times = if scale == Scale::Quick { 3 } else { TIMES };
@@ -99,7 +99,7 @@ fn settle(machine: &Machine) -> Result<(), String> {
         if String::from_utf8_lossy(&said.stdout).lines().count() == 1 {
             return Ok(());
         }
-        if since.elapsed() > PATIENCE {
+        if since.elapsed() > TIMEOUT {
             return Err(format!(
                 "the run does not end: {}{}",
                 String::from_utf8_lossy(&said.stdout),

@@ -25,7 +25,7 @@ const FULL: u64 = 64 << 10;
 
 /// How long a broker lets its clients wait for a line in this file. The directory may be on a file
 /// system that does not answer, and the broker has one thread for all clients.
-const PATIENCE: Duration = Duration::from_secs(1);
+const WRITE_TIMEOUT: Duration = Duration::from_secs(1);
 
 /// What is known of past faults.
 #[derive(Debug, PartialEq, Eq)]
@@ -70,14 +70,14 @@ pub(crate) fn write_down(state: Option<PathBuf>, place: &Place, log: Arc<Log>) {
         tracing::error!(target: LOGS, backtrace, "{fault}");
         let is_written = |file: PathBuf| {
             let line = line.clone();
-            aside(PATIENCE, move || append(&file, &line).is_ok()) == Some(true)
+            aside(WRITE_TIMEOUT, move || append(&file, &line).is_ok()) == Some(true)
         };
         let file = state.as_deref().map(Place::faults_in);
         if !file.is_some_and(is_written) {
             // If this fails, there is no place left to say so.
             _ = is_written(beside.clone());
         }
-        log.flush(PATIENCE);
+        log.flush(WRITE_TIMEOUT);
     }));
 }
 

@@ -20,7 +20,7 @@ use crate::{
 };
 
 /// For how long nothing is written at first.
-const PATIENCE: Duration = Duration::from_secs(1);
+const FIRST_DELAY: Duration = Duration::from_secs(1);
 
 /// How often a line on a terminal is written anew.
 const REDRAWN: Duration = Duration::from_secs(1);
@@ -79,7 +79,7 @@ impl<'a> Waiting<'a> {
             name,
             mode,
             since,
-            due: (verbosity != Verbosity::Quiet).then(|| since + PATIENCE),
+            due: (verbosity != Verbosity::Quiet).then(|| since + FIRST_DELAY),
             question: None,
             answer_by: None,
             known: None,

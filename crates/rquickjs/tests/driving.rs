@@ -16,7 +16,7 @@ use std::{
     thread,
 };
 
-use common::{PATIENCE, abort_on_leaks, alone, define_kit, program, until};
+use common::{TIMEOUT, abort_on_leaks, alone, define_kit, program, until};
 use navlock_rquickjs::{
     Locks,
     navlock::{LockManager, UserAgent, blocking},
@@ -72,7 +72,7 @@ impl Program {
 
 fn block_on<T>(future: impl Future<Output = T>) -> T {
     let executor = tokio::runtime::Builder::new_current_thread().enable_time().build().unwrap();
-    let soon = async { timeout(PATIENCE, future).await.expect("it takes for ever") };
+    let soon = async { timeout(TIMEOUT, future).await.expect("it takes for ever") };
     LocalSet::new().block_on(&executor, soon)
 }
 

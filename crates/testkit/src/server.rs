@@ -50,7 +50,7 @@ pub struct Start<'a> {
     /// The directory that is removed if the server ends with this process.
     pub removed: Option<&'a Path>,
     /// How long the server may take to listen.
-    pub patience: Duration,
+    pub timeout: Duration,
 }
 
 /// Why there is no server.
@@ -77,7 +77,7 @@ impl Server {
             match Self::start_once(start, since) {
                 // A program that does not know who holds the port may use it for a moment.
                 Err(Failed::Ended(said))
-                    if is_port_in_use(&said) && since.elapsed() < start.patience =>
+                    if is_port_in_use(&said) && since.elapsed() < start.timeout =>
                 {
                     thread::sleep(PAUSE);
                 }
@@ -128,7 +128,7 @@ impl Server {
             if TcpStream::connect(start.address).is_ok() {
                 return Ok(());
             }
-            if since.elapsed() > start.patience {
+            if since.elapsed() > start.timeout {
                 return Err(Failed::Silent);
             }
             thread::sleep(PAUSE);
@@ -184,7 +184,7 @@ mod tests {
     }
 
     /// Starts a server that is a shell script. The script calls `listen` to listen.
-    fn start(script: &str, port: &Port, patience: Duration) -> Result<Server, Failed> {
+    fn start(script: &str, port: &Port, timeout: Duration) -> Result<Server, Failed> {
         let address = port.to_string();
         let said = std::env::temp_dir().join(format!("navlock-server-{}", port.number()));
         let program = std::env::current_exe().unwrap();
@@ -198,7 +198,7 @@ mod tests {
             address: &address,
             said: &said,
             removed: None,
-            patience,
+            timeout,
         });
         // The file does not exist if nothing was started.
         let _ = fs::remove_file(said);

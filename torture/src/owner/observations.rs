@@ -10,7 +10,7 @@ use std::{
 use navlock::{Error, Mode, blocking::block_on_timeout};
 
 use super::{OWNED, Owner};
-use crate::worker::PATIENCE;
+use crate::worker::TIMEOUT;
 
 impl Owner<'_> {
     /// Asks for a name that others take in a loop, and counts the grants that they get before its own.
@@ -27,14 +27,14 @@ impl Owner<'_> {
             self.hold(nth, guard, &before, true, false);
             return Ok(());
         }
-        let asked = block_on_timeout(self.locks.query(), PATIENCE).ok_or(Error::TimedOut)??;
+        let asked = block_on_timeout(self.locks.query(), TIMEOUT).ok_or(Error::TimedOut)??;
         let since = self.oracles[nth].cells();
         self.check(&asked);
         if self.dice.chance(5) {
             // The request may have been granted by now.
             return Ok(());
         }
-        let guard = block_on_timeout(request, PATIENCE).unwrap_or(Err(Error::TimedOut))?;
+        let guard = block_on_timeout(request, TIMEOUT).unwrap_or(Err(Error::TimedOut))?;
         let now = self.oracles[nth].cells();
         if !guard.is_lost() {
             let most = now
@@ -59,13 +59,13 @@ impl Owner<'_> {
             let request = self.locks.lock(&*own);
             let request = if mode == Mode::Shared { request.shared() } else { request };
             let guard = if self.dice.chance(4) {
-                let Some(guard) = request.if_available().blocking_timeout(PATIENCE)? else {
+                let Some(guard) = request.if_available().blocking_timeout(TIMEOUT)? else {
                     self.shown(&own, "is said to be held though nobody holds it");
                     continue;
                 };
                 guard
             } else {
-                request.blocking_timeout(PATIENCE)?
+                request.blocking_timeout(TIMEOUT)?
             };
             let token = guard.fencing_token().get();
             if token <= last {
@@ -74,7 +74,7 @@ impl Owner<'_> {
             last = token;
             if self.dice.chance(20) {
                 let query = self.locks.query();
-                let found = block_on_timeout(query, PATIENCE).ok_or(Error::TimedOut)??;
+                let found = block_on_timeout(query, TIMEOUT).ok_or(Error::TimedOut)??;
                 self.check(&found);
                 let mut held = found.held.iter().filter(|held| held.name == *own);
                 let is_it = |held: &navlock::LockInfo| {
@@ -105,7 +105,7 @@ impl Owner<'_> {
         let own = &*self.own;
         let name = own.try_into().expect("it is a name");
         let inspect = self.locks.inspect(Some(name));
-        let found = block_on_timeout(inspect, PATIENCE).ok_or(Error::TimedOut)??;
+        let found = block_on_timeout(inspect, TIMEOUT).ok_or(Error::TimedOut)??;
         let held = found.held.iter().chain(&found.pending).any(|held| held.lock.name == *own);
         if held {
             self.shown(own, &format!("is not held, and shown as {found:?}"));
@@ -123,9 +123,9 @@ impl Owner<'_> {
         let name = OWNED[nth];
         let guard = match self.dice.below(2) {
             0 => None,
-            _ => self.locks.lock(name).if_available().blocking_timeout(PATIENCE)?,
+            _ => self.locks.lock(name).if_available().blocking_timeout(TIMEOUT)?,
         };
-        let found = block_on_timeout(self.locks.query(), PATIENCE).ok_or(Error::TimedOut)??;
+        let found = block_on_timeout(self.locks.query(), TIMEOUT).ok_or(Error::TimedOut)??;
         self.check(&found);
         if let Some(guard) = guard {
             let others = found.held.iter().filter(|held| held.name == *name);

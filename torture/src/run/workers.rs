@@ -15,7 +15,7 @@ use crate::{
 const BRIEFLY: u64 = 100_000;
 
 /// By how much the start of the next worker is delayed then, in microseconds.
-const PATIENCE: u64 = 200_000;
+const RESTART_DELAY: u64 = 200_000;
 
 impl Run<'_> {
     /// Starts a worker for each that has ended.
@@ -29,7 +29,7 @@ impl Run<'_> {
             let may_follow = |instance: &Instance| {
                 instance.ended.is_some_and(|ended| {
                     let briefly = ended - instance.born < BRIEFLY && instance.command.is_none();
-                    !briefly || ended + PATIENCE < now()
+                    !briefly || ended + RESTART_DELAY < now()
                 })
             };
             if current.is_none_or(may_follow) {

@@ -32,7 +32,7 @@ use self::{format::Line, rotating::RotatingFile, sink::Sink};
 const STDERR: &str = "/proc/self/fd/2";
 
 /// How long the program waits at its end for lines that have still to be written.
-pub(crate) const PATIENCE: Duration = Duration::from_secs(5);
+pub(crate) const FLUSH_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// The log of this process.
 pub(crate) struct Log {

@@ -29,7 +29,7 @@ const MOST: usize = 128;
 const MOST_REFUSED: usize = 16;
 
 /// How long a connection that is refused may take to ask and to read the answer.
-const PATIENCE: Duration = Duration::from_secs(2);
+const REFUSAL_TIMEOUT: Duration = Duration::from_secs(2);
 
 /// How long a stranger is served. A stranger is a connection that has not shown the token so far. When
 /// there is no room, the oldest stranger is closed for a new connection. So a program that only connects
@@ -153,7 +153,7 @@ impl<L: Listener> Listener for LimitedListener<L> {
             if let Ok(place) = Arc::clone(&self.refused).try_acquire_owned() {
                 tokio::spawn(async move {
                     // An error means that the other end has gone, or says nothing.
-                    let _ = timeout(PATIENCE, refuse(connection)).await;
+                    let _ = timeout(REFUSAL_TIMEOUT, refuse(connection)).await;
                     drop(place);
                 });
             }

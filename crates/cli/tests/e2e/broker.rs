@@ -16,7 +16,7 @@ use rustix::{
 
 use crate::{
     sandbox::{NAVLOCK, Sandbox, eventually, finish, wait},
-    worker::PATIENCE,
+    worker::TIMEOUT,
 };
 
 /// The processes that are brokers of this sandbox, whatever its lock file says.
@@ -104,7 +104,7 @@ fn a_broker_that_is_killed_while_it_starts_is_started_again() {
     let script = script.replace("\"$NAVLOCK\" ", &format!("\"{NAVLOCK}\" "));
     assert!(wait(&mut sandbox.program("sh").args(["-c", &script]).spawn().unwrap()).success());
     let options = ConnectOptions::default().place(Place::at(sandbox.socket())).program(program);
-    block_on_timeout(BrokerReach::connect(options), PATIENCE).unwrap().unwrap();
+    block_on_timeout(BrokerReach::connect(options), TIMEOUT).unwrap().unwrap();
     assert_eq!(fs::read_to_string(sandbox.path("program.starts")).unwrap().len(), 3);
 }
 

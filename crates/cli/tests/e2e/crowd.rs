@@ -14,7 +14,7 @@ use rustix::process::Signal;
 
 use crate::{
     sandbox::{Sandbox, eventually},
-    worker::{self, PATIENCE, Worker},
+    worker::{self, TIMEOUT, Worker},
 };
 
 const CROWD: usize = 10_000;
@@ -29,7 +29,7 @@ fn crowd(locks: &LockManager) -> Vec<Pin<Box<LockFuture<'_, LockGuard, &'static 
 }
 
 fn pending(locks: &LockManager) -> usize {
-    block_on_timeout(locks.query(), PATIENCE).unwrap().unwrap().pending.len()
+    block_on_timeout(locks.query(), TIMEOUT).unwrap().unwrap().pending.len()
 }
 
 #[test]
@@ -39,7 +39,7 @@ fn ten_thousand_requests_of_one_client_are_granted_in_their_order_also_by_the_ne
     let locks = worker::connect(&place).lock_manager("default");
     let other = worker::connect(&place).lock_manager("default");
     for killed in [false, true] {
-        let holder = other.lock("db").blocking_timeout(PATIENCE).unwrap();
+        let holder = other.lock("db").blocking_timeout(TIMEOUT).unwrap();
         let crowd = crowd(&locks);
         if killed {
             sandbox.replace_broker();
@@ -49,7 +49,7 @@ fn ten_thousand_requests_of_one_client_are_granted_in_their_order_also_by_the_ne
         let mut last = holder.fencing_token();
         drop(holder);
         for request in crowd {
-            let guard = block_on_timeout(request, PATIENCE).unwrap().unwrap();
+            let guard = block_on_timeout(request, TIMEOUT).unwrap().unwrap();
             assert!(guard.fencing_token() > last);
             last = guard.fencing_token();
         }
@@ -63,7 +63,7 @@ fn ten_thousand_requests_that_are_dropped_are_in_nobodys_way() {
     let place = Place::at(sandbox.socket());
     let locks = worker::connect(&place).lock_manager("default");
     let other = worker::connect(&place).lock_manager("default");
-    let holder = other.lock("db").blocking_timeout(PATIENCE).unwrap();
+    let holder = other.lock("db").blocking_timeout(TIMEOUT).unwrap();
     let crowd = crowd(&locks);
     let behind = sandbox.start(&["run", "db", "true"]);
     eventually("it waits", || pending(&other) == CROWD + 1);
@@ -75,13 +75,13 @@ fn ten_thousand_requests_that_are_dropped_are_in_nobodys_way() {
 /// The role of a client that is away while others go on.
 pub(crate) fn late(_: &[&str]) {
     let locks = worker::locks();
-    let guard = locks.lock("db").blocking_timeout(PATIENCE).unwrap();
+    let guard = locks.lock("db").blocking_timeout(TIMEOUT).unwrap();
     worker::say("held");
     worker::say(&format!("{:?}", block_on(guard.lost())));
     assert!(guard.is_lost());
     drop(guard);
     // The client can get the lost lock again.
-    drop(locks.lock("db").blocking_timeout(PATIENCE).unwrap());
+    drop(locks.lock("db").blocking_timeout(TIMEOUT).unwrap());
     worker::say("again");
 }
 

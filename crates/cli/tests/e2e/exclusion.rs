@@ -7,7 +7,7 @@ use std::{
 
 use crate::{
     sandbox::{Holder, Sandbox, write},
-    worker::{self, PATIENCE, Worker, note},
+    worker::{self, TIMEOUT, Worker, note},
 };
 
 /// The lines of the file that readers find whole.
@@ -17,7 +17,7 @@ const LINES: usize = 2000;
 pub(crate) fn count(words: &[&str]) {
     let locks = worker::locks();
     for _ in 0..words[0].parse().unwrap() {
-        let guard = locks.lock("counter").blocking_timeout(PATIENCE).unwrap();
+        let guard = locks.lock("counter").blocking_timeout(TIMEOUT).unwrap();
         let last: u64 = fs::read_to_string("counter").unwrap().trim().parse().unwrap();
         note("log", &(last + 1).to_string());
         fs::write("counter", (last + 1).to_string()).unwrap();
@@ -29,7 +29,7 @@ pub(crate) fn count(words: &[&str]) {
 pub(crate) fn writer(words: &[&str]) {
     let locks = worker::locks();
     for round in 0..words[0].parse().unwrap() {
-        let guard = locks.lock("text").blocking_timeout(PATIENCE).unwrap();
+        let guard = locks.lock("text").blocking_timeout(TIMEOUT).unwrap();
         let mut file = File::create("text").unwrap();
         let line = format!("{} {round}\n", std::process::id());
         for _ in 0..LINES / 100 {
@@ -43,7 +43,7 @@ pub(crate) fn writer(words: &[&str]) {
 pub(crate) fn reader(words: &[&str]) {
     let locks = worker::locks();
     for _ in 0..words[0].parse().unwrap() {
-        let guard = locks.lock("text").shared().blocking_timeout(PATIENCE).unwrap();
+        let guard = locks.lock("text").shared().blocking_timeout(TIMEOUT).unwrap();
         let text = fs::read_to_string("text").unwrap();
         drop(guard);
         let first = text.lines().next().unwrap();

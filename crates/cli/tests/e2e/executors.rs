@@ -14,7 +14,7 @@ use navlock::{LockManager, Lost, Place, UserAgent, blocking};
 use crate::{
     sandbox::{NAVLOCK, Sandbox, wait},
     system::{absolute, is_wine},
-    worker::{self, PATIENCE},
+    worker::{self, TIMEOUT},
 };
 
 /// How often each user asks for a lock. By Wine a message takes many times longer.
@@ -64,7 +64,7 @@ fn soon(work: impl IntoIterator<Item = Box<dyn FnOnce() + Send>>) {
     drop(done);
     for _ in &threads {
         // If one has failed, this ends too.
-        is_done.recv_timeout(2 * PATIENCE).expect("nobody waits for what is there");
+        is_done.recv_timeout(2 * TIMEOUT).expect("nobody waits for what is there");
     }
 }
 
@@ -182,10 +182,10 @@ fn a_connection_that_only_a_blocked_thread_hears_finds_the_next_broker() {
     let (ours, theirs) = (worker::connect(&place), worker::connect(&place));
     let (ours, theirs) = (ours.lock_manager("default"), theirs.lock_manager("default"));
     for _ in 0..10 {
-        let held = theirs.lock("db").blocking_timeout(PATIENCE).unwrap();
-        let kept = ours.lock("kept").blocking_timeout(PATIENCE).unwrap();
+        let held = theirs.lock("db").blocking_timeout(TIMEOUT).unwrap();
+        let kept = ours.lock("kept").blocking_timeout(TIMEOUT).unwrap();
         thread::scope(|scope| {
-            let blocked = scope.spawn(|| ours.lock("db").blocking_timeout(PATIENCE).unwrap());
+            let blocked = scope.spawn(|| ours.lock("db").blocking_timeout(TIMEOUT).unwrap());
             crate::sandbox::eventually("it waits", || sandbox.query().len() == 3);
             // Time itself is the subject: after some of it, the thread that keeps the connection
             // leaves it to the other one, which nobody outside of the client can see.

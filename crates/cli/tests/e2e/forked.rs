@@ -8,7 +8,7 @@ use rustix::process::Signal;
 
 use crate::{
     sandbox::Sandbox,
-    worker::{self, PATIENCE, Worker},
+    worker::{self, TIMEOUT, Worker},
 };
 
 /// The role of a process that holds, waits, and forks: parent and child both say what they see.
@@ -35,9 +35,9 @@ pub(crate) fn parent(words: &[&str]) {
         }
         ForkResult::Child => {
             let lost = held.is_lost();
-            let asked = block_on_timeout(locks.lock("other").into_future(), PATIENCE).unwrap();
-            let seen = block_on_timeout(locks.query(), PATIENCE).unwrap();
-            let told = block_on_timeout(held.lost(), PATIENCE).unwrap();
+            let asked = block_on_timeout(locks.lock("other").into_future(), TIMEOUT).unwrap();
+            let seen = block_on_timeout(locks.query(), TIMEOUT).unwrap();
+            let told = block_on_timeout(held.lost(), TIMEOUT).unwrap();
             assert_eq!(reach.owned(), 0);
             let why = asked.unwrap_err().to_string();
             worker::say(&format!("child lost={lost} {told:?} {} {why}", seen.is_err()));

@@ -19,7 +19,7 @@ use rustix::{
 };
 use tokio_util::codec::{Decoder, Encoder};
 
-use crate::{sandbox::Sandbox, worker::PATIENCE};
+use crate::{sandbox::Sandbox, worker::TIMEOUT};
 
 /// A client whose messages are written by hand.
 struct Raw {
@@ -30,7 +30,7 @@ struct Raw {
 impl Raw {
     fn connect(sandbox: &Sandbox) -> Self {
         let stream = UnixStream::connect(sandbox.socket()).unwrap();
-        stream.set_read_timeout(Some(PATIENCE)).unwrap();
+        stream.set_read_timeout(Some(TIMEOUT)).unwrap();
         Self { stream, received: BytesMut::new() }
     }
 

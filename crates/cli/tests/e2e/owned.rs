@@ -21,7 +21,7 @@ use rustix::process::{Pid, Signal, kill_process};
 
 use crate::{
     sandbox::{Sandbox, eventually},
-    worker::{self, PATIENCE, Worker},
+    worker::{self, TIMEOUT, Worker},
 };
 
 /// The role of a process that carries out the lines that it reads, and says the outcome of each.
@@ -36,7 +36,7 @@ pub(crate) fn client(_: &[&str]) {
             ["own", name, mode] => {
                 let (before, began) = (reach.owned(), Instant::now());
                 while reach.owned() == before {
-                    assert!(began.elapsed() < PATIENCE, "the name is not owned");
+                    assert!(began.elapsed() < TIMEOUT, "the name is not owned");
                     drop(lock(&locks, name, mode));
                 }
                 "owned".to_owned()
@@ -88,7 +88,7 @@ pub(crate) fn client(_: &[&str]) {
 }
 
 fn soon<F: Future>(future: F) -> F::Output {
-    block_on_timeout(future, PATIENCE).expect("in good time")
+    block_on_timeout(future, TIMEOUT).expect("in good time")
 }
 
 fn lock(locks: &LockManager, name: &str, mode: &str) -> LockGuard {

@@ -12,7 +12,7 @@ use navlock::{BrokerReach, ConnectOptions, LockManager, Place, UserAgent, blocki
 use crate::{
     sandbox::{Holder, NAVLOCK, Sandbox, eventually},
     system::{absolute, is_wine},
-    worker::PATIENCE,
+    worker::TIMEOUT,
 };
 
 /// Wrappers that are stopped.
@@ -168,7 +168,7 @@ fn a_client_that_is_busy_under_its_lock_comes_back_all_the_same() {
             block_on(mine.request("db", async |_| {
                 begun.send(()).unwrap();
                 // Blocks the thread within the callback, as programs without an executor do.
-                is_to_end.recv_timeout(PATIENCE).unwrap();
+                is_to_end.recv_timeout(TIMEOUT).unwrap();
             }))
             .unwrap();
         });
@@ -179,7 +179,7 @@ fn a_client_that_is_busy_under_its_lock_comes_back_all_the_same() {
             move || since.elapsed() > Duration::from_millis(100)
         });
         drop(held);
-        has_begun.recv_timeout(PATIENCE).unwrap();
+        has_begun.recv_timeout(TIMEOUT).unwrap();
         sandbox.kill_broker();
         assert_eq!(sandbox.answered(&["run", "-n", "db", "true"]), 1);
         assert_eq!(sandbox.query(), ["held db exclusive"]);

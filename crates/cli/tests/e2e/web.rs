@@ -21,7 +21,7 @@ use serde_json::Value;
 use self::client::{Web, ask};
 use crate::{
     sandbox::{Lines, Sandbox, eventually, wait},
-    worker::PATIENCE,
+    worker::TIMEOUT,
 };
 
 #[test]
@@ -112,7 +112,7 @@ fn a_socket_is_its_user_s_alone_and_goes_when_the_page_ends() {
         assert_eq!(fs::metadata(&path).unwrap().permissions().mode() & 0o777, 0o600);
         let connect = || {
             let connection = UnixStream::connect(&path).unwrap();
-            connection.set_read_timeout(Some(PATIENCE)).unwrap();
+            connection.set_read_timeout(Some(TIMEOUT)).unwrap();
             connection
         };
         let entry = format!("GET /api/state?token={}", web.token);
@@ -191,12 +191,12 @@ fn idle_connections_keep_nobody_out() {
     assert_eq!(web.get("/api/state").status, 200);
     // The server hangs up on them, also if they go on asking for what they do not get.
     let mut asks = connect();
-    let end = Instant::now() + PATIENCE;
+    let end = Instant::now() + TIMEOUT;
     while asks.write_all(b"GET / HTTP/1.1\r\nhost: 127.0.0.1\r\n\r\n").is_ok() {
         assert!(Instant::now() < end, "it stays by asking");
     }
     for stranger in &mut idle {
-        stranger.set_read_timeout(Some(PATIENCE)).unwrap();
+        stranger.set_read_timeout(Some(TIMEOUT)).unwrap();
         let read = stranger.read(&mut [0; 512]);
         assert!(!read.is_err_and(|error| error.kind() == ErrorKind::WouldBlock));
     }

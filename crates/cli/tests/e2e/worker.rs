@@ -25,7 +25,7 @@ use navlock::{
 };
 
 /// How long anything may take that must happen.
-pub(crate) const PATIENCE: Duration = Duration::from_secs(90);
+pub(crate) const TIMEOUT: Duration = Duration::from_secs(90);
 
 /// The variable that says which role is played, and the one that says how.
 const ROLE: &str = "NAVLOCK_TEST_ROLE";
@@ -113,7 +113,7 @@ pub(crate) fn connect(place: &Place) -> UserAgent {
 /// A connection of its own to this broker, before a user agent has it.
 pub(crate) fn reach(place: &Place) -> BrokerReach {
     let options = ConnectOptions::default().place(place.clone()).program(absolute(NAVLOCK));
-    let connected = block_on_timeout(BrokerReach::connect(options), PATIENCE);
+    let connected = block_on_timeout(BrokerReach::connect(options), TIMEOUT);
     connected.expect("it connects in good time").unwrap()
 }
 

@@ -125,7 +125,7 @@ impl Server {
             address: &self.endpoint(),
             said: &directory.join("said"),
             removed: self.is_shared.then_some(directory),
-            patience: DEADLINE,
+            timeout: DEADLINE,
         });
         self.running = Some(started.unwrap_or_else(|failed| panic!("etcd at {client}: {failed}")));
     }
@@ -248,7 +248,7 @@ impl GrpcProxy {
             address: &port.to_string(),
             said: &directory.path().join("said"),
             removed: None,
-            patience: DEADLINE,
+            timeout: DEADLINE,
         });
         let running = started.unwrap_or_else(|failed| panic!("etcd's proxy at {port}: {failed}"));
         Self { port, _running: running, _directory: directory }

@@ -24,7 +24,7 @@ use crate::{
 
 /// How many times as long as in a browser a test may take. The engines are interpreters, are not
 /// optimised here, and share the machine with other tests.
-const PATIENCE: u32 = 12;
+const SLOWDOWN: u32 = 12;
 
 /// `embedded.json`
 #[derive(Deserialize)]
@@ -91,9 +91,9 @@ fn add(engine: &'static str, subject: &Subject, offers: &[String], trials: &mut 
                 continue;
             }
             let job = serde_json::json!({
-                "realm": "embedded", "test": name, "file": file, "patience": PATIENCE,
+                "realm": "embedded", "test": name, "file": file, "slowdown": SLOWDOWN,
             });
-            let deadline = deadline * PATIENCE;
+            let deadline = deadline * SLOWDOWN;
             let (expected, broker) = (subject.expected.get(name).cloned(), Arc::clone(&broker));
             let run = move || {
                 let mut program =

@@ -16,7 +16,7 @@ use navlock_rquickjs::{
 use rquickjs::{CatchResultExt, Context, Ctx, FromJs, Runtime, qjs};
 
 /// A deadline for steps that take no time unless the machine is slow.
-pub(crate) const PATIENCE: Duration = Duration::from_secs(60);
+pub(crate) const TIMEOUT: Duration = Duration::from_secs(60);
 
 /// Makes QuickJS abort the process if an object, a string or an atom of this runtime is left when
 /// the runtime ends.
@@ -50,7 +50,7 @@ pub(crate) fn program(locks: LockManager) -> Program {
 pub(crate) fn within_deadline() -> Deadline {
     let (test, ended) = channel::<()>();
     thread::spawn(move || {
-        if ended.recv_timeout(PATIENCE) == Err(RecvTimeoutError::Timeout) {
+        if ended.recv_timeout(TIMEOUT) == Err(RecvTimeoutError::Timeout) {
             eprintln!("a test takes for ever");
             std::process::abort();
         }
@@ -141,7 +141,7 @@ pub(crate) fn step(context: &Context) {
 pub(crate) fn until(mut is_true: impl FnMut() -> bool) {
     let begun = Instant::now();
     while !is_true() {
-        assert!(begun.elapsed() < PATIENCE, "it takes for ever");
+        assert!(begun.elapsed() < TIMEOUT, "it takes for ever");
         thread::yield_now();
     }
 }

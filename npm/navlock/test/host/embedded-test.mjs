@@ -14,10 +14,10 @@ if (word === '--list') await list();
 else await run(JSON.parse(word));
 
 /**
- * @param {{ realm: string, test: string, file?: string, patience?: number }} job  `file` is the
- *     file of the test, so that no other has to be read; `patience` says how many times as long the test may take
+ * @param {{ realm: string, test: string, file?: string, slowdown?: number }} job  `file` is the
+ *     file of the test, so that no other has to be read; `slowdown` says how many times as long the test may take
  */
-async function run({ realm, test, file = 'index', patience = 1 }) {
+async function run({ realm, test, file = 'index', slowdown = 1 }) {
   const { openRealm } = await import(`../realms/${realm}.mjs`);
   await import(`../suite/${file}.mjs`);
   const platform = {
@@ -27,7 +27,7 @@ async function run({ realm, test, file = 'index', patience = 1 }) {
     memory: runtime.memory,
   };
   const about = tests.get(test);
-  const outcome = await runTest({ ...about, deadline: patience * about.deadline }, createContext(await openRealm(), platform));
+  const outcome = await runTest({ ...about, deadline: slowdown * about.deadline }, createContext(await openRealm(), platform));
   console.log(`\n${MARK}${JSON.stringify(outcome)}`);
   runtime.exit(0);
 }

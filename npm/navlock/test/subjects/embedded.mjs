@@ -8,7 +8,7 @@ import { openHosts, outcome } from './runtime.mjs';
 const REPOSITORY = fileURLToPath(new URL('../../../../', import.meta.url));
 
 /** How many times as long as in a browser a test may take, in an interpreter that is not optimised. */
-const PATIENCE = 12;
+const SLOWDOWN = 12;
 
 /** How much longer than its test a process may take, to start and to report a missed deadline. */
 const GRACE = 10_000;
@@ -23,10 +23,10 @@ export async function openEmbedded({ engine, reach }) {
   const { output } = await execute('embedded-version.mjs', {}, GRACE);
   return {
     version: output.trim(),
-    runFile: (job, ms) => execute('embedded-wpt.mjs', job, PATIENCE * ms),
+    runFile: (job, ms) => execute('embedded-wpt.mjs', job, SLOWDOWN * ms),
     async run(test) {
-      const deadline = PATIENCE * test.deadline + GRACE;
-      return outcome(await execute('embedded-test.mjs', { test: test.name, patience: PATIENCE }, deadline));
+      const deadline = SLOWDOWN * test.deadline + GRACE;
+      return outcome(await execute('embedded-test.mjs', { test: test.name, slowdown: SLOWDOWN }, deadline));
     },
     close,
   };

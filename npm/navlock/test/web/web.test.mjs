@@ -18,7 +18,7 @@ import { LIBRARY, ask, browse, killAtOnce, noBrowser, noMachines, open } from '.
 import { pending, play } from './scene.mjs';
 
 const options = { skip: noBrowser, timeout: 120_000 };
-const PATIENCE = 30_000;
+const TIMEOUT = 30_000;
 
 let browser;
 before(async () => { browser = noBrowser ? undefined : await browse(); });
@@ -31,7 +31,7 @@ async function look(context, { web = [], page: pageOptions, ...site } = {}) {
   browser.asked.length = 0;
   const served = await place.web(...web);
   const page = await browser.page(pageOptions);
-  page.setDefaultTimeout(PATIENCE);
+  page.setDefaultTimeout(TIMEOUT);
   context.after(async () => {
     await page.context().close();
     await place.close();
@@ -48,7 +48,7 @@ function assertQuiet(served) {
   assert.deepEqual(browser.asked.filter((url) => new URL(url).origin !== served.origin), []);
 }
 
-const says = async (locator, pattern) => locator.filter({ hasText: pattern }).first().waitFor({ timeout: PATIENCE });
+const says = async (locator, pattern) => locator.filter({ hasText: pattern }).first().waitFor({ timeout: TIMEOUT });
 
 test('a lock is shown as it is taken, waited for, handed on and let go', options, async (context) => {
   const { served, page, row, hold, ask: request } = await look(context);
@@ -654,7 +654,7 @@ test('a page whose connection breaks or stalls shows how it is once it is back, 
   });
   await new Promise((resolve) => proxy.listen(0, '127.0.0.1', resolve));
   const page = await browser.page();
-  page.setDefaultTimeout(PATIENCE);
+  page.setDefaultTimeout(TIMEOUT);
   context.after(async () => {
     await page.context().close();
     proxy.close();

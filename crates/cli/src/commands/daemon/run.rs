@@ -124,7 +124,7 @@ pub(super) fn run(place: &Place, args: &DaemonRunArgs) -> Result<ExitCode, Failu
             Err(Failure::new(UNREACHABLE, error))
         }
     };
-    log.flush(log::PATIENCE);
+    log.flush(log::FLUSH_TIMEOUT);
     ended
 }
 

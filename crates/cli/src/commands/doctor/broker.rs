@@ -18,7 +18,7 @@ const SLOW: Duration = Duration::from_millis(10);
 
 /// How long one answer may take. This is longer than a broker waits for etcd, so that the broker
 /// itself can say that etcd does not answer.
-const PATIENCE: Duration = Duration::from_secs(8);
+const TIMEOUT: Duration = Duration::from_secs(8);
 
 /// What to do if a broker cannot answer because etcd does not answer.
 const BEYOND: &str = "see below what the etcd of the settings is like; leave the broker alone, whose holders keep \
@@ -108,12 +108,12 @@ fn speed(reach: &BrokerReach, is_beyond: bool) -> Check {
     let mut times = Vec::with_capacity(ROUNDS);
     for _ in 0..ROUNDS {
         let asked = Instant::now();
-        match block_on_timeout(locks.query(), PATIENCE) {
+        match block_on_timeout(locks.query(), TIMEOUT) {
             Some(Ok(_)) => times.push(asked.elapsed()),
             Some(Err(error)) if is_beyond => return Check::fail("answers", error).remedy(BEYOND),
             Some(Err(error)) => return Check::fail("answers", error),
             None => {
-                let detail = format!("none within {} s", PATIENCE.as_secs());
+                let detail = format!("none within {} s", TIMEOUT.as_secs());
                 let remedy = if is_beyond { BEYOND } else { "end the broker if it is stuck" };
                 return Check::fail("answers", detail).remedy(remedy);
             }

@@ -88,7 +88,7 @@ impl FromStr for HoldId {
 const NO_SUCH_HOLD: u8 = 1;
 
 /// How long the process that keeps a hold may take to answer.
-const PATIENCE: Duration = Duration::from_secs(5);
+const ANSWER_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// The pause between two tries to connect while the keeper's queue of connections is full.
 const PAUSE: Duration = Duration::from_millis(10);
@@ -129,7 +129,7 @@ fn lost(what: &str, so: &str) -> Failure {
 ///
 /// If there is no such hold, or no answer in time.
 fn ask(context: &Context, id: ClientId, question: Question) -> Result<Answer, Failure> {
-    let deadline = Instant::now() + PATIENCE;
+    let deadline = Instant::now() + ANSWER_TIMEOUT;
     let stream = loop {
         match reach(&context.place, id) {
             Ok(Some(stream)) => break stream,
@@ -214,7 +214,7 @@ fn silent(keeper: Option<u32>) -> Failure {
         }
         None => ("the process that keeps it".to_owned(), "; is it stopped?".to_owned()),
     };
-    let seconds = PATIENCE.as_secs();
+    let seconds = ANSWER_TIMEOUT.as_secs();
     let message = format!("{who} does not answer for {seconds} seconds{remedy}");
     Failure::new(UNREACHABLE, message)
 }

@@ -33,7 +33,7 @@ pub(super) const GRACE: Duration = Duration::from_secs(5);
 
 /// How long a process that was killed may take to end before `navlock` stops waiting for it. A
 /// process that waits for a disk cannot end.
-const PATIENCE: Duration = Duration::from_secs(5);
+const END_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// How often the supervisor checks whether the command has ended, where it has no handle that tells the
 /// end. A signal tells the end there, but the signal may be blocked. The supervisor also checks the time
@@ -210,7 +210,7 @@ fn end_family(family: &Family, kill_at: Duration) {
             return;
         }
         let now = uptime();
-        if now >= kill_at.saturating_add(PATIENCE) {
+        if now >= kill_at.saturating_add(END_TIMEOUT) {
             let left = family.names().join(", ");
             let said =
                 format!("navlock: {left} could not be ended, and may work on without the lock\n");

@@ -19,8 +19,9 @@ use super::data::Heard;
 /// which later says how many events were missed.
 const MOST: usize = 256;
 
-/// The longest time until the thread notices that nobody receives its messages any more.
-const PATIENCE: Duration = Duration::from_secs(1);
+/// How often the thread checks whether anybody still receives its messages, and how long it pauses after
+/// a failure.
+const CHECK_INTERVAL: Duration = Duration::from_secs(1);
 
 /// The messages of a thread, and a descriptor that tells when there are messages.
 pub(super) struct Messages<T> {
@@ -78,7 +79,7 @@ pub(super) fn look(place: Place, sender: Sender<Heard>) -> io::Result<()> {
         navlock_broker::lower_thread_priority();
         let mut look = Look::new(place, LookOptions::default());
         loop {
-            let heard = match look.next(Some(PATIENCE)) {
+            let heard = match look.next(Some(CHECK_INTERVAL)) {
                 Ok(Some(News::Anew { missed })) => {
                     let overview = Box::new(look.overview().clone());
                     Heard::Anew { overview, missed, namespace: look.pid_namespace() }
@@ -94,7 +95,7 @@ pub(super) fn look(place: Place, sender: Sender<Heard>) -> io::Result<()> {
                 return;
             }
             if has_failed {
-                thread::sleep(PATIENCE);
+                thread::sleep(CHECK_INTERVAL);
             }
         }
     })?;

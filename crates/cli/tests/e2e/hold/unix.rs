@@ -18,7 +18,7 @@ use rustix::process::{Pid, Signal, kill_process, kill_process_group};
 use super::LONG;
 use crate::{
     sandbox::{NAVLOCK, Sandbox, eventually, finish, wait},
-    worker::PATIENCE,
+    worker::TIMEOUT,
 };
 
 impl Sandbox {
@@ -203,7 +203,7 @@ fn idle_callers_of_a_keeper_do_not_prevent_a_release() {
     let mut caller = callers.pop().unwrap();
     caller.write_all(b"what?").unwrap();
     let mut answer = String::new();
-    caller.set_read_timeout(Some(PATIENCE)).unwrap();
+    caller.set_read_timeout(Some(TIMEOUT)).unwrap();
     caller.read_to_string(&mut answer).unwrap();
     assert!(answer.starts_with("refused "), "{answer}");
     assert_eq!(sandbox.released(&hold), (Some(0), String::new()));

@@ -14,7 +14,7 @@ use rustix::process::{Pid, Signal, kill_process};
 use super::{KILLED, NAMES, STOP, dice::Dice};
 use crate::{
     sandbox::{Sandbox, eventually, wait},
-    worker::{self, PATIENCE, note},
+    worker::{self, TIMEOUT, note},
 };
 
 /// How many processes of each kind there are at any time.
@@ -154,7 +154,7 @@ impl<'a> Processes<'a> {
             }
             let process = &self.running[index];
             let age = process.started.elapsed();
-            assert!(!process.wraps || age < 2 * PATIENCE, "a command waits for {age:?}");
+            assert!(!process.wraps || age < 2 * TIMEOUT, "a command waits for {age:?}");
         }
     }
 

@@ -11,7 +11,7 @@ use std::{
 use navlock::{Error, LockGuard, LockManager, Mode};
 
 use super::{NAMES, STOP, VIOLATIONS, dice::Dice, witness::Witness};
-use crate::worker::{self, PATIENCE, note};
+use crate::worker::{self, TIMEOUT, note};
 
 /// Writes the state of a process into its file: the first byte says whether it waits or holds, the next ones
 /// have its number or the state of its other thread.
@@ -69,12 +69,12 @@ fn lock(locks: &LockManager, name: &str, dice: &mut Dice) -> Option<LockGuard> {
     let request = if dice.chance(2) { request.shared() } else { request };
     let (guard, may_fail) = match dice.below(8) {
         0 => {
-            let guard = request.if_available().blocking_timeout(PATIENCE);
+            let guard = request.if_available().blocking_timeout(TIMEOUT);
             (guard.map(|guard| guard.ok_or(Error::TimedOut)).and_then(|guard| guard), true)
         }
         // Aborts may cross grants.
         1 => (request.blocking_timeout(Duration::from_micros(dice.next() % 50_000)), true),
-        _ => (request.blocking_timeout(PATIENCE), false),
+        _ => (request.blocking_timeout(TIMEOUT), false),
     };
     match guard {
         Ok(guard) => Some(guard),

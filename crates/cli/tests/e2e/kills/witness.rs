@@ -12,7 +12,7 @@ use navlock::Mode;
 use rustix::fs::{FlockOperation, flock};
 
 use super::{NAMES, VIOLATIONS};
-use crate::worker::{PATIENCE, note};
+use crate::worker::{TIMEOUT, note};
 
 /// The witness of a name: a file that the holder locks, and a file that it writes to.
 pub(super) struct Witness {
@@ -38,7 +38,7 @@ impl Witness {
             Mode::Shared => FlockOperation::NonBlockingLockShared,
             Mode::Exclusive => FlockOperation::NonBlockingLockExclusive,
         };
-        let deadline = Instant::now() + PATIENCE;
+        let deadline = Instant::now() + TIMEOUT;
         while let Err(error) = flock(&self.file, lock) {
             // A killed process has stopped, but the kernel closes its files in an order of its own. A killed
             // process writes nothing more, which tells it from a living one.

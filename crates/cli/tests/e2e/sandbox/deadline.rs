@@ -9,7 +9,7 @@ use std::{
 
 use navlock_platform::wait::{Interest, Source};
 
-use crate::worker::PATIENCE;
+use crate::worker::TIMEOUT;
 
 /// The lines that a process writes, each of which has to come in good time.
 pub(crate) struct Lines<R> {
@@ -29,7 +29,7 @@ impl<R: Read + Source> Iterator for Lines<R> {
 
     /// The next line, without its end; `None` if nobody writes any more.
     fn next(&mut self) -> Option<String> {
-        let deadline = Instant::now() + PATIENCE;
+        let deadline = Instant::now() + TIMEOUT;
         loop {
             if let Some(end) = self.heard.iter().position(|&byte| byte == b'\n') {
                 let line: Vec<_> = self.heard.drain(..=end).collect();
@@ -39,7 +39,7 @@ impl<R: Read + Source> Iterator for Lines<R> {
             let [ready] =
                 navlock_platform::wait::wait([(self.from.source(), Interest::READ)], Some(left))
                     .unwrap();
-            assert!(ready.any(), "no line in {PATIENCE:?}; the last one: {:?}", self.heard);
+            assert!(ready.any(), "no line in {TIMEOUT:?}; the last one: {:?}", self.heard);
             let mut bytes = [0; 4096];
             let length = self.from.read(&mut bytes).unwrap();
             self.heard.extend_from_slice(&bytes[..length]);
@@ -53,9 +53,9 @@ impl<R: Read + Source> Iterator for Lines<R> {
 
 /// Waits until something is true that nothing announces.
 pub(crate) fn eventually(what: &str, mut is: impl FnMut() -> bool) {
-    let deadline = Instant::now() + PATIENCE;
+    let deadline = Instant::now() + TIMEOUT;
     while !is() {
-        assert!(Instant::now() < deadline, "not in {PATIENCE:?}: {what}");
+        assert!(Instant::now() < deadline, "not in {TIMEOUT:?}: {what}");
         thread::park_timeout(Duration::from_millis(5));
     }
 }

@@ -12,7 +12,7 @@ use serde_json::Value;
 
 use crate::{
     sandbox::{Lines, Sandbox, wait},
-    worker::PATIENCE,
+    worker::TIMEOUT,
 };
 
 /// A `navlock web`.
@@ -53,7 +53,7 @@ impl Web {
 
     pub(super) fn ask(&self, line: &str, headers: &[(&str, &str)], body: &str) -> Answer {
         let connection = TcpStream::connect(&self.host).unwrap();
-        connection.set_read_timeout(Some(PATIENCE)).unwrap();
+        connection.set_read_timeout(Some(TIMEOUT)).unwrap();
         ask(connection, line, headers, body)
     }
 
@@ -67,7 +67,7 @@ impl Web {
     /// Asks at a Unix socket as a program that has the token.
     pub(super) fn get_at(&self, path: &Path, asked: &str) -> Answer {
         let connection = UnixStream::connect(path).unwrap();
-        connection.set_read_timeout(Some(PATIENCE)).unwrap();
+        connection.set_read_timeout(Some(TIMEOUT)).unwrap();
         let line = format!("GET {asked}?token={}", self.token);
         ask(connection, &line, &[("host", "localhost")], "")
     }
