@@ -48,13 +48,15 @@ use super::{
 };
 use crate::{LOGS, convert};
 
-/// How long a cycle has to last before clients are told of it, and the shortest time between two
-/// searches.
-const SHORTEST: Duration = Duration::from_secs(1);
+/// How long a cycle has to last before clients are told of it.
+const LASTING: Duration = Duration::from_secs(1);
+
+/// The shortest time between two searches.
+const SHORTEST_PAUSE: Duration = Duration::from_secs(1);
 
 /// The longest time between two searches for cycles that other machines have closed, while a request waits
 /// inside a lock.
-const LONGEST: Duration = Duration::from_secs(8);
+const LONGEST_PAUSE: Duration = Duration::from_secs(8);
 
 /// The daemon pauses for at least this many times as long as the last search has taken.
 const SHARE: u32 = 10;
@@ -86,9 +88,9 @@ impl Daemon {
             if self.user_agent().is_leased() {
                 // On etcd each request waits for an answer. After this pause it has the answer, unless it
                 // waits for other requests.
-                sleep(SHORTEST).await;
+                sleep(SHORTEST_PAUSE).await;
             }
-            let mut pause = SHORTEST;
+            let mut pause = SHORTEST_PAUSE;
             loop {
                 let began = Instant::now();
                 self.tell_insides();
@@ -96,24 +98,25 @@ impl Daemon {
                 let Some(seen) = self.look_at_nested(watcher.next().is_some()).await else {
                     // In an incomplete picture, a cycle that was told would seem to have ended, and would
                     // later be told again.
-                    sleep(LONGEST).await;
+                    sleep(LONGEST_PAUSE).await;
                     continue;
                 };
                 let is_nested = !seen.events.is_empty();
                 let cycles;
                 (watcher, cycles) = search(watcher, seen, Instant::now()).await;
                 self.tell_cycles(&cycles);
-                sleep(SHORTEST.max(began.elapsed() * SHARE)).await;
+                sleep(SHORTEST_PAUSE.max(began.elapsed() * SHARE)).await;
                 if watcher.next().is_some() {
-                    pause = SHORTEST;
+                    pause = SHORTEST_PAUSE;
                     continue;
                 }
                 if !self.user_agent().is_leased() || !is_nested {
                     break;
                 }
                 let more = self.lookers().somebody_is_nested();
-                let is_more = timeout(pause.saturating_sub(SHORTEST), more).await;
-                pause = if is_more.is_ok() { SHORTEST } else { (2 * pause).min(LONGEST) };
+                let is_more = timeout(pause.saturating_sub(SHORTEST_PAUSE), more).await;
+                pause =
+                    if is_more.is_ok() { SHORTEST_PAUSE } else { (2 * pause).min(LONGEST_PAUSE) };
             }
         }
     }
@@ -264,7 +267,7 @@ fn find(watcher: &mut Watcher, seen: Candidates, now: Instant) -> Cycles {
 
 /// A watcher for cycles that last and are certain.
 fn watcher() -> Watcher {
-    Watcher::new(SHORTEST).only_certain()
+    Watcher::new(LASTING).only_certain()
 }
 
 /// Searches for cycles: on a thread of its own if there is much to search and a thread can be had, so that

@@ -21,8 +21,8 @@ const PERIOD: Duration = Duration::from_millis(100);
 /// The share of time that may be spent on telling pages: one part of this many.
 const SHARE: u32 = 10;
 
-/// How long something must last to be called a deadlock.
-const CONFIRMED: Duration = Duration::from_secs(1);
+/// How long a cycle has to last to be called a deadlock.
+const LASTING: Duration = Duration::from_secs(1);
 
 /// How often this checks whether the broker, or processes that hold others up, are stopped. No
 /// event tells that.
@@ -64,7 +64,7 @@ impl Feed {
     fn follow(&self, mut look: Look, place: &Place, here: &Here) {
         // No lock should have to wait for this process.
         navlock_broker::lower_thread_priority();
-        let mut watcher = Watcher::new(CONFIRMED);
+        let mut watcher = Watcher::new(LASTING);
         let mut broker = None;
         let mut watch = Instant::now();
         let mut told = Told { due: Instant::now(), is_behind: false };

@@ -115,7 +115,7 @@ async fn the_first_of_a_long_cycle_are_told_one_text_and_the_one_that_came_last_
         let now = Instant::now();
         let (watcher, cycles) = search(self::watcher(), cycle(length), now).await;
         assert!(cycles.requests.is_empty(), "it was seen once");
-        let (_, cycles) = search(watcher, cycle(length), now + SHORTEST).await;
+        let (_, cycles) = search(watcher, cycle(length), now + LASTING).await;
         let all = usize::try_from(length).unwrap();
         assert_eq!(cycles.lengths, [all]);
         assert_eq!(cycles.requests.len(), all.min(MOST_TOLD));

@@ -24,7 +24,7 @@ use crate::{
 };
 
 /// How long a cycle has to last before it is shown.
-const PATIENCE: Duration = Duration::from_secs(1);
+const LASTING: Duration = Duration::from_secs(1);
 
 /// How long the broker may take to send the overview.
 const ANSWER: Duration = Duration::from_secs(10);
@@ -72,11 +72,11 @@ fn look(context: &Context) -> Result<(Overview, Vec<Deadlock>, Option<u64>), Fai
             None => return Err(silent()),
         }
     }
-    let mut watcher = Watcher::new(PATIENCE);
+    let mut watcher = Watcher::new(LASTING);
     watcher.look(look.overview(), Instant::now());
     // If more becomes known of a deadlock, it has to last anew. There is a limit, in case deadlocks
     // come and go.
-    let end = Instant::now() + 3 * PATIENCE;
+    let end = Instant::now() + 3 * LASTING;
     while let Some(next) = watcher.next().filter(|next| *next < end) {
         let left = next.saturating_duration_since(Instant::now());
         look.next(Some(left)).map_err(Error::from)?;

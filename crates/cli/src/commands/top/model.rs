@@ -13,8 +13,8 @@ use crate::{
     steal::Holder,
 };
 
-/// How long a cycle has to last to be called a deadlock.
-const PATIENCE: Duration = Duration::from_secs(1);
+/// How long a cycle has to last to be called a deadlock, and the shortest time between two searches.
+const LASTING: Duration = Duration::from_secs(1);
 
 /// Something that a key asks for and that the model cannot do itself.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -87,7 +87,7 @@ impl Model {
         Self {
             live: Data::new(now),
             frozen: None,
-            watcher: Watcher::new(PATIENCE),
+            watcher: Watcher::new(LASTING),
             search: now,
             here,
             socket,
@@ -138,7 +138,7 @@ impl Model {
             self.watcher.look(&self.live.overview, now);
             self.live.deadlocks = self.watcher.confirmed().cloned().collect();
             // With very many waiters, the search takes a while.
-            self.search = now + PATIENCE.max(10 * began.elapsed());
+            self.search = now + LASTING.max(10 * began.elapsed());
         }
     }
 

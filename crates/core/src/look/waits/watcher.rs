@@ -48,7 +48,8 @@ use crate::look::{LockId, Overview};
 /// ```
 #[derive(Debug)]
 pub struct Watcher {
-    least: Duration,
+    /// How long a deadlock has to last before it is told.
+    lasting: Duration,
     only_certain: bool,
     seen: Vec<SeenDeadlock>,
 }
@@ -62,8 +63,8 @@ struct SeenDeadlock {
 
 impl Watcher {
     /// A watcher that tells deadlocks once they have lasted for this time.
-    pub fn new(least: Duration) -> Self {
-        Self { least, only_certain: false, seen: Vec::new() }
+    pub fn new(lasting: Duration) -> Self {
+        Self { lasting, only_certain: false, seen: Vec::new() }
     }
 
     /// Makes the watcher look only for deadlocks that are certain, which takes less time.
@@ -97,9 +98,9 @@ impl Watcher {
                 }),
             }
         }
-        let least = self.least;
+        let lasting = self.lasting;
         let lasts = |seen: &&mut SeenDeadlock| {
-            !seen.is_confirmed && now.saturating_duration_since(seen.since) >= least
+            !seen.is_confirmed && now.saturating_duration_since(seen.since) >= lasting
         };
         // A deadlock that was seen first in this very look has not been seen twice.
         let again = |seen: &&mut SeenDeadlock| seen.since < now;
@@ -121,7 +122,7 @@ impl Watcher {
     /// nothing to confirm.
     pub fn next(&self) -> Option<Instant> {
         let unconfirmed = self.seen.iter().filter(|seen| !seen.is_confirmed);
-        unconfirmed.filter_map(|seen| seen.since.checked_add(self.least)).min()
+        unconfirmed.filter_map(|seen| seen.since.checked_add(self.lasting)).min()
     }
 
     /// The deadlocks that are confirmed, as of the last overview.
