@@ -1,7 +1,7 @@
 //! The process that holds the locks, until the hold ends.
 
 mod connection;
-mod keeping;
+mod serving;
 
 use std::{io, process::ExitCode, sync::Arc, task::Waker};
 
@@ -15,7 +15,7 @@ use navlock_platform::{
 
 use self::{
     connection::Asker,
-    keeping::{Held, Keeper},
+    serving::{Held, Keeper},
 };
 use super::{args::HoldArgs, outcome::Outcome, process::Process, socket::Socket, timer::Timer};
 use crate::{
@@ -99,18 +99,9 @@ fn begin(
     let text = written(&locks, &names, &guards, args.json);
     leave(context).map_err(cannot)?;
     hand_over(&text);
-    Ok(Keeper {
-        held: Some(Held { guards, locks, reach }),
-        lost: String::new(),
-        socket,
-        process,
-        on_lost: args.on_lost,
-        timer,
-        time: args.ttl,
-        wake_end,
-        waker: Waker::from(Arc::new(StreamWaker::new(waking_end))),
-        callers: Vec::new(),
-    })
+    let held = Held { guards, locks, reach };
+    let waker = Waker::from(Arc::new(StreamWaker::new(waking_end)));
+    Ok(Keeper::new(held, args, process, timer, socket, wake_end, waker))
 }
 
 /// Leaves the asker's terminal, process group and streams, and its set of ignored signals. All of

@@ -15,6 +15,7 @@ use navlock_platform::{
 };
 
 use super::super::{
+    args::HoldArgs,
     process::Process,
     question::{Answer, Question},
     socket::Socket,
@@ -40,23 +41,48 @@ pub(super) struct Held {
 
 pub(super) struct Keeper {
     /// The locks. `None` when one of them was lost.
-    pub(super) held: Option<Held>,
+    held: Option<Held>,
     /// The lock that was lost, and how, for people.
-    pub(super) lost: String,
-    pub(super) socket: Socket,
-    pub(super) process: Option<Process>,
-    pub(super) on_lost: OnLost,
-    pub(super) timer: Timer,
+    lost: String,
+    socket: Socket,
+    process: Option<Process>,
+    on_lost: OnLost,
+    timer: Timer,
     /// The time of the hold as it was first set, if there is one.
-    pub(super) time: Option<Duration>,
+    time: Option<Duration>,
     /// Readable when the broker may have told something about the locks.
-    pub(super) wake_end: Stream,
-    pub(super) waker: Waker,
+    wake_end: Stream,
+    waker: Waker,
     /// Callers that have a connection and have not asked yet.
-    pub(super) callers: Vec<Stream>,
+    callers: Vec<Stream>,
 }
 
 impl Keeper {
+    /// A keeper of these locks. `timer` has been set if the hold has a time. `waker` makes `wake_end`
+    /// readable.
+    pub(super) fn new(
+        held: Held,
+        args: &HoldArgs,
+        process: Option<Process>,
+        timer: Timer,
+        socket: Socket,
+        wake_end: Stream,
+        waker: Waker,
+    ) -> Self {
+        Self {
+            held: Some(held),
+            lost: String::new(),
+            socket,
+            process,
+            on_lost: args.on_lost,
+            timer,
+            time: args.ttl,
+            wake_end,
+            waker,
+            callers: Vec::new(),
+        }
+    }
+
     /// Keeps the locks until the end of the hold, and releases them.
     pub(super) fn keep(mut self) {
         self.look_for_losses();
