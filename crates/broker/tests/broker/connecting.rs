@@ -90,7 +90,7 @@ fn a_daemon_that_ends_just_then_is_asked_again() {
 #[test]
 fn a_holder_that_asks_a_connection_without_a_thread_is_told_of_a_theft() {
     let daemon = Daemon::start();
-    let locks = unheard(&daemon);
+    let locks = lock_manager_without_thread(&daemon);
     let held = locks.lock("db").blocking().unwrap();
     assert!(!held.is_lost());
     let thief = daemon.locks();
@@ -102,7 +102,7 @@ fn a_holder_that_asks_a_connection_without_a_thread_is_told_of_a_theft() {
 #[test]
 fn a_holder_that_asks_a_connection_without_a_thread_is_told_that_a_daemon_gave_it_up() {
     let mut daemon = Daemon::start();
-    let locks = unheard(&daemon);
+    let locks = lock_manager_without_thread(&daemon);
     let held = locks.lock("db").blocking().unwrap();
     daemon.stop();
     assert!(!held.is_lost());
@@ -115,7 +115,7 @@ fn a_holder_that_asks_a_connection_without_a_thread_is_told_that_a_daemon_gave_i
 }
 
 /// A lock manager with a connection that no thread reads between two calls.
-fn unheard(daemon: &Daemon) -> LockManager {
+fn lock_manager_without_thread(daemon: &Daemon) -> LockManager {
     let options = ConnectOptions::default().place(daemon.place()).program("/nonexistent");
     let reach = BrokerReach::connect_blocking(options).unwrap();
     UserAgent::with_reach(reach).lock_manager("app")

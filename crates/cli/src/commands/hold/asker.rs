@@ -36,7 +36,7 @@ pub(super) fn ask(args: &HoldArgs) -> Result<ExitCode, Failure> {
     }
     let mut keeper = start()?;
     wait(&keeper, process.as_ref())?;
-    let text = hear(&mut keeper)?;
+    let text = receive_text(&mut keeper)?;
     // The keeper has looked the process up by its id. The id belonged to this process as long as
     // the process had not ended.
     if let Some(process) = process.filter(Process::has_ended) {
@@ -95,7 +95,7 @@ fn wait(keeper: &Stream, process: Option<&Process>) -> Result<(), Failure> {
 /// # Errors
 ///
 /// If the keeper has failed, of which it has told people itself, or if it has gone.
-fn hear(keeper: &mut Stream) -> Result<Vec<u8>, Failure> {
+fn receive_text(keeper: &mut Stream) -> Result<Vec<u8>, Failure> {
     let mut keeper = BufReader::new(keeper);
     let mut line = String::new();
     keeper.read_line(&mut line).map_err(|_| gone())?;

@@ -112,11 +112,11 @@ impl Supervisor {
             // something, no thread need read the connection. Asking the guards (`is_lost`) reads what
             // the broker has said.
             let is_lost = guards.iter().any(LockGuard::is_lost);
-            let unheard = if is_lost { None } else { reach.pending_source() };
+            let pending_source = if is_lost { None } else { reach.pending_source() };
             // When the connection has a thread of its own, that thread calls the waker, which wakes
             // the supervisor's thread.
-            let is_heard = unheard.is_some() || reach.keep().is_ok();
-            let lost = if unheard.is_some() {
+            let is_read = pending_source.is_some() || reach.keep().is_ok();
+            let lost = if pending_source.is_some() {
                 Vec::new()
             } else {
                 newly_lost(guards, &mut known, &context)
@@ -133,8 +133,8 @@ impl Supervisor {
                 tell(name, how, Command::Runs);
             }
             self.family.reap();
-            let checks = kill_at.is_some() || !is_heard;
-            let broker = unheard.as_ref().map(Source::source);
+            let checks = kill_at.is_some() || !is_read;
+            let broker = pending_source.as_ref().map(Source::source);
             let came = end.wait(&child, self.signals.source(), broker, kill_at, checks);
             self.signals.pass_on(&child);
             if came.end {
@@ -146,7 +146,7 @@ impl Supervisor {
                 // A loss in the command's last moments counts as well. It is enough that the broker
                 // has sent the news by now. The thread that reads the connection need not have read
                 // it yet.
-                if came.word || unheard.is_none() {
+                if came.word || pending_source.is_none() {
                     reach.read_pending();
                     for (name, how) in newly_lost(guards, &mut known, &context) {
                         tell(name, how, Command::HasEnded);

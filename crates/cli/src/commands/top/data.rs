@@ -135,7 +135,7 @@ impl Data {
         self.now.saturating_duration_since(self.start).as_secs()
     }
 
-    pub(super) fn hear(&mut self, heard: Heard) {
+    pub(super) fn receive(&mut self, heard: Heard) {
         match heard {
             Heard::Anew { overview, missed, namespace } => {
                 self.namespace = namespace;

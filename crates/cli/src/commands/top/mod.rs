@@ -170,7 +170,7 @@ impl Top {
             }
             if ready.heard || is_behind {
                 let news;
-                (news, is_behind) = self.hear();
+                (news, is_behind) = self.receive();
                 if news {
                     due = due.min(soonest);
                 }
@@ -205,12 +205,12 @@ impl Top {
     }
 
     /// Takes in messages. Returns whether there were any, and whether there may be more.
-    fn hear(&mut self) -> (bool, bool) {
+    fn receive(&mut self) -> (bool, bool) {
         self.heard.quiet();
         let (began, mut news) = (Instant::now(), false);
         while let Some(heard) = self.heard.next() {
             news |= !matches!(&heard, Heard::Events(events) if events.is_empty());
-            self.model.hear(heard);
+            self.model.receive(heard);
             if began.elapsed() > SHARE {
                 return (news, true);
             }

@@ -126,8 +126,8 @@ impl Model {
     }
 
     /// Takes in what has been heard.
-    pub(super) fn hear(&mut self, heard: Heard) {
-        self.live.hear(heard);
+    pub(super) fn receive(&mut self, heard: Heard) {
+        self.live.receive(heard);
     }
 
     /// To be called when time has passed.

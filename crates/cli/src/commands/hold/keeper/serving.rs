@@ -119,7 +119,7 @@ impl Keeper {
             }
             for index in came.callers.into_iter().rev() {
                 let caller = self.callers.remove(index);
-                match hear(&caller) {
+                match receive(&caller) {
                     Some(Question::Release) => return Some(caller),
                     Some(Question::Extend(time)) => tell(&caller, &self.extended(time)),
                     None => {}
@@ -209,7 +209,7 @@ struct WaitEvents {
 
 /// The question of a caller from whom something has come. The keeper hangs up on a caller that
 /// sends no question.
-fn hear(mut caller: &Stream) -> Option<Question> {
+fn receive(mut caller: &Stream) -> Option<Question> {
     let mut bytes = [0; LONGEST];
     // The caller has written its question in one piece.
     let length = caller.read(&mut bytes).ok().filter(|&length| length > 0)?;

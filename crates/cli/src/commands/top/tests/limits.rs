@@ -89,7 +89,7 @@ fn of_ten_thousand_names_only_those_are_made_that_are_seen() {
     });
     let at = world.now;
     let events = granted.chain(waiting).map(|change| Event { at, change });
-    world.hear(Heard::Events(events.collect()));
+    world.receive(Heard::Events(events.collect()));
     for view in ["n", "n\n", "t"] {
         for key in view.chars() {
             world.model.press(if key == '\n' { Key::Enter } else { Key::Char(key) });
@@ -119,7 +119,7 @@ fn past_names_are_bounded_in_number_and_forgotten_in_time() {
             Change::Released { name, id: entry.id },
         ];
         let events = events.map(|change| Event { at: world.now, change });
-        world.model.hear(Heard::Events(events.into()));
+        world.model.receive(Heard::Events(events.into()));
     }
     let known = world.model.data().known.len();
     assert!((20_000..50_000).contains(&known), "{known}");

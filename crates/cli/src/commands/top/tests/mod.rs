@@ -62,19 +62,19 @@ impl World {
         let now = Instant::now();
         let model = Model::new(Here::made_up(process), "/run/sock".to_owned(), now);
         let mut world = Self { model, now, overview: Overview::default(), serial: 0 };
-        world.hear(Heard::Anew { overview: Box::default(), missed: 0, namespace: None });
+        world.receive(Heard::Anew { overview: Box::default(), missed: 0, namespace: None });
         world
     }
 
-    fn hear(&mut self, heard: Heard) {
-        self.model.hear(heard);
+    fn receive(&mut self, heard: Heard) {
+        self.model.receive(heard);
         self.model.tick(self.now);
     }
 
     fn happens(&mut self, change: Change) {
         let event = Event { at: self.now, change };
         self.overview.apply(&event);
-        self.hear(Heard::Events(vec![event]));
+        self.receive(Heard::Events(vec![event]));
     }
 
     /// A process connects to the broker.

@@ -150,12 +150,12 @@ fn how_the_broker_is_is_said() {
     world.holds(1, &name("a"));
     let mut overview = Box::new(world.overview.clone());
     overview.left_out = 7;
-    world.hear(Heard::Anew { overview, missed: 17, namespace: None });
+    world.receive(Heard::Anew { overview, missed: 17, namespace: None });
     assert!(world.screen().contains("missed 17  not shown 7"));
     assert_eq!(world.names(), ["a"]);
-    world.hear(Heard::NoBroker);
+    world.receive(Heard::NoBroker);
     assert!(world.screen().contains("no broker is running: nobody holds anything"));
-    world.hear(Heard::Failed("it is \u{1b}[31mstopped".to_owned()));
+    world.receive(Heard::Failed("it is \u{1b}[31mstopped".to_owned()));
     assert!(world.screen().contains(r"it is \u{1b}[31mstopped"), "{}", world.screen());
 }
 
