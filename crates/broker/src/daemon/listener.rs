@@ -88,10 +88,13 @@ pub(super) async fn serve_in(
         tokio::select! {
             () = &mut recovered, if recovering => recovering = false,
             stream = accept(listener), if turned_away.len() < MOST_TURNED_AWAY => {
-                let (daemon, handshake_timeout) = (Arc::clone(daemon), options.limits.handshake);
                 if !is_same_user(&stream) {
-                    // The connection is closed without a word.
-                } else if sessions.len() + 2 * daemon.orphans() + descriptor::counted() < most {
+                    // A stranger's connection is closed without an answer.
+                    drop(stream);
+                    continue;
+                }
+                let (daemon, handshake_timeout) = (Arc::clone(daemon), options.limits.handshake);
+                if sessions.len() + 2 * daemon.orphans() + descriptor::counted() < most {
                     sessions.spawn(session(stream, daemon, handshake_timeout));
                 } else {
                     tracing::warn!(target: LOGS, most, "a client is turned away: there are too many");

@@ -5,7 +5,7 @@ use std::io;
 use crate::{
     process::Handle,
     socket::{AsyncStream, Stream},
-    user::{UserId, ours},
+    user::UserId,
 };
 
 /// Who is at the other end of a socket, or made it.
@@ -57,7 +57,7 @@ pub fn of(stream: &Stream) -> io::Result<Peer> {
 /// None.
 #[cfg(not(any(target_os = "linux", target_os = "android", target_vendor = "apple")))]
 pub fn of(_: &Stream) -> io::Result<Peer> {
-    Ok(Peer { user: ours(), process: None })
+    Ok(Peer { user: crate::user::ours(), process: None })
 }
 
 /// Who is at the other end of a stream that does not block. The process is known on all systems that tell
@@ -71,11 +71,6 @@ pub fn of_async(stream: &AsyncStream) -> io::Result<Peer> {
     let process = peer.pid().and_then(|number| u32::try_from(number).ok());
     // A process in another container has no number here.
     Ok(Peer { user: peer.uid(), process: process.filter(|&number| number > 0) })
-}
-
-/// Whether it is this user who is at the other end.
-pub fn is_same_user(stream: &AsyncStream) -> bool {
-    stream.peer_cred().is_ok_and(|peer| peer.uid() == ours())
 }
 
 /// The process that listens at the other end: the one that has begun to, if several could. `None`
@@ -102,6 +97,7 @@ pub fn listener(_: &Stream) -> Option<Handle> {
 #[cfg(all(test, any(target_os = "linux", target_vendor = "apple")))]
 mod tests {
     use super::*;
+    use crate::user::ours;
 
     #[tokio::test]
     async fn the_peer_of_a_stream_is_known() {
@@ -110,6 +106,5 @@ mod tests {
         assert_eq!(of(&stream).unwrap(), us);
         let (stream, _other) = AsyncStream::pair().unwrap();
         assert_eq!(of_async(&stream).unwrap(), us);
-        assert!(is_same_user(&stream));
     }
 }

@@ -13,7 +13,7 @@ use super::{
 use crate::{
     process::Handle,
     socket::{AsyncStream, Stream},
-    user::{UserId, ours},
+    user::UserId,
 };
 
 /// Who is at the other end of a pipe, or made it.
@@ -41,11 +41,6 @@ pub fn of(stream: &Stream) -> io::Result<Peer> {
 /// If it cannot be asked, or has ended.
 pub fn of_async(stream: &AsyncStream) -> io::Result<Peer> {
     of(stream.stream())
-}
-
-/// Whether it is this user who is at the other end.
-pub fn is_same_user(stream: &AsyncStream) -> bool {
-    of_async(stream).is_ok_and(|peer| peer.user == ours())
 }
 
 /// The process that listens at the other end.
@@ -79,6 +74,7 @@ fn number(pipe: &Pipe) -> io::Result<u32> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::user::ours;
 
     #[test]
     fn each_end_knows_the_process_at_the_other_and_whose_it_is() {

@@ -125,7 +125,7 @@ async fn tasks_are_woken_for_what_comes_to_whom_they_listen() {
         answer
     });
     let (mut stream, _) = listener.accept().await.unwrap();
-    assert!(crate::peer::is_same_user(&stream));
+    assert_eq!(crate::peer::of_async(&stream).unwrap().user, crate::user::ours());
     let mut bytes = vec![0; 200_000];
     stream.read_exact(&mut bytes).await.unwrap();
     stream.write_all(b"heard").await.unwrap();
