@@ -36,24 +36,7 @@ use crate::{
 ///
 /// Spec: <https://w3c.github.io/web-locks/#api-lock-manager>
 ///
-/// ```
-/// use std::task::Context;
-///
-/// use navlock_js::{Engine, Realm};
-///
-/// /// One round of a host's loop, which `context` wakes when there is a task.
-/// fn round<E: Engine>(
-///     engine: &mut E,
-///     realm: &Realm<E::Value, E::Deferred>,
-///     context: &mut Context<'_>,
-///     run_microtasks: impl FnOnce(&mut E),
-/// ) -> Result<(), E::Error> {
-///     if realm.poll_ready(context).is_ready() && realm.run_task(engine)? {
-///         run_microtasks(engine);
-///     }
-///     Ok(())
-/// }
-/// ```
+/// The [example of the crate](crate) has one round of a host's loop.
 pub struct Realm<V, D>(Rc<Inner<V, D>>);
 
 struct Inner<V, D> {
