@@ -189,7 +189,7 @@ fn a_client_that_is_busy_under_its_lock_comes_back_all_the_same() {
 }
 
 #[test]
-fn a_client_that_cannot_start_a_broker_keeps_its_lock_and_is_told_of_nothing_while_there_is_none() {
+fn a_client_that_cannot_start_a_broker_keeps_its_lock_and_is_told_of_no_loss_while_there_is_none() {
     let sandbox = Sandbox::new();
     drop(sandbox.client(absolute(NAVLOCK)));
     // This client cannot start a broker itself.
