@@ -1,6 +1,6 @@
 //! Where a broker's locks are seen: on this machine, or on all machines that use one etcd.
 
-use navlock::UserAgent;
+use navlock::{Error, UserAgent};
 
 #[cfg(feature = "etcd")]
 use crate::settings::Cluster;
@@ -10,9 +10,10 @@ use crate::settings::Etcd;
 ///
 /// # Errors
 ///
-/// Why there is no user agent: etcd does not answer or refuses, or this program cannot speak to it.
+/// Why there is no user agent: etcd does not answer or refuses, or this program cannot speak to it. The
+/// error of the layer beneath stays the source.
 #[cfg(feature = "etcd")]
-pub(crate) fn connect(etcd: &Etcd) -> Result<UserAgent, String> {
+pub(crate) fn connect(etcd: &Etcd) -> Result<UserAgent, Error> {
     use navlock::blocking::block_on;
 
     let connected = match each(etcd)? {
@@ -21,13 +22,25 @@ pub(crate) fn connect(etcd: &Etcd) -> Result<UserAgent, String> {
     };
     connected.map_err(|error| {
         let origin = &etcd.origin;
-        format!("{error} (it is the etcd of {origin}; 'navlock doctor' says what is wrong)")
+        let message =
+            format!("{error} (it is the etcd of {origin}; 'navlock doctor' says what is wrong)");
+        match error {
+            Error::Unreachable(why) => why.with_message(message).into(),
+            Error::Refused(why) => why.with_message(message).into(),
+            error => error,
+        }
     })
 }
 
 #[cfg(not(feature = "etcd"))]
-pub(crate) fn connect(etcd: &Etcd) -> Result<UserAgent, String> {
-    Err(unable(etcd, "etcd", "etcd"))
+pub(crate) fn connect(etcd: &Etcd) -> Result<UserAgent, Error> {
+    Err(without_etcd(etcd))
+}
+
+/// The error for settings that name an etcd, in a program that was built without etcd.
+#[cfg(not(feature = "etcd"))]
+pub(crate) fn without_etcd(etcd: &Etcd) -> Error {
+    unable(etcd, "etcd", "etcd")
 }
 
 /// One cluster, or several that share the names.
@@ -39,7 +52,7 @@ pub(crate) enum Each {
 
 /// The options for all clusters.
 #[cfg(feature = "etcd")]
-pub(crate) fn each(etcd: &Etcd) -> Result<Each, String> {
+pub(crate) fn each(etcd: &Etcd) -> Result<Each, Error> {
     let mut clusters = navlock_etcd::EtcdClusters::new();
     for cluster in &etcd.clusters {
         let options = options(etcd, cluster)?;
@@ -54,7 +67,7 @@ pub(crate) fn each(etcd: &Etcd) -> Result<Each, String> {
 
 /// The options for one cluster.
 #[cfg(feature = "etcd")]
-pub(crate) fn options(etcd: &Etcd, cluster: &Cluster) -> Result<navlock_etcd::EtcdOptions, String> {
+pub(crate) fn options(etcd: &Etcd, cluster: &Cluster) -> Result<navlock_etcd::EtcdOptions, Error> {
     let is_https = |endpoint: &String| endpoint.starts_with("https://");
     if cfg!(not(feature = "etcd-tls")) && etcd.endpoints().any(is_https) {
         return Err(unable(etcd, "TLS, which https:// needs", "etcd-tls"));
@@ -107,10 +120,37 @@ fn credentials(secrets: crate::settings::Secrets) -> navlock_etcd::Credentials {
 }
 
 /// The error for settings that need a feature that this program was built without.
-fn unable(etcd: &Etcd, without: &str, feature: &str) -> String {
-    format!(
+fn unable(etcd: &Etcd, without: &str, feature: &str) -> Error {
+    Error::refused(format!(
         "{} names the etcd at {etcd}, and this navlock was built without {without}; build it with \
          'cargo install --path crates/cli --features {feature}'",
         etcd.origin
-    )
+    ))
+}
+
+#[cfg(all(test, unix, feature = "etcd"))]
+mod tests {
+    use std::{error::Error as _, fs, io, iter, os::unix::fs::PermissionsExt};
+
+    use super::*;
+    use crate::{args::SettingsArgs, settings::Settings};
+
+    #[test]
+    fn the_error_of_the_system_is_a_source_of_the_error_that_names_the_settings() {
+        let folder = tempfile::tempdir().unwrap();
+        let (file, password) = (folder.path().join("c.toml"), folder.path().join("secret"));
+        let etcd =
+            "[etcd]\nendpoints = [\"127.0.0.1:1\"]\nuser = \"u\"\npassword-file = \"secret\"\n";
+        fs::write(&file, etcd).unwrap();
+        fs::write(&password, "s3cret\n").unwrap();
+        fs::set_permissions(&password, fs::Permissions::from_mode(0o600)).unwrap();
+        let args = SettingsArgs { etcd: None, config: Some(file) };
+        let etcd = Settings::load(&args).unwrap().etcd.unwrap();
+        fs::remove_file(&password).unwrap();
+        let error = connect(&etcd).err().unwrap();
+        assert!(error.to_string().contains("'navlock doctor' says what is wrong"), "{error}");
+        let system = iter::successors(error.source(), |&error| error.source())
+            .find_map(|error| error.downcast_ref::<io::Error>());
+        assert_eq!(system.map(io::Error::kind), Some(io::ErrorKind::NotFound), "{error:?}");
+    }
 }

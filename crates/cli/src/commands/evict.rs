@@ -63,8 +63,7 @@ pub(super) fn evict(context: &Context, args: &EvictArgs) -> Result<ExitCode, Fai
 
 #[cfg(not(feature = "etcd"))]
 fn evict_from(etcd: &Etcd, _: &Context, _: &EvictArgs) -> Result<ExitCode, Failure> {
-    let why = crate::reach::connect(etcd).err().unwrap_or_default();
-    Err(Failure::new(UNREACHABLE, why))
+    Err(Failure::new(UNREACHABLE, crate::reach::without_etcd(etcd)))
 }
 
 /// This does not go through the broker, because the same keys may be in the broker's way, and

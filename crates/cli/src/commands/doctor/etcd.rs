@@ -34,8 +34,7 @@ pub(super) fn checks(etcd: &Etcd, bucket: &str, name: Option<&ResourceName>) -> 
 
 fn of_cluster(etcd: &Etcd, cluster: &Cluster) -> Vec<Check> {
     let of = Of(cluster.name.as_deref());
-    let health = reach::options(etcd, cluster)
-        .and_then(|options| navlock_etcd::check(&options).map_err(|error| error.to_string()));
+    let health = reach::options(etcd, cluster).and_then(|options| navlock_etcd::check(&options));
     match health {
         Ok(health) => {
             let mut checks = of_health(etcd, cluster, &health);
@@ -143,8 +142,7 @@ fn endpoint(endpoint: &EndpointHealth, some_answer: bool) -> Check {
 /// The keys that are no locks, and may keep some locks from being granted.
 fn strays(etcd: &Etcd, cluster: &Cluster) -> Vec<Check> {
     let keys = Of(cluster.name.as_deref()).of(KEYS);
-    let strays = reach::options(etcd, cluster)
-        .and_then(|options| navlock_etcd::strays(&options).map_err(|error| error.to_string()));
+    let strays = reach::options(etcd, cluster).and_then(|options| navlock_etcd::strays(&options));
     match strays {
         Ok(strays) if strays.is_empty() => {
             vec![Check::ok(keys, "all keys there are navlock's")]

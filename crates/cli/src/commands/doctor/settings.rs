@@ -21,7 +21,7 @@ pub(super) fn checks(context: &Context, args: &DoctorArgs) -> Vec<Check> {
         #[cfg(feature = "etcd")]
         checks.extend(super::etcd::checks(etcd, &context.bucket, args.name.as_ref()));
         #[cfg(not(feature = "etcd"))]
-        checks.extend(crate::reach::connect(etcd).err().map(|why| Check::fail("etcd", why)));
+        checks.push(Check::fail("etcd", crate::reach::without_etcd(etcd)));
     }
     if let Some(name) = args.name.as_ref().filter(|_| settings.etcd.is_none()) {
         let (name, bucket) = (plain_name(name), &context.bucket);
