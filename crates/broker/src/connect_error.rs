@@ -172,12 +172,15 @@ impl fmt::Display for Reason {
                  ends it, and the next one shares its locks",
             ),
             Self::NotNavlock(error) => {
-                f.write_str("another program answers there, and no navlock broker: ")?;
+                f.write_str(
+                    "the program that answers there is no navlock broker; set NAVLOCK_SOCKET to another \
+                     path (its answer: ",
+                )?;
                 match error {
                     Some(error) => error.fmt(f)?,
-                    None => f.write_str("it has sent a message that no broker sends then")?,
+                    None => f.write_str("a message that a broker does not send at that point")?,
                 }
-                f.write_str("; set NAVLOCK_SOCKET to another path")
+                f.write_str(")")
             }
             Self::NotEncoded(CodecError::TooLong) => write!(
                 f,
@@ -319,7 +322,7 @@ mod tests {
             (
                 Reason::NotNavlock(Some(theirs.clone())),
                 theirs,
-                "cannot reach the broker at /d/sock: another program answers there",
+                "cannot reach the broker at /d/sock: the program that answers there is no navlock broker",
             ),
             (
                 Reason::NotEncoded(ours.clone()),

@@ -22,7 +22,7 @@ pub(crate) fn hint(why: &str, options: &EtcdOptions) -> Option<&'static str> {
     if says(&"not valid for name") || says(&"NotValidForName") {
         return Some("give the name that is in etcd's certificate as server-name");
     }
-    if says(&"is no etcd") {
+    if says(&"is not etcd") {
         return Some("mend the endpoint; a proxy on the way there has to pass gRPC (HTTP/2) on");
     }
     let is_silent = ["transport error", "canceled", "broken pipe", "closed"].iter().any(says);

@@ -305,7 +305,7 @@ fn others<'a>(
 }
 
 fn no_etcd() -> Unreachable {
-    Unreachable::new(UnreachableKind::Protocol, "it is no etcd")
+    Unreachable::new(UnreachableKind::Protocol, "it is not etcd")
 }
 
 /// Whether an endpoint uses TLS, and its address.

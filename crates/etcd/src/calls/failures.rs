@@ -54,7 +54,7 @@ fn of_status(code: i32, message: &str, cause: Cause) -> Failure {
         // There was an answer, but not in gRPC. A proxy whose etcd is away answers like this as well, but
         // says that it is unavailable for a time.
         code if code != UNAVAILABLE && message.contains(NO_GRPC) => {
-            let told = format!("another program answers there, and no etcd: {message}");
+            let told = format!("the program that answers there is not etcd: {message}");
             Failure::Unknown(why(message).with_message(told))
         }
         RESOURCE_EXHAUSTED if message.contains(FULL) => {

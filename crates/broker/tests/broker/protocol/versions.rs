@@ -196,13 +196,10 @@ fn a_daemon_of_no_common_version_is_told_of_in_its_own_words() {
             "it refused: it speaks versions 8 to 9 of the protocol",
         ),
         // The client says which versions it speaks, so a daemon answers with no other version.
-        (
-            FromDaemon::Welcome { version: 1 },
-            "another program answers there, and no navlock broker",
-        ),
+        (FromDaemon::Welcome { version: 1 }, "the program that answers there is no navlock broker"),
         (
             FromDaemon::Welcome { version: VERSION + 1 },
-            "another program answers there, and no navlock broker",
+            "the program that answers there is no navlock broker",
         ),
     ] {
         let directory = tempfile::tempdir().unwrap();

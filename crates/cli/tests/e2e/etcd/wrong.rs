@@ -87,7 +87,7 @@ fn told(machine: &Sandbox) -> [String; 2] {
 fn a_server_that_is_no_etcd_is_said_to_be_none() {
     for (endpoint, why) in [
         (listen(old), "if it is etcd, it may want TLS (https://); else mend the endpoint"),
-        (listen(elsewhere), "another program answers there, and no etcd"),
+        (listen(elsewhere), "the program that answers there is not etcd"),
         (
             listen(elsewhere),
             "mend the endpoint; a proxy on the way there has to pass gRPC (HTTP/2) on",
@@ -106,7 +106,7 @@ fn a_proxy_whose_etcd_is_away_is_not_said_to_be_none() {
     let [machine] = machines_of(&endpoint, "navlock", "5");
     for said in told(&machine) {
         assert!(said.contains("503") && said.contains(&endpoint), "{said}");
-        assert!(!said.contains("is no etcd"), "{said}");
+        assert!(!said.contains("is not etcd"), "{said}");
     }
 }
 
