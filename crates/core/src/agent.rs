@@ -87,8 +87,8 @@ impl Agent {
         let mut agents = agents.to_vec();
         let bucket = |agent: &&Arc<Self>| Arc::as_ptr(&agent.bucket.bucket);
         agents.sort_by_key(bucket);
-        // The backends are called also for agents that were marked before. So when this function
-        // returns, the backends have ended all of these agents.
+        // The backends are called also for agents that an earlier call has marked already. So when this
+        // function returns, the backends have ended all of these agents.
         for of_one_bucket in agents.chunk_by(|a, b| bucket(a) == bucket(b)) {
             let ids: Vec<_> = of_one_bucket.iter().map(|agent| agent.id).collect();
             of_one_bucket[0].backend().terminate_all(&ids);

@@ -106,11 +106,11 @@ impl LockAllRequest {
         LockAllRequest { environment, ask, grant: PhantomData }
     }
 
-    /// Asks for the locks only if all of them can be had at once: gives `None`, and holds none of
-    /// them, if one cannot.
+    /// Asks for the locks only if all of them can be had at once. If one of them cannot be had at once,
+    /// the request gives `None` and holds none of them.
     ///
-    /// The locks of the names before that one, in the order of the names, are taken and given back.
-    /// Somebody else who asks for one of them at that moment may be told that it is taken.
+    /// In that case the locks of the names before that one, in the order of the names, are taken and given
+    /// back. Somebody else who asks for one of these locks meanwhile may be told that it is taken.
     ///
     /// ```
     /// # use navlock_core::{Error, UserAgent, blocking::block_on};

@@ -60,8 +60,8 @@ pub struct LockManager<T = ()> {
     /// Index into `resources` by name. Between commands no resource is idle, except `idle`.
     pub(crate) names: HashTable<u32>,
     pub(crate) resources: Slab<Resource>,
-    /// The resource that is idle and kept, because its name is mostly asked for again at once; or
-    /// [`NONE`]. Its name is short, so that what is kept needs no memory of its own.
+    /// The idle resource that is kept, or [`NONE`]. It is kept because a name that was released is usually
+    /// asked for again at once. Its name is short, so that what is kept needs no memory of its own.
     pub(crate) idle: u32,
     /// The index of the resource that was asked for last. That resource may have gone, and another
     /// one may have the index by now.

@@ -3,9 +3,9 @@
 //! Etcd is asked about the leases (`LeaseTimeToLive`). Its leader answers from memory: nothing is
 //! written, and no other member is asked. After an answer, etcd is asked about a lease again when the
 //! lease should have been renewed. If it was not renewed, etcd is asked about it at each look, but no
-//! more often than every half second, until the lease is renewed or ends. So if etcd
-//! answers, it is asked about a lease that is renewed in time at most once between two renewals,
-//! however many lookers there are.
+//! more often than every half second, until the lease is renewed or ends. So for a lease that is
+//! renewed in time, an etcd that answers is asked at most once between two renewals, however many
+//! lookers there are.
 
 use std::{collections::HashMap, sync::Arc, time::Duration};
 

@@ -25,8 +25,9 @@ use crate::{
     deadline::Deadline,
 };
 
-/// For how long the maintainer leaves reading to other threads before it looks whether they read. It is
-/// called back at once when somebody waits for an answer. Only the message of a loss may be read late.
+/// For how long the maintainer leaves reading to other threads before it looks whether they read. If
+/// somebody waits for an answer, the maintainer is called back at once. Only the message of a loss may be
+/// read late.
 ///
 /// FAST: each look takes the CPU from a thread that takes and releases locks all the time.
 const REST: Duration = Duration::from_millis(4);
@@ -87,8 +88,8 @@ impl Maintainer {
             let end = self.listen();
             let came_to_nothing = self.shared.disconnected() && began.elapsed() < BRIEF;
             self.shared.end_given_up();
-            // The deadline stays if the connection came to nothing. So a client on which daemons hang up
-            // again and again gives up at some time.
+            // The deadline stays if the connection came to nothing. So if daemons hang up on a client again
+            // and again, the client gives up when the deadline has come.
             if !came_to_nothing {
                 deadline = None;
             }
@@ -172,9 +173,9 @@ impl Maintainer {
             self.shared.register_again();
         }
         wake(heard?);
-        // A thread may have wanted the reader and not got it. It then waits to be woken, and does not
-        // read in this wait. In its next wait it can read for itself, so the turn goes to the other
-        // threads as soon as nobody waits any more.
+        // A thread that wanted the reader and did not get it waits to be woken, and does not read in this
+        // wait. So the maintainer reads on as long as anybody waits. After that, it leaves the reading to
+        // the other threads, because such a thread can read for itself in its next wait.
         let is_waiting = self.shared.table().is_waiting();
         let wanted = !is_waiting && self.shared.turns.take_wanted();
         Ok(if wanted { ReaderTurn::Theirs } else { ReaderTurn::Mine })

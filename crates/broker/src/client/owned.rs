@@ -111,9 +111,9 @@ impl Owned {
         })
     }
 
-    /// Whether this process has made this value, and is no fork of the process that has. A fork owns
-    /// nothing. It must not lock anything either, because another thread may have had a mutex locked at
-    /// the time of the fork.
+    /// Whether this process itself has made this value: false in a fork of the process that has made it. A
+    /// fork owns nothing. It must not lock anything either, because another thread may have had a mutex
+    /// locked at the time of the fork.
     #[inline]
     pub(super) fn is_ours(&self) -> bool {
         self.unforked.is_us()
@@ -144,10 +144,10 @@ impl Owned {
         self.is_alone.store(is_alone, Ordering::Release);
     }
 
-    /// Whether a look has found a daemon at most `LINK_LASTS` before this moment: then no other daemon
-    /// can have given us up since. If no look has found one in this time, the caller has to check
-    /// whether we were given up: this process may have been stopped while its daemon ended, and no
-    /// thread may have noticed that yet.
+    /// Whether a look has found a daemon at most `LINK_LASTS` before this moment. If so, no other daemon
+    /// can have given us up since that look. If not, the caller has to check whether we were given up:
+    /// perhaps this process was stopped while its daemon ended, and none of its threads has noticed
+    /// that yet.
     #[inline]
     pub(super) fn was_linked(&self, moment: u64) -> bool {
         moment.saturating_sub(self.linked_at.load(Ordering::Relaxed)) <= LINK_LASTS
@@ -226,8 +226,8 @@ impl Owned {
             let base = slot.token(0);
             Some(TakenHold { index, slot, base, count: slot.word().take()? })
         });
-        // `slots` is still locked, so a request for the name that begins from here on removes this
-        // hint again.
+        // `slots` is still locked. So if a request for this name begins from here on, that request removes
+        // this hint again.
         if let Some(TakenHold { index, .. }) = taken {
             self.hints.set(agent, name, index);
         }

@@ -11,8 +11,8 @@
 //! with its requests inside which locks they were made. Each machine looks for cycles by itself and
 //! tells its own clients: the machine on which the cycle was closed finds it soon. The others look
 //! now and then, as long as one of their own requests waits inside a lock. All of them search what
-//! etcd has. For the locks and requests of their own clients, too, they take what etcd says. They
-//! see each name as of one revision. So a request that etcd has granted is not mistaken for one that
+//! etcd has: they believe etcd also about the locks and requests of their own clients. So they see
+//! each name as it was at one revision, and a request that etcd has granted is not mistaken for one that
 //! waits, even if its machine has not heard of the grant yet. A cycle is told only if two pictures,
 //! taken one after the other, both have it. What is in both pictures was there all the time between
 //! them, so all members of the cycle were there at the same moment.
@@ -122,8 +122,8 @@ impl Daemon {
     }
 
     /// Tells the machines that share the locks about the waiting requests of our clients: inside which
-    /// locks each was made. While this broker takes over from another one, it is possible that it does not
-    /// hold such a lock yet. That lock is told the next time.
+    /// locks each was made. While this broker takes over from another one, it may not hold such a lock yet.
+    /// In that case it tells of that lock the next time.
     fn tell_insides(&self) {
         if !self.user_agent().is_leased() {
             return;

@@ -168,7 +168,8 @@ impl Daemon {
         let waiting = thread::Builder::new().name("navlock-orphan".to_owned()).spawn(move || {
             inherited.wait(|| inheritors.iter().for_each(Process::wait_if_ending));
             if let Some(daemon) = daemon.upgrade() {
-                // The rest of the work takes a while, so it is spawned on the runtime.
+                // `end_orphan` spawns what takes a while on the runtime, so this thread has to enter
+                // the runtime.
                 let _context = runtime.enter();
                 daemon.end_orphan(number);
             }
@@ -179,8 +180,8 @@ impl Daemon {
     /// Ends an orphan: the processes that had inherited its locks have ended, or the last of the
     /// locks is lost.
     fn end_orphan(&self, number: u64) {
-        // There may be no such orphan any more, because its client has come back. The lock on the
-        // clients is not held while the orphan is dropped, because the drop wakes others.
+        // There may be no such orphan any more, because its client has come back. The mutex of the clients
+        // is not locked while the orphan is dropped, because the drop wakes others.
         let ended = self.clients().orphans.remove(&number);
         let key = ended.as_ref().map(|orphan| orphan.key);
         drop(ended);

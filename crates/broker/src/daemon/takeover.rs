@@ -113,8 +113,8 @@ impl Daemon {
         inherited_claims
     }
 
-    /// From here on, others may be granted the locks that processes have inherited from this client. So this
-    /// makes sure that no later daemon believes that processes have inherited them.
+    /// Removes the file of this client's inherited locks. From here on others may be granted these locks, so
+    /// a later daemon must not believe that processes have inherited them.
     fn forget_inherited(&self, key: ClientKey) {
         if let Some(files) = self.files() {
             files.forget_inherited(key);

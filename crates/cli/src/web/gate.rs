@@ -144,7 +144,7 @@ impl Hosts {
     }
 }
 
-/// A parameter of the query. Its value must need no escapes.
+/// A parameter of the query. The value is not decoded, so this is only for values that need no escapes.
 pub(super) fn parameter<'a>(uri: &'a Uri, key: &str) -> Option<&'a str> {
     let mut parameters = uri.query().unwrap_or_default().split('&');
     parameters.find_map(|parameter| parameter.strip_prefix(key)?.strip_prefix('='))

@@ -8,7 +8,7 @@ use crate::Error;
 
 /// Why a request for several names failed, and at which of them.
 ///
-/// It can be turned into the [`Error`] alone, as `?` does where a function returns that.
+/// It can be turned into the [`Error`] alone. The operator `?` does so in a function that returns [`Error`].
 ///
 /// ```
 /// # use navlock_core::{Error, UserAgent};
@@ -71,8 +71,8 @@ impl fmt::Display for LockAllError {
 }
 
 impl error::Error for LockAllError {
-    /// The source of the [`Error`]. The [`Error`] itself is no link of the chain, because the text
-    /// of this error contains its text.
+    /// The source of the [`Error`]. The [`Error`] itself is left out of the chain of sources, because the
+    /// text of this error contains the text of the [`Error`] already.
     fn source(&self) -> Option<&(dyn error::Error + 'static)> {
         self.error.source()
     }

@@ -25,8 +25,8 @@ use crate::{
     sync::{Arc, AtomicBool, Mutex, Ordering, lock},
 };
 
-/// A request for the next lock says that it is inside at most this many of the locks that were
-/// taken, the last ones. To say this of all locks would take quadratic time.
+/// A request for the next lock says inside which locks it is. It names the locks that were taken last, at
+/// most this many. To name all of them would take quadratic time.
 const MOST_INSIDE: usize = 64;
 
 /// The future of a [`LockAllRequest`](crate::LockAllRequest).
@@ -138,8 +138,8 @@ impl<G> LockAllFuture<G> {
         guards.iter().map(|guard| &**guard)
     }
 
-    /// The name whose lock is waited for, if there is one: or, if the answer was `None`, the name
-    /// whose lock was not available.
+    /// The name whose lock is waited for, if there is one. If the answer was `None`, this is the name whose
+    /// lock was not available.
     ///
     /// ```
     /// # use navlock_core::{Error, UserAgent, blocking::block_on};
@@ -225,8 +225,8 @@ impl Taking {
         Ok(Self { pending, left, guards, watched, losses, environment, options, fails_on_deadlock })
     }
 
-    /// Ready with all guards, unless a lock cannot be had at once. Not to be called again once it
-    /// was ready.
+    /// Ready with all guards, or with the name of a lock that cannot be had at once. Not to be called
+    /// again after it was ready.
     fn poll(
         &mut self,
         context: &mut Context<'_>,

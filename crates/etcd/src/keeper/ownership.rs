@@ -12,12 +12,11 @@ use crate::{
 
 /// How long a caller that asks for an owned name, or looks at it, waits for the owner at most.
 /// After that, the caller is told that etcd does not answer. This time is short, so that the
-/// caller hears of it while its own locks probably still last. The owner has half of this time to
-/// give the name up. If it has not given the name up by then, it counts as a holder.
+/// caller is told while its own locks probably still last. The owner has half of this time to
+/// give the name up. If the owner has not given the name up by then, it counts as a holder.
 pub(super) const QUERY_TIMEOUT: Duration = Duration::from_secs(5);
 
-/// After an owner was asked to give up its name, the name is looked at again. This is the first pause
-/// before that.
+/// The first pause between asking an owner to give up its name and looking at the name again.
 pub(super) const AGAIN: Duration = Duration::from_millis(5);
 
 /// The client id under which the owner keys of this connection are written. It is not the id of any

@@ -138,8 +138,7 @@ impl ClientTable {
         agents.chain(claims).chain(taken).chain([ToDaemon::Claimed]).collect()
     }
 
-    /// The messages by which processes that inherit the locks can claim the locks that are held
-    /// now.
+    /// The messages that claim the locks that are held now, for the processes that inherit these locks.
     pub(in super::super) fn inheritable_claims(&self) -> BytesMut {
         let mut codec = ClientCodec::default();
         let mut bytes = BytesMut::new();

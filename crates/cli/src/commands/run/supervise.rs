@@ -152,7 +152,7 @@ impl Supervisor {
                         tell(name, how, Command::HasEnded);
                     }
                 }
-                // Processes that the command has started may work on.
+                // Processes that the command has started may still be running.
                 if let Some(kill_at) = kill_at {
                     end_family(&self.family, kill_at);
                 }
@@ -301,8 +301,8 @@ mod tests {
         let policy = Policy { on_lost: OnLost::Terminate, grace: GRACE };
         let of = |how, term, now| policy.kill_at(how, term, at(now));
         let run_out = Lost::Disconnected;
-        // It is killed a quarter of the margin before the end or, if the margin is small, a quarter
-        // of a second.
+        // It is killed a quarter of the margin before the end of the lease or, if the margin is small, a
+        // quarter of a second before that end.
         assert_eq!(of(run_out, term(at(8000), at(10_000)), 8000), at(9500));
         assert_eq!(of(run_out, term(at(4000), at(5000)), 4001), at(4750));
         assert_eq!(of(run_out, term(at(4500), at(5000)), 4500), at(4750));

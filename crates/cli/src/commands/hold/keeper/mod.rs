@@ -105,8 +105,8 @@ fn begin(
 }
 
 /// Leaves the asker's terminal, process group and streams, and its set of ignored signals. All of
-/// these belong to whoever has started the asker. Up to this point, a signal to the
-/// terminal's processes, such as that of ^C, had to end this process too.
+/// these belong to whoever has started the asker. Up to this point, a signal to the terminal's
+/// processes, such as the signal of ^C, had to end this process too.
 fn leave(context: &Context) -> io::Result<()> {
     context.verbosity.detail("the locks are kept in the background");
     // This process leads no process group, because the asker has started it in its own group.

@@ -42,7 +42,7 @@ pub(super) struct Held {
 pub(super) struct Keeper {
     /// The locks. `None` when one of them was lost.
     held: Option<Held>,
-    /// The lock that was lost, and how, for people.
+    /// A text for people: which lock was lost, and how. Empty if none was lost.
     lost: String,
     socket: Socket,
     process: Option<Process>,
@@ -222,6 +222,7 @@ fn receive(mut caller: &Stream) -> Option<Question> {
 }
 
 fn tell(mut caller: &Stream, answer: &Answer) {
-    // The stream has room for a line. A caller that does not wait for the answer does not miss it.
+    // The stream has room for a line, so the write does not wait. If it fails, the caller has not waited
+    // for the answer, and needs none.
     let _ = caller.write_all(answer.line().as_bytes());
 }
