@@ -9,12 +9,12 @@
 //! granted anything after its death.
 
 mod ask_purpose;
-mod contents;
+mod builders;
 mod operation;
 
 use std::sync::Arc;
 
-use self::contents::{
+use self::builders::{
     admits, count, grant, hand_over, is_alone, is_long, leave, only_new, own, put, removals,
     request, steal, whose,
 };
@@ -22,7 +22,7 @@ use self::contents::{
 use self::operation::MOST_OPERATIONS;
 pub(crate) use self::{
     ask_purpose::{AskPurpose, ask_owner},
-    contents::others,
+    builders::others,
     operation::{
         Ask, Force, Leaving, LeavingEntry, MOST, MOST_ASKS, MOST_BYTES, Operation, Outcome,
         Outcomes, Owning,

@@ -10,6 +10,9 @@ use super::log::Log;
 /// [`Options::recovery_time`] says otherwise.
 pub(crate) const RECOVERY_TIME: Duration = Duration::from_secs(10);
 
+/// For how long a daemon without clients goes on, unless [`Options::idle`] says otherwise.
+const IDLE_TIME: Duration = Duration::from_secs(30);
+
 /// The options with which a daemon starts.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
@@ -73,7 +76,7 @@ impl Default for Options {
     /// clients own names.
     fn default() -> Self {
         Self {
-            idle: Some(Duration::from_secs(30)),
+            idle: Some(IDLE_TIME),
             limits: Limits::default(),
             recovery_time: RECOVERY_TIME,
             reach: None,

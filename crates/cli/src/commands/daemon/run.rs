@@ -174,6 +174,11 @@ mod tests {
     }
 
     #[test]
+    fn a_broker_of_the_command_goes_on_for_as_long_as_one_of_a_program() {
+        assert_eq!(idle_seconds(IDLE_SECS).ok(), Options::default().idle);
+    }
+
+    #[test]
     fn an_idle_time_that_is_wrong_is_refused_with_the_variable_that_may_be_meant() {
         let named = ["--idle-seconds", "NAVLOCK_IDLE_SECS"];
         for wrong in ["-1", "x"] {

@@ -1,4 +1,4 @@
-//! The transactions themselves: what each one checks, and what it does.
+//! Builds the transactions: what each one checks, and what it does.
 
 use navlock_core::Mode;
 
