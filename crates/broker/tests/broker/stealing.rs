@@ -129,7 +129,7 @@ fn where_a_reach_cannot_compare_who_holds_it_is_refused_in_words() {
     let victim = held(&locks);
     let refused = steal(&daemon.place(), &[(victim.id(), victim.fencing_token())]);
     let Err(NotStolen::Refused(why)) = refused else { panic!("{refused:?}") };
-    assert!(why.contains("a test's world") && why.contains("somebody else may take"), "{why}");
+    assert!(why.contains("a test's world") && why.contains("another agent may hold"), "{why}");
     assert!(!victim.is_lost());
 }
 
