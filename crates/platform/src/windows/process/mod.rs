@@ -154,7 +154,6 @@ fn parent_of(number: u32) -> Option<u32> {
 }
 
 /// What the system says of a process of this machine.
-#[cfg(feature = "command")]
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Seen {
     /// Whether it is stopped until it is told to go on: no process is here.
@@ -164,7 +163,6 @@ pub struct Seen {
 }
 
 /// What the system says of the process of this number; `None` if there is none.
-#[cfg(feature = "command")]
 pub fn seen(number: u32) -> Option<Seen> {
     parent_of(number).map(|parent| Seen { is_stopped: false, parent })
 }
