@@ -65,6 +65,8 @@ pub enum Reason {
     Vanished,
     /// There was no answer within this time.
     Silent(Duration),
+    /// The daemon does not answer, because its process, which has this number, is stopped.
+    Stopped(u32),
     /// The daemon refused the session, and said this.
     Refused(String),
     /// Something else answers, which does not speak navlock's protocol: its bytes are no messages, for
@@ -158,6 +160,9 @@ impl fmt::Display for Reason {
                 "the broker did not answer within {}; end its process if it hangs",
                 in_words(*time)
             ),
+            Self::Stopped(pid) => {
+                write!(f, "the broker (process {pid}) is stopped; let it go on: kill -CONT {pid}")
+            }
             Self::Refused(said) => write!(f, "it refused: {said}"),
             Self::Hangs(Some(pid)) => {
                 write!(f, "it does not end; 'kill -KILL {pid}' ends it, and its clients keep their locks")
@@ -243,7 +248,7 @@ impl Reason {
                 ),
             ) => UnreachableKind::Unavailable,
             (Self::NotReached(_) | Self::Waits(..), _) => UnreachableKind::Upstream,
-            (Self::NotReady(_) | Self::Silent(_) | Self::Hangs(_), _)
+            (Self::NotReady(_) | Self::Silent(_) | Self::Stopped(_) | Self::Hangs(_), _)
             // Somebody else has the lock file locked for longer than the client waits.
             | (Self::LockFile(..), Some(io::ErrorKind::WouldBlock))
             | (_, Some(io::ErrorKind::TimedOut)) => UnreachableKind::TimedOut,

@@ -80,7 +80,7 @@ pub use navlock_wire::{CodecError, MAX_META, MAX_TEXT};
 pub use crate::{
     client::{
         BrokerReach, ConnectOptions, Control, Lifeline, Look, NotStolen, PreparedLifeline, Stopped,
-        local, stop,
+        local, stop, stopped_broker,
     },
     connect_error::{ConnectError, Reason},
     numbers::{Numbers, Waits},

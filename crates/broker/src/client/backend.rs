@@ -53,10 +53,11 @@ impl BrokerBackend {
         }
     }
 
-    /// Ends the locks that are not ours any more, if there is no daemon to tell us of them. To be
-    /// called before asking whether a lock that was taken in the map is held.
+    /// Ends the locks that are not ours any more, if there is no daemon to tell us of them, or if this process
+    /// may have been stopped. To be called before asking whether a lock that was taken in the map is held.
     #[inline]
-    fn look_if_alone(&self) {
+    fn look(&self) {
+        self.connection.shared().hear_if_late();
         if self.owned.is_alone() {
             self.connection.shared().end_given_up();
         }
@@ -221,7 +222,7 @@ impl Backend for BrokerBackend {
             if !self.owned.is_ours() {
                 return Some(Lost::Disconnected);
             }
-            self.look_if_alone();
+            self.look();
             return self.owned.lost(ticket.id);
         }
         let mut table = self.connection.table_in_time();
@@ -334,7 +335,7 @@ impl BrokerBackend {
         if !self.owned.is_ours() {
             return Poll::Ready(Lost::Disconnected);
         }
-        self.look_if_alone();
+        self.look();
         if let Some(lost) = self.owned.watch(taken, waker) {
             return Poll::Ready(lost);
         }

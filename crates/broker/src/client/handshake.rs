@@ -12,6 +12,7 @@ use tokio_util::codec::{Decoder, Encoder};
 
 use super::{
     connect_options::ConnectOptions,
+    control::stopped_broker,
     reader::{Reader, send},
 };
 use crate::{
@@ -51,6 +52,9 @@ pub(super) fn connect(
             // The daemon could not start. The obstacle may be gone by now, such as another daemon
             // that was killed.
             Err(Reason::Failed(_)) if tries == 1 => tries += 1,
+            Err(Reason::Silent(time)) => {
+                return Err(stopped_broker(place).map_or(Reason::Silent(time), Reason::Stopped));
+            }
             connected => return connected,
         }
     }

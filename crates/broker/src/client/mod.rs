@@ -58,7 +58,7 @@ use self::{
 };
 pub use self::{
     connect_options::ConnectOptions,
-    control::{Control, NotStolen, Stopped, stop},
+    control::{Control, NotStolen, Stopped, stop, stopped_broker},
     lifeline::{Lifeline, PreparedLifeline},
     look::Look,
 };

@@ -1,0 +1,70 @@
+//! A holder that was stopped, and asks whether it still holds.
+
+use std::{
+    process::Stdio,
+    thread,
+    time::{Duration, Instant},
+};
+
+use navlock::LockGuard;
+use rustix::process::Signal;
+
+use crate::{
+    sandbox::{Sandbox, eventually},
+    worker::{self, Worker},
+};
+
+/// A thread that has not run for so long was stopped.
+const STOPPED: Duration = Duration::from_secs(1);
+
+/// A holder that asks in two threads whether it has lost its lock, and says what the first answers are that
+/// each of them gets after the process was stopped.
+pub(crate) fn asks(_: &[&str]) {
+    let guard = worker::locks().lock("db").blocking().unwrap();
+    worker::say("held");
+    let answer = |guard: &LockGuard| {
+        let mut asked = Instant::now();
+        loop {
+            let is_lost = guard.is_lost();
+            if asked.elapsed() >= STOPPED {
+                return is_lost;
+            }
+            asked = Instant::now();
+            thread::yield_now();
+        }
+    };
+    let answers = thread::scope(|scope| {
+        let threads = [(); 2].map(|()| scope.spawn(|| answer(&guard)));
+        threads.map(|thread| thread.join().unwrap())
+    });
+    worker::say(&format!("lost: {answers:?}"));
+}
+
+#[test]
+fn a_holder_that_was_stopped_never_says_again_that_it_holds_what_it_has_lost() {
+    for (delegate, given_up, rounds) in
+        [("0", false, 5), ("1", false, 5), ("0", true, 1), ("1", true, 1)]
+    {
+        let sandbox = Sandbox::new();
+        for _ in 0..rounds {
+            let mut command = worker::program(&sandbox, "stopped::asks", "");
+            command.env("NAVLOCK_DELEGATE", delegate).stdin(Stdio::null()).stdout(Stdio::piped());
+            let mut holder = Worker::of(command.spawn().unwrap());
+            assert_eq!(holder.read_line(), "held");
+            holder.stop();
+            let since = Instant::now();
+            if given_up {
+                // The next broker would believe the holder's map.
+                sandbox.remove_clients();
+                sandbox.kill_broker();
+                assert_eq!(sandbox.code(&["run", "-w", "60", "db", "true"]), 0);
+            } else {
+                assert_eq!(sandbox.code(&["run", "--steal", "db", "true"]), 0);
+            }
+            eventually("it was stopped for long", || since.elapsed() > 2 * STOPPED);
+            holder.signal(Signal::CONT);
+            assert_eq!(holder.read_line(), "lost: [true, true]", "{delegate} {given_up}");
+            holder.ended();
+        }
+    }
+}
