@@ -11,6 +11,8 @@ use serde::{
     de::{self, SeqAccess, Visitor},
 };
 
+use crate::args::values;
+
 /// Everything that the file may contain.
 #[derive(Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields, rename_all = "kebab-case")]
@@ -40,8 +42,10 @@ pub(super) struct EtcdTable {
     pub(super) user: Option<String>,
     pub(super) password_file: Option<PathBuf>,
     /// In seconds.
+    #[serde(default, deserialize_with = "seconds")]
     pub(super) time_to_live: Option<f64>,
     /// In seconds.
+    #[serde(default, deserialize_with = "seconds")]
     pub(super) margin: Option<f64>,
     pub(super) wait_through_outages: Option<bool>,
     /// How often a name has to be taken before it is owned.
@@ -61,6 +65,24 @@ pub(super) struct ClusterTable {
     pub(super) endpoints: Vec<String>,
     #[serde(default)]
     pub(super) retired: bool,
+}
+
+/// Reads a number of seconds, or a time with units, as in `"1m30s"`.
+fn seconds<'de, D: Deserializer<'de>>(from: D) -> Result<Option<f64>, D::Error> {
+    #[derive(Deserialize)]
+    #[serde(untagged, expecting = "give a number of seconds, or a time, as in \"1m30s\"")]
+    enum Given {
+        Seconds(f64),
+        Time(String),
+    }
+
+    match Given::deserialize(from)? {
+        Given::Seconds(seconds) => Ok(Some(seconds)),
+        Given::Time(text) => {
+            let time = values::time(&text).map_err(de::Error::custom)?;
+            Ok(Some(time.as_secs_f64()))
+        }
+    }
 }
 
 /// Reads [`endpoints`] for a field that may be left out.
@@ -168,8 +190,8 @@ mod tests {
     }
 
     #[test]
-    fn seconds_may_have_a_point() {
-        for (text, seconds) in [("10", 10.0), ("7.5", 7.5)] {
+    fn a_time_is_in_seconds_or_has_units() {
+        for (text, seconds) in [("10", 10.0), ("7.5", 7.5), ("\"1m30s\"", 90.0)] {
             let file = parse(Path::new("c"), &format!("[etcd]\ntime-to-live = {text}\n"));
             assert_eq!(file.unwrap().etcd.unwrap().time_to_live, Some(seconds));
         }

@@ -9,7 +9,11 @@ use std::{
 use navlock_platform::{descriptor::highest_limit, file::identity_behind, shell::found};
 
 use super::Check;
-use crate::{commands::daemon, settings};
+use crate::{
+    args::{TIMEOUT, values},
+    commands::daemon,
+    settings,
+};
 
 /// The variable in which the launcher of the npm package tells its own path. That launcher is
 /// called `navlock` as well, and starts this program.
@@ -51,6 +55,7 @@ fn variable(name: &str, value: &OsStr) -> Check {
         | "NAVLOCK_ETCD"
         | "NAVLOCK_CONFIG"
         | "NAVLOCK_STATE"
+        | TIMEOUT
         | settings::DELEGATE
         | settings::LOG
         | settings::LOG_NAMES
@@ -92,6 +97,10 @@ fn variable(name: &str, value: &OsStr) -> Check {
         "NAVLOCK_IDLE_SECS" => match daemon::idle_seconds_error(&shown) {
             None => ok("seconds for which a broker without clients stays"),
             Some(error) => Check::fail(what, format_args!("{shown:?}")).remedy(error),
+        },
+        TIMEOUT => match values::time(&shown) {
+            Ok(_) => ok("how long a request waits at most, unless an option says so"),
+            Err(error) => Check::fail(what, format_args!("{shown:?}")).remedy(error),
         },
         "NAVLOCK_BIN" if found(value, env::var_os("PATH").as_deref()).is_some() => {
             ok("the program that is the broker")
@@ -158,6 +167,8 @@ mod tests {
             ("NAVLOCK_SOCKET", "sock", Level::Warn),
             ("NAVLOCK_IDLE_SECS", "2.5", Level::Ok),
             ("NAVLOCK_IDLE_SECS", "soon", Level::Fail),
+            ("NAVLOCK_TIMEOUT", "1m30s", Level::Ok),
+            ("NAVLOCK_TIMEOUT", "soon", Level::Fail),
             ("NAVLOCK_DELEGATE", "0", Level::Ok),
             ("NAVLOCK_DELEGATE", "", Level::Ok),
             ("NAVLOCK_DELEGATE", "off", Level::Fail),
