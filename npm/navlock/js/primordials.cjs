@@ -67,6 +67,7 @@ module.exports = {
   FinalizationRegistry,
   Map,
   Promise,
+  RangeError,
   Set,
   TypeError,
   WeakMap,
