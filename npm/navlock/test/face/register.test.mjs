@@ -29,6 +29,7 @@ for (const [name, flag, module] of WAYS) {
       isReadOnly: true,
       isBranded: true,
       leaks: false,
+      inModules: true,
       hasUserAgent: true,
       granted: 'db',
       // Workers of Node inherit the preloaded modules of their process. On other runtimes, a worker imports the module.
