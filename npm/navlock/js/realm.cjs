@@ -11,7 +11,7 @@
 const { AsyncResource } = require('node:async_hooks');
 
 const {
-  DOMException, Error, FinalizationRegistry, RangeError, arrayFilter, arrayOf, defineProperty, jsonParse, ownArray, registerFinalization,
+  DOMException, Error, FinalizationRegistry, RangeError, arrayFilter, arrayOf, defineProperty, jsonParse, ownArray, reflectDefine, registerFinalization,
   unregisterFinalization,
 } = require('./primordials.cjs');
 const { findAddon } = require('./addon.cjs');
@@ -67,8 +67,9 @@ class Realm {
     this.keepAlive = new KeepAlive(addon.keepAlive);
     addon.listen(this.#takeNewsInTask);
     // With this, a realm lives as long as its global object, even if the module was collected. It ends with its
-    // thread, or with a context, as those in which test runners run files.
-    defineProperty(globalThis, Symbol('navlock'), { value: Object.freeze(() => this), configurable: true });
+    // thread, or with a context, as those in which test runners run files. A global object that is frozen takes
+    // nothing: then the realm lives as long as the module.
+    reflectDefine(globalThis, Symbol('navlock'), { value: Object.freeze(() => this), configurable: true });
   }
 
   /** Opens a user agent whose locks all of this process sees, or nobody else. Returns its number. */

@@ -180,6 +180,8 @@ function requestLock(manager, name, options, callback) {
   const request = new LockRequest(manager, name, options, callback);
   tellStart(request);
   try {
+    // A subscriber of that channel may have aborted the signal.
+    if (options.signal !== null && options.signal.aborted) throw options.signal.reason;
     // 2. Nothing can abort before step 3.
     if (options.signal !== null) addAbortAlgorithm(options.signal, request);
     if (!reporting.isOff) request.followed = follow(request);
