@@ -9,7 +9,13 @@ const { getEnvironmentData, isMainThread, setEnvironmentData } = require('node:w
  */
 const PLACE = ['NAVLOCK_REACH', 'NAVLOCK_BUCKET', 'NAVLOCK_SOCKET', 'NAVLOCK_BIN'];
 
-if (isMainThread) for (const name of PLACE) setEnvironmentData(inherited(name), own(name) ?? undefined);
+if (isMainThread) {
+  try {
+    for (const name of PLACE) setEnvironmentData(inherited(name), own(name) ?? undefined);
+  } catch {
+    // Deno has not permitted it. A request that needs the variable says so.
+  }
+}
 
 function inherited(name) {
   return `navlock: ${name}`;
