@@ -38,6 +38,22 @@ for (const [name, flag, module] of WAYS) {
   });
 }
 
+test('locks that Bun itself has one day do not take the place of ours', async () => {
+  // As its pull request 37020 has them: the same native object under two names, with interfaces of its own.
+  const program = `
+    const threads = require('node:worker_threads');
+    class LockManager {}
+    const native = new LockManager();
+    for (const holder of [navigator, threads]) Object.defineProperty(holder, 'locks', { get: () => native, enumerable: true, configurable: true });
+    globalThis.LockManager = LockManager;
+    require(${JSON.stringify(js('register.cjs'))});
+    const { locks, ...ours } = require(${JSON.stringify(js('index.cjs'))});
+    const found = [navigator.locks, threads.locks, globalThis.LockManager, globalThis.Lock];
+    console.log(found.every((value, index) => value === [locks, locks, ours.LockManager, ours.Lock][index]));
+  `;
+  assert.equal((await run([runtimes.bun[0], '-e', program])).trim(), 'true');
+});
+
 for (const [what, navigator] of [
   ['a plain object of another realm', 'require("node:vm").runInNewContext("({})")'],
   ['an object that has locks of its own', 'Object.create({ __proto__: {} }, { locks: { value: 5, configurable: true } })'],
