@@ -22,7 +22,8 @@ pub struct AgentInfo {
     pub user: String,
     /// The machine that it runs on.
     pub host: String,
-    /// What the agent wants its locks for; empty if it does not say.
+    /// What the agent wants its locks for; empty if it does not say. Where the info is shown with a
+    /// lock or request that says [more](crate::LockRequest::why), this is what it is for.
     pub why: String,
     /// What else the agent says of itself, as keys and values of its choice: say, `url` and the
     /// address at which its work can be seen. In the agent's order.
@@ -135,6 +136,12 @@ impl Inspected {
     /// [`Backend`](crate::host::Backend).
     pub fn new(lock: LockInfo) -> Self {
         Self { lock, agent: None, age: None, fencing_token: None }
+    }
+
+    /// Shows that this lock or request is for `why`, in place of what its agent says of all its
+    /// locks: for a [`Backend`](crate::host::Backend).
+    pub fn set_why(&mut self, why: &str) {
+        Arc::make_mut(self.agent.get_or_insert_default()).why = why.to_owned();
     }
 }
 

@@ -78,7 +78,12 @@ impl LockAllRequest {
                 names.dedup_by(|a, b| a.name == b.name);
                 names
             });
-        let ask = Ask { names, options: LockOptions::default(), fails_on_deadlock: false };
+        let ask = Ask {
+            names,
+            options: LockOptions::default(),
+            fails_on_deadlock: false,
+            why: String::new(),
+        };
         Self { environment: Arc::clone(environment), ask, grant: PhantomData }
     }
 
@@ -233,6 +238,21 @@ impl<G: GrantAll> LockAllRequest<G> {
     /// ```
     pub fn fail_on_deadlock(mut self) -> Self {
         self.ask.fails_on_deadlock = true;
+        self
+    }
+
+    /// Says what the locks are for: see [`LockRequest::why`](crate::LockRequest::why).
+    ///
+    /// ```
+    /// # use navlock_core::{UserAgent, blocking::block_on};
+    /// # let locks = UserAgent::new().lock_manager("app");
+    /// let guards = locks.lock_all(["db", "log"]).why("nightly backup").blocking()?;
+    /// # let seen = block_on(locks.inspect(None))?;
+    /// # assert!(seen.held.iter().all(|one| one.agent.as_ref().unwrap().why == "nightly backup"));
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn why(mut self, why: impl Into<String>) -> Self {
+        self.ask.why = why.into();
         self
     }
 

@@ -251,12 +251,22 @@ impl<G: Grant, N: Named> LockRequest<'_, G, N> {
     /// # Errors
     ///
     /// As awaiting it, and [`Error::TimedOut`]; the request has then left its queue.
-    pub fn blocking_timeout(mut self, timeout: Duration) -> Result<G, Error> {
-        // The request may give up by itself, as a request with a signal may.
+    pub fn blocking_timeout(self, timeout: Duration) -> Result<G, Error> {
+        self.may_give_up().into_future().block_for(timeout)
+    }
+
+    /// The request, which may give up by itself, as a request with a signal may.
+    fn may_give_up(mut self) -> Self {
         self.options.signal |= !self.options.steal && !self.options.if_available;
-        let mut future = self.into_future();
-        blocking::block_on_timeout(&mut future, timeout).unwrap_or_else(|| {
-            future.give_up();
+        self
+    }
+}
+
+impl<G: Grant, N: Named> LockFuture<'_, G, N> {
+    /// Blocks the thread until the request is answered, for no longer than `timeout`.
+    pub(super) fn block_for(mut self, timeout: Duration) -> Result<G, Error> {
+        blocking::block_on_timeout(&mut self, timeout).unwrap_or_else(|| {
+            self.give_up();
             Err(Error::TimedOut)
         })
     }

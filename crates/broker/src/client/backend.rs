@@ -140,9 +140,13 @@ impl Backend for BrokerBackend {
         agent: AgentId,
         name: &ResourceName,
         kind: RequestKind,
+        why: &str,
         waker: &Waker,
     ) -> Result<(Ticket, Poll<Answer>), Error> {
-        if let Some(taken) = self.owned.take(&self.name, agent, name, kind) {
+        // A map has no place for what a lock is for.
+        let taken =
+            why.is_empty().then(|| self.owned.take(&self.name, agent, name, kind)).flatten();
+        if let Some(taken) = taken {
             if self.is_still_held(&taken) {
                 return Ok((taken.ticket, Poll::Ready(Answer::Granted(taken.token))));
             }
@@ -154,7 +158,8 @@ impl Backend for BrokerBackend {
             let why = "this connection to the broker is for questions only; make another for locks";
             return Err(Error::refused(why));
         }
-        let id = self.connection.change_quietly(|table| table.request(agent, name, kind, waker))?;
+        let ask = |table: &mut ClientTable| table.request(agent, name, kind, why, waker);
+        let id = self.connection.change_quietly(ask)?;
         Ok((Ticket { lane: 0, id }, Poll::Pending))
     }
 

@@ -18,11 +18,14 @@ use std::{collections::HashSet, mem, sync::Arc, task::Waker};
 use bytes::BytesMut;
 use foldhash::fast::RandomState;
 use navlock_core::{
-    AgentInfo, ClientId, Error, Lost, ResourceName, Unreachable, host::RequestKind,
+    AgentInfo, ClientId, Error, Lost, ResourceName, Unreachable,
+    host::{RequestKind, clip_bytes},
     look::InDeadlock,
 };
 use navlock_engine::{AgentId, RequestId};
-use navlock_wire::{ClientCodec, ClientKey, LOOKING_VERSION, POSITION_VERSION, Query, ToDaemon};
+use navlock_wire::{
+    ClientCodec, ClientKey, LOOKING_VERSION, MAX_TEXT, POSITION_VERSION, Query, ToDaemon,
+};
 use slab::Slab;
 use tokio_util::codec::Encoder;
 
@@ -110,6 +113,8 @@ struct Request {
     is_made: bool,
     /// Whether the request may give up by itself.
     may_give_up: bool,
+    /// What its lock is for; empty if the program does not say so of this request.
+    why: String,
     /// The locks inside which the request was made, as far as the program has said so.
     inside: Vec<navlock_wire::LockId>,
     /// The deadlock that the request is part of, in the daemon's words.
@@ -223,12 +228,13 @@ impl ClientTable {
         }
     }
 
-    /// Makes a request.
+    /// Makes a request. If it says what its lock is for, it has no slot: a map has no place for that.
     pub(super) fn request(
         &mut self,
         agent: AgentId,
         name: &ResourceName,
         kind: RequestKind,
+        why: &str,
         waker: &Waker,
     ) -> Result<RequestId, Error> {
         if let Some(error) = self.never() {
@@ -249,12 +255,16 @@ impl ClientTable {
             bucket: known.bucket.clone().unwrap_or_default(),
             name,
             kind,
-            in_slot: self.link == Link::Up && self.mapping.is_confirmed(),
+            in_slot: self.link == Link::Up && self.mapping.is_confirmed() && why.is_empty(),
         });
         self.need_link();
         self.see_to_map(wants_room);
         for request in finished {
             self.say(&ToDaemon::Finish { request });
+        }
+        let why = clip_bytes(why, MAX_TEXT).to_owned();
+        if !why.is_empty() {
+            self.say(&ToDaemon::Why { request: id, why: why.clone() });
         }
         let (of, since) = (number(agent), clock::now());
         let message = if let Some(slot) = slot.map(Owned::number) {
@@ -280,6 +290,7 @@ impl ClientTable {
             is_counted,
             is_made: false,
             may_give_up: false,
+            why,
             inside: Vec::new(),
             deadlock: None,
         });

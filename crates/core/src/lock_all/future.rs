@@ -56,6 +56,7 @@ pub(super) struct Ask {
     pub(super) names: Result<Vec<Wanted>, LockAllError>,
     pub(super) options: LockOptions,
     pub(super) fails_on_deadlock: bool,
+    pub(super) why: String,
 }
 
 enum State {
@@ -81,6 +82,8 @@ struct Taking {
     environment: Arc<Environment>,
     options: LockOptions,
     fails_on_deadlock: bool,
+    /// What the locks are for.
+    why: String,
 }
 
 impl<G: GrantAll> Future for LockAllFuture<G> {
@@ -205,7 +208,7 @@ struct Unavailable(ResourceName);
 
 impl Taking {
     fn new(environment: Arc<Environment>, ask: Ask) -> Result<Self, LockAllError> {
-        let Ask { names, options, fails_on_deadlock } = ask;
+        let Ask { names, options, fails_on_deadlock, why } = ask;
         // These checks come before those of the names.
         environment.obtain_lock_manager()?;
         let left = names?;
@@ -222,7 +225,17 @@ impl Taking {
         let guards = Vec::with_capacity(left.len());
         let losses = std::sync::Arc::default();
         let (pending, watched) = (None, 0);
-        Ok(Self { pending, left, guards, watched, losses, environment, options, fails_on_deadlock })
+        Ok(Self {
+            pending,
+            left,
+            guards,
+            watched,
+            losses,
+            environment,
+            options,
+            fails_on_deadlock,
+            why,
+        })
     }
 
     /// Ready with all guards, or with the name of a lock that cannot be had at once. Not to be called
@@ -241,8 +254,9 @@ impl Taking {
             let nesting = || Nesting {
                 inside: self.guards.iter().rev().take(MOST_INSIDE).map(LockGuard::id).collect(),
                 fails_on_deadlock: self.fails_on_deadlock,
+                why: String::new(),
             };
-            let answer = match request.poll_nested(context, nesting) {
+            let answer = match request.poll_nested(context, &self.why, nesting) {
                 Poll::Ready(answer) => answer,
                 // After a loss there is no use in waiting for more locks, because all of them would
                 // be released.

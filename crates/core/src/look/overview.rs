@@ -167,6 +167,11 @@ impl Overview {
         self.agents.get(&agent).map(|agent| &agent.info)
     }
 
+    /// What the agent of this lock or request says of itself, with what the lock is for.
+    pub fn info_of(&self, entry: &Entry) -> Option<Arc<AgentInfo>> {
+        entry.with_why(self.info(entry.id.client_id))
+    }
+
     /// Replaces an entry in its place if it is of this kind already, or else adds it at the end.
     fn put(&mut self, name: &LockName, entry: &Entry, kind: Kind) {
         let queue = match self.queues.get_mut(name) {

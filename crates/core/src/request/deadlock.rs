@@ -59,7 +59,7 @@ impl<G: Grant, N: Named> LockFuture<'_, G, N> {
         let State::Pending(pending) = &mut self.state else {
             unreachable!("it has just been made, and waits")
         };
-        let Nesting { inside, fails_on_deadlock } = nesting;
+        let Nesting { inside, fails_on_deadlock, .. } = nesting;
         if fails_on_deadlock {
             pending.fails_on_deadlock = Some(Arc::new(waker.clone()));
         }

@@ -59,6 +59,7 @@ places!(ToDaemon {
     Log = 23,
     Steal = 24,
     MayGiveUp = 25,
+    Why = 26,
 });
 
 places!(FromDaemon {
@@ -93,6 +94,7 @@ places!(FromDaemon {
     Stolen = 28,
     Recovering = 29,
     LeftOut = 30,
+    Whys = 31,
 });
 
 fn assert_places<M: Message + Place + fmt::Debug>(messages: &[M]) {

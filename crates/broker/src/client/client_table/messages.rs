@@ -68,6 +68,7 @@ impl ClientTable {
             | FromDaemon::Owned { .. }
             | FromDaemon::Position { .. }
             | FromDaemon::Annotated { .. }
+            | FromDaemon::Whys { .. }
             | FromDaemon::LeftOut { .. }
             | FromDaemon::Status { .. }
             | FromDaemon::QueryFailed { .. } => self.questions.handle_message(message, wakers),

@@ -148,7 +148,7 @@ impl Deadlock {
                 name: at.name.clone(),
                 entry: at.entry.clone(),
                 is_held: at.is_held,
-                agent: overview.info(at.entry.id.client_id).cloned(),
+                agent: overview.info_of(at.entry),
                 why: *why,
             })
         });
