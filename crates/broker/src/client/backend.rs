@@ -193,6 +193,8 @@ impl Backend for BrokerBackend {
         if matches!(state, State::Unavailable) {
             // There is no lock, so the caller will not finish this ticket.
             table.finish(ticket.id);
+        } else {
+            table.note_taken(ticket.id);
         }
         answer.map_or(Poll::Pending, Poll::Ready)
     }

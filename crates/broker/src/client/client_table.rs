@@ -117,6 +117,8 @@ struct Request {
     why: String,
     /// The locks inside which the request was made, as far as the program has said so.
     inside: Vec<navlock_wire::LockId>,
+    /// The agent that was answered and has not taken the answer yet.
+    untaken: Option<AgentId>,
     /// The deadlock that the request is part of, in the daemon's words.
     deadlock: Option<Box<InDeadlock>>,
 }
@@ -292,8 +294,10 @@ impl ClientTable {
             may_give_up: false,
             why,
             inside: Vec::new(),
+            untaken: None,
             deadlock: None,
         });
+        self.owned.note_asked(agent, serial);
         self.waiting += 1;
         self.agents[agent.index()].requests.insert(id.index());
         Ok(id)
@@ -316,11 +320,20 @@ impl ClientTable {
                 self.say_finished(id, was_in_slot);
             }
         }
+        self.note_taken(id);
         let request = self.requests.remove(id.index());
         if let Some(agent) = request.agent {
             self.agents[agent.index()].requests.remove(&id.index());
         }
         Some(request.state)
+    }
+
+    /// Notes that the program has taken the answer to a request, or will not take it.
+    pub(super) fn note_taken(&mut self, id: RequestId) {
+        let request = self.requests.get_mut(id.index()).filter(|it| it.serial == id.serial());
+        if let Some(agent) = request.and_then(|request| request.untaken.take()) {
+            self.owned.note_taken(agent);
+        }
     }
 
     /// Tells the daemon that a lock that was taken in the map is released, if its name is not owned

@@ -89,6 +89,10 @@ impl ClientTable {
             if let State::Pending(waker) = mem::replace(&mut request.state, answer) {
                 wakers.push(waker);
             }
+            request.untaken = request.agent;
+            if let Some(agent) = request.agent {
+                self.owned.note_answered(agent, id.serial());
+            }
             // The slot's place is noted before the name can be taken in it.
             self.settle_place(id.index(), in_slot, is_held);
             self.waits_no_more(id.index());
