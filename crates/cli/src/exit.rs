@@ -80,7 +80,7 @@ impl From<Error> for Failure {
         let code = match error {
             Error::Unreachable(_) => UNREACHABLE,
             Error::Lost(_) | Error::Terminated | Error::Closed => LOST,
-            Error::TimedOut | Error::Deadlock(_) => CONFLICT,
+            Error::TimedOut(_) | Error::Deadlock(_) => CONFLICT,
             // All other errors are errors in the arguments. A request that the broker has refused
             // counts as such an error.
             _ => USAGE,

@@ -41,7 +41,7 @@ impl Bucket {
     /// # use navlock_core::{Error, UserAgent};
     /// let bucket = UserAgent::new().bucket("app");
     /// let guard = bucket.lock_manager().lock("db").blocking()?;
-    /// assert!(bucket.lock_manager().try_lock("db").blocking()?.is_none());
+    /// assert!(bucket.lock_manager().lock("db").if_available().blocking()?.is_none());
     /// # Ok::<(), Error>(())
     /// ```
     pub fn lock_manager(&self) -> LockManager {
@@ -83,7 +83,7 @@ impl LockManager {
     /// # let locks = UserAgent::new().lock_manager("app");
     /// let guard = locks.lock("db").blocking()?;
     /// let another_agent = locks.bucket().lock_manager();
-    /// assert!(another_agent.try_lock("db").blocking()?.is_none());
+    /// assert!(another_agent.lock("db").if_available().blocking()?.is_none());
     /// # Ok::<(), Error>(())
     /// ```
     pub fn bucket(&self) -> Bucket {

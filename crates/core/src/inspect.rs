@@ -10,6 +10,12 @@ use crate::{ClientId, LockInfo, LockManagerSnapshot};
 /// What an agent says of itself, for people who wonder who holds their lock.
 ///
 /// No decision depends on this, and nobody checks it.
+///
+/// ```
+/// # use navlock_core::AgentInfo;
+/// let info = AgentInfo::default().why("nightly backup").meta("url", "http://localhost:3000");
+/// assert_eq!(info.why, "nightly backup");
+/// ```
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub struct AgentInfo {
@@ -92,6 +98,61 @@ pub struct Position {
     /// request in the queue, or if the reach does not know because it has not looked at all of a
     /// very long queue.
     pub ahead: Option<usize>,
+}
+
+impl AgentInfo {
+    /// Sets the process.
+    #[must_use]
+    pub fn pid(self, pid: u32) -> Self {
+        Self { pid, ..self }
+    }
+
+    /// Sets what runs in the process.
+    #[must_use]
+    pub fn command(self, command: impl Into<String>) -> Self {
+        Self { command: command.into(), ..self }
+    }
+
+    /// Sets the user.
+    #[must_use]
+    pub fn user(self, user: impl Into<String>) -> Self {
+        Self { user: user.into(), ..self }
+    }
+
+    /// Sets the machine.
+    #[must_use]
+    pub fn host(self, host: impl Into<String>) -> Self {
+        Self { host: host.into(), ..self }
+    }
+
+    /// Sets what the agent wants its locks for.
+    #[must_use]
+    pub fn why(self, why: impl Into<String>) -> Self {
+        Self { why: why.into(), ..self }
+    }
+
+    /// Adds one more key with its value.
+    #[must_use]
+    pub fn meta(mut self, key: impl Into<String>, value: impl Into<String>) -> Self {
+        self.meta.push((key.into(), value.into()));
+        self
+    }
+
+    /// Takes over what `more` says. What `more` leaves empty stays as it is known.
+    pub fn update(&mut self, more: &Self) {
+        let Self { pid, command, user, host, why, meta } = self;
+        if more.pid != 0 {
+            *pid = more.pid;
+        }
+        let texts =
+            [(command, &more.command), (user, &more.user), (host, &more.host), (why, &more.why)];
+        for (known, said) in texts.into_iter().filter(|(_, said)| !said.is_empty()) {
+            known.clone_from(said);
+        }
+        if !more.meta.is_empty() {
+            meta.clone_from(&more.meta);
+        }
+    }
 }
 
 impl Position {

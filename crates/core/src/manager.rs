@@ -76,7 +76,8 @@ impl LockManager {
     }
 
     /// Starts a request for the lock of this name. The request is exclusive and waits, unless its
-    /// options say otherwise. Await it for a guard.
+    /// options say otherwise. Await it for a guard, or call [`blocking`](LockRequest::blocking) where
+    /// there is no executor.
     ///
     /// ```
     /// # use navlock_core::{Error, UserAgent, blocking::block_on};
@@ -94,30 +95,6 @@ impl LockManager {
         N: TryInto<ResourceName, Error: Into<Error>>,
     {
         LockRequest::new(&self.0, name, LockOptions::default())
-    }
-
-    /// Starts a request for the lock of this name if the lock can be had at once: short for
-    /// [`lock`](Self::lock) with [`if_available`](LockRequest::if_available). Await the request, or
-    /// call [`blocking`](LockRequest::blocking) where there is no executor: if another process
-    /// keeps the locks, the answer takes a moment, though it never waits for a holder.
-    ///
-    /// ```
-    /// # use navlock_core::{Error, UserAgent, blocking::block_on};
-    /// # let locks = UserAgent::new().lock_manager("app");
-    /// # block_on(async {
-    /// let guard = locks.try_lock("db").await?;
-    /// assert!(guard.is_some());
-    /// assert!(locks.try_lock("db").shared().await?.is_none());
-    /// assert!(locks.try_lock("db").blocking()?.is_none());
-    /// # Ok::<(), Error>(())
-    /// # }).unwrap();
-    /// ```
-    #[inline]
-    pub fn try_lock<N>(&self, name: N) -> LockRequest<'_, Option<LockGuard>, N>
-    where
-        N: TryInto<ResourceName, Error: Into<Error>>,
-    {
-        self.lock(name).if_available()
     }
 
     /// Starts a request with options that came from elsewhere, in any combination. An illegal
@@ -181,8 +158,8 @@ impl LockManager {
     /// # block_on(async {
     /// let names = [("account", Mode::Exclusive), ("rates", Mode::Shared)];
     /// let guards = locks.lock_all_with(names).await?;
-    /// assert!(locks.try_lock("rates").shared().await?.is_some());
-    /// assert!(locks.try_lock("account").shared().await?.is_none());
+    /// assert!(locks.lock("rates").if_available().shared().await?.is_some());
+    /// assert!(locks.lock("account").if_available().shared().await?.is_none());
     /// # drop(guards);
     /// # Ok::<(), Error>(())
     /// # }).unwrap();
@@ -227,19 +204,17 @@ impl LockManager {
     }
 
     /// Says who this agent is, for those who [`inspect`](Self::inspect) and those who
-    /// [look](crate::UserAgent::look). The last call counts. Where this process keeps the locks, an
-    /// agent that has not said anything is shown without a description, because to collect a
-    /// description by default would cost more than it is worth.
+    /// [look](crate::UserAgent::look). This adds to what is known of the agent: what `info` leaves
+    /// empty stays as it is. A broker knows the process of each agent already. Where this process
+    /// keeps the locks, an agent that has not said anything is shown without a description, because
+    /// to collect a description by default would cost more than it is worth.
     ///
     /// ```
     /// # use navlock_core::UserAgent;
     /// # let locks = UserAgent::new().lock_manager("app");
     /// use navlock_core::AgentInfo;
     ///
-    /// let mut info = AgentInfo::default();
-    /// info.pid = std::process::id();
-    /// info.why = "nightly backup".to_owned();
-    /// locks.describe(&info);
+    /// locks.describe(&AgentInfo::default().pid(std::process::id()).why("nightly backup"));
     /// ```
     pub fn describe(&self, info: &AgentInfo) {
         if let Some(agent) = self.agent() {

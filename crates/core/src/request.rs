@@ -5,6 +5,7 @@ mod future;
 mod grant;
 mod nested;
 mod nesting;
+mod timed_out;
 mod with_handle;
 
 use std::{fmt, future::IntoFuture, marker::PhantomData, time::Duration};
@@ -124,7 +125,7 @@ impl<N: Named> LockRequest<'_, Option<LockGuard>, N> {
     /// # let locks = UserAgent::new().lock_manager("app");
     /// # navlock_core::blocking::block_on(async {
     /// let guard = locks.lock("db").await?;
-    /// let ran = locks.try_lock("db").run(async |lock| lock.is_some());
+    /// let ran = locks.lock("db").if_available().run(async |lock| lock.is_some());
     /// assert!(!ran.await?);
     /// # Ok::<(), Error>(())
     /// # })?;
@@ -161,7 +162,7 @@ impl<G: Grant, N: Named> LockRequest<'_, G, N> {
     /// # let locks = UserAgent::new().lock_manager("app");
     /// let readers = [(); 2].map(|()| locks.lock("db").shared().blocking());
     /// assert!(readers.iter().all(Result::is_ok));
-    /// assert!(locks.try_lock("db").blocking()?.is_none());
+    /// assert!(locks.lock("db").if_available().blocking()?.is_none());
     /// # Ok::<(), Error>(())
     /// ```
     #[inline]
@@ -188,7 +189,7 @@ impl<G: Grant, N: Named> LockRequest<'_, G, N> {
     /// assert!(victim.is_lost() && !thief.is_lost());
     /// // Only the exclusive lock can be stolen, and what is stolen is had at once.
     /// assert_eq!(locks.lock("db").shared().steal().blocking().unwrap_err(), Error::StealShared);
-    /// assert_eq!(locks.try_lock("db").steal().blocking().unwrap_err(), Error::StealIfAvailable);
+    /// assert_eq!(locks.lock("db").if_available().steal().blocking().unwrap_err(), Error::StealIfAvailable);
     /// # Ok::<(), Error>(())
     /// ```
     pub fn steal(mut self) -> Self {
@@ -244,7 +245,10 @@ impl<G: Grant, N: Named> LockRequest<'_, G, N> {
     ///
     /// let guard = locks.lock("db").blocking()?;
     /// let late = locks.lock("db").blocking_timeout(Duration::from_millis(1));
-    /// assert_eq!(late.unwrap_err(), Error::TimedOut);
+    /// let error = late.unwrap_err();
+    /// assert!(matches!(error, Error::TimedOut(_)));
+    /// // Behind this, the text says who holds the lock.
+    /// assert!(error.to_string().starts_with("\"db\": the lock could not be had in the time given"));
     /// # Ok::<(), Error>(())
     /// ```
     ///
@@ -259,16 +263,6 @@ impl<G: Grant, N: Named> LockRequest<'_, G, N> {
     fn may_give_up(mut self) -> Self {
         self.options.signal |= !self.options.steal && !self.options.if_available;
         self
-    }
-}
-
-impl<G: Grant, N: Named> LockFuture<'_, G, N> {
-    /// Blocks the thread until the request is answered, for no longer than `timeout`.
-    pub(super) fn block_for(mut self, timeout: Duration) -> Result<G, Error> {
-        blocking::block_on_timeout(&mut self, timeout).unwrap_or_else(|| {
-            self.give_up();
-            Err(Error::TimedOut)
-        })
     }
 }
 

@@ -30,7 +30,7 @@ impl UserAgent {
     /// # use navlock_core::{Error, UserAgent};
     /// let [mine, yours] = [(); 2].map(|()| UserAgent::new().lock_manager("app"));
     /// let guard = mine.lock("db").blocking()?;
-    /// assert!(yours.try_lock("db").blocking()?.is_some());
+    /// assert!(yours.lock("db").if_available().blocking()?.is_some());
     /// # Ok::<(), Error>(())
     /// ```
     pub fn new() -> Self {
@@ -48,7 +48,7 @@ impl UserAgent {
     /// # use navlock_core::{Error, UserAgent};
     /// let [here, there] = [(); 2].map(|()| UserAgent::in_process().lock_manager("app"));
     /// let guard = here.lock("db").blocking()?;
-    /// assert!(there.try_lock("db").blocking()?.is_none());
+    /// assert!(there.lock("db").if_available().blocking()?.is_none());
     /// # Ok::<(), Error>(())
     /// ```
     pub fn in_process() -> Self {
@@ -132,7 +132,7 @@ impl UserAgent {
     /// let user_agent = UserAgent::new();
     /// let [app, other] = ["app", "other"].map(|name| user_agent.bucket(name).lock_manager());
     /// let guard = app.lock("db").blocking()?;
-    /// assert!(other.try_lock("db").blocking()?.is_some());
+    /// assert!(other.lock("db").if_available().blocking()?.is_some());
     /// # Ok::<(), Error>(())
     /// ```
     pub fn bucket(&self, name: &str) -> Bucket {
@@ -149,9 +149,9 @@ impl UserAgent {
     /// let user_agent = UserAgent::new();
     /// let (one, other) = (user_agent.lock_manager("app"), user_agent.lock_manager("app"));
     /// let _guard = one.lock("db").blocking()?;
-    /// assert!(other.try_lock("db").blocking()?.is_none());
+    /// assert!(other.lock("db").if_available().blocking()?.is_none());
     /// one.terminate();
-    /// assert!(other.try_lock("db").blocking()?.is_some());
+    /// assert!(other.lock("db").if_available().blocking()?.is_some());
     /// # Ok::<(), Error>(())
     /// ```
     pub fn lock_manager(&self, bucket: &str) -> LockManager {

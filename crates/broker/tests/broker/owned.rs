@@ -288,7 +288,7 @@ fn a_request_is_not_overtaken_by_another_agent_of_its_client() {
     broker.raw.receive_until(|message| (*message == finish).then_some(()));
     let asked = broker.raw.receive();
     assert!(matches!(asked, ToDaemon::RequestInSlot { .. }), "{asked:?}");
-    let mut second = pin!(locks.try_lock("db").into_future());
+    let mut second = pin!(locks.lock("db").if_available().into_future());
     assert!(second.as_mut().poll(&mut context).is_pending());
     assert!(!has_at_once(&locks, "db"));
 

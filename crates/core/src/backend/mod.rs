@@ -73,7 +73,7 @@ pub trait Backend: fmt::Debug + Send + Sync {
     /// Makes an agent known, before its first request.
     fn open_agent(&self, client_id: ClientId) -> AgentId;
 
-    /// Notes what an agent says of itself, for [`inspect`](Self::inspect). A reach that does not show
+    /// [Adds](AgentInfo::update) what an agent says of itself, for [`inspect`](Self::inspect). A reach that does not show
     /// this need not note it.
     fn describe(&self, agent: AgentId, info: &AgentInfo) {
         let _ = (agent, info);

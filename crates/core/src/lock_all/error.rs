@@ -19,7 +19,7 @@ use crate::Error;
 ///
 /// let log = locks.lock("log").blocking()?;
 /// let failed = locks.lock_all(["db", "log"]).blocking_timeout(Duration::ZERO).unwrap_err();
-/// assert_eq!(failed.error, Error::TimedOut);
+/// assert!(matches!(failed.error, Error::TimedOut(_)));
 /// assert_eq!(failed.at, Some(FailedName::Name("log".try_into()?)));
 /// # Ok::<(), Error>(())
 /// ```

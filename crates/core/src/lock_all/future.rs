@@ -12,10 +12,7 @@ use std::{
 
 use navlock_engine::{Mode, ResourceName};
 
-use super::{
-    error::{FailedName, LockAllError},
-    grant::GrantAll,
-};
+use super::{error::LockAllError, grant::GrantAll};
 use crate::{
     Error, Lock, LockFuture, LockGuard, LockOptions, LockRequest,
     environment::Environment,
@@ -191,15 +188,12 @@ impl<G> LockAllFuture<G> {
 
     /// The error of a request that has taken too long, with the name that it waited for.
     pub(super) fn timed_out(self) -> LockAllError {
-        let error = Error::TimedOut;
-        let name = match self.state {
+        match self.state {
             State::Taking(Taking { pending: Some((name, mut request)), .. }) => {
-                request.give_up();
-                Some(name)
+                LockAllError::of(&name, Error::TimedOut(request.timed_out()))
             }
-            _ => None,
-        };
-        LockAllError { error, at: name.map(FailedName::Name) }
+            _ => Error::TimedOut("the locks could not be had in the time given".to_owned()).into(),
+        }
     }
 }
 

@@ -30,6 +30,7 @@ mod news;
 mod overview;
 mod waits;
 
+pub(crate) use self::waits::who;
 pub use self::{
     entries::{Agent, Client, ClientState, Entry, Silence},
     event::{Change, Event},

@@ -59,11 +59,11 @@ pub(super) enum State<'a, N> {
 
 /// A request that was made.
 pub(super) struct Pending {
-    name: ResourceName,
+    pub(super) name: ResourceName,
     mode: Mode,
     pub(super) ticket: PackedTicket,
     pub(super) agent: Arc<AgentRef>,
-    waits: Waits,
+    pub(super) waits: Waits,
     /// For a request that fails in a deadlock: the waker to call once it is known what the request
     /// is inside of.
     pub(super) fails_on_deadlock: Option<Arc<Waker>>,
@@ -319,13 +319,6 @@ impl LockFuture<'static, Option<LockGuard>> {
 }
 
 impl<G, N> LockFuture<'_, G, N> {
-    /// Notes that the request has taken too long, and is about to be dropped.
-    pub(crate) fn give_up(&mut self) {
-        if let State::Pending(Pending { waits, .. }) = &mut self.state {
-            waits.timed_out();
-        }
-    }
-
     /// The name and mode of the request, if it was made and is not answered yet: see the example of
     /// [`detach`](Self::detach).
     pub fn pending(&self) -> Option<(&ResourceName, Mode)> {

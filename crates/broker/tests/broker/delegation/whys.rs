@@ -88,7 +88,7 @@ fn what_locks_are_for_counts_as_names_do_until_the_locks_have_ended() {
     drop(held);
     let held = soon(locks.lock("db").why("first")).unwrap();
     for _ in 0..100 {
-        let unavailable = soon(locks.try_lock("db").why("second")).unwrap();
+        let unavailable = soon(locks.lock("db").if_available().why("second")).unwrap();
         assert!(unavailable.is_none());
         let mut aborted = Box::pin(locks.lock("db").why("third").into_future());
         let context = &mut Context::from_waker(Waker::noop());
