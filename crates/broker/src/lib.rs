@@ -25,7 +25,7 @@
 //! - When the daemon dies, its clients start a new one and claim what they had: no lock is lost, and
 //!   nobody is overtaken.
 //!
-//! The crate has no features.
+//! The feature `carried` adds [`serve_if_asked`], by which a program is its own broker.
 //!
 //! # Logs
 //!
@@ -52,6 +52,8 @@
 #[doc = include_str!("../README.md")]
 struct Readme;
 
+#[cfg(feature = "carried")]
+mod carried;
 pub mod client;
 mod client_files;
 mod clock;
@@ -73,6 +75,8 @@ mod surrounding;
 mod system_error;
 mod this_process;
 
+#[cfg(feature = "carried")]
+pub use crate::carried::serve_if_asked;
 pub use navlock_core::look::{LookOptions, News};
 pub use navlock_platform::thread::lower_thread_priority;
 pub use navlock_wire::{CodecError, MAX_META, MAX_TEXT};
@@ -80,7 +84,7 @@ pub use navlock_wire::{CodecError, MAX_META, MAX_TEXT};
 pub use crate::{
     client::{
         BrokerReach, ConnectOptions, Control, Lifeline, Look, NotStolen, PreparedLifeline, Stopped,
-        local, stop, stopped_broker,
+        local, local_blocking, stop, stopped_broker,
     },
     connect_error::{ConnectError, Reason},
     numbers::{Numbers, Waits},

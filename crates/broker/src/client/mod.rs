@@ -43,6 +43,7 @@ use std::{io, sync::Arc};
 
 use navlock_core::{
     ClientId, Error, ResourceName, Unreachable, UnreachableKind, UserAgent,
+    blocking::block_on,
     host::{Backend, Looking, Reach},
     look::LookOptions,
 };
@@ -90,6 +91,22 @@ use crate::{
 /// [`Error::Unreachable`], which says what to do about it.
 pub async fn local() -> Result<UserAgent, Error> {
     Ok(UserAgent::with_reach(BrokerReach::connect(ConnectOptions::default()).await?))
+}
+
+/// As [`local`], for code without an executor: blocks the thread until the broker is reached.
+///
+/// ```no_run
+/// # use navlock_broker::local_blocking;
+/// let locks = local_blocking()?.lock_manager("my-app");
+/// let guard = locks.lock("db").blocking()?;
+/// # Ok::<(), navlock_core::Error>(())
+/// ```
+///
+/// # Errors
+///
+/// As [`local`].
+pub fn local_blocking() -> Result<UserAgent, Error> {
+    block_on(local())
 }
 
 /// The reach of one machine, through one connection. Clones share the connection. It ends when the

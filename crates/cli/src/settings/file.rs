@@ -119,19 +119,6 @@ fn endpoints<'de, D: Deserializer<'de>>(from: D) -> Result<Vec<String>, D::Error
     from.deserialize_any(List)
 }
 
-/// The chosen file, or else the first one that exists, with its contents.
-pub(super) fn find(chosen: Option<&Path>) -> Result<Option<(PathBuf, String)>, SettingsError> {
-    if let Some(path) = chosen {
-        return Ok(Some((path.to_owned(), settings_files::read_chosen(path)?)));
-    }
-    for path in settings_files::places() {
-        if let Some(text) = settings_files::read(&path)? {
-            return Ok(Some((path, text)));
-        }
-    }
-    Ok(None)
-}
-
 /// The settings in the file.
 pub(super) fn parse(path: &Path, text: &str) -> Result<File, SettingsError> {
     settings_files::parse(path, text)
@@ -211,10 +198,10 @@ mod tests {
     #[test]
     fn a_file_that_was_chosen_has_to_be_there() {
         let directory = tempfile::tempdir().unwrap();
-        let none = find(Some(&directory.path().join("none"))).unwrap_err();
+        let none = settings_files::find(Some(&directory.path().join("none"))).unwrap_err();
         assert!(matches!(none, SettingsError::Unreadable(..)), "{none}");
         let empty = directory.path().join("empty");
         std::fs::write(&empty, "").unwrap();
-        assert!(find(Some(&empty)).unwrap().unwrap().1.is_empty());
+        assert!(settings_files::find(Some(&empty)).unwrap().unwrap().1.is_empty());
     }
 }
