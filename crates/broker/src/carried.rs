@@ -42,9 +42,9 @@ struct Keys {
 /// the locks of this machine alone: it refuses to start where the settings ask for etcd.
 ///
 /// ```no_run
-/// fn main() -> Result<(), navlock_core::Error> {
-///     navlock_broker::serve_if_asked();
-///     let locks = navlock_broker::local_blocking()?.lock_manager("my-app");
+/// fn main() -> Result<(), navlock::Error> {
+///     navlock::serve_if_asked();
+///     let locks = navlock::local_blocking()?.lock_manager("my-app");
 ///     let guard = locks.lock("db").blocking()?;
 /// #   drop(guard);
 ///     Ok(())

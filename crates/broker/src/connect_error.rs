@@ -15,8 +15,8 @@ use crate::{PlaceError, SettingsError, SystemError, system_error::time as in_wor
 /// Why there is no connection.
 ///
 /// ```
-/// use navlock_broker::{BrokerReach, ConnectOptions, Reason};
-/// # use navlock_broker::Place;
+/// use navlock::{BrokerReach, ConnectOptions, Reason};
+/// # use navlock::Place;
 ///
 /// # let directory = tempfile::tempdir()?;
 /// let options = ConnectOptions::default().only_running();

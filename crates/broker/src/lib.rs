@@ -6,13 +6,13 @@
 //! machine, unless it is given another reach to serve.
 //!
 //! ```no_run
-//! use navlock_core::blocking::block_on;
+//! use navlock::blocking::block_on;
 //!
-//! let locks = block_on(navlock_broker::local())?.lock_manager("my-app");
+//! let locks = block_on(navlock::local())?.lock_manager("my-app");
 //! let guard = locks.lock("db").blocking()?;
 //! // No other process of this user that asks for "db" in this bucket gets past here.
 //! drop(guard);
-//! # Ok::<(), navlock_core::Error>(())
+//! # Ok::<(), navlock::Error>(())
 //! ```
 //!
 //! The [`daemon`] is an adapter from a socket to a `UserAgent`; the [`client`] is an adapter from

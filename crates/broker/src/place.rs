@@ -35,7 +35,7 @@ use crate::{SettingsError, SystemError, private_tmp, settings_files};
 /// The methods name the files of the place, and do not look whether the files exist:
 ///
 /// ```
-/// use navlock_broker::Place;
+/// use navlock::Place;
 ///
 /// # let directory = tempfile::tempdir()?;
 /// # let socket = directory.path().join("sock");

@@ -12,11 +12,11 @@ use crate::{Refusal, Unreachable};
 /// has for an error, or the nearest one where the specification has none.
 ///
 /// ```
-/// # use navlock_core::UserAgent;
+/// # use navlock::UserAgent;
 /// # let locks = UserAgent::new().lock_manager("app");
 /// use std::time::Duration;
 ///
-/// use navlock_core::Error;
+/// use navlock::Error;
 ///
 /// match locks.lock("db").blocking_timeout(Duration::from_secs(5)) {
 ///     Ok(guard) => println!("the token is {:?}", guard.fencing_token()),
@@ -96,7 +96,7 @@ impl Error {
     /// The name of the `DOMException` that a script would get.
     ///
     /// ```
-    /// use navlock_core::{Error, Lost};
+    /// use navlock::{Error, Lost};
     ///
     /// assert_eq!(Error::Lost(Lost::Stolen).dom_exception_name(), "AbortError");
     /// assert_eq!(Error::ReservedName.dom_exception_name(), "NotSupportedError");

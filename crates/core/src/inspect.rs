@@ -12,7 +12,7 @@ use crate::{ClientId, LockInfo, LockManagerSnapshot};
 /// No decision depends on this, and nobody checks it.
 ///
 /// ```
-/// # use navlock_core::AgentInfo;
+/// # use navlock::AgentInfo;
 /// let info = AgentInfo::default().why("nightly backup").meta("url", "http://localhost:3000");
 /// assert_eq!(info.why, "nightly backup");
 /// ```

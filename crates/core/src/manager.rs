@@ -57,7 +57,7 @@ impl LockManager {
     /// and then the lock is released.
     ///
     /// ```
-    /// # use navlock_core::{Error, UserAgent, blocking::block_on};
+    /// # use navlock::{Error, UserAgent, blocking::block_on};
     /// # let locks = UserAgent::new().lock_manager("app");
     /// # block_on(async {
     /// let sum = locks.request("db", async |lock| {
@@ -80,7 +80,7 @@ impl LockManager {
     /// there is no executor.
     ///
     /// ```
-    /// # use navlock_core::{Error, UserAgent, blocking::block_on};
+    /// # use navlock::{Error, UserAgent, blocking::block_on};
     /// # let locks = UserAgent::new().lock_manager("app");
     /// # block_on(async {
     /// let reader = locks.lock("db").shared().await?;
@@ -102,9 +102,9 @@ impl LockManager {
     /// The request gives `None` only with `if_available`.
     ///
     /// ```
-    /// # use navlock_core::{Error, UserAgent};
+    /// # use navlock::{Error, UserAgent};
     /// # let locks = UserAgent::new().lock_manager("app");
-    /// use navlock_core::LockOptions;
+    /// use navlock::LockOptions;
     ///
     /// let options = LockOptions { if_available: true, ..LockOptions::default() };
     /// let guard = locks.lock_with("db", options).blocking()?;
@@ -132,7 +132,7 @@ impl LockManager {
     /// Spec: <https://w3c.github.io/web-locks/#deadlocks>
     ///
     /// ```
-    /// # use navlock_core::{Error, UserAgent, blocking::block_on};
+    /// # use navlock::{Error, UserAgent, blocking::block_on};
     /// # let locks = UserAgent::new().lock_manager("app");
     /// # block_on(async {
     /// let guards = locks.lock_all(["to", "from", "to"]).await?;
@@ -153,7 +153,7 @@ impl LockManager {
     /// name. A name that is given in both modes is locked exclusively.
     ///
     /// ```
-    /// # use navlock_core::{Error, Mode, UserAgent, blocking::block_on};
+    /// # use navlock::{Error, Mode, UserAgent, blocking::block_on};
     /// # let locks = UserAgent::new().lock_manager("app");
     /// # block_on(async {
     /// let names = [("account", Mode::Exclusive), ("rates", Mode::Shared)];
@@ -176,7 +176,7 @@ impl LockManager {
     /// returns runs: [`lock_all`](Self::lock_all), then [`run`](LockAllRequest::run).
     ///
     /// ```
-    /// # use navlock_core::{Error, UserAgent, blocking::block_on};
+    /// # use navlock::{Error, UserAgent, blocking::block_on};
     /// # let locks = UserAgent::new().lock_manager("app");
     /// # block_on(async {
     /// let moved = locks.request_all(["from", "to"], async |_locks| 100).await?;
@@ -210,9 +210,9 @@ impl LockManager {
     /// to collect a description by default would cost more than it is worth.
     ///
     /// ```
-    /// # use navlock_core::UserAgent;
+    /// # use navlock::UserAgent;
     /// # let locks = UserAgent::new().lock_manager("app");
-    /// use navlock_core::AgentInfo;
+    /// use navlock::AgentInfo;
     ///
     /// locks.describe(&AgentInfo::default().pid(std::process::id()).why("nightly backup"));
     /// ```
@@ -232,7 +232,7 @@ impl LockManager {
     /// Spec: <https://w3c.github.io/web-locks/#termination-of-locks>
     ///
     /// ```
-    /// # use navlock_core::{Error, UserAgent};
+    /// # use navlock::{Error, UserAgent};
     /// # let locks = UserAgent::new().lock_manager("app");
     /// let guard = locks.lock("db").blocking()?;
     /// locks.terminate();
@@ -252,7 +252,7 @@ impl LockManager {
     /// touched. To unload a document corresponds to [`terminate`](Self::terminate).
     ///
     /// ```
-    /// # use navlock_core::{Error, UserAgent};
+    /// # use navlock::{Error, UserAgent};
     /// # let locks = UserAgent::new().lock_manager("app");
     /// locks.set_fully_active(false);
     /// assert_eq!(locks.lock("db").blocking().unwrap_err(), Error::NotFullyActive);
@@ -267,7 +267,7 @@ impl LockManager {
     /// of; see [`Backend::term`]. `None` where locks do not end by themselves.
     ///
     /// ```
-    /// # use navlock_core::UserAgent;
+    /// # use navlock::UserAgent;
     /// # let locks = UserAgent::new().lock_manager("app");
     /// if let Some((silent, left)) = locks.term().and_then(|term| term.suspended()) {
     ///     eprintln!("no word for {silent:?}; what is held is lost in {left:?}");
@@ -281,7 +281,7 @@ impl LockManager {
     /// The client id by which `query()` shows this agent.
     ///
     /// ```
-    /// # use navlock_core::UserAgent;
+    /// # use navlock::UserAgent;
     /// # let locks = UserAgent::new().lock_manager("app");
     /// assert_eq!(locks.clone().client_id(), locks.client_id());
     /// assert_ne!(locks.bucket().lock_manager().client_id(), locks.client_id());

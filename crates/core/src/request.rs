@@ -32,7 +32,7 @@ use crate::{
 /// type as well; a struct that contains the future of [`into_owned`](Self::into_owned) does not:
 ///
 /// ```
-/// # use navlock_core::{Error, LockFuture, LockGuard, LockRequest, UserAgent};
+/// # use navlock::{Error, LockFuture, LockGuard, LockRequest, UserAgent};
 /// struct Asked<'a>(LockRequest<'a, LockGuard, &'a str>);
 /// struct Owned(LockFuture<'static>);
 ///
@@ -70,7 +70,7 @@ impl<'a, N: Named> LockRequest<'a, LockGuard, N> {
     /// Asks for the lock only if it can be had at once. If not, the answer is `None`.
     ///
     /// ```
-    /// # use navlock_core::{Error, UserAgent};
+    /// # use navlock::{Error, UserAgent};
     /// # let locks = UserAgent::new().lock_manager("app");
     /// let guard = locks.lock("db").if_available().blocking()?;
     /// assert!(guard.is_some());
@@ -86,9 +86,9 @@ impl<'a, N: Named> LockRequest<'a, LockGuard, N> {
     /// Requests the lock and holds it while the future that `callback` returns runs.
     ///
     /// ```
-    /// # use navlock_core::{Error, UserAgent};
+    /// # use navlock::{Error, UserAgent};
     /// # let locks = UserAgent::new().lock_manager("app");
-    /// # navlock_core::blocking::block_on(async {
+    /// # navlock::blocking::block_on(async {
     /// let lines = locks.lock("log").shared().run(async |_lock| 42).await?;
     /// assert_eq!(lines, 42);
     /// # Ok::<(), Error>(())
@@ -121,9 +121,9 @@ impl<N: Named> LockRequest<'_, Option<LockGuard>, N> {
     /// had at once.
     ///
     /// ```
-    /// # use navlock_core::{Error, UserAgent};
+    /// # use navlock::{Error, UserAgent};
     /// # let locks = UserAgent::new().lock_manager("app");
-    /// # navlock_core::blocking::block_on(async {
+    /// # navlock::blocking::block_on(async {
     /// let guard = locks.lock("db").await?;
     /// let ran = locks.lock("db").if_available().run(async |lock| lock.is_some());
     /// assert!(!ran.await?);
@@ -158,7 +158,7 @@ impl<G: Grant, N: Named> LockRequest<'_, G, N> {
     /// Asks for a shared lock.
     ///
     /// ```
-    /// # use navlock_core::{Error, UserAgent};
+    /// # use navlock::{Error, UserAgent};
     /// # let locks = UserAgent::new().lock_manager("app");
     /// let readers = [(); 2].map(|()| locks.lock("db").shared().blocking());
     /// assert!(readers.iter().all(Result::is_ok));
@@ -182,7 +182,7 @@ impl<G: Grant, N: Named> LockRequest<'_, G, N> {
     /// [`Error::StealIfAvailable`].
     ///
     /// ```
-    /// # use navlock_core::{Error, UserAgent};
+    /// # use navlock::{Error, UserAgent};
     /// # let locks = UserAgent::new().lock_manager("app");
     /// let victim = locks.lock("db").blocking()?;
     /// let thief = locks.lock("db").steal().blocking()?;
@@ -201,7 +201,7 @@ impl<G: Grant, N: Named> LockRequest<'_, G, N> {
     /// handle that the request was started from. This is for tasks, which must not borrow.
     ///
     /// ```
-    /// # use navlock_core::UserAgent;
+    /// # use navlock::UserAgent;
     /// # let tokio = tokio::runtime::Builder::new_current_thread().build().unwrap();
     /// # tokio.block_on(async {
     /// let locks = UserAgent::new().lock_manager("app");
@@ -209,7 +209,7 @@ impl<G: Grant, N: Named> LockRequest<'_, G, N> {
     /// drop(locks);
     /// let guard = task.await.expect("the task does not panic")?;
     /// # drop(guard);
-    /// # Ok::<(), navlock_core::Error>(())
+    /// # Ok::<(), navlock::Error>(())
     /// # }).unwrap();
     /// ```
     pub fn into_owned(self) -> LockFuture<'static, G> {
@@ -223,7 +223,7 @@ impl<G: Grant, N: Named> LockRequest<'_, G, N> {
     /// an executor. Do not use it in async code, where it would block the executor's thread.
     ///
     /// ```
-    /// # use navlock_core::{Error, UserAgent};
+    /// # use navlock::{Error, UserAgent};
     /// # let locks = UserAgent::new().lock_manager("app");
     /// let guard = locks.lock("db").blocking()?;
     /// # Ok::<(), Error>(())
@@ -239,7 +239,7 @@ impl<G: Grant, N: Named> LockRequest<'_, G, N> {
     /// Blocks the thread until the request is answered, for no longer than `timeout`.
     ///
     /// ```
-    /// # use navlock_core::{Error, UserAgent};
+    /// # use navlock::{Error, UserAgent};
     /// # let locks = UserAgent::new().lock_manager("app");
     /// use std::time::Duration;
     ///

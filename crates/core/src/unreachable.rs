@@ -12,7 +12,7 @@ use std::{
 /// ```
 /// use std::{error::Error as _, io};
 ///
-/// use navlock_core::{Error, Unreachable, UnreachableKind};
+/// use navlock::{Error, Unreachable, UnreachableKind};
 ///
 /// /// Whether it may help to ask again.
 /// fn may_pass(error: &Error) -> bool {

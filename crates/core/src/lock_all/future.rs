@@ -120,7 +120,7 @@ impl<G> LockAllFuture<G> {
     ///
     /// ```
     /// # use std::{future::IntoFuture, time::Duration};
-    /// # use navlock_core::{Error, UserAgent, blocking::block_on_timeout};
+    /// # use navlock::{Error, UserAgent, blocking::block_on_timeout};
     /// # let locks = UserAgent::new().lock_manager("app");
     /// let _holder = locks.lock("log").blocking()?;
     /// let mut both = locks.lock_all(["db", "log"]).into_future();
@@ -142,7 +142,7 @@ impl<G> LockAllFuture<G> {
     /// lock was not available.
     ///
     /// ```
-    /// # use navlock_core::{Error, UserAgent, blocking::block_on};
+    /// # use navlock::{Error, UserAgent, blocking::block_on};
     /// # let locks = UserAgent::new().lock_manager("app");
     /// let _holder = locks.lock("log").blocking()?;
     /// let mut both = locks.lock_all(["db", "log"]).if_available().into_future();
@@ -162,11 +162,11 @@ impl<G> LockAllFuture<G> {
     /// The deadlock that this request is part of, if it is part of one: see [`LockFuture::deadlock`].
     ///
     /// ```
-    /// # use navlock_core::{Error, UserAgent};
+    /// # use navlock::{Error, UserAgent};
     /// # let locks = UserAgent::new().lock_manager("app");
     /// use std::{future::IntoFuture, time::Duration};
     ///
-    /// use navlock_core::blocking::block_on_timeout;
+    /// use navlock::blocking::block_on_timeout;
     ///
     /// let log = locks.lock("log").blocking()?;
     /// let mut both = locks.lock_all(["db", "log"]).into_future();

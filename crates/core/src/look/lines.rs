@@ -17,8 +17,8 @@ use crate::{AgentInfo, ClientId, host::Object};
 /// programs. The npm package does the same.
 ///
 /// ```
-/// # use navlock_core::{Error, UserAgent};
-/// use navlock_core::{host::Lines, look::{LookOptions, News}};
+/// # use navlock::{Error, UserAgent};
+/// use navlock::{host::Lines, look::{LookOptions, News}};
 ///
 /// let user_agent = UserAgent::new();
 /// let mut looker = user_agent.look(LookOptions::default()).expect("this process keeps the locks");

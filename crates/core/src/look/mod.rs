@@ -7,7 +7,7 @@
 //! ```
 //! use std::time::Instant;
 //!
-//! use navlock_core::{ClientId, Mode, look::{Change, Entry, Event, LockId, LockName, Overview}};
+//! use navlock::{ClientId, Mode, look::{Change, Entry, Event, LockId, LockName, Overview}};
 //!
 //! let id = LockId { client_id: ClientId::random(), serial: 1 };
 //! let name = LockName::new("default", "db".try_into().unwrap());

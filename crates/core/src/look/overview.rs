@@ -129,10 +129,10 @@ impl Overview {
     /// For each agent that has anything, how much of each kind it has.
     ///
     /// ```
-    /// # use navlock_core::{Error, UserAgent};
+    /// # use navlock::{Error, UserAgent};
     /// # let user_agent = UserAgent::new();
     /// # let locks = user_agent.lock_manager("app");
-    /// use navlock_core::look::LookOptions;
+    /// use navlock::look::LookOptions;
     ///
     /// # let guard = locks.lock("db").blocking()?;
     /// # let options = LookOptions::default().once();

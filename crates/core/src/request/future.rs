@@ -276,7 +276,7 @@ impl LockFuture<'static, Option<LockGuard>> {
     ///
     /// ```
     /// # use std::task::{Context, Poll, Waker};
-    /// # use navlock_core::{Error, LockOptions, UserAgent};
+    /// # use navlock::{Error, LockOptions, UserAgent};
     /// let locks = UserAgent::new().lock_manager("app");
     /// let guard = locks.lock("db").blocking()?;
     /// let context = &mut Context::from_waker(Waker::noop());
@@ -332,11 +332,11 @@ impl<G, N> LockFuture<'_, G, N> {
     /// request that was made does not need any more. `None` if it is not [pending](Self::pending).
     ///
     /// ```
-    /// # use navlock_core::{Error, UserAgent};
+    /// # use navlock::{Error, UserAgent};
     /// # let locks = UserAgent::new().lock_manager("app");
     /// use std::{future::IntoFuture, time::Duration};
     ///
-    /// use navlock_core::blocking::{block_on, block_on_timeout};
+    /// use navlock::blocking::{block_on, block_on_timeout};
     ///
     /// let guard = locks.lock("db").blocking()?;
     /// let mut next = locks.lock("db").into_future();

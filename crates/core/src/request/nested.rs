@@ -16,7 +16,7 @@ use crate::{Error, Lock, LockGuard, blocking, holding::Holding, look::LockId, sy
 /// without the room for it.
 ///
 /// ```
-/// # use navlock_core::{Error, UserAgent};
+/// # use navlock::{Error, UserAgent};
 /// # let locks = UserAgent::new().lock_manager("app");
 /// let (account, log) = (locks.lock("account").blocking()?, locks.lock("log").blocking()?);
 /// // The holder of both locks goes on only when it has a third one.
@@ -35,9 +35,9 @@ impl<'a, G, N> NestedRequest<'a, G, N> {
     /// only.
     ///
     /// ```
-    /// # use navlock_core::{Error, UserAgent};
+    /// # use navlock::{Error, UserAgent};
     /// # let locks = UserAgent::new().lock_manager("app");
-    /// use navlock_core::NestedRequest;
+    /// use navlock::NestedRequest;
     ///
     /// let outer = Some(locks.lock("account").blocking()?);
     /// let mut request = NestedRequest::of(locks.lock("log"));
@@ -152,7 +152,7 @@ impl<'a, G: Grant, N: Named> LockRequest<'a, G, N> {
     /// counts as one that waits for ever.
     ///
     /// ```
-    /// # use navlock_core::{Error, UserAgent};
+    /// # use navlock::{Error, UserAgent};
     /// # let locks = UserAgent::new().lock_manager("app");
     /// let account = locks.lock("account").blocking()?;
     /// let log = locks.lock("log").inside(&account).blocking()?;
@@ -170,7 +170,7 @@ impl<'a, G: Grant, N: Named> LockRequest<'a, G, N> {
     /// this process could take again without asking.
     ///
     /// ```
-    /// # use navlock_core::{Error, UserAgent, blocking::block_on};
+    /// # use navlock::{Error, UserAgent, blocking::block_on};
     /// # let locks = UserAgent::new().lock_manager("app");
     /// let guard = locks.lock("db").shared().why("nightly backup").blocking()?;
     /// let seen = block_on(locks.inspect(None))?;
@@ -193,7 +193,7 @@ impl<'a, G: Grant, N: Named> LockRequest<'a, G, N> {
     /// a few seconds, and only if the deadlock has lasted for a second.
     ///
     /// ```
-    /// # use navlock_core::{Error, UserAgent};
+    /// # use navlock::{Error, UserAgent};
     /// # let locks = UserAgent::new().lock_manager("app");
     /// let account = locks.lock("account").blocking()?;
     /// let again = locks.lock("account").inside(&account).fail_on_deadlock().blocking();
