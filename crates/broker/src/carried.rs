@@ -76,9 +76,9 @@ fn serve() -> Result<(), Box<dyn Error + Send + Sync>> {
                    install navlock, and set NAVLOCK_BIN to its path";
         return Err(why.into());
     }
-    let mut options = Options::default();
-    options.delegate = keys.delegate.unwrap_or(true);
-    options.state = settings_files::state_directory();
+    let delegate = keys.delegate.unwrap_or(true);
+    let state = settings_files::state_directory();
+    let mut options = Options { state, delegate, ..Options::default() };
     let starter = env::var("NAVLOCK_STARTED_BY").unwrap_or_default();
     let starter = format!("{starter}, a client that found none and carries it");
     options.details.push(("started by".to_owned(), starter));

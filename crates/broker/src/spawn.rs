@@ -156,17 +156,17 @@ fn start(place: &Place, program: Option<&Path>, deadline: Deadline) -> Result<()
         return Err(Reason::Failed(why.to_owned()));
     }
     let named = program.map(Path::to_owned).or_else(|| env::var_os("NAVLOCK_BIN").map(Into::into));
-    let carries = CARRIES.load(Relaxed) && named.is_none();
-    let carried = carries.then(env::current_exe).and_then(Result::ok);
-    let is_carried = carried.is_some();
-    let program = from_here(named.or(carried).unwrap_or_else(|| PathBuf::from("navlock")));
+    let is_own = CARRIES.load(Relaxed) && named.is_none();
+    let own = is_own.then(env::current_exe).and_then(Result::ok);
+    let is_own = own.is_some();
+    let program = from_here(named.or(own).unwrap_or_else(|| PathBuf::from("navlock")));
     let failed = |error: io::Error| Reason::Program(program.clone(), error.into());
     // The stream carries what the daemon writes while it starts. When the daemon has begun to
     // listen, the daemon closes the stream.
     let (mut said, saying) = socket::hearing().map_err(failed)?;
     let mut command = Command::new(&program);
     command
-        .args(if is_carried { &[][..] } else { &["daemon", "run"] })
+        .args(if is_own { &[][..] } else { &["daemon", "run"] })
         .env_clear()
         .envs(env::vars_os().filter(|(name, _)| is_for_a_broker(name)))
         .env("NAVLOCK_STARTED_BY", format!("process {} {}", process::id(), program_name()))
@@ -175,7 +175,7 @@ fn start(place: &Place, program: Option<&Path>, deadline: Deadline) -> Result<()
         .stdout(saying.try_clone().map_err(failed)?)
         .stderr(saying)
         .env("NAVLOCK_SOCKET", place.socket())
-        .envs(is_carried.then_some((MARKER, "1")));
+        .envs(is_own.then_some((MARKER, "1")));
     let_go(&mut command);
     let mut child = command.spawn().map_err(failed)?;
     let socket = place.socket().display();

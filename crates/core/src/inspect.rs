@@ -202,7 +202,7 @@ impl Inspected {
     /// Shows that this lock or request is for `why`, in place of what its agent says of all its
     /// locks: for a [`Backend`](crate::host::Backend).
     pub fn set_why(&mut self, why: &str) {
-        Arc::make_mut(self.agent.get_or_insert_default()).why = why.to_owned();
+        why.clone_into(&mut Arc::make_mut(self.agent.get_or_insert_default()).why);
     }
 }
 

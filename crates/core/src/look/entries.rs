@@ -146,7 +146,7 @@ impl Entry {
     pub fn with_why(&self, info: Option<&Arc<AgentInfo>>) -> Option<Arc<AgentInfo>> {
         let Some(why) = &self.why else { return info.cloned() };
         let mut info = info.cloned().unwrap_or_default();
-        Arc::make_mut(&mut info).why = why.as_ref().to_owned();
+        why.as_ref().clone_into(&mut Arc::make_mut(&mut info).why);
         Some(info)
     }
 

@@ -36,7 +36,7 @@ impl Requests {
     ) -> Arc<AgentInfo> {
         let mut info = Arc::clone(info);
         if let Some(why) = self.whys.get(&id) {
-            Arc::make_mut(&mut info).why = why.as_ref().to_owned();
+            why.as_ref().clone_into(&mut Arc::make_mut(&mut info).why);
         }
         info
     }
