@@ -26,6 +26,7 @@ use super::{
 };
 use crate::{
     LOGS, Place,
+    client_files::ClientFiles,
     lock_file::{self, Identity},
 };
 
@@ -209,6 +210,7 @@ impl<'a> PlaceGuard<'a> {
             self.open_clients();
             if self.clients.is_some() {
                 stands = PlaceState::Mended;
+                ClientFiles::of(self.place).note_removal();
             }
         }
         if self.touched.is_none_or(|touched| touched.elapsed() >= TOUCH) {

@@ -30,7 +30,7 @@ pub use self::linux::Handle;
 #[cfg(not(any(target_os = "linux", target_vendor = "apple")))]
 pub use self::none::Handle;
 pub use self::{
-    open_files::{has_open, open_of},
+    open_files::{has_open, open_from, open_of},
     signal::Signal,
 };
 

@@ -7,7 +7,7 @@
 mod started;
 
 use std::{
-    ffi::OsStr,
+    ffi::{OsStr, OsString},
     fs::File,
     io,
     os::windows::io::{AsHandle, AsRawHandle, BorrowedHandle, OwnedHandle},
@@ -232,6 +232,11 @@ pub fn has_open(_: u32, _: Identity, _: &str) -> bool {
 /// `Unsupported`.
 pub fn open_of(_: u32, _: &OsStr, _: impl Fn(&File) -> bool) -> io::Result<File> {
     Err(io::ErrorKind::Unsupported.into())
+}
+
+/// The files of a directory that processes have open. This cannot be told here.
+pub fn open_from(_: &Path, _: &str) -> impl Iterator<Item = (OsString, File)> {
+    std::iter::empty()
 }
 
 /// A process that lived when this was opened. As a source it is readable when the process has ended.
