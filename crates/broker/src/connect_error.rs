@@ -10,7 +10,7 @@ use navlock_core::{Error, Unreachable, UnreachableKind};
 use navlock_platform::user::UserId;
 use navlock_wire::{CodecError, MAX_FRAME};
 
-use crate::{PlaceError, SettingsError, SystemError, system_error::time as in_words};
+use crate::{PlaceError, SettingsError, SystemError, private_tmp, system_error::time as in_words};
 
 /// Why there is no connection.
 ///
@@ -133,14 +133,20 @@ impl fmt::Display for Reason {
                 let remedy = "remove the cause, or set NAVLOCK_SOCKET to another path";
                 write!(f, "cannot lock {path}: {error}; {remedy}")
             }
-            Self::Program(path, error) if error.kind() == io::ErrorKind::NotFound => write!(
-                f,
-                "it is not running, and there is no program {} to start it with; \
-                 install navlock or set NAVLOCK_BIN to its path",
-                path.display()
-            ),
             Self::Program(path, error) => {
-                write!(f, "it is not running, and {} cannot be started: {error}", path.display())
+                // The system also says that something is not found if `/dev/null` is not there.
+                if error.kind() == io::ErrorKind::NotFound && !path.is_file() {
+                    write!(
+                        f,
+                        "it is not running, and there is no program {} to start it with; \
+                         install navlock or set NAVLOCK_BIN to its path",
+                        path.display()
+                    )?;
+                } else {
+                    let path = path.display();
+                    write!(f, "it is not running, and {path} cannot be started: {error}")?;
+                }
+                private_tmp::tell_peculiarities(f)
             }
             Self::Failed(said) | Self::NotReached(said) => write!(f, "it could not start: {said}"),
             Self::NotReady(time) => write!(
