@@ -84,13 +84,14 @@ pub use navlock_wire::{CodecError, MAX_META, MAX_TEXT};
 pub use crate::{
     client::{
         BrokerReach, ConnectOptions, Control, Lifeline, Look, NotStolen, PreparedLifeline, Stopped,
-        local, local_blocking, stop, stopped_broker,
+        local, local_blocking, stop,
     },
     connect_error::{ConnectError, Reason},
     numbers::{Numbers, Waits},
     place::{Place, PlaceError},
     report::{LogState, Report, SessionEnd},
     settings_error::SettingsError,
+    spawn::stopped_broker,
     status::Status,
     surrounding::{VARIABLE as INSIDE_VARIABLE, surrounding, told_to_command},
     system_error::SystemError,

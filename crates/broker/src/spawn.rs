@@ -14,7 +14,8 @@ use std::{
 };
 
 use navlock_platform::{
-    process::{is_needed, let_go},
+    peer,
+    process::{is_needed, let_go, seen},
     socket::{self, Stream},
 };
 
@@ -44,6 +45,16 @@ pub(crate) const MARKER: &str = "NAVLOCK_SERVE_CARRIED";
 /// Whether this program serves when it is started for that. Another program would do its own work once
 /// more instead, so it is never started for that.
 pub(crate) static CARRIES: AtomicBool = AtomicBool::new(false);
+
+/// How long it may take to find out whether the daemon is stopped.
+const SHORT: Duration = Duration::from_millis(100);
+
+/// The process number of the daemon at this place, if the process is stopped. Blocks, but not for long.
+pub fn stopped_broker(place: &Place) -> Option<u32> {
+    let socket = connect_to_running(place, Deadline::after(SHORT)).ok()?;
+    let number = peer::listener(&socket)?.number();
+    seen(number).is_some_and(|process| process.is_stopped).then_some(number)
+}
 
 /// A connection to the daemon at `place`. If there is no daemon, one is started.
 ///

@@ -23,9 +23,7 @@ use navlock_core::{
     look::InDeadlock,
 };
 use navlock_engine::{AgentId, RequestId};
-use navlock_wire::{
-    ClientCodec, ClientKey, LOOKING_VERSION, MAX_TEXT, POSITION_VERSION, Query, ToDaemon,
-};
+use navlock_wire::{ClientCodec, ClientKey, MAX_TEXT, POSITION_VERSION, Query, ToDaemon};
 use slab::Slab;
 use tokio_util::codec::Encoder;
 
@@ -328,14 +326,6 @@ impl ClientTable {
         Some(request.state)
     }
 
-    /// Notes that the program has taken the answer to a request, or will not take it.
-    pub(super) fn note_taken(&mut self, id: RequestId) {
-        let request = self.requests.get_mut(id.index()).filter(|it| it.serial == id.serial());
-        if let Some(agent) = request.and_then(|request| request.untaken.take()) {
-            self.owned.note_taken(agent);
-        }
-    }
-
     /// Tells the daemon that a lock that was taken in the map is released, if its name is not owned
     /// any more. Returns the lock's note, for the caller to drop without the table locked.
     pub(super) fn finish_taken(&mut self, taken: RequestId) -> Option<Note> {
@@ -354,11 +344,6 @@ impl ClientTable {
             self.need_link();
         }
         self.say(&ToDaemon::Finish { request });
-    }
-
-    /// Whether there is a daemon that also takes messages that only lookers need.
-    fn tells_more(&self) -> bool {
-        self.link == Link::Up && self.version >= LOOKING_VERSION
     }
 
     /// The state of a request, if it is not forgotten.

@@ -14,7 +14,7 @@ use bytes::BytesMut;
 use navlock_core::ClientId;
 use navlock_platform::{
     peer,
-    process::{Handle, Signal, has_open, seen},
+    process::{Handle, Signal, has_open},
     socket::Stream,
 };
 use navlock_wire::{CONTROL_VERSION, ClientCodec, FromDaemon, REPORT_VERSION, ToDaemon};
@@ -32,9 +32,6 @@ use crate::{
 
 /// How long the daemon may take to answer.
 const ANSWER: Duration = Duration::from_secs(5);
-
-/// How long it may take to find out whether the daemon is stopped.
-const SHORT: Duration = Duration::from_millis(100);
 
 /// How long the daemon may take to end.
 const END: Duration = Duration::from_secs(10);
@@ -305,13 +302,6 @@ pub fn stop(place: &Place) -> Result<Option<Stopped>, ConnectError> {
         Err(reason) => Err(reason),
     };
     stopped.map(Some).map_err(|reason| failed(place, reason))
-}
-
-/// The process number of the daemon at this place, if the process is stopped. Blocks, but not for long.
-pub fn stopped_broker(place: &Place) -> Option<u32> {
-    let socket = connect_to_running(place, Deadline::after(SHORT)).ok()?;
-    let number = peer::listener(&socket)?.number();
-    seen(number).is_some_and(|process| process.is_stopped).then_some(number)
 }
 
 fn failed(place: &Place, reason: Reason) -> ConnectError {

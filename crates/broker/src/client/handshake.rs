@@ -12,14 +12,13 @@ use tokio_util::codec::{Decoder, Encoder};
 
 use super::{
     connect_options::ConnectOptions,
-    control::stopped_broker,
     reader::{Reader, send},
 };
 use crate::{
     Place,
     connect_error::Reason,
     deadline::Deadline,
-    spawn::{ANSWER, connect_or_start, connect_to_running},
+    spawn::{ANSWER, connect_or_start, connect_to_running, stopped_broker},
 };
 
 /// How often the client tries to connect if each daemon has gone before it has answered. A daemon

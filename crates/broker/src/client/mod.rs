@@ -59,7 +59,7 @@ use self::{
 };
 pub use self::{
     connect_options::ConnectOptions,
-    control::{Control, NotStolen, Stopped, stop, stopped_broker},
+    control::{Control, NotStolen, Stopped, stop},
     lifeline::{Lifeline, PreparedLifeline},
     look::Look,
 };

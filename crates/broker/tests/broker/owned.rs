@@ -327,9 +327,14 @@ fn nothing_is_taken_after_the_end_of_a_daemon_that_nobody_has_heard_yet() {
     let (called, is_called) = mpsc::channel();
     let (keep, gate) = mpsc::channel();
     let waker = Arc::new(Gated { called, gate: Mutex::new(gate) }).into();
-    let mut other = Box::pin(played.locks.lock("other").into_future());
+    // This is another agent: an agent takes nothing before it knows the answers to its own requests.
+    let another = lock_manager(&played.reach);
+    let mut other = Box::pin(another.lock("other").into_future());
     assert!(other.as_mut().poll(&mut Context::from_waker(&waker)).is_pending());
-    let ToDaemon::RequestInSlot { request, .. } = played.broker.raw.receive() else { panic!() };
+    let (request, _) = played.broker.raw.receive_until(|message| match message {
+        ToDaemon::RequestInSlot { request, .. } => Some(*request),
+        _ => None,
+    });
     let token = FencingToken::new(500);
     played.broker.raw.say(&[FromDaemon::Granted { request, token }]);
     is_called.recv_timeout(LONG).unwrap();

@@ -6,7 +6,7 @@ mod work;
 
 use std::{
     io::{self, ErrorKind},
-    iter, mem,
+    mem,
     path::Path,
     process::{self, Child, Command, ExitCode, ExitStatus},
     task::{self, Waker},
@@ -168,7 +168,7 @@ fn spawn(
 ) -> Result<(Child, Option<Lifeline>), Failure> {
     let mut command = prepared(args, names, work, guards);
     let spawned = command.spawn().or_else(|error| {
-        let script = as_script(work, &error).ok_or(error)?;
+        let script = work.as_script(&error).ok_or(error)?;
         command = prepared(args, names, &script, guards);
         command.spawn()
     });
@@ -195,7 +195,7 @@ fn become_command(
 ) -> Failure {
     let mut command = prepared(args, names, work, guards);
     let mut error = execute(&mut command);
-    if let Some(script) = as_script(work, &error) {
+    if let Some(script) = work.as_script(&error) {
         error = execute(&mut prepared(args, names, &script, guards));
     }
     // The lifeline is not handed over, because this process itself inherits it. With its
@@ -303,15 +303,6 @@ fn no_room(context: &Context, error: &io::Error) -> Failure {
              kept in a file in {directory}: {error}; {remedy}, or do without by --close"
         ),
     )
-}
-
-/// The work as the shell does it, if it could not be started with this error because it is a script without
-/// `#!`. Other programs that start commands do the same.
-fn as_script(work: &Work, error: &io::Error) -> Option<Work> {
-    let Work::Program(program, arguments) = work else { return None };
-    let script = shell::script(program, error)?;
-    let arguments = iter::once(script.into()).chain(arguments.iter().cloned());
-    Some(Work::Program("/bin/sh".into(), arguments.collect()))
 }
 
 fn command(work: &Work) -> Command {
