@@ -14,6 +14,7 @@ pub(crate) const TIMEOUT: &str = "NAVLOCK_TIMEOUT";
 
 /// What to ask for, and for how long.
 #[derive(Debug, Args)]
+#[expect(clippy::struct_excessive_bools, reason = "they are switches of a command line")]
 pub(crate) struct RequestArgs {
     /// A lock's name.
     ///

@@ -134,7 +134,9 @@ impl Supervisor {
                 ending.kill_at = ending.kill_at.into_iter().chain(ends).min();
             }
             let command = ending.status.map_or(Command::Runs, |_| Command::HasEnded);
-            lost.into_iter().for_each(|(name, how)| tell(name, how, command));
+            for (name, how) in lost {
+                tell(name, how, command);
+            }
             self.family.reap();
             if let Some(status) = ending.status {
                 if ending.is_over(&self.family, guards, is_lost) {
@@ -147,8 +149,11 @@ impl Supervisor {
             let running = ending.status.is_none().then_some(&child);
             let came = end.wait(running, self.signals.source(), broker, ending.kill_at, checks);
             if let Some(now) = self.signals.pass_on(running).pop() {
-                // What goes on after the command's end, and after a signal, is ended by the next one.
-                ending.kill_at = if running.is_none() { Some(uptime()) } else { ending.kill_at };
+                // What goes on after the command's end is ended by the next signal, once people were told. Some
+                // programs send a signal twice at once, to this process and to its group.
+                if running.is_none() && ending.tell_at.is_none() {
+                    ending.kill_at = Some(uptime());
+                }
                 told = Some(note(now));
             }
             if came.end && ending.status.is_none() {
