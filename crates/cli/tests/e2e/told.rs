@@ -129,7 +129,7 @@ fn signals_of_all_kinds_reach_the_command_and_do_not_end_the_wrapper() {
     let sandbox = Sandbox::new();
     let signals =
         ["USR1", "USR2", "ALRM", "VTALRM", "PROF", "WINCH", "CONT", "URG", "PWR", "34", "64"];
-    let traps: String = signals.iter().map(|name| format!("trap 'echo {name}' {name}; ")).collect();
+    let traps = signals.map(|name| format!("trap 'echo {name}' {name}; ")).concat();
     let script = format!("{traps}echo $$; while :; do read line; done");
     let mut holder = holder(&sandbox, &[], &script);
     for signal in signals {
