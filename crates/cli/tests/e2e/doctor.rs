@@ -112,7 +112,7 @@ fn surroundings_that_lack_something_are_named_with_the_way_out() {
     let said = |mounts: &str| {
         let sandbox = Sandbox::new();
         let script = format!(
-            r#"{mounts} && unset NAVLOCK_SOCKET && {{ "$NAVLOCK" doctor; echo "code $?"; "$NAVLOCK" run db true; }} 2>&1"#
+            r#"{mounts} && unset NAVLOCK_SOCKET NAVLOCK_CONFIG && {{ "$NAVLOCK" doctor; echo "code $?"; "$NAVLOCK" run db true; }} 2>&1"#
         );
         let mut command = sandbox.program("unshare");
         command.args(["-rm", "sh", "-c", &script]);

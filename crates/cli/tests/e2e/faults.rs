@@ -80,6 +80,7 @@ fn a_panic_of_a_broker_costs_no_client_its_lock() {
     assert_eq!(sandbox.answered(&["run", "-n", "db", "true"]), 1);
     assert!(!holder.has_ended());
     holder.release();
+    fs::remove_file(sandbox.path("state/faults.log")).unwrap();
 }
 
 /// The message of the panic.

@@ -25,11 +25,12 @@ pub(crate) fn asks(_: &[&str]) {
     let answer = |guard: &LockGuard| {
         let mut asked = Instant::now();
         loop {
+            let (before, now) = (asked, Instant::now());
+            asked = now;
             let is_lost = guard.is_lost();
-            if asked.elapsed() >= STOPPED {
+            if now - before >= STOPPED {
                 return is_lost;
             }
-            asked = Instant::now();
             thread::yield_now();
         }
     };
