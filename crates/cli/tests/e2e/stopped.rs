@@ -1,41 +1,39 @@
 //! A holder that was stopped, and asks whether it still holds.
 
 use std::{
+    fs,
     process::Stdio,
     thread,
     time::{Duration, Instant},
 };
 
-use navlock::LockGuard;
 use rustix::process::Signal;
 
 use crate::{
-    sandbox::{Sandbox, eventually},
+    sandbox::{Sandbox, eventually, write},
     worker::{self, Worker},
 };
 
-/// A thread that has not run for so long was stopped.
-const STOPPED: Duration = Duration::from_secs(1);
+/// While this file is there, a holder says what it is told next.
+const CONTINUED: &str = "continued";
 
-/// A holder that asks in two threads whether it has lost its lock, and says what the first answers are that
-/// each of them gets after the process was stopped.
+/// A holder that asks in two threads whether it has lost its lock, and says what each of them is told after the
+/// process was stopped.
 pub(crate) fn asks(_: &[&str]) {
     let guard = worker::locks().lock("db").blocking().unwrap();
     worker::say("held");
-    let answer = |guard: &LockGuard| {
-        let mut asked = Instant::now();
+    let answer = || {
         loop {
-            let (before, now) = (asked, Instant::now());
-            asked = now;
+            let is_continued = fs::exists(CONTINUED).unwrap();
             let is_lost = guard.is_lost();
-            if now - before >= STOPPED {
+            if is_continued {
                 return is_lost;
             }
             thread::yield_now();
         }
     };
     let answers = thread::scope(|scope| {
-        let threads = [(); 2].map(|()| scope.spawn(|| answer(&guard)));
+        let threads = [(); 2].map(|()| scope.spawn(answer));
         threads.map(|thread| thread.join().unwrap())
     });
     worker::say(&format!("lost: {answers:?}"));
@@ -62,10 +60,12 @@ fn a_holder_that_was_stopped_never_says_again_that_it_holds_what_it_has_lost() {
             } else {
                 assert_eq!(sandbox.code(&["run", "--steal", "db", "true"]), 0);
             }
-            eventually("it was stopped for long", || since.elapsed() > 2 * STOPPED);
+            eventually("it was stopped for a while", || since.elapsed() > Duration::from_secs(1));
+            write(&sandbox.path(CONTINUED), "");
             holder.signal(Signal::CONT);
             assert_eq!(holder.read_line(), "lost: [true, true]", "{delegate} {given_up}");
             holder.ended();
+            fs::remove_file(sandbox.path(CONTINUED)).unwrap();
         }
     }
 }
