@@ -103,6 +103,7 @@ mod system;
 // A terminal.
 #[cfg(target_os = "linux")]
 mod terminal;
+// Signals, and the processes of a shell.
 #[cfg(target_os = "linux")]
 mod told;
 // A terminal.
