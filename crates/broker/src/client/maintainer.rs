@@ -170,7 +170,9 @@ impl Maintainer {
         let is_to_register = reader.was_asked_to_register();
         drop(slot);
         if is_to_register {
-            self.shared.register_again();
+            let mut wakers = Vec::new();
+            self.shared.register_again(&mut wakers);
+            wake(wakers);
         }
         wake(heard?);
         // A thread that wanted the reader and did not get it waits to be woken, and does not read in this

@@ -35,10 +35,15 @@ impl Shared {
         }
         let mut registration = self.registration();
         // Somebody may have removed the file.
-        if !registration.as_ref().is_some_and(Registration::stands) {
-            *registration = Some(self.files.register(self.key)?);
-            self.change(ClientTable::file_replaced);
+        if registration.as_ref().is_some_and(Registration::stands) {
+            return Ok(());
         }
+        self.make_file(&mut registration)
+    }
+
+    fn make_file(&self, registration: &mut Option<Registration>) -> io::Result<()> {
+        *registration = Some(self.files.register(self.key)?);
+        self.change(ClientTable::file_replaced);
         Ok(())
     }
 
@@ -132,11 +137,19 @@ impl Shared {
         terms.into_iter().chain(alone).min()
     }
 
-    /// Makes our file anew if somebody has removed it.
-    pub(in super::super) fn register_again(&self) {
-        // A client without a file needs none yet. If this fails, nothing has become worse.
-        if self.registration().is_some() {
-            let _ = self.register();
+    /// Makes our file anew, as a daemon has asked for, if somebody has removed it. If that daemon has ended
+    /// before the file was there, the next one has not waited for this client: then ends the locks that are
+    /// held. Adds the wakers to call to `wakers`.
+    pub(in super::super) fn register_again(&self, wakers: &mut Vec<Waker>) {
+        let mut registration = self.registration();
+        // A client without a file needs none yet.
+        if registration.as_ref().is_none_or(Registration::stands) {
+            return;
+        }
+        // If this fails, nothing has become worse.
+        let _ = self.make_file(&mut registration);
+        if self.has_hung_up() {
+            self.lose(wakers);
         }
     }
 

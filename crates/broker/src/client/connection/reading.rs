@@ -82,7 +82,7 @@ impl Shared {
         }
         drop(slot);
         if is_to_register {
-            self.register_again();
+            self.register_again(wakers);
         }
         // This thread may not read again for a while. It may also have read a term, for which the
         // maintainer must set its clock anew.
