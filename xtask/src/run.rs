@@ -1,11 +1,15 @@
 //! Running commands.
 
 use std::{
+    io::{BufRead, BufReader},
     path::{Path, PathBuf},
-    process::Command,
-    sync::atomic::{AtomicBool, Ordering},
+    process::{Command, Stdio},
+    sync::{
+        atomic::{AtomicBool, Ordering},
+        mpsc,
+    },
     thread,
-    time::Instant,
+    time::{Duration, Instant},
 };
 
 /// The result of a step. The error is a message for the person at the terminal.
@@ -54,16 +58,49 @@ pub(crate) fn run(command: &mut Command) -> Result {
     if status.success() { Ok(()) } else { Err(format!("failed ({status}): {shown}")) }
 }
 
-/// Runs `command`, and meanwhile `others`, one after another. What one of `others` prints is shown when it
+/// Runs `cargo test`, as [`run`] does. What failing tests have said stands in the midst of thousands of lines,
+/// so the error says it again.
+fn run_tests(command: &mut Command) -> Result {
+    let shown = show(command);
+    println!("\n$ {shown}");
+    let began = Instant::now();
+    let cannot = |error| format!("cannot run `{shown}`: {error}");
+    let mut tests = command.stdout(Stdio::piped()).spawn().map_err(cannot)?;
+    let output = BufReader::new(tests.stdout.take().expect("it is piped"));
+    let (sender, lines) = mpsc::channel();
+    thread::spawn(move || output.split(b'\n').try_for_each(|line| sender.send(line.ok()?).ok()));
+    let mut failures = String::new();
+    let mut is_failure = false;
+    let status = loop {
+        let Ok(line) = lines.recv_timeout(Duration::from_millis(100)) else {
+            // A process that a failing test has left behind may keep the pipe open.
+            match tests.try_wait().map_err(cannot)? {
+                Some(status) => break status,
+                None => continue,
+            }
+        };
+        let line = String::from_utf8_lossy(&line);
+        println!("{line}");
+        // A suite ends with its failures, and these with its result.
+        is_failure = line == "failures:" || is_failure && !line.starts_with("test result:");
+        if is_failure {
+            failures += &format!("{line}\n");
+        }
+    };
+    println!("({} s)", began.elapsed().as_secs());
+    if status.success() { Ok(()) } else { Err(format!("{failures}failed ({status}): {shown}")) }
+}
+
+/// Runs `tests`, and meanwhile `others`, one after another. What one of `others` prints is shown when it
 /// has ended. Once a command has failed, no further one of `others` is started.
-pub(crate) fn run_beside(command: &mut Command, mut others: Vec<Command>) -> Result {
+pub(crate) fn run_beside(tests: &mut Command, mut others: Vec<Command>) -> Result {
     let has_failed = AtomicBool::new(false);
     thread::scope(|scope| {
         let beside = scope.spawn(|| {
             let mut wanted = others.iter_mut().take_while(|_| !has_failed.load(Ordering::Relaxed));
             wanted.try_for_each(run_silently)
         });
-        let result = run(command);
+        let result = run_tests(tests);
         has_failed.store(result.is_err(), Ordering::Relaxed);
         let others = beside.join().expect("nothing panics that runs a command");
         match (result, others) {

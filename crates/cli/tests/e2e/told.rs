@@ -113,13 +113,12 @@ fn the_end_of_the_grace_kills_what_the_signal_did_not_end() {
 #[test]
 fn a_signal_that_the_command_went_on_after_leaves_its_daemons_alone() {
     let sandbox = Sandbox::new();
-    let script =
-        format!("trap 'echo told' HUP; exec 3<&0; {WORKER} <&3 & wait; read line <fifo; exit 5");
-    let fifo = sandbox.pipe("fifo");
+    let on = "until [ -e on ]; do sleep 0.01; done; exit 5";
+    let script = format!("trap 'echo told' HUP; exec 3<&0; {WORKER} <&3 & {on}");
     let mut holder = holder(&sandbox, &["--grace", "0"], &script);
     holder.signal(Signal::HUP);
     assert_eq!(holder.line(), "told");
-    fs::write(fifo, "go on\n").unwrap();
+    fs::write(sandbox.path("on"), "").unwrap();
     assert_eq!(holder.ended().code(), Some(5));
     assert!(works(&holder) && is_free(&sandbox));
 }
@@ -130,7 +129,7 @@ fn signals_of_all_kinds_reach_the_command_and_do_not_end_the_wrapper() {
     let signals =
         ["USR1", "USR2", "ALRM", "VTALRM", "PROF", "WINCH", "CONT", "URG", "PWR", "34", "64"];
     let traps = signals.map(|name| format!("trap 'echo {name}' {name}; ")).concat();
-    let script = format!("{traps}echo $$; while :; do read line; done");
+    let script = format!("{traps}echo $$; while :; do sleep 0.01; done");
     let mut holder = holder(&sandbox, &[], &script);
     for signal in signals {
         let wrapper = holder.wrapper().to_string();
