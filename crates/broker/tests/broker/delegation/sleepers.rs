@@ -104,36 +104,6 @@ fn a_sleeper_that_was_stolen_from_sees_it_and_is_told_when_it_wakes_up() {
 }
 
 #[test]
-fn a_sleeper_of_an_older_release_is_given_up_beside_one_of_today_that_is_kept() {
-    let mut host = Host::start();
-    let (mut old, mut owner) = (Client::connect(host.directory.path(), 1, 4), host.owner(2));
-    let (request, old_token) = old.take("old", EXCLUSIVE);
-    let (_, token) = owner.take_in(0, "new", EXCLUSIVE);
-    owner.own(1, "idle", EXCLUSIVE);
-    host.kill();
-    host.begin();
-    let mut other = host.client(3);
-    assert!(other.take("old", TRY).1 > old_token);
-    assert!(!old.path().exists(), "it cannot know that it was given up");
-    other.take("idle", TRY);
-    let asked = other.ask("new", TRY);
-    assert_eq!(other.raw.receive(), FromDaemon::Unavailable { request: asked });
-    assert!(owner.look(0).is_held() && owner.path().exists());
-    // Both clients come back.
-    let name = "old".try_into().unwrap();
-    let (mode, since) = (EXCLUSIVE.mode(), 1);
-    let claim = ToDaemon::ClaimLock { agent: 0, request, name, mode, token: old_token, since };
-    let told = old.come_back(&[claim]);
-    assert_eq!(told, [FromDaemon::Lost { request, how: Lost::Disconnected }]);
-    let claims = [owner.claim(0)];
-    assert_eq!(owner.come_back(&claims), []);
-    let asked = old.ask("new", EXCLUSIVE);
-    assert!(old.waits());
-    drop(owner);
-    assert!(old.granted(asked) > token);
-}
-
-#[test]
 fn a_waiter_behind_a_sleeper_keeps_its_place_in_the_queue() {
     let mut host = Host::with(|options| options.recovery_time = Duration::from_secs(1));
     let (mut sleeper, mut waiter) = (host.owner(1), host.client(2));
