@@ -11,12 +11,10 @@ use std::{
 
 use bytes::BytesMut;
 use navlock_broker::{BrokerReach, ConnectOptions, Control, Place};
-use navlock_core::{Error, FencingToken, Lost, Mode, UserAgent, host::RequestKind};
+use navlock_core::{Error, Mode, UserAgent, host::RequestKind};
 use navlock_engine::RequestId;
 use navlock_platform::socket::Listener;
-use navlock_wire::{
-    AgentInfo, DaemonCodec, FromDaemon, InspectionEntry, SnapshotEntry, ToDaemon, VERSION,
-};
+use navlock_wire::{DaemonCodec, FromDaemon, ToDaemon, VERSION};
 use tokio_util::codec::Encoder;
 
 use self::versions::ask_for_db;

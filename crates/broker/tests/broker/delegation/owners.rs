@@ -7,7 +7,7 @@ use navlock_core::{
 };
 use navlock_delegation::Released;
 use navlock_engine::RequestId;
-use navlock_wire::{FromDaemon, Lost, ToDaemon, VERSION};
+use navlock_wire::{FromDaemon, Lost, ToDaemon};
 
 use super::{Client, EXCLUSIVE, Host, SHARED, TRY};
 use crate::{daemon::eventually, leased::LeasedDaemon};

@@ -1,6 +1,6 @@
 //! Clients that have not come back when a daemon takes over, and whose maps tell what they hold.
 
-use super::{Client, EXCLUSIVE, Host, SHARED, TRY};
+use super::{EXCLUSIVE, Host, SHARED, TRY};
 use navlock_delegation::Released;
 use navlock_wire::{FromDaemon, Lost, ToDaemon};
 use std::time::Duration;

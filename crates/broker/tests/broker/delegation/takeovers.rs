@@ -5,7 +5,7 @@ use std::time::Duration;
 use navlock_broker::{Look, LookOptions, News};
 use navlock_delegation::Released;
 use navlock_engine::RequestId;
-use navlock_wire::{FromDaemon, Lost, ToDaemon};
+use navlock_wire::{FromDaemon, Lost, ToDaemon, VERSION};
 
 use super::{EXCLUSIVE, Host, SHARED, TRY};
 use crate::daemon::{LONG, eventually};
