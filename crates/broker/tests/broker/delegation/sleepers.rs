@@ -125,3 +125,33 @@ fn a_waiter_behind_a_sleeper_keeps_its_place_in_the_queue() {
     waiter.finish(asked);
     last.granted(behind);
 }
+
+#[test]
+fn a_sleeper_without_a_map_is_given_up_beside_one_with_a_map_that_is_kept() {
+    let mut host = Host::start();
+    let (mut old, mut owner) = (host.client(1), host.owner(2));
+    let (request, old_token) = old.take("old", EXCLUSIVE);
+    let (_, token) = owner.take_in(0, "new", EXCLUSIVE);
+    owner.own(1, "idle", EXCLUSIVE);
+    host.kill();
+    host.begin();
+    let mut other = host.client(3);
+    assert!(other.take("old", TRY).1 > old_token);
+    assert!(!old.path().exists(), "it cannot know that it was given up");
+    other.take("idle", TRY);
+    let asked = other.ask("new", TRY);
+    assert_eq!(other.raw.receive(), FromDaemon::Unavailable { request: asked });
+    assert!(owner.look(0).is_held() && owner.path().exists());
+    // Both clients come back.
+    let name = "old".try_into().unwrap();
+    let (mode, since) = (EXCLUSIVE.mode(), 1);
+    let claim = ToDaemon::ClaimLock { agent: 0, request, name, mode, token: old_token, since };
+    let told = old.come_back(&[claim]);
+    assert_eq!(told, [FromDaemon::Lost { request, how: Lost::Disconnected }]);
+    let claims = [owner.claim(0)];
+    assert_eq!(owner.come_back(&claims), []);
+    let asked = old.ask("new", EXCLUSIVE);
+    assert!(old.waits());
+    drop(owner);
+    assert!(old.granted(asked) > token);
+}
