@@ -10,7 +10,7 @@ use navlock_engine::RequestId;
 use navlock_wire::{FromDaemon, Lost, ToDaemon};
 
 use super::{Client, EXCLUSIVE, Host, SHARED, TRY};
-use crate::{daemon::eventually, leased::LeasedDaemon};
+use crate::leased::LeasedDaemon;
 
 const STEAL: navlock_core::host::RequestKind = navlock_core::host::RequestKind::Steal;
 
