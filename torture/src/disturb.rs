@@ -19,7 +19,7 @@ use crate::{
 /// One kind: the word that leaves it out, its weight, its name in the summary, and what it does.
 type Disturbance = (&'static str, u64, &'static str, fn(&mut Run<'_>) -> Option<()>);
 
-const DISTURBANCES: [Disturbance; 34] = [
+const DISTURBANCES: [Disturbance; 35] = [
     ("kills", 12, "broker killed", |run| run.kill_broker()),
     ("kills", 4, "next broker killed", |run| run.kill_next_broker()),
     ("kills", 3, "starter killed", |run| run.kill_starter()),
@@ -32,6 +32,7 @@ const DISTURBANCES: [Disturbance; 34] = [
     ("kills", 8, "newborn killed", |run| run.kill(&[Who::Newborn])),
     ("kills", 8, "client killed", |run| run.kill(&[Who::Client])),
     ("kills", 6, "owner killed", |run| run.kill(&[Who::Owner])),
+    ("terms", 12, "navlock told to end", |run| run.tell_to_end()),
     ("stops", 8, "owner stopped", |run| run.stop(Who::Owner)),
     ("stops", 16, "owner stopped for a moment", |run| run.stop_for(Who::Owner, 60)),
     ("stops", 6, "broker stopped for a moment", |run| run.stop_broker_for(60)),
@@ -126,6 +127,17 @@ impl Run<'_> {
             self.events.say(format_args!("kills {id} {pid} {who:?}"));
             signal(pid, Signal::KILL);
         }
+        Some(())
+    }
+
+    /// Sends SIGTERM to a `navlock run` whose command is at work. The lock has to stay held until nothing works
+    /// under it.
+    fn tell_to_end(&mut self) -> Option<()> {
+        let id = self.choose(Who::Wrapper)?;
+        let instance = self.history.instances.get_mut(&id)?;
+        instance.is_told = true;
+        self.events.say(format_args!("tells {id} {} to end", instance.pid));
+        signal(instance.pid, Signal::TERM);
         Some(())
     }
 

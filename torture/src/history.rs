@@ -50,6 +50,8 @@ pub(crate) struct Instance {
     pub(crate) pid: i32,
     pub(crate) born: u64,
     pub(crate) killed: Option<u64>,
+    /// Whether it was told to end, by SIGTERM.
+    pub(crate) is_told: bool,
     pub(crate) stops: Vec<Interval>,
     /// The command's process, for a `navlock run`.
     pub(crate) command: Option<i32>,

@@ -87,6 +87,10 @@ impl<'h> Judge<'h> {
     fn conflict(&self, at: u64, holder: u64, name: &str, token: u64, other: i32) -> Verdict {
         let others = self.hold_of(at, holder, name, other);
         let owner = || self.process(other);
+        let is_left = |hold: &Hold| self.is_left_behind(hold.instance, at);
+        if others.is_some_and(is_left) {
+            return Verdict::Excused("what a command leaves behind by itself does not hold");
+        }
         let reason = self.may_overlap(holder, name, at).or_else(|| {
             let other = others.map(|hold| hold.instance).or_else(owner)?;
             self.may_overlap(other, name, at)
@@ -156,6 +160,14 @@ impl<'h> Judge<'h> {
         };
         let mut instances = self.history.instances.iter().rev();
         instances.find(|(_, instance)| is_it(instance)).map(|(id, _)| *id)
+    }
+
+    /// Whether the command was killed, so that its shell went on and ended by itself.
+    fn is_left_behind(&self, instance: u64, at: u64) -> bool {
+        self.history.instances.get(&instance).is_some_and(|it| {
+            matches!(it.kind, Kind::Run { in_shell: true, .. })
+                && it.command_killed.is_some_and(|killed| killed <= at)
+        })
     }
 
     fn is_client(&self, instance: u64) -> bool {

@@ -62,6 +62,7 @@ fn main() -> ExitCode {
     let words: Vec<&str> = words.iter().map(String::as_str).collect();
     let done = match words[..] {
         ["command", ref rest @ ..] => return worker::command(rest),
+        ["helper", ref rest @ ..] => return worker::helper(rest),
         ["client", ref rest @ ..] => return worker::client(rest),
         ["owner", ref rest @ ..] => return owner::owner(rest),
         ["inside", ref rest @ ..] => inside(rest),

@@ -13,7 +13,7 @@ usage: navlock-torture [--minutes N] [--reach broker|etcd] [--seed N] [--without
                    removed-files, sleepers (holders that are stopped when the broker is
                    killed), members, cuts, leaders (that change), compactions (and
                    defragmentations), quota (etcd is full), replacements (of a member for
-                   good); or of worker: steals, closes, clients, owners,
+                   good), terms (navlock run is told to end); or of worker: steals, closes, clients, owners,
                    stubborn (does not end when it is told to), shells (that run the command);
                    or delegation: then no name is owned; or owned-names (of a machine
                    on etcd, as soon as it has taken them 1, 2 or 3 times; one machine has none)
@@ -29,7 +29,7 @@ pub(crate) enum Reach {
 }
 
 /// The kinds of disturbances that can be left out.
-pub(crate) const KINDS: [&str; 20] = [
+pub(crate) const KINDS: [&str; 21] = [
     "kills",
     "stops",
     "full-disk",
@@ -50,6 +50,7 @@ pub(crate) const KINDS: [&str; 20] = [
     "owned-names",
     "stubborn",
     "shells",
+    "terms",
 ];
 
 #[derive(Clone, Debug)]

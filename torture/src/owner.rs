@@ -195,17 +195,17 @@ impl Owner<'_> {
             12..20 => {
                 let timeout = Duration::from_micros(self.dice.below(3000));
                 match request.blocking_timeout(timeout) {
-                    Err(Error::TimedOut) => None,
+                    Err(Error::TimedOut(_)) => None,
                     guard => Some((guard?, true)),
                 }
             }
             20..90 => {
                 let guard = block_on_timeout(request, TIMEOUT);
-                Some((guard.unwrap_or(Err(Error::TimedOut))?, true))
+                Some((guard.unwrap_or(Err(Error::TimedOut(String::new())))?, true))
             }
             _ => Some((
                 block_on_timeout(async { request.await }, TIMEOUT)
-                    .unwrap_or(Err(Error::TimedOut))?,
+                    .unwrap_or(Err(Error::TimedOut(String::new())))?,
                 true,
             )),
         })

@@ -95,6 +95,22 @@ pub(crate) fn lockers(inode: u64, alone: bool) -> Vec<i32> {
     locks.lines().filter_map(locker).collect()
 }
 
+/// The processes that have this file open in a description that has locked it: a file that was inherited
+/// keeps the lock of its first process, whose number /proc/locks shows.
+pub(crate) fn keepers(inode: u64) -> Vec<i32> {
+    let is_locked = |line: &str| {
+        let fields: Vec<_> = line.split_whitespace().collect();
+        let file = (fields.get(2) == Some(&"FLOCK")).then(|| fields.get(6)).flatten();
+        file.and_then(|file| file.rsplit(':').next()?.parse().ok()) == Some(inode)
+    };
+    let keeps = |pid: &i32| {
+        let files = fs::read_dir(format!("/proc/{pid}/fdinfo")).into_iter().flatten().flatten();
+        let mut texts = files.filter_map(|file| fs::read_to_string(file.path()).ok());
+        texts.any(|text| text.lines().any(is_locked))
+    };
+    all().into_iter().filter(keeps).collect()
+}
+
 /// Whether this is still the process of a command, and not another process that got its number.
 pub(crate) fn is_command(pid: i32) -> bool {
     !is_gone(pid) && words(pid).get(1).is_some_and(|word| word == "command")

@@ -10,7 +10,10 @@ use std::{
 };
 
 use navlock::Mode;
-use rustix::fs::{FlockOperation, flock};
+use rustix::{
+    fs::{FlockOperation, flock},
+    io::{FdFlags, fcntl_setfd},
+};
 
 use crate::{events::Events, processes};
 
@@ -82,11 +85,15 @@ impl<'a> Witness<'a> {
     /// The process that has locked the file and is alive, or that has said since that it begins or ends to
     /// hold.
     fn other(&self, before: u64) -> Option<i32> {
-        let found = self.lockers().into_iter().find(|pid| processes::lives(*pid));
+        // What a command has started may have its file, and keeps the lock after the command's end.
+        let keeps = || processes::keepers(self.inode()).into_iter().any(processes::lives);
+        let lockers = self.lockers();
+        let found = lockers.iter().copied().find(|pid| processes::lives(*pid));
+        let found = found.or_else(|| lockers.first().copied().filter(|_| keeps()));
         // A signal may arrive a moment after it was sent.
         if let Some(found) = found {
             thread::sleep(Duration::from_millis(2));
-            if processes::lives(found) {
+            if processes::lives(found) || keeps() {
                 return Some(found);
             }
         }
@@ -103,10 +110,18 @@ impl<'a> Witness<'a> {
 
     /// The other processes that have locked the file, so that this one cannot.
     fn lockers(&self) -> Vec<i32> {
-        let inode = self.file.metadata().map_or(0, |metadata| metadata.ino());
-        let mut lockers = processes::lockers(inode, self.holder.mode == Mode::Shared);
+        let mut lockers = processes::lockers(self.inode(), self.holder.mode == Mode::Shared);
         lockers.retain(|pid| u32::try_from(*pid) != Ok(process::id()));
         lockers
+    }
+
+    fn inode(&self) -> u64 {
+        self.file.metadata().map_or(0, |metadata| metadata.ino())
+    }
+
+    /// Lets the processes that this one starts have the file, and with it the lock.
+    pub(crate) fn leave_open(&self) {
+        fcntl_setfd(&self.file, FdFlags::empty()).expect("it is open");
     }
 
     /// Tries again to lock the file. To be called now and then while the holder holds.

@@ -4,8 +4,11 @@ use std::{
     env, fs,
     os::unix::process::parent_id,
     path::{Path, PathBuf},
-    process::{self, ExitCode},
-    sync::Arc,
+    process::{self, Command, ExitCode},
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering::Relaxed},
+    },
     thread,
     time::{Duration, Instant},
 };
@@ -37,7 +40,7 @@ pub(crate) const TIMEOUT: Duration = Duration::from_secs(60);
 const AWAY: Duration = Duration::from_secs(5);
 const LINGER: Duration = Duration::from_secs(3);
 
-/// What `navlock run` runs: `command INSTANCE MILLISECONDS [close|stubborn]`.
+/// What `navlock run` runs: `command INSTANCE MILLISECONDS [close|stubborn|helper]…`.
 pub(crate) fn command(words: &[&str]) -> ExitCode {
     let [instance, milliseconds, ref how @ ..] = *words else { panic!("{words:?}") };
     let directory = directory();
@@ -57,6 +60,9 @@ pub(crate) fn command(words: &[&str]) -> ExitCode {
         Witness::begin(&directory, &events, holder)
     });
     let mut holders: Vec<_> = holders.collect();
+    if how.contains(&"helper") {
+        start_helper(&holders, milliseconds);
+    }
     let work = Duration::from_millis(milliseconds.parse().expect("a number of milliseconds"));
     let began = Instant::now();
     while began.elapsed() < work {
@@ -70,6 +76,34 @@ pub(crate) fn command(words: &[&str]) -> ExitCode {
     }
     for holder in holders {
         holder.end(false);
+    }
+    ExitCode::SUCCESS
+}
+
+/// Starts a process that works as long as the command, with the oracle's locks, and that no signal for the
+/// command ends at once. If the command ends by itself, it gives the oracle's locks up for both.
+fn start_helper(holders: &[Witness<'_>], milliseconds: &str) {
+    holders.iter().for_each(Witness::leave_open);
+    let program = env::current_exe().expect("this program is somewhere");
+    let started = Command::new(program).args(["helper", milliseconds]).spawn();
+    drop(started.expect("it can be started"));
+}
+
+/// The process that [`start_helper`] starts: `helper MILLISECONDS`.
+pub(crate) fn helper(words: &[&str]) -> ExitCode {
+    let [milliseconds] = words else { panic!("{words:?}") };
+    let work = Duration::from_millis(milliseconds.parse().expect("a number of milliseconds"));
+    let is_told = Arc::new(AtomicBool::new(false));
+    signal_hook::flag::register(signal_hook::consts::SIGTERM, Arc::clone(&is_told))
+        .expect("a signal can be caught");
+    let began = Instant::now();
+    while began.elapsed() < work {
+        // Nothing is waited for: this is the work. It takes a moment to end after a signal.
+        thread::sleep(PIECE);
+        if is_told.load(Relaxed) {
+            thread::sleep(20 * PIECE);
+            break;
+        }
     }
     ExitCode::SUCCESS
 }
@@ -172,7 +206,7 @@ impl Client<'_> {
             1 => {
                 let timeout = Duration::from_micros(self.dice.below(50_000));
                 match request.blocking_timeout(timeout) {
-                    Err(Error::TimedOut) => Ok(Vec::new()),
+                    Err(Error::TimedOut(_)) => Ok(Vec::new()),
                     guard => Ok(vec![guard?]),
                 }
             }

@@ -59,7 +59,9 @@ fn all(must_build_book: bool) -> Result {
     // Most tests wait for processes and servers. So one of two cores is free for commands that need neither.
     let [core, delegation] = ["navlock-core", "navlock-delegation"].map(shuttle);
     let others = [npm(&["ci"]), npm(&["run", "build"]), core, delegation];
-    run_beside(&mut cargo(&tests), others.iter().map(unhurried).collect())?;
+    // One failure must not hide the next ones.
+    let all_tests = &mut cargo(&tests);
+    run_beside(all_tests.arg("--no-fail-fast"), others.iter().map(unhurried).collect())?;
     // What the command says if it was built without etcd, and if it was built with etcd but without TLS. The
     // tests are not optimised: that would take longer than it saves.
     for features in [&[][..], &["--features", "etcd"]] {

@@ -291,3 +291,24 @@ fn the_packages_readme_names_only_figures_that_were_measured() {
         assert!(has(&section, theirs), "{FIGURES} has {theirs:?}");
     }
 }
+
+#[test]
+fn examples_import_what_programs_depend_on() {
+    let sources = files(&[".rs"]).into_iter().filter(|file| {
+        ["crates/core/src/", "crates/etcd/src/"].iter().any(|start| file.starts_with(start))
+    });
+    let text = |line: &str| Some(line.trim_start().strip_prefix("///")?.to_owned());
+    let mut seen = 0;
+    for file in sources {
+        let comments: String =
+            read(&file).lines().map(|line| text(line).unwrap_or_default() + "\n").collect();
+        let prose: Vec<_> = prose(&comments).collect();
+        for line in comments.lines().filter(|line| !prose.contains(line)) {
+            seen += usize::from(line.contains("navlock::"));
+            for inner in ["navlock_core::", "navlock_etcd::"] {
+                assert!(!line.contains(inner), "{file}: {line}; import it from `navlock`");
+            }
+        }
+    }
+    assert!(seen > 100, "the examples are found");
+}

@@ -120,6 +120,6 @@ fn granted(name: &str, serial: u64) -> LookChange {
     let (id, mode, token) = (([2; 16], serial), Mode::Exclusive, Some(1 << 60));
     LookChange::Granted(
         of(name),
-        LookEntry { id, mode, token, inside: Vec::new(), may_give_up: false, taken: 0 },
+        LookEntry { id, mode, token, inside: Vec::new(), may_give_up: false, taken: 0, why: None },
     )
 }

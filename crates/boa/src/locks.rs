@@ -216,9 +216,9 @@ impl Locks {
     /// context.run_jobs()?;
     ///
     /// let others = navlock::in_process().lock_manager("my-app");
-    /// assert!(others.try_lock("db").blocking().unwrap().is_none());
+    /// assert!(others.lock("db").if_available().blocking().unwrap().is_none());
     /// locks.end();
-    /// assert!(others.try_lock("db").blocking().unwrap().is_some());
+    /// assert!(others.lock("db").if_available().blocking().unwrap().is_some());
     /// # Ok::<(), boa_engine::JsError>(())
     /// ```
     pub fn end(&self) {

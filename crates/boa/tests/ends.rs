@@ -23,7 +23,7 @@ fn page_and_peer() -> (Page, LockManager) {
 
 #[track_caller]
 fn is_free(peer: &LockManager, name: &'static str) -> bool {
-    peer.try_lock(name).blocking().unwrap().is_some()
+    peer.lock(name).if_available().blocking().unwrap().is_some()
 }
 
 #[test]

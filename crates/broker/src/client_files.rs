@@ -15,6 +15,8 @@
 //! - `KEY.broker` is locked by a daemon as long as the daemon lives. This `KEY` belongs to the
 //!   daemon. In this file, the daemon notes the leases that it has itself, under which the machine
 //!   owns names.
+//! - `removed` is the note of a daemon that this directory was removed. The next daemon then looks in
+//!   `/proc` for files of inherited locks that are gone and still locked.
 //!
 //! As long as a client's own file stands at its path, nobody else was granted what the client
 //! holds. When a daemon gives a client up, because the client did not come back in time or because
@@ -35,7 +37,7 @@ use std::{
     time::Duration,
 };
 
-use navlock_platform::{descriptor::Counted, file::create_private_directory, file_lock};
+use navlock_platform::{descriptor::Counted, file::create_private_directory, file_lock, process};
 use navlock_wire::ClientKey;
 
 pub(crate) use self::{
@@ -207,11 +209,47 @@ impl ClientFiles {
                 _ => {}
             }
         }
+        self.find_removed(&mut found);
         let alive: HashSet<_> = found.living.iter().chain(&found.inherited_from).collect();
         let dead = leased.into_iter().filter(|client| !alive.contains(client));
         found.dead =
             dead.map(|client| Dead { client, is_certain: unlocked.contains(&client) }).collect();
         Ok(found)
+    }
+
+    /// Notes for the next daemon that files of inherited locks may be gone that are still locked. Nobody can
+    /// give such a file its name back.
+    pub(crate) fn note_removal(&self) {
+        // A disk that is full has no room for the note. Then all is as if the daemon had noticed nothing.
+        let _ = lock_file::open_to_append(&self.directory.join(REMOVED));
+    }
+
+    /// If an earlier daemon has noted that files were removed, finds those of inherited locks through the
+    /// processes that have them open.
+    fn find_removed(&self, found: &mut Found) {
+        let note = self.directory.join(REMOVED);
+        // The kernel tells names without links.
+        let Some(directory) = note.exists().then(|| self.directory.canonicalize().ok()).flatten()
+        else {
+            return;
+        };
+        let mut is_needed = false;
+        for (name, file) in process::open_from(&directory, LOCKS) {
+            let client = name.to_str().and_then(|name| parse(name.split_once('.')?.0));
+            let Some(client) = client.filter(|client| !found.inherited_from.contains(client))
+            else {
+                continue;
+            };
+            if !lock_file::is_ours(&file) || matches!(self.inherited_by(client, &file), Ok(None)) {
+                continue;
+            }
+            is_needed = true;
+            found.inherited_from.push(client);
+            found.inherited_files.extend(Counted::if_few(file).map(|file| (client, file)));
+        }
+        if !is_needed {
+            let _ = remove_if_there(&note);
+        }
     }
 
     /// Whether the client has ended, and no living process has inherited locks from it.
@@ -261,6 +299,9 @@ const TEMPORARY_LEASES: &str = "leases-new";
 
 /// The extension of a daemon's notes of its own leases.
 const BROKER: &str = "broker";
+
+/// The name of the note that files were removed.
+const REMOVED: &str = "removed";
 
 /// The client whose own file has this name.
 pub(crate) fn client(name: &OsStr) -> Option<ClientKey> {

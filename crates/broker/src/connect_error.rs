@@ -10,13 +10,13 @@ use navlock_core::{Error, Unreachable, UnreachableKind};
 use navlock_platform::user::UserId;
 use navlock_wire::{CodecError, MAX_FRAME};
 
-use crate::{PlaceError, SettingsError, SystemError, system_error::time as in_words};
+use crate::{PlaceError, SettingsError, SystemError, private_tmp, system_error::time as in_words};
 
 /// Why there is no connection.
 ///
 /// ```
-/// use navlock_broker::{BrokerReach, ConnectOptions, Reason};
-/// # use navlock_broker::Place;
+/// use navlock::{BrokerReach, ConnectOptions, Reason};
+/// # use navlock::Place;
 ///
 /// # let directory = tempfile::tempdir()?;
 /// let options = ConnectOptions::default().only_running();
@@ -65,6 +65,8 @@ pub enum Reason {
     Vanished,
     /// There was no answer within this time.
     Silent(Duration),
+    /// The daemon does not answer, because its process, which has this number, is stopped.
+    Stopped(u32),
     /// The daemon refused the session, and said this.
     Refused(String),
     /// Something else answers, which does not speak navlock's protocol: its bytes are no messages, for
@@ -131,14 +133,20 @@ impl fmt::Display for Reason {
                 let remedy = "remove the cause, or set NAVLOCK_SOCKET to another path";
                 write!(f, "cannot lock {path}: {error}; {remedy}")
             }
-            Self::Program(path, error) if error.kind() == io::ErrorKind::NotFound => write!(
-                f,
-                "it is not running, and there is no program {} to start it with; \
-                 install navlock or set NAVLOCK_BIN to its path",
-                path.display()
-            ),
             Self::Program(path, error) => {
-                write!(f, "it is not running, and {} cannot be started: {error}", path.display())
+                // The system also says that something is not found if `/dev/null` is not there.
+                if error.kind() == io::ErrorKind::NotFound && !path.is_file() {
+                    write!(
+                        f,
+                        "it is not running, and there is no program {} to start it with; \
+                         install navlock or set NAVLOCK_BIN to its path",
+                        path.display()
+                    )?;
+                } else {
+                    let path = path.display();
+                    write!(f, "it is not running, and {path} cannot be started: {error}")?;
+                }
+                private_tmp::tell_peculiarities(f)
             }
             Self::Failed(said) | Self::NotReached(said) => write!(f, "it could not start: {said}"),
             Self::NotReady(time) => write!(
@@ -158,6 +166,9 @@ impl fmt::Display for Reason {
                 "the broker did not answer within {}; end its process if it hangs",
                 in_words(*time)
             ),
+            Self::Stopped(pid) => {
+                write!(f, "the broker (process {pid}) is stopped; let it go on: kill -CONT {pid}")
+            }
             Self::Refused(said) => write!(f, "it refused: {said}"),
             Self::Hangs(Some(pid)) => {
                 write!(f, "it does not end; 'kill -KILL {pid}' ends it, and its clients keep their locks")
@@ -243,7 +254,7 @@ impl Reason {
                 ),
             ) => UnreachableKind::Unavailable,
             (Self::NotReached(_) | Self::Waits(..), _) => UnreachableKind::Upstream,
-            (Self::NotReady(_) | Self::Silent(_) | Self::Hangs(_), _)
+            (Self::NotReady(_) | Self::Silent(_) | Self::Stopped(_) | Self::Hangs(_), _)
             // Somebody else has the lock file locked for longer than the client waits.
             | (Self::LockFile(..), Some(io::ErrorKind::WouldBlock))
             | (_, Some(io::ErrorKind::TimedOut)) => UnreachableKind::TimedOut,

@@ -99,6 +99,7 @@ fn event(
         entry.token = form.token.map(FencingToken::new);
         entry.inside = form.inside.into_iter().map(lock_id).collect();
         entry.may_give_up = form.may_give_up;
+        entry.why = form.why.map(Into::into);
         entry.taken = form.taken;
         entry
     };

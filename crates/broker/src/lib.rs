@@ -6,13 +6,13 @@
 //! machine, unless it is given another reach to serve.
 //!
 //! ```no_run
-//! use navlock_core::blocking::block_on;
+//! use navlock::blocking::block_on;
 //!
-//! let locks = block_on(navlock_broker::local())?.lock_manager("my-app");
+//! let locks = block_on(navlock::local())?.lock_manager("my-app");
 //! let guard = locks.lock("db").blocking()?;
 //! // No other process of this user that asks for "db" in this bucket gets past here.
 //! drop(guard);
-//! # Ok::<(), navlock_core::Error>(())
+//! # Ok::<(), navlock::Error>(())
 //! ```
 //!
 //! The [`daemon`] is an adapter from a socket to a `UserAgent`; the [`client`] is an adapter from
@@ -25,7 +25,7 @@
 //! - When the daemon dies, its clients start a new one and claim what they had: no lock is lost, and
 //!   nobody is overtaken.
 //!
-//! The crate has no features.
+//! The feature `carried` adds [`serve_if_asked`], by which a program is its own broker.
 //!
 //! # Logs
 //!
@@ -52,6 +52,8 @@
 #[doc = include_str!("../README.md")]
 struct Readme;
 
+#[cfg(feature = "carried")]
+mod carried;
 pub mod client;
 mod client_files;
 mod clock;
@@ -73,6 +75,8 @@ mod surrounding;
 mod system_error;
 mod this_process;
 
+#[cfg(feature = "carried")]
+pub use crate::carried::serve_if_asked;
 pub use navlock_core::look::{LookOptions, News};
 pub use navlock_platform::thread::lower_thread_priority;
 pub use navlock_wire::{CodecError, MAX_META, MAX_TEXT};
@@ -80,13 +84,14 @@ pub use navlock_wire::{CodecError, MAX_META, MAX_TEXT};
 pub use crate::{
     client::{
         BrokerReach, ConnectOptions, Control, Lifeline, Look, NotStolen, PreparedLifeline, Stopped,
-        local, stop,
+        local, local_blocking, stop,
     },
     connect_error::{ConnectError, Reason},
     numbers::{Numbers, Waits},
     place::{Place, PlaceError},
     report::{LogState, Report, SessionEnd},
     settings_error::SettingsError,
+    spawn::stopped_broker,
     status::Status,
     surrounding::{VARIABLE as INSIDE_VARIABLE, surrounding, told_to_command},
     system_error::SystemError,

@@ -119,6 +119,11 @@ fn checked(file: fs::File) -> io::Result<fs::File> {
     check(&file).map(|()| file)
 }
 
+/// Whether it is a regular file, and ours.
+pub(crate) fn is_ours(file: &fs::File) -> bool {
+    check(file).is_ok()
+}
+
 fn check(file: &fs::File) -> io::Result<()> {
     let found = file.metadata()?;
     if !found.is_file() {
@@ -164,7 +169,7 @@ pub(crate) fn identity_at(path: &Path) -> Option<Identity> {
 /// Opens, for reading, the file with this name that the process with this id has open. The file may
 /// have been removed.
 pub(crate) fn open_of(pid: u32, name: &OsStr) -> Option<fs::File> {
-    process::open_of(pid, name, |file| check(file).is_ok()).ok()
+    process::open_of(pid, name, is_ours).ok()
 }
 
 #[cfg(test)]

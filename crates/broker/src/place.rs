@@ -35,7 +35,7 @@ use crate::{SettingsError, SystemError, private_tmp, settings_files};
 /// The methods name the files of the place, and do not look whether the files exist:
 ///
 /// ```
-/// use navlock_broker::Place;
+/// use navlock::Place;
 ///
 /// # let directory = tempfile::tempdir()?;
 /// # let socket = directory.path().join("sock");
@@ -321,7 +321,8 @@ impl fmt::Display for PlaceError {
                 (path, "chmod it to 0700")
             }
             Self::Settings(why) => {
-                return write!(f, "{why} (NAVLOCK_SOCKET goes before the settings)");
+                write!(f, "{why} (NAVLOCK_SOCKET goes before the settings)")?;
+                return private_tmp::tell_peculiarities(f);
             }
             Self::TooLong(path) => {
                 return write!(
@@ -332,7 +333,9 @@ impl fmt::Display for PlaceError {
                 );
             }
             Self::Io(path, error) if error.kind() == io::ErrorKind::NotFound => {
-                write!(f, "{} does not exist", path.display())?;
+                // The directory above is the reason if it does not exist either.
+                let missing = path.ancestors().take_while(|path| !path.exists()).last();
+                write!(f, "{} does not exist", missing.unwrap_or(path).display())?;
                 (path, "make it")
             }
             Self::Io(path, error) => {
@@ -347,7 +350,8 @@ impl fmt::Display for PlaceError {
         } else {
             f.write_str(";")?;
         }
-        f.write_str(" set NAVLOCK_SOCKET to a path in a directory that is yours alone")
+        f.write_str(" set NAVLOCK_SOCKET to a path in a directory that is yours alone")?;
+        private_tmp::tell_peculiarities(f)
     }
 }
 

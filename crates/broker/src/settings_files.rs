@@ -163,6 +163,33 @@ pub(crate) fn socket() -> Result<Option<PathBuf>, SettingsError> {
     Ok(None)
 }
 
+/// The file at its path, with its text: the one that was chosen, or else the first one that exists.
+///
+/// # Errors
+///
+/// Those of [`read_chosen`] and [`read`].
+pub fn find(chosen: Option<&Path>) -> Result<Option<(PathBuf, String)>, SettingsError> {
+    if let Some(path) = chosen {
+        return Ok(Some((path.to_owned(), read_chosen(path)?)));
+    }
+    for path in places() {
+        if let Some(text) = read(&path)? {
+            return Ok(Some((path, text)));
+        }
+    }
+    Ok(None)
+}
+
+/// A directory of the user that outlives `/tmp`, for the files that brokers keep. It is the directory
+/// in `NAVLOCK_STATE`, for containers and tests, or else one that follows from the uid, like the
+/// settings. `None` for a user without a home.
+pub fn state_directory() -> Option<PathBuf> {
+    match env::var_os("NAVLOCK_STATE").filter(|path| !path.is_empty()) {
+        Some(chosen) => Some(PathBuf::from(chosen)).filter(|path| path.is_absolute()),
+        None => user::state_directory(NAME),
+    }
+}
+
 fn socket_in(path: &Path, text: &str) -> Result<Option<PathBuf>, SettingsError> {
     let Some(socket) = parse::<OfClients>(path, text)?.socket else {
         return Ok(None);

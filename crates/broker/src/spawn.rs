@@ -4,16 +4,18 @@ mod startup_lines;
 
 use std::{
     env,
-    ffi::{OsStr, OsString},
+    ffi::OsStr,
     fs, io,
     path::{Path, PathBuf, absolute},
     process::{self, Command, Stdio},
+    sync::atomic::{AtomicBool, Ordering::Relaxed},
     thread,
     time::{Duration, Instant},
 };
 
 use navlock_platform::{
-    process::{is_needed, let_go},
+    peer,
+    process::{is_needed, let_go, seen},
     socket::{self, Stream},
 };
 
@@ -36,6 +38,23 @@ const TURN: Duration = Duration::from_millis(1500);
 
 /// How often a client checks whether there is a daemon, while another client starts one.
 const CHECK_INTERVAL: Duration = Duration::from_millis(50);
+
+/// The variable that tells a program that it was started to serve.
+pub(crate) const MARKER: &str = "NAVLOCK_SERVE_CARRIED";
+
+/// Whether this program serves when it is started for that. Another program would do its own work once
+/// more instead, so it is never started for that.
+pub(crate) static CARRIES: AtomicBool = AtomicBool::new(false);
+
+/// How long it may take to find out whether the daemon is stopped.
+const SHORT: Duration = Duration::from_millis(100);
+
+/// The process number of the daemon at this place, if the process is stopped. Blocks, but not for long.
+pub fn stopped_broker(place: &Place) -> Option<u32> {
+    let socket = connect_to_running(place, Deadline::after(SHORT)).ok()?;
+    let number = peer::listener(&socket)?.number();
+    seen(number).is_some_and(|process| process.is_stopped).then_some(number)
+}
 
 /// A connection to the daemon at `place`. If there is no daemon, one is started.
 ///
@@ -143,18 +162,22 @@ fn wait_for_turn(place: &Place, deadline: Deadline) -> Result<StartTurn, Reason>
 /// Starts a daemon and waits until it listens.
 fn start(place: &Place, program: Option<&Path>, deadline: Deadline) -> Result<(), Reason> {
     let ready_by = Instant::now() + READY;
-    let program = match program {
-        Some(program) => program.as_os_str().to_owned(),
-        None => env::var_os("NAVLOCK_BIN").unwrap_or_else(|| OsString::from("navlock")),
-    };
-    let program = from_here(program.into());
+    if env::var_os(MARKER).is_some() {
+        let why = "the program was started to serve, and does not call serve_if_asked() first";
+        return Err(Reason::Failed(why.to_owned()));
+    }
+    let named = program.map(Path::to_owned).or_else(|| env::var_os("NAVLOCK_BIN").map(Into::into));
+    let is_own = CARRIES.load(Relaxed) && named.is_none();
+    let own = is_own.then(env::current_exe).and_then(Result::ok);
+    let is_own = own.is_some();
+    let program = from_here(named.or(own).unwrap_or_else(|| PathBuf::from("navlock")));
     let failed = |error: io::Error| Reason::Program(program.clone(), error.into());
     // The stream carries what the daemon writes while it starts. When the daemon has begun to
     // listen, the daemon closes the stream.
     let (mut said, saying) = socket::hearing().map_err(failed)?;
     let mut command = Command::new(&program);
     command
-        .args(["daemon", "run"])
+        .args(if is_own { &[][..] } else { &["daemon", "run"] })
         .env_clear()
         .envs(env::vars_os().filter(|(name, _)| is_for_a_broker(name)))
         .env("NAVLOCK_STARTED_BY", format!("process {} {}", process::id(), program_name()))
@@ -162,7 +185,8 @@ fn start(place: &Place, program: Option<&Path>, deadline: Deadline) -> Result<()
         .stdin(Stdio::null())
         .stdout(saying.try_clone().map_err(failed)?)
         .stderr(saying)
-        .env("NAVLOCK_SOCKET", place.socket());
+        .env("NAVLOCK_SOCKET", place.socket())
+        .envs(is_own.then_some((MARKER, "1")));
     let_go(&mut command);
     let mut child = command.spawn().map_err(failed)?;
     let socket = place.socket().display();

@@ -29,8 +29,8 @@ pub fn surrounding() -> &'static [LockId] {
 /// ```no_run
 /// use std::process::Command;
 ///
-/// # use navlock_broker::{INSIDE_VARIABLE, told_to_command};
-/// # let locks = navlock_core::UserAgent::new().lock_manager("my-app");
+/// # use navlock::{INSIDE_VARIABLE, told_to_command};
+/// # let locks = navlock::UserAgent::new().lock_manager("my-app");
 /// let guard = locks.lock("db").blocking()?;
 /// let inside = told_to_command([guard.id()]);
 /// // What the command requests is known to be requested inside "db".

@@ -15,8 +15,8 @@ pub const LONGEST_COMMAND: usize = 200;
 /// number of the process, its program without arguments, its user, and the name of its machine.
 ///
 /// ```
-/// # use navlock_broker::this_process;
-/// # let locks = navlock_core::UserAgent::new().lock_manager("my-app");
+/// # use navlock::this_process;
+/// # let locks = navlock::UserAgent::new().lock_manager("my-app");
 /// let mut info = this_process();
 /// info.why = "nightly backup".to_owned();
 /// locks.describe(&info);

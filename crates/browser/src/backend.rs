@@ -98,6 +98,7 @@ impl Backend for BrowserBackend {
         agent: AgentId,
         name: &ResourceName,
         kind: RequestKind,
+        _: &str,
         waker: &Waker,
     ) -> Result<(Ticket, Poll<Answer>), Error> {
         let name = names::spell(&self.bucket, name);

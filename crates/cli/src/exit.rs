@@ -8,7 +8,10 @@ use std::{
 };
 
 use navlock::Error;
-use navlock_platform::wait::{self, Interest, Source};
+use navlock_platform::{
+    terminal,
+    wait::{self, Interest, Source},
+};
 
 /// The lock could not be acquired, and the arguments (`-n`, `-w`) allow for that.
 pub(crate) const CONFLICT: u8 = 1;
@@ -77,7 +80,7 @@ impl From<Error> for Failure {
         let code = match error {
             Error::Unreachable(_) => UNREACHABLE,
             Error::Lost(_) | Error::Terminated | Error::Closed => LOST,
-            Error::TimedOut | Error::Deadlock(_) => CONFLICT,
+            Error::TimedOut(_) | Error::Deadlock(_) => CONFLICT,
             // All other errors are errors in the arguments. A request that the broker has refused
             // counts as such an error.
             _ => USAGE,
@@ -90,7 +93,7 @@ impl From<Error> for Failure {
 /// the message.
 pub(crate) fn say(message: impl fmt::Display) {
     // The message is written in one piece, because others write to the same terminal.
-    let _ = io::stderr().write_all(format!("navlock: {message}\n").as_bytes());
+    let _ = write(format!("navlock: {message}\n").as_bytes());
 }
 
 /// Writes a message to the error stream if there is room for it now. This is for a caller that has
@@ -100,6 +103,12 @@ pub(crate) fn mention(text: &[u8]) {
     let now = wait::wait([(stderr.source(), Interest::WRITE)], Some(Duration::ZERO));
     // A pipe with any room has room for a page, and these messages are shorter than that.
     if now.is_ok_and(|[stderr]| stderr.writable) {
-        let _ = io::stderr().write_all(text);
+        let _ = write(text);
     }
+}
+
+/// Writes to the error stream. The terminal does not stop this process, even if it stops programs in the
+/// background that write (`stty tostop`).
+fn write(text: &[u8]) -> io::Result<()> {
+    terminal::unstopped(|| io::stderr().write_all(text))
 }

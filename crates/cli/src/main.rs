@@ -32,6 +32,7 @@ mod web;
 use std::process::ExitCode;
 
 fn main() -> ExitCode {
+    navlock_platform::signal::outlive_file_limit();
     match parse::parse() {
         Ok(args) => commands::dispatch(args).unwrap_or_else(exit::Failure::report),
         Err(refusal) => parse::report_refusal(&refusal),

@@ -152,21 +152,18 @@ impl<'a> Surroundings<'a> {
         }
     }
 
-    /// What the agent's locks are for, and what else it says of itself, in brackets after a space;
-    /// empty if it says nothing.
-    pub(crate) fn why(&self, id: ClientId) -> String {
-        match self.agent(id).map(|agent| purpose(&agent.info)) {
+    /// What the lock is for, and what else its agent says of itself, in brackets after a space; empty
+    /// if nothing is said.
+    pub(crate) fn why(&self, entry: &Entry) -> String {
+        match self.overview.info_of(entry).map(|info| purpose(&info)) {
             Some(why) if !why.is_empty() => format!(" ({})", clipped(&why, WIDEST)),
             _ => String::new(),
         }
     }
 
-    /// What is known of the agent, for programs.
-    pub(crate) fn describe(&self, id: ClientId, object: Object) -> Object {
-        match self.agent(id) {
-            Some(agent) => object.agent(&agent.info),
-            None => object,
-        }
+    /// What is known of the agent of this lock or request, for programs.
+    pub(crate) fn describe(&self, entry: &Entry, object: Object) -> Object {
+        self.overview.info_of(entry).iter().fold(object, |object, info| object.agent(info))
     }
 
     /// The processes of this machine that hold the agent's locks or wait for them: the process that

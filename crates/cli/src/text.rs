@@ -77,11 +77,16 @@ pub(crate) fn clipped(text: &str, widest: usize) -> String {
     shown
 }
 
-/// The name of the program of a command line, for people.
+/// The name of the program of a command line, for people. `navlock run` is shown with the program
+/// that it will run, because its own name tells no waiter from another.
 pub(crate) fn program(command: &str) -> String {
-    let path = command.split_whitespace().next().unwrap_or_default();
+    let (before, work) = match command.strip_prefix("navlock run ") {
+        Some(work) => ("navlock run ", work),
+        None => ("", command),
+    };
+    let path = work.split_whitespace().next().unwrap_or_default();
     let name = path.rsplit('/').next().filter(|name| !name.is_empty()).unwrap_or(path);
-    clipped(&printable(name), 32)
+    format!("{before}{}", clipped(&printable(name), 32))
 }
 
 /// `user@host`, as far as it is known.
@@ -110,6 +115,19 @@ pub(crate) fn meta(agent: &AgentInfo) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_waiter_is_shown_with_what_it_will_run() {
+        for (command, shown) in [
+            ("navlock run /opt/bin/deploy --key x", "navlock run deploy"),
+            ("navlock run ./a\u{1b}", "navlock run a\\u{1b}"),
+            ("/usr/bin/make -j4", "make"),
+            ("navlock hold db", "navlock"),
+            ("", ""),
+        ] {
+            assert_eq!(program(command), shown);
+        }
+    }
 
     #[test]
     fn a_name_is_shown_as_it_is_or_quoted_where_that_could_mislead() {

@@ -23,8 +23,8 @@ use crate::waking;
 /// executor.
 ///
 /// ```
-/// # use navlock_core::{Error, UserAgent};
-/// use navlock_core::blocking::block_on;
+/// # use navlock::{Error, UserAgent};
+/// use navlock::blocking::block_on;
 ///
 /// let locks = UserAgent::new().lock_manager("app");
 /// let guard = block_on(locks.lock("db"))?;
@@ -46,8 +46,8 @@ pub fn block_on<F: IntoFuture>(future: F) -> F::Output {
 /// as none.
 ///
 /// ```
-/// # use navlock_core::{Error, UserAgent};
-/// use {navlock_core::blocking::block_on_timeout, std::time::Duration};
+/// # use navlock::{Error, UserAgent};
+/// use {navlock::blocking::block_on_timeout, std::time::Duration};
 ///
 /// let locks = UserAgent::new().lock_manager("app");
 /// let guard = locks.lock("db").blocking()?;

@@ -38,10 +38,10 @@ impl Bucket {
     /// A handle of a new agent in this bucket.
     ///
     /// ```
-    /// # use navlock_core::{Error, UserAgent};
+    /// # use navlock::{Error, UserAgent};
     /// let bucket = UserAgent::new().bucket("app");
     /// let guard = bucket.lock_manager().lock("db").blocking()?;
-    /// assert!(bucket.lock_manager().try_lock("db").blocking()?.is_none());
+    /// assert!(bucket.lock_manager().lock("db").if_available().blocking()?.is_none());
     /// # Ok::<(), Error>(())
     /// ```
     pub fn lock_manager(&self) -> LockManager {
@@ -65,7 +65,7 @@ impl Bucket {
     /// The bucket's name; `None` if it is opaque.
     ///
     /// ```
-    /// # use navlock_core::UserAgent;
+    /// # use navlock::UserAgent;
     /// let user_agent = UserAgent::new();
     /// assert_eq!(user_agent.bucket("app").name(), Some("app"));
     /// assert_eq!(user_agent.opaque_bucket().name(), None);
@@ -79,11 +79,11 @@ impl LockManager {
     /// The agent's bucket.
     ///
     /// ```
-    /// # use navlock_core::{Error, UserAgent};
+    /// # use navlock::{Error, UserAgent};
     /// # let locks = UserAgent::new().lock_manager("app");
     /// let guard = locks.lock("db").blocking()?;
     /// let another_agent = locks.bucket().lock_manager();
-    /// assert!(another_agent.try_lock("db").blocking()?.is_none());
+    /// assert!(another_agent.lock("db").if_available().blocking()?.is_none());
     /// # Ok::<(), Error>(())
     /// ```
     pub fn bucket(&self) -> Bucket {

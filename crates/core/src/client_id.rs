@@ -13,7 +13,7 @@ use uuid::Uuid;
 /// people and logs:
 ///
 /// ```
-/// use navlock_core::{ClientId, UserAgent};
+/// use navlock::{ClientId, UserAgent};
 ///
 /// let client_id = UserAgent::new().lock_manager("app").client_id();
 /// assert_eq!(ClientId::from_bytes(client_id.to_bytes()), client_id);

@@ -3,7 +3,7 @@
 /// The text, or its first characters if it has more than this number.
 ///
 /// ```
-/// # use navlock_core::host;
+/// # use navlock::host;
 /// assert_eq!(host::clip_chars("größe", 3), "grö");
 /// ```
 pub fn clip_chars(text: &str, most: usize) -> &str {
@@ -13,7 +13,7 @@ pub fn clip_chars(text: &str, most: usize) -> &str {
 /// The text, or as many whole characters from its beginning as fit into this number of bytes.
 ///
 /// ```
-/// # use navlock_core::host;
+/// # use navlock::host;
 /// assert_eq!(host::clip_bytes("größe", 3), "gr");
 /// ```
 pub fn clip_bytes(text: &str, most: usize) -> &str {

@@ -10,7 +10,7 @@ const DAY: u64 = 24 * HOUR;
 /// `4d`, `4d03h`.
 ///
 /// ```
-/// # use navlock_core::host;
+/// # use navlock::host;
 /// # use std::time::Duration;
 /// assert_eq!(host::elapsed(Duration::from_secs(185)), "3m05s");
 /// ```

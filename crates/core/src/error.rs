@@ -12,15 +12,15 @@ use crate::{Refusal, Unreachable};
 /// has for an error, or the nearest one where the specification has none.
 ///
 /// ```
-/// # use navlock_core::UserAgent;
+/// # use navlock::UserAgent;
 /// # let locks = UserAgent::new().lock_manager("app");
 /// use std::time::Duration;
 ///
-/// use navlock_core::Error;
+/// use navlock::Error;
 ///
 /// match locks.lock("db").blocking_timeout(Duration::from_secs(5)) {
 ///     Ok(guard) => println!("the token is {:?}", guard.fencing_token()),
-///     Err(Error::TimedOut) => eprintln!("somebody else holds the lock; try again later"),
+///     Err(Error::TimedOut(told)) => eprintln!("{told}; try again later"),
 ///     Err(error) => return Err(error),
 /// }
 /// # Ok::<(), Error>(())
@@ -51,8 +51,9 @@ pub enum Error {
     SignalWithoutWaiting,
     /// The lock was held and then lost.
     Lost(Lost),
-    /// The time given for waiting is over. The request has left its queue.
-    TimedOut,
+    /// The time given for waiting is over. The request has left its queue. The text says which lock it
+    /// waited for, and who holds the lock, if that could be found out at once.
+    TimedOut(String),
     /// The reach does not take this request, and will not take it if it is made again. The message of
     /// the field says what is too long or too much, and what the limit is.
     Refused(Refusal),
@@ -95,7 +96,7 @@ impl Error {
     /// The name of the `DOMException` that a script would get.
     ///
     /// ```
-    /// use navlock_core::{Error, Lost};
+    /// use navlock::{Error, Lost};
     ///
     /// assert_eq!(Error::Lost(Lost::Stolen).dom_exception_name(), "AbortError");
     /// assert_eq!(Error::ReservedName.dom_exception_name(), "NotSupportedError");
@@ -110,7 +111,7 @@ impl Error {
             | Self::SignalWithoutWaiting => "NotSupportedError",
             Self::InvalidName(_) => "InvalidCharacterError",
             Self::Lost(_) => "AbortError",
-            Self::TimedOut => "TimeoutError",
+            Self::TimedOut(_) => "TimeoutError",
             Self::Refused(_) => "QuotaExceededError",
             Self::Deadlock(_) | Self::Unreachable(_) => "OperationError",
         }
@@ -138,9 +139,8 @@ impl fmt::Display for Error {
                 "a request with `steal` or `if_available` never waits, so it takes no abort signal",
             ),
             Self::Lost(lost) => lost.fmt(f),
-            Self::TimedOut => f.write_str("the lock could not be had in the time given"),
             Self::Refused(why) => why.fmt(f),
-            Self::Deadlock(why) => f.write_str(why),
+            Self::TimedOut(told) | Self::Deadlock(told) => f.write_str(told),
             Self::Unreachable(why) => why.fmt(f),
         }
     }

@@ -34,7 +34,7 @@ use crate::{
 /// A guard is one pointer, so it is cheap to move and makes no future large.
 ///
 /// ```
-/// # use navlock_core::{Error, UserAgent};
+/// # use navlock::{Error, UserAgent};
 /// # let locks = UserAgent::new().lock_manager("app");
 /// let guard = locks.lock("db").blocking()?;
 /// // The guard is also the lock that it holds.
@@ -117,7 +117,7 @@ impl LockGuard {
     /// and dropping the guard releases nothing.
     ///
     /// ```
-    /// # use navlock_core::{Error, UserAgent};
+    /// # use navlock::{Error, UserAgent};
     /// # let locks = UserAgent::new().lock_manager("app");
     /// let guard = locks.lock("db").blocking()?;
     /// assert!(!guard.is_lost());
@@ -133,7 +133,7 @@ impl LockGuard {
     /// it was not stolen, or the reach does not know by whom.
     ///
     /// ```
-    /// # use navlock_core::{Error, UserAgent};
+    /// # use navlock::{Error, UserAgent};
     /// # let bucket = UserAgent::new().bucket("app");
     /// # let (locks, others) = (bucket.lock_manager(), bucket.lock_manager());
     /// let guard = locks.lock("db").blocking()?;
@@ -151,7 +151,7 @@ impl LockGuard {
     /// [inside](crate::LockRequest::inside) the lock.
     ///
     /// ```
-    /// # use navlock_core::{Error, UserAgent};
+    /// # use navlock::{Error, UserAgent};
     /// # let locks = UserAgent::new().lock_manager("app");
     /// let (db, log) = (locks.lock("db").blocking()?, locks.lock("log").blocking()?);
     /// assert_ne!(db.id(), log.id());
@@ -168,9 +168,9 @@ impl LockGuard {
     /// this also says for how long the lock is still held, as a warning before the loss.
     ///
     /// ```
-    /// # use navlock_core::{Error, UserAgent};
+    /// # use navlock::{Error, UserAgent};
     /// # let locks = UserAgent::new().lock_manager("app");
-    /// use navlock_core::LockState;
+    /// use navlock::LockState;
     ///
     /// let guard = locks.lock("db").blocking()?;
     /// match guard.state() {
@@ -194,7 +194,7 @@ impl LockGuard {
     /// where locks do not end by themselves.
     ///
     /// ```
-    /// # use navlock_core::{Error, UserAgent};
+    /// # use navlock::{Error, UserAgent};
     /// # let locks = UserAgent::new().lock_manager("app");
     /// let guard = locks.lock("db").blocking()?;
     /// match guard.term() {

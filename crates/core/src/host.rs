@@ -36,7 +36,7 @@ pub use crate::{
 /// A handle of a new agent in the bucket, with a client id by which it is already known elsewhere.
 ///
 /// ```
-/// # use navlock_core::{ClientId, UserAgent, host};
+/// # use navlock::{ClientId, UserAgent, host};
 /// let bucket = UserAgent::new().bucket("app");
 /// let client_id = ClientId::random();
 /// let locks = host::lock_manager_as(&bucket, client_id);
@@ -53,7 +53,7 @@ pub fn lock_manager_as(bucket: &Bucket, client_id: ClientId) -> LockManager {
 /// gone.
 ///
 /// ```
-/// # use navlock_core::{Error, UserAgent, host};
+/// # use navlock::{Error, UserAgent, host};
 /// let user_agent = UserAgent::new();
 /// let agents = [(); 2].map(|()| user_agent.lock_manager("app"));
 /// let guard = agents[0].lock("db").blocking()?;
@@ -73,7 +73,7 @@ pub fn terminate_all<'a>(handles: impl IntoIterator<Item = &'a LockManager>) {
 /// This is for an interface that has checks of its own between these checks and the request.
 ///
 /// ```
-/// # use navlock_core::{Error, UserAgent, host};
+/// # use navlock::{Error, UserAgent, host};
 /// let locks = UserAgent::new().lock_manager("app");
 /// assert_eq!(host::check_environment(&locks), Ok(()));
 /// locks.set_fully_active(false);
@@ -97,7 +97,7 @@ pub fn check_environment(locks: &LockManager) -> Result<(), Error> {
 ///
 /// ```
 /// # use std::task::{Context, Poll, Waker};
-/// # use navlock_core::{Error, UserAgent, host};
+/// # use navlock::{Error, UserAgent, host};
 /// let user_agent = UserAgent::new();
 /// let locks = user_agent.lock_manager("app");
 /// let context = Context::from_waker(Waker::noop());
@@ -148,7 +148,7 @@ pub fn ends(locks: &LockManager) -> Option<Duration> {
 /// one. Returns whether the reach does that; see [`Backend::raise_tokens`].
 ///
 /// ```
-/// # use navlock_core::{Error, FencingToken, UserAgent, host};
+/// # use navlock::{Error, FencingToken, UserAgent, host};
 /// let locks = UserAgent::new().lock_manager("app");
 /// assert!(host::raise_tokens(&locks, FencingToken::new(1000)));
 /// assert_eq!(locks.lock("db").blocking()?.fencing_token(), FencingToken::new(1000));

@@ -10,6 +10,12 @@ use crate::{ClientId, LockInfo, LockManagerSnapshot};
 /// What an agent says of itself, for people who wonder who holds their lock.
 ///
 /// No decision depends on this, and nobody checks it.
+///
+/// ```
+/// # use navlock::AgentInfo;
+/// let info = AgentInfo::default().why("nightly backup").meta("url", "http://localhost:3000");
+/// assert_eq!(info.why, "nightly backup");
+/// ```
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub struct AgentInfo {
@@ -22,7 +28,8 @@ pub struct AgentInfo {
     pub user: String,
     /// The machine that it runs on.
     pub host: String,
-    /// What the agent wants its locks for; empty if it does not say.
+    /// What the agent wants its locks for; empty if it does not say. Where the info is shown with a
+    /// lock or request that says [more](crate::LockRequest::why), this is what it is for.
     pub why: String,
     /// What else the agent says of itself, as keys and values of its choice: say, `url` and the
     /// address at which its work can be seen. In the agent's order.
@@ -93,6 +100,61 @@ pub struct Position {
     pub ahead: Option<usize>,
 }
 
+impl AgentInfo {
+    /// Sets the process.
+    #[must_use]
+    pub fn pid(self, pid: u32) -> Self {
+        Self { pid, ..self }
+    }
+
+    /// Sets what runs in the process.
+    #[must_use]
+    pub fn command(self, command: impl Into<String>) -> Self {
+        Self { command: command.into(), ..self }
+    }
+
+    /// Sets the user.
+    #[must_use]
+    pub fn user(self, user: impl Into<String>) -> Self {
+        Self { user: user.into(), ..self }
+    }
+
+    /// Sets the machine.
+    #[must_use]
+    pub fn host(self, host: impl Into<String>) -> Self {
+        Self { host: host.into(), ..self }
+    }
+
+    /// Sets what the agent wants its locks for.
+    #[must_use]
+    pub fn why(self, why: impl Into<String>) -> Self {
+        Self { why: why.into(), ..self }
+    }
+
+    /// Adds one more key with its value.
+    #[must_use]
+    pub fn meta(mut self, key: impl Into<String>, value: impl Into<String>) -> Self {
+        self.meta.push((key.into(), value.into()));
+        self
+    }
+
+    /// Takes over what `more` says. What `more` leaves empty stays as it is known.
+    pub fn update(&mut self, more: &Self) {
+        let Self { pid, command, user, host, why, meta } = self;
+        if more.pid != 0 {
+            *pid = more.pid;
+        }
+        let texts =
+            [(command, &more.command), (user, &more.user), (host, &more.host), (why, &more.why)];
+        for (known, said) in texts.into_iter().filter(|(_, said)| !said.is_empty()) {
+            known.clone_from(said);
+        }
+        if !more.meta.is_empty() {
+            meta.clone_from(&more.meta);
+        }
+    }
+}
+
 impl Position {
     /// A position with these values: for a [`Backend`](crate::host::Backend).
     pub fn new(holder: Option<Inspected>, holders: usize, ahead: Option<usize>) -> Self {
@@ -135,6 +197,12 @@ impl Inspected {
     /// [`Backend`](crate::host::Backend).
     pub fn new(lock: LockInfo) -> Self {
         Self { lock, agent: None, age: None, fencing_token: None }
+    }
+
+    /// Shows that this lock or request is for `why`, in place of what its agent says of all its
+    /// locks: for a [`Backend`](crate::host::Backend).
+    pub fn set_why(&mut self, why: &str) {
+        why.clone_into(&mut Arc::make_mut(self.agent.get_or_insert_default()).why);
     }
 }
 

@@ -13,7 +13,7 @@ use crate::{AgentInfo, look::Entry};
 /// for programs.
 ///
 /// ```
-/// use navlock_core::host::Object;
+/// use navlock::host::Object;
 ///
 /// let object = Object::default().string("event", "missed").number("missed", 7);
 /// assert_eq!(object.to_string(), r#"{"event":"missed","missed":7}"#);

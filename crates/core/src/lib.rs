@@ -11,12 +11,12 @@
 //! these authors need.
 //!
 //! ```
-//! use navlock_core::{UserAgent, blocking::block_on};
+//! use navlock::{UserAgent, blocking::block_on};
 //!
 //! let locks = UserAgent::in_process().bucket("my-app").lock_manager();
 //! let sum = block_on(locks.request("db", async |_lock| 1 + 1))?;
 //! assert_eq!(sum, 2);
-//! # Ok::<(), navlock_core::Error>(())
+//! # Ok::<(), navlock::Error>(())
 //! ```
 //!
 //! From the outside in: a [`UserAgent`] owns [`Bucket`]s; a bucket gives out [`LockManager`]

@@ -21,7 +21,7 @@ impl Lock {
     /// The name that is locked.
     ///
     /// ```
-    /// # use navlock_core::{Error, UserAgent};
+    /// # use navlock::{Error, UserAgent};
     /// # let locks = UserAgent::new().lock_manager("app");
     /// assert_eq!(locks.lock("db").blocking()?.name(), "db");
     /// # Ok::<(), Error>(())
@@ -33,9 +33,9 @@ impl Lock {
     /// The mode in which it is locked.
     ///
     /// ```
-    /// # use navlock_core::{Error, UserAgent};
+    /// # use navlock::{Error, UserAgent};
     /// # let locks = UserAgent::new().lock_manager("app");
-    /// assert_eq!(locks.lock("db").shared().blocking()?.mode(), navlock_core::Mode::Shared);
+    /// assert_eq!(locks.lock("db").shared().blocking()?.mode(), navlock::Mode::Shared);
     /// # Ok::<(), Error>(())
     /// ```
     pub fn mode(&self) -> Mode {
@@ -48,7 +48,7 @@ impl Lock {
     /// The numbers grow as long as the user agent lives.
     ///
     /// ```
-    /// # use navlock_core::{Error, UserAgent};
+    /// # use navlock::{Error, UserAgent};
     /// # let locks = UserAgent::new().lock_manager("app");
     /// let first = locks.lock("db").blocking()?.fencing_token();
     /// let second = locks.lock("db").blocking()?.fencing_token();

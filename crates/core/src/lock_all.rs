@@ -29,7 +29,7 @@ use crate::{
 /// The request has a handle of its own, so that its future can be a task:
 ///
 /// ```
-/// # use navlock_core::UserAgent;
+/// # use navlock::UserAgent;
 /// # let tokio = tokio::runtime::Builder::new_current_thread().build().unwrap();
 /// # tokio.block_on(async {
 /// let locks = UserAgent::new().lock_manager("app");
@@ -37,7 +37,7 @@ use crate::{
 /// drop(locks);
 /// let guards = task.await.expect("the task does not panic")?;
 /// assert_eq!(guards.len(), 2);
-/// # Ok::<(), navlock_core::Error>(())
+/// # Ok::<(), navlock::Error>(())
 /// # }).unwrap();
 /// ```
 ///
@@ -78,7 +78,12 @@ impl LockAllRequest {
                 names.dedup_by(|a, b| a.name == b.name);
                 names
             });
-        let ask = Ask { names, options: LockOptions::default(), fails_on_deadlock: false };
+        let ask = Ask {
+            names,
+            options: LockOptions::default(),
+            fails_on_deadlock: false,
+            why: String::new(),
+        };
         Self { environment: Arc::clone(environment), ask, grant: PhantomData }
     }
 
@@ -91,7 +96,7 @@ impl LockAllRequest {
     /// lock is requested.
     ///
     /// ```
-    /// # use navlock_core::{Error, LockOptions, Mode, UserAgent};
+    /// # use navlock::{Error, LockOptions, Mode, UserAgent};
     /// # let locks = UserAgent::new().lock_manager("app");
     /// let options = LockOptions { mode: Mode::Shared, ..LockOptions::default() };
     /// let guards = locks.lock_all(["db", "log"]).with_options(options).blocking()?;
@@ -113,7 +118,7 @@ impl LockAllRequest {
     /// back. Somebody else who asks for one of these locks meanwhile may be told that it is taken.
     ///
     /// ```
-    /// # use navlock_core::{Error, UserAgent, blocking::block_on};
+    /// # use navlock::{Error, UserAgent, blocking::block_on};
     /// # let locks = UserAgent::new().lock_manager("app");
     /// # block_on(async {
     /// let holder = locks.lock("log").await?;
@@ -132,7 +137,7 @@ impl LockAllRequest {
     /// Requests the locks and holds them while the future that `callback` returns runs.
     ///
     /// ```
-    /// # use navlock_core::{Error, UserAgent, blocking::block_on};
+    /// # use navlock::{Error, UserAgent, blocking::block_on};
     /// # let locks = UserAgent::new().lock_manager("app");
     /// # block_on(async {
     /// let names = locks.lock_all(["log", "db"]).shared().run(async |locks| {
@@ -167,7 +172,7 @@ impl LockAllRequest<Option<Vec<LockGuard>>> {
     /// cannot be had at once.
     ///
     /// ```
-    /// # use navlock_core::{Error, UserAgent, blocking::block_on};
+    /// # use navlock::{Error, UserAgent, blocking::block_on};
     /// # let locks = UserAgent::new().lock_manager("app");
     /// let _guard = locks.lock("db").blocking()?;
     /// let both = locks.lock_all(["log", "db"]).if_available();
@@ -202,7 +207,7 @@ impl<G: GrantAll> LockAllRequest<G> {
     /// Asks for shared locks of all names that were given without a mode.
     ///
     /// ```
-    /// # use navlock_core::{Error, UserAgent};
+    /// # use navlock::{Error, UserAgent};
     /// # let locks = UserAgent::new().lock_manager("app");
     /// let _reader = locks.lock("db").shared().blocking()?;
     /// let readers = locks.lock_all(["log", "db"]).shared().blocking()?;
@@ -221,7 +226,7 @@ impl<G: GrantAll> LockAllRequest<G> {
     /// found.
     ///
     /// ```
-    /// # use navlock_core::{Error, UserAgent, blocking::block_on};
+    /// # use navlock::{Error, UserAgent, blocking::block_on};
     /// # let locks = UserAgent::new().lock_manager("app");
     /// # block_on(async {
     /// let nested = locks.request("log", async |_| {
@@ -236,14 +241,29 @@ impl<G: GrantAll> LockAllRequest<G> {
         self
     }
 
+    /// Says what the locks are for: see [`LockRequest::why`](crate::LockRequest::why).
+    ///
+    /// ```
+    /// # use navlock::{UserAgent, blocking::block_on};
+    /// # let locks = UserAgent::new().lock_manager("app");
+    /// let guards = locks.lock_all(["db", "log"]).why("nightly backup").blocking()?;
+    /// # let seen = block_on(locks.inspect(None))?;
+    /// # assert!(seen.held.iter().all(|one| one.agent.as_ref().unwrap().why == "nightly backup"));
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn why(mut self, why: impl Into<String>) -> Self {
+        self.ask.why = why.into();
+        self
+    }
+
     /// Blocks the thread until the request is answered: the same as awaiting it, for code without
     /// an executor.
     ///
     /// ```
-    /// # use navlock_core::UserAgent;
+    /// # use navlock::UserAgent;
     /// # let locks = UserAgent::new().lock_manager("app");
     /// let guards = locks.lock_all(["db", "log"]).blocking()?;
-    /// # Ok::<(), navlock_core::Error>(())
+    /// # Ok::<(), navlock::Error>(())
     /// ```
     ///
     /// # Errors
@@ -256,12 +276,14 @@ impl<G: GrantAll> LockAllRequest<G> {
     /// Blocks the thread until the request is answered, for no longer than `timeout`.
     ///
     /// ```
-    /// # use navlock_core::{Error, UserAgent};
+    /// # use navlock::{Error, UserAgent};
     /// # use std::time::Duration;
     /// # let locks = UserAgent::new().lock_manager("app");
     /// let holder = locks.lock("log").blocking()?;
     /// let late = locks.lock_all(["db", "log"]).blocking_timeout(Duration::from_millis(1));
-    /// assert_eq!(late.unwrap_err().to_string(), "\"log\": the lock could not be had in the time given");
+    /// let told = late.unwrap_err().to_string();
+    /// // Behind this, the text says who holds the lock.
+    /// assert!(told.starts_with("\"log\": the lock could not be had in the time given; "));
     /// # Ok::<(), Error>(())
     /// ```
     ///

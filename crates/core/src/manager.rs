@@ -57,7 +57,7 @@ impl LockManager {
     /// and then the lock is released.
     ///
     /// ```
-    /// # use navlock_core::{Error, UserAgent, blocking::block_on};
+    /// # use navlock::{Error, UserAgent, blocking::block_on};
     /// # let locks = UserAgent::new().lock_manager("app");
     /// # block_on(async {
     /// let sum = locks.request("db", async |lock| {
@@ -76,10 +76,11 @@ impl LockManager {
     }
 
     /// Starts a request for the lock of this name. The request is exclusive and waits, unless its
-    /// options say otherwise. Await it for a guard.
+    /// options say otherwise. Await it for a guard, or call [`blocking`](LockRequest::blocking) where
+    /// there is no executor.
     ///
     /// ```
-    /// # use navlock_core::{Error, UserAgent, blocking::block_on};
+    /// # use navlock::{Error, UserAgent, blocking::block_on};
     /// # let locks = UserAgent::new().lock_manager("app");
     /// # block_on(async {
     /// let reader = locks.lock("db").shared().await?;
@@ -96,38 +97,14 @@ impl LockManager {
         LockRequest::new(&self.0, name, LockOptions::default())
     }
 
-    /// Starts a request for the lock of this name if the lock can be had at once: short for
-    /// [`lock`](Self::lock) with [`if_available`](LockRequest::if_available). Await the request, or
-    /// call [`blocking`](LockRequest::blocking) where there is no executor: if another process
-    /// keeps the locks, the answer takes a moment, though it never waits for a holder.
-    ///
-    /// ```
-    /// # use navlock_core::{Error, UserAgent, blocking::block_on};
-    /// # let locks = UserAgent::new().lock_manager("app");
-    /// # block_on(async {
-    /// let guard = locks.try_lock("db").await?;
-    /// assert!(guard.is_some());
-    /// assert!(locks.try_lock("db").shared().await?.is_none());
-    /// assert!(locks.try_lock("db").blocking()?.is_none());
-    /// # Ok::<(), Error>(())
-    /// # }).unwrap();
-    /// ```
-    #[inline]
-    pub fn try_lock<N>(&self, name: N) -> LockRequest<'_, Option<LockGuard>, N>
-    where
-        N: TryInto<ResourceName, Error: Into<Error>>,
-    {
-        self.lock(name).if_available()
-    }
-
     /// Starts a request with options that came from elsewhere, in any combination. An illegal
     /// combination fails when the request is awaited, after the checks that come before this one.
     /// The request gives `None` only with `if_available`.
     ///
     /// ```
-    /// # use navlock_core::{Error, UserAgent};
+    /// # use navlock::{Error, UserAgent};
     /// # let locks = UserAgent::new().lock_manager("app");
-    /// use navlock_core::LockOptions;
+    /// use navlock::LockOptions;
     ///
     /// let options = LockOptions { if_available: true, ..LockOptions::default() };
     /// let guard = locks.lock_with("db", options).blocking()?;
@@ -155,7 +132,7 @@ impl LockManager {
     /// Spec: <https://w3c.github.io/web-locks/#deadlocks>
     ///
     /// ```
-    /// # use navlock_core::{Error, UserAgent, blocking::block_on};
+    /// # use navlock::{Error, UserAgent, blocking::block_on};
     /// # let locks = UserAgent::new().lock_manager("app");
     /// # block_on(async {
     /// let guards = locks.lock_all(["to", "from", "to"]).await?;
@@ -176,13 +153,13 @@ impl LockManager {
     /// name. A name that is given in both modes is locked exclusively.
     ///
     /// ```
-    /// # use navlock_core::{Error, Mode, UserAgent, blocking::block_on};
+    /// # use navlock::{Error, Mode, UserAgent, blocking::block_on};
     /// # let locks = UserAgent::new().lock_manager("app");
     /// # block_on(async {
     /// let names = [("account", Mode::Exclusive), ("rates", Mode::Shared)];
     /// let guards = locks.lock_all_with(names).await?;
-    /// assert!(locks.try_lock("rates").shared().await?.is_some());
-    /// assert!(locks.try_lock("account").shared().await?.is_none());
+    /// assert!(locks.lock("rates").if_available().shared().await?.is_some());
+    /// assert!(locks.lock("account").if_available().shared().await?.is_none());
     /// # drop(guards);
     /// # Ok::<(), Error>(())
     /// # }).unwrap();
@@ -199,7 +176,7 @@ impl LockManager {
     /// returns runs: [`lock_all`](Self::lock_all), then [`run`](LockAllRequest::run).
     ///
     /// ```
-    /// # use navlock_core::{Error, UserAgent, blocking::block_on};
+    /// # use navlock::{Error, UserAgent, blocking::block_on};
     /// # let locks = UserAgent::new().lock_manager("app");
     /// # block_on(async {
     /// let moved = locks.request_all(["from", "to"], async |_locks| 100).await?;
@@ -227,19 +204,17 @@ impl LockManager {
     }
 
     /// Says who this agent is, for those who [`inspect`](Self::inspect) and those who
-    /// [look](crate::UserAgent::look). The last call counts. Where this process keeps the locks, an
-    /// agent that has not said anything is shown without a description, because to collect a
-    /// description by default would cost more than it is worth.
+    /// [look](crate::UserAgent::look). This adds to what is known of the agent: what `info` leaves
+    /// empty stays as it is. A broker knows the process of each agent already. Where this process
+    /// keeps the locks, an agent that has not said anything is shown without a description, because
+    /// to collect a description by default would cost more than it is worth.
     ///
     /// ```
-    /// # use navlock_core::UserAgent;
+    /// # use navlock::UserAgent;
     /// # let locks = UserAgent::new().lock_manager("app");
-    /// use navlock_core::AgentInfo;
+    /// use navlock::AgentInfo;
     ///
-    /// let mut info = AgentInfo::default();
-    /// info.pid = std::process::id();
-    /// info.why = "nightly backup".to_owned();
-    /// locks.describe(&info);
+    /// locks.describe(&AgentInfo::default().pid(std::process::id()).why("nightly backup"));
     /// ```
     pub fn describe(&self, info: &AgentInfo) {
         if let Some(agent) = self.agent() {
@@ -257,7 +232,7 @@ impl LockManager {
     /// Spec: <https://w3c.github.io/web-locks/#termination-of-locks>
     ///
     /// ```
-    /// # use navlock_core::{Error, UserAgent};
+    /// # use navlock::{Error, UserAgent};
     /// # let locks = UserAgent::new().lock_manager("app");
     /// let guard = locks.lock("db").blocking()?;
     /// locks.terminate();
@@ -277,7 +252,7 @@ impl LockManager {
     /// touched. To unload a document corresponds to [`terminate`](Self::terminate).
     ///
     /// ```
-    /// # use navlock_core::{Error, UserAgent};
+    /// # use navlock::{Error, UserAgent};
     /// # let locks = UserAgent::new().lock_manager("app");
     /// locks.set_fully_active(false);
     /// assert_eq!(locks.lock("db").blocking().unwrap_err(), Error::NotFullyActive);
@@ -292,7 +267,7 @@ impl LockManager {
     /// of; see [`Backend::term`]. `None` where locks do not end by themselves.
     ///
     /// ```
-    /// # use navlock_core::UserAgent;
+    /// # use navlock::UserAgent;
     /// # let locks = UserAgent::new().lock_manager("app");
     /// if let Some((silent, left)) = locks.term().and_then(|term| term.suspended()) {
     ///     eprintln!("no word for {silent:?}; what is held is lost in {left:?}");
@@ -306,7 +281,7 @@ impl LockManager {
     /// The client id by which `query()` shows this agent.
     ///
     /// ```
-    /// # use navlock_core::UserAgent;
+    /// # use navlock::UserAgent;
     /// # let locks = UserAgent::new().lock_manager("app");
     /// assert_eq!(locks.clone().client_id(), locks.client_id());
     /// assert_ne!(locks.bucket().lock_manager().client_id(), locks.client_id());

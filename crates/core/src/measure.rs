@@ -56,7 +56,7 @@ pub(crate) mod on {
     /// locks that it has for others.
     ///
     /// ```
-    /// navlock_core::describe_metrics();
+    /// navlock::describe_metrics();
     /// ```
     ///
     /// [`blocking_timeout`]: crate::LockRequest::blocking_timeout

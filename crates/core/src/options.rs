@@ -13,9 +13,9 @@ use crate::Error;
 /// Spec: `LockOptions`, <https://w3c.github.io/web-locks/#api-lock-manager>
 ///
 /// ```
-/// # use navlock_core::{Error, UserAgent};
+/// # use navlock::{Error, UserAgent};
 /// # let locks = UserAgent::new().lock_manager("app");
-/// use navlock_core::{LockOptions, Mode};
+/// use navlock::{LockOptions, Mode};
 ///
 /// // What a script writes as `{ mode: "shared", ifAvailable: true }`.
 /// let options = LockOptions { mode: Mode::Shared, if_available: true, ..LockOptions::default() };
@@ -43,7 +43,7 @@ impl LockOptions {
     /// Spec: <https://w3c.github.io/web-locks/#api-lock-manager-request>, steps 6 to 8.
     ///
     /// ```
-    /// use navlock_core::{Error, LockOptions};
+    /// use navlock::{Error, LockOptions};
     ///
     /// let options = LockOptions { steal: true, if_available: true, ..LockOptions::default() };
     /// assert_eq!(options.kind(), Err(Error::StealIfAvailable));

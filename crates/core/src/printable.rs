@@ -3,7 +3,7 @@
 /// The text with everything escaped that is not [harmless](is_harmless).
 ///
 /// ```
-/// # use navlock_core::host;
+/// # use navlock::host;
 /// assert_eq!(host::printable("make\r\n"), r"make\r\n");
 /// ```
 pub fn printable(text: &str) -> String {

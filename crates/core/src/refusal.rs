@@ -23,7 +23,7 @@ use crate::Unreachable;
 /// ```
 /// use std::{error::Error as _, io};
 ///
-/// use navlock_core::{Error, Refusal};
+/// use navlock::{Error, Refusal};
 ///
 /// // As a reach makes it.
 /// let none = io::Error::from(io::ErrorKind::NotFound);

@@ -5,6 +5,7 @@ mod future;
 mod grant;
 mod nested;
 mod nesting;
+mod timed_out;
 mod with_handle;
 
 use std::{fmt, future::IntoFuture, marker::PhantomData, time::Duration};
@@ -31,7 +32,7 @@ use crate::{
 /// type as well; a struct that contains the future of [`into_owned`](Self::into_owned) does not:
 ///
 /// ```
-/// # use navlock_core::{Error, LockFuture, LockGuard, LockRequest, UserAgent};
+/// # use navlock::{Error, LockFuture, LockGuard, LockRequest, UserAgent};
 /// struct Asked<'a>(LockRequest<'a, LockGuard, &'a str>);
 /// struct Owned(LockFuture<'static>);
 ///
@@ -69,7 +70,7 @@ impl<'a, N: Named> LockRequest<'a, LockGuard, N> {
     /// Asks for the lock only if it can be had at once. If not, the answer is `None`.
     ///
     /// ```
-    /// # use navlock_core::{Error, UserAgent};
+    /// # use navlock::{Error, UserAgent};
     /// # let locks = UserAgent::new().lock_manager("app");
     /// let guard = locks.lock("db").if_available().blocking()?;
     /// assert!(guard.is_some());
@@ -85,9 +86,9 @@ impl<'a, N: Named> LockRequest<'a, LockGuard, N> {
     /// Requests the lock and holds it while the future that `callback` returns runs.
     ///
     /// ```
-    /// # use navlock_core::{Error, UserAgent};
+    /// # use navlock::{Error, UserAgent};
     /// # let locks = UserAgent::new().lock_manager("app");
-    /// # navlock_core::blocking::block_on(async {
+    /// # navlock::blocking::block_on(async {
     /// let lines = locks.lock("log").shared().run(async |_lock| 42).await?;
     /// assert_eq!(lines, 42);
     /// # Ok::<(), Error>(())
@@ -120,11 +121,11 @@ impl<N: Named> LockRequest<'_, Option<LockGuard>, N> {
     /// had at once.
     ///
     /// ```
-    /// # use navlock_core::{Error, UserAgent};
+    /// # use navlock::{Error, UserAgent};
     /// # let locks = UserAgent::new().lock_manager("app");
-    /// # navlock_core::blocking::block_on(async {
+    /// # navlock::blocking::block_on(async {
     /// let guard = locks.lock("db").await?;
-    /// let ran = locks.try_lock("db").run(async |lock| lock.is_some());
+    /// let ran = locks.lock("db").if_available().run(async |lock| lock.is_some());
     /// assert!(!ran.await?);
     /// # Ok::<(), Error>(())
     /// # })?;
@@ -157,11 +158,11 @@ impl<G: Grant, N: Named> LockRequest<'_, G, N> {
     /// Asks for a shared lock.
     ///
     /// ```
-    /// # use navlock_core::{Error, UserAgent};
+    /// # use navlock::{Error, UserAgent};
     /// # let locks = UserAgent::new().lock_manager("app");
     /// let readers = [(); 2].map(|()| locks.lock("db").shared().blocking());
     /// assert!(readers.iter().all(Result::is_ok));
-    /// assert!(locks.try_lock("db").blocking()?.is_none());
+    /// assert!(locks.lock("db").if_available().blocking()?.is_none());
     /// # Ok::<(), Error>(())
     /// ```
     #[inline]
@@ -181,14 +182,14 @@ impl<G: Grant, N: Named> LockRequest<'_, G, N> {
     /// [`Error::StealIfAvailable`].
     ///
     /// ```
-    /// # use navlock_core::{Error, UserAgent};
+    /// # use navlock::{Error, UserAgent};
     /// # let locks = UserAgent::new().lock_manager("app");
     /// let victim = locks.lock("db").blocking()?;
     /// let thief = locks.lock("db").steal().blocking()?;
     /// assert!(victim.is_lost() && !thief.is_lost());
     /// // Only the exclusive lock can be stolen, and what is stolen is had at once.
     /// assert_eq!(locks.lock("db").shared().steal().blocking().unwrap_err(), Error::StealShared);
-    /// assert_eq!(locks.try_lock("db").steal().blocking().unwrap_err(), Error::StealIfAvailable);
+    /// assert_eq!(locks.lock("db").if_available().steal().blocking().unwrap_err(), Error::StealIfAvailable);
     /// # Ok::<(), Error>(())
     /// ```
     pub fn steal(mut self) -> Self {
@@ -200,7 +201,7 @@ impl<G: Grant, N: Named> LockRequest<'_, G, N> {
     /// handle that the request was started from. This is for tasks, which must not borrow.
     ///
     /// ```
-    /// # use navlock_core::UserAgent;
+    /// # use navlock::UserAgent;
     /// # let tokio = tokio::runtime::Builder::new_current_thread().build().unwrap();
     /// # tokio.block_on(async {
     /// let locks = UserAgent::new().lock_manager("app");
@@ -208,7 +209,7 @@ impl<G: Grant, N: Named> LockRequest<'_, G, N> {
     /// drop(locks);
     /// let guard = task.await.expect("the task does not panic")?;
     /// # drop(guard);
-    /// # Ok::<(), navlock_core::Error>(())
+    /// # Ok::<(), navlock::Error>(())
     /// # }).unwrap();
     /// ```
     pub fn into_owned(self) -> LockFuture<'static, G> {
@@ -222,7 +223,7 @@ impl<G: Grant, N: Named> LockRequest<'_, G, N> {
     /// an executor. Do not use it in async code, where it would block the executor's thread.
     ///
     /// ```
-    /// # use navlock_core::{Error, UserAgent};
+    /// # use navlock::{Error, UserAgent};
     /// # let locks = UserAgent::new().lock_manager("app");
     /// let guard = locks.lock("db").blocking()?;
     /// # Ok::<(), Error>(())
@@ -238,27 +239,30 @@ impl<G: Grant, N: Named> LockRequest<'_, G, N> {
     /// Blocks the thread until the request is answered, for no longer than `timeout`.
     ///
     /// ```
-    /// # use navlock_core::{Error, UserAgent};
+    /// # use navlock::{Error, UserAgent};
     /// # let locks = UserAgent::new().lock_manager("app");
     /// use std::time::Duration;
     ///
     /// let guard = locks.lock("db").blocking()?;
     /// let late = locks.lock("db").blocking_timeout(Duration::from_millis(1));
-    /// assert_eq!(late.unwrap_err(), Error::TimedOut);
+    /// let error = late.unwrap_err();
+    /// assert!(matches!(error, Error::TimedOut(_)));
+    /// // Behind this, the text says who holds the lock.
+    /// assert!(error.to_string().starts_with("\"db\": the lock could not be had in the time given"));
     /// # Ok::<(), Error>(())
     /// ```
     ///
     /// # Errors
     ///
     /// As awaiting it, and [`Error::TimedOut`]; the request has then left its queue.
-    pub fn blocking_timeout(mut self, timeout: Duration) -> Result<G, Error> {
-        // The request may give up by itself, as a request with a signal may.
+    pub fn blocking_timeout(self, timeout: Duration) -> Result<G, Error> {
+        self.may_give_up().into_future().block_for(timeout)
+    }
+
+    /// The request, which may give up by itself, as a request with a signal may.
+    fn may_give_up(mut self) -> Self {
         self.options.signal |= !self.options.steal && !self.options.if_available;
-        let mut future = self.into_future();
-        blocking::block_on_timeout(&mut future, timeout).unwrap_or_else(|| {
-            future.give_up();
-            Err(Error::TimedOut)
-        })
+        self
     }
 }
 

@@ -16,10 +16,10 @@ use crate::ClientId;
 /// as U+FFFD. Two names that differ only in lone surrogates look the same in this form.
 ///
 /// ```
-/// # use navlock_core::{Error, UserAgent};
+/// # use navlock::{Error, UserAgent};
 /// # let locks = UserAgent::new().lock_manager("app");
 /// let guard = locks.lock("db").shared().blocking()?;
-/// let snapshot = navlock_core::blocking::block_on(locks.query())?;
+/// let snapshot = navlock::blocking::block_on(locks.query())?;
 /// assert_eq!(snapshot.held[0].name, "db");
 /// assert_eq!(snapshot.held[0].client_id, locks.client_id());
 /// assert!(snapshot.pending.is_empty());

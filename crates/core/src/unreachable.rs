@@ -12,7 +12,7 @@ use std::{
 /// ```
 /// use std::{error::Error as _, io};
 ///
-/// use navlock_core::{Error, Unreachable, UnreachableKind};
+/// use navlock::{Error, Unreachable, UnreachableKind};
 ///
 /// /// Whether it may help to ask again.
 /// fn may_pass(error: &Error) -> bool {
@@ -202,7 +202,7 @@ mod tests {
             assert_eq!(io_kind(error), Some(io::ErrorKind::ConnectionRefused), "{error:?}");
         }
         assert!(Error::from(Unreachable::other("nobody is there")).source().is_none());
-        assert!(Error::TimedOut.source().is_none());
+        assert!(Error::TimedOut(String::new()).source().is_none());
     }
 
     #[test]

@@ -27,10 +27,10 @@ impl UserAgent {
     /// A new user agent whose locks are seen in this process, by those who have a clone of it.
     ///
     /// ```
-    /// # use navlock_core::{Error, UserAgent};
+    /// # use navlock::{Error, UserAgent};
     /// let [mine, yours] = [(); 2].map(|()| UserAgent::new().lock_manager("app"));
     /// let guard = mine.lock("db").blocking()?;
-    /// assert!(yours.try_lock("db").blocking()?.is_some());
+    /// assert!(yours.lock("db").if_available().blocking()?.is_some());
     /// # Ok::<(), Error>(())
     /// ```
     pub fn new() -> Self {
@@ -45,10 +45,10 @@ impl UserAgent {
     /// else.
     ///
     /// ```
-    /// # use navlock_core::{Error, UserAgent};
+    /// # use navlock::{Error, UserAgent};
     /// let [here, there] = [(); 2].map(|()| UserAgent::in_process().lock_manager("app"));
     /// let guard = here.lock("db").blocking()?;
-    /// assert!(there.try_lock("db").blocking()?.is_none());
+    /// assert!(there.lock("db").if_available().blocking()?.is_none());
     /// # Ok::<(), Error>(())
     /// ```
     pub fn in_process() -> Self {
@@ -61,8 +61,8 @@ impl UserAgent {
     /// the user agent.
     ///
     /// ```
-    /// # use navlock_core::{Error, UserAgent};
-    /// use navlock_core::host::{Backend, MemoryReach, Reach};
+    /// # use navlock::{Error, UserAgent};
+    /// use navlock::host::{Backend, MemoryReach, Reach};
     ///
     /// /// Notes which buckets are opened.
     /// #[derive(Debug)]
@@ -86,8 +86,8 @@ impl UserAgent {
     /// A new user agent whose locks are seen in this process, with the settings of this reach.
     ///
     /// ```
-    /// # use navlock_core::{Error, UserAgent};
-    /// use navlock_core::{FencingToken, host::MemoryReach};
+    /// # use navlock::{Error, UserAgent};
+    /// use navlock::{FencingToken, host::MemoryReach};
     ///
     /// let reach = MemoryReach::with_first_token(FencingToken::new(1000));
     /// let locks = UserAgent::with_memory(reach).lock_manager("app");
@@ -109,7 +109,7 @@ impl UserAgent {
     /// themselves are not.
     ///
     /// ```
-    /// # use navlock_core::{Error, UserAgent};
+    /// # use navlock::{Error, UserAgent};
     /// let locks = UserAgent::new().fail_on_deadlock().lock_manager("app");
     /// let account = locks.lock("account").blocking()?;
     /// let again = locks.lock("account").inside(&account).blocking();
@@ -128,11 +128,11 @@ impl UserAgent {
     /// Spec: "storage bucket", <https://w3c.github.io/web-locks/#lock-managers>
     ///
     /// ```
-    /// # use navlock_core::{Error, UserAgent};
+    /// # use navlock::{Error, UserAgent};
     /// let user_agent = UserAgent::new();
     /// let [app, other] = ["app", "other"].map(|name| user_agent.bucket(name).lock_manager());
     /// let guard = app.lock("db").blocking()?;
-    /// assert!(other.try_lock("db").blocking()?.is_some());
+    /// assert!(other.lock("db").if_available().blocking()?.is_some());
     /// # Ok::<(), Error>(())
     /// ```
     pub fn bucket(&self, name: &str) -> Bucket {
@@ -145,13 +145,13 @@ impl UserAgent {
     /// its own:
     ///
     /// ```
-    /// # use navlock_core::{Error, UserAgent};
+    /// # use navlock::{Error, UserAgent};
     /// let user_agent = UserAgent::new();
     /// let (one, other) = (user_agent.lock_manager("app"), user_agent.lock_manager("app"));
     /// let _guard = one.lock("db").blocking()?;
-    /// assert!(other.try_lock("db").blocking()?.is_none());
+    /// assert!(other.lock("db").if_available().blocking()?.is_none());
     /// one.terminate();
-    /// assert!(other.try_lock("db").blocking()?.is_some());
+    /// assert!(other.lock("db").if_available().blocking()?.is_some());
     /// # Ok::<(), Error>(())
     /// ```
     pub fn lock_manager(&self, bucket: &str) -> LockManager {
@@ -165,7 +165,7 @@ impl UserAgent {
     /// Spec: "obtain a lock manager", <https://w3c.github.io/web-locks/#lock-managers>
     ///
     /// ```
-    /// # use navlock_core::{Error, UserAgent};
+    /// # use navlock::{Error, UserAgent};
     /// let locks = UserAgent::new().opaque_bucket().lock_manager();
     /// assert_eq!(locks.lock("db").blocking().unwrap_err(), Error::Unobtainable);
     /// ```
@@ -178,7 +178,7 @@ impl UserAgent {
     /// [`Backend::ends`](crate::host::Backend::ends).
     ///
     /// ```
-    /// # use navlock_core::UserAgent;
+    /// # use navlock::UserAgent;
     /// assert!(!UserAgent::new().is_leased(), "what is in this process ends with it");
     /// ```
     pub fn is_leased(&self) -> bool {
@@ -209,10 +209,10 @@ impl UserAgent {
     /// It is best to look from a thread of its own:
     ///
     /// ```
-    /// # use navlock_core::{Error, UserAgent};
+    /// # use navlock::{Error, UserAgent};
     /// use std::{thread, time::Duration};
     ///
-    /// use navlock_core::look::{Change, LookOptions, News};
+    /// use navlock::look::{Change, LookOptions, News};
     ///
     /// let user_agent = UserAgent::new();
     /// let mut looker = user_agent.look(LookOptions::default()).expect("this process keeps the locks");
@@ -248,7 +248,7 @@ impl UserAgent {
     /// [`Lost::Closed`](crate::Lost::Closed). Closing twice changes nothing.
     ///
     /// ```
-    /// # use navlock_core::{Error, UserAgent};
+    /// # use navlock::{Error, UserAgent};
     /// let user_agent = UserAgent::new();
     /// let locks = user_agent.lock_manager("app");
     /// let guard = locks.lock("db").blocking()?;

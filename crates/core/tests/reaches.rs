@@ -43,9 +43,10 @@ macro_rules! pass_on {
             agent: AgentId,
             name: &ResourceName,
             kind: RequestKind,
+            why: &str,
             waker: &Waker,
         ) -> Result<(Ticket, Poll<Answer>), Error> {
-            self.inner.request(agent, name, kind, waker)
+            self.inner.request(agent, name, kind, why, waker)
         }
 
         fn poll_request(&self, ticket: Ticket, waker: &Waker) -> Poll<Result<Answer, Error>> {

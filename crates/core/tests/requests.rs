@@ -79,7 +79,7 @@ fn one_of_several_locks_that_is_lost_ends_the_callback_before_its_next_step_and_
     assert_eq!(steps.get(), 1);
     assert_eq!(lost.error, Error::Lost(Lost::Stolen));
     assert_eq!(lost.at, Some(FailedName::Name("b".try_into().unwrap())));
-    assert!(other.try_lock("a").blocking().unwrap().is_some());
+    assert!(other.lock("a").if_available().blocking().unwrap().is_some());
 }
 
 #[test]

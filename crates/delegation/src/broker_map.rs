@@ -32,7 +32,7 @@ impl BrokerMap {
         if !about.is_file() || about.len() < layout::SMALLEST {
             return Ok(None);
         }
-        let map = Self(Watched::new(Mapping::of_broker(file)?)?);
+        let map = Self(Watched::of_broker(Mapping::of_broker(file)?)?);
         Ok(map.header().is_some_and(Header::is_one).then_some(map))
     }
 

@@ -34,7 +34,11 @@ impl Mapping {
 pub(crate) struct Watched(Mapping);
 
 impl Watched {
-    pub(crate) fn new(mapping: Mapping) -> io::Result<Self> {
+    pub(crate) fn of_broker(mapping: Mapping) -> io::Result<Self> {
+        Ok(Self(mapping))
+    }
+
+    pub(crate) fn of_owner(mapping: Mapping) -> io::Result<Self> {
         Ok(Self(mapping))
     }
 

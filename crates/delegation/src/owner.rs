@@ -13,7 +13,7 @@ use crate::{
     Slot,
     header::Header,
     layout,
-    system::{self, Mapping},
+    system::{self, Mapping, Watched},
 };
 
 /// A client's own file as memory that it shares with the broker.
@@ -21,14 +21,16 @@ use crate::{
 /// A process that is forked from this one has no part in the map. There, this has no slots, and
 /// every change does nothing.
 ///
-/// If somebody truncates the file, the next access ends this process (`SIGBUS`), and no other
-/// process.
+/// If somebody truncates the file, the slots that are gone become zeros, which mean that the locks in
+/// them are lost. For this, the process handles `SIGBUS` from the first map on. A signal that concerns
+/// no map goes to the handler that was there before. If the program replaces the handler by its own,
+/// the next access to a truncated map ends the process, and no other process.
 ///
 /// This keeps the file open as long as it lives, even if all [`File`]s of it are dropped. So a lock
 /// on the file by `flock` stays.
 #[derive(Debug)]
 pub struct OwnerMap {
-    mapping: Mapping,
+    map: Watched,
     nonce: u64,
     /// How many slots there are, as the header says. The number grows only while `file` is locked.
     slots: AtomicU32,
@@ -49,8 +51,8 @@ impl OwnerMap {
             return Err(io::Error::new(io::ErrorKind::AlreadyExists, "the file is not empty"));
         }
         match Self::begin(&file) {
-            Ok((mapping, nonce)) => {
-                Ok(Self { mapping, nonce, slots: layout::FEWEST.into(), file: file.into() })
+            Ok((map, nonce)) => {
+                Ok(Self { map, nonce, slots: layout::FEWEST.into(), file: file.into() })
             }
             Err(error) => {
                 // If this fails, the file stays without a map in it, which does no harm.
@@ -60,14 +62,19 @@ impl OwnerMap {
         }
     }
 
-    fn begin(file: &File) -> io::Result<(Mapping, u64)> {
+    fn begin(file: &File) -> io::Result<(Watched, u64)> {
         system::make_room(file, 0, layout::SMALLEST)?;
-        let mapping = Mapping::of_owner(file)?;
+        let map = Watched::of_owner(Mapping::of_owner(file)?)?;
         let nonce = system::random_number()?;
-        if let Some(header) = mapping.header() {
+        if let Some(header) = map.mapping().and_then(Mapping::header) {
             header.begin(nonce);
         }
-        Ok((mapping, nonce))
+        Ok((map, nonce))
+    }
+
+    #[inline]
+    fn header(&self) -> Option<&Header> {
+        self.map.mapping()?.header()
     }
 
     /// The number by which the broker recognises this map.
@@ -78,7 +85,7 @@ impl OwnerMap {
     /// Whether the broker has written this number into the map. If so, the broker sees the same
     /// memory as this process.
     pub fn is_confirmed(&self, broker: u64) -> bool {
-        broker != 0 && self.mapping.header().map(Header::broker) == Some(broker)
+        broker != 0 && self.header().map(Header::broker) == Some(broker)
     }
 
     /// How many slots there are.
@@ -94,10 +101,14 @@ impl OwnerMap {
     /// If there is no room for the new slots. The existing slots stay.
     pub fn grow(&self) -> io::Result<u32> {
         let file = self.file.lock().unwrap_or_else(PoisonError::into_inner);
-        let Some(header) = self.mapping.header() else {
+        let Some(header) = self.header() else {
             return Err(io::Error::other("it is another process's"));
         };
         let (before, after) = (self.slots(), layout::more(self.slots()));
+        // If somebody has truncated the file, only the broker would see the new slots.
+        if file.metadata()?.len() < layout::bytes(before) {
+            return Err(io::ErrorKind::UnexpectedEof.into());
+        }
         if after > before {
             system::make_room(&file, layout::bytes(before), layout::bytes(after))?;
             header.set_slots(after);
@@ -110,12 +121,12 @@ impl OwnerMap {
     /// has made the map, this returns `None`, so callers need not check for forks.
     #[inline]
     pub fn slot(&self, index: u32) -> Option<&Slot> {
-        if index < self.slots() { self.mapping.slot(index) } else { None }
+        if index < self.slots() { self.map.mapping()?.slot(index) } else { None }
     }
 
     /// Records how many of the client's locks are in no slot.
     pub fn set_unmapped(&self, holds: u32) {
-        if let Some(header) = self.mapping.header() {
+        if let Some(header) = self.header() {
             header.set_unmapped(holds);
         }
     }

@@ -6,7 +6,7 @@
 
 use std::{fs::File, os::unix::fs::FileExt, thread};
 
-use navlock_delegation::{BrokerMap, OwnerMap, Recalled, Slot, Word};
+use navlock_delegation::{BrokerMap, OwnerMap, Recalled, Released, Slot, Word};
 use navlock_engine::{Mode, RequestId, ResourceName};
 use proptest::prelude::*;
 
@@ -131,6 +131,31 @@ fn a_file_that_is_grown_and_shrunk_is_free_where_it_has_ended() {
     file.set_len(0).unwrap();
     file.set_len(SHORTEST).unwrap();
     assert!(broker.slot(0).is_none() && broker.nonce() == 0 && !broker.is_broken());
+}
+
+#[test]
+fn an_owner_survives_and_shares_what_is_left_of_its_file() {
+    let (file, owner, broker) = map();
+    assert!(owner.grow().unwrap() > 100);
+    let grant = |index| broker.slot(index).unwrap().word().grant(false).unwrap();
+    let [left, gone] = [3, 100].map(|index| (index, grant(index)));
+    let holds = |(index, count): (u32, u64)| owner.slot(index).unwrap().word().holds(count);
+    assert!(holds(left) && holds(gone));
+    file.set_len(SHORTEST).unwrap();
+    assert!(holds(left) && !holds(gone));
+    assert_eq!(owner.slot(100).unwrap().word().take(), None);
+    // What the file has again is not what the owner sees.
+    assert!(owner.grow().is_err());
+    let rest = BrokerMap::open(&file).unwrap().unwrap();
+    assert_eq!(rest.slot(3).unwrap().word().recall(), Recalled::Held);
+    assert_eq!(owner.slot(3).unwrap().word().release(left.1), Released::Tell);
+
+    file.set_len(0).unwrap();
+    assert!(!holds(left) && !owner.is_confirmed(1));
+    // Another map is as good as ever.
+    let (_file, owner, broker) = map();
+    let count = broker.slot(0).unwrap().word().grant(false).unwrap();
+    assert!(owner.slot(0).unwrap().word().holds(count));
 }
 
 #[test]

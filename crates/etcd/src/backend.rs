@@ -172,6 +172,7 @@ impl Backend for EtcdBackend {
         agent: AgentId,
         name: &ResourceName,
         kind: RequestKind,
+        why: &str,
         waker: &Waker,
     ) -> Result<(Ticket, Poll<Answer>), Error> {
         let length = name.as_bytes().len();
@@ -181,7 +182,7 @@ impl Backend for EtcdBackend {
             )));
         }
         let mut table = self.connection.shared.table();
-        let (id, serial) = table.request(agent, name, kind, waker)?;
+        let (id, serial) = table.request(agent, name, kind, why, waker)?;
         let ticket = Ticket { lane: 0, id };
         match table.take_here(id) {
             Some(LocalOutcome::Answered { answer, wakers, own }) => {

@@ -26,15 +26,15 @@ pub use self::{config::EtcdClusters, reach::ClustersReach};
 /// on any executor.
 ///
 /// ```no_run
-/// # use navlock_etcd::{EtcdClusters, EtcdOptions, etcd_clusters};
-/// # navlock_core::blocking::block_on(async {
+/// # use navlock::{EtcdClusters, EtcdOptions, etcd_clusters};
+/// # navlock::blocking::block_on(async {
 /// let clusters = EtcdClusters::new()
 ///     .cluster("east", EtcdOptions::new(["10.0.0.1:2379", "10.0.0.2:2379"]))
 ///     .cluster("west", EtcdOptions::new(["10.1.0.1:2379"]));
 /// let locks = etcd_clusters(clusters).await?.lock_manager("my-app");
 /// let guard = locks.lock("db").await?;
 /// # drop(guard);
-/// # Ok::<(), navlock_core::Error>(())
+/// # Ok::<(), navlock::Error>(())
 /// # }).unwrap();
 /// ```
 ///

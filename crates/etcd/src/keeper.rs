@@ -211,7 +211,7 @@ impl Keeper {
             Message::OpenAgent { bucket, serial, agent, client_id } => {
                 self.agents.insert(serial, Agent::new(bucket, agent, client_id));
             }
-            Message::Describe { serial, info } => self.describe(serial, info),
+            Message::Describe { serial, info } => self.describe(serial, &info),
             Message::Nested { serial } => self.say_anew(serial),
             Message::Leave { bucket, name } => self.give_up(bucket, &name),
             Message::EndAgent { serial, ended } => self.end_agent(serial, ended),

@@ -5,8 +5,8 @@
 //! waiter holds the lock (etcd issue 11456).
 //!
 //! ```no_run
-//! use navlock_core::{Error, blocking::block_on};
-//! use navlock_etcd::{EtcdOptions, etcd};
+//! use navlock::{Error, blocking::block_on};
+//! use navlock::{EtcdOptions, etcd};
 //!
 //! let user_agent = block_on(etcd(EtcdOptions::new(["10.0.0.1:2379", "10.0.0.2:2379"])))?;
 //! let locks = user_agent.lock_manager("my-app");

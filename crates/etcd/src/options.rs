@@ -24,7 +24,7 @@ const TAKEN: u32 = 8;
 /// ```
 /// use std::time::Duration;
 ///
-/// use navlock_etcd::EtcdOptions;
+/// use navlock::EtcdOptions;
 ///
 /// let options = EtcdOptions::new(["10.0.0.1:2379", "10.0.0.2:2379"])
 ///     .namespace("my-company")
@@ -127,8 +127,8 @@ impl EtcdOptions {
     /// A request that does not go on waiting fails with [`Error::Unreachable`].
     ///
     /// ```no_run
-    /// # use navlock_etcd::{EtcdOptions, etcd};
-    /// # use navlock_core::{Error, blocking::block_on};
+    /// # use navlock::{EtcdOptions, etcd};
+    /// # use navlock::{Error, blocking::block_on};
     /// let options = EtcdOptions::new(["10.0.0.1:2379"]).wait_through_outages(false);
     /// let locks = block_on(etcd(options))?.lock_manager("my-app");
     /// match locks.lock("db").blocking() {
@@ -181,7 +181,7 @@ impl EtcdOptions {
     /// ```no_run
     /// use std::fs;
     ///
-    /// use navlock_etcd::EtcdOptions;
+    /// use navlock::EtcdOptions;
     ///
     /// let options = EtcdOptions::new(["https://etcd.example.org:2379"])
     ///     .certificate_authority(fs::read("/etc/my-app/ca.pem")?)
@@ -205,7 +205,7 @@ impl EtcdOptions {
     /// ```
     /// use std::{fs, io};
     ///
-    /// use navlock_etcd::{Credentials, EtcdOptions};
+    /// use navlock::{Credentials, EtcdOptions};
     ///
     /// // Something else writes a new password to this file every hour.
     /// let options = EtcdOptions::new(["10.0.0.1:2379"]).credentials(|| {

@@ -101,6 +101,9 @@ pub(crate) fn seen(
         let answer = if key.phase == Phase::Owned { known(kv, &key) } else { OwnerAnswer::Said };
         let (made, request) = ((made, value.place), key.request);
         let Value { asked, said, .. } = value;
+        if !said.why.is_empty() {
+            inspected.set_why(&said.why);
+        }
         let (name, lease) = (key.name, kv.lease);
         let one = QueryEntry { inspected, name, lease, request, made, asked, said };
         let found = ((made.0, made.1, request), one);
@@ -163,7 +166,7 @@ impl QueryEntry {
             bytes: Outer::called(request, made),
         });
         // For a lock, these notes do not matter any more.
-        let RequestNotes { may_give_up, inside } =
+        let RequestNotes { may_give_up, inside, .. } =
             if is_lock { RequestNotes::default() } else { said };
         sighted.may_give_up = may_give_up;
         let named = |outer: Outer| LockRef {

@@ -31,15 +31,15 @@ use crate::{
 /// needed.
 ///
 /// ```no_run
-/// # use navlock_etcd::{EtcdOptions, etcd};
-/// # navlock_core::blocking::block_on(async {
+/// # use navlock::{EtcdOptions, etcd};
+/// # navlock::blocking::block_on(async {
 /// let options = EtcdOptions::new(["10.0.0.1:2379", "10.0.0.2:2379"]);
 /// let locks = etcd(options).await?.lock_manager("my-app");
 /// let guard = locks.lock("db").await?;
 ///
 /// // A machine that is cut off loses its locks, and is told before others are granted them.
 /// guard.lost().await;
-/// # Ok::<(), navlock_core::Error>(())
+/// # Ok::<(), navlock::Error>(())
 /// # }).unwrap();
 /// ```
 ///
@@ -62,15 +62,15 @@ impl EtcdReach {
     /// Connects to etcd, and checks that it answers.
     ///
     /// ```no_run
-    /// use navlock_etcd::{EtcdOptions, EtcdReach};
-    /// # use navlock_core::UserAgent;
+    /// use navlock::{EtcdOptions, EtcdReach};
+    /// # use navlock::UserAgent;
     ///
-    /// # navlock_core::blocking::block_on(async {
+    /// # navlock::blocking::block_on(async {
     /// let reach = EtcdReach::connect(EtcdOptions::new(["10.0.0.1:2379"])).await?;
     /// // Two user agents with one connection: to close one of them leaves the other as it is.
     /// let (first, second) = (UserAgent::with_reach(reach.clone()), UserAgent::with_reach(reach));
     /// # drop((first, second));
-    /// # Ok::<(), navlock_core::Error>(())
+    /// # Ok::<(), navlock::Error>(())
     /// # }).unwrap();
     /// ```
     ///

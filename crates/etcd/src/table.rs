@@ -163,6 +163,7 @@ impl Table {
         agent: AgentId,
         name: &ResourceName,
         kind: RequestKind,
+        why: &str,
         waker: &Waker,
     ) -> Result<(RequestId, AgentSerial), Error> {
         if self.gone {
@@ -177,7 +178,8 @@ impl Table {
         let serial = self.next_request;
         self.next_request += 1;
         let (whose, bucket) = (found.serial, found.bucket);
-        let request = Request::new(serial, agent, (bucket, name.clone()), kind, state);
+        let mut request = Request::new(serial, agent, (bucket, name.clone()), kind, state);
+        why.clone_into(&mut request.said.why);
         Ok((self.insert(agent, request), whose))
     }
 

@@ -47,6 +47,9 @@ pub(crate) struct RequestNotes {
     /// Whether the request may give up by itself. This is `false` for requests of older releases, which
     /// do not tell.
     pub(crate) may_give_up: bool,
+    /// What its lock is for, if it says so itself. This is said when the request is made, and stays
+    /// true of the lock.
+    pub(crate) why: String,
     /// The locks inside which it was made.
     pub(crate) inside: Vec<Outer>,
 }
@@ -172,20 +175,35 @@ fn encode_info(info: &AgentInfo, said: &RequestNotes) -> Vec<u8> {
 }
 
 impl RequestNotes {
-    /// The bit in the first byte which says that the request may give up. The other bits are
-    /// reserved.
+    /// The bit in the first byte which says that the request may give up, and the one which says that
+    /// the text follows of what its lock is for. The other bits are reserved.
     const MAY_GIVE_UP: u8 = 1;
+    const HAS_WHY: u8 = 2;
 
     fn encode(&self) -> Vec<u8> {
-        let first = if self.may_give_up { Self::MAY_GIVE_UP } else { 0 };
-        let inside = self.inside.iter().take(MOST_INSIDE).flat_map(Outer::encode);
-        [first].into_iter().chain(inside).collect()
+        let mut bytes = vec![if self.may_give_up { Self::MAY_GIVE_UP } else { 0 }];
+        let why = clip_bytes(&self.why, 4096);
+        if !why.is_empty() {
+            bytes[0] |= Self::HAS_WHY;
+            bytes.extend_from_slice(&u16::try_from(why.len()).unwrap_or_default().to_be_bytes());
+            bytes.extend_from_slice(why.as_bytes());
+        }
+        bytes.extend(self.inside.iter().take(MOST_INSIDE).flat_map(Outer::encode));
+        bytes
     }
 
     fn decode(bytes: &[u8]) -> Self {
-        let Some((first, inside)) = bytes.split_first() else { return Self::default() };
-        let may_give_up = first & Self::MAY_GIVE_UP != 0;
-        Self { may_give_up, inside: Outer::decode_all(inside) }
+        let Some((first, mut rest)) = bytes.split_first() else { return Self::default() };
+        let mut notes = Self { may_give_up: first & Self::MAY_GIVE_UP != 0, ..Self::default() };
+        if first & Self::HAS_WHY != 0 {
+            let Some((length, after)) = rest.split_first_chunk() else { return notes };
+            let length = usize::from(u16::from_be_bytes(*length));
+            let Some((why, after)) = after.split_at_checked(length) else { return notes };
+            notes.why = String::from_utf8_lossy(why).into_owned();
+            rest = after;
+        }
+        notes.inside = Outer::decode_all(rest);
+        notes
     }
 }
 
@@ -286,11 +304,16 @@ mod tests {
             infos.into_iter().flat_map(|info| [(None, info.clone()), (Some(name.clone()), info)]);
         let both = both.flat_map(|(name, info)| {
             [
-                (false, Vec::new()),
-                (true, Vec::new()),
-                (false, vec![outer("default", 7), outer("", 9)]),
+                (false, "", Vec::new()),
+                (true, "", Vec::new()),
+                (false, "", vec![outer("default", 7), outer("", 9)]),
+                (false, "nightly", vec![outer("default", 7)]),
             ]
-            .map(|(may_give_up, inside)| RequestNotes { may_give_up, inside })
+            .map(|(may_give_up, why, inside)| RequestNotes {
+                may_give_up,
+                why: why.to_owned(),
+                inside,
+            })
             .map(|said| (name.clone(), info.clone(), said))
         });
         for (name, info, said) in both {
@@ -324,7 +347,7 @@ mod tests {
         let mut info = AgentInfo::default();
         info.meta = vec![("url".to_owned(), "x".to_owned())];
         let inside: Vec<_> = (0..20).map(|nth| outer(&"b".repeat(LONGEST_BUCKET), nth)).collect();
-        let said = RequestNotes { may_give_up: true, inside };
+        let said = RequestNotes { may_give_up: true, inside, ..RequestNotes::default() };
         let bytes = encode_info(&info, &said);
         // Of many, some.
         let read = decode_info(&bytes).unwrap();

@@ -65,6 +65,7 @@
 //! | feature | adds | default |
 //! |---|---|---|
 //! | `local` | `navlock::local()`: locks that all processes of a user on this machine share | no |
+//! | `carried` | `navlock::serve_if_asked()`: a program is its own broker, and `local()` needs no `navlock` in the path | no |
 //! | `etcd` | `navlock::etcd()`: locks that all machines share which use one etcd | no |
 //! | `etcd-tls` | the same, with `https://` endpoints; needs a C compiler as well | no |
 //! | `browser` | `navlock::browser()`: locks that all pages and workers of an origin share, the browser's own; for `wasm32-unknown-unknown` alone | no |
@@ -126,7 +127,7 @@ pub fn in_process() -> UserAgent {
 /// embedded engine, so `crates/js-run` tests its examples.
 #[cfg(doctest)]
 mod documents {
-    #[cfg(feature = "local")]
+    #[cfg(feature = "carried")]
     #[doc = include_str!("../../../docs/rust.md")]
     mod rust {}
 

@@ -3,5 +3,9 @@
 pub use navlock_broker::{
     BrokerReach, CodecError, ConnectError, ConnectOptions, INSIDE_VARIABLE, Lifeline, Look,
     LookOptions, News, Place, PlaceError, PreparedLifeline, Reason, SettingsError, Status,
-    SystemError, local, lower_thread_priority, surrounding, this_process, told_to_command,
+    SystemError, local, local_blocking, lower_thread_priority, surrounding, this_process,
+    told_to_command,
 };
+
+#[cfg(feature = "carried")]
+pub use navlock_broker::serve_if_asked;

@@ -207,9 +207,9 @@ impl<'js> Locks<'js> {
     /// run(&context)?;
     ///
     /// let others = navlock::in_process().lock_manager("my-app");
-    /// assert!(others.try_lock("db").blocking().unwrap().is_none());
+    /// assert!(others.lock("db").if_available().blocking().unwrap().is_none());
     /// context.with(|ctx| Locks::of(&ctx).expect("it is registered").end());
-    /// assert!(others.try_lock("db").blocking().unwrap().is_some());
+    /// assert!(others.lock("db").if_available().blocking().unwrap().is_some());
     /// # Ok::<(), rquickjs::Error>(())
     /// ```
     pub fn end(&self) {

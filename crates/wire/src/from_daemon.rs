@@ -245,4 +245,11 @@ pub enum FromDaemon {
         /// How many.
         count: u64,
     },
+    /// What locks are for whose requests say so themselves. Sent before the inspection, since version 6.
+    Whys {
+        /// To which question.
+        query: Query,
+        /// What each of them is for, by its place among all that is held and, behind that, pending.
+        whys: Vec<(u64, String)>,
+    },
 }

@@ -151,6 +151,8 @@ pub struct LookEntry {
     pub inside: Vec<LockId>,
     /// Of a request, whether it may give up by itself.
     pub may_give_up: bool,
+    /// What the lock is for, if the request says so itself.
+    pub why: Option<String>,
     /// How often its owner has taken it without asking.
     pub taken: u64,
 }

@@ -256,4 +256,13 @@ pub enum ToDaemon {
         #[serde(with = "RequestIdRemote")]
         request: RequestId,
     },
+    /// Says what the lock of a request is for. Sent before the request or the claim, so that nobody sees
+    /// the request without it, since version 6.
+    Why {
+        /// Which request.
+        #[serde(with = "RequestIdRemote")]
+        request: RequestId,
+        /// What its lock is for.
+        why: String,
+    },
 }

@@ -41,9 +41,6 @@ class AbortSource {
     /** The algorithms in the order in which they were added. */
     this.first = null;
     this.last = null;
-    /** The next one in the list `Realm.left`, and whether this source is in that list; see realm.cjs. */
-    this.next = null;
-    this.isLeft = false;
   }
 
   get aborted() {
@@ -81,8 +78,7 @@ class AbortSource {
   }
 
   run() {
-    // A call from here may find the stack full, before some of the algorithms have run. Those are still in the list,
-    // and an algorithm may run twice without harm.
+    // A call from here may find the stack full, before some of the algorithms have run. They run in a task then.
     const { first } = this;
     try {
       // An event that a program dispatches aborts nothing.
@@ -91,20 +87,9 @@ class AbortSource {
       // One at a time, because an algorithm may remove others.
       while (this.first !== null) this.first.signalToAbort(reason);
     } catch {
-      const { realm } = first;
-      if (!this.isLeft) {
-        this.isLeft = true;
-        this.next = realm.left;
-        realm.left = this;
-      }
-      realm.wakeLoop();
+      first.realm.isBehind = true;
+      first.realm.wakeLoop();
     }
-  }
-
-  /** Runs, in a task, the algorithms for which there was no room on the stack. */
-  finish() {
-    this.isLeft = false;
-    this.run();
   }
 }
 

@@ -46,9 +46,7 @@ class Watching extends AbortAlgorithm {
     /** `{ reason }`, with which the next call of `next()` is rejected. */
     this.failure = null;
     this.id = -1;
-    this.next = null;
-    this.isLeft = false;
-    this.news = -1;
+    this.news = 0;
   }
 
   /** A promise for the next news. */
@@ -99,11 +97,15 @@ class Watching extends AbortAlgorithm {
     try {
       this.realm.look(this, this.watched.number, this.name, this.allBuckets);
     } catch (error) {
-      // A look that has begun nevertheless is ended in a task.
+      // A look that has begun nevertheless goes on.
       if (this.id < 0) removeAbortAlgorithm(this);
+      else this.isAsked = true;
       throw error;
     }
   }
+
+  /** Nothing is to be done: {@link wait} knows that it waits. */
+  onPending() {}
 
   onGranted() {
     if (this.isDue) return;
@@ -126,7 +128,9 @@ class Watching extends AbortAlgorithm {
   take() {
     this.isDue = false;
     if (this.id < 0) return; // ended meanwhile
-    this.told = setPrototypeOf(this.realm.looked(this), null);
+    const news = this.realm.looked(this);
+    if (news.length === 0) return; // taken before
+    this.told = setPrototypeOf(news, null);
     this.at = 0;
     this.isAsked = false;
     while (this.first !== null && this.at < this.told.length) {
@@ -180,13 +184,6 @@ class Watching extends AbortAlgorithm {
   signalToAbort(reason) {
     if (!this.hasEnded) this.failure = { reason };
     this.end();
-  }
-
-  /** Does what could not be done before because the stack was full. */
-  finish() {
-    this.isLeft = false;
-    if (this.news === -1 || this.id < 0) this.end();
-    else this.realm.tell(this);
   }
 }
 

@@ -23,6 +23,9 @@ function cause(tried) {
       ? 'this process may load no addons; start it without --no-addons'
       : 'this process may load no addons; start it with --allow-addons beside --permission';
   }
+  if (failed.some(({ error }) => error.name === 'NotCapable')) {
+    return 'this process may load no addons; start it with --allow-ffi --allow-read --allow-env';
+  }
   const fitting = fittingPlatforms();
   if (fitting.length === 0 && failed.length === 0) {
     return `it is built for Linux and macOS on x64 and arm64 and for Windows on x64, and this is ${process.platform} on ${process.arch}`;

@@ -2,7 +2,7 @@
 // The built-in functions that this module needs, as they were when the module was loaded. Code that replaces members of
 // prototypes later can neither break locks nor look into them.
 
-const { apply } = Reflect;
+const { apply, defineProperty: reflectDefine } = Reflect;
 
 /** Turns a method into a function whose first argument is `this`. */
 const uncurryThis = Function.prototype.bind.bind(Function.prototype.call);
@@ -67,6 +67,7 @@ module.exports = {
   FinalizationRegistry,
   Map,
   Promise,
+  RangeError,
   Set,
   TypeError,
   WeakMap,
@@ -85,6 +86,8 @@ module.exports = {
   hasOwn: Object.hasOwn,
   jsonParse: JSON.parse,
   ownArray,
+  /** Returns whether it could. */
+  reflectDefine,
   promisePrototype: Promise.prototype,
   refuseToClone,
   setImmediate,

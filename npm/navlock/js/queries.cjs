@@ -15,9 +15,7 @@ class Query {
     this.reject = reject;
     this.isWaiting = false;
     this.id = -1;
-    this.next = null;
-    this.isLeft = false;
-    this.news = -1;
+    this.news = 0;
   }
 
   onPending() {
@@ -41,17 +39,10 @@ class Query {
     if (this.id >= 0) this.realm.release(this);
   }
 
-  /** Does what was left because the stack was full. */
-  finish() {
-    this.isLeft = false;
-    if (this.news === -1 || this.id < 0) this.end();
-    else this.realm.tell(this);
-  }
-
   stopWaiting() {
     if (!this.isWaiting) return;
-    this.isWaiting = false;
     this.realm.keepAlive.stop();
+    this.isWaiting = false;
     this.realm.keepAlive.releaseLater();
   }
 }

@@ -11,7 +11,7 @@
 const { AsyncResource } = require('node:async_hooks');
 
 const {
-  DOMException, Error, FinalizationRegistry, arrayFilter, arrayOf, defineProperty, jsonParse, ownArray, registerFinalization,
+  DOMException, Error, FinalizationRegistry, RangeError, arrayFilter, arrayOf, defineProperty, jsonParse, ownArray, reflectDefine, registerFinalization,
   unregisterFinalization,
 } = require('./primordials.cjs');
 const { findAddon } = require('./addon.cjs');
@@ -32,12 +32,7 @@ const { TaskQueue } = require('./task-queue.cjs');
  * @property {() => void} end  gives up the entry; nobody is told
  * @property {import('./requests.cjs').OpenManager} [manager]  of a request
  * @property {import('./requests.cjs').OpenManager | null} [watched]  of a look that has begun
- *
- * These are for entries that were put into {@link Realm.left}:
- * @property {() => void} finish
- * @property {boolean} isLeft
- * @property {Entry | null} next
- * @property {number} news  the status that the entry is still to be told; -1 if it is to be given up
+ * @property {number} news  the status that the entry was told last. It may be told again; see {@link Realm.isBehind}.
  */
 
 class Realm {
@@ -52,13 +47,10 @@ class Realm {
   #entries = ownArray();
 
   /**
-   * What could not be done because the stack was full: a list, linked by `next`. The frame that catches such an error
-   * puts its entry here and calls `wakeLoop` itself: there was room for a call of the addon, but perhaps not for
-   * another one. A task does the rest, by `finish()`.
-   *
-   * @type {Entry | import('./abort.cjs').AbortSource | null}
+   * Some work has stopped halfway, because the stack was full. Whoever notices that sets this and calls `wakeLoop`. A
+   * task then tells each entry its last news again. So no entry does anything that may not be done twice.
    */
-  left = null;
+  isBehind = false;
 
   tasks = new TaskQueue();
 
@@ -75,8 +67,9 @@ class Realm {
     this.keepAlive = new KeepAlive(addon.keepAlive);
     addon.listen(this.#takeNewsInTask);
     // With this, a realm lives as long as its global object, even if the module was collected. It ends with its
-    // thread, or with a context, as those in which test runners run files.
-    defineProperty(globalThis, Symbol('navlock'), { value: Object.freeze(() => this), configurable: true });
+    // thread, or with a context, as those in which test runners run files. A global object that is frozen takes
+    // nothing: then the realm lives as long as the module.
+    reflectDefine(globalThis, Symbol('navlock'), { value: Object.freeze(() => this), configurable: true });
   }
 
   /** Opens a user agent whose locks all of this process sees, or nobody else. Returns its number. */
@@ -159,7 +152,6 @@ class Realm {
   /** Requests a lock. Throws an OperationError where the addon cannot. */
   request(entry, manager, name, { ifAvailable, isShared, signal, steal }) {
     const addon = this.#addon;
-    if (this.left !== null) this.wakeLoop(); // if there was no room even for that call before
     let flags = 0;
     if (isShared) flags |= addon.SHARED;
     if (ifAvailable) flags |= addon.IF_AVAILABLE;
@@ -169,23 +161,7 @@ class Realm {
       if (entry.followed.failsOnDeadlock) flags |= addon.FAILS_ON_DEADLOCK;
       if (entry.followed.tellsDeadlock) flags |= addon.TELLS_DEADLOCK;
     }
-    let answer;
-    try {
-      answer = addon.request(manager, name, flags);
-      entry.id = answer >>> addon.ID_SHIFT;
-      this.#entries[entry.id] = entry;
-      this.#begin(entry, answer);
-    } catch (error) {
-      if (answer === undefined) throw operationError(error);
-      // Nobody has the promise of this entry. These lines are written out here, in `query` and in `look`: the stack
-      // may be full, and a common function would need room on it before anything is noted.
-      entry.news = -1;
-      entry.isLeft = true;
-      entry.next = this.left;
-      this.left = entry;
-      this.wakeLoop();
-      throw error;
-    }
+    this.#call(addon.request, entry, null, manager, name, flags);
   }
 
   /** Says inside which held lock a waiting request was made. */
@@ -203,22 +179,7 @@ class Realm {
    * cannot.
    */
   query(entry, manager, name) {
-    const addon = this.#addon;
-    let answer;
-    try {
-      answer = name === null ? addon.query(manager) : addon.queryHolder(manager, name);
-      entry.id = answer >>> addon.ID_SHIFT;
-      this.#entries[entry.id] = entry;
-      this.#begin(entry, answer);
-    } catch (error) {
-      if (answer === undefined) throw operationError(error);
-      entry.news = -1;
-      entry.isLeft = true;
-      entry.next = this.left;
-      this.left = entry;
-      this.wakeLoop();
-      throw error;
-    }
+    this.#call(name === null ? this.#addon.query : this.#addon.queryHolder, entry, null, manager, name);
   }
 
   /**
@@ -228,21 +189,7 @@ class Realm {
    * @param {string | null} name
    */
   look(entry, manager, name, allBuckets) {
-    const addon = this.#addon;
-    let answer;
-    try {
-      answer = addon.look(manager, name, allBuckets);
-      entry.id = answer >>> addon.ID_SHIFT;
-      this.#entries[entry.id] = entry;
-    } catch (error) {
-      if (answer === undefined) throw operationError(error);
-      entry.news = -1;
-      entry.isLeft = true;
-      entry.next = this.left;
-      this.left = entry;
-      this.wakeLoop();
-      throw error;
-    }
+    this.#call(this.#addon.look, entry, null, manager, name, allBuckets);
   }
 
   /** Asks for the next news of a look. */
@@ -266,43 +213,46 @@ class Realm {
    * @param {Entry | null} entry  `null`: take the news and end nothing
    */
   release(entry) {
-    const addon = this.#addon;
-    let news;
-    let told = null;
-    try {
-      if (entry === null) {
-        news = addon.next();
-      } else {
-        const { id } = entry;
-        news = addon.release(id);
-        entry.id = -1;
-        this.#entries[id] = undefined;
-      }
-      while (news !== addon.NOTHING) {
-        told = this.#entries[news >>> addon.ID_SHIFT];
-        if (told !== undefined) tell(told, news & addon.STATUS, addon);
-        told = undefined;
-        if ((news & addon.MORE) === 0) return;
-        news = addon.next();
-      }
-    } catch (error) {
-      if (news === undefined) throw error;
-      if (told) {
-        told.news = news & addon.STATUS;
-        if (!told.isLeft) {
-          told.isLeft = true;
-          told.next = this.left;
-          this.left = told;
-        }
-      }
-      // Also for the news that is left: nothing else wakes this realm for that.
-      this.wakeLoop();
-    }
+    if (entry === null) this.#call(this.#addon.next, null, null);
+    else this.#call(this.#addon.release, null, entry, entry.id);
   }
 
-  /** Tells an entry the status that it is still to be told. */
-  tell(entry) {
-    tell(entry, entry.news, this.#addon);
+  /**
+   * Calls a function of the addon, and tells the news that it returns.
+   *
+   * The stack may be full here, so that any call throws. Until the addon has answered, nothing has happened. After that
+   * the news must not get lost, and this frame has room for another call of the addon.
+   *
+   * @param {Entry | null} asked  what is asked for by this call
+   * @param {Entry | null} released  what is given up by this call
+   */
+  #call(call, asked, released, first, second, third) {
+    const addon = this.#addon;
+    let answer;
+    try {
+      answer = call(first, second, third);
+      if (asked !== null) {
+        asked.id = answer >>> addon.ID_SHIFT;
+        this.#entries[asked.id] = asked;
+      } else if (released !== null) {
+        this.#entries[released.id] = undefined;
+        released.id = -1;
+      }
+      while (answer !== addon.NOTHING) {
+        const told = this.#entries[answer >>> addon.ID_SHIFT];
+        if (told !== undefined) {
+          told.news = answer & addon.STATUS;
+          tell(told, addon);
+        }
+        if ((answer & addon.MORE) === 0) return;
+        answer = addon.next();
+      }
+    } catch (error) {
+      if (answer === undefined) throw asked === null ? error : operationError(error);
+      this.isBehind = true;
+      this.wakeLoop();
+      if (asked !== null) throw error;
+    }
   }
 
   /** The error of a request that has failed or whose lock was lost. For a lost lock, its cause says how, for programs. */
@@ -361,32 +311,34 @@ class Realm {
     return { clientId: told[0], age: told[1], process };
   }
 
-  /** Tells an entry what the addon has answered at once. */
-  #begin(entry, answer) {
-    const addon = this.#addon;
-    tell(entry, answer & addon.STATUS, addon);
-    // The locks that were stolen may be this realm's own.
-    if ((answer & addon.MORE) !== 0) this.release(null);
-  }
-
   /** A task of the addon: others have decided something, or this realm has woken its own event loop. */
   #wake() {
     this.tasks.offerTask();
     try {
-      while (this.left !== null) {
-        const { left } = this;
-        this.left = left.next;
-        left.finish();
-      }
+      if (this.isBehind) this.#catchUp();
       this.release(null);
     } finally {
       this.tasks.withdrawTask();
-      if (this.left !== null) this.wakeLoop();
+    }
+  }
+
+  /** Does again what may have stopped halfway. */
+  #catchUp() {
+    this.isBehind = false;
+    for (let id = 0; id < this.#entries.length; id++) {
+      const entry = this.#entries[id];
+      if (entry === undefined) continue;
+      // Nobody has the promise of a request that has failed.
+      if (entry.isAbandoned) entry.end();
+      else if (entry.source != null && entry.source.aborted) entry.signalToAbort(entry.source.reason);
+      else tell(entry, this.#addon);
     }
   }
 }
 
-function tell(entry, status, { FAILED, GRANTED, PENDING }) {
+/** Tells an entry its news. */
+function tell(entry, { FAILED, GRANTED, PENDING }) {
+  const status = entry.news;
   if (status === GRANTED) entry.onGranted();
   else if (status === PENDING) entry.onPending();
   else if (status === FAILED) entry.onFailed();
@@ -402,8 +354,8 @@ function lossCause(message, code, clientId) {
   return cause;
 }
 
-function operationError({ message }) {
-  return new DOMException(message, 'OperationError');
+function operationError(error) {
+  return error instanceof RangeError ? error : new DOMException(error.message, 'OperationError');
 }
 
 // Members that programs put on Object.prototype must not be taken for ours.

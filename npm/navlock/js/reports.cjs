@@ -5,7 +5,7 @@ const path = require('node:path');
 const process = require('node:process');
 const { runInThisContext } = require('node:vm');
 
-const { Error, TypeError } = require('./primordials.cjs');
+const { Error, TypeError, defineProperty } = require('./primordials.cjs');
 const { isBundled } = require('./platform.cjs');
 const { settings, toMilliseconds } = require('./settings.cjs');
 
@@ -97,9 +97,10 @@ function warn(code, message, lock) {
   // `emitWarning` accepts only errors of the main context, and `Error` may be that of another context: test runners
   // give each file a context of its own.
   const warning = new (runInThisContext('Error'))(message);
-  warning.name = 'NavlockWarning';
-  warning.code = code;
-  warning.lock = lock;
+  // By definition and not by assignment: where `Error.prototype` is frozen, an assignment throws.
+  for (const [key, value] of [['name', 'NavlockWarning'], ['code', code], ['lock', lock]]) {
+    defineProperty(warning, key, { __proto__: null, value, writable: true, enumerable: true, configurable: true });
+  }
   process.emitWarning(warning);
 }
 

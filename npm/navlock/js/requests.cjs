@@ -44,9 +44,7 @@ class LockRequest extends AbortAlgorithm {
     this.state = NEW;
     this.isHeld = false;
     this.id = -1;
-    this.next = null;
-    this.isLeft = false;
-    this.news = -1;
+    this.news = 0;
     /** Whether nobody has the promise. */
     this.isAbandoned = false;
     /** Runs {@link hold} in the request's asynchronous context; `null` if the request never had to wait. */
@@ -87,7 +85,6 @@ class LockRequest extends AbortAlgorithm {
   }
 
   onUnavailable() {
-    if (this.id >= 0) this.realm.release(this);
     this.schedule();
   }
 
@@ -96,6 +93,7 @@ class LockRequest extends AbortAlgorithm {
    * so that microtasks run between two callbacks.
    */
   schedule() {
+    if (this.state > DUE) return; // told again
     this.leave(DUE);
     this.realm.tasks.queue(begin, this);
   }
@@ -143,13 +141,6 @@ class LockRequest extends AbortAlgorithm {
     this.realm.keepAlive.releaseLater();
   }
 
-  /** Does what was left because the stack was full. */
-  finish() {
-    this.isLeft = false;
-    if (this.news === -1) this.end();
-    else if (this.state !== DONE || this.failure !== null) this.realm.tell(this);
-  }
-
   leave(state) {
     if (this.state === WAITING) this.realm.keepAlive.stop();
     this.state = state;
@@ -160,7 +151,7 @@ class LockRequest extends AbortAlgorithm {
 function begin(request) {
   // The request was aborted, or its lock stolen, meanwhile. After an abort, the signal's abort algorithm has mostly
   // done step 2.14.1.1 of processing the queue by now: it has released the lock and rejected the promise.
-  if (request.state !== DUE) return;
+  if (request.state !== DUE || request.isAbandoned) return;
   if (request.open === null) hold(request);
   else request.open();
 }
@@ -189,6 +180,8 @@ function requestLock(manager, name, options, callback) {
   const request = new LockRequest(manager, name, options, callback);
   tellStart(request);
   try {
+    // A subscriber of that channel may have aborted the signal.
+    if (options.signal !== null && options.signal.aborted) throw options.signal.reason;
     // 2. Nothing can abort before step 3.
     if (options.signal !== null) addAbortAlgorithm(options.signal, request);
     if (!reporting.isOff) request.followed = follow(request);
@@ -211,7 +204,12 @@ function cancelRequest(request) {
 
 /** Keeps the asynchronous context of the request, so that the callback runs in it, and not in that of a release. */
 async function wait(request, opened) {
-  await opened;
+  try {
+    await opened;
+  } catch {
+    request.open = null; // the stack was full: the callback runs in the context of the release
+    return;
+  }
   if (request.state === DUE) hold(request);
 }
 

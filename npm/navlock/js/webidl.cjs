@@ -19,7 +19,8 @@ function rejectedWith(reason) {
  */
 function toPromise(value) {
   if (typeof value !== 'object' || value === null) return value;
-  if (getPrototypeOf(value) === promisePrototype ? !hasOwn(value, 'then') : !isPromise(value)) return value;
+  // First: a proxy is no promise, and must not be asked for anything but its `then`.
+  if (!isPromise(value) || (getPrototypeOf(value) === promisePrototype && !hasOwn(value, 'then'))) return value;
   const { promise, resolve } = deferred();
   resolve(value);
   return promise;

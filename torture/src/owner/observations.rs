@@ -27,14 +27,16 @@ impl Owner<'_> {
             self.hold(nth, guard, &before, true, false);
             return Ok(());
         }
-        let asked = block_on_timeout(self.locks.query(), TIMEOUT).ok_or(Error::TimedOut)??;
+        let asked = block_on_timeout(self.locks.query(), TIMEOUT)
+            .ok_or(Error::TimedOut(String::new()))??;
         let since = self.oracles[nth].cells();
         self.check(&asked);
         if self.dice.chance(5) {
             // The request may have been granted by now.
             return Ok(());
         }
-        let guard = block_on_timeout(request, TIMEOUT).unwrap_or(Err(Error::TimedOut))?;
+        let guard =
+            block_on_timeout(request, TIMEOUT).unwrap_or(Err(Error::TimedOut(String::new())))?;
         let now = self.oracles[nth].cells();
         if !guard.is_lost() {
             let most = now
@@ -74,7 +76,8 @@ impl Owner<'_> {
             last = token;
             if self.dice.chance(20) {
                 let query = self.locks.query();
-                let found = block_on_timeout(query, TIMEOUT).ok_or(Error::TimedOut)??;
+                let found =
+                    block_on_timeout(query, TIMEOUT).ok_or(Error::TimedOut(String::new()))??;
                 self.check(&found);
                 let mut held = found.held.iter().filter(|held| held.name == *own);
                 let is_it = |held: &navlock::LockInfo| {
@@ -105,7 +108,7 @@ impl Owner<'_> {
         let own = &*self.own;
         let name = own.try_into().expect("it is a name");
         let inspect = self.locks.inspect(Some(name));
-        let found = block_on_timeout(inspect, TIMEOUT).ok_or(Error::TimedOut)??;
+        let found = block_on_timeout(inspect, TIMEOUT).ok_or(Error::TimedOut(String::new()))??;
         let held = found.held.iter().chain(&found.pending).any(|held| held.lock.name == *own);
         if held {
             self.shown(own, &format!("is not held, and shown as {found:?}"));
@@ -125,7 +128,8 @@ impl Owner<'_> {
             0 => None,
             _ => self.locks.lock(name).if_available().blocking_timeout(TIMEOUT)?,
         };
-        let found = block_on_timeout(self.locks.query(), TIMEOUT).ok_or(Error::TimedOut)??;
+        let found = block_on_timeout(self.locks.query(), TIMEOUT)
+            .ok_or(Error::TimedOut(String::new()))??;
         self.check(&found);
         if let Some(guard) = guard {
             let others = found.held.iter().filter(|held| held.name == *name);

@@ -36,6 +36,7 @@ impl Run<'_> {
             (Some(0), _) | (Some(1), Kind::Run { may_give_up: true, .. }) => Some(""),
             // `navlock run` passes on how its command ended.
             (Some(137), Kind::Run { .. }) if instance.command_killed.is_some() => Some(""),
+            (Some(137 | 143), Kind::Run { .. }) if instance.is_told => Some(""),
             (Some(75), Kind::Run { .. }) => judge.may_lose(id, None, at),
             (Some(69 | 126), _) => judge.may_fail(id, at),
             (None, _) if instance.killed.is_some() => Some(""),

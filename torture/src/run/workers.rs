@@ -66,6 +66,7 @@ impl Run<'_> {
             pid,
             born: now(),
             killed: None,
+            is_told: false,
             stops: Vec::new(),
             command: None,
             command_killed: None,
@@ -129,6 +130,10 @@ impl Run<'_> {
         }
         if self.dice.chance(8) && self.options.has("stubborn") {
             command.arg("stubborn");
+        }
+        // The shell and the command may be gone while this one goes on.
+        if in_shell && self.dice.chance(2) {
+            command.arg("helper");
         }
         let names = names.into_iter().map(str::to_owned).collect();
         (Kind::Run { names, closes, steals, in_shell, may_give_up: gives_up < 3 }, command)

@@ -53,10 +53,11 @@ impl BrokerBackend {
         }
     }
 
-    /// Ends the locks that are not ours any more, if there is no daemon to tell us of them. To be
-    /// called before asking whether a lock that was taken in the map is held.
+    /// Ends the locks that are not ours any more, if there is no daemon to tell us of them, or if this process
+    /// may have been stopped. To be called before asking whether a lock that was taken in the map is held.
     #[inline]
-    fn look_if_alone(&self) {
+    fn look(&self) {
+        self.connection.shared().hear_if_late();
         if self.owned.is_alone() {
             self.connection.shared().end_given_up();
         }
@@ -139,9 +140,13 @@ impl Backend for BrokerBackend {
         agent: AgentId,
         name: &ResourceName,
         kind: RequestKind,
+        why: &str,
         waker: &Waker,
     ) -> Result<(Ticket, Poll<Answer>), Error> {
-        if let Some(taken) = self.owned.take(&self.name, agent, name, kind) {
+        // A map has no place for what a lock is for.
+        let taken =
+            why.is_empty().then(|| self.owned.take(&self.name, agent, name, kind)).flatten();
+        if let Some(taken) = taken {
             if self.is_still_held(&taken) {
                 return Ok((taken.ticket, Poll::Ready(Answer::Granted(taken.token))));
             }
@@ -153,7 +158,8 @@ impl Backend for BrokerBackend {
             let why = "this connection to the broker is for questions only; make another for locks";
             return Err(Error::refused(why));
         }
-        let id = self.connection.change_quietly(|table| table.request(agent, name, kind, waker))?;
+        let ask = |table: &mut ClientTable| table.request(agent, name, kind, why, waker);
+        let id = self.connection.change_quietly(ask)?;
         Ok((Ticket { lane: 0, id }, Poll::Pending))
     }
 
@@ -187,6 +193,8 @@ impl Backend for BrokerBackend {
         if matches!(state, State::Unavailable) {
             // There is no lock, so the caller will not finish this ticket.
             table.finish(ticket.id);
+        } else {
+            table.note_taken(ticket.id);
         }
         answer.map_or(Poll::Pending, Poll::Ready)
     }
@@ -221,7 +229,7 @@ impl Backend for BrokerBackend {
             if !self.owned.is_ours() {
                 return Some(Lost::Disconnected);
             }
-            self.look_if_alone();
+            self.look();
             return self.owned.lost(ticket.id);
         }
         let mut table = self.connection.table_in_time();
@@ -328,7 +336,7 @@ impl BrokerBackend {
         if !self.owned.is_ours() {
             return Poll::Ready(Lost::Disconnected);
         }
-        self.look_if_alone();
+        self.look();
         if let Some(lost) = self.owned.watch(taken, waker) {
             return Poll::Ready(lost);
         }

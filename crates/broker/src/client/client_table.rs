@@ -18,11 +18,12 @@ use std::{collections::HashSet, mem, sync::Arc, task::Waker};
 use bytes::BytesMut;
 use foldhash::fast::RandomState;
 use navlock_core::{
-    AgentInfo, ClientId, Error, Lost, ResourceName, Unreachable, host::RequestKind,
+    AgentInfo, ClientId, Error, Lost, ResourceName, Unreachable,
+    host::{RequestKind, clip_bytes},
     look::InDeadlock,
 };
 use navlock_engine::{AgentId, RequestId};
-use navlock_wire::{ClientCodec, ClientKey, Query, ToDaemon};
+use navlock_wire::{ClientCodec, ClientKey, MAX_TEXT, Query, ToDaemon};
 use slab::Slab;
 use tokio_util::codec::Encoder;
 
@@ -107,8 +108,12 @@ struct Request {
     is_made: bool,
     /// Whether the request may give up by itself.
     may_give_up: bool,
+    /// What its lock is for; empty if the program does not say so of this request.
+    why: String,
     /// The locks inside which the request was made, as far as the program has said so.
     inside: Vec<navlock_wire::LockId>,
+    /// The agent that was answered and has not taken the answer yet.
+    untaken: Option<AgentId>,
     /// The deadlock that the request is part of, in the daemon's words.
     deadlock: Option<Box<InDeadlock>>,
 }
@@ -219,12 +224,13 @@ impl ClientTable {
         }
     }
 
-    /// Makes a request.
+    /// Makes a request. If it says what its lock is for, it has no slot: a map has no place for that.
     pub(super) fn request(
         &mut self,
         agent: AgentId,
         name: &ResourceName,
         kind: RequestKind,
+        why: &str,
         waker: &Waker,
     ) -> Result<RequestId, Error> {
         if let Some(error) = self.never() {
@@ -245,12 +251,16 @@ impl ClientTable {
             bucket: known.bucket.clone().unwrap_or_default(),
             name,
             kind,
-            in_slot: self.link == Link::Up && self.mapping.is_confirmed(),
+            in_slot: self.link == Link::Up && self.mapping.is_confirmed() && why.is_empty(),
         });
         self.need_link();
         self.see_to_map(wants_room);
         for request in finished {
             self.say(&ToDaemon::Finish { request });
+        }
+        let why = clip_bytes(why, MAX_TEXT).to_owned();
+        if !why.is_empty() {
+            self.say(&ToDaemon::Why { request: id, why: why.clone() });
         }
         let (of, since) = (number(agent), clock::now());
         let message = if let Some(slot) = slot.map(Owned::number) {
@@ -276,9 +286,12 @@ impl ClientTable {
             is_counted,
             is_made: false,
             may_give_up: false,
+            why,
             inside: Vec::new(),
+            untaken: None,
             deadlock: None,
         });
+        self.owned.note_asked(agent, serial);
         self.waiting += 1;
         self.agents[agent.index()].requests.insert(id.index());
         Ok(id)
@@ -301,6 +314,7 @@ impl ClientTable {
                 self.say_finished(id, was_in_slot);
             }
         }
+        self.note_taken(id);
         let request = self.requests.remove(id.index());
         if let Some(agent) = request.agent {
             self.agents[agent.index()].requests.remove(&id.index());
@@ -326,11 +340,6 @@ impl ClientTable {
             self.need_link();
         }
         self.say(&ToDaemon::Finish { request });
-    }
-
-    /// Whether there is a daemon. Messages that only lookers need are sent to no other.
-    fn tells_more(&self) -> bool {
-        self.link == Link::Up
     }
 
     /// The state of a request, if it is not forgotten.

@@ -7,15 +7,15 @@ use crate::{Place, PlaceError, connect_error::ConnectError, deadline::Deadline};
 /// Which broker to connect to, and how to start it.
 ///
 /// ```no_run
-/// use navlock_broker::{BrokerReach, ConnectOptions};
-/// use navlock_core::{UserAgent, blocking::block_on};
+/// use navlock::{BrokerReach, ConnectOptions};
+/// use navlock::{UserAgent, blocking::block_on};
 ///
 /// // A broker that this program brings along, and that is started if none runs.
 /// let options = ConnectOptions::default().program("/opt/my-app/bin/navlock");
 /// let reach = block_on(BrokerReach::connect(options))?;
 /// let locks = UserAgent::with_reach(reach).lock_manager("my-app");
 /// # drop(locks);
-/// # Ok::<(), navlock_core::Error>(())
+/// # Ok::<(), navlock::Error>(())
 /// ```
 #[derive(Clone, Debug, Default)]
 pub struct ConnectOptions {

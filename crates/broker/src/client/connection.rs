@@ -14,7 +14,7 @@ use std::{
     path::PathBuf,
     sync::{
         Arc, Mutex, MutexGuard, OnceLock, PoisonError, TryLockError,
-        atomic::{AtomicBool, Ordering::SeqCst},
+        atomic::{AtomicBool, AtomicU64, Ordering::SeqCst},
     },
     thread,
     time::{Duration, Instant},
@@ -64,7 +64,7 @@ pub(super) struct Connection {
 ///
 /// # Invariants
 ///
-/// - Locks are taken in this order: reader or registration, writer, table, then what `owned` has.
+/// - Locks are taken in this order: `hearing`, reader or registration, writer, table, then what `owned` has.
 /// - No waker is called or dropped while any of these locks is held.
 pub(super) struct Shared {
     pub(super) path: PathBuf,
@@ -87,6 +87,10 @@ pub(super) struct Shared {
     /// Whether the [`Connection`] was dropped.
     closed: AtomicBool,
     pub(super) turns: ReaderTurns,
+    /// The last moment at which a lock was asked for while what the daemon has sent was known.
+    asked_at: AtomicU64,
+    /// Locked by the thread that reads what was sent while this process was stopped.
+    hearing: Mutex<()>,
     /// Whether the maintainer has a thread. Without one it does nothing.
     thread: ThreadState,
     /// Whether messages are kept back until somebody waits for an answer. That will be soon.
@@ -136,6 +140,7 @@ impl Connection {
     /// the connection, what has come is read first.
     pub(super) fn table_in_time(&self) -> MutexGuard<'_, ClientTable> {
         self.shared.read_without_thread();
+        self.shared.hear_if_late();
         let table = self.shared.table();
         let (is_late, is_alone) = (table.is_late(), table.is_alone());
         if !is_late && !is_alone {
@@ -208,6 +213,8 @@ impl Shared {
             interrupt,
             closed: AtomicBool::new(false),
             turns: ReaderTurns::default(),
+            asked_at: AtomicU64::new(0),
+            hearing: Mutex::default(),
             thread: ThreadState::default(),
             holds_back: AtomicBool::new(false),
             without_thread: Mutex::default(),

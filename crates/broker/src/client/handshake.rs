@@ -18,7 +18,7 @@ use crate::{
     Place,
     connect_error::Reason,
     deadline::Deadline,
-    spawn::{ANSWER, connect_or_start, connect_to_running},
+    spawn::{ANSWER, connect_or_start, connect_to_running, stopped_broker},
 };
 
 /// How often the client tries to connect if each daemon has gone before it has answered. A daemon
@@ -45,6 +45,9 @@ pub(super) fn connect(
             // The daemon could not start. The obstacle may be gone by now, such as another daemon
             // that was killed.
             Err(Reason::Failed(_)) if tries == 1 => tries += 1,
+            Err(Reason::Silent(time)) => {
+                return Err(stopped_broker(place).map_or(Reason::Silent(time), Reason::Stopped));
+            }
             connected => return connected,
         }
     }

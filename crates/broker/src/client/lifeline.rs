@@ -30,8 +30,8 @@ const CLAIM: usize = 64;
 /// ```no_run
 /// use std::process::Command;
 ///
-/// use navlock_broker::{BrokerReach, ConnectOptions};
-/// # use navlock_core::{ResourceName, UserAgent};
+/// use navlock::{BrokerReach, ConnectOptions};
+/// # use navlock::{ResourceName, UserAgent};
 ///
 /// let reach = BrokerReach::connect_blocking(ConnectOptions::default())?;
 /// let locks = UserAgent::with_reach(reach.clone()).lock_manager("my-app");

@@ -59,7 +59,7 @@ const LONGEST_RECOVERY: Duration = RECOVERY_TIME.saturating_mul(3);
 /// were given up. All calls block.
 ///
 /// ```no_run
-/// use navlock_broker::{Look, LookOptions, News, Place};
+/// use navlock::{Look, LookOptions, News, Place};
 ///
 /// let mut look = Look::new(Place::from_env()?, LookOptions::default());
 /// loop {
@@ -124,7 +124,7 @@ impl Look {
     /// recovering. If clients are about to start the next broker, waits a moment for it. Blocks.
     ///
     /// ```no_run
-    /// use navlock_broker::{Look, LookOptions, Place};
+    /// use navlock::{Look, LookOptions, Place};
     ///
     /// let overview = Look::once(Place::from_env()?, LookOptions::default().bucket("my-app"))?;
     /// for (name, queue) in &overview.queues {

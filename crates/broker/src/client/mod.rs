@@ -43,6 +43,7 @@ use std::{io, sync::Arc};
 
 use navlock_core::{
     ClientId, Error, ResourceName, Unreachable, UnreachableKind, UserAgent,
+    blocking::block_on,
     host::{Backend, Looking, Reach},
     look::LookOptions,
 };
@@ -75,13 +76,13 @@ use crate::{
 /// [`BrokerReach::connect`] does the same with another broker, or another program.
 ///
 /// ```no_run
-/// # use navlock_broker::local;
-/// # navlock_core::blocking::block_on(async {
+/// # use navlock::local;
+/// # navlock::blocking::block_on(async {
 /// let locks = local().await?.lock_manager("my-app");
 /// let guard = locks.lock("db").await?;
 /// // No other process of this user that asks for "db" in this bucket gets past here.
 /// drop(guard);
-/// # Ok::<(), navlock_core::Error>(())
+/// # Ok::<(), navlock::Error>(())
 /// # }).unwrap();
 /// ```
 ///
@@ -90,6 +91,22 @@ use crate::{
 /// [`Error::Unreachable`], which says what to do about it.
 pub async fn local() -> Result<UserAgent, Error> {
     Ok(UserAgent::with_reach(BrokerReach::connect(ConnectOptions::default()).await?))
+}
+
+/// As [`local`], for code without an executor: blocks the thread until the broker is reached.
+///
+/// ```no_run
+/// # use navlock::local_blocking;
+/// let locks = local_blocking()?.lock_manager("my-app");
+/// let guard = locks.lock("db").blocking()?;
+/// # Ok::<(), navlock::Error>(())
+/// ```
+///
+/// # Errors
+///
+/// As [`local`].
+pub fn local_blocking() -> Result<UserAgent, Error> {
+    block_on(local())
 }
 
 /// The reach of one machine, through one connection. Clones share the connection. It ends when the
@@ -102,15 +119,15 @@ impl BrokerReach {
     /// connection's own thread does everything that blocks.
     ///
     /// ```no_run
-    /// use navlock_broker::{BrokerReach, ConnectOptions};
-    /// # use navlock_core::UserAgent;
+    /// use navlock::{BrokerReach, ConnectOptions};
+    /// # use navlock::UserAgent;
     ///
-    /// # navlock_core::blocking::block_on(async {
+    /// # navlock::blocking::block_on(async {
     /// let reach = BrokerReach::connect(ConnectOptions::default()).await?;
     /// println!("{} clients are connected to the broker", reach.status().await?.clients);
     /// let locks = UserAgent::with_reach(reach).lock_manager("my-app");
     /// # drop(locks);
-    /// # Ok::<(), navlock_core::Error>(())
+    /// # Ok::<(), navlock::Error>(())
     /// # }).unwrap();
     /// ```
     ///
@@ -160,8 +177,8 @@ impl BrokerReach {
     /// [`pending_source`](Self::pending_source).
     ///
     /// ```no_run
-    /// use navlock_broker::{BrokerReach, ConnectOptions};
-    /// # use navlock_core::UserAgent;
+    /// use navlock::{BrokerReach, ConnectOptions};
+    /// # use navlock::UserAgent;
     ///
     /// // The whole of a small command, with one thread.
     /// let reach = BrokerReach::connect_blocking(ConnectOptions::default())?;
@@ -171,7 +188,7 @@ impl BrokerReach {
     /// if guard.is_lost() {
     ///     eprintln!("the lock was lost meanwhile");
     /// }
-    /// # Ok::<(), navlock_core::Error>(())
+    /// # Ok::<(), navlock::Error>(())
     /// ```
     ///
     /// # Errors
@@ -208,8 +225,8 @@ impl BrokerReach {
     /// Starts the thread that reads this connection and keeps it, if there is none.
     ///
     /// ```no_run
-    /// # use navlock_broker::{BrokerReach, ConnectOptions};
-    /// # use navlock_core::UserAgent;
+    /// # use navlock::{BrokerReach, ConnectOptions};
+    /// # use navlock::UserAgent;
     /// # let work = || {};
     /// let reach = BrokerReach::connect_blocking(ConnectOptions::default())?;
     /// let locks = UserAgent::with_reach(reach.clone()).lock_manager("my-app");
@@ -234,15 +251,15 @@ impl BrokerReach {
     /// [`Error::Unreachable`], and the next request tries again.
     ///
     /// ```no_run
-    /// use navlock_broker::{BrokerReach, ConnectOptions};
-    /// # use navlock_core::UserAgent;
+    /// use navlock::{BrokerReach, ConnectOptions};
+    /// # use navlock::UserAgent;
     ///
     /// // A program that may never need a lock starts no broker before it does.
     /// let reach = BrokerReach::connect_when_needed(ConnectOptions::default())?;
     /// let locks = UserAgent::with_reach(reach).lock_manager("my-app");
     /// let guard = locks.lock("db").blocking()?; // connects
     /// # drop(guard);
-    /// # Ok::<(), navlock_core::Error>(())
+    /// # Ok::<(), navlock::Error>(())
     /// ```
     ///
     /// # Errors

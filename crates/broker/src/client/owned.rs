@@ -10,9 +10,10 @@
 //! Requests of this client's agents for one name are granted in the order of the calls. So no agent takes
 //! a name here while a request for this name, of any agent of the client, is on its way to the daemon or
 //! in its queue. Shared requests of different agents may overtake each other, because nobody can see
-//! that.
+//! that. Requests of one agent for different names are in order too: see `first_answers`.
 
 mod ends;
+mod first_answers;
 mod hints;
 mod maps;
 mod names;
@@ -34,7 +35,7 @@ use navlock_core::{
 use navlock_delegation::{Released, Slot, Unforked};
 use navlock_engine::{AgentId, FencingToken, RequestId};
 
-use self::{hints::Hints, maps::Maps, slots::Slots};
+use self::{first_answers::FirstAnswers, hints::Hints, maps::Maps, slots::Slots};
 
 pub(super) use self::{
     maps::SlotIndex,
@@ -68,6 +69,7 @@ pub(super) struct Owned {
     epoch: AtomicU64,
     maps: Maps,
     hints: Hints,
+    first_answers: FirstAnswers,
     slots: Mutex<Slots>,
     /// How many notes there are.
     ///
@@ -106,6 +108,7 @@ impl Owned {
             epoch: AtomicU64::new(0),
             maps: Maps::default(),
             hints: Hints::default(),
+            first_answers: FirstAnswers::default(),
             slots: Mutex::default(),
             noted: AtomicUsize::new(0),
         })
@@ -158,6 +161,21 @@ impl Owned {
         self.linked_at.store(moment, Ordering::Relaxed);
     }
 
+    /// Notes that a request goes to the daemon.
+    pub(super) fn note_asked(&self, agent: AgentId, serial: u64) {
+        self.first_answers.asked(agent, serial);
+    }
+
+    /// Notes that the daemon has answered a request.
+    pub(super) fn note_answered(&self, agent: AgentId, serial: u64) {
+        self.first_answers.answered(agent, serial);
+    }
+
+    /// Notes that the program has taken the answer to a request, or will not take it.
+    pub(super) fn note_taken(&self, agent: AgentId) {
+        self.first_answers.taken(agent);
+    }
+
     /// Takes a lock, if the agent owns its name, nobody holds the lock, and the take would overtake no
     /// waiting request.
     #[inline]
@@ -172,6 +190,9 @@ impl Owned {
             RequestKind::Wait(mode) | RequestKind::IfAvailable(mode) => mode,
             RequestKind::Steal => return None,
         };
+        if self.first_answers.are_awaited(agent) && !self.is_alone() {
+            return None;
+        }
         // The moment is read before the take, so that the tokens of all later grants are larger.
         let moment = match mode {
             Mode::Exclusive => clock::recently(),

@@ -1,6 +1,6 @@
 //! The client's questions to the daemon, and their answers.
 
-use std::{collections::HashMap, sync::Arc, task::Waker, time::Duration};
+use std::{collections::HashMap, mem, sync::Arc, task::Waker, time::Duration};
 
 use navlock_core::{
     AgentInfo, ClientId, Error, Inspected, Inspection, LockInfo, LockManagerSnapshot, Owned,
@@ -28,6 +28,8 @@ pub(super) struct Question {
     agents: HashMap<navlock_wire::ClientId, Arc<AgentInfo>>,
     /// What agents say of themselves beyond what the answer contains.
     meta: HashMap<navlock_wire::ClientId, Meta>,
+    /// What locks are for, each at its place in the answer.
+    whys: Vec<(u64, String)>,
     pub(super) outcome: Option<Result<(), Error>>,
     pub(super) waker: Option<Waker>,
 }
@@ -75,6 +77,7 @@ impl Questions {
         let again = open.map(|question| {
             // The parts that have come belong to an earlier moment.
             question.answer = QuestionAnswer::default();
+            question.whys.clear();
             question.asked.clone()
         });
         again.collect()
@@ -106,6 +109,11 @@ impl Questions {
                     question.meta.extend(agents);
                 }
             }
+            FromDaemon::Whys { query, whys } => {
+                if let Some(question) = self.asked.get_mut(&query) {
+                    question.whys.extend(whys);
+                }
+            }
             FromDaemon::LeftOut { query, count } => {
                 if let Some(question) = self.asked.get_mut(&query) {
                     question.answer.inspection.left_out = count;
@@ -126,6 +134,8 @@ impl Questions {
                     inspection.held.extend(held.into_iter().map(inspected));
                     inspection.pending.extend(pending.into_iter().map(inspected));
                     if last {
+                        let whys = mem::take(&mut question.whys);
+                        set_whys(inspection, whys);
                         question.end(Ok(()), wakers);
                     }
                 }
@@ -161,7 +171,7 @@ impl Question {
     fn new(asked: ToDaemon) -> Self {
         let answer = QuestionAnswer::default();
         let (agents, meta) = (HashMap::new(), HashMap::new());
-        Self { asked, answer, agents, meta, outcome: None, waker: None }
+        Self { asked, answer, agents, meta, whys: Vec::new(), outcome: None, waker: None }
     }
 
     /// Notes the agents that are named in the parts that follow.
@@ -193,6 +203,20 @@ fn owned(entry: OwnedEntry, agents: &HashMap<navlock_wire::ClientId, Arc<AgentIn
     let mut owned = Owned::new(info(entry.entry), entry.taken);
     (owned.agent, owned.age) = (agent, Some(Duration::from_millis(entry.age)));
     owned
+}
+
+/// Puts what locks are for to the locks, each at its place.
+fn set_whys(inspection: &mut Inspection, whys: Vec<(u64, String)>) {
+    // FAST: few requests say what they are for.
+    if whys.is_empty() {
+        return;
+    }
+    let Inspection { held, pending, .. } = inspection;
+    let mut all: Vec<_> = held.iter_mut().chain(pending).collect();
+    for (place, why) in whys {
+        let place = usize::try_from(place).unwrap_or(usize::MAX);
+        all.get_mut(place).into_iter().for_each(|one| one.set_why(&why));
+    }
 }
 
 fn inspected(

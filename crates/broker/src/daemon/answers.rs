@@ -1,12 +1,19 @@
 //! Answers that are sent in parts. Each part is made when there is room for it.
 
-use std::{collections::HashSet, future::Future, mem, pin::Pin, sync::Arc, vec};
+use std::{
+    collections::{HashMap, HashSet},
+    future::Future,
+    mem,
+    pin::Pin,
+    sync::Arc,
+    vec,
+};
 
 use navlock_core::{
     AgentInfo, ClientId, Error, FencingToken, Inspected, Inspection, LockInfo, LockManagerSnapshot,
     Owned, Position, ResourceName,
 };
-use navlock_wire::{FromDaemon, InspectionEntry, OwnedEntry, Query, SnapshotEntry};
+use navlock_wire::{FromDaemon, InspectionEntry, MAX_TEXT, OwnedEntry, Query, SnapshotEntry};
 
 use super::delegations::Looks;
 use crate::{clock::milliseconds, convert::to_wire};
@@ -141,8 +148,8 @@ pub(super) fn position(query: Query, position: Position) -> FromDaemon {
     }
 }
 
-/// The messages that must come before an inspection: how much it leaves out, and what its agents say
-/// of themselves beyond the entries.
+/// The messages that must come before an inspection: how much it leaves out, and what its agents and
+/// requests say of themselves beyond the entries.
 pub(super) fn meta(query: Query, inspection: &Inspection) -> Vec<FromDaemon> {
     let Inspection { held, pending, owned, left_out, .. } = inspection;
     let both = held.iter().chain(pending).map(|one| (&one.lock, &one.agent));
@@ -165,6 +172,20 @@ pub(super) fn meta(query: Query, inspection: &Inspection) -> Vec<FromDaemon> {
     }
     if !part.is_empty() {
         parts.push(FromDaemon::Annotated { query, agents: part });
+    }
+    let mut sent: HashMap<_, &str> = HashMap::new();
+    let known =
+        owned.iter().filter_map(|one| Some((one.lock.client_id, &*one.agent.as_ref()?.why)));
+    sent.extend(known);
+    // What a lock is for, if that is not what is sent with its agent.
+    let whys = held.iter().chain(pending).zip(0..).filter_map(|(one, place)| {
+        let why = &one.agent.as_ref()?.why;
+        let sent = *sent.entry(one.lock.client_id).or_insert(why);
+        (sent != why).then(|| (place, why.clone()))
+    });
+    let whys: Vec<_> = whys.collect();
+    for whys in whys.chunks(PART / (MAX_TEXT + OVERHEAD)) {
+        parts.push(FromDaemon::Whys { query, whys: whys.to_vec() });
     }
     if *left_out > 0 {
         parts.push(FromDaemon::LeftOut { query, count: *left_out });

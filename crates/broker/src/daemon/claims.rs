@@ -73,6 +73,7 @@ impl Claims {
                     self.said.may_give_up.push(request);
                 }
             }
+            ToDaemon::Why { request, why } => client.note_why(request, &why),
             ToDaemon::ClaimLock { agent, request, name, mode, token, since } => {
                 client.check_agent(agent)?;
                 if self.has_room(client.limits(), &name)? {

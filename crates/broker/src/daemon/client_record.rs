@@ -89,7 +89,7 @@ pub(super) struct ShownOf<'a> {
     pub(super) shown: Shown<'a>,
     pub(super) bucket: &'a Arc<str>,
     pub(super) client_id: ClientId,
-    pub(super) info: &'a Arc<AgentInfo>,
+    pub(super) info: Arc<AgentInfo>,
 }
 
 impl ClientRecord {
@@ -198,6 +198,7 @@ impl ClientRecord {
             return Err(ProtocolError("it used the number of a request twice"));
         }
         if self.requests.len() >= self.limits.requests || !self.has_room_for_names() {
+            self.requests.forget_why(id);
             return Ok(Some(self.no_room()));
         }
         Ok(self.make(agent, id, name, kind, slot))
@@ -364,6 +365,7 @@ impl ClientRecord {
     pub(super) fn shown(&self) -> impl Iterator<Item = ShownOf<'_>> {
         self.requests.shown().filter_map(|(id, shown)| {
             let OpenAgent { of, info, .. } = self.agents.get(&shown.agent)?;
+            let info = self.requests.with_why(id, info);
             Some(ShownOf { id, shown, bucket: &of.bucket, client_id: of.client_id, info })
         })
     }

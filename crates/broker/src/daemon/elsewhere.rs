@@ -1,7 +1,7 @@
 //! Locks and requests of other machines, in buckets that they share with this one, for lookers.
 
 use std::{
-    collections::{HashMap, HashSet},
+    collections::{HashMap, HashSet, hash_map},
     sync::Arc,
     time::Duration,
 };
@@ -164,12 +164,14 @@ impl Elsewhere {
 
     /// The locks and requests of other agents than these, as events.
     fn events(&self, ours: &HashSet<ClientId>, named: &HashMap<LockRef, LockId>) -> Vec<LookEvent> {
-        let (mut events, mut met) = (Vec::new(), HashSet::new());
+        let (mut events, mut met) = (Vec::new(), HashMap::new());
         let unheard = self.unheard();
         for (bucket, how, one) in self.all().filter(|(.., one)| !is_of(one, ours)) {
             let Inspected { lock, agent, age, fencing_token, .. } = &one.inspected;
             let client_id = lock.client_id.to_bytes();
-            if met.insert(lock.client_id) {
+            let said = agent.as_deref().map_or("", |agent| &agent.why);
+            if let hash_map::Entry::Vacant(first) = met.entry(lock.client_id) {
+                first.insert(said);
                 let info = agent.as_deref().map(to_wire).unwrap_or_default();
                 let meta = agent.as_deref().map(|agent| agent.meta.clone());
                 events.push(LookEvent {
@@ -192,6 +194,7 @@ impl Elsewhere {
                 inside: one.inside.iter().filter_map(|name| named.get(name).copied()).collect(),
                 // A machine with an older release does not tell this, which counts as no.
                 may_give_up: one.may_give_up,
+                why: (met[&lock.client_id] != said).then(|| said.to_owned()),
                 taken: 0,
             };
             let at = ago(age.unwrap_or_default());

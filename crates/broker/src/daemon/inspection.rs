@@ -72,7 +72,7 @@ impl Daemon {
                     serial: of.id.serial(),
                     since: of.shown.since,
                     token: of.shown.token,
-                    info: Arc::clone(of.info),
+                    info: of.info,
                 };
                 if let Some(delegation) = of.shown.delegation {
                     let Some(word) = looks.get(&delegation.key()) else { continue };

@@ -57,7 +57,7 @@ mod term_messages;
 mod timed_work;
 mod tokens;
 
-use std::{error::Error, fs, future::pending, io, sync::Arc, time::Duration};
+use std::{error::Error, fs, future::pending, io, mem, sync::Arc, time::Duration};
 
 use navlock_core::{FencingToken, UserAgent, host::MemoryReach};
 use navlock_platform::socket::{AsyncStream, Stream};
@@ -136,6 +136,7 @@ pub fn run(
     let delegations = Delegations::new(tokens.epoch());
     let daemon = Daemon::new(user_agent, options, Some(files), &found, Some(delegations));
     let daemon = Arc::new(daemon);
+    let dies_of_panics = DiesOfPanics;
     let ended = runtime.block_on(async {
         let listening = listen_at(place, options, &mut place_guard)?;
         ready();
@@ -150,6 +151,7 @@ pub fn run(
         // any welcome, and tries again.
         if has_place && place_guard.has_socket() { remove_socket(place) } else { Ok(()) }
     });
+    mem::forget(dies_of_panics);
     tokens.end();
     tracing::info!(target: LOGS, clients = daemon.status().clients, "the broker ends");
     // Clients that are still connected claim their locks from the next daemon, as if we had been
@@ -163,6 +165,17 @@ pub fn run(
         notes.remove();
     }
     ended
+}
+
+/// A panic while this is there kills the process, after the panic was logged. To unwind would end the clients'
+/// agents one by one, as if the clients had gone. If the process dies, its clients claim their locks from the
+/// next daemon.
+struct DiesOfPanics;
+
+impl Drop for DiesOfPanics {
+    fn drop(&mut self) {
+        std::process::abort();
+    }
 }
 
 /// Listens at the place, or at the socket that was passed.

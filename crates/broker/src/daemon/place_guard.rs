@@ -21,11 +21,12 @@ use tokio::time::{sleep_until, timeout_at};
 use super::{
     daemon_error::DaemonError,
     listening::{Listening, listen},
-    place_lock::{LockAttempt, PAUSE, lock_aside, lock_name, note, take},
+    place_lock::{LockAttempt, PAUSE, lock_aside, lock_name, note, shared_directories, take},
     state::Daemon,
 };
 use crate::{
     LOGS, Place,
+    client_files::ClientFiles,
     lock_file::{self, Identity},
 };
 
@@ -44,9 +45,8 @@ const PREDECESSOR: Duration = Duration::from_secs(5);
 /// The lock files that make a daemon the only one, and its other files in its place.
 pub(super) struct PlaceGuard<'a> {
     place: &'a Place,
-    /// The lock file outside of the place, which stays if somebody empties the place. `None` if
-    /// there is no directory for it.
-    elsewhere: Option<(PathBuf, File)>,
+    /// The lock files outside of the place, which stay if somebody empties the place.
+    elsewhere: Vec<(PathBuf, File)>,
     /// The lock file in the place.
     sole: File,
     socket: Option<Identity>,
@@ -74,15 +74,27 @@ impl<'a> PlaceGuard<'a> {
     /// Makes this the only daemon of the place, as soon as the earlier daemon has ended.
     pub(super) fn take(place: &'a Place, state: Option<&Path>) -> Result<Self, DaemonError> {
         let deadline = Instant::now() + PREDECESSOR;
-        // The lock file that nobody removes comes first: a daemon that has this file locked may be
-        // about to make the other lock file anew.
-        let elsewhere = state.and_then(|state| Some(state.join(lock_name(place)?)));
-        let elsewhere = match elsewhere {
-            Some(path) => {
-                take(place, &path, deadline, |path| Ok(lock_aside(path)))?.map(|file| (path, file))
+        // The lock files that nobody removes come first: a daemon that has such a file locked may
+        // be about to make the other lock file anew.
+        let mut elsewhere = Vec::new();
+        if let Some(name) = lock_name(place) {
+            let lock = |directory: &Path| {
+                let path = directory.join(&name);
+                let file = take(place, &path, deadline, |path| Ok(lock_aside(path)))?;
+                Ok::<_, DaemonError>(file.map(|file| (path, file)))
+            };
+            if let Some(state) = state {
+                elsewhere.extend(lock(state)?);
             }
-            None => None,
-        };
+            // The user may have no home, and the home may not answer. Whether it answers can change
+            // between two daemons, so every daemon takes this lock file too.
+            for directory in shared_directories() {
+                if let Some(locked) = lock(&directory)? {
+                    elsewhere.push(locked);
+                    break;
+                }
+            }
+        }
         let path = place.broker_lock();
         let lock = |path: &Path| lock_file::lock(path, PAUSE).map(LockAttempt::of);
         let Some(sole) = take(place, &path, deadline, lock)? else {
@@ -198,6 +210,7 @@ impl<'a> PlaceGuard<'a> {
             self.open_clients();
             if self.clients.is_some() {
                 stands = PlaceState::Mended;
+                ClientFiles::of(self.place).note_removal();
             }
         }
         if self.touched.is_none_or(|touched| touched.elapsed() >= TOUCH) {
@@ -231,7 +244,7 @@ impl<'a> PlaceGuard<'a> {
 
 impl Drop for PlaceGuard<'_> {
     fn drop(&mut self) {
-        if let Some((path, file)) = &self.elsewhere {
+        for (path, file) in &self.elsewhere {
             if lock_file::is_at(file, path) {
                 let _ = fs::remove_file(path);
             }
@@ -297,5 +310,28 @@ mod tests {
         drop(first);
         drop(PlaceGuard::take(&place, Some(state.path())).unwrap());
         assert_eq!(fs::read_dir(state.path()).unwrap().count(), 0, "something was left");
+    }
+
+    #[test]
+    #[cfg(target_os = "linux")]
+    fn without_a_home_or_with_one_that_is_gone_there_is_no_second_daemon_either() {
+        let (directory, state) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+        let place = Place::at(directory.path().join("navlock/sock"));
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+        let _in_it = runtime.enter();
+        let file = directory.path().join("file");
+        fs::write(&file, "").unwrap();
+        let no_directory = file.join("state");
+        for (one, other) in [(None, None), (Some(state.path()), Some(no_directory.as_path()))] {
+            let _ = fs::create_dir(place.directory());
+            let first = PlaceGuard::take(&place, one).unwrap();
+            fs::remove_dir_all(place.directory()).unwrap();
+            fs::create_dir(place.directory()).unwrap();
+            let second = PlaceGuard::take(&place, other);
+            assert!(matches!(second, Err(DaemonError::Taken(_))), "{one:?}, {other:?}");
+            let left: Vec<_> = first.elsewhere.iter().map(|(path, _)| path.clone()).collect();
+            drop(first);
+            assert!(left.iter().all(|path| !path.exists()), "something was left");
+        }
     }
 }

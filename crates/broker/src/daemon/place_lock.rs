@@ -3,11 +3,11 @@
 use std::{
     fs::{self, File},
     io::{self, Write},
-    path::Path,
+    path::{Path, PathBuf},
     time::{Duration, Instant},
 };
 
-use navlock_platform::{file, machine};
+use navlock_platform::{file, machine, user::ours};
 
 use super::{daemon_error::DaemonError, timed_work::within};
 use crate::{Place, connect_error::Reason, lock_file, spawn::connect};
@@ -15,7 +15,7 @@ use crate::{Place, connect_error::Reason, lock_file, spawn::connect};
 /// How often a new daemon looks whether the earlier daemon will stay.
 pub(super) const PAUSE: Duration = Duration::from_millis(20);
 
-/// How long the user's own directory may take to answer.
+/// How long a directory outside of the place may take to answer.
 const TIMEOUT: Duration = Duration::from_secs(2);
 
 /// The outcome of a try to take a lock.
@@ -60,8 +60,20 @@ fn is_served(place: &Place) -> bool {
     matches!(connect(place, Duration::ZERO), Ok(Some(_)) | Err(Reason::Silent(_)))
 }
 
-/// Takes the lock file in the user's own directory. If the file system of this directory does not
-/// answer, or is full, only the other lock file counts.
+/// The user's directories for a lock file that needs no home. The first one that can be used counts:
+/// `/dev/shm` is memory, and always answers.
+pub(super) fn shared_directories() -> impl Iterator<Item = PathBuf> {
+    let there = ["/dev/shm", "/var/tmp"].into_iter().map(Path::new).filter(|path| path.is_dir());
+    let own = there.map(|path| path.join(format!("navlock-{}", ours())));
+    // Everybody may write there, so somebody else may have made the directory.
+    own.filter(|path| {
+        let _ = file::create_private_directory(path);
+        Place::at(path.join("sock")).check().is_ok()
+    })
+}
+
+/// Takes a lock file outside of the place. If the file system of its directory does not answer, or is
+/// full, only the other lock files count.
 pub(super) fn lock_aside(path: &Path) -> LockAttempt {
     let path = path.to_owned();
     let locked = within(TIMEOUT, move || -> io::Result<_> {

@@ -5,9 +5,10 @@ mod events;
 mod map_place;
 mod map_slots;
 mod request_waker;
+mod whys;
 
 use std::{
-    collections::VecDeque,
+    collections::{HashMap, VecDeque},
     fmt,
     future::{Future, IntoFuture},
     pin::Pin,
@@ -43,8 +44,10 @@ pub(super) struct Requests {
     /// Each entry has a place, so that lookers can go through the entries with pauses; see
     /// [`changes_at`](Self::changes_at).
     entries: IndexMap<RequestId, Entry, RandomState>,
-    /// How many bytes the names of all these requests have.
+    /// How many bytes the names of all these requests have, with what their locks are for.
     name_bytes: usize,
+    /// What locks are for, as far as their requests say so.
+    whys: HashMap<RequestId, Arc<str>, RandomState>,
     /// The outcomes of claims that the client was not told yet.
     settled: VecDeque<(RequestId, Outcome)>,
     /// The waiting requests that were said to be made inside a lock. Some of them may be over.
@@ -120,7 +123,11 @@ impl Requests {
         let mut context = Context::from_waker(&waker);
         // FAST: most locks are free. If a lock is not, the future of its request is kept, without a
         // box.
-        let mut request = locks.lock_with(name, kind.into()).into_future();
+        let request = locks.lock_with(name, kind.into());
+        let mut request = match self.whys.get(&id) {
+            Some(why) => request.why(&**why).into_future(),
+            None => request.into_future(),
+        };
         let answer = Pin::new(&mut request).poll(&mut context);
         let (place, since) = (MapPlace::Nowhere, clock::now());
         let (of, stage) = (Arc::clone(of), Stage::Over);
@@ -147,6 +154,8 @@ impl Requests {
         if goes_on(outcome.as_ref()) {
             self.name_bytes += name_bytes as usize;
             self.entries.insert(id, entry);
+        } else {
+            self.forget_why(id);
         }
         outcome
     }
@@ -238,6 +247,9 @@ impl Requests {
             self.lookers.counts().outcome(&outcome, 0);
             tracing::info!(target: LOGS, pid = self.pid, ?how, "a lock that is claimed is lost");
         }
+        if !goes_on(Some(&outcome)) {
+            self.forget_why(id);
+        }
         self.settled.push_back((id, outcome));
     }
 
@@ -276,6 +288,7 @@ impl Requests {
     fn remove(&mut self, id: RequestId) -> Option<Entry> {
         let entry = self.entries.swap_remove(&id)?;
         self.name_bytes -= entry.name_bytes as usize;
+        self.forget_why(id);
         Some(entry)
     }
 

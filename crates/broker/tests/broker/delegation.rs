@@ -6,6 +6,7 @@ mod seen;
 mod sleepers;
 mod takeovers;
 mod tokens;
+mod whys;
 
 use std::{
     fs::{self, File},

@@ -126,7 +126,7 @@ impl World {
         let name: ResourceName = name.try_into().unwrap();
         let kind = RequestKind::Wait(Mode::Exclusive);
         let agent = self.agent(client_id);
-        let (ticket, answer) = self.locks.request(agent, &name, kind, Waker::noop()).unwrap();
+        let (ticket, answer) = self.locks.request(agent, &name, kind, "", Waker::noop()).unwrap();
         self.kept().requests.push((agent, name, Mode::Exclusive, ticket));
         let Poll::Ready(Answer::Granted(token)) = answer else { panic!("{answer:?}") };
         token
@@ -196,10 +196,11 @@ impl Backend for Process {
         agent: AgentId,
         name: &ResourceName,
         kind: RequestKind,
+        why: &str,
         waker: &Waker,
     ) -> Result<(Ticket, Poll<Answer>), Error> {
         self.world.asked.fetch_add(1, SeqCst);
-        let (ticket, answer) = self.world.locks.request(agent, name, kind, waker)?;
+        let (ticket, answer) = self.world.locks.request(agent, name, kind, why, waker)?;
         self.world.kept().requests.push((agent, name.clone(), kind.mode(), ticket));
         Ok((ticket, answer))
     }

@@ -131,7 +131,11 @@ fn an_agent_is_seen_to_come_and_to_go_with_its_locks() {
     locks.describe(&info);
     let held = soon(locks.lock("db")).unwrap();
     let agent = locks.client_id();
-    until(&mut look, |seen| seen.info(agent) == Some(&info.clone().into()) && !is_empty(seen));
+    let is_described = |seen: &Overview| {
+        let seen = seen.info(agent);
+        seen.is_some_and(|seen| (&*seen.why, &seen.meta) == (&*info.why, &info.meta))
+    };
+    until(&mut look, |seen| is_described(seen) && !is_empty(seen));
     let [client_seen] = &look.overview().clients.values().collect::<Vec<_>>()[..] else { panic!() };
     assert_eq!((client_seen.pid, client_seen.state), (std::process::id(), ClientState::Connected));
     locks.terminate();

@@ -32,6 +32,8 @@ mod looking;
 mod mute;
 #[cfg(target_os = "linux")]
 mod owned;
+#[cfg(unix)]
+mod panics;
 mod protocol;
 mod raw;
 #[cfg(target_os = "linux")]

@@ -287,7 +287,7 @@ fn a_request_is_not_overtaken_by_another_agent_of_its_client() {
     broker.raw.receive_until(|message| (*message == finish).then_some(()));
     let asked = broker.raw.receive();
     assert!(matches!(asked, ToDaemon::RequestInSlot { .. }), "{asked:?}");
-    let mut second = pin!(locks.try_lock("db").into_future());
+    let mut second = pin!(locks.lock("db").if_available().into_future());
     assert!(second.as_mut().poll(&mut context).is_pending());
     assert!(!has_at_once(&locks, "db"));
 
@@ -326,9 +326,14 @@ fn nothing_is_taken_after_the_end_of_a_daemon_that_nobody_has_heard_yet() {
     let (called, is_called) = mpsc::channel();
     let (keep, gate) = mpsc::channel();
     let waker = Arc::new(Gated { called, gate: Mutex::new(gate) }).into();
-    let mut other = Box::pin(played.locks.lock("other").into_future());
+    // This is another agent: an agent takes nothing before it knows the answers to its own requests.
+    let another = lock_manager(&played.reach);
+    let mut other = Box::pin(another.lock("other").into_future());
     assert!(other.as_mut().poll(&mut Context::from_waker(&waker)).is_pending());
-    let ToDaemon::RequestInSlot { request, .. } = played.broker.raw.receive() else { panic!() };
+    let (request, _) = played.broker.raw.receive_until(|message| match message {
+        ToDaemon::RequestInSlot { request, .. } => Some(*request),
+        _ => None,
+    });
     let token = FencingToken::new(500);
     played.broker.raw.say(&[FromDaemon::Granted { request, token }]);
     is_called.recv_timeout(LONG).unwrap();

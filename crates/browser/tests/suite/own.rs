@@ -124,8 +124,9 @@ fn a_waker_that_comes_back_when_it_is_dropped_finds_the_page_free(_: &UserAgent)
     let (agent, ended) =
         (bucket.open_agent(ClientId::random()), bucket.open_agent(ClientId::random()));
     bucket.terminate(ended);
-    let request =
-        |agent| bucket.request(agent, &name("db"), RequestKind::Wait(Mode::Shared), &comes_back());
+    let request = |agent| {
+        bucket.request(agent, &name("db"), RequestKind::Wait(Mode::Shared), "", &comes_back())
+    };
     assert_eq!(request(ended).unwrap_err(), Error::Terminated);
     let (lock, _) = request(agent).expect("the agent has not ended");
     // Each takes the place of the one before.
@@ -148,7 +149,7 @@ fn termination_ends_requests_before_locks(_: &UserAgent) {
     let said = Arc::default();
     let request = |name_of: &str| {
         let waker = saying("request", &said);
-        bucket.request(agent, &name(name_of), RequestKind::Wait(Mode::Exclusive), &waker)
+        bucket.request(agent, &name(name_of), RequestKind::Wait(Mode::Exclusive), "", &waker)
     };
     let (held, _) = request("db").expect("the agent has not ended");
     assert!(matches!(

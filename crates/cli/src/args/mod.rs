@@ -7,5 +7,8 @@ pub(crate) mod settings;
 pub(crate) mod values;
 
 pub(crate) use self::{
-    common::Common, on_lost::OnLost, request::RequestArgs, settings::SettingsArgs,
+    common::Common,
+    on_lost::OnLost,
+    request::{RequestArgs, TIMEOUT},
+    settings::SettingsArgs,
 };

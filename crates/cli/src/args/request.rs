@@ -1,6 +1,6 @@
 //! The arguments of every command that asks for locks.
 
-use std::{collections::HashSet, ffi::OsStr, time::Duration};
+use std::{collections::HashSet, env, ffi::OsStr, time::Duration};
 
 use clap::Args;
 use navlock::{AgentInfo, Mode, ResourceName};
@@ -9,8 +9,12 @@ use navlock_broker::MAX_META;
 use super::values::{self, spelled};
 use crate::exit::{Failure, USAGE};
 
+/// The variable with the time that a request may wait, unless an option says so.
+pub(crate) const TIMEOUT: &str = "NAVLOCK_TIMEOUT";
+
 /// What to ask for, and for how long.
 #[derive(Debug, Args)]
+#[expect(clippy::struct_excessive_bools, reason = "they are switches of a command line")]
 pub(crate) struct RequestArgs {
     /// A lock's name.
     ///
@@ -35,13 +39,13 @@ pub(crate) struct RequestArgs {
     #[arg(short, long, alias = "nb", conflicts_with = "timeout")]
     pub(crate) nonblock: bool,
 
-    /// Wait for this many seconds at most (fractions allowed).
+    /// Wait for this time at most: seconds, or a time with units, as in 1m30s.
     ///
-    /// When the time is over, the exit code is 1. The time is for reaching the broker and for all locks
+    /// The default is the time in the variable `NAVLOCK_TIMEOUT`, or else no limit. When the time is over, the exit code is 1. The time is for reaching the broker and for all locks
     /// together. If no broker can be reached in this time, the exit code is 69. navlock tries for two seconds
     /// at least.
     #[arg(
-        short = 'w', long, alias = "wait", value_name = "SECS", value_parser = values::seconds,
+        short = 'w', long, alias = "wait", value_name = "TIME", value_parser = values::time,
         allow_negative_numbers = true
     )]
     pub(crate) timeout: Option<Duration>,
@@ -58,6 +62,12 @@ pub(crate) struct RequestArgs {
     #[arg(long, value_name = "N", conflicts_with_all = ["nonblock", "timeout"])]
     pub(crate) deadlock_exit_code: Option<u8>,
 
+    /// Allow an empty name.
+    ///
+    /// Without this option an empty name is refused, because it usually is a variable that is not set.
+    #[arg(long)]
+    pub(crate) empty_name: bool,
+
     /// What the lock is for; waiters and 'navlock query' show it.
     #[arg(long, value_name = "TEXT", default_value = "", hide_default_value = true)]
     pub(crate) why: String,
@@ -70,6 +80,37 @@ pub(crate) struct RequestArgs {
 }
 
 impl RequestArgs {
+    /// How long to wait at most, if there is a limit: the option's time, or that of `NAVLOCK_TIMEOUT`.
+    ///
+    /// # Errors
+    ///
+    /// If the variable is no time.
+    pub(crate) fn limit(&self) -> Result<Option<Duration>, Failure> {
+        let is_given = self.timeout.is_some() || self.deadlock_exit_code.is_some();
+        let default = || env::var(TIMEOUT).ok().filter(|text| !is_given && !text.is_empty());
+        match default() {
+            _ if self.nonblock => Ok(Some(Duration::ZERO)),
+            Some(text) => values::time(&text)
+                .map(Some)
+                .map_err(|wrong| Failure::new(USAGE, format_args!("{TIMEOUT}: {text:?}: {wrong}"))),
+            None => Ok(self.timeout),
+        }
+    }
+
+    /// Refuses an empty name, unless the arguments allow it.
+    ///
+    /// # Errors
+    ///
+    /// If one of the names is empty.
+    pub(crate) fn check_names(&self, names: &[ResourceName]) -> Result<(), Failure> {
+        if self.empty_name || names.iter().all(|name| !name.as_bytes().is_empty()) {
+            return Ok(());
+        }
+        let message = "a name is empty, as a variable is that is not set; if you mean the empty \
+                       name, add --empty-name";
+        Err(Failure::new(USAGE, message))
+    }
+
     /// Adds what the arguments say of the request to the description of the process.
     ///
     /// # Errors
@@ -111,11 +152,12 @@ mod tests {
             (&["-s", "--shared"], |request| request.mode() == Mode::Shared),
             (&["-x", "-e", "--exclusive"], |request| request.exclusive),
             (&["-n", "--nonblock", "--nb"], |request| request.nonblock),
-            (&["-w 1.5", "--timeout 1.5", "--wait=1.5"], |request| {
+            (&["-w 1.5", "--timeout 1.5s", "--wait=1s500ms"], |request| {
                 request.timeout == Some(Duration::from_millis(1500))
             }),
             (&["-E 7", "--conflict-exit-code 7"], |request| request.conflict_exit_code == 7),
             (&["--deadlock-exit-code 7"], |request| request.deadlock_exit_code == Some(7)),
+            (&["--empty-name"], |request| request.empty_name),
             (&["--why backup"], |request| request.why == "backup"),
             (&["--meta a=1 --meta b=2=3"], |request| {
                 request.meta == [("a", "1"), ("b", "2=3")].map(|(key, is)| (key.into(), is.into()))

@@ -22,16 +22,10 @@ pub(crate) fn to_name(word: &OsStr) -> Result<ResourceName, String> {
     ResourceName::try_from(text).map_err(|reserved| format!("{text:?}: {reserved}"))
 }
 
-pub(crate) fn seconds(text: &str) -> Result<Duration, String> {
-    let wrong = || "give a number of seconds that is not negative, as in 1.5".to_owned();
-    let seconds: f64 = text.parse().map_err(|_| wrong())?;
-    Duration::try_from_secs_f64(seconds).map_err(|_| wrong())
-}
-
 /// A time after which something ends.
-pub(crate) fn seconds_above_zero(text: &str) -> Result<Duration, String> {
-    let wrong = || "give a number of seconds above 0, as in 1.5".to_owned();
-    seconds(text).ok().filter(|time| !time.is_zero()).ok_or_else(wrong)
+pub(crate) fn time_above_zero(text: &str) -> Result<Duration, String> {
+    let wrong = || "give a time above 0, as in 90, 1.5, 90s, 1m30s or 2h".to_owned();
+    time(text).ok().filter(|time| !time.is_zero()).ok_or_else(wrong)
 }
 
 /// A key and its value.
@@ -55,8 +49,11 @@ pub(crate) fn process(text: &str) -> Result<u32, String> {
 
 /// A time, in seconds or with units.
 pub(crate) fn time(text: &str) -> Result<Duration, String> {
-    let wrong = |_| "give a time, as in 90, 90s, 1m30s or 2h".to_owned();
-    seconds(text).or_else(|_| humantime::parse_duration(text).map_err(wrong))
+    let wrong = || "give a time that is not negative, as in 90, 1.5, 90s, 1m30s or 2h".to_owned();
+    match text.parse() {
+        Ok(seconds) => Duration::try_from_secs_f64(seconds).map_err(|_| wrong()),
+        Err(_) => humantime::parse_duration(text).map_err(|_| wrong()),
+    }
 }
 
 /// A word as it would be typed into a shell.
@@ -88,21 +85,13 @@ mod tests {
     }
 
     #[test]
-    fn seconds_have_fractions_and_no_sign() {
-        assert_eq!(seconds("1.5"), Ok(Duration::from_millis(1500)));
-        for wrong in ["-1", "NaN", "inf", "", "1s"] {
-            assert!(seconds(wrong).is_err(), "{wrong}");
-        }
-    }
-
-    #[test]
     fn a_time_has_units_or_is_in_seconds() {
         for (text, expected) in
             [("1.5", 1_500), ("90s", 90_000), ("1m30s", 90_000), ("2h", 7_200_000)]
         {
             assert_eq!(time(text), Ok(Duration::from_millis(expected)), "{text}");
         }
-        for wrong in ["", "-1s", "1x", "m"] {
+        for wrong in ["", "-1", "-1s", "NaN", "inf", "1x", "m"] {
             assert!(time(wrong).is_err(), "{wrong}");
         }
     }

@@ -9,15 +9,16 @@ use std::{
 
 use navlock::{
     Error, FailedName, Lock, LockAllError, LockAllFuture, LockGuard, LockManager, LockOptions,
-    Lost, ResourceName, blocking::block_on_timeout, look::InDeadlock,
+    Lost, Position, ResourceName, blocking::block_on_timeout, look::InDeadlock,
 };
+use navlock_broker::{Reason, stopped_broker};
 
 use super::Context;
 use crate::{
     args::RequestArgs,
     exit::{self, Failure},
     text::{printable, quoted_name},
-    time::taken,
+    time::{elapsed, taken},
     verbosity::Verbosity,
     waiting::{Waiting, holders},
 };
@@ -40,9 +41,8 @@ pub(super) struct Bounds {
 
 impl Bounds {
     /// The bounds that the arguments ask for, from now on.
-    pub(super) fn of(args: &RequestArgs) -> Self {
-        let timeout = if args.nonblock { Some(Duration::ZERO) } else { args.timeout };
-        Self { began: Instant::now(), timeout }
+    pub(super) fn of(args: &RequestArgs) -> Result<Self, Failure> {
+        Ok(Self { began: Instant::now(), timeout: args.limit()? })
     }
 
     /// How long the broker may take to be reached.
@@ -110,22 +110,31 @@ pub(super) fn acquire(
     match answer {
         Some(Ok(Some(guards))) => Ok(guards),
         Some(Err(failed)) => Err(failure(failed, names.len(), args)),
-        None if at_once => {
-            // The broker is asked for the reason only if the reason is shown.
-            let position = || block_on_timeout(locks.position(name.clone()), POSITION);
-            let why = match (context.verbosity != Verbosity::Quiet).then(position).flatten() {
-                Some(Err(Error::Unreachable(why))) => printable(why.message()),
-                _ => {
-                    "the broker grants nothing for the moment, as when it takes over from one that \
-                      was killed, or what keeps its locks does not answer"
-                        .to_owned()
-                }
-            };
-            let name = quoted_name(&name);
-            context.verbosity.tell(format_args!("{name}: {why}; wait for it with -w"));
-            Err(Failure::silent(args.conflict_exit_code))
+        Some(Ok(None)) => {
+            // A command that did not want to wait for the lock does not wait long for this answer either.
+            let known = (context.verbosity != Verbosity::Quiet).then(|| ask(context, locks, &name));
+            let holders = known.and_then(|known| holders(&known.ok()??));
+            Err(conflict(context, &name, args, None, holders.as_deref()))
         }
-        Some(Ok(None)) | None => Err(conflict(context, locks, &name, args)),
+        None => match ask(context, locks, &name) {
+            // Nobody is known to have the lock.
+            Err(outage) => {
+                let message = outage_message(&quoted_name(&name), bounds.timeout, &outage);
+                Err(Failure::new(exit::UNREACHABLE, message))
+            }
+            Ok(None) if at_once => {
+                let name = quoted_name(&name);
+                context.verbosity.tell(format_args!(
+                    "{name}: the broker grants nothing for the moment, as when it takes over from one \
+                     that was killed; wait for it with -w"
+                ));
+                Err(Failure::silent(args.conflict_exit_code))
+            }
+            Ok(known) => {
+                let holders = known.as_ref().and_then(holders);
+                Err(conflict(context, &name, args, bounds.timeout, holders.as_deref()))
+            }
+        },
     }
 }
 
@@ -233,50 +242,43 @@ pub(super) fn lost(
     })
 }
 
+/// Asks who holds the lock and who is ahead. `None` if that is not known; an error says why nothing that keeps
+/// the locks answers.
+fn ask(
+    context: &Context,
+    locks: &LockManager,
+    name: &ResourceName,
+) -> Result<Option<Position>, String> {
+    if let Some((silent, _)) = locks.term().and_then(|term| term.suspended()) {
+        return Err(format!("etcd has not answered for {}", elapsed(silent)));
+    }
+    match block_on_timeout(locks.position(name.clone()), POSITION) {
+        Some(Ok(known)) => Ok(Some(known)),
+        Some(Err(Error::Unreachable(why))) => Err(printable(why.message())),
+        Some(Err(_)) => Ok(None),
+        None => match stopped_broker(&context.place) {
+            Some(pid) => Err(Reason::Stopped(pid).to_string()),
+            None => Ok(None),
+        },
+    }
+}
+
 /// The end of a command that could not acquire the lock, or not in time, where the arguments allow
 /// for that.
 fn conflict(
     context: &Context,
-    locks: &LockManager,
     name: &ResourceName,
     args: &RequestArgs,
+    timeout: Option<Duration>,
+    holders: Option<&str>,
 ) -> Failure {
-    if context.verbosity != Verbosity::Quiet {
-        // A command that did not want to wait for the lock does not wait long for this answer
-        // either.
-        let known = block_on_timeout(locks.position(name.clone()), POSITION);
-        let (holders, outage) = match known {
-            Some(Ok(known)) => (holders(&known), None),
-            Some(Err(Error::Unreachable(why))) => (None, Some(printable(why.message()))),
-            Some(Err(_)) | None => (None, None),
-        };
-        let told = conflict_message(
-            &quoted_name(name),
-            args.timeout,
-            holders.as_deref(),
-            outage.as_deref(),
-        );
-        context.verbosity.tell(told);
-    }
+    context.verbosity.tell(conflict_message(&quoted_name(name), timeout, holders));
     Failure::silent(args.conflict_exit_code)
 }
 
-/// Why a lock was not acquired: how long the command has waited and who holds the lock, or that the
-/// service that keeps the lock does not answer.
-fn conflict_message(
-    name: &str,
-    timeout: Option<Duration>,
-    holders: Option<&str>,
-    outage: Option<&str>,
-) -> String {
+/// Why a lock was not acquired: how long the command has waited, and who holds the lock.
+fn conflict_message(name: &str, timeout: Option<Duration>, holders: Option<&str>) -> String {
     let timeout = timeout.filter(|timeout| !timeout.is_zero());
-    if let Some(outage) = outage {
-        let within = timeout.map_or_else(
-            || "at once".to_owned(),
-            |timeout| format!("within {} s", timeout.as_secs_f64()),
-        );
-        return format!("{name} could not be had {within}: {outage}");
-    }
     match (timeout, holders) {
         (None, Some(holders)) => format!("{name} is held by {holders}"),
         (None, None) => format!("{name} cannot be had at once; see 'navlock query'"),
@@ -287,6 +289,16 @@ fn conflict_message(
                 "{name} could not be had within {seconds} s{held}; wait longer, or see 'navlock query'"
             )
         }
+    }
+}
+
+/// Why a lock was not acquired, if nothing that keeps the locks answers.
+fn outage_message(name: &str, timeout: Option<Duration>, outage: &str) -> String {
+    match timeout.filter(|timeout| !timeout.is_zero()) {
+        Some(timeout) => {
+            format!("{name} could not be had within {} s: {outage}", timeout.as_secs_f64())
+        }
+        None => format!("{name} could not be had at once: {outage}"),
     }
 }
 
@@ -320,14 +332,14 @@ mod tests {
             ),
             (Some(Duration::ZERO), Some("make[7]"), "\"db\" is held by make[7]"),
         ] {
-            assert_eq!(conflict_message("\"db\"", timeout, holders, None), told);
+            assert_eq!(conflict_message("\"db\"", timeout, holders), told);
         }
-        let outage = Some("etcd has not answered for 3 s");
+        let outage = "etcd has not answered for 3 s";
         for (timeout, told) in [
             (second, "\"db\" could not be had within 1 s: etcd has not answered for 3 s"),
             (None, "\"db\" could not be had at once: etcd has not answered for 3 s"),
         ] {
-            assert_eq!(conflict_message("\"db\"", timeout, None, outage), told);
+            assert_eq!(outage_message("\"db\"", timeout, outage), told);
         }
     }
 }

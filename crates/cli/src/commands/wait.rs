@@ -39,7 +39,7 @@ pub(crate) struct WaitArgs {
 }
 
 pub(super) fn wait(context: &Context, args: &WaitArgs) -> Result<ExitCode, Failure> {
-    let bounds = Bounds::of(&args.request);
+    let bounds = Bounds::of(&args.request)?;
     let reach = context.connect(bounds.reaching())?;
     let locks = context.lock_manager(&reach);
     let mut info = this_process();
@@ -49,6 +49,7 @@ pub(super) fn wait(context: &Context, args: &WaitArgs) -> Result<ExitCode, Failu
     let mut names: Vec<_> = args.request.locks.iter().chain(&args.names).cloned().collect();
     names.sort();
     names.dedup();
+    args.request.check_names(&names)?;
     drop(acquire(context, &locks, &names, &args.request, bounds, false)?);
     Ok(ExitCode::SUCCESS)
 }

@@ -11,6 +11,8 @@ use serde::{
     de::{self, SeqAccess, Visitor},
 };
 
+use crate::args::values;
+
 /// Everything that the file may contain.
 #[derive(Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields, rename_all = "kebab-case")]
@@ -40,8 +42,10 @@ pub(super) struct EtcdTable {
     pub(super) user: Option<String>,
     pub(super) password_file: Option<PathBuf>,
     /// In seconds.
+    #[serde(default, deserialize_with = "seconds")]
     pub(super) time_to_live: Option<f64>,
     /// In seconds.
+    #[serde(default, deserialize_with = "seconds")]
     pub(super) margin: Option<f64>,
     pub(super) wait_through_outages: Option<bool>,
     /// How often a name has to be taken before it is owned.
@@ -61,6 +65,24 @@ pub(super) struct ClusterTable {
     pub(super) endpoints: Vec<String>,
     #[serde(default)]
     pub(super) retired: bool,
+}
+
+/// Reads a number of seconds, or a time with units, as in `"1m30s"`.
+fn seconds<'de, D: Deserializer<'de>>(from: D) -> Result<Option<f64>, D::Error> {
+    #[derive(Deserialize)]
+    #[serde(untagged, expecting = "give a number of seconds, or a time, as in \"1m30s\"")]
+    enum Given {
+        Seconds(f64),
+        Time(String),
+    }
+
+    match Given::deserialize(from)? {
+        Given::Seconds(seconds) => Ok(Some(seconds)),
+        Given::Time(text) => {
+            let time = values::time(&text).map_err(de::Error::custom)?;
+            Ok(Some(time.as_secs_f64()))
+        }
+    }
 }
 
 /// Reads [`endpoints`] for a field that may be left out.
@@ -95,19 +117,6 @@ fn endpoints<'de, D: Deserializer<'de>>(from: D) -> Result<Vec<String>, D::Error
     }
 
     from.deserialize_any(List)
-}
-
-/// The chosen file, or else the first one that exists, with its contents.
-pub(super) fn find(chosen: Option<&Path>) -> Result<Option<(PathBuf, String)>, SettingsError> {
-    if let Some(path) = chosen {
-        return Ok(Some((path.to_owned(), settings_files::read_chosen(path)?)));
-    }
-    for path in settings_files::places() {
-        if let Some(text) = settings_files::read(&path)? {
-            return Ok(Some((path, text)));
-        }
-    }
-    Ok(None)
 }
 
 /// The settings in the file.
@@ -168,8 +177,8 @@ mod tests {
     }
 
     #[test]
-    fn seconds_may_have_a_point() {
-        for (text, seconds) in [("10", 10.0), ("7.5", 7.5)] {
+    fn a_time_is_in_seconds_or_has_units() {
+        for (text, seconds) in [("10", 10.0), ("7.5", 7.5), ("\"1m30s\"", 90.0)] {
             let file = parse(Path::new("c"), &format!("[etcd]\ntime-to-live = {text}\n"));
             assert_eq!(file.unwrap().etcd.unwrap().time_to_live, Some(seconds));
         }
@@ -189,10 +198,10 @@ mod tests {
     #[test]
     fn a_file_that_was_chosen_has_to_be_there() {
         let directory = tempfile::tempdir().unwrap();
-        let none = find(Some(&directory.path().join("none"))).unwrap_err();
+        let none = settings_files::find(Some(&directory.path().join("none"))).unwrap_err();
         assert!(matches!(none, SettingsError::Unreadable(..)), "{none}");
         let empty = directory.path().join("empty");
         std::fs::write(&empty, "").unwrap();
-        assert!(find(Some(&empty)).unwrap().unwrap().1.is_empty());
+        assert!(settings_files::find(Some(&empty)).unwrap().unwrap().1.is_empty());
     }
 }

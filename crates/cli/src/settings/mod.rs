@@ -14,7 +14,8 @@ mod named_file;
 use std::{env, ffi::OsStr, path::PathBuf};
 
 use navlock_broker::settings_files;
-use navlock_platform::user;
+
+pub(crate) use navlock_broker::settings_files::state_directory;
 
 #[cfg(feature = "etcd")]
 pub(crate) use self::etcd::{Cluster, Secrets};
@@ -75,16 +76,6 @@ pub(crate) fn log(text: &str) -> Result<Option<Filter>, Error> {
     filter.map_err(|wrong| Error::value(LOG, format!("{wrong}; or unset it")))
 }
 
-/// A directory of the user that outlives `/tmp`, for the files that brokers keep. It is the directory
-/// in `NAVLOCK_STATE`, for containers and tests, or else one that follows from the uid, like the
-/// settings. `None` for a user without a home.
-pub(crate) fn state_directory() -> Option<PathBuf> {
-    match env::var_os("NAVLOCK_STATE").filter(|path| !path.is_empty()) {
-        Some(chosen) => Some(PathBuf::from(chosen)).filter(|path| path.is_absolute()),
-        None => user::state_directory("navlock"),
-    }
-}
-
 impl Settings {
     /// Loads the settings that result from the options, the environment and the file.
     ///
@@ -94,7 +85,7 @@ impl Settings {
     /// without its etcd would grant what another machine holds.
     pub(crate) fn load(args: &SettingsArgs) -> Result<Self, Error> {
         let variables = Variables::read()?;
-        let found = file::find(chosen_file(args)?.as_deref())?;
+        let found = settings_files::find(chosen_file(args)?.as_deref())?;
         let (path, file) = match found {
             Some((path, text)) => {
                 let file = file::parse(&path, &text)?;

@@ -59,6 +59,8 @@ struct Span {
     id: LockId,
     mode: Mode,
     token: Option<FencingToken>,
+    /// What the lock is for, if its request said so.
+    why: Option<Arc<str>>,
     info: Option<Arc<AgentInfo>>,
     from: Instant,
     /// Since when the request for the lock had waited.
@@ -176,6 +178,7 @@ impl History {
             id: entry.id,
             mode: entry.mode,
             token: entry.token,
+            why: entry.why.clone(),
             info: None,
             from: entry.since,
             requested: requested.or(before.and_then(|before| before.span.requested)),
@@ -215,6 +218,13 @@ impl History {
         self.agents.get(&agent).map(|known| &known.info).or_else(gone).cloned()
     }
 
+    /// What is known now of who holds this lock, with what the lock is for.
+    fn holder(&self, span: &Span) -> Option<Arc<AgentInfo>> {
+        let mut entry = Entry::new(span.id, span.mode);
+        entry.why.clone_from(&span.why);
+        entry.with_why(self.agents.get(&span.id.client_id).map(|known| &known.info))
+    }
+
     fn end(&mut self, id: LockId, at: Instant, how: &'static str, by: Option<Arc<AgentInfo>>) {
         if let Some(open) = self.take_open(id) {
             self.close(open, End { at, how, by });
@@ -224,7 +234,7 @@ impl History {
     fn close(&mut self, Open { name, mut span }: Open, end: End) {
         // The description is taken only now, because the agent may have said more of itself since
         // the grant.
-        span.info = self.agents.get(&span.id.client_id).map(|known| known.info.clone());
+        span.info = self.holder(&span);
         let texts = span.info.iter().chain(&end.by).map(|info| length(info)).sum();
         span.end = Some(end);
         let of_name = self.closed.entry(name);
@@ -278,7 +288,7 @@ impl History {
     }
 
     fn span(&self, span: &Span, clock: Clock) -> String {
-        let known = self.agents.get(&span.id.client_id).map(|known| &known.info);
+        let known = self.holder(span);
         let mut object = Object::default()
             .string("id", &span.id.to_string())
             .string("mode", span.mode.as_str())
@@ -295,7 +305,7 @@ impl History {
                 object = object.object("by", &render::info(Object::default(), by));
             }
         }
-        if let Some(info) = span.info.as_ref().or(known) {
+        if let Some(info) = span.info.as_ref().or(known.as_ref()) {
             object = object.object("who", &render::info(Object::default(), info));
         }
         object.to_string()

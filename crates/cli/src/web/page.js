@@ -173,7 +173,11 @@ function who(info, { place = true, why = true } = {}) {
     why && info.why ? make('span', { class: 'aside' }, ' (', text(info.why, 60), ')') : '');
 }
 
-const agentOf = (entry) => all.agents.get(entry.agent);
+// What is known of the agent of a lock or request, with what the lock is for.
+function agentOf(entry) {
+  const info = all.agents.get(entry.agent);
+  return entry.why === undefined ? info : { ...info, why: entry.why };
+}
 
 function nameLink(key, longest) {
   const name = all.names.get(key);

@@ -63,6 +63,7 @@ fn entry(entry: &Entry, clock: Clock) -> Object {
         .string("agent", &entry.id.client_id.to_string())
         .string("mode", entry.mode.as_str())
         .number("since", clock.at(entry.since));
+    let object = entry.why.iter().fold(object, |object, why| object.string("why", why));
     object.found(entry)
 }
 

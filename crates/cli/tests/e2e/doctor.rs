@@ -102,6 +102,44 @@ fn a_process_with_a_private_tmp_is_told_so() {
 }
 
 #[test]
+#[cfg(target_os = "linux")]
+fn surroundings_that_lack_something_are_named_with_the_way_out() {
+    if ["/tmp", "/run", "/dev", "/proc"].iter().any(|hidden| Path::new(NAVLOCK).starts_with(hidden))
+    {
+        println!("skipped: {NAVLOCK} is itself in a directory that would be hidden");
+        return;
+    }
+    let said = |mounts: &str| {
+        let sandbox = Sandbox::new();
+        let script = format!(
+            r#"{mounts} && unset NAVLOCK_SOCKET NAVLOCK_CONFIG && {{ "$NAVLOCK" doctor; echo "code $?"; "$NAVLOCK" run db true; }} 2>&1"#
+        );
+        let mut command = sandbox.program("unshare");
+        command.args(["-rm", "sh", "-c", &script]);
+        command.stdout(Stdio::piped()).stderr(Stdio::piped());
+        let output = finish(command.spawn().unwrap());
+        let is_refused = output.stderr.contains("unshare") || output.stdout.contains("mount:");
+        (!is_refused).then_some(output.stdout)
+    };
+    let read_only = "mount -t tmpfs -o ro none /tmp && mount -t tmpfs -o ro none /run";
+    let read_only = format!("{read_only} && export NAVLOCK_STATE=/none");
+    let Some(read_only) = said(&read_only) else {
+        println!("skipped: nothing can be mounted");
+        return;
+    };
+    assert!(read_only.contains("fail  place: ") && read_only.contains("code 1"), "{read_only}");
+    assert_eq!(read_only.matches("Read-only file system").count(), 2, "{read_only}");
+    let own = "mount -t tmpfs none /tmp && mount -t tmpfs none /run";
+    let null = said(&format!("{own} && mount -t tmpfs none /dev")).unwrap();
+    assert!(null.contains("warn  /dev/null: "), "{null}");
+    assert!(null.contains("cannot be started") && !null.contains("no program"), "{null}");
+    assert_eq!(null.matches("mknod -m 666 /dev/null c 1 3").count(), 2, "{null}");
+    let proc = said(&format!("{own} && mount -t tmpfs none /proc && PATH=/none")).unwrap();
+    assert!(proc.contains("warn  /proc: "), "{proc}");
+    assert_eq!(proc.matches("mount -t proc proc /proc").count(), 2, "{proc}");
+}
+
+#[test]
 #[cfg(unix)]
 fn a_place_that_is_not_ours_is_not_written_to() {
     let sandbox = Sandbox::new();

@@ -38,6 +38,19 @@ struct Told {
 fn broken(log: &str, prepare: impl FnOnce(&Sandbox)) -> Told {
     let sandbox = Sandbox::new();
     prepare(&sandbox);
+    start_breakable(&sandbox, log);
+    write(&sandbox.path("break"), "");
+    // The broker sees that a client has come, and cannot wait for what the client says.
+    let _ = finish(sandbox.start(&["daemon", "status"]));
+    eventually("the broker has ended", || sandbox.broker().is_none());
+    let doctor = sandbox.written(&["doctor"]);
+    let logs = sandbox.output(&["daemon", "logs"]);
+    assert!(logs.status.success(), "{logs:?}");
+    Told { doctor, logs, beside: sandbox.path("sock.faults.log"), sandbox }
+}
+
+/// Starts a broker that panics once there is a file "break".
+fn start_breakable(sandbox: &Sandbox, log: &str) {
     let (source, library) = (sandbox.path("break.c"), sandbox.path("break.so"));
     write(&source, BREAK);
     let compiler = Command::new("cc")
@@ -50,14 +63,24 @@ fn broken(log: &str, prepare: impl FnOnce(&Sandbox)) -> Told {
     start.env("LD_PRELOAD", &library).env("NAVLOCK_TEST_BREAK", sandbox.path("break"));
     start.env("NAVLOCK_LOG", log).env("RUST_BACKTRACE", "0");
     assert!(start.status().unwrap().success());
+}
+
+#[test]
+fn a_panic_of_a_broker_costs_no_client_its_lock() {
+    let sandbox = Sandbox::new();
+    start_breakable(&sandbox, "off");
+    let mut holder = sandbox.hold(&["db"]);
+    let broken = sandbox.broker();
     write(&sandbox.path("break"), "");
-    // The broker sees that a client has come, and cannot wait for what the client says.
     let _ = finish(sandbox.start(&["daemon", "status"]));
-    eventually("the broker has ended", || sandbox.broker().is_none());
-    let doctor = sandbox.written(&["doctor"]);
-    let logs = sandbox.output(&["daemon", "logs"]);
-    assert!(logs.status.success(), "{logs:?}");
-    Told { doctor, logs, beside: sandbox.path("sock.faults.log"), sandbox }
+    eventually("another broker has come", || {
+        let next = sandbox.broker();
+        next.is_some() && next != broken
+    });
+    assert_eq!(sandbox.answered(&["run", "-n", "db", "true"]), 1);
+    assert!(!holder.has_ended());
+    holder.release();
+    fs::remove_file(sandbox.path("state/faults.log")).unwrap();
 }
 
 /// The message of the panic.

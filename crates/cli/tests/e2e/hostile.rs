@@ -11,7 +11,7 @@ use std::{
 };
 
 use bytes::BytesMut;
-use navlock_engine::{FencingToken, Mode, RequestId};
+use navlock_engine::{FencingToken, Mode, RequestId, RequestKind};
 use navlock_wire::{ClientCodec, FromDaemon, Lost, ToDaemon, VERSION};
 use rustix::{
     fs::{FlockOperation, flock},

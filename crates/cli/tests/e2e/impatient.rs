@@ -47,6 +47,9 @@ fn a_command_that_does_not_want_to_wait_does_not_wait_for_a_stopped_broker() {
     let broker = sandbox.broker().unwrap();
     kill_process(broker, Signal::STOP).unwrap();
     assert_eq!(sandbox.bounded_codes(), [69; 4]);
+    let stopped =
+        format!("process {0}) is stopped; let it go on: kill -CONT {0}", broker.as_raw_nonzero());
+    sandbox.output(&["run", "-n", "db", "true"]).assert_says(69, &stopped);
     kill_process(broker, Signal::CONT).unwrap();
     assert_eq!(sandbox.code(&["run", "-n", "db", "true"]), 1);
     holder.release();

@@ -59,8 +59,8 @@ fn a_holder_that_sleeps_is_shown_with_whom_it_holds_up_and_ended_by_what_is_past
     let (first, rest) = text.split_once('\n').unwrap();
     assert!(first.starts_with(&format!("sh[{pid}] holds db (exclusive) for ")), "{text}");
     assert!(first.contains(" (nightly); 2 wait, for up to "), "{text}");
-    assert!(rest.starts_with("├─ hard  navlock["), "{text}");
-    assert!(rest.contains("\n└─ hard  navlock["), "{text}");
+    assert!(rest.starts_with("├─ hard  navlock run sh["), "{text}");
+    assert!(rest.contains("\n└─ hard  navlock run sh["), "{text}");
     assert!(rest.contains(&format!("\n  kill {pid}    # ends it\n")), "{text}");
     assert!(rest.contains("\n  or navlock run --steal db true    # takes the lock"), "{text}");
     let end = format!("kill {pid}");
@@ -127,8 +127,8 @@ fn a_wait_behind_another_request_is_shown_apart_from_a_wait_for_a_holder() {
     );
     assert_eq!(tree["blocks"], 2);
     let text = sandbox.written(&["query", "--tree"]);
-    assert!(text.contains("\n└─ hard  navlock["), "{text}");
-    assert!(text.contains("\n   └─ soft  navlock["), "{text}");
+    assert!(text.contains("\n└─ hard  navlock run sh["), "{text}");
+    assert!(text.contains("\n   └─ soft  navlock run sh["), "{text}");
     holder.release();
     ends(writer);
     ends(reader);

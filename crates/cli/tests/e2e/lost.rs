@@ -16,7 +16,7 @@ const STUBBORN: &str = "trap 'echo told' TERM; echo $$; while read line; do :; d
 
 /// Whether the process has ended, even if nobody has waited for it yet.
 #[cfg(target_os = "linux")]
-fn has_ended(process: rustix::process::Pid) -> bool {
+pub(crate) fn has_ended(process: rustix::process::Pid) -> bool {
     let status = std::fs::read_to_string(format!("/proc/{}/status", process.as_raw_nonzero()));
     status.map_or(true, |status| status.contains("State:\tZ"))
 }

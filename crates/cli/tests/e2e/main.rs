@@ -93,6 +93,9 @@ mod signals;
 // What `/proc` says that a command has inherited.
 #[cfg(unix)]
 mod slow_exit;
+// Stopping a process.
+#[cfg(unix)]
+mod stopped;
 // Scripts for `sh`, and what `/proc` says of a broker.
 #[cfg(unix)]
 mod surroundings;
@@ -100,6 +103,9 @@ mod system;
 // A terminal.
 #[cfg(target_os = "linux")]
 mod terminal;
+// Signals, and the processes of a shell.
+#[cfg(target_os = "linux")]
+mod told;
 // A terminal.
 #[cfg(all(target_os = "linux", feature = "top"))]
 mod top;

@@ -196,3 +196,31 @@ fn a_wait_takes_names_in_either_form() {
     assert_eq!(sandbox.code(&["wait", "-n", "-l", "a", "b"]), 0);
     assert_eq!(sandbox.code(&["wait", "-n"]), 64);
 }
+
+#[test]
+fn an_empty_name_is_refused_unless_it_is_meant() {
+    let sandbox = Sandbox::new();
+    for line in [&["run", "", "true"][..], &["run", "-l", "", "-l", "a", "true"], &["wait", ""]] {
+        sandbox.output(line).assert_says(64, "add --empty-name");
+    }
+    assert_eq!(sandbox.code(&["run", "--empty-name", "", "true"]), 0);
+    assert_eq!(sandbox.code(&["wait", "--empty-name", ""]), 0);
+}
+
+#[test]
+fn a_variable_says_how_long_a_request_waits_unless_an_option_does() {
+    let sandbox = Sandbox::new();
+    let holder = sandbox.hold(&["db"]);
+    let output = |limit: &str, arguments: &[&str]| {
+        let mut command = sandbox.navlock(arguments);
+        Output::of(command.env("NAVLOCK_TIMEOUT", limit))
+    };
+    for line in [&["run", "db", "true"][..], &["wait", "db"], &["hold", "--ttl", "1m", "db"]] {
+        output("100ms", line).assert_says(1, "within 0.1 s");
+    }
+    output("1h", &["run", "-n", "db", "true"]).assert_says(1, "is held by");
+    output("1h", &["run", "-w", "0.2s", "db", "true"]).assert_says(1, "within 0.2 s");
+    output("soon", &["run", "db", "true"])
+        .assert_says(64, "NAVLOCK_TIMEOUT: \"soon\": give a time");
+    holder.release();
+}

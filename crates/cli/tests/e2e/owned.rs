@@ -46,7 +46,7 @@ pub(crate) fn client(_: &[&str]) {
                 format!("token {}", guard.fencing_token().get())
             }
             ["try", name] => {
-                let guard = soon(locks.try_lock(name).into_future()).unwrap();
+                let guard = soon(locks.lock(name).if_available().into_future()).unwrap();
                 held = guard;
                 if held.is_some() { "held".to_owned() } else { "not held".to_owned() }
             }

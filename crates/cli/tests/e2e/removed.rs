@@ -70,6 +70,39 @@ fn a_child_process_keeps_the_lock_when_its_command_and_the_navlock_are_killed() 
 }
 
 #[test]
+#[cfg(target_os = "linux")]
+fn a_command_keeps_its_lock_when_its_file_is_removed_and_then_its_navlock_and_the_broker_are_killed()
+ {
+    for is_killed_first in [true, false] {
+        let sandbox = Sandbox::new();
+        let mut holder = sandbox.hold(&["db"]);
+        if is_killed_first {
+            holder.kill_wrapper();
+        }
+        sandbox.remove_clients();
+        eventually("the broker has noticed", || sandbox.path("sock.clients/removed").exists());
+        if !is_killed_first {
+            let broker = sandbox.broker().unwrap();
+            kill_process(broker, Signal::STOP).unwrap();
+            holder.kill_wrapper();
+        }
+        sandbox.kill_broker();
+        let mut waiter = sandbox.queue(&["db"]);
+        let both = ["held db exclusive", "pending db exclusive"];
+        eventually("the command holds it", || sandbox.query() == both);
+        // The next broker but one finds the file as well.
+        sandbox.replace_broker();
+        eventually("the command holds it still", || sandbox.query() == both);
+        holder.kill_command();
+        waiter.begun();
+        waiter.release();
+        sandbox.kill_broker();
+        assert_eq!(sandbox.code(&["run", "-w", "20", "db", "true"]), 0);
+        assert!(!sandbox.path("sock.clients/removed").exists(), "the next one looks again");
+    }
+}
+
+#[test]
 fn clients_of_whom_only_the_files_are_removed_make_them_anew_and_lose_nothing() {
     let sandbox = Sandbox::new();
     let mut holder = sandbox.hold(&["db"]);

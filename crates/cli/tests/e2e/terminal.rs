@@ -169,6 +169,17 @@ fn an_interrupt_from_the_keyboard_reaches_a_command_that_has_left_our_group() {
 }
 
 #[test]
+fn a_wait_in_the_background_is_not_stopped_by_what_it_says() {
+    let sandbox = Sandbox::new();
+    let holder = sandbox.hold(&["db"]);
+    let script = "stty tostop; \"$NAVLOCK\" run db true & wait $!; echo ended with $?.";
+    let mut terminal = Terminal::run_program(&sandbox, (80, 24), &["sh", "-mc", script]);
+    terminal.sees("waiting for \"db\"");
+    holder.release();
+    terminal.sees("ended with 0.");
+}
+
+#[test]
 fn a_terminal_that_hangs_up_ends_the_command() {
     let sandbox = Sandbox::new();
     let script = "trap 'exit 7' HUP; echo ready; while :; do read line <fifo; done";

@@ -46,8 +46,8 @@ fn wrong_arguments_are_explained_in_one_line() {
     for (arguments, what) in [
         (
             &["run", "-w", "-1", "db", "true"][..],
-            "invalid value '-1' for '--timeout <SECS>': \
-             give a number of seconds that is not negative, as in 1.5; see 'navlock run --help'",
+            "invalid value '-1' for '--timeout <TIME>': give a time that is not negative, \
+             as in 90, 1.5, 90s, 1m30s or 2h; see 'navlock run --help'",
         ),
         (
             &["run", "-s", "-x", "db", "true"],
@@ -70,7 +70,7 @@ fn an_empty_variable_is_unset_and_a_bad_one_is_explained_in_one_line() {
     let sandbox = Sandbox::with_idle("soon");
     let said = said(&sandbox, &["run", "db", "true"]);
     assert_eq!(said.lines().count(), 1, "{said}");
-    assert!(said.contains("not negative, as in 1.5, or unset NAVLOCK_IDLE_SECS"), "{said}");
+    assert!(said.contains("1m30s or 2h, or unset NAVLOCK_IDLE_SECS"), "{said}");
 }
 
 #[test]

@@ -68,6 +68,8 @@ const ROLES: &[(&str, Role)] = &[
     ("kills::command", kills::command),
     #[cfg(unix)]
     ("owned::client", owned::client),
+    #[cfg(unix)]
+    ("stopped::asks", crate::stopped::asks),
     #[cfg(target_os = "linux")]
     ("removed::unheard", removed::unheard),
 ];

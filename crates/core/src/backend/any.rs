@@ -124,9 +124,10 @@ impl Backend for AnyBackend {
         agent: AgentId,
         name: &ResourceName,
         kind: RequestKind,
+        why: &str,
         waker: &Waker,
     ) -> Result<(Ticket, Poll<Answer>), Error> {
-        dispatch!(self.request(agent, name, kind, waker))
+        dispatch!(self.request(agent, name, kind, why, waker))
     }
 
     #[inline]

@@ -115,6 +115,7 @@ impl Backend for MemoryBackend {
         agent: AgentId,
         name: &ResourceName,
         kind: RequestKind,
+        why: &str,
         waker: &Waker,
     ) -> Result<(Ticket, Poll<Answer>), Error> {
         let hashed = self.hasher.hash(name);
@@ -141,6 +142,10 @@ impl Backend for MemoryBackend {
                 Poll::Pending
             }
         };
+        // FAST: few requests say what they are for.
+        if !why.is_empty() && answer != Poll::Ready(Answer::Unavailable) {
+            state.whys.insert(id, why.into());
+        }
         // FAST: mostly nobody looks, and nothing was stolen.
         if state.look_table.is_some() {
             self.tell_request(state, agent, name, kind.mode(), Ticket { lane, id }, answer);
@@ -207,7 +212,7 @@ impl Backend for MemoryBackend {
     }
 
     fn query(&self) -> QueryFuture<'_> {
-        let (held, pending) = self.snapshot(Agents::info);
+        let (held, pending) = self.snapshot(|agents, _, entry| agents.info(entry));
         Box::pin(future::ready(Ok(LockManagerSnapshot::new(held, pending))))
     }
 
@@ -241,6 +246,7 @@ impl Backend for MemoryBackend {
             // No locks and requests are left. Only the caches of threads keep the bucket now; see
             // `guard_cache`.
             if state.locks.is_empty() {
+                state.whys.clear();
                 state.locks = LockManager::with_data(self.hasher.clone(), next_token);
             }
         }
@@ -317,6 +323,9 @@ impl MemoryBackend {
             Some(waker) => (waker, None),
             None => (None, Some(state.forget_loss(ticket.id))),
         };
+        if !state.whys.is_empty() {
+            state.forget_why(ticket.id);
+        }
         let more = more(&mut state);
         // FAST: mostly nobody looks, and nobody waits for it.
         if state.look_table.is_some() {
@@ -367,6 +376,7 @@ impl MemoryBackend {
             state.take_events::<true>(asker, &mut wakers);
             state.give_back_memory();
         }
+        let why = state.whys.get(&ticket.id).cloned();
         if let (Some(table), Some(asker)) = (&mut state.look_table, asker) {
             let token = match answer {
                 Poll::Ready(Answer::Granted(token)) => Ok(Some(token)),
@@ -374,7 +384,7 @@ impl MemoryBackend {
                 Poll::Pending => Ok(None),
             };
             match token {
-                Ok(token) => table.requested(asker, name, mode, ticket.id, token),
+                Ok(token) => table.requested(asker, name, mode, ticket.id, token, why),
                 Err(()) => table.unavailable(asker, name),
             }
         }

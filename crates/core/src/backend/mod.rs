@@ -73,7 +73,7 @@ pub trait Backend: fmt::Debug + Send + Sync {
     /// Makes an agent known, before its first request.
     fn open_agent(&self, client_id: ClientId) -> AgentId;
 
-    /// Notes what an agent says of itself, for [`inspect`](Self::inspect). A reach that does not show
+    /// [Adds](AgentInfo::update) what an agent says of itself, for [`inspect`](Self::inspect). A reach that does not show
     /// this need not note it.
     fn describe(&self, agent: AgentId, info: &AgentInfo) {
         let _ = (agent, info);
@@ -98,7 +98,8 @@ pub trait Backend: fmt::Debug + Send + Sync {
         }
     }
 
-    /// Requests a lock. If the answer is not there at once, `waker` is called when it is.
+    /// Requests a lock. If the answer is not there at once, `waker` is called when it is. The lock is for
+    /// `why`, unless that is empty. A reach that does not show this need not note it.
     ///
     /// Spec: <https://w3c.github.io/web-locks/#algorithm-request-lock>
     ///
@@ -110,6 +111,7 @@ pub trait Backend: fmt::Debug + Send + Sync {
         agent: AgentId,
         name: &ResourceName,
         kind: RequestKind,
+        why: &str,
         waker: &Waker,
     ) -> Result<(Ticket, Poll<Answer>), Error>;
 

@@ -26,9 +26,9 @@ impl LockGuard {
     /// the lock is held, so race it against the work that needs the lock.
     ///
     /// ```
-    /// # use navlock_core::{Error, UserAgent};
+    /// # use navlock::{Error, UserAgent};
     /// # let locks = UserAgent::new().lock_manager("app");
-    /// use navlock_core::{Lost, blocking::block_on};
+    /// use navlock::{Lost, blocking::block_on};
     ///
     /// let guard = locks.lock("db").blocking()?;
     /// let thief = locks.lock("db").steal().blocking()?;
@@ -46,7 +46,7 @@ impl LockGuard {
     /// This guard for a host that has many guards and polls each by hand.
     ///
     /// ```
-    /// # use navlock_core::{Error, UserAgent};
+    /// # use navlock::{Error, UserAgent};
     /// # let locks = UserAgent::new().lock_manager("app");
     /// use std::task::{Context, Waker};
     ///
@@ -66,11 +66,11 @@ impl LockGuard {
     /// the contexts given here, the last one is woken.
     ///
     /// ```
-    /// # use navlock_core::{Error, UserAgent};
+    /// # use navlock::{Error, UserAgent};
     /// # let locks = UserAgent::new().lock_manager("app");
     /// use std::task::{Context, Poll, Waker};
     ///
-    /// use navlock_core::Lost;
+    /// use navlock::Lost;
     ///
     /// let guard = locks.lock("db").blocking()?;
     /// let context = Context::from_waker(Waker::noop());
@@ -106,7 +106,7 @@ impl PolledGuard {
     /// was.
     ///
     /// ```
-    /// # use navlock_core::{Error, Lost, UserAgent};
+    /// # use navlock::{Error, Lost, UserAgent};
     /// # let locks = UserAgent::new().lock_manager("app");
     /// let guard = locks.lock("db").blocking()?.into_polled();
     /// let thief = locks.lock("db").steal().blocking()?.into_polled();

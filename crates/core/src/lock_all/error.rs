@@ -11,15 +11,15 @@ use crate::Error;
 /// It can be turned into the [`Error`] alone. The operator `?` does so in a function that returns [`Error`].
 ///
 /// ```
-/// # use navlock_core::{Error, UserAgent};
+/// # use navlock::{Error, UserAgent};
 /// # let locks = UserAgent::new().lock_manager("app");
 /// use std::time::Duration;
 ///
-/// use navlock_core::FailedName;
+/// use navlock::FailedName;
 ///
 /// let log = locks.lock("log").blocking()?;
 /// let failed = locks.lock_all(["db", "log"]).blocking_timeout(Duration::ZERO).unwrap_err();
-/// assert_eq!(failed.error, Error::TimedOut);
+/// assert!(matches!(failed.error, Error::TimedOut(_)));
 /// assert_eq!(failed.at, Some(FailedName::Name("log".try_into()?)));
 /// # Ok::<(), Error>(())
 /// ```

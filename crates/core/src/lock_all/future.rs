@@ -12,10 +12,7 @@ use std::{
 
 use navlock_engine::{Mode, ResourceName};
 
-use super::{
-    error::{FailedName, LockAllError},
-    grant::GrantAll,
-};
+use super::{error::LockAllError, grant::GrantAll};
 use crate::{
     Error, Lock, LockFuture, LockGuard, LockOptions, LockRequest,
     environment::Environment,
@@ -56,6 +53,7 @@ pub(super) struct Ask {
     pub(super) names: Result<Vec<Wanted>, LockAllError>,
     pub(super) options: LockOptions,
     pub(super) fails_on_deadlock: bool,
+    pub(super) why: String,
 }
 
 enum State {
@@ -81,6 +79,8 @@ struct Taking {
     environment: Arc<Environment>,
     options: LockOptions,
     fails_on_deadlock: bool,
+    /// What the locks are for.
+    why: String,
 }
 
 impl<G: GrantAll> Future for LockAllFuture<G> {
@@ -120,7 +120,7 @@ impl<G> LockAllFuture<G> {
     ///
     /// ```
     /// # use std::{future::IntoFuture, time::Duration};
-    /// # use navlock_core::{Error, UserAgent, blocking::block_on_timeout};
+    /// # use navlock::{Error, UserAgent, blocking::block_on_timeout};
     /// # let locks = UserAgent::new().lock_manager("app");
     /// let _holder = locks.lock("log").blocking()?;
     /// let mut both = locks.lock_all(["db", "log"]).into_future();
@@ -142,7 +142,7 @@ impl<G> LockAllFuture<G> {
     /// lock was not available.
     ///
     /// ```
-    /// # use navlock_core::{Error, UserAgent, blocking::block_on};
+    /// # use navlock::{Error, UserAgent, blocking::block_on};
     /// # let locks = UserAgent::new().lock_manager("app");
     /// let _holder = locks.lock("log").blocking()?;
     /// let mut both = locks.lock_all(["db", "log"]).if_available().into_future();
@@ -162,11 +162,11 @@ impl<G> LockAllFuture<G> {
     /// The deadlock that this request is part of, if it is part of one: see [`LockFuture::deadlock`].
     ///
     /// ```
-    /// # use navlock_core::{Error, UserAgent};
+    /// # use navlock::{Error, UserAgent};
     /// # let locks = UserAgent::new().lock_manager("app");
     /// use std::{future::IntoFuture, time::Duration};
     ///
-    /// use navlock_core::blocking::block_on_timeout;
+    /// use navlock::blocking::block_on_timeout;
     ///
     /// let log = locks.lock("log").blocking()?;
     /// let mut both = locks.lock_all(["db", "log"]).into_future();
@@ -188,15 +188,12 @@ impl<G> LockAllFuture<G> {
 
     /// The error of a request that has taken too long, with the name that it waited for.
     pub(super) fn timed_out(self) -> LockAllError {
-        let error = Error::TimedOut;
-        let name = match self.state {
+        match self.state {
             State::Taking(Taking { pending: Some((name, mut request)), .. }) => {
-                request.give_up();
-                Some(name)
+                LockAllError::of(&name, Error::TimedOut(request.timed_out()))
             }
-            _ => None,
-        };
-        LockAllError { error, at: name.map(FailedName::Name) }
+            _ => Error::TimedOut("the locks could not be had in the time given".to_owned()).into(),
+        }
     }
 }
 
@@ -205,7 +202,7 @@ struct Unavailable(ResourceName);
 
 impl Taking {
     fn new(environment: Arc<Environment>, ask: Ask) -> Result<Self, LockAllError> {
-        let Ask { names, options, fails_on_deadlock } = ask;
+        let Ask { names, options, fails_on_deadlock, why } = ask;
         // These checks come before those of the names.
         environment.obtain_lock_manager()?;
         let left = names?;
@@ -222,7 +219,17 @@ impl Taking {
         let guards = Vec::with_capacity(left.len());
         let losses = std::sync::Arc::default();
         let (pending, watched) = (None, 0);
-        Ok(Self { pending, left, guards, watched, losses, environment, options, fails_on_deadlock })
+        Ok(Self {
+            pending,
+            left,
+            guards,
+            watched,
+            losses,
+            environment,
+            options,
+            fails_on_deadlock,
+            why,
+        })
     }
 
     /// Ready with all guards, or with the name of a lock that cannot be had at once. Not to be called
@@ -241,8 +248,9 @@ impl Taking {
             let nesting = || Nesting {
                 inside: self.guards.iter().rev().take(MOST_INSIDE).map(LockGuard::id).collect(),
                 fails_on_deadlock: self.fails_on_deadlock,
+                why: String::new(),
             };
-            let answer = match request.poll_nested(context, nesting) {
+            let answer = match request.poll_nested(context, &self.why, nesting) {
                 Poll::Ready(answer) => answer,
                 // After a loss there is no use in waiting for more locks, because all of them would
                 // be released.

@@ -115,6 +115,8 @@ pub struct Entry {
     /// For a request: whether it may give up by itself, because it has a timeout or a signal. Such a
     /// request keeps nobody waiting for ever. `false` if nobody has said so.
     pub may_give_up: bool,
+    /// What this lock is for; `None` if only its agent says what its locks are for.
+    pub why: Option<Arc<str>>,
     /// How often its owner has taken the name without asking.
     pub taken: u64,
     /// The order of requests of several machines, whose clocks differ: a request with a greater number
@@ -132,10 +134,20 @@ impl Entry {
             token: None,
             inside: Vec::new(),
             may_give_up: false,
+            why: None,
             taken: 0,
             order: 0,
             is_older: false,
         }
+    }
+
+    /// What is known of the agent of the lock or request, of which this is `info`, with what the lock
+    /// is for.
+    pub fn with_why(&self, info: Option<&Arc<AgentInfo>>) -> Option<Arc<AgentInfo>> {
+        let Some(why) = &self.why else { return info.cloned() };
+        let mut info = info.cloned().unwrap_or_default();
+        why.as_ref().clone_into(&mut Arc::make_mut(&mut info).why);
+        Some(info)
     }
 
     /// For how long the request has waited, or the lock has been held. The least time, if the entry

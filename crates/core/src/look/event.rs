@@ -23,7 +23,7 @@ pub struct Event {
 /// Some questions can be asked of all changes, as for a line of a log:
 ///
 /// ```
-/// use navlock_core::{ClientId, look::{Change, LockId, LockName}};
+/// use navlock::{ClientId, look::{Change, LockId, LockName}};
 ///
 /// fn line(change: &Change) -> String {
 ///     let name = change.name().map_or_else(String::new, |name| format!(" {:?}", name.name));
@@ -36,7 +36,7 @@ pub struct Event {
 /// let name = LockName::new("app", "db".try_into()?);
 /// let line = line(&Change::Released { name, id });
 /// assert_eq!(line, r#"released "db" by 00000000-0000-0000-0000-000000000000"#);
-/// # Ok::<(), navlock_core::ReservedName>(())
+/// # Ok::<(), navlock::ReservedName>(())
 /// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]

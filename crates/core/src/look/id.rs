@@ -12,7 +12,7 @@ use crate::ClientId;
 /// Written as `CLIENT ID/SERIAL`.
 ///
 /// ```
-/// use navlock_core::{Error, UserAgent, look::LockId};
+/// use navlock::{Error, UserAgent, look::LockId};
 ///
 /// let guard = UserAgent::new().lock_manager("app").lock("db").blocking()?;
 /// let id: LockId = guard.id();

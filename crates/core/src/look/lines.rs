@@ -17,8 +17,8 @@ use crate::{AgentInfo, ClientId, host::Object};
 /// programs. The npm package does the same.
 ///
 /// ```
-/// # use navlock_core::{Error, UserAgent};
-/// use navlock_core::{host::Lines, look::{LookOptions, News}};
+/// # use navlock::{Error, UserAgent};
+/// use navlock::{host::Lines, look::{LookOptions, News}};
 ///
 /// let user_agent = UserAgent::new();
 /// let mut looker = user_agent.look(LookOptions::default()).expect("this process keeps the locks");
@@ -91,7 +91,7 @@ impl Lines {
                         name: Some(name),
                         entry: Some(Cow::Borrowed(entry)),
                         agent: Some(entry.id.client_id),
-                        info: self.agents.get(&entry.id.client_id).cloned(),
+                        info: entry.with_why(self.agents.get(&entry.id.client_id)),
                         age: Some(entry.age(now)),
                         more: Vec::new(),
                     });
@@ -144,7 +144,8 @@ impl Lines {
             _ => before.map(Cow::Owned),
         };
         let agent = change.agent();
-        let info = agent.and_then(|agent| self.agents.get(&agent)).cloned();
+        let info = agent.and_then(|agent| self.agents.get(&agent));
+        let info = entry.as_ref().map_or(info.cloned(), |entry| entry.with_why(info));
         if let Change::AgentWent { agent } = change {
             self.agents.remove(agent);
         }

@@ -21,10 +21,10 @@ impl Looker {
     /// What there is, as far as [`next`](Self::next) has told. Empty before the first news.
     ///
     /// ```
-    /// # use navlock_core::{Error, UserAgent};
+    /// # use navlock::{Error, UserAgent};
     /// # let user_agent = UserAgent::new();
     /// # let locks = user_agent.lock_manager("app");
-    /// use navlock_core::look::LookOptions;
+    /// use navlock::look::LookOptions;
     ///
     /// let guard = locks.lock("db").blocking()?;
     /// let options = LookOptions::default().once();
@@ -45,12 +45,12 @@ impl Looker {
     /// is.
     ///
     /// ```
-    /// # use navlock_core::{Error, UserAgent};
+    /// # use navlock::{Error, UserAgent};
     /// # let user_agent = UserAgent::new();
     /// # let locks = user_agent.lock_manager("app");
     /// use std::time::Duration;
     ///
-    /// use navlock_core::look::{LookOptions, News};
+    /// use navlock::look::{LookOptions, News};
     ///
     /// let mut looker = user_agent.look(LookOptions::default()).expect("this process keeps the locks");
     /// assert_eq!(looker.next(None)?, Some(News::Anew { missed: 0 }));

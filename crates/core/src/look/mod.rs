@@ -7,7 +7,7 @@
 //! ```
 //! use std::time::Instant;
 //!
-//! use navlock_core::{ClientId, Mode, look::{Change, Entry, Event, LockId, LockName, Overview}};
+//! use navlock::{ClientId, Mode, look::{Change, Entry, Event, LockId, LockName, Overview}};
 //!
 //! let id = LockId { client_id: ClientId::random(), serial: 1 };
 //! let name = LockName::new("default", "db".try_into().unwrap());
@@ -30,6 +30,7 @@ mod news;
 mod overview;
 mod waits;
 
+pub(crate) use self::waits::who;
 pub use self::{
     entries::{Agent, Client, ClientState, Entry, Silence},
     event::{Change, Event},

@@ -7,10 +7,10 @@ use super::Event;
 /// What to look at.
 ///
 /// ```
-/// # use navlock_core::{Error, UserAgent};
+/// # use navlock::{Error, UserAgent};
 /// # let user_agent = UserAgent::new();
 /// # let locks = user_agent.lock_manager("app");
-/// use navlock_core::look::LookOptions;
+/// use navlock::look::LookOptions;
 ///
 /// // What there is of one lock, and nothing afterwards.
 /// let options = LookOptions::default().bucket("app").name("db".try_into()?).once();

@@ -129,10 +129,10 @@ impl Overview {
     /// For each agent that has anything, how much of each kind it has.
     ///
     /// ```
-    /// # use navlock_core::{Error, UserAgent};
+    /// # use navlock::{Error, UserAgent};
     /// # let user_agent = UserAgent::new();
     /// # let locks = user_agent.lock_manager("app");
-    /// use navlock_core::look::LookOptions;
+    /// use navlock::look::LookOptions;
     ///
     /// # let guard = locks.lock("db").blocking()?;
     /// # let options = LookOptions::default().once();
@@ -165,6 +165,11 @@ impl Overview {
     /// What the agent says of itself, if it is there.
     pub fn info(&self, agent: ClientId) -> Option<&Arc<AgentInfo>> {
         self.agents.get(&agent).map(|agent| &agent.info)
+    }
+
+    /// What the agent of this lock or request says of itself, with what the lock is for.
+    pub fn info_of(&self, entry: &Entry) -> Option<Arc<AgentInfo>> {
+        entry.with_why(self.info(entry.id.client_id))
     }
 
     /// Replaces an entry in its place if it is of this kind already, or else adds it at the end.

@@ -14,9 +14,9 @@ impl LockManager {
     /// Spec: <https://w3c.github.io/web-locks/#api-lock-manager-query>
     ///
     /// ```
-    /// # use navlock_core::{Error, UserAgent};
+    /// # use navlock::{Error, UserAgent};
     /// # let locks = UserAgent::new().lock_manager("app");
-    /// # navlock_core::blocking::block_on(async {
+    /// # navlock::blocking::block_on(async {
     /// let guard = locks.lock("db").await?;
     /// let state = locks.query().await?;
     /// assert_eq!(state.held[0].name, "db");
@@ -39,9 +39,9 @@ impl LockManager {
     /// reach knows.
     ///
     /// ```
-    /// # use navlock_core::{Error, UserAgent};
+    /// # use navlock::{Error, UserAgent};
     /// # let locks = UserAgent::new().lock_manager("app");
-    /// # navlock_core::blocking::block_on(async {
+    /// # navlock::blocking::block_on(async {
     /// let guard = locks.lock("db").await?;
     /// for held in locks.inspect(None).await?.held {
     ///     let by = held.agent.map_or_else(|| "somebody".to_owned(), |agent| agent.command.clone());
@@ -63,10 +63,10 @@ impl LockManager {
     /// waiter wants to know, without the rest of the queue.
     ///
     /// ```
-    /// # use navlock_core::{Error, UserAgent};
+    /// # use navlock::{Error, UserAgent};
     /// # let locks = UserAgent::new().lock_manager("app");
     /// # use std::{future::Future, pin::pin, task::{Context, Waker}};
-    /// # navlock_core::blocking::block_on(async {
+    /// # navlock::blocking::block_on(async {
     /// let guard = locks.lock("db").await?;
     /// let mut waits = pin!(locks.lock("db").into_future());
     /// # assert!(waits.as_mut().poll(&mut Context::from_waker(Waker::noop())).is_pending());

@@ -59,7 +59,7 @@ impl<G: Grant, N: Named> LockFuture<'_, G, N> {
         let State::Pending(pending) = &mut self.state else {
             unreachable!("it has just been made, and waits")
         };
-        let Nesting { inside, fails_on_deadlock } = nesting;
+        let Nesting { inside, fails_on_deadlock, .. } = nesting;
         if fails_on_deadlock {
             pending.fails_on_deadlock = Some(Arc::new(waker.clone()));
         }
@@ -99,11 +99,11 @@ impl<G, N> LockFuture<'_, G, N> {
     /// call, it does so when it is polled.
     ///
     /// ```
-    /// # use navlock_core::{Error, UserAgent};
+    /// # use navlock::{Error, UserAgent};
     /// # let locks = UserAgent::new().lock_manager("app");
     /// use std::{future::IntoFuture, time::Duration};
     ///
-    /// use navlock_core::blocking::{block_on, block_on_timeout};
+    /// use navlock::blocking::{block_on, block_on_timeout};
     ///
     /// let account = locks.lock("account").blocking()?;
     /// let mut again = locks.lock("account").fail_on_deadlock().into_future();
@@ -124,11 +124,11 @@ impl<G, N> LockFuture<'_, G, N> {
     /// so that nobody waits for it for ever. This is for hosts that know this only afterwards.
     ///
     /// ```
-    /// # use navlock_core::{Error, UserAgent};
+    /// # use navlock::{Error, UserAgent};
     /// # let locks = UserAgent::new().lock_manager("app");
     /// use std::{future::IntoFuture, time::Duration};
     ///
-    /// use navlock_core::blocking::block_on_timeout;
+    /// use navlock::blocking::block_on_timeout;
     ///
     /// let account = locks.lock("account").blocking()?;
     /// let mut again = locks.lock("account").inside(&account).into_future();
@@ -151,11 +151,11 @@ impl<G, N> LockFuture<'_, G, N> {
     /// waker is called when the reach tells of a deadlock.
     ///
     /// ```
-    /// # use navlock_core::{Error, UserAgent};
+    /// # use navlock::{Error, UserAgent};
     /// # let locks = UserAgent::new().lock_manager("app");
     /// use std::{future::IntoFuture, time::Duration};
     ///
-    /// use navlock_core::blocking::block_on_timeout;
+    /// use navlock::blocking::block_on_timeout;
     ///
     /// let account = locks.lock("account").blocking()?;
     /// let mut again = locks.lock("account").inside(&account).into_future();

@@ -59,11 +59,11 @@ pub(super) enum State<'a, N> {
 
 /// A request that was made.
 pub(super) struct Pending {
-    name: ResourceName,
+    pub(super) name: ResourceName,
     mode: Mode,
     pub(super) ticket: PackedTicket,
     pub(super) agent: Arc<AgentRef>,
-    waits: Waits,
+    pub(super) waits: Waits,
     /// For a request that fails in a deadlock: the waker to call once it is known what the request
     /// is inside of.
     pub(super) fails_on_deadlock: Option<Arc<Waker>>,
@@ -121,11 +121,12 @@ impl<G: Grant, N: Named> LockFuture<'_, G, N> {
         };
         self.state = State::Done;
         let name = || name.try_into().map_err(Into::into);
-        self.make_in(environment, name, options, context, false)
+        self.make_in(environment, name, options, context, ("", false))
     }
 
-    /// Makes the request in this environment. If it waits and `has_nesting` is set, the caller is
-    /// about to say inside which locks it is made.
+    /// Makes the request in this environment, for a lock that is for `why` unless that is empty. If
+    /// the request waits and `has_nesting` is set, the caller is about to say inside which locks it is
+    /// made.
     ///
     /// Spec: the method steps of <https://w3c.github.io/web-locks/#api-lock-manager-request>
     #[inline]
@@ -135,7 +136,7 @@ impl<G: Grant, N: Named> LockFuture<'_, G, N> {
         name: impl FnOnce() -> Result<ResourceName, Error>,
         options: LockOptions,
         context: &Context<'_>,
-        has_nesting: bool,
+        (why, has_nesting): (&str, bool),
     ) -> Poll<Result<G, Error>> {
         // 1–2. BY TYPE: options have their defaults, the environment is the handle's.
         // 3–4.
@@ -154,7 +155,7 @@ impl<G: Grant, N: Named> LockFuture<'_, G, N> {
         // returns stays in registers.
         match refs.agent.backend() {
             AnyBackend::Memory(memory) => self.made_now(
-                memory.request(agent, &name, kind, waker),
+                memory.request(agent, &name, kind, why, waker),
                 name,
                 kind,
                 refs,
@@ -163,7 +164,7 @@ impl<G: Grant, N: Named> LockFuture<'_, G, N> {
                 has_nesting,
             ),
             AnyBackend::Other(other) => self.made_now(
-                other.request(agent, &name, kind, waker),
+                other.request(agent, &name, kind, why, waker),
                 name,
                 kind,
                 refs,
@@ -275,7 +276,7 @@ impl LockFuture<'static, Option<LockGuard>> {
     ///
     /// ```
     /// # use std::task::{Context, Poll, Waker};
-    /// # use navlock_core::{Error, LockOptions, UserAgent};
+    /// # use navlock::{Error, LockOptions, UserAgent};
     /// let locks = UserAgent::new().lock_manager("app");
     /// let guard = locks.lock("db").blocking()?;
     /// let context = &mut Context::from_waker(Waker::noop());
@@ -318,13 +319,6 @@ impl LockFuture<'static, Option<LockGuard>> {
 }
 
 impl<G, N> LockFuture<'_, G, N> {
-    /// Notes that the request has taken too long, and is about to be dropped.
-    pub(crate) fn give_up(&mut self) {
-        if let State::Pending(Pending { waits, .. }) = &mut self.state {
-            waits.timed_out();
-        }
-    }
-
     /// The name and mode of the request, if it was made and is not answered yet: see the example of
     /// [`detach`](Self::detach).
     pub fn pending(&self) -> Option<(&ResourceName, Mode)> {
@@ -338,11 +332,11 @@ impl<G, N> LockFuture<'_, G, N> {
     /// request that was made does not need any more. `None` if it is not [pending](Self::pending).
     ///
     /// ```
-    /// # use navlock_core::{Error, UserAgent};
+    /// # use navlock::{Error, UserAgent};
     /// # let locks = UserAgent::new().lock_manager("app");
     /// use std::{future::IntoFuture, time::Duration};
     ///
-    /// use navlock_core::blocking::{block_on, block_on_timeout};
+    /// use navlock::blocking::{block_on, block_on_timeout};
     ///
     /// let guard = locks.lock("db").blocking()?;
     /// let mut next = locks.lock("db").into_future();

@@ -1,5 +1,5 @@
-//! Requests that say, before they are made, inside which locks they are made, or that they fail in a
-//! deadlock.
+//! Requests that say, before they are made, inside which locks they are made, that they fail in a
+//! deadlock, or what their locks are for.
 
 use std::{future::IntoFuture, time::Duration};
 
@@ -8,15 +8,15 @@ use navlock_engine::ResourceName;
 use super::{Grant, LockFuture, LockRequest, Named, future::State, nesting::Nesting};
 use crate::{Error, Lock, LockGuard, blocking, holding::Holding, look::LockId, sync::Arc};
 
-/// A [`LockRequest`] that says inside which locks it is made ([`LockRequest::inside`]), or that it
-/// fails in a deadlock ([`LockRequest::fail_on_deadlock`]). You can await it or block on it like
-/// any other request.
+/// A [`LockRequest`] that says inside which locks it is made ([`LockRequest::inside`]), that it
+/// fails in a deadlock ([`LockRequest::fail_on_deadlock`]), or what its lock is for
+/// ([`LockRequest::why`]). You can await it or block on it like any other request.
 ///
 /// FAST: this is a type of its own because most requests say nothing of the kind, and are smaller
 /// without the room for it.
 ///
 /// ```
-/// # use navlock_core::{Error, UserAgent};
+/// # use navlock::{Error, UserAgent};
 /// # let locks = UserAgent::new().lock_manager("app");
 /// let (account, log) = (locks.lock("account").blocking()?, locks.lock("log").blocking()?);
 /// // The holder of both locks goes on only when it has a third one.
@@ -35,9 +35,9 @@ impl<'a, G, N> NestedRequest<'a, G, N> {
     /// only.
     ///
     /// ```
-    /// # use navlock_core::{Error, UserAgent};
+    /// # use navlock::{Error, UserAgent};
     /// # let locks = UserAgent::new().lock_manager("app");
-    /// use navlock_core::NestedRequest;
+    /// use navlock::NestedRequest;
     ///
     /// let outer = Some(locks.lock("account").blocking()?);
     /// let mut request = NestedRequest::of(locks.lock("log"));
@@ -62,6 +62,12 @@ impl<'a, G, N> NestedRequest<'a, G, N> {
         self.nesting.fails_on_deadlock = true;
         self
     }
+
+    /// Says what the lock is for: see [`LockRequest::why`].
+    pub fn why(mut self, why: impl Into<String>) -> Self {
+        self.nesting.why = why.into();
+        self
+    }
 }
 
 impl<G: Grant, N: Named> NestedRequest<'_, G, N> {
@@ -81,7 +87,8 @@ impl<G: Grant, N: Named> NestedRequest<'_, G, N> {
     ///
     /// As [`LockRequest::blocking_timeout`].
     pub fn blocking_timeout(self, timeout: Duration) -> Result<G, Error> {
-        self.request.blocking_timeout(timeout)
+        let request = self.request.may_give_up();
+        Self { request, ..self }.into_future().block_for(timeout)
     }
 
     /// As [`LockRequest::into_owned`].
@@ -145,7 +152,7 @@ impl<'a, G: Grant, N: Named> LockRequest<'a, G, N> {
     /// counts as one that waits for ever.
     ///
     /// ```
-    /// # use navlock_core::{Error, UserAgent};
+    /// # use navlock::{Error, UserAgent};
     /// # let locks = UserAgent::new().lock_manager("app");
     /// let account = locks.lock("account").blocking()?;
     /// let log = locks.lock("log").inside(&account).blocking()?;
@@ -153,6 +160,25 @@ impl<'a, G: Grant, N: Named> LockRequest<'a, G, N> {
     /// ```
     pub fn inside(self, lock: impl Into<LockId>) -> NestedRequest<'a, G, N> {
         NestedRequest::of(self).inside(lock)
+    }
+
+    /// Says what the lock is for. Whoever looks at who has it or waits for it is shown this, in place
+    /// of what the agent says of [all its locks](crate::LockManager::describe). Choose the options,
+    /// such as [`shared`](Self::shared), before.
+    ///
+    /// Where another process keeps the locks, the request asks that process even for a name that
+    /// this process could take again without asking.
+    ///
+    /// ```
+    /// # use navlock::{Error, UserAgent, blocking::block_on};
+    /// # let locks = UserAgent::new().lock_manager("app");
+    /// let guard = locks.lock("db").shared().why("nightly backup").blocking()?;
+    /// let seen = block_on(locks.inspect(None))?;
+    /// assert_eq!(seen.held[0].agent.as_ref().map(|agent| &*agent.why), Some("nightly backup"));
+    /// # Ok::<(), Error>(())
+    /// ```
+    pub fn why(self, why: impl Into<String>) -> NestedRequest<'a, G, N> {
+        NestedRequest::of(self).why(why)
     }
 
     /// Lets the request fail with [`Error::Deadlock`] instead of waiting for ever. The request
@@ -167,7 +193,7 @@ impl<'a, G: Grant, N: Named> LockRequest<'a, G, N> {
     /// a few seconds, and only if the deadlock has lasted for a second.
     ///
     /// ```
-    /// # use navlock_core::{Error, UserAgent};
+    /// # use navlock::{Error, UserAgent};
     /// # let locks = UserAgent::new().lock_manager("app");
     /// let account = locks.lock("account").blocking()?;
     /// let again = locks.lock("account").inside(&account).fail_on_deadlock().blocking();

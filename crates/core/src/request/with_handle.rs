@@ -13,8 +13,11 @@ impl<G: Grant, N: Named> LockFuture<'_, G, N> {
     pub(super) fn make_owned(&mut self, context: &Context<'_>) -> Poll<Result<G, Error>> {
         match &mut self.state {
             State::Owned { nesting, .. } => match nesting.take() {
-                Some(nesting) => self.make_nested(context, || *nesting),
-                None => self.make_once(context, false).0,
+                Some(mut nesting) => {
+                    let why = mem::take(&mut nesting.why);
+                    self.make_nested(context, &why, || *nesting)
+                }
+                None => self.make_once(context, "", false).0,
             },
             _ => unreachable!("asked for by `poll`, which has looked"),
         }
@@ -25,10 +28,11 @@ impl<G: Grant, N: Named> LockFuture<'_, G, N> {
     pub(crate) fn poll_nested(
         &mut self,
         context: &Context<'_>,
+        why: &str,
         nesting: impl FnOnce() -> Nesting,
     ) -> Poll<Result<G, Error>> {
         match self.state {
-            State::Owned { .. } => self.make_nested(context, nesting),
+            State::Owned { .. } => self.make_nested(context, why, nesting),
             _ => self.poll_made(context),
         }
     }
@@ -36,9 +40,10 @@ impl<G: Grant, N: Named> LockFuture<'_, G, N> {
     fn make_nested(
         &mut self,
         context: &Context<'_>,
+        why: &str,
         nesting: impl FnOnce() -> Nesting,
     ) -> Poll<Result<G, Error>> {
-        let (answer, options) = self.make_once(context, true);
+        let (answer, options) = self.make_once(context, why, true);
         if answer.is_ready() {
             return answer;
         }
@@ -49,6 +54,7 @@ impl<G: Grant, N: Named> LockFuture<'_, G, N> {
     fn make_once(
         &mut self,
         context: &Context<'_>,
+        why: &str,
         has_nesting: bool,
     ) -> (Poll<Result<G, Error>>, LockOptions) {
         let State::Owned { environment, name, options, .. } =
@@ -56,7 +62,7 @@ impl<G: Grant, N: Named> LockFuture<'_, G, N> {
         else {
             unreachable!("the callers have looked")
         };
-        let answer = self.make_in(&environment, || name, options, context, has_nesting);
+        let answer = self.make_in(&environment, || name, options, context, (why, has_nesting));
         (answer, options)
     }
 }

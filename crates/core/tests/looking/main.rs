@@ -6,6 +6,7 @@ mod fold;
 mod histories;
 mod threads;
 mod waits;
+mod whys;
 
 use std::{
     future::{Future, IntoFuture},

@@ -1,15 +1,19 @@
 //! Maps of files that others may truncate.
 //!
 //! A thread gets SIGBUS if it accesses a page of a mapped file that the file does not have, or for
-//! which the disk has no room. The handler replaces the whole map by zeros, and the access then
-//! goes on with these zeros. Every other SIGBUS goes to the handler that was there before.
+//! which the disk has no room. The handler puts zeros there, and the access then goes on with these
+//! zeros. Every other SIGBUS goes to the handler that was there before.
+//!
+//! In a broker, the zeros replace the whole map, which then counts as broken. In the owner, they
+//! replace what the file has lost: the page of the access and all that follow. So owner and broker
+//! still share the pages that are left, and both see that nothing is held in the others.
 
 use std::{
     ffi::{c_int, c_void},
     io, ptr,
     sync::{
         OnceLock,
-        atomic::{AtomicBool, AtomicUsize, Ordering},
+        atomic::{AtomicBool, AtomicI32, AtomicUsize, Ordering},
     },
 };
 
@@ -18,7 +22,10 @@ use nix::{
     libc::siginfo_t,
     sys::signal::{SaFlags, SigAction, SigHandler, SigSet, Signal, raise, sigaction},
 };
-use rustix::mm::{MapFlags, ProtFlags, mmap_anonymous};
+use rustix::{
+    mm::{MapFlags, ProtFlags, mmap_anonymous},
+    process::getpid,
+};
 
 use super::mapping::{self, Mapping};
 
@@ -39,6 +46,9 @@ struct Place {
     start: AtomicUsize,
     /// Whether the map was replaced by zeros.
     is_broken: AtomicBool,
+    /// For an owner's map: the process that has its pages. A fork of that process may have other
+    /// memory there. For a broker's map: 0.
+    owner: AtomicI32,
 }
 
 /// All places. The handler reads them, so there is no lock around them. Places are added and never
@@ -54,12 +64,25 @@ static PLACES: Places = Places::new();
 static PREVIOUS: OnceLock<io::Result<SigAction>> = OnceLock::new();
 
 impl Watched {
-    pub(crate) fn new(mapping: Mapping) -> io::Result<Self> {
+    /// The map of a broker.
+    pub(crate) fn of_broker(mapping: Mapping) -> io::Result<Self> {
+        Self::new(mapping, 0)
+    }
+
+    /// The map of the owner, which is this process.
+    pub(crate) fn of_owner(mapping: Mapping) -> io::Result<Self> {
+        Self::new(mapping, getpid().as_raw_nonzero().get())
+    }
+
+    fn new(mapping: Mapping, owner: i32) -> io::Result<Self> {
         let start = mapping.start().map_or(0, |start| start.as_ptr().expose_provenance());
         if let Err(error) = PREVIOUS.get_or_init(install) {
             return Err(error.kind().into());
         }
-        Ok(Self { mapping, place: PLACES.put(start) })
+        let place = PLACES.put(start);
+        // Nobody accesses the map before this function has returned.
+        place.owner.store(owner, Ordering::Relaxed);
+        Ok(Self { mapping, place })
     }
 
     /// The map, if it is whole.
@@ -80,7 +103,11 @@ impl Drop for Watched {
 
 impl Place {
     const fn nobodys() -> Self {
-        Self { start: AtomicUsize::new(0), is_broken: AtomicBool::new(false) }
+        Self {
+            start: AtomicUsize::new(0),
+            is_broken: AtomicBool::new(false),
+            owner: AtomicI32::new(0),
+        }
     }
 }
 
@@ -135,21 +162,34 @@ extern "C" fn on_sigbus(signal: c_int, info: *mut siginfo_t, context: *mut c_voi
     Errno::set_raw(errno);
 }
 
-/// If a map contains this address, replaces that map by zeros.
+/// If a map contains this address, replaces what is missing of that map by zeros.
 fn put_zeros(address: usize) -> bool {
     let bytes = usize::try_from(mapping::BYTES).unwrap_or(usize::MAX);
+    let process = getpid().as_raw_nonzero().get();
     let is_there = |place: &&Place| {
         let start = place.start.load(Ordering::Acquire);
-        start != 0 && address.wrapping_sub(start) < bytes
+        let owner = place.owner.load(Ordering::Relaxed);
+        start != 0 && address.wrapping_sub(start) < bytes && (owner == 0 || owner == process)
     };
     let Some(place) = PLACES.iter().find(is_there) else { return false };
-    let start = ptr::with_exposed_provenance_mut(place.start.load(Ordering::Acquire));
+    let start = place.start.load(Ordering::Acquire);
+    let end = start + bytes;
+    if place.owner.load(Ordering::Relaxed) == 0 {
+        let done = replace(start, end);
+        place.is_broken.store(true, Ordering::Relaxed);
+        return done;
+    }
+    // The kernel refuses what does not begin with a page. Pages have 4 to 64 KiB.
+    (12..=16).any(|bits| replace((address >> bits << bits).max(start), end))
+}
+
+/// Replaces these pages of a map by zeros.
+fn replace(from: usize, to: usize) -> bool {
     let (zeros, there) = (ProtFlags::READ | ProtFlags::WRITE, MapFlags::PRIVATE | MapFlags::FIXED);
+    let from_there = ptr::with_exposed_provenance_mut(from);
     // SAFETY: these pages belong to a mapping that is alive, because this thread is just accessing
     // it. All accesses to the mapping are by atomics, which accept any contents.
-    let done = unsafe { mmap_anonymous(start, bytes, zeros, there) };
-    place.is_broken.store(true, Ordering::Relaxed);
-    done.is_ok()
+    unsafe { mmap_anonymous(from_there, to - from, zeros, there) }.is_ok()
 }
 
 /// Does what a SIGBUS would do without this crate's handler.

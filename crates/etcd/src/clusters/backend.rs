@@ -176,12 +176,13 @@ impl Backend for ClustersBackend {
         agent: AgentId,
         name: &ResourceName,
         kind: RequestKind,
+        why: &str,
         waker: &Waker,
     ) -> Result<(Ticket, Poll<Answer>), Error> {
         let nth = self.part_of(name);
         let agent = self.agents().get(agent.index()).map(|each| each[nth]);
         let agent = agent.ok_or(Error::Terminated)?;
-        let (ticket, answer) = self.parts[nth].request(agent, name, kind, waker)?;
+        let (ticket, answer) = self.parts[nth].request(agent, name, kind, why, waker)?;
         let lane = u32::try_from(nth).expect("there are few clusters");
         Ok((Ticket { lane, ..ticket }, answer.map(|answer| self.raised_answer(nth, answer))))
     }

@@ -14,14 +14,14 @@ use crate::{
 /// Several etcds, each with a name, that share the names of locks.
 ///
 /// ```
-/// # use navlock_core::ResourceName;
-/// # use navlock_etcd::{EtcdClusters, EtcdOptions};
+/// # use navlock::ResourceName;
+/// # use navlock::{EtcdClusters, EtcdOptions};
 /// let clusters = EtcdClusters::new()
 ///     .cluster("east", EtcdOptions::new(["10.0.0.1:2379", "10.0.0.2:2379"]))
 ///     .cluster("west", EtcdOptions::new(["10.1.0.1:2379"]));
 /// let name = ResourceName::try_from("db")?;
 /// assert_eq!(clusters.cluster_of("my-app", &name), Some("east"));
-/// # Ok::<(), navlock_core::Error>(())
+/// # Ok::<(), navlock::Error>(())
 /// ```
 #[derive(Clone, Default)]
 pub struct EtcdClusters {

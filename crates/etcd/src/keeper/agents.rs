@@ -151,9 +151,9 @@ impl Keeper {
         self.step_all(agent.bucket);
     }
 
-    pub(super) fn describe(&mut self, serial: AgentSerial, info: AgentInfo) {
+    pub(super) fn describe(&mut self, serial: AgentSerial, info: &AgentInfo) {
         if let Some(agent) = self.agents.get_mut(&serial) {
-            agent.info = info;
+            agent.info.update(info);
             agent.stale = agent.stale.map(|stale| Stale { since: Uptime::now(), ..stale });
             self.say_anew(serial);
         }

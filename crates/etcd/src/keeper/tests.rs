@@ -78,7 +78,7 @@ impl Machine {
         let id = self.keeper.agents[&serial].id;
         let kind = RequestKind::Wait(Mode::Exclusive);
         let waker = std::task::Waker::noop();
-        let (id, _) = self.shared.table().request(id, &of(name), kind, waker).unwrap();
+        let (id, _) = self.shared.table().request(id, &of(name), kind, "", waker).unwrap();
         self.keeper.handle_message(Message::Request {
             bucket: 0,
             serial,
@@ -128,7 +128,8 @@ impl Machine {
     /// free. Returns the request, and the calls that were not answered.
     fn take(&mut self, agent: AgentId, name: &str, revision: i64) -> (RequestId, Vec<Call>) {
         let kind = RequestKind::Wait(Mode::Exclusive);
-        let made = self.shared.table().request(agent, &of(name), kind, std::task::Waker::noop());
+        let made =
+            self.shared.table().request(agent, &of(name), kind, "", std::task::Waker::noop());
         let (id, serial) = made.unwrap();
         self.keeper.handle_message(Message::Request {
             bucket: 0,
@@ -245,7 +246,7 @@ impl Machine {
     /// Makes a request as a caller does. The keeper's thread is not told of the request.
     fn call(&mut self, agent: AgentId, kind: RequestKind) -> (RequestId, AgentSerial) {
         let mut table = self.shared.table();
-        let made = table.request(agent, &of("db"), kind, std::task::Waker::noop()).unwrap();
+        let made = table.request(agent, &of("db"), kind, "", std::task::Waker::noop()).unwrap();
         table.take_here(made.0);
         made
     }

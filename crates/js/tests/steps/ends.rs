@@ -143,9 +143,10 @@ impl Backend for WakingBackend {
         agent: AgentId,
         name: &ResourceName,
         kind: RequestKind,
+        why: &str,
         waker: &Waker,
     ) -> Result<(Ticket, Poll<Answer>), Error> {
-        self.0.request(agent, name, kind, waker)
+        self.0.request(agent, name, kind, why, waker)
     }
 
     fn poll_request(&self, ticket: Ticket, waker: &Waker) -> Poll<Result<Answer, Error>> {

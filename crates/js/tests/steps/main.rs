@@ -27,7 +27,7 @@ fn start() -> (Script, LockManager) {
 }
 
 fn is_free(other: &LockManager, name: &str) -> bool {
-    other.try_lock(name).blocking().unwrap().is_some()
+    other.lock(name).if_available().blocking().unwrap().is_some()
 }
 
 /// A callback that returns its argument.

@@ -33,7 +33,9 @@ pub fn boot_id() -> Option<String> {
 }
 
 /// Whether what we see at this path is another file system, or another part of one, than what the
-/// machine's first process sees there. `false` if that cannot be told.
+/// machine's first process sees there. Only root may see the mounts of that process. For all others, this is
+/// whether a part of a file system is mounted right at the path, as systemd mounts it for a service with
+/// `PrivateTmp`. `false` if that cannot be told.
 pub fn is_secluded(path: &Path) -> bool {
     let mounted = |process: &str| {
         let mounts = fs::read_to_string(format!("/proc/{process}/mountinfo")).ok()?;
@@ -41,8 +43,13 @@ pub fn is_secluded(path: &Path) -> bool {
     };
     match (mounted("self"), mounted("1")) {
         (Some(ours), Some(theirs)) => ours != theirs,
+        (Some((_, part, at)), None) => is_part(path, &part, &at),
         _ => false,
     }
+}
+
+fn is_part(path: &Path, part: &str, at: &str) -> bool {
+    part != "/" && path == Path::new(at)
 }
 
 /// What is mounted at this path, or above it: a device, what part of it, and where.
@@ -74,5 +81,12 @@ mod tests {
         assert_ne!(at("/tmp", &private), at("/tmp", MACHINE));
         assert_eq!(at("/tmp", &private).1, "/systemd-private-x/tmp");
         assert_eq!(mounted_at(Path::new("/tmp"), ""), None);
+        // Without the mounts of the first process.
+        let is_seen = |mounts: &str| {
+            let (_, part, at) = at("/tmp", mounts);
+            is_part(Path::new("/tmp"), &part, &at)
+        };
+        assert!(is_seen(&private) && !is_seen(MACHINE));
+        assert!(!is_seen("22 1 8:1 /roots/7 / rw - ext4 /dev/sda1 rw\n"));
     }
 }

@@ -30,7 +30,7 @@ pub use self::linux::Handle;
 #[cfg(not(any(target_os = "linux", target_vendor = "apple")))]
 pub use self::none::Handle;
 pub use self::{
-    open_files::{has_open, open_of},
+    open_files::{has_open, open_from, open_of},
     signal::Signal,
 };
 
@@ -68,7 +68,6 @@ pub fn parent() -> u32 {
 }
 
 /// What the system says of a process of this machine.
-#[cfg(feature = "command")]
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Seen {
     /// Whether it is stopped until it is told to go on.
@@ -78,7 +77,6 @@ pub struct Seen {
 }
 
 /// What the system says of the process of this number; `None` if it does not, or there is none.
-#[cfg(feature = "command")]
 pub fn seen(number: u32) -> Option<Seen> {
     let stat = std::fs::read_to_string(format!("/proc/{number}/stat")).ok()?;
     // The program's name is in brackets, and may have brackets in it.

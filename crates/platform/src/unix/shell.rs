@@ -3,9 +3,12 @@
 use std::{
     env,
     ffi::{OsStr, OsString},
+    io,
     path::{Path, PathBuf},
     process::Command,
 };
+
+use rustix::io::Errno;
 
 use crate::file::is_executable;
 
@@ -28,6 +31,13 @@ pub fn command(line: &OsStr) -> Command {
 /// The command that runs the program of this name.
 pub fn command_of(program: &OsStr) -> Command {
     Command::new(program)
+}
+
+/// The file of this program for `/bin/sh` to run, if the program was not started with this error because it is
+/// a script that does not say what runs it.
+pub fn script(program: &OsStr, error: &io::Error) -> Option<PathBuf> {
+    let is_script = error.raw_os_error() == Some(Errno::NOEXEC.raw_os_error());
+    is_script.then(|| found(program, env::var_os("PATH").as_deref()))?
 }
 
 /// The program that this name runs, if there is one. A name that is no path is looked up in these folders.

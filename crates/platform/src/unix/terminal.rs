@@ -1,5 +1,6 @@
 //! The terminal that a stream is.
 
+use nix::sys::signal::{SigSet, SigmaskHow, Signal};
 use rustix::{
     process::getpgrp,
     termios::{tcgetpgrp, tcgetwinsize},
@@ -17,6 +18,17 @@ pub fn size(stream: &impl Source) -> Option<(u16, u16)> {
 /// Whether we are in front of the terminal that this stream is.
 pub fn is_in_front(stream: &impl Source) -> bool {
     tcgetpgrp(stream.source()).is_ok_and(|group| group == getpgrp())
+}
+
+/// Writes, without being stopped by a terminal that stops programs which write in the background.
+pub fn unstopped<T>(write: impl FnOnce() -> T) -> T {
+    let stops = SigSet::from(Signal::SIGTTOU);
+    let before = stops.thread_swap_mask(SigmaskHow::SIG_BLOCK);
+    let written = write();
+    if let Ok(before) = before {
+        let _ = before.thread_set_mask();
+    }
+    written
 }
 
 /// Whether the terminal that this stream is understands colours as they are written.

@@ -20,7 +20,10 @@ use windows_sys::Win32::System::JobObjects::{
 };
 
 use super::{process::signal, system::owned};
-use crate::process::{Signal, name};
+use crate::{
+    process::{Signal, name},
+    signal::Told,
+};
 
 /// How often to look whether all processes have ended.
 const CHECK_INTERVAL: Duration = Duration::from_millis(20);
@@ -86,6 +89,11 @@ impl Family {
         } else if let Some((handle, number)) = &self.command {
             signal(handle.as_handle(), *number, of);
         }
+    }
+
+    /// Tells the command what we were told.
+    pub fn pass_on(&self, told: Told) {
+        self.signal(told.signal);
     }
 
     /// Ends all processes.

@@ -4,6 +4,7 @@
 use std::{
     env,
     ffi::{OsStr, OsString},
+    io,
     os::windows::process::CommandExt,
     path::{Path, PathBuf},
     process::Command,
@@ -36,6 +37,12 @@ pub fn command(line: &OsStr) -> Command {
 pub fn command_of(program: &OsStr) -> Command {
     let found = found(program, env::var_os("PATH").as_deref());
     Command::new(found.map_or_else(|| program.to_owned(), PathBuf::into_os_string))
+}
+
+/// A file of this program for a shell to run, if the program could not be started with this error: on Windows a
+/// script's ending says what runs it.
+pub fn script(_: &OsStr, _: &io::Error) -> Option<PathBuf> {
+    None
 }
 
 /// The program that this name runs, if there is one. A name that is no path is looked up in these

@@ -91,6 +91,9 @@ fn catch(signals: &[Signal], once: bool) -> io::Result<(Stream, Stream)> {
     Ok((told, ends))
 }
 
+/// Nothing here: Windows has no limit for the size of files.
+pub fn outlive_file_limit() {}
+
 /// Whether this signal is ignored now: that cannot be asked here.
 pub fn is_ignored(_: Signal) -> bool {
     false
@@ -100,6 +103,15 @@ pub fn is_ignored(_: Signal) -> bool {
 /// the console tells is passed on to it; the console's own ^C it does not hear.
 pub fn hand_on(command: &mut Command) {
     crate::process::set_apart(command);
+}
+
+/// A signal that has asked this process to end.
+#[derive(Clone, Copy, Debug)]
+pub struct Told {
+    /// Which signal.
+    pub signal: Signal,
+    /// Whether others have got it as well: never here.
+    pub to_group: bool,
 }
 
 /// Catches the signals that are to be passed on to a command, from before the command is started.
@@ -127,28 +139,31 @@ impl PassedOn {
         self.told.source()
     }
 
-    /// Tells the command by ^Break what came before it was started.
-    pub fn pass_on_early(&mut self, child: &Child) {
-        for signal in self.take() {
-            crate::process::signal_child(child, signal);
-        }
+    /// Tells the command by ^Break what came before it was started. Returns what came.
+    pub fn pass_on_early(&mut self, child: &Child) -> Vec<Told> {
+        let come = self.take();
+        come.iter().for_each(|told| crate::process::signal_child(child, told.signal));
+        come
     }
 
     /// Tells the command by ^Break what has come, apart from what the console tells all programs in
-    /// front of it: its own end, and that of the user's session.
-    pub fn pass_on(&mut self, child: &Child) {
-        let is_ours = |signal: &Signal| [Signal::INTERRUPT, Signal::QUIT].contains(signal);
-        for signal in self.take().into_iter().filter(is_ours) {
-            crate::process::signal_child(child, signal);
+    /// front of it: its own end, and that of the user's session. Returns what came.
+    pub fn pass_on(&mut self, child: Option<&Child>) -> Vec<Told> {
+        let come = self.take();
+        let is_ours = |told: &&Told| [Signal::INTERRUPT, Signal::QUIT].contains(&told.signal);
+        for (told, child) in come.iter().filter(is_ours).zip(child.into_iter().cycle()) {
+            crate::process::signal_child(child, told.signal);
         }
+        come
     }
 
-    fn take(&self) -> Vec<Signal> {
+    fn take(&self) -> Vec<Told> {
         let mut bytes = [0; 64];
         let read = (&self.told).read(&mut bytes).unwrap_or(0);
         let known = [Signal::HANG_UP, Signal::INTERRUPT, Signal::QUIT, Signal::TERMINATE];
         let of = |byte: &u8| known.into_iter().find(|signal| signal.number() == i32::from(*byte));
-        bytes[..read].iter().filter_map(of).collect()
+        let told = |signal| Told { signal, to_group: false };
+        bytes[..read].iter().filter_map(of).map(told).collect()
     }
 }
 

@@ -27,6 +27,11 @@ pub fn is_in_front(stream: &impl Source) -> bool {
     size(stream).is_some()
 }
 
+/// Writes. Windows stops no program for that.
+pub fn unstopped<T>(write: impl FnOnce() -> T) -> T {
+    write()
+}
+
 /// Whether the console that this stream is understands colours as they are written, which it is asked to do.
 pub fn understands_colours(stream: &impl Source) -> bool {
     let Some(handle) = stream.source().as_standard() else { return false };

@@ -56,6 +56,7 @@ places!(ToDaemon {
     Log = 23,
     Steal = 24,
     MayGiveUp = 25,
+    Why = 26,
 });
 
 places!(FromDaemon {
@@ -90,6 +91,7 @@ places!(FromDaemon {
     Stolen = 28,
     Recovering = 29,
     LeftOut = 30,
+    Whys = 31,
 });
 
 fn assert_places<M: Message + Place + fmt::Debug>(messages: &[M]) {

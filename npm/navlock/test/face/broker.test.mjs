@@ -1,10 +1,11 @@
 // What happens to holders and waiters when the broker is killed.
 
 import assert from 'node:assert/strict';
-import { execFileSync } from 'node:child_process';
+import { execFileSync, spawn } from 'node:child_process';
 import { writeFileSync } from 'node:fs';
 import path from 'node:path';
 import process from 'node:process';
+import { text } from 'node:stream/consumers';
 import { test } from 'node:test';
 
 import { createUserAgent, inspect } from 'navlock';
@@ -40,6 +41,38 @@ test('when the broker is killed, who holds goes on holding and who waits keeps i
   await holder.release();
   await Promise.all(waiters);
   assert.deepEqual(order, ['first', 'second', 'third']);
+});
+
+test('the log of the broker names no lock as lost that has ended with its program', async (context) => {
+  const { socket, remove } = openPlace();
+  const { NAVLOCK_LOG: _, ...env } = { ...process.env, NAVLOCK_SOCKET: socket, NAVLOCK_REACH: 'machine', NAVLOCK_BUCKET: 'face' };
+  const broker = spawn(program, ['daemon', 'run'], { env, stdio: ['ignore', 'ignore', 'pipe'] });
+  const logged = text(broker.stderr);
+  context.after(async () => {
+    remove();
+    await logged;
+  });
+  const script = `
+    const { locks } = require('navlock');
+    (async () => {
+      for (let name = 0; name < 10; name++) await locks.request('used ' + name, () => {});
+      for (let name = 0; name < 10; name++) await new Promise((granted) => locks.request('held ' + name, () => new Promise(granted)));
+      process.exit();
+    })();
+  `;
+  // The broker hears of all that ends with a thread while the connection of its process is still there.
+  const inWorker = `
+    const { Worker } = require('node:worker_threads');
+    new Worker(${JSON.stringify(script)}, { eval: true }).on('exit', async () => {
+      await require('navlock').locks.query();
+      process.exit();
+    });
+  `;
+  for (const code of [script, inWorker]) execFileSync(process.execPath, ['--eval', code], { cwd: import.meta.dirname, env });
+  execFileSync(program, ['daemon', 'stop', '--socket', socket]);
+  const lines = await logged;
+  assert.match(lines, / INFO /);
+  assert.doesNotMatch(lines, /lost/);
 });
 
 test('the settings of the machine say where the broker is', (context) => {

@@ -181,6 +181,29 @@ test('a worker thread has the bucket of its process', async (context) => {
   assert.equal(await bucket(['one/main.js']), 'one');
 });
 
+for (const [name, words] of Object.entries(runtimes)) {
+  test(`on ${name} a worker thread with another environment shares the locks of its process, unless it names others`, async (context) => {
+    const settings = JSON.stringify(path.join(path.dirname(navlock), 'settings.cjs'));
+    const { folder } = open(context, {
+      'main.cjs': `
+        const { Worker } = require('node:worker_threads');
+        require(${JSON.stringify(navlock)});
+        const ask = (env) => new Promise((resolve, reject) => {
+          new Worker(require('node:path').join(__dirname, 'worker.cjs'), { env }).on('message', resolve).on('error', reject);
+        });
+        (async () => console.log(JSON.stringify([await ask({}), await ask({ HOME: '/' }), await ask({ NAVLOCK_BUCKET: 'own' })])))();
+      `,
+      'worker.cjs': `
+        const { settings: { bucket, reach } } = require(${settings});
+        require('node:worker_threads').parentPort.postMessage([reach, bucket]);
+      `,
+    });
+    const env = { NAVLOCK_REACH: 'process', NAVLOCK_BUCKET: 'shop' };
+    const printed = await run([...words, path.join(folder, 'main.cjs')], { env });
+    assert.deepEqual(JSON.parse(printed), [['process', 'shop'], ['process', 'shop'], ['process', 'own']]);
+  });
+}
+
 test('a program that is in a project needs no working folder', async (context) => {
   const { bucket } = open(context, {
     'app/package.json': named('app'), 'app/gone/file': '',

@@ -43,6 +43,22 @@ for (const runtime of Object.keys(runtimes)) {
   });
 }
 
+test('a subscriber of the start that aborts the signal ends the request', async () => {
+  const seen = await evaluate({ NAVLOCK_REACH: 'process' }, async ({ locks }) => {
+    const { subscribe } = require('node:diagnostics_channel');
+    const controller = new AbortController();
+    let release;
+    const held = locks.request('db', () => new Promise((resolve) => (release = resolve)));
+    subscribe('locks.request.start', () => controller.abort('aborted'));
+    const asked = locks.request('db', { signal: controller.signal }, () => 'called').catch((reason) => reason);
+    const { pending } = await locks.query();
+    release();
+    await held;
+    return [await asked, pending.length];
+  });
+  assert.deepEqual(seen, ['aborted', 0]);
+});
+
 test('a request that is told to begin is told to end, also where a variable makes no sense', async () => {
   const seen = await evaluate({ NAVLOCK_REACH: 'process', NAVLOCK_STRICT: 'yes' }, async ({ locks }) => {
     const { subscribe } = require('node:diagnostics_channel');

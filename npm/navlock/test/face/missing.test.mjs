@@ -74,6 +74,14 @@ test('a Node that may load no addons', async (context) => {
   assert.equal(await ask([...permissions, '--allow-addons', '--no-warnings']), 'granted\n');
 });
 
+test('a Deno that may load no addons', linux, async (context) => {
+  const { folder } = open(context, { [here]: null });
+  const script = path.join(folder, 'ask.cjs');
+  writeFileSync(script, ASK);
+  const said = await run([runtimes.deno[0], 'run', '--no-prompt', '--allow-read', '--allow-env', script], { cwd: folder, env: { NAVLOCK_REACH: 'process' } });
+  assert.match(said, /: this process may load no addons; start it with --allow-ffi --allow-read --allow-env\n/);
+});
+
 test('a working folder that was removed', async (context) => {
   const { ask, folder } = open(context, { [here]: null });
   const said = await ask([], `require('navlock'); process.chdir(require('node:fs').mkdtempSync(${JSON.stringify(path.join(folder, 'gone-'))})); require('node:fs').rmdirSync(process.cwd());`);

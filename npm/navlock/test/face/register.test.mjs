@@ -29,6 +29,7 @@ for (const [name, flag, module] of WAYS) {
       isReadOnly: true,
       isBranded: true,
       leaks: false,
+      inModules: true,
       hasUserAgent: true,
       granted: 'db',
       // Workers of Node inherit the preloaded modules of their process. On other runtimes, a worker imports the module.
@@ -36,6 +37,22 @@ for (const [name, flag, module] of WAYS) {
     });
   });
 }
+
+test('locks that Bun itself has one day do not take the place of ours', async () => {
+  // As its pull request 37020 has them: the same native object under two names, with interfaces of its own.
+  const program = `
+    const threads = require('node:worker_threads');
+    class LockManager {}
+    const native = new LockManager();
+    for (const holder of [navigator, threads]) Object.defineProperty(holder, 'locks', { get: () => native, enumerable: true, configurable: true });
+    globalThis.LockManager = LockManager;
+    require(${JSON.stringify(js('register.cjs'))});
+    const { locks, ...ours } = require(${JSON.stringify(js('index.cjs'))});
+    const found = [navigator.locks, threads.locks, globalThis.LockManager, globalThis.Lock];
+    console.log(found.every((value, index) => value === [locks, locks, ours.LockManager, ours.Lock][index]));
+  `;
+  assert.equal((await run([runtimes.bun[0], '-e', program])).trim(), 'true');
+});
 
 for (const [what, navigator] of [
   ['a plain object of another realm', 'require("node:vm").runInNewContext("({})")'],

@@ -1,9 +1,10 @@
 // A program that looks at what `navlock/register` has installed, and prints it.
 
-import { isMainThread, parentPort, Worker } from 'node:worker_threads';
+import * as threads from 'node:worker_threads';
 
 import { locks } from '../../js/index.mjs';
 
+const { isMainThread, parentPort, Worker } = threads;
 if (isMainThread) console.log(JSON.stringify(await look()));
 else parentPort.postMessage(globalThis.navigator?.locks === locks);
 
@@ -18,6 +19,7 @@ async function look() {
     isReadOnly: throwsTypeError(() => (navigator.locks = {})),
     isBranded: throwsTypeError(() => Reflect.apply(get, {}, [])),
     leaks: 'locks' in {},
+    inModules: [threads.locks, threads.default.locks].every((found) => found === undefined || found === locks),
     hasUserAgent: typeof navigator.userAgent === 'string',
     granted: await navigator.locks.request('db', (lock) => lock instanceof Lock && lock.name),
     inWorker: await new Promise((resolve, reject) => {

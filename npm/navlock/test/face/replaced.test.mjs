@@ -4,7 +4,8 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 
-import { evaluate } from './programs.mjs';
+import { runtimes } from '../runtimes.mjs';
+import { evaluate, evaluateOn } from './programs.mjs';
 
 /** By what is replaced: a function that replaces it, which is run in a process of its own. */
 const ways = {
@@ -75,6 +76,43 @@ for (const [what, way] of Object.entries(ways)) {
     assert.deepEqual(outcomes, ['released', null, 'reason', 'db', [1, 2], [false, 'picture', 2], ['AbortError', 'STOLEN'], 'stolen']);
   });
 }
+
+for (const [name, words] of Object.entries(runtimes)) {
+  if (name === 'deno') continue; // it cannot end where its global object takes no properties
+  test(`on ${name} locks, and warnings, work where the global object takes no properties and errors are frozen`, async () => {
+    const env = { NAVLOCK_REACH: 'process', NAVLOCK_REPORT_HELD: '1' };
+    const outcomes = await evaluateOn(words, env, async ({ locks }) => {
+      Object.preventExtensions(globalThis);
+      Object.freeze(Error.prototype);
+      const warned = new Promise((resolve) => process.on('warning', resolve));
+      const held = locks.request('db', () => warned);
+      const deadline = setTimeout(() => {}, 20_000); // a held lock keeps no process alive
+      const { code, lock, name } = await held;
+      clearTimeout(deadline);
+      const stolen = locks.request('db', () => locks.request('db', { steal: true }, () => {}));
+      return [name, code, lock.name, await stolen.catch(({ cause }) => cause.code)];
+    });
+    assert.deepEqual(outcomes, ['NavlockWarning', 'NAVLOCK_HELD', 'db', 'STOLEN']);
+  });
+}
+
+test('a proxy that a callback returns is asked for nothing but its `then`', async () => {
+  const outcomes = await evaluate({ NAVLOCK_REACH: 'process' }, async ({ locks }) => {
+    const calls = [];
+    const handler = new Proxy({}, {
+      get: (_, trap) => (target, ...words) => {
+        calls.push([trap, String(words[0])]);
+        return Reflect[trap](target, ...words);
+      },
+    });
+    for (const target of [{}, Promise.resolve()]) {
+      // A promise behind a proxy has a `then` that refuses the proxy.
+      await locks.request('db', () => new Proxy(target, handler)).catch(() => {});
+    }
+    return calls;
+  });
+  assert.deepEqual(outcomes.filter(([trap, key]) => trap !== 'get' || key !== 'then'), []);
+});
 
 test('setters at the elements of all arrays see nothing of locks, and break nothing', async () => {
   const outcomes = await evaluate({ NAVLOCK_REACH: 'process' }, async ({ locks }) => {

@@ -104,6 +104,19 @@ for (const [layout, pack] of Object.entries(layouts)) {
       });
     }
 
+    test('the commands of the README give a program navigator.locks', () => {
+      for (const name of ['main.js', 'main.ts']) {
+        writeFileSync(path.join(project, name), "import('navlock').then(({ locks }) => navigator.locks.request('db', () => navigator.locks === locks)).then(console.log);\n");
+      }
+      const commands = [...readFileSync(path.join(root, 'README.md'), 'utf8').matchAll(/^\$ (node|deno|bun) (.*register.*)$/gm)];
+      assert.equal(commands.length, 3);
+      for (const [, name, words] of commands) {
+        const given = words.split(' ');
+        if (name === 'deno') given.splice(1, 0, '--no-prompt');
+        assert.equal(execFileSync(runtimes[name][0], given, { cwd: project, env: environment(), encoding: 'utf8' }), 'true\n', name);
+      }
+    });
+
     test('npx navlock runs the program that was installed, which can use etcd', () => {
       const options = { cwd: project, env: environment(), encoding: 'utf8', stdio: 'pipe' };
       const npx = (...words) => execFileSync('npx', ['navlock', ...words], options);

@@ -231,7 +231,7 @@ test('commands that wait for each other are shown as a deadlock, with what ends 
   for (const name of ['accounts', 'ledger']) assert.match(text, new RegExp(`waits for ${name} .*, which is held by`));
   const kill = await cycle.locator('code').first().innerText();
   assert.match(kill, /^kill \d+$/);
-  assert.match(await cycle.innerText(), new RegExp(`${kill} \\(ends \\w+\\[${kill.split(' ')[1]}\\]\\)`));
+  assert.match(await cycle.innerText(), new RegExp(`${kill} \\(ends navlock run true\\[${kill.split(' ')[1]}\\]\\)`));
   process.kill(Number(kill.split(' ')[1]), 'SIGKILL');
   await says(page.locator('#deadlocks-head'), 'No deadlock is known.');
   assertQuiet(served);

@@ -28,9 +28,10 @@ impl ClientTable {
 
     pub(in super::super) fn describe(&mut self, agent: AgentId, info: &AgentInfo) {
         if let Some(known) = self.agents.get_mut(agent.index()) {
-            known.info = info.clone();
+            known.info.update(info);
+            let info = to_wire(&known.info);
             if known.bucket.is_some() {
-                self.say(&ToDaemon::Describe { agent: number(agent), info: to_wire(info) });
+                self.say(&ToDaemon::Describe { agent: number(agent), info });
                 self.annotate(agent);
             }
         }

@@ -107,18 +107,18 @@ impl ClientTable {
         let agents = self.agents.iter().flat_map(|(index, _)| self.introduction(index));
         let requests = self.requests.iter().filter(|(_, request)| wanted(&request.state));
         let claims = requests.filter_map(|(index, request)| {
-            let &Request { serial, agent, ref name, kind, since, ref state, .. } = request;
+            let &Request { serial, agent, ref name, kind, since, ref state, ref why, .. } = request;
             let (agent, request, name) = (number(agent?), id(index, serial), name.clone());
-            match *state {
-                State::Pending(_) => {
-                    Some(ToDaemon::ClaimRequest { agent, request, name, kind, since })
-                }
+            let claim = match *state {
+                State::Pending(_) => ToDaemon::ClaimRequest { agent, request, name, kind, since },
                 State::Held(token, _) => {
                     let mode = kind.mode();
-                    Some(ToDaemon::ClaimLock { agent, request, name, mode, token, since })
+                    ToDaemon::ClaimLock { agent, request, name, mode, token, since }
                 }
-                _ => None,
-            }
+                _ => return None,
+            };
+            let why = (!why.is_empty()).then(|| ToDaemon::Why { request, why: why.clone() });
+            Some(why.into_iter().chain([claim]))
         });
         let taken = if self.is_forked() { Vec::new() } else { self.owned.held() };
         let taken = taken.into_iter().map(|held| ToDaemon::ClaimLock {
@@ -129,7 +129,7 @@ impl ClientTable {
             token: FencingToken::new(held.token),
             since: held.since,
         });
-        agents.chain(claims).chain(taken).chain([ToDaemon::Claimed]).collect()
+        agents.chain(claims.flatten()).chain(taken).chain([ToDaemon::Claimed]).collect()
     }
 
     /// The messages that claim the locks that are held now, for the processes that inherit these locks.

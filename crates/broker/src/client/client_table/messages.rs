@@ -68,6 +68,7 @@ impl ClientTable {
             | FromDaemon::Owned { .. }
             | FromDaemon::Position { .. }
             | FromDaemon::Annotated { .. }
+            | FromDaemon::Whys { .. }
             | FromDaemon::LeftOut { .. }
             | FromDaemon::Status { .. }
             | FromDaemon::QueryFailed { .. } => self.questions.handle_message(message, wakers),
@@ -87,6 +88,10 @@ impl ClientTable {
             request.since = clock::now();
             if let State::Pending(waker) = mem::replace(&mut request.state, answer) {
                 wakers.push(waker);
+            }
+            request.untaken = request.agent;
+            if let Some(agent) = request.agent {
+                self.owned.note_answered(agent, id.serial());
             }
             // The slot's place is noted before the name can be taken in it.
             self.settle_place(id.index(), in_slot, is_held);

@@ -4,9 +4,22 @@ use navlock_core::look::{InDeadlock, LockId};
 use navlock_engine::RequestId;
 use navlock_wire::{MAX_INSIDE, ToDaemon};
 
-use super::ClientTable;
+use super::{ClientTable, link::Link};
 
 impl ClientTable {
+    /// Notes that the program has taken the answer to a request, or will not take it.
+    pub(in super::super) fn note_taken(&mut self, id: RequestId) {
+        let request = self.requests.get_mut(id.index()).filter(|it| it.serial == id.serial());
+        if let Some(agent) = request.and_then(|request| request.untaken.take()) {
+            self.owned.note_taken(agent);
+        }
+    }
+
+    /// Whether there is a daemon. Messages that only lookers need are sent to no other.
+    pub(super) fn tells_more(&self) -> bool {
+        self.link == Link::Up
+    }
+
     /// Notes that the program has said all that it says of this request when it makes it.
     pub(in super::super) fn note_made(&mut self, request: RequestId) {
         if self.state(request).is_some() {

@@ -3,6 +3,7 @@
 use std::{
     io,
     sync::{MutexGuard, PoisonError, TryLockError},
+    task::Waker,
     time::{Duration, Instant},
 };
 
@@ -91,19 +92,35 @@ impl Shared {
         if self.stands() || !self.table().is_alone() {
             return;
         }
+        let mut wakers = Vec::new();
+        self.lose(&mut wakers);
+        wake(wakers);
+    }
+
+    /// Ends the locks that are held, if a daemon has given this client up. To be called when the connection
+    /// has ended, though the maintainer may not know it yet. Adds the wakers to call to `wakers`.
+    pub(super) fn lose_if_given_up(&self, wakers: &mut Vec<Waker>) {
+        // This waits for a thread that makes the file anew, and then nothing is lost.
+        let registration = self.registration();
+        if registration.as_ref().is_some_and(|own| !own.stands()) {
+            self.lose(wakers);
+        }
+    }
+
+    /// Ends the locks that are held and not inherited.
+    fn lose(&self, wakers: &mut Vec<Waker>) {
         let inherited = self.files.inherited(self.key).ok().flatten();
         let claims = inherited.and_then(|mut inherited| inherited.claims().ok());
         let inherited =
             claims.and_then(|claims| inherited_claims::locks(&claims)).unwrap_or_default();
         let holds = self.table().holds();
-        let lost = self.table().lose(|id| !inherited.contains(&id));
+        wakers.extend(self.table().lose(|id| !inherited.contains(&id)));
         if holds {
             tracing::warn!(
                 target: CLIENT_LOGS,
                 "a broker has given this client up, or its file was removed: its locks are lost"
             );
         }
-        wake(lost);
     }
 
     /// Ends the locks that are not ours any more, while there is no daemon to tell us of them.

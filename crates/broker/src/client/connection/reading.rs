@@ -1,6 +1,8 @@
 //! Which thread reads the socket: one that waits for an answer, or the maintainer.
 
 use std::{
+    sync::{PoisonError, atomic::Ordering::Relaxed},
+    task::Waker,
     thread,
     time::{Duration, Instant},
 };
@@ -19,6 +21,10 @@ use crate::{
 /// How long another thread may take to read what has come.
 const MOMENT: Duration = Duration::from_millis(500);
 
+/// For how many nanoseconds after somebody has asked for a lock the threads of this process are taken to have
+/// run, and to have read what was sent.
+const RUNS: u64 = 50_000_000;
+
 /// How often the start of a thread is tried again, while somebody waits for the connection that the
 /// thread has to make.
 const RETRY_PAUSE: Duration = Duration::from_millis(200);
@@ -35,6 +41,18 @@ enum ReadOutcome {
 impl Shared {
     /// Calls `ready`, then reads what has come, and wakes everybody concerned.
     fn read_available(&self, ready: impl FnOnce(&mut Reader)) -> ReadOutcome {
+        let mut wakers = Vec::new();
+        let outcome = self.read_quietly(ready, &mut wakers);
+        wake(wakers);
+        outcome
+    }
+
+    /// Calls `ready`, then reads what has come. Adds the wakers to call to `wakers`.
+    fn read_quietly(
+        &self,
+        ready: impl FnOnce(&mut Reader),
+        wakers: &mut Vec<Waker>,
+    ) -> ReadOutcome {
         let Some(mut slot) = self.try_reader() else {
             self.turns.want();
             return ReadOutcome::Elsewhere;
@@ -72,22 +90,58 @@ impl Shared {
         if self.turns.wake_if_asleep() || self.thread.is_missing() && has_terms() {
             self.wake_maintainer();
         }
-        let Ok(wakers) = heard else {
+        let Ok(heard) = heard else {
             self.wake_maintainer();
             return ReadOutcome::End;
         };
-        wake(wakers);
+        wakers.extend(heard);
         if is_word { ReadOutcome::Word } else { ReadOutcome::Nothing }
     }
 
     /// Reads what has come already, even if another thread is about to read it.
     pub(in super::super) fn read_all(&self) {
+        let mut wakers = Vec::new();
+        self.read_all_quietly(&mut wakers);
+        wake(wakers);
+    }
+
+    /// Reads what was sent while this process was stopped, if it may have been. To be called before it is said
+    /// of a lock that it is held: the thread that reads the connection may not have run since.
+    #[inline]
+    pub(in super::super) fn hear_if_late(&self) {
+        let now = clock::recently();
+        if now.saturating_sub(self.asked_at.load(Relaxed)) <= RUNS {
+            self.asked_at.store(now, Relaxed);
+        } else if !self.is_forked() {
+            self.hear();
+        }
+    }
+
+    #[cold]
+    fn hear(&self) {
+        // A thread that comes here while another one reads must not answer from what was known before.
+        let hearing = self.hearing.lock().unwrap_or_else(PoisonError::into_inner);
+        let is_heard = clock::recently().saturating_sub(self.asked_at.load(Relaxed)) <= RUNS;
+        let mut wakers = Vec::new();
+        if !is_heard {
+            self.read_all_quietly(&mut wakers);
+            if self.has_hung_up() {
+                self.lose_if_given_up(&mut wakers);
+            }
+            self.asked_at.store(clock::recently(), Relaxed);
+        }
+        drop(hearing);
+        // Wakers are the caller's code, which may come back here.
+        wake(wakers);
+    }
+
+    fn read_all_quietly(&self, wakers: &mut Vec<Waker>) {
         if self.is_forked() {
             return;
         }
         let deadline = Instant::now() + MOMENT;
         loop {
-            match self.read_available(|_| {}) {
+            match self.read_quietly(|_| {}, wakers) {
                 ReadOutcome::Word => {}
                 ReadOutcome::Nothing | ReadOutcome::End => return,
                 ReadOutcome::Elsewhere => {

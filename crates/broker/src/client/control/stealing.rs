@@ -57,7 +57,7 @@ impl Control {
     ///
     /// ```no_run
     /// use navlock_broker::{Control, Look, LookOptions, Place, this_process};
-    /// # use navlock_core::look::LockName;
+    /// # use navlock::look::LockName;
     ///
     /// let (place, name) = (Place::from_env()?, LockName::new("default", "db".try_into()?));
     /// let seen = Look::once(place.clone(), LookOptions::default())?;

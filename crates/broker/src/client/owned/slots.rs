@@ -187,8 +187,12 @@ impl Slots {
     /// Reserves a slot for a request, and describes the request in it.
     fn reserve(&mut self, maps: &Maps, asked: &Asked<'_>, began: &mut Began) -> Option<SlotIndex> {
         let generation = self.generation?;
-        if self.free.is_empty() {
+        // This is early, because a request that comes before there is room gets no slot: if the client is
+        // stopped then, no next daemon knows of the lock.
+        if self.free.len() <= self.many as usize / 2 {
             began.wants_room = !mem::replace(&mut self.is_growing, true);
+        }
+        if self.free.is_empty() {
             began.finished.extend(self.evict(maps, generation));
         }
         let index = maps::index(generation, self.free.pop()?);

@@ -227,13 +227,21 @@ fn a_slot_of_an_aborted_request_is_used_again_when_it_cannot_be_granted_any_more
 }
 
 #[test]
+fn more_slots_are_asked_for_once_when_half_of_them_are_in_use() {
+    let mut case = Case::new();
+    let mut asks = |n: &u32| case.ask(0, &n.to_string(), EXCLUSIVE).1.wants_room;
+    let asked: Vec<_> = (0..63).filter(|n| asks(n)).collect();
+    assert_eq!(asked, [32]);
+}
+
+#[test]
 fn with_all_slots_in_use_a_name_that_nobody_holds_is_given_back() {
     let mut case = Case::new();
     let names: Vec<_> = (0..63).map(|n| n.to_string()).collect();
     let ids: Vec<_> = names.iter().map(|name| case.own(0, name, EXCLUSIVE).0).collect();
     let held = case.take(0, "0", EXCLUSIVE).unwrap();
     let (_, began) = case.ask(0, "63", EXCLUSIVE);
-    assert!(began.slot.is_some() && began.wants_room);
+    assert!(began.slot.is_some());
     assert_eq!(began.finished, [ids[1]]);
     assert_eq!(case.take(0, "1", EXCLUSIVE), None);
     assert_eq!(case.owned.release(held), Released::Kept);

@@ -6,6 +6,7 @@ use navlock_core::{
     ClientId, LockManager,
     host::{self, Term, clip_bytes},
 };
+use navlock_engine::RequestId;
 use navlock_wire::{Agent, BootTime, LookChange, MAX_BUCKET, MAX_META, MAX_TEXT, Meta};
 
 use super::{
@@ -103,6 +104,14 @@ impl ClientRecord {
         open.locks.describe(info);
         self.tell_agent(agent);
         Ok(())
+    }
+
+    /// Notes what the lock of a request is for that the client is about to make or to claim. Beyond the
+    /// limits, it is not noted.
+    pub(in super::super) fn note_why(&mut self, request: RequestId, why: &str) {
+        if self.has_room_for_names() {
+            self.requests.note_why(request, clip_bytes(why, MAX_TEXT), self.limits.requests);
+        }
     }
 
     pub(in super::super) fn close_agent(&mut self, agent: Agent) -> Result<(), ProtocolError> {

@@ -99,6 +99,7 @@ fn cycle(length: u64) -> Candidates {
             token,
             inside,
             may_give_up: false,
+            why: None,
             taken: 0,
         };
         let held = LookChange::Granted(of(at), entry(at, Some(at), Vec::new()));

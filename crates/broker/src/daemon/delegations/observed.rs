@@ -43,6 +43,7 @@ impl Hold {
             token: Some(FencingToken::get(token)),
             inside: Vec::new(),
             may_give_up: false,
+            why: None,
             taken: look.count().saturating_sub(self.first),
         };
         Some(LookEvent { at, change: LookChange::Owned(of, entry, is_held) })

@@ -144,6 +144,7 @@ fn locks_of_others_are_known_by_numbers_of_their_own_and_by_the_locks_around_the
         token: Some(12),
         inside: Vec::new(),
         may_give_up: false,
+        why: None,
         taken: 0,
     };
     let of = || OfName { bucket: "default".into(), name: name() };

@@ -103,6 +103,10 @@ impl Entry {
 
     /// Logs that a lock is lost, with its name if the log may tell names.
     pub(super) fn tell_loss(&self, how: Lost, pid: Option<u32>, log_names: bool) {
+        // The lock has ended with its agent, as when a program ends. So this is no loss.
+        if matches!(how, Lost::Terminated | Lost::Closed) {
+            return;
+        }
         let is_named = log_names || tracing::enabled!(target: LOGS, Level::DEBUG);
         let named = self.shown().filter(|_| is_named).map(|shown| shown.name);
         let name = named.map(tracing::field::debug);

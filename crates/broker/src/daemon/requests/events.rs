@@ -160,7 +160,7 @@ impl Requests {
     /// Tells lookers the present state of this request.
     pub(in super::super) fn tell(&self, id: RequestId) {
         if let Some(entry) = self.entries.get(&id).filter(|_| self.lookers.are_there()) {
-            if let Some((at, change)) = entry.change(id) {
+            if let Some((at, change)) = self.change(id, entry) {
                 self.lookers.tell_at(|| at, || change);
             }
         }
@@ -197,8 +197,13 @@ impl Requests {
         let entries = places.filter_map(|place| self.entries.get_index(place));
         entries.filter_map(move |(id, entry)| {
             let is_wanted = wanted(&entry.of.bucket, entry.shown()?.name);
-            is_wanted.then(|| entry.change(*id)).flatten()
+            is_wanted.then(|| self.change(*id, entry)).flatten()
         })
+    }
+
+    /// This request or lock in the form that lookers are told, and since when it has this state.
+    fn change(&self, id: RequestId, entry: &Entry) -> Option<(Moment, LookChange)> {
+        entry.change(id, self.whys.get(&id).map(|why| why.as_ref().to_owned()))
     }
 
     /// Tells lookers that this agent has asked for a lock only if it is available, and that the
@@ -255,15 +260,16 @@ impl RequestOwner {
 }
 
 impl Entry {
-    /// The entry in the form that lookers are told, and since when it has this state.
-    fn change(&self, id: RequestId) -> Option<(Moment, LookChange)> {
+    /// The entry in the form that lookers are told, and since when it has this state. The lock is for
+    /// `why`, if that is known.
+    fn change(&self, id: RequestId, why: Option<String>) -> Option<(Moment, LookChange)> {
         let Shown { name, mode, since, token, delegation, .. } = self.shown()?;
         let of = self.of.name(name);
         let inside = self.inside.iter().map(|(lock, _)| *lock).collect();
         let token = token.map(FencingToken::get);
         let may_give_up = self.may_give_up && token.is_none();
         let id = self.of.id(id);
-        let mut entry = LookEntry { id, mode, token, inside, may_give_up, taken: 0 };
+        let mut entry = LookEntry { id, mode, token, inside, may_give_up, why, taken: 0 };
         let Some(delegation) = delegation else {
             let change = match token {
                 Some(_) => LookChange::Granted(of, entry),

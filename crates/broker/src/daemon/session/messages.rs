@@ -22,6 +22,7 @@ pub(super) fn handle_client_message(
         ToDaemon::Annotate { agent, meta } => client.annotate(agent, meta)?,
         ToDaemon::Inside { request, lock } => client.put_inside(request, lock),
         ToDaemon::MayGiveUp { request } => client.note_may_give_up(request),
+        ToDaemon::Why { request, why } => client.note_why(request, &why),
         ToDaemon::Terminate { agent } => client.terminate(agent)?,
         ToDaemon::Finish { request } => {
             tracing::trace!(target: LOGS, request = request.serial(), "a client is done with a request");

@@ -58,7 +58,7 @@ fn readers_of_one_client_read_beside_each_other_and_a_writer_gets_in() {
     own(&reach, &locks, "db", Mode::Shared);
     let read = || soon(locks.lock("db").shared()).unwrap();
     let (one, other) = (read(), read());
-    assert!(soon(others.try_lock("db")).unwrap().is_none());
+    assert!(soon(others.lock("db").if_available()).unwrap().is_none());
     drop((one, other));
     let mut writer = pin!(others.lock("db").into_future());
     let reader = read();
@@ -128,5 +128,64 @@ fn an_agent_that_has_ended_takes_nothing_and_its_name_is_free() {
     own(&reach, &others, "more", Mode::Exclusive);
     drop((locks, next, others));
     let last = lock_manager(&daemon.reach());
-    assert!(soon(last.try_lock("more")).unwrap().is_some());
+    assert!(soon(last.lock("more").if_available()).unwrap().is_some());
+}
+
+#[test]
+fn a_name_that_is_owned_is_granted_after_what_its_agent_has_requested_before() {
+    let daemon = OwningDaemon::start();
+    let reach = daemon.reach();
+    let locks = lock_manager(&reach);
+    let mut context = Context::from_waker(Waker::noop());
+    for if_available in [false, true] {
+        let hot = if if_available { "hot" } else { "warm" };
+        own(&reach, &locks, hot, Mode::Exclusive);
+        let options = LockOptions { if_available, ..LockOptions::default() };
+        let holder = lock_manager(&daemon.reach());
+        let held = soon(holder.lock("new").into_future()).unwrap();
+        // A lock that is not free must not be waited for, if somebody only asks whether it is free.
+        let held = if_available.then_some(held);
+        let mut new = pin!(locks.lock_with("new", options).into_future());
+        assert!(new.as_mut().poll(&mut context).is_pending());
+        let mut hot = pin!(locks.lock(hot).into_future());
+        if hot.as_mut().poll(&mut context).is_ready() {
+            assert!(new.as_mut().poll(&mut context).is_ready(), "it was overtaken");
+        } else {
+            drop(soon(hot).unwrap());
+            drop(soon(new));
+        }
+        drop(held);
+    }
+}
+
+#[test]
+fn an_owned_name_overtakes_a_request_that_waits() {
+    let daemon = OwningDaemon::start();
+    let (reach, holder) = (daemon.reach(), lock_manager(&daemon.reach()));
+    let locks = lock_manager(&reach);
+    let mut context = Context::from_waker(Waker::noop());
+    let _held = soon(holder.lock("busy").into_future()).unwrap();
+    let mut waits = pin!(locks.lock("busy").into_future());
+    assert!(waits.as_mut().poll(&mut context).is_pending());
+    // It is told that the request waits when it is granted something else, and owns names from then on.
+    own(&reach, &locks, "hot", Mode::Exclusive);
+    let mut hot = pin!(locks.lock("hot").into_future());
+    assert!(hot.as_mut().poll(&mut context).is_ready());
+    assert!(waits.as_mut().poll(&mut context).is_pending());
+}
+
+#[test]
+fn a_list_of_locks_grows_before_it_is_full() {
+    let daemon = OwningDaemon::start();
+    let (reach, clients) = (daemon.reach(), daemon.0.path().join("sock.clients"));
+    let locks = lock_manager(&reach);
+    own(&reach, &locks, "db", Mode::Exclusive);
+    let length = || {
+        let files = fs::read_dir(&clients).unwrap();
+        files.map(|file| file.unwrap().metadata().unwrap().len()).max().unwrap()
+    };
+    let before = length();
+    let names: Vec<_> = (0..40).map(|n| n.to_string()).collect();
+    let _held: Vec<_> = names.iter().map(|name| soon(locks.lock(name.as_str())).unwrap()).collect();
+    eventually("there is more room", || length() > before);
 }

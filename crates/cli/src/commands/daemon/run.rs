@@ -61,7 +61,7 @@ pub(crate) struct DaemonRunArgs {
 
 /// An empty variable counts as unset, like any other variable.
 fn idle_seconds(text: &str) -> Result<Duration, String> {
-    values::seconds(if text.is_empty() { IDLE_SECS } else { text })
+    values::time(if text.is_empty() { IDLE_SECS } else { text })
         .map_err(|wrong| format!("{wrong}, or unset NAVLOCK_IDLE_SECS"))
 }
 

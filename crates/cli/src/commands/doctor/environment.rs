@@ -3,13 +3,20 @@
 use std::{
     env,
     ffi::{OsStr, OsString},
+    fs,
     path::{Path, PathBuf},
 };
 
-use navlock_platform::{descriptor::highest_limit, file::identity_behind, shell::found};
+use navlock_platform::{
+    descriptor::highest_limit, file::identity_behind, shell::found, surroundings::peculiarities,
+};
 
 use super::Check;
-use crate::{commands::daemon, settings};
+use crate::{
+    args::{TIMEOUT, values},
+    commands::daemon,
+    settings,
+};
 
 /// The variable in which the launcher of the npm package tells its own path. That launcher is
 /// called `navlock` as well, and starts this program.
@@ -32,6 +39,7 @@ pub(super) fn checks() -> Vec<Check> {
         launcher.as_deref(),
     ));
     checks.push(descriptors(highest_limit()));
+    checks.extend(peculiarities().into_iter().map(|(what, why)| Check::warn(what, why)));
     checks
 }
 
@@ -51,6 +59,7 @@ fn variable(name: &str, value: &OsStr) -> Check {
         | "NAVLOCK_ETCD"
         | "NAVLOCK_CONFIG"
         | "NAVLOCK_STATE"
+        | TIMEOUT
         | settings::DELEGATE
         | settings::LOG
         | settings::LOG_NAMES
@@ -93,6 +102,10 @@ fn variable(name: &str, value: &OsStr) -> Check {
             None => ok("seconds for which a broker without clients stays"),
             Some(error) => Check::fail(what, format_args!("{shown:?}")).remedy(error),
         },
+        TIMEOUT => match values::time(&shown) {
+            Ok(_) => ok("how long a request waits at most, unless an option says so"),
+            Err(error) => Check::fail(what, format_args!("{shown:?}")).remedy(error),
+        },
         "NAVLOCK_BIN" if found(value, env::var_os("PATH").as_deref()).is_some() => {
             ok("the program that is the broker")
         }
@@ -112,7 +125,10 @@ fn program(path: Option<&OsStr>, ours: Option<&Path>, launcher: Option<&Path>) -
         Some(found) if ours.is_some_and(|ours| same(&found, ours)) => {
             Check::ok("program", format_args!("{} is in PATH", found.display()))
         }
-        Some(found) if launcher.is_some_and(|launcher| same(&found, launcher)) => {
+        Some(found)
+            if launcher
+                .is_some_and(|launcher| same(&found, launcher) || starts(&found, launcher)) =>
+        {
             Check::ok("program", format_args!("{} starts {us}", found.display()))
         }
         Some(found) => {
@@ -125,6 +141,20 @@ fn program(path: Option<&OsStr>, ours: Option<&Path>, launcher: Option<&Path>) -
              add its directory to PATH, or set NAVLOCK_BIN",
         ),
     }
+}
+
+/// Whether this is a script that starts the launcher, as pnpm makes one instead of a link. Such a script has
+/// the launcher's path in quotation marks, as seen from its own directory.
+fn starts(script: &Path, launcher: &Path) -> bool {
+    /// Longer than any such script.
+    const LONG: u64 = 1 << 16;
+    let is_short = fs::metadata(script).is_ok_and(|found| found.len() < LONG);
+    let text = is_short.then(|| fs::read_to_string(script).ok()).flatten().unwrap_or_default();
+    text.split('"').any(|path| {
+        let mut here = ["$basedir/", "%~dp0\\", "%dp0%\\"].into_iter();
+        let path = here.find_map(|here| path.strip_prefix(here)).unwrap_or(path);
+        script.parent().is_some_and(|directory| same(&directory.join(path), launcher))
+    })
 }
 
 fn same(a: &Path, b: &Path) -> bool {
@@ -158,6 +188,8 @@ mod tests {
             ("NAVLOCK_SOCKET", "sock", Level::Warn),
             ("NAVLOCK_IDLE_SECS", "2.5", Level::Ok),
             ("NAVLOCK_IDLE_SECS", "soon", Level::Fail),
+            ("NAVLOCK_TIMEOUT", "1m30s", Level::Ok),
+            ("NAVLOCK_TIMEOUT", "soon", Level::Fail),
             ("NAVLOCK_DELEGATE", "0", Level::Ok),
             ("NAVLOCK_DELEGATE", "", Level::Ok),
             ("NAVLOCK_DELEGATE", "off", Level::Fail),
@@ -188,7 +220,7 @@ mod tests {
     #[test]
     #[cfg(unix)]
     fn another_navlock_in_the_path_is_noticed() {
-        use std::{fs, os::unix::fs::PermissionsExt};
+        use std::os::unix::fs::PermissionsExt;
         let directory = tempfile::tempdir().unwrap();
         let ours = directory.path().join("navlock");
         let path = Some(directory.path().as_os_str());
@@ -200,6 +232,20 @@ mod tests {
         fs::write(&other, "").unwrap();
         assert!(program(path, Some(&other), None).detail.contains("and PATH has"));
         assert_eq!(program(path, Some(&other), Some(&ours)).level, Level::Ok);
+        // As pnpm writes it.
+        let deep = directory.path().join("deep/js");
+        fs::create_dir_all(&deep).unwrap();
+        let launcher = deep.join("launcher.cjs");
+        fs::write(&launcher, "").unwrap();
+        let shim = |starts: &str| {
+            let text = format!(
+                "#!/bin/sh\nbasedir=$(dirname \"$0\")\nexec node  \"$basedir/{starts}\" \"$@\"\n"
+            );
+            fs::write(&ours, text).unwrap();
+            program(path, Some(&other), Some(&launcher)).level
+        };
+        assert_eq!(shim("deep/js/launcher.cjs"), Level::Ok);
+        assert_eq!(shim("deep/js/other.cjs"), Level::Warn);
         assert!(program(None, Some(&ours), None).detail.contains("not in PATH"));
     }
 

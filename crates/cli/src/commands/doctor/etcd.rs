@@ -246,7 +246,7 @@ mod tests {
         assert!(of(UnreachableKind::Unauthenticated).contains("password"));
         assert!(of(UnreachableKind::PermissionDenied).starts_with("let the user read and write"));
         assert!(of(UnreachableKind::Unavailable).starts_with("is there a leader"));
-        assert_eq!(remedy(&Error::TimedOut), of(UnreachableKind::Other));
+        assert_eq!(remedy(&Error::TimedOut(String::new())), of(UnreachableKind::Other));
     }
 
     #[test]

@@ -10,7 +10,11 @@ use std::{
 
 use navlock::{Place, PlaceError, Reason};
 use navlock_broker::Control;
-use navlock_platform::{file::mode_at, file_lock, socket::Listener};
+use navlock_platform::{
+    file::{create_private_directory, mode_at},
+    file_lock,
+    socket::Listener,
+};
 
 use super::Check;
 
@@ -46,10 +50,24 @@ fn usable(place: &Place) -> Check {
                 && path == place.directory()
                 && *place == Place::of_user() =>
         {
-            Check::ok("place", format_args!("{} will be made when needed", socket.display()))
+            match try_directory(&path) {
+                Ok(()) => Check::ok(
+                    "place",
+                    format_args!("{} will be made when needed", socket.display()),
+                ),
+                Err(error) => Check::fail("place", PlaceError::Io(path, error.into())),
+            }
         }
         Err(error) => Check::fail("place", error),
     }
+}
+
+/// Whether this directory, which does not exist, can be made. A directory beside it is made for a moment.
+fn try_directory(path: &Path) -> io::Result<()> {
+    let mut beside = path.as_os_str().to_owned();
+    beside.push(format!(".doctor.{}", std::process::id()));
+    create_private_directory(Path::new(&beside))?;
+    fs::remove_dir(beside)
 }
 
 /// Whether the directory's file system can do what the broker needs. Some network file systems and

@@ -76,11 +76,11 @@ pub(crate) struct HoldArgs {
     )]
     pub(super) while_pid: Option<u32>,
 
-    /// Hold for this many seconds (fractions allowed).
+    /// Hold for this time: seconds, or a time with units, as in 1m30s.
     ///
     /// The time begins when all locks are held. 'navlock extend' gives the hold more time.
     #[arg(
-        long, value_name = "SECS", value_parser = values::seconds_above_zero,
+        long, value_name = "TIME", value_parser = values::time_above_zero,
         allow_negative_numbers = true
     )]
     pub(super) ttl: Option<Duration>,

@@ -47,7 +47,7 @@ pub(crate) struct ReleaseArgs {
 
 /// Prolongs a hold that has a --ttl.
 ///
-/// The hold ends this many seconds from now, but never earlier than it would have ended before.
+/// The hold ends this time from now, but never earlier than it would have ended before.
 #[derive(Debug, Args)]
 #[command(after_long_help = "\
 Exit codes: as for 'navlock release'; also 64 if the hold has no --ttl.")]
@@ -56,11 +56,11 @@ pub(crate) struct ExtendArgs {
     #[arg(value_name = "ID")]
     id: HoldId,
 
-    /// How many seconds from now (fractions allowed).
+    /// How long from now: seconds, or a time with units, as in 1m30s.
     ///
     /// The default is the time of --ttl.
     #[arg(
-        value_name = "SECS", value_parser = values::seconds_above_zero,
+        value_name = "TIME", value_parser = values::time_above_zero,
         allow_negative_numbers = true
     )]
     seconds: Option<Duration>,
@@ -253,7 +253,7 @@ mod tests {
         assert_eq!(extend.seconds, Some(Duration::from_millis(1500)));
         for wrong in ["0", "-1"] {
             let line = format!("extend {ID} {wrong}");
-            check_refusal(&line, ErrorKind::ValueValidation, &["SECS", wrong]);
+            check_refusal(&line, ErrorKind::ValueValidation, &["TIME", wrong]);
         }
     }
 }

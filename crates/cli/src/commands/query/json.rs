@@ -80,7 +80,7 @@ impl Jam<'_> {
             .string("clientId", &id.to_string())
             .string("serial", &entry.id.serial.to_string())
             .number("ageMs", millis(entry.age(self.now)));
-        object = self.surroundings.describe(id, object);
+        object = self.surroundings.describe(entry, object);
         let stopped = self.surroundings.stopped(id);
         if !stopped.is_empty() {
             let stopped = stopped.into_iter().map(serde_json::Value::from).collect();

@@ -18,7 +18,7 @@ use std::{
 use navlock::{
     Error, Inspected, Inspection, LockInfo, LockManager, Look, LookOptions, Owned,
     blocking::block_on_timeout,
-    look::{self, LockId, Overview},
+    look::{self, Overview},
 };
 
 pub(crate) use self::args::QueryArgs;
@@ -116,12 +116,11 @@ fn by_bucket(overview: &Overview) -> Vec<(String, Inspection)> {
     let mut buckets: BTreeMap<String, Inspection> = BTreeMap::new();
     for (name, queue) in &overview.queues {
         let inspection = buckets.entry(name.bucket.to_string()).or_default();
-        let agent = |id: &LockId| overview.info(id.client_id).cloned();
         let lock =
             |entry: &look::Entry| LockInfo::new(name.name.clone(), entry.mode, entry.id.client_id);
         let inspected = |entry: &look::Entry| {
             let mut inspected = Inspected::new(lock(entry));
-            (inspected.agent, inspected.age) = (agent(&entry.id), Some(entry.age(now)));
+            (inspected.agent, inspected.age) = (overview.info_of(entry), Some(entry.age(now)));
             inspected.fencing_token = entry.token;
             inspected
         };
@@ -129,7 +128,7 @@ fn by_bucket(overview: &Overview) -> Vec<(String, Inspection)> {
         inspection.pending.extend(queue.pending.iter().map(inspected));
         inspection.owned.extend(queue.owned.iter().map(|entry| {
             let mut owned = Owned::new(lock(entry), entry.taken);
-            (owned.agent, owned.age) = (agent(&entry.id), Some(entry.age(now)));
+            (owned.agent, owned.age) = (overview.info_of(entry), Some(entry.age(now)));
             owned
         }));
         // The buckets of the entries that were left out are not known.

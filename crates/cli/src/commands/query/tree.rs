@@ -174,7 +174,7 @@ impl<'a> Jam<'a> {
     fn line(&self, row: &Row<'_>, with_bucket: bool) -> String {
         let id = row.entry.id.client_id;
         let who = self.surroundings.who(id);
-        let why = self.surroundings.why(id);
+        let why = self.surroundings.why(row.entry);
         let age = elapsed(row.entry.age(self.now));
         let verb = if row.is_held { "holds" } else { "waits for" };
         let bucket = if with_bucket {

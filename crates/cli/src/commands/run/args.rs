@@ -45,9 +45,15 @@ A navlock that the command starts reads NAVLOCK_INSIDE, and says that it waits i
 This is how deadlocks are found. The command does not wait for processes that it leaves in the
 background, so start these without the variable: env -u NAVLOCK_INSIDE COMMAND &
 
-navlock passes HUP, INT, QUIT and TERM on to the command, unless the terminal has already sent the
-signal to the command. Signals that were ignored when navlock was started, as under nohup, stay
-ignored for navlock and for the command.";
+navlock passes signals on to the command, unless the terminal has already sent the signal to the
+command. It does not pass on those that stop a process, or tell of its own faults and limits.
+Signals that were ignored when navlock was started, as under nohup, stay ignored for navlock and
+for the command.
+
+If the command ends by itself, processes that it has left behind hold nothing. If a signal has ended
+the command, or TERM, QUIT, HUP or INT was passed on to it, these processes get the signal too, and
+the lock is held until the last of them has ended. Another signal or the end of --grace kills them.
+HUP and INT do not count if the command goes on for longer than --grace.";
 
 /// Runs a command while holding a lock.
 ///
@@ -80,14 +86,15 @@ pub(crate) struct RunArgs {
     #[arg(long, value_name = "HOW", value_enum, default_value = "term")]
     pub(super) on_lost: OnLost,
 
-    /// How many seconds (fractions allowed) the command may take to end when its lock is lost.
+    /// How long the command may take to end when its lock is lost: seconds, or a time as in 1m30s.
     ///
-    /// The default is 5. If machines share the lock and its lease ends, the command has to be killed before
+    /// After a signal, this is how long the processes may take to end that the command leaves behind. The
+    /// default is 5. If machines share the lock and its lease ends, the command has to be killed before
     /// another machine can have the lock. The limit is then three quarters of the margin in the broker's
     /// settings, or the margin less 0.25 s if that is shorter. The default is cut to this limit. A longer
     /// --grace is refused.
     #[arg(
-        long, value_name = "SECS", value_parser = values::seconds, allow_negative_numbers = true
+        long, value_name = "TIME", value_parser = values::time, allow_negative_numbers = true
     )]
     pub(super) grace: Option<Duration>,
 

@@ -9,6 +9,7 @@ use std::{
     mem,
     path::Path,
     process::{self, Child, Command, ExitCode, ExitStatus},
+    task::{self, Waker},
     time::{Duration, Instant},
 };
 
@@ -31,7 +32,7 @@ use self::{
 };
 use super::{
     Context,
-    acquire::{Bounds, acquire},
+    acquire::{Bounds, acquire, lost},
     outage::Outage,
 };
 use crate::{
@@ -51,7 +52,8 @@ const LONGEST_VARIABLE: usize = 32 << 10;
 /// holds the locks as well, the command runs. A failure in one state undoes the states before it.
 pub(super) fn run(context: &Context, mut args: RunArgs) -> Result<ExitCode, Failure> {
     let (names, work) = args.names_and_work()?;
-    let bounds = Bounds::of(&args.request);
+    args.request.check_names(&names)?;
+    let bounds = Bounds::of(&args.request)?;
     let reach = context.connect(bounds.reaching())?;
     let locks = context.lock_manager(&reach);
     let mut info = this_process();
@@ -77,6 +79,11 @@ pub(super) fn run(context: &Context, mut args: RunArgs) -> Result<ExitCode, Fail
     let policy = Policy { on_lost: args.on_lost, grace: grace(&args, &guards)? };
     // From here on, signals are forwarded to the command.
     let mut supervisor = Supervisor::new()?;
+    // This process may have been stopped since the grant.
+    reach.read_pending();
+    if args.on_lost != OnLost::Ignore {
+        refuse_lost(&guards)?;
+    }
     let (child, mut lifeline) = spawn(lifeline, &args, &names, &work, &guards, |child| {
         supervisor.begins(child);
         info.pid = child.id();
@@ -96,13 +103,19 @@ pub(super) fn run(context: &Context, mut args: RunArgs) -> Result<ExitCode, Fail
         tell_of_loss(name, lost, command, args.on_lost);
     })?;
     drop(outage);
-    // Processes that the command has left running in the background hold nothing.
-    drop(lifeline);
-    drop(guards);
+    let Ended { status, lost, was_told } = ended;
+    if was_told {
+        // A process that cannot be seen may still have the lifeline, and works under the locks. So the broker
+        // takes over, as if this process had been killed: the locks are held as long as the lifeline is open.
+        mem::forget((lifeline, guards));
+    } else {
+        // Processes that the command has left running in the background hold nothing.
+        drop(lifeline);
+        drop(guards);
+    }
     // FAST: everything else ends with this process, which ends now. The broker removes the
     // process's file.
     mem::forget((locks, reach));
-    let Ended { status, lost } = ended;
     context.verbosity.detail(format_args!(
         "{} ended after {}: {status}",
         shown(&work),
@@ -112,6 +125,23 @@ pub(super) fn run(context: &Context, mut args: RunArgs) -> Result<ExitCode, Fail
         return Err(Failure::silent(exit::LOST));
     }
     Ok(code(status))
+}
+
+/// Refuses to start the command if a lock is lost already.
+///
+/// # Errors
+///
+/// If one of the locks is lost.
+fn refuse_lost(guards: &[LockGuard]) -> Result<(), Failure> {
+    // FAST: to ask how a lock is lost, or to be told later, takes a thread.
+    if !guards.iter().any(LockGuard::is_lost) {
+        return Ok(());
+    }
+    let Some((name, how)) = lost(guards, &task::Context::from_waker(Waker::noop())) else {
+        return Ok(());
+    };
+    let name = quoted_name(&name);
+    Err(Failure::new(exit::LOST, format_args!("{name}: {how}; the command was not started")))
 }
 
 /// Tells people that a lock was lost, and what happens to the command.
@@ -136,7 +166,11 @@ fn spawn(
     describe: impl FnOnce(&Child),
 ) -> Result<(Child, Option<Lifeline>), Failure> {
     let mut command = prepared(args, names, work, guards);
-    let spawned = command.spawn();
+    let spawned = command.spawn().or_else(|error| {
+        let script = work.as_script(&error).ok_or(error)?;
+        command = prepared(args, names, &script, guards);
+        command.spawn()
+    });
     // This comes before the lifeline is handed over, because after that the locks belong to the
     // process that is described.
     if let Ok(child) = &spawned {
@@ -159,7 +193,10 @@ fn become_command(
     guards: &[LockGuard],
 ) -> Failure {
     let mut command = prepared(args, names, work, guards);
-    let error = execute(&mut command);
+    let mut error = execute(&mut command);
+    if let Some(script) = work.as_script(&error) {
+        error = execute(&mut prepared(args, names, &script, guards));
+    }
     // The lifeline is not handed over, because this process itself inherits it. With its
     // connection, the process loses everything else by which the broker knows it.
     drop(lifeline);

@@ -15,8 +15,8 @@ use std::{
 use navlock::{BrokerReach, LockGuard, Lost, ResourceName, host::Term};
 use navlock_platform::{
     family::Family,
-    process::{Handle, Signal, child_has_ended},
-    signal::PassedOn,
+    process::{Handle, Signal, child_has_ended, ended_by},
+    signal::{PassedOn, Told},
     wait::{self, BorrowedSource, Interest, Source},
 };
 
@@ -25,6 +25,7 @@ use crate::{
     args::OnLost,
     exit::{Failure, NOT_EXECUTABLE, mention},
     settings::STARTED_BY,
+    text::quoted_name,
     time::uptime,
 };
 
@@ -68,6 +69,8 @@ pub(super) struct Ended {
     pub(super) status: ExitStatus,
     /// Whether a lock was lost before the command ended.
     pub(super) lost: bool,
+    /// Whether a signal has ended the command, or was passed on to it.
+    pub(super) was_told: bool,
 }
 
 impl Supervisor {
@@ -89,10 +92,10 @@ impl Supervisor {
         self.family.begins(child);
     }
 
-    /// Waits until the command has ended. [`begins`](Self::begins) has to be called before. Calls
-    /// `tell` for each of the command's locks that is lost before that. At the first loss, applies
-    /// the policy to the command and to the processes that the command has started. `reach` is the
-    /// connection of the locks.
+    /// Waits until the command has ended and, where [`Ending`] says so, all that it has started.
+    /// [`begins`](Self::begins) has to be called before. Calls `tell` for each of the command's locks that is
+    /// lost before that. At the first loss, applies the policy to the command and to the processes that the
+    /// command has started. `reach` is the connection of the locks.
     pub(super) fn wait(
         mut self,
         mut child: Child,
@@ -101,12 +104,13 @@ impl Supervisor {
         policy: Policy,
         mut tell: impl FnMut(&ResourceName, Lost, Command),
     ) -> Result<Ended, Failure> {
-        self.signals.pass_on_early(&child);
+        let note = |told: Told| (told, uptime());
+        let mut told = self.signals.pass_on_early(&child).pop().map(note);
         let end = ChildEnd::of(&child);
         let waker = Waker::from(Arc::clone(&self.waker));
         let context = Context::from_waker(&waker);
         let mut known = vec![false; guards.len()];
-        let mut kill_at = None;
+        let mut ending = Ending::default();
         loop {
             // FAST: mostly the broker says nothing of a lock while its command runs. Until it says
             // something, no thread need read the connection. Asking the guards (`is_lost`) reads what
@@ -122,22 +126,37 @@ impl Supervisor {
                 newly_lost(guards, &mut known, &context)
             };
             if !lost.is_empty() && policy.on_lost != OnLost::Ignore {
-                if kill_at.is_none() && policy.on_lost == OnLost::Terminate {
+                if ending.kill_at.is_none() && policy.on_lost == OnLost::Terminate {
                     self.family.signal(Signal::TERMINATE);
                 }
                 let term = guards.first().and_then(LockGuard::term);
                 let ends = lost.iter().map(|&(_, how)| policy.kill_at(how, term, uptime()));
-                kill_at = kill_at.into_iter().chain(ends).min();
+                ending.kill_at = ending.kill_at.into_iter().chain(ends).min();
             }
+            let command = ending.status.map_or(Command::Runs, |_| Command::HasEnded);
             for (name, how) in lost {
-                tell(name, how, Command::Runs);
+                tell(name, how, command);
             }
             self.family.reap();
-            let checks = kill_at.is_some() || !is_read;
+            if let Some(status) = ending.status {
+                if ending.is_over(&self.family, guards, is_lost) {
+                    let (lost, was_told) = (known.contains(&true), ending.was_told);
+                    return Ok(Ended { status, lost, was_told });
+                }
+            }
+            let checks = ending.kill_at.is_some() || ending.status.is_some() || !is_read;
             let broker = pending_source.as_ref().map(Source::source);
-            let came = end.wait(&child, self.signals.source(), broker, kill_at, checks);
-            self.signals.pass_on(&child);
-            if came.end {
+            let running = ending.status.is_none().then_some(&child);
+            let came = end.wait(running, self.signals.source(), broker, ending.kill_at, checks);
+            if let Some(now) = self.signals.pass_on(running).pop() {
+                // What goes on after the command's end is ended by the next signal, once people were told. Some
+                // programs send a signal twice at once, to this process and to its group.
+                if running.is_none() && ending.tell_at.is_none() {
+                    ending.kill_at = Some(uptime());
+                }
+                told = Some(note(now));
+            }
+            if came.end && ending.status.is_none() {
                 let status = child.wait().map_err(|error| {
                     let message = format!("cannot wait for the command: {error}");
                     Failure::new(NOT_EXECUTABLE, message)
@@ -152,18 +171,91 @@ impl Supervisor {
                         tell(name, how, Command::HasEnded);
                     }
                 }
-                // Processes that the command has started may still be running.
-                if let Some(kill_at) = kill_at {
-                    end_family(&self.family, kill_at);
-                }
-                return Ok(Ended { status, lost: known.contains(&true) });
+                ending.command_has_ended(status, told, &self.family, policy.grace);
             }
-            if kill_at.is_some_and(|at| at <= uptime()) {
+            if ending.kill_at.is_some_and(|at| at <= uptime()) {
                 self.family.kill();
+                ending.killed.get_or_insert_with(uptime);
                 // After a while the processes are killed again, in case one of them is left.
-                kill_at = Some(uptime() + CHECK_INTERVAL);
+                ending.kill_at = Some(uptime() + CHECK_INTERVAL);
             }
         }
+    }
+}
+
+/// How the work under the locks ends.
+///
+/// A command that ends by itself may leave processes behind, which hold nothing. But if a signal has ended the
+/// command, or was passed on to it, or a lock was lost, its processes have not been left behind on purpose.
+/// They get the signal as well, and the locks stay held until the last of them has ended. If the grace is over,
+/// or another signal comes, they are killed.
+#[derive(Default)]
+struct Ending {
+    /// How the command has ended, once it has.
+    status: Option<ExitStatus>,
+    /// Whether a signal has ended the command, or was passed on to it.
+    was_told: bool,
+    /// When processes that still work are killed.
+    kill_at: Option<Duration>,
+    /// When they were killed first.
+    killed: Option<Duration>,
+    /// When people are told which processes are waited for, unless they were.
+    tell_at: Option<Duration>,
+}
+
+impl Ending {
+    /// The command has ended, and before that a signal may have come.
+    fn command_has_ended(
+        &mut self,
+        status: ExitStatus,
+        told: Option<(Told, Duration)>,
+        family: &Family,
+        grace: Duration,
+    ) {
+        self.status = Some(status);
+        // A program that goes on after ^C, or reads its settings anew on HUP, ends by itself later.
+        let may_go_on = |told: Told| [Signal::INTERRUPT, Signal::HANG_UP].contains(&told.signal);
+        let told =
+            told.filter(|&(told, at)| !may_go_on(told) || uptime() <= at.saturating_add(grace));
+        let by_signal = || {
+            ended_by(status)?;
+            Some(Told { signal: Signal::TERMINATE, to_group: false })
+        };
+        let Some(told) = told.map(|(told, _)| told).or_else(by_signal) else { return };
+        self.was_told = true;
+        if self.kill_at.is_none() && !family.has_ended() {
+            family.pass_on(told);
+            self.tell_at = Some(uptime() + CHECK_INTERVAL);
+            self.kill_at = Some(uptime().saturating_add(grace));
+        }
+    }
+
+    /// Whether nothing is waited for any more, once the command has ended.
+    fn is_over(&mut self, family: &Family, guards: &[LockGuard], is_lost: bool) -> bool {
+        // Without a signal and a loss, what the command has left behind is not waited for.
+        if self.kill_at.is_none() || family.has_ended() {
+            return true;
+        }
+        let now = uptime();
+        let are_stuck = self.killed.is_some_and(|at| now >= at.saturating_add(END_TIMEOUT));
+        if !are_stuck && self.tell_at.is_none_or(|at| now < at) {
+            return false;
+        }
+        self.tell_at = None;
+        let left = family.names().join(", ");
+        let names = guards.iter().map(|guard| quoted_name(guard.name()));
+        let names = names.collect::<Vec<_>>().join(", ");
+        let said = if !are_stuck {
+            format!(
+                "{names} stays held while {left} works; another signal or the end of --grace ends it"
+            )
+        } else if is_lost {
+            format!("{left} could not be ended, and may work on without the lock")
+        } else {
+            format!("{left} could not be ended; {names} stays held until it has ended")
+        };
+        mention(format!("navlock: {said}\n").as_bytes());
+        are_stuck
     }
 }
 
@@ -201,29 +293,6 @@ pub(super) fn reserve(margin: Duration) -> Duration {
     (margin / 4).max(Duration::from_millis(250)).min(margin / 2)
 }
 
-/// Waits until all processes that the command has started have ended as well, and kills them when
-/// it is time.
-fn end_family(family: &Family, kill_at: Duration) {
-    loop {
-        family.reap();
-        if family.has_ended() {
-            return;
-        }
-        let now = uptime();
-        if now >= kill_at.saturating_add(END_TIMEOUT) {
-            let left = family.names().join(", ");
-            let said =
-                format!("navlock: {left} could not be ended, and may work on without the lock\n");
-            return mention(said.as_bytes());
-        }
-        if now >= kill_at {
-            family.kill();
-        }
-        let left = kill_at.checked_sub(now).unwrap_or(CHECK_INTERVAL);
-        family.wait(left.min(CHECK_INTERVAL));
-    }
-}
-
 /// Which of the events that were waited for have come.
 struct WaitEvents {
     /// The command has ended.
@@ -246,28 +315,30 @@ impl ChildEnd {
         Self { process: Handle::of_child(child).ok() }
     }
 
-    /// Waits until the command has ended, `signals` can be read, the broker says something, or the
-    /// deadline has come. If `checks` is set, waits until the next check at most. Returns what has
+    /// Waits until the command, if it runs, has ended, `signals` can be read, the broker says something, or
+    /// the deadline has come. The end of another process can be read from `signals`. If `checks` is set, waits until the next check at most. Returns what has
     /// come.
     fn wait(
         &self,
-        child: &Child,
+        child: Option<&Child>,
         signals: BorrowedSource<'_>,
         broker: Option<BorrowedSource<'_>>,
         deadline: Option<Duration>,
         checks: bool,
     ) -> WaitEvents {
-        let next_check = (self.process.is_none() || checks).then_some(CHECK_INTERVAL);
+        let process = self.process.as_ref().filter(|_| child.is_some()).map(Source::source);
+        let next_check = (process.is_none() || checks).then_some(CHECK_INTERVAL);
         let left = deadline.map(|deadline| deadline.saturating_sub(uptime()));
         let timeout = next_check.into_iter().chain(left).min();
-        let process = self.process.as_ref().map(Source::source);
         // In place of a source that is missing, `signals` is waited for once more. That does no harm:
         // it gives the same answer twice.
         let asked = [Some(signals), process, broker]
             .map(|asked| (asked.unwrap_or(signals), Interest::READ));
         // An error means that a signal has come, which can be read from `signals`.
         let came = wait::wait(asked, timeout).unwrap_or_default();
-        let end = if process.is_some() { came[1].any() } else { child_has_ended(child) };
+        let end = child.is_some_and(|child| {
+            if process.is_some() { came[1].any() } else { child_has_ended(child) }
+        });
         WaitEvents { end, word: broker.is_some() && came[2].any() }
     }
 }

@@ -3,10 +3,11 @@
 use std::{
     collections::{HashSet, VecDeque},
     ffi::{OsStr, OsString},
-    mem,
+    io, iter, mem,
 };
 
 use navlock::ResourceName;
+use navlock_platform::shell;
 
 use super::RunArgs;
 use crate::{
@@ -21,6 +22,17 @@ pub(crate) enum Work {
     Program(OsString, Vec<OsString>),
     /// A line for the shell.
     Shell(OsString),
+}
+
+impl Work {
+    /// The work as the shell does it, if it could not be started with this error because it is a script without
+    /// `#!`. Other programs that start commands do the same.
+    pub(super) fn as_script(&self, error: &io::Error) -> Option<Self> {
+        let Self::Program(program, arguments) = self else { return None };
+        let script = shell::script(program, error)?;
+        let arguments = iter::once(script.into()).chain(arguments.iter().cloned());
+        Some(Self::Program("/bin/sh".into(), arguments.collect()))
+    }
 }
 
 impl RunArgs {

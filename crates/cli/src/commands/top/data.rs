@@ -187,11 +187,11 @@ impl Data {
                     let waited = before
                         .map(|(before, _)| entry.since.saturating_duration_since(before.since));
                     self.granted(name, waited.unwrap_or_default(), 1);
-                    self.past(name, event, entry.id.client_id, waited);
+                    self.past(name, event, Ok(entry), waited);
                 }
             }
             Change::Requested { name, entry } if before(name, entry.id).is_none() => {
-                self.past(name, event, entry.id.client_id, None);
+                self.past(name, event, Ok(entry), None);
             }
             Change::Owned { name, entry, .. } => {
                 let taken = before(name, entry.id).map_or(0, |(before, _)| before.taken);
@@ -201,10 +201,11 @@ impl Data {
             | Change::Aborted { name, id }
             | Change::Lost { name, id, .. }
             | Change::Recalled { name, id } => {
-                let took = age(&before(name, *id));
-                self.past(name, event, id.client_id, took);
+                let before = before(name, *id);
+                let entry = before.as_ref().map(|(entry, _)| entry).ok_or(id.client_id);
+                self.past(name, event, entry, age(&before));
             }
-            Change::Unavailable { name, agent } => self.past(name, event, *agent, None),
+            Change::Unavailable { name, agent } => self.past(name, event, Err(*agent), None),
             Change::AgentWent { agent } => self.went(event, |id, _| id == *agent),
             Change::ClientWent { client } => {
                 self.went(event, |_, of| of == Some(*client));
@@ -233,8 +234,18 @@ impl Data {
         }
     }
 
-    fn past(&mut self, name: &LockName, event: &Event, id: ClientId, took: Option<Duration>) {
-        let agent = self.overview.info(id).cloned();
+    /// Remembers an event of this lock or request or, if that is not known, of this agent.
+    fn past(
+        &mut self,
+        name: &LockName,
+        event: &Event,
+        of: Result<&Entry, ClientId>,
+        took: Option<Duration>,
+    ) {
+        let (id, agent) = match of {
+            Ok(entry) => (entry.id.client_id, self.overview.info_of(entry)),
+            Err(id) => (id, self.overview.info(id).cloned()),
+        };
         let (at, word, now) = (event.at, event.change.word(), self.now);
         let known = self.known(name);
         known.used = now;
@@ -261,7 +272,7 @@ impl Data {
             });
             for (name, since) in theirs.collect::<Vec<_>>() {
                 let took = event.at.saturating_duration_since(since);
-                self.past(&name, event, id, Some(took));
+                self.past(&name, event, Err(id), Some(took));
             }
         }
     }

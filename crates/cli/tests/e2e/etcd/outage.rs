@@ -86,12 +86,14 @@ fn an_outage_is_told_for_as_long_as_it_lasts_to_whoever_asks_or_waits() {
     // A command does not wait long for what the broker says of this.
     let is_said = |arguments: &[&str], what: &str| {
         let (said, code) = refused(&ours, arguments);
-        assert_eq!(code, Some(1), "{said}");
+        assert_eq!(code, Some(69), "{said}");
         said.contains(&format!("{what}{because}"))
     };
-    eventually("who does not wait is told", || is_said(&["-n", "other"], "\"other\": "));
+    let at_once = "\"other\" could not be had at once: ";
+    eventually("who does not wait is told", || is_said(&["-n", "other"], at_once));
     let within = "\"other\" could not be had within 1 s: ";
     eventually("who waits no longer is told", || is_said(&["-w", "1", "other"], within));
+    eventually("no option hides it", || is_said(&["-q", "-E", "7", "-w", "1", "other"], within));
     // The line that comes after 10 s.
     let said = || fs::read_to_string(&said).unwrap();
     eventually("who waits is told", || said().contains("etcd has not answered for "));

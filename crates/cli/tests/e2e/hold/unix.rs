@@ -120,9 +120,9 @@ fn a_hold_that_cannot_end_or_has_ended_already_is_refused() {
     });
     for (arguments, what) in [
         (&["hold", "db"][..], "say until when: '--while-pid $$'"),
-        (&["hold", "--ttl", "0", "db"], "a number of seconds above 0"),
-        (&["hold", "--ttl", "-1", "db"], "a number of seconds above 0"),
-        (&["hold", "--ttl", "soon", "db"], "a number of seconds above 0"),
+        (&["hold", "--ttl", "0", "db"], "a time above 0"),
+        (&["hold", "--ttl", "-1", "db"], "a time above 0"),
+        (&["hold", "--ttl", "soon", "db"], "a time above 0"),
         (&["hold", "--while-pid", "0", "db"], "the number of a process"),
         (&["hold", "--while-pid", "-7", "db"], "the number of a process"),
         (&["hold", "--while-pid", "4194305", "db"], "there is no process 4194305"),

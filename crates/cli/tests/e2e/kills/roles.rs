@@ -70,7 +70,12 @@ fn lock(locks: &LockManager, name: &str, dice: &mut Dice) -> Option<LockGuard> {
     let (guard, may_fail) = match dice.below(8) {
         0 => {
             let guard = request.if_available().blocking_timeout(TIMEOUT);
-            (guard.map(|guard| guard.ok_or(Error::TimedOut)).and_then(|guard| guard), true)
+            (
+                guard
+                    .map(|guard| guard.ok_or(Error::TimedOut(String::new())))
+                    .and_then(|guard| guard),
+                true,
+            )
         }
         // Aborts may cross grants.
         1 => (request.blocking_timeout(Duration::from_micros(dice.next() % 50_000)), true),
@@ -78,7 +83,7 @@ fn lock(locks: &LockManager, name: &str, dice: &mut Dice) -> Option<LockGuard> {
     };
     match guard {
         Ok(guard) => Some(guard),
-        Err(Error::TimedOut) if may_fail => None,
+        Err(Error::TimedOut(_)) if may_fail => None,
         Err(error) => {
             note(VIOLATIONS, &format!("{} cannot have {name}: {error}", process::id()));
             None

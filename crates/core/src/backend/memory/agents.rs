@@ -117,9 +117,10 @@ impl Agents {
         if known.state.is_elsewhere() {
             return;
         }
-        let info = Arc::new(info.clone());
         let shown = self.shown.get_or_insert_default();
-        shown.infos.insert(agent, Arc::clone(&info));
+        let said = shown.infos.entry(agent).or_default();
+        Arc::make_mut(said).update(info);
+        let info = Arc::clone(said);
         if let Some(looked) = &shown.looked {
             looked.agent_came(known.state.client_id(), info);
         }

@@ -161,6 +161,7 @@ impl State {
             let mut entry = Entry::new(lock_id, mode);
             (entry.since, entry.is_older) = (now, true);
             entry.may_give_up = self.locks.may_give_up(id);
+            entry.why = self.whys.get(&id).cloned();
             match self.locks.status(id) {
                 Status::Held(token) => entry.token = Some(token),
                 _ => {

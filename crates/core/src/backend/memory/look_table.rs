@@ -76,13 +76,14 @@ impl LookTable {
         mode: Mode,
         id: RequestId,
         token: Option<FencingToken>,
+        why: Option<Arc<str>>,
     ) {
         let lock_id = self.lock_id(client_id, id);
         let Self { by: LookedBy { board, bucket, .. }, entries, .. } = self;
         let name = LockName::new(Arc::clone(bucket), name.clone());
         board.tell(bucket, |now| {
             let mut entry = Entry::new(lock_id, mode);
-            (entry.since, entry.token) = (now, token);
+            (entry.since, entry.token, entry.why) = (now, token, why);
             entries.insert(id, (name.clone(), entry.clone()));
             match token {
                 Some(_) => Change::Granted { name, entry },

@@ -2,7 +2,7 @@
 
 use navlock_engine::{EntryRef, QueuePosition, ResourceName};
 
-use super::{MemoryBackend, agents::Agents};
+use super::{MemoryBackend, agents::Agents, shard::State};
 use crate::{ClientId, Inspected, LockInfo, Position, sync::lock};
 
 /// What is held, and what is pending.
@@ -11,14 +11,18 @@ type Lists<T> = (Vec<T>, Vec<T>);
 impl MemoryBackend {
     /// What is held and pending in the bucket, each entry as `show` makes it. All shards stay locked until the
     /// lists are made, because the entries borrow from them.
-    pub(super) fn snapshot<T>(&self, show: impl Fn(&Agents, EntryRef<'_>) -> T) -> Lists<T> {
+    pub(super) fn snapshot<T>(
+        &self,
+        show: impl Fn(&Agents, &State, EntryRef<'_>) -> T,
+    ) -> Lists<T> {
         let mut lists = (Vec::new(), Vec::new());
         let states = self.lock_all();
         // No agent of an entry has been closed yet: to close an agent first ends what it has, in the
         // shards.
         let agents = lock(&self.agents);
         for state in &states {
-            list(state.locks.snapshot_lock_state(), |entry| show(&agents, entry), &mut lists);
+            let entries = state.locks.snapshot_lock_state();
+            list(entries, |entry| show(&agents, state, entry), &mut lists);
         }
         lists
     }
@@ -27,12 +31,12 @@ impl MemoryBackend {
     pub(super) fn snapshot_of<T>(
         &self,
         name: &ResourceName,
-        show: impl Fn(&Agents, EntryRef<'_>) -> T,
+        show: impl Fn(&Agents, &State, EntryRef<'_>) -> T,
     ) -> Lists<T> {
         let mut lists = (Vec::new(), Vec::new());
         let state = self.shard_of(name).lock();
         let agents = lock(&self.agents);
-        list(state.locks.snapshot_of(name), |entry| show(&agents, entry), &mut lists);
+        list(state.locks.snapshot_of(name), |entry| show(&agents, &state, entry), &mut lists);
         lists
     }
 
@@ -41,14 +45,17 @@ impl MemoryBackend {
         let agents = lock(&self.agents);
         let is_its = |agent| agents.client_id(agent) == Some(client_id);
         let QueuePosition { holder, holders, ahead } = state.locks.position(name, is_its);
-        Position::new(holder.map(|holder| agents.inspected(holder)), holders, ahead)
+        Position::new(holder.map(|holder| agents.inspected(&state, holder)), holders, ahead)
     }
 }
 
 impl Agents {
-    pub(super) fn inspected(&self, entry: EntryRef<'_>) -> Inspected {
+    pub(super) fn inspected(&self, state: &State, entry: EntryRef<'_>) -> Inspected {
         let mut inspected = Inspected::new(self.info(entry));
         inspected.agent = self.described(entry.agent);
+        if let Some(why) = state.whys.get(&entry.id) {
+            inspected.set_why(why);
+        }
         inspected
     }
 

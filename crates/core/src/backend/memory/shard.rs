@@ -1,6 +1,6 @@
 //! One shard: an engine behind a mutex, with the wakers that its events call.
 
-use std::{collections::HashMap, task::Waker};
+use std::{collections::HashMap, sync::Arc, task::Waker};
 
 use foldhash::fast::RandomState;
 use navlock_engine::{AgentId, Event, FencingToken, LockManager, NameHasher, RequestId};
@@ -30,6 +30,9 @@ pub(super) struct State {
     pub(super) locks: LockManager<Option<Waker>>,
     /// Locks that were stolen and whose holders have not finished yet, each with the thief.
     pub(super) stolen: HashMap<RequestId, Option<ClientId>>,
+    /// What locks and requests are for, as far as their requests say so. Each stays until its lock or
+    /// request is finished.
+    pub(super) whys: HashMap<RequestId, Arc<str>, RandomState>,
     /// Agents that still had locks or requests here when their last handle was dropped. Each stays
     /// until the last of these locks and requests is finished.
     pub(super) left: HashMap<AgentId, KeptAgent, RandomState>,
@@ -43,6 +46,7 @@ impl Shard {
         let state = Mutex::new(State {
             locks: LockManager::with_data(hasher.clone(), first_token),
             stolen: HashMap::new(),
+            whys: HashMap::default(),
             left: HashMap::default(),
             look_table: None,
         });
@@ -121,6 +125,13 @@ impl State {
         let done = self.left.remove(&agent);
         shrink(&mut self.left);
         done
+    }
+
+    /// Forgets what this lock or request is for.
+    #[cold]
+    pub(super) fn forget_why(&mut self, id: RequestId) {
+        self.whys.remove(&id);
+        shrink(&mut self.whys);
     }
 
     /// How the request or lock `id`, which is gone, was lost.

@@ -24,7 +24,7 @@ use crate::{
 ///
 /// ```
 /// # use std::future::IntoFuture;
-/// # use navlock_core::{Error, UserAgent, blocking::block_on_timeout, look::LookOptions};
+/// # use navlock::{Error, UserAgent, blocking::block_on_timeout, look::LookOptions};
 /// # let user_agent = UserAgent::new();
 /// # let locks = user_agent.lock_manager("app");
 /// # let mut looker = user_agent.look(LookOptions::default().once()).expect("in this process");
@@ -33,7 +33,7 @@ use crate::{
 /// # assert!(block_on_timeout(&mut again, std::time::Duration::ZERO).is_none());
 /// use std::time::Instant;
 ///
-/// use navlock_core::look::deadlocks;
+/// use navlock::look::deadlocks;
 ///
 /// looker.next(None)?;
 /// for deadlock in deadlocks(looker.overview()) {
@@ -95,14 +95,14 @@ impl InDeadlock {
 ///
 /// ```
 /// # use std::future::IntoFuture;
-/// # use navlock_core::{Error, UserAgent, blocking::block_on_timeout, look::LookOptions};
+/// # use navlock::{Error, UserAgent, blocking::block_on_timeout, look::LookOptions};
 /// # let user_agent = UserAgent::new();
 /// # let locks = user_agent.lock_manager("app");
 /// # let mut looker = user_agent.look(LookOptions::default().once()).expect("in this process");
 /// # let account = locks.lock("account").blocking()?;
 /// # let mut again = locks.lock("account").inside(&account).into_future();
 /// # assert!(block_on_timeout(&mut again, std::time::Duration::ZERO).is_none());
-/// use navlock_core::look::deadlocks;
+/// use navlock::look::deadlocks;
 ///
 /// looker.next(None)?;
 /// for deadlock in deadlocks(looker.overview()).iter().filter(|deadlock| deadlock.is_certain) {
@@ -148,7 +148,7 @@ impl Deadlock {
                 name: at.name.clone(),
                 entry: at.entry.clone(),
                 is_held: at.is_held,
-                agent: overview.info(at.entry.id.client_id).cloned(),
+                agent: overview.info_of(at.entry),
                 why: *why,
             })
         });

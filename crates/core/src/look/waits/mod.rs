@@ -31,6 +31,8 @@ mod tree;
 mod watcher;
 mod words;
 
+pub(crate) use self::words::who;
+
 pub use self::{
     deadlocks::{Deadlock, InDeadlock, Member, deadlocks},
     graph::Why,

@@ -57,14 +57,14 @@ pub struct Row<'a> {
 ///
 /// ```
 /// # use std::future::IntoFuture;
-/// # use navlock_core::{Error, UserAgent, blocking::block_on_timeout, look::LookOptions};
+/// # use navlock::{Error, UserAgent, blocking::block_on_timeout, look::LookOptions};
 /// # let user_agent = UserAgent::new();
 /// # let locks = user_agent.lock_manager("app");
 /// # let mut looker = user_agent.look(LookOptions::default().once()).expect("in this process");
 /// # let account = locks.lock("account").blocking()?;
 /// # let mut again = locks.lock("account").into_future();
 /// # assert!(block_on_timeout(&mut again, std::time::Duration::ZERO).is_none());
-/// use navlock_core::look::tree;
+/// use navlock::look::tree;
 ///
 /// looker.next(None)?;
 /// for root in tree(looker.overview()) {

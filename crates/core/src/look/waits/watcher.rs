@@ -22,7 +22,7 @@ use crate::look::{LockId, Overview};
 ///
 /// ```
 /// # use std::future::IntoFuture;
-/// # use navlock_core::{Error, UserAgent, blocking::block_on_timeout, look::LookOptions};
+/// # use navlock::{Error, UserAgent, blocking::block_on_timeout, look::LookOptions};
 /// # let user_agent = UserAgent::new();
 /// # let locks = user_agent.lock_manager("app");
 /// # let mut looker = user_agent.look(LookOptions::default().once()).expect("in this process");
@@ -31,7 +31,7 @@ use crate::look::{LockId, Overview};
 /// # assert!(block_on_timeout(&mut again, std::time::Duration::ZERO).is_none());
 /// use std::time::{Duration, Instant};
 ///
-/// use navlock_core::look::Watcher;
+/// use navlock::look::Watcher;
 ///
 /// let second = Duration::from_secs(1);
 /// let mut watcher = Watcher::new(second).only_certain();

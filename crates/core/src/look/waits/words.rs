@@ -3,7 +3,7 @@
 use std::{fmt, time::Instant};
 
 use super::{Deadlock, Member, Why};
-use crate::{clip::clip_chars, elapsed::elapsed, printable::printable};
+use crate::{AgentInfo, ClientId, clip::clip_chars, elapsed::elapsed, printable::printable};
 
 /// For how many requests of a deadlock the text says who waits for what.
 const MOST_LINES: usize = 32;
@@ -61,24 +61,7 @@ impl Member {
     /// The agent in words for people: the program, the process id, the user, the machine, and what
     /// the agent wants its locks for.
     pub fn who(&self) -> String {
-        let client = || format!("client {}", self.entry.id.client_id);
-        let Some(agent) = self.agent.as_deref() else { return client() };
-        let program = agent.command.split_whitespace().next().unwrap_or_default();
-        let program = program.rsplit('/').find(|part| !part.is_empty()).unwrap_or(program);
-        let who = match (program, agent.pid) {
-            ("", 0) => client(),
-            ("", pid) => format!("process {pid}"),
-            (program, pid) => format!("{}[{pid}]", shown(program)),
-        };
-        let host = match (agent.user.as_str(), agent.host.as_str()) {
-            ("", _) | (_, "") => String::new(),
-            (user, host) => format!(" {}@{}", shown(user), shown(host)),
-        };
-        let why = match agent.why.as_str() {
-            "" => String::new(),
-            why => format!(" ({})", shown(why)),
-        };
-        who + &host + &why
+        who(self.agent.as_deref(), self.entry.id.client_id)
     }
 
     /// The line of a request, from the one before it and the one after it.
@@ -108,6 +91,28 @@ impl Member {
             age => format!("{name} ({mode}) for {}", elapsed(age)),
         }
     }
+}
+
+/// An agent in words for people: see [`Member::who`].
+pub(crate) fn who(agent: Option<&AgentInfo>, client_id: ClientId) -> String {
+    let client = || format!("client {client_id}");
+    let Some(agent) = agent else { return client() };
+    let program = agent.command.split_whitespace().next().unwrap_or_default();
+    let program = program.rsplit('/').find(|part| !part.is_empty()).unwrap_or(program);
+    let who = match (program, agent.pid) {
+        ("", 0) => client(),
+        ("", pid) => format!("process {pid}"),
+        (program, pid) => format!("{}[{pid}]", shown(program)),
+    };
+    let host = match (agent.user.as_str(), agent.host.as_str()) {
+        ("", _) | (_, "") => String::new(),
+        (user, host) => format!(" {}@{}", shown(user), shown(host)),
+    };
+    let why = match agent.why.as_str() {
+        "" => String::new(),
+        why => format!(" ({})", shown(why)),
+    };
+    who + &host + &why
 }
 
 /// A text of others, without anything that could do something to a terminal.

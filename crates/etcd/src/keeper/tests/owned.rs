@@ -149,7 +149,8 @@ fn a_name_of_which_no_more_can_be_granted_is_given_up_for_who_asks_next() {
         machine.calls();
         machine.shared.table().close(&(0, NameKey::new(&of("db"))));
         let mut table = machine.shared.table();
-        let (id, serial) = table.request(agent, &of("db"), kind, std::task::Waker::noop()).unwrap();
+        let (id, serial) =
+            table.request(agent, &of("db"), kind, "", std::task::Waker::noop()).unwrap();
         let here = table.take_here(id);
         drop(table);
         assert!(

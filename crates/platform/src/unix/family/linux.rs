@@ -13,11 +13,11 @@ use nix::{
 };
 use rustix::{
     io::Errno,
-    process::{Pid, WaitId, WaitIdOptions, getpid, set_child_subreaper},
+    process::{Pid, WaitId, WaitIdOptions, getpgrp, getpid, set_child_subreaper},
 };
 
 use super::processes::{Identity, Process, Processes};
-use crate::process::Signal;
+use crate::{process::Signal, signal::Told};
 
 /// How long it may take to stop all of them. If a process starts others faster than they can be stopped,
 /// those that are known are killed, and then those that are found next.
@@ -74,6 +74,14 @@ impl Family {
     /// Processes that are started meanwhile do not get it: some of them are started to clean up.
     pub fn signal(&self, signal: Signal) {
         self.members().iter().for_each(|member| member.signal(signal));
+    }
+
+    /// Sends a signal that we were told by to each process that has not got it from the kernel.
+    pub fn pass_on(&self, told: Told) {
+        let ours = getpgrp().as_raw_nonzero().get();
+        let members = self.members();
+        let members = members.iter().filter(|member| !told.to_group || member.group != ours);
+        members.for_each(|member| member.signal(told.signal));
     }
 
     /// Kills all processes. They are stopped before, so that none starts another one unseen.

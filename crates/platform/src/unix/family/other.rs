@@ -4,7 +4,7 @@ use std::{process::Child, thread, time::Duration};
 
 use rustix::process::{Pid, kill_process};
 
-use crate::process::Signal;
+use crate::{process::Signal, signal::Told};
 
 /// The command.
 #[derive(Debug)]
@@ -30,6 +30,10 @@ impl Family {
         // The command has not been waited for yet, so the number is still its own.
         let _ =
             self.command.zip(signal.raw()).map(|(command, signal)| kill_process(command, signal));
+    }
+
+    pub fn pass_on(&self, told: Told) {
+        self.signal(told.signal);
     }
 
     pub fn kill(&self) {

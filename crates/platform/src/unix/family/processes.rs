@@ -22,6 +22,8 @@ pub(super) type Identity = (i32, u64);
 /// A process that was alive a moment ago.
 pub(super) struct Process {
     pub(super) identity: Identity,
+    /// Its process group.
+    pub(super) group: i32,
     /// Whether the process was stopped.
     pub(super) stands_still: bool,
     /// Through this a signal for the process cannot reach a stranger that was given its number since. `None`
@@ -35,13 +37,15 @@ impl Process {
         let descriptor = pidfd_open(Pid::from_raw(listed.pid)?, PidfdFlags::empty()).ok();
         let same = Listed::read(listed.pid).filter(|now| now.start == listed.start)?;
         let (identity, stands_still) = ((same.pid, same.start), same.stands_still());
-        (!same.has_ended()).then_some(Self { identity, stands_still, descriptor })
+        let group = same.group;
+        (!same.has_ended()).then_some(Self { identity, group, stands_still, descriptor })
     }
 
     /// A child of ours, which was not waited for.
     pub(super) fn of_child(pid: Pid) -> Self {
         let descriptor = pidfd_open(pid, PidfdFlags::empty()).ok();
-        Self { identity: (pid.as_raw_nonzero().get(), 0), stands_still: true, descriptor }
+        let pid = pid.as_raw_nonzero().get();
+        Self { identity: (pid, 0), group: pid, stands_still: true, descriptor }
     }
 
     /// Sends a signal to the process, which may have ended, and to which we may not be allowed to send
@@ -79,6 +83,7 @@ impl fmt::Display for Process {
 struct Listed {
     pid: i32,
     parent: i32,
+    group: i32,
     state: u8,
     threads: u32,
     start: u64,
@@ -99,6 +104,7 @@ impl Listed {
         Some(Self {
             pid,
             parent: field(4)?.parse().ok()?,
+            group: field(5)?.parse().ok()?,
             state: *field(3)?.as_bytes().first()?,
             threads: field(20)?.parse().ok()?,
             start: field(22)?.parse().ok()?,
@@ -183,7 +189,8 @@ mod tests {
 
     #[test]
     fn a_process_with_threads_left_has_not_ended() {
-        let read = |state: u8, threads| Listed { pid: 5, parent: 7, state, threads, start: 1 };
+        let read =
+            |state: u8, threads| Listed { pid: 5, parent: 7, group: 5, state, threads, start: 1 };
         assert!(!read(b'Z', 2).has_ended() && !read(b'S', 1).has_ended());
         assert!(read(b'Z', 1).has_ended());
     }

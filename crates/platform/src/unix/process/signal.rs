@@ -48,6 +48,14 @@ impl Signal {
 
     /// `None` if programs do not send this signal by its number.
     pub(crate) fn raw(self) -> Option<rustix::process::Signal> {
-        rustix::process::Signal::from_named_raw(self.0)
+        use rustix::process::Signal;
+
+        #[cfg(all(target_os = "linux", feature = "command"))]
+        if (nix::libc::SIGRTMIN()..=nix::libc::SIGRTMAX()).contains(&self.0) {
+            #[allow(unsafe_code, reason = "no safe call makes a real-time signal")]
+            // SAFETY: The C library leaves these numbers to programs.
+            return Some(unsafe { Signal::from_raw_unchecked(self.0) });
+        }
+        Signal::from_named_raw(self.0)
     }
 }

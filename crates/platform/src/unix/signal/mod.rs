@@ -9,9 +9,13 @@ use std::{
     thread,
 };
 
+use nix::libc;
 use rustix::process::{Pid, getpgid, getpgrp, getpid, getsid, kill_process_group};
 use signal_hook::{
-    consts::{SIGCHLD, SIGHUP, SIGINT, SIGQUIT, SIGTERM},
+    consts::{
+        SIGALRM, SIGCHLD, SIGCONT, SIGHUP, SIGINT, SIGIO, SIGPROF, SIGQUIT, SIGTERM, SIGURG,
+        SIGUSR1, SIGUSR2, SIGVTALRM, SIGWINCH,
+    },
     flag,
     iterator::{Signals, backend::SignalDelivery, exfiltrator::WithOrigin},
     low_level::{
@@ -27,9 +31,43 @@ use crate::{
     wait::{BorrowedSource, Source},
 };
 
+/// From now on, a file that grows beyond its limit (`ulimit -f`) is an error, and not the end of this process.
+pub fn outlive_file_limit() {
+    // A handler, and not to ignore the signal, because the programs that are started would ignore it too.
+    if !dispositions::is_ignored(libc::SIGXFSZ) {
+        let _ = flag::register(libc::SIGXFSZ, Arc::default());
+    }
+}
+
 /// Whether this signal is ignored now.
 pub fn is_ignored(signal: Signal) -> bool {
     dispositions::is_ignored(signal.number())
+}
+
+/// The signals that ask a process to end.
+const ENDING: [i32; 4] = [SIGHUP, SIGINT, SIGQUIT, SIGTERM];
+
+/// The other signals that are passed on. Left out are those that stop a process, and those that tell a process
+/// of its own faults and limits.
+const OTHERS: [i32; 9] =
+    [SIGUSR1, SIGUSR2, SIGALRM, SIGVTALRM, SIGPROF, SIGWINCH, SIGCONT, SIGURG, SIGIO];
+
+/// All signals that are passed on.
+fn passed_on() -> impl Iterator<Item = i32> {
+    #[cfg(target_os = "linux")]
+    let more = std::iter::once(libc::SIGPWR).chain(libc::SIGRTMIN()..=libc::SIGRTMAX());
+    #[cfg(not(target_os = "linux"))]
+    let more = std::iter::empty();
+    ENDING.into_iter().chain(OTHERS).chain(more)
+}
+
+/// A signal that has asked this process to end.
+#[derive(Clone, Copy, Debug)]
+pub struct Told {
+    /// Which signal.
+    pub signal: Signal,
+    /// Whether the kernel has sent it to our whole process group, as the terminal's ^C.
+    pub to_group: bool,
 }
 
 /// Catches the signals that are to be passed on to a command, from before the command is started.
@@ -48,8 +86,7 @@ impl PassedOn {
     pub fn catch() -> io::Result<(Self, Stream)> {
         // A signal that is ignored, as `nohup` has it, stays ignored for the command as well. If it were
         // caught, the command would not inherit that.
-        let caught = [SIGHUP, SIGINT, SIGQUIT, SIGTERM]
-            .into_iter()
+        let caught = passed_on()
             .filter(|&signal| !dispositions::is_ignored(signal))
             // CHLD is caught too, but not to hear of a child's end, since CHLD may be blocked. It is caught
             // because it may be ignored: then a child's status is gone with the child.
@@ -67,42 +104,43 @@ impl PassedOn {
     }
 
     /// Passes on to the command all signals that came before the command was there, also by the terminal's
-    /// ^C.
-    pub fn pass_on_early(&mut self, child: &Child) {
-        for early in self.signals.pending() {
-            if let Some(signal) = passed_on(&early) {
-                signal_child(child, signal);
-            }
-        }
+    /// ^C. Returns those that ask for an end.
+    pub fn pass_on_early(&mut self, child: &Child) -> Vec<Told> {
+        self.pass_to(Some(child), |_, _| false)
     }
 
-    /// Passes on the signals that have come, unless the command has got them already, as far as that can be
-    /// told. On Apple's systems it cannot: there the process behind the terminal counts as the sender of the
-    /// terminal's ^C, and the command gets it twice.
-    pub fn pass_on(&mut self, child: &Child) {
-        for origin in self.signals.pending() {
-            if !(matches!(origin.cause, Cause::Kernel) && kernel_has_told(child, origin.signal)) {
-                if let Some(signal) = passed_on(&origin) {
-                    signal_child(child, signal);
-                }
+    /// Passes on the signals that have come to the command, if there is one, unless the command has got them
+    /// already, as far as that can be told. On Apple's systems it cannot: there the process behind the terminal
+    /// counts as the sender of the terminal's ^C, and the command gets it twice. Returns those that ask for an
+    /// end.
+    pub fn pass_on(&mut self, child: Option<&Child>) -> Vec<Told> {
+        let has_it = |told: Told, child: &Child| {
+            told.to_group && getpgid(Some(Pid::from_child(child))) == Ok(getpgrp())
+        };
+        self.pass_to(child, has_it)
+    }
+
+    fn pass_to(&mut self, child: Option<&Child>, has_it: fn(Told, &Child) -> bool) -> Vec<Told> {
+        let come = self.signals.pending().filter(|come| come.signal != SIGCHLD);
+        let come = come.map(|come| {
+            let told = Told { signal: Signal::of_number(come.signal), to_group: to_group(&come) };
+            if let Some(child) = child.filter(|child| !has_it(told, child)) {
+                signal_child(child, told.signal);
             }
-        }
+            told
+        });
+        come.filter(|told| ENDING.contains(&told.signal.number())).collect()
     }
 }
 
-/// Whether the kernel, which has sent us this signal, has sent it to the command as well: the terminal's ^C
-/// goes to the terminal's foreground process group.
+/// Whether the kernel has sent the signal to our process group: the terminal's ^C goes to the terminal's
+/// foreground process group.
 ///
 /// If somebody else sends a signal to the whole group, it looks as if it was for us alone.
-fn kernel_has_told(child: &Child, signal: i32) -> bool {
+fn to_group(origin: &Origin) -> bool {
     // A terminal that hangs up tells the leader of its session only.
-    let is_for_leader = signal == SIGHUP && getsid(None) == Ok(getpid());
-    !is_for_leader && getpgid(Some(Pid::from_child(child))) == Ok(getpgrp())
-}
-
-fn passed_on(origin: &Origin) -> Option<Signal> {
-    let is_meant = [SIGHUP, SIGINT, SIGQUIT, SIGTERM].contains(&origin.signal);
-    is_meant.then(|| Signal::of_number(origin.signal))
+    let is_for_leader = origin.signal == SIGHUP && getsid(None) == Ok(getpid());
+    matches!(origin.cause, Cause::Kernel) && !is_for_leader
 }
 
 /// A stream that becomes readable when a signal tells us to end. The next signal of its kind ends us whatever

@@ -7,7 +7,7 @@
 mod started;
 
 use std::{
-    ffi::OsStr,
+    ffi::{OsStr, OsString},
     fs::File,
     io,
     os::windows::io::{AsHandle, AsRawHandle, BorrowedHandle, OwnedHandle},
@@ -154,7 +154,6 @@ fn parent_of(number: u32) -> Option<u32> {
 }
 
 /// What the system says of a process of this machine.
-#[cfg(feature = "command")]
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Seen {
     /// Whether it is stopped until it is told to go on: no process is here.
@@ -164,7 +163,6 @@ pub struct Seen {
 }
 
 /// What the system says of the process of this number; `None` if there is none.
-#[cfg(feature = "command")]
 pub fn seen(number: u32) -> Option<Seen> {
     parent_of(number).map(|parent| Seen { is_stopped: false, parent })
 }
@@ -234,6 +232,11 @@ pub fn has_open(_: u32, _: Identity, _: &str) -> bool {
 /// `Unsupported`.
 pub fn open_of(_: u32, _: &OsStr, _: impl Fn(&File) -> bool) -> io::Result<File> {
     Err(io::ErrorKind::Unsupported.into())
+}
+
+/// The files of a directory that processes have open. This cannot be told here.
+pub fn open_from(_: &Path, _: &str) -> impl Iterator<Item = (OsString, File)> {
+    std::iter::empty()
 }
 
 /// A process that lived when this was opened. As a source it is readable when the process has ended.

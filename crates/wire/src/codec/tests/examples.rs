@@ -154,6 +154,7 @@ pub(super) fn looking_from_daemon() -> Vec<FromDaemon> {
         token: Some(u64::MAX),
         inside,
         may_give_up: true,
+        why: Some("backup".to_owned()),
         taken: 7,
     };
     let came = |state| LookChange::ClientCame { client: 1, pid: 4711, state };
@@ -204,6 +205,7 @@ pub(super) fn looking_from_daemon() -> Vec<FromDaemon> {
         FromDaemon::Stolen { query: 3, outcome: Err(NotStolen::Unknown("etcd".to_owned())) },
         FromDaemon::Recovering,
         FromDaemon::LeftOut { query: 3, count: u64::MAX },
+        FromDaemon::Whys { query: 3, whys: vec![(u64::MAX, "backup".to_owned())] },
     ]
 }
 
@@ -213,6 +215,7 @@ pub(super) fn looking_to_daemon() -> Vec<ToDaemon> {
         ToDaemon::Annotate { agent: 7, meta: vec![("url".to_owned(), "x".to_owned())] },
         ToDaemon::Inside { request: request(), lock: ([3; 16], u64::MAX) },
         ToDaemon::MayGiveUp { request: request() },
+        ToDaemon::Why { request: request(), why: "backup".to_owned() },
         ToDaemon::Look { bucket: None, name: None, follow: false },
         ToDaemon::Look {
             bucket: Some("web".to_owned()),

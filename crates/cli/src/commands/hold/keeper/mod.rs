@@ -59,13 +59,14 @@ fn begin(
     hand_over: impl FnOnce(&str),
 ) -> Result<Keeper, Failure> {
     let names = args.all_names();
+    args.request.check_names(&names)?;
     keep_files_private();
     // No relative path is used from here on, and the file system of the former working folder can
     // be unmounted.
     let _ = std::env::set_current_dir("/");
     let process = args.while_pid.map(Process::open).transpose()?;
     let info = described(args, process.as_ref())?;
-    let bounds = Bounds::of(&args.request);
+    let bounds = Bounds::of(&args.request)?;
     let reach = context.connect(bounds.reaching())?;
     let locks = context.lock_manager(&reach);
     locks.describe(&info);

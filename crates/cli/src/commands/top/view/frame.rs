@@ -175,7 +175,7 @@ fn question(model: &Model, room: usize) -> Vec<String> {
         .map(|(id, _)| {
             let entry = held.iter().find(|entry| entry.id == *id);
             let age = entry.map(|entry| format!(" for {}", elapsed(entry.age(data.now))));
-            let why = seen.why(id.client_id);
+            let why = entry.map(|entry| seen.why(entry)).unwrap_or_default();
             format!("{}{}{why}", seen.who(id.client_id), age.unwrap_or_default())
         })
         .collect();

@@ -138,7 +138,8 @@ fn line(model: &Model, item: &Item<'_>, widths: &[usize; 6]) -> Line {
             Cell::For => elapsed(entry.age(data.now)),
             Cell::Ago => String::new(),
             Cell::Why => {
-                data.overview.info(id).map(|info| remedy::purpose(info)).unwrap_or_default()
+                let info = data.overview.info_of(entry);
+                info.map(|info| remedy::purpose(&info)).unwrap_or_default()
             }
         };
         (text, PLAIN)

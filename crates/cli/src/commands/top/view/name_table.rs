@@ -122,7 +122,7 @@ pub(super) fn remedies(model: &Model, name: &LockName, entry: &Entry, is_held: b
     let seen = model.see();
     let who = seen.who(entry.id.client_id);
     let is = if seen.stopped(entry.id.client_id).is_empty() { "" } else { " is stopped" };
-    let why = seen.why(entry.id.client_id);
+    let why = seen.why(entry);
     let silent = seen.silent(entry.id.client_id, model.data().now);
     let silent = silent.map_or_else(String::new, |silent| format!(", {silent}"));
     let mut lines = vec![Line::new(format!("{who}{why}{is}{silent}"), BOLD)];

@@ -93,7 +93,7 @@ fn line(model: &Model, root: &Root<'_>, row: &Row<'_>, branch: &str) -> Line {
             " {verb} {bucket}{name} ({}) {}{is}{silent}{}",
             row.entry.mode,
             elapsed(row.entry.age(data.now)),
-            seen.why(id)
+            seen.why(row.entry)
         ),
         PLAIN,
     );

@@ -139,7 +139,7 @@ impl Machine {
     ) -> Option<RequestId> {
         clock::set::to(self.now);
         let agent = self.agents[agent].agent;
-        let made = self.shared.table().request(agent, &name(of), kind, Waker::noop());
+        let made = self.shared.table().request(agent, &name(of), kind, "", Waker::noop());
         let (id, serial) = made.ok()?;
         // A caller does the same.
         let name = self.shared.table().name_key(id)?;

@@ -1,0 +1,92 @@
+//! The broker that a program carries: the program itself, which is started once more to serve.
+
+use std::{
+    env,
+    error::Error,
+    io::{self, Write},
+    process,
+    sync::{Arc, atomic::Ordering::Relaxed},
+};
+
+use navlock_platform::{
+    descriptor::{self, Stream},
+    inheritance::{self, close_inherited},
+    process::leave_terminal,
+    signal::told_to_end,
+};
+
+use serde::Deserialize;
+
+use crate::{
+    Place,
+    daemon::{self, Options},
+    settings_files,
+    spawn::{CARRIES, MARKER, READY_LINE},
+};
+
+/// The keys of a file of settings that this broker reads.
+#[derive(Default, Deserialize)]
+struct Keys {
+    delegate: Option<bool>,
+    etcd: Option<toml::Table>,
+}
+
+/// Lets this program be its own broker, so that [`local`](crate::local) needs no program `navlock`: if
+/// no broker runs, `local` starts this program once more, and this call then serves and does not return.
+/// Otherwise it returns at once.
+///
+/// Call this first in `main`, before there are other threads, and whatever the program's arguments
+/// are. `NAVLOCK_BIN` still names another program to start.
+///
+/// The broker serves all programs of the user, as `navlock daemon run` does. It writes no log and keeps
+/// the locks of this machine alone: it refuses to start where the settings ask for etcd.
+///
+/// ```no_run
+/// fn main() -> Result<(), navlock::Error> {
+///     navlock::serve_if_asked();
+///     let locks = navlock::local_blocking()?.lock_manager("my-app");
+///     let guard = locks.lock("db").blocking()?;
+/// #   drop(guard);
+///     Ok(())
+/// }
+/// ```
+pub fn serve_if_asked() {
+    CARRIES.store(true, Relaxed);
+    if env::var_os(MARKER).is_none() {
+        return;
+    }
+    let served = serve();
+    if let Err(why) = &served {
+        // The client that has started this process reads it.
+        let _ = writeln!(io::stderr(), "navlock: {why}");
+    }
+    process::exit(i32::from(served.is_err()));
+}
+
+fn serve() -> Result<(), Box<dyn Error + Send + Sync>> {
+    close_inherited()?;
+    inheritance::leave(true);
+    leave_terminal();
+    let keys: Keys = match settings_files::find(settings_files::chosen()?.as_deref())? {
+        Some((path, text)) => settings_files::parse(&path, &text)?,
+        None => Keys::default(),
+    };
+    if keys.etcd.is_some() {
+        let why = "the settings ask for etcd, which the broker that a program carries does not use; \
+                   install navlock, and set NAVLOCK_BIN to its path";
+        return Err(why.into());
+    }
+    let delegate = keys.delegate.unwrap_or(true);
+    let state = settings_files::state_directory();
+    let mut options = Options { state, delegate, ..Options::default() };
+    let starter = env::var("NAVLOCK_STARTED_BY").unwrap_or_default();
+    let starter = format!("{starter}, a client that found none and carries it");
+    options.details.push(("started by".to_owned(), starter));
+    options.end = Some(Arc::new(told_to_end()?));
+    let user_agent = |first| Ok(daemon::user_agent(first));
+    daemon::run(&Place::from_env()?, user_agent, &options, || {
+        let _ = writeln!(io::stdout(), "{READY_LINE}");
+        let _ = descriptor::leave(&[Stream::Input, Stream::Output, Stream::Error]);
+    })?;
+    Ok(())
+}
