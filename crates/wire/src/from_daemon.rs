@@ -245,7 +245,7 @@ pub enum FromDaemon {
         /// How many.
         count: u64,
     },
-    /// What locks are for whose requests say so themselves. Sent before the inspection, since version 6.
+    /// What locks are for whose requests say so themselves. Sent before the inspection.
     Whys {
         /// To which question.
         query: Query,

@@ -257,7 +257,7 @@ pub enum ToDaemon {
         request: RequestId,
     },
     /// Says what the lock of a request is for. Sent before the request or the claim, so that nobody sees
-    /// the request without it, since version 6.
+    /// the request without it.
     Why {
         /// Which request.
         #[serde(with = "RequestIdRemote")]
