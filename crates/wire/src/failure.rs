@@ -30,10 +30,10 @@ pub enum Lost {
     Closed,
     /// The daemon lost its own connection to what keeps the lock.
     Disconnected,
-    /// Since version 4: what keeps the lock has lost its data, or was set back.
+    /// What keeps the lock has lost its data, or was set back.
     Reset,
-    /// Since version 4: somebody has removed the lock where it is kept.
+    /// Somebody has removed the lock where it is kept.
     Removed,
-    /// Since version 4: [`Stolen`](Self::Stolen), by this agent.
+    /// [`Stolen`](Self::Stolen), by this agent.
     StolenBy(ClientId),
 }

@@ -77,7 +77,7 @@ pub enum FromDaemon {
         /// Why.
         failure: Failure,
     },
-    /// A part of an inspection, which comes in parts as a snapshot does. Since version 2.
+    /// A part of an inspection, which comes in parts as a snapshot does.
     Inspection {
         /// To which question.
         query: Query,
@@ -101,7 +101,7 @@ pub enum FromDaemon {
     /// [`ToDaemon::Introduce`](crate::ToDaemon::Introduce) and all claims.
     Settled,
     /// The session has begun, and its locks are seen beyond this machine. Sent in place of
-    /// [`Welcome`](Self::Welcome), since version 3.
+    /// [`Welcome`](Self::Welcome).
     WelcomeShared {
         /// The version that is spoken in the session.
         version: u16,
@@ -110,23 +110,23 @@ pub enum FromDaemon {
     },
     /// Tells until when this agent has its locks and requests. If the client hears nothing further by
     /// then, the agent's locks are lost. Sent before the agent's first grant, and whenever the time has
-    /// changed while the agent holds something. Since version 3.
+    /// changed while the agent holds something.
     Term {
         /// Which agent.
         agent: Agent,
         /// When the agent's time is over.
         ends: BootTime,
     },
-    /// The limits and settings under which the daemon runs. Since version 4.
+    /// The limits and settings under which the daemon runs.
     Details {
         /// To which question.
         query: Query,
         /// Names and values, in words for people. Not every release knows all of them.
         details: Vec<(String, String)>,
     },
-    /// The daemon ends now, as it was asked to. The connection ends with it. Since version 4.
+    /// The daemon ends now, as it was asked to. The connection ends with it.
     Stopping,
-    /// Where an agent stands in the queue of a name. Since version 4.
+    /// Where an agent stands in the queue of a name.
     Position {
         /// To which question.
         query: Query,
@@ -140,7 +140,7 @@ pub enum FromDaemon {
         ahead: Option<u64>,
     },
     /// The other moments of a [`Term`](Self::Term). Sent after each of them, and also for agents that
-    /// only wait, since version 4.
+    /// only wait.
     TermBounds {
         /// Which agent.
         agent: Agent,
@@ -152,9 +152,9 @@ pub enum FromDaemon {
         expires: BootTime,
     },
     /// Somebody has removed files from the daemon's directory. The client is to see to it that its own
-    /// file is there, or the next daemon will not know that the client lives. Since version 4.
+    /// file is there, or the next daemon will not know that the client lives.
     Register,
-    /// The daemon has mapped the client's file, and found in it what the client said. Since version 5.
+    /// The daemon has mapped the client's file, and found in it what the client said.
     Mapped {
         /// What the daemon has written into the file.
         nonce: u64,
@@ -163,7 +163,7 @@ pub enum FromDaemon {
         /// later.
         epoch: u64,
     },
-    /// The request is a lock now, and its slot says so. Since version 5.
+    /// The request is a lock now, and its slot says so.
     GrantedInSlot {
         /// Which request.
         #[serde(with = "RequestIdRemote")]
@@ -172,8 +172,7 @@ pub enum FromDaemon {
         #[serde(with = "FencingTokenRemote")]
         token: FencingToken,
     },
-    /// Names that are owned and that nobody holds. Sent before the last part of an inspection, since
-    /// version 5.
+    /// Names that are owned and that nobody holds. Sent before the last part of an inspection.
     Owned {
         /// To which question.
         query: Query,
@@ -183,7 +182,6 @@ pub enum FromDaemon {
         names: Vec<OwnedEntry>,
     },
     /// A picture of all locks and requests follows. The looker is to forget what it was told before.
-    /// Since version 6.
     LookBegins {
         /// How many events are not told, because the looker was too slow.
         missed: u64,
@@ -191,38 +189,36 @@ pub enum FromDaemon {
         /// it is not known.
         pids: Option<u64>,
     },
-    /// A part of the picture or, after [`LookComplete`](Self::LookComplete), what has happened. Since
-    /// version 6.
+    /// A part of the picture or, after [`LookComplete`](Self::LookComplete), what has happened.
     LookEvents {
         /// The events, in their order.
         events: Vec<LookEvent>,
     },
-    /// The picture is complete. Since version 6.
+    /// The picture is complete.
     LookComplete,
     /// What agents say of themselves beyond what the answer to a question tells. Sent before that
-    /// answer, since version 6.
+    /// answer.
     Annotated {
         /// To which question.
         query: Query,
         /// The agents that have said something, each with what it has said.
         agents: Vec<(ClientId, Meta)>,
     },
-    /// The daemon's report on itself. Since version 6.
+    /// The daemon's report on itself.
     Report {
         /// To which question.
         query: Query,
         /// The report.
         report: Report,
     },
-    /// What is logged from now on. Since version 6.
+    /// What is logged from now on.
     Logs {
         /// To which question.
         query: Query,
         /// What the daemon has set, or why nothing was changed, for people.
         outcome: Result<String, String>,
     },
-    /// The request has been in a deadlock for a while: it waits for others that wait for it. Since
-    /// version 6.
+    /// The request has been in a deadlock for a while: it waits for others that wait for it.
     Deadlock {
         /// Which request.
         #[serde(with = "RequestIdRemote")]
@@ -232,7 +228,7 @@ pub enum FromDaemon {
         /// Whether the request was made last of all requests in the deadlock.
         is_last: bool,
     },
-    /// From how many holders the name was stolen, or why it was not. Since version 6.
+    /// From how many holders the name was stolen, or why it was not.
     Stolen {
         /// To which question.
         query: Query,
@@ -240,16 +236,16 @@ pub enum FromDaemon {
         outcome: Result<u64, NotStolen>,
     },
     /// The daemon waits for the clients of the daemon before it. The picture follows once they have come
-    /// back, or were given up. Sent before [`LookBegins`](Self::LookBegins), since version 6.
+    /// back, or were given up. Sent before [`LookBegins`](Self::LookBegins).
     Recovering,
-    /// How many locks and requests an inspection leaves out. Sent before the inspection, since version 6.
+    /// How many locks and requests an inspection leaves out. Sent before the inspection.
     LeftOut {
         /// To which question.
         query: Query,
         /// How many.
         count: u64,
     },
-    /// What locks are for whose requests say so themselves. Sent before the inspection, since version 6.
+    /// What locks are for whose requests say so themselves. Sent before the inspection.
     Whys {
         /// To which question.
         query: Query,

@@ -22,10 +22,10 @@
 //!
 //! # What later versions may change
 //!
-//! The client says which versions it speaks. The daemon picks the newest version that both speak.
+//! The client says which versions it speaks. The daemon speaks one, and refuses a client that does
+//! not speak it.
 //!
-//! - A new message is a new variant at the end of its enum, sent only in a session whose version
-//!   knows it. A message that needs another member is a new message.
+//! - A release may change any other message, and then has another version.
 //! - `Hello`, `Welcome`, `WelcomeShared` and `Refused` are read before a version is agreed on. They
 //!   keep their place and their members for ever; new members go at the end, where an old reader
 //!   passes over them.
@@ -69,8 +69,5 @@ pub use crate::{
     report::{LogState, Report, SessionEnd},
     stealing::NotStolen,
     to_daemon::ToDaemon,
-    version::{
-        CONTROL_VERSION, DELEGATION_VERSION, LOOKING_VERSION, OLDEST_VERSION, POSITION_VERSION,
-        REPORT_VERSION, SHARED_VERSION, STEAL_VERSION, VERSION, negotiate,
-    },
+    version::{VERSION, negotiate},
 };

@@ -75,7 +75,7 @@ pub enum ToDaemon {
         #[serde(with = "bucket")]
         bucket: Arc<str>,
     },
-    /// Says who the client is. Sent right after the greeting, since version 2.
+    /// Says who the client is. Sent right after the greeting.
     Introduce {
         /// The client's key.
         client: ClientKey,
@@ -139,22 +139,22 @@ pub enum ToDaemon {
         #[serde(with = "optional_name")]
         name: Option<ResourceName>,
     },
-    /// Asks for the daemon's status. Since version 4 also before [`Introduce`](Self::Introduce).
+    /// Asks for the daemon's status, also before [`Introduce`](Self::Introduce).
     Status {
         /// The question's number.
         query: Query,
     },
     /// Asks for the limits and settings under which the daemon runs. Sent before
-    /// [`Introduce`](Self::Introduce), since version 4.
+    /// [`Introduce`](Self::Introduce).
     Details {
         /// The question's number.
         query: Query,
     },
     /// Asks the daemon to end. Its clients claim what they have from the next one. Sent in place of
-    /// [`Introduce`](Self::Introduce), since version 4.
+    /// [`Introduce`](Self::Introduce).
     Stop,
     /// Asks where an agent stands in the queue of a name, and who holds the name. Of the other
-    /// requests in the queue, the answer tells only the number. Since version 4.
+    /// requests in the queue, the answer tells only the number.
     Position {
         /// The question's number.
         query: Query,
@@ -169,7 +169,7 @@ pub enum ToDaemon {
     },
     /// Says that the client's own file is a map of the locks that the client holds and of the names
     /// that it owns. The daemon answers [`Mapped`](crate::FromDaemon::Mapped), or nothing if it does
-    /// not use the map. Sent at most once in a session, since version 5.
+    /// not use the map. Sent at most once in a session.
     Map {
         /// The number that the client has written into the map. If the daemon reads the same number
         /// there, both see the same memory.
@@ -177,7 +177,7 @@ pub enum ToDaemon {
     },
     /// The agent requests a lock, as by [`Request`](Self::Request), with a slot of the map that the
     /// client has reserved, and in which it has described the request. Sent after
-    /// [`Mapped`](crate::FromDaemon::Mapped), since version 5.
+    /// [`Mapped`](crate::FromDaemon::Mapped).
     RequestInSlot {
         /// Which agent.
         agent: Agent,
@@ -194,7 +194,7 @@ pub enum ToDaemon {
         /// The slot.
         slot: Slot,
     },
-    /// Tells what the agent says of itself beyond [`Describe`](Self::Describe). Since version 6.
+    /// Tells what the agent says of itself beyond [`Describe`](Self::Describe).
     Annotate {
         /// Which agent.
         agent: Agent,
@@ -202,7 +202,7 @@ pub enum ToDaemon {
         meta: Meta,
     },
     /// The request was made inside a lock, whose holder releases it only after this request was
-    /// granted. Sent once for each such lock, after the request or the claim, since version 6.
+    /// granted. Sent once for each such lock, after the request or the claim.
     Inside {
         /// Which request.
         #[serde(with = "RequestIdRemote")]
@@ -211,8 +211,7 @@ pub enum ToDaemon {
         lock: LockId,
     },
     /// Asks for a picture of the locks and requests, and for the events after it. The client sends
-    /// nothing else on this connection. Sent in place of [`Introduce`](Self::Introduce), since
-    /// version 6.
+    /// nothing else on this connection. Sent in place of [`Introduce`](Self::Introduce).
     Look {
         /// The one bucket that is asked for; `None` for all buckets.
         bucket: Option<String>,
@@ -222,14 +221,12 @@ pub enum ToDaemon {
         /// Whether the events after the picture are asked for as well.
         follow: bool,
     },
-    /// Asks for the daemon's report on itself. Sent before [`Introduce`](Self::Introduce), since
-    /// version 6.
+    /// Asks for the daemon's report on itself. Sent before [`Introduce`](Self::Introduce).
     Report {
         /// The question's number.
         query: Query,
     },
-    /// Sets what the daemon logs from now on. Sent before [`Introduce`](Self::Introduce), since
-    /// version 6.
+    /// Sets what the daemon logs from now on. Sent before [`Introduce`](Self::Introduce).
     Log {
         /// The question's number.
         query: Query,
@@ -237,7 +234,7 @@ pub enum ToDaemon {
         filter: String,
     },
     /// Steals a name from the holders that were seen, and releases it at once. Nothing is stolen if
-    /// somebody else holds the name. Sent before [`Introduce`](Self::Introduce), since version 6.
+    /// somebody else holds the name. Sent before [`Introduce`](Self::Introduce).
     Steal {
         /// The question's number.
         query: Query,
@@ -253,14 +250,14 @@ pub enum ToDaemon {
         info: AgentInfo,
     },
     /// The request may give up by itself, so nobody waits for it for ever. Sent after the request or
-    /// the claim, since version 6.
+    /// the claim.
     MayGiveUp {
         /// Which request.
         #[serde(with = "RequestIdRemote")]
         request: RequestId,
     },
     /// Says what the lock of a request is for. Sent before the request or the claim, so that nobody sees
-    /// the request without it, since version 6.
+    /// the request without it.
     Why {
         /// Which request.
         #[serde(with = "RequestIdRemote")]

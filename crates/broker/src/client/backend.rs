@@ -7,7 +7,7 @@ use std::{
 };
 
 use navlock_core::{
-    AgentInfo, ClientId, Error, Lost, Position, ResourceName,
+    AgentInfo, ClientId, Error, Lost, ResourceName,
     host::{
         Answer, Backend, InspectFuture, PositionFuture, QueryFuture, RequestKind, Term, Ticket,
     },
@@ -320,12 +320,6 @@ impl Backend for BrokerBackend {
     }
 
     fn position(&self, name: ResourceName, client_id: ClientId) -> PositionFuture<'_> {
-        if !self.connection.table().knows_positions() {
-            let inspection = self.inspect(Some(name.clone()));
-            return Box::pin(
-                async move { Ok(Position::among(inspection.await?, &name, client_id)) },
-            );
-        }
         if let Err(error) = self.check_bucket() {
             return Box::pin(future::ready(Err(error)));
         }

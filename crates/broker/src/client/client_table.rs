@@ -23,7 +23,7 @@ use navlock_core::{
     look::InDeadlock,
 };
 use navlock_engine::{AgentId, RequestId};
-use navlock_wire::{ClientCodec, ClientKey, MAX_TEXT, POSITION_VERSION, Query, ToDaemon};
+use navlock_wire::{ClientCodec, ClientKey, MAX_TEXT, Query, ToDaemon};
 use slab::Slab;
 use tokio_util::codec::Encoder;
 
@@ -58,9 +58,6 @@ pub(super) struct ClientTable {
     link: Link,
     /// Since when somebody needs a connection, while there is none.
     needed_since: navlock_wire::Moment,
-    /// The version of the protocol that is spoken with the daemon, or was with the last one; 0 before
-    /// the first connection.
-    version: u16,
     /// Whether all locks have been lost since the connection ended, so that nobody needs to look
     /// again.
     is_given_up: bool,
@@ -136,7 +133,6 @@ impl ClientTable {
             questions: Questions::default(),
             link: Link::Down,
             needed_since: 0,
-            version: 0,
             is_given_up: false,
             reach: None,
             terms: TermIndex::default(),
@@ -367,11 +363,6 @@ impl ClientTable {
         let question = self.questions.insert(query, asked);
         question.outcome = never.map(Err);
         query
-    }
-
-    /// Whether the daemon can be asked where an agent stands in a queue.
-    pub(super) fn knows_positions(&self) -> bool {
-        self.version >= POSITION_VERSION
     }
 
     /// How far locks are seen, if they are seen beyond this machine.

@@ -326,7 +326,7 @@ impl Shared {
     /// Begins to use a new connection: claims all requests and locks on it, and lets other threads
     /// read it.
     pub(super) fn connected(&self, welcomed: Welcomed) -> Result<(), Reason> {
-        let Welcomed { reader: new, version, reach } = welcomed;
+        let Welcomed { reader: new, reach } = welcomed;
         // All earlier daemons are gone. From here on only this daemon can give us up, and if it
         // does, it does not believe our claims.
         self.end_given_up();
@@ -337,7 +337,7 @@ impl Shared {
         let mut writer = self.writer();
         writer.socket = Some(Arc::clone(new.socket()));
         writer.bytes.clear();
-        let woken = self.table().connected(version, reach);
+        let woken = self.table().connected(reach);
         *reader = Some(new);
         drop(reader);
         self.send(&mut writer, self.table());

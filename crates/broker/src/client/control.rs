@@ -11,13 +11,12 @@ use std::{
 };
 
 use bytes::BytesMut;
-use navlock_core::ClientId;
 use navlock_platform::{
     peer,
     process::{Handle, Signal, has_open},
     socket::Stream,
 };
-use navlock_wire::{CONTROL_VERSION, ClientCodec, FromDaemon, REPORT_VERSION, ToDaemon};
+use navlock_wire::{ClientCodec, FromDaemon, ToDaemon};
 use tokio_util::codec::Decoder;
 
 pub use self::stealing::NotStolen;
@@ -42,7 +41,6 @@ pub struct Control {
     place: Place,
     socket: Stream,
     heard: BytesMut,
-    version: u16,
     reach: Option<String>,
     process: Option<Handle>,
 }
@@ -53,8 +51,8 @@ pub struct Control {
 pub struct Stopped {
     /// The daemon's status before its end, if the daemon told it.
     pub status: Option<Status>,
-    /// Whether the daemon was sent SIGTERM, because it did not answer, or because its release
-    /// cannot be asked to end.
+    /// Whether the daemon was sent SIGTERM, because it did not answer, or because it refused to be
+    /// spoken to, as a daemon of another version does.
     pub signalled: bool,
 }
 
@@ -86,7 +84,7 @@ impl Control {
     ///
     /// # Errors
     ///
-    /// If the daemon does not answer, or has a release that cannot tell its status.
+    /// If the daemon does not answer.
     pub fn status(&mut self) -> Result<Status, ConnectError> {
         self.ask_status().map_err(|reason| failed(&self.place, reason))
     }
@@ -98,12 +96,6 @@ impl Control {
             _ => None,
         })?;
         let mut status = Status::new(status, self.reach.as_deref());
-        if self.version < CONTROL_VERSION {
-            // With a daemon of that version we had to connect as a client, and this client must not
-            // be counted.
-            status.clients = status.clients.saturating_sub(1);
-            return Ok(status);
-        }
         self.say(&ToDaemon::Details { query: 1 })?;
         status.details = self.read_until(|message| match message {
             FromDaemon::Details { details, .. } => Some(details),
@@ -112,18 +104,16 @@ impl Control {
         Ok(status)
     }
 
-    /// The daemon's report on itself; `None` if the daemon has a release that cannot report.
-    /// Blocks.
+    /// The daemon's report on itself. Blocks.
     ///
     /// ```no_run
     /// use navlock_broker::{Control, Place};
     ///
     /// let mut control = Control::connect(&Place::from_env()?)?;
-    /// if let Some(report) = control.report()? {
-    ///     print!("{}", report.numbers.prometheus());
-    ///     for end in report.ends {
-    ///         eprintln!("the session of process {:?} has ended: {}", end.pid, end.why);
-    ///     }
+    /// let report = control.report()?;
+    /// print!("{}", report.numbers.prometheus());
+    /// for end in report.ends {
+    ///     eprintln!("the session of process {:?} has ended: {}", end.pid, end.why);
     /// }
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
@@ -131,20 +121,17 @@ impl Control {
     /// # Errors
     ///
     /// If it does not answer.
-    pub fn report(&mut self) -> Result<Option<Report>, ConnectError> {
+    pub fn report(&mut self) -> Result<Report, ConnectError> {
         self.ask_report().map_err(|reason| failed(&self.place, reason))
     }
 
-    fn ask_report(&mut self) -> Result<Option<Report>, Reason> {
-        if self.version < REPORT_VERSION {
-            return Ok(None);
-        }
+    fn ask_report(&mut self) -> Result<Report, Reason> {
         self.say(&ToDaemon::Report { query: 2 })?;
         let report = self.read_until(|message| match message {
             FromDaemon::Report { report, .. } => Some(report),
             _ => None,
         })?;
-        Ok(Some(Report::from_wire(report)))
+        Ok(Report::from_wire(report))
     }
 
     /// Sets what the daemon logs, by a filter in the form that the daemon's program takes. Returns
@@ -168,10 +155,6 @@ impl Control {
     }
 
     fn say_log(&mut self, filter: &str) -> Result<Result<String, String>, Reason> {
-        if self.version < REPORT_VERSION {
-            let why = "the broker that runs is of an older release, and logs nothing";
-            return Ok(Err(why.to_owned()));
-        }
         self.say(&ToDaemon::Log { query: 3, filter: filter.to_owned() })?;
         self.read_until(|message| match message {
             FromDaemon::Logs { outcome, .. } => Some(outcome),
@@ -182,14 +165,6 @@ impl Control {
     /// Ends the daemon.
     fn end(mut self) -> Result<Stopped, Reason> {
         let status = self.ask_status().ok();
-        if self.version < CONTROL_VERSION {
-            // The process is signalled only if the daemon itself and the kernel tell the same
-            // process id.
-            let known = status.as_ref().map(|status| status.pid);
-            let process = self.process.take().filter(|process| known == Some(process.number()));
-            signal(process)?;
-            return Ok(Stopped { status, signalled: true });
-        }
         self.say(&ToDaemon::Stop)?;
         let stopping =
             self.read_until(|message| matches!(message, FromDaemon::Stopping).then_some(()));
@@ -220,13 +195,8 @@ impl Control {
         let deadline = Deadline::after(ANSWER);
         let mut codec = ClientCodec::default();
         let (socket, heard) = (&mut self.socket, &mut self.heard);
-        let (version, reach) = handshake::shake_hands(socket, &mut codec, heard, deadline)?;
-        (self.version, self.reach) = (version, reach);
+        self.reach = handshake::shake_hands(socket, &mut codec, heard, deadline)?;
         let _ = self.socket.set_read_timeout(Some(ANSWER));
-        if version < CONTROL_VERSION {
-            let client = ClientId::random().to_bytes();
-            self.say(&ToDaemon::Introduce { client, returning: false })?;
-        }
         Ok(())
     }
 
@@ -268,7 +238,7 @@ impl Control {
 /// Ends the daemon at this place, and waits until it has ended. Its clients start another daemon
 /// and keep their locks. Returns `None` if there is no daemon. Blocks.
 ///
-/// A daemon that does not answer, or has a release that does not know the message, is sent SIGTERM.
+/// A daemon that does not answer, or refuses because it speaks another version, is sent SIGTERM.
 /// This is done only if the kernel says which process listens, and that this process has the
 /// daemon's lock file open.
 ///
@@ -314,7 +284,7 @@ fn open(place: &Place) -> Result<Control, Reason> {
     check_peer(&socket)?;
     let process = peer::listener(&socket);
     let place = place.clone();
-    Ok(Control { place, socket, heard: BytesMut::new(), version: 0, reach: None, process })
+    Ok(Control { place, socket, heard: BytesMut::new(), reach: None, process })
 }
 
 /// Ends a process, and waits until it has ended. Signals it twice, because a process may take the

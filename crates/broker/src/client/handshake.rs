@@ -25,15 +25,9 @@ use crate::{
 /// may have just ended because it was idle, or may have been killed.
 const TRIES: usize = 5;
 
-/// The oldest version that the client speaks. A daemon of an older version cannot take over from a
-/// daemon that was killed. So its locks would not outlive it, and the client promises that locks do.
-const OLDEST: u16 = 2;
-
 /// A connection to a daemon that has welcomed us.
 pub(super) struct Welcomed {
     pub(super) reader: Reader,
-    /// The version of the protocol that both ends speak.
-    pub(super) version: u16,
     /// How far the daemon's locks are seen, if they are seen beyond this machine.
     pub(super) reach: Option<String>,
 }
@@ -72,12 +66,12 @@ fn try_connect(
     check_peer(&socket)?;
     let mut codec = ClientCodec::default();
     let mut heard = BytesMut::new();
-    let (version, reach) = shake_hands(&mut socket, &mut codec, &mut heard, deadline)?;
+    let reach = shake_hands(&mut socket, &mut codec, &mut heard, deadline)?;
     if reach.is_none() && options.must_be_shared() {
         return Err(Reason::NotShared);
     }
     socket.set_nonblocking(true).map_err(|error| Reason::Io("connecting", error.into()))?;
-    Ok(Welcomed { reader: Reader::new(socket, codec, heard), version, reach })
+    Ok(Welcomed { reader: Reader::new(socket, codec, heard), reach })
 }
 
 /// Checks that the process at the other end has our uid. The modes of the directory and the socket
@@ -89,13 +83,13 @@ pub(super) fn check_peer(socket: &Stream) -> Result<(), Reason> {
 }
 
 /// Says hello and waits for the welcome. Bytes that were read beyond the welcome stay in `heard`.
-/// Returns the version, and how far the locks are seen, if they are seen beyond this machine.
+/// Returns how far the locks are seen, if they are seen beyond this machine.
 pub(super) fn shake_hands(
     socket: &mut Stream,
     codec: &mut ClientCodec,
     heard: &mut BytesMut,
     deadline: Deadline,
-) -> Result<(u16, Option<String>), Reason> {
+) -> Result<Option<String>, Reason> {
     // A timeout of zero would be refused.
     let answer = deadline.cap(ANSWER).max(Duration::from_millis(1));
     let ended = |error: io::Error| match error.kind() {
@@ -107,16 +101,12 @@ pub(super) fn shake_hands(
         _ => Reason::Io("saying hello", error.into()),
     };
     socket.set_read_timeout(Some(answer)).map_err(ended)?;
-    say(socket, &ToDaemon::Hello { oldest: OLDEST, newest: VERSION }, answer)?;
+    say(socket, &ToDaemon::Hello { oldest: VERSION, newest: VERSION }, answer)?;
     let mut bytes = [0; 512];
-    let welcomed = loop {
+    let reach = loop {
         match codec.decode(heard).map_err(|error| Reason::NotNavlock(Some(error)))? {
-            Some(FromDaemon::Welcome { version: version @ OLDEST..=VERSION }) => {
-                break (version, None);
-            }
-            Some(FromDaemon::WelcomeShared { version: version @ OLDEST..=VERSION, reach }) => {
-                break (version, Some(reach));
-            }
+            Some(FromDaemon::Welcome { version: VERSION }) => break None,
+            Some(FromDaemon::WelcomeShared { version: VERSION, reach }) => break Some(reach),
             Some(FromDaemon::Refused { reason }) => return Err(Reason::Refused(reason)),
             Some(_) => return Err(Reason::NotNavlock(None)),
             None => match socket.read(&mut bytes) {
@@ -128,7 +118,7 @@ pub(super) fn shake_hands(
         }
     };
     socket.set_read_timeout(None).map_err(ended)?;
-    Ok(welcomed)
+    Ok(reach)
 }
 
 /// Sends a message, as a whole. Blocks. A message that cannot be encoded is not sent, and the connection

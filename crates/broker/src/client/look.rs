@@ -20,7 +20,7 @@ use navlock_platform::{
     socket::Stream,
     wait::{self, BorrowedSource, Interest, Source},
 };
-use navlock_wire::{ClientCodec, FromDaemon, LOOKING_VERSION, ToDaemon};
+use navlock_wire::{ClientCodec, FromDaemon, ToDaemon};
 use tokio_util::codec::Decoder;
 
 use super::handshake::{self, check_peer};
@@ -332,12 +332,7 @@ impl Connection {
         let mut socket = connect_to_running(place, deadline)?;
         check_peer(&socket)?;
         let (mut codec, mut heard) = (ClientCodec::default(), BytesMut::new());
-        let (version, _) = handshake::shake_hands(&mut socket, &mut codec, &mut heard, deadline)?;
-        if version < LOOKING_VERSION {
-            let why = "it is of an earlier release, which does not tell what happens; \
-                       'navlock daemon stop' ends it, and a new one starts";
-            return Err(Reason::Refused(why.to_owned()));
-        }
+        handshake::shake_hands(&mut socket, &mut codec, &mut heard, deadline)?;
         let LookOptions { bucket, name, once, .. } = options.clone();
         handshake::say(&socket, &ToDaemon::Look { bucket, name, follow: !once }, ANSWER)?;
         socket.set_nonblocking(true).map_err(|error| Reason::Io("connecting", error.into()))?;

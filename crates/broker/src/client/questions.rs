@@ -4,12 +4,11 @@ use std::{collections::HashMap, mem, sync::Arc, task::Waker, time::Duration};
 
 use navlock_core::{
     AgentInfo, ClientId, Error, Inspected, Inspection, LockInfo, LockManagerSnapshot, Owned,
-    Position, Unreachable,
+    Position,
 };
 use navlock_engine::FencingToken;
 use navlock_wire::{
-    FromDaemon, InspectionEntry, Meta, OwnedEntry, POSITION_VERSION, Query, SnapshotEntry, Status,
-    ToDaemon,
+    FromDaemon, InspectionEntry, Meta, OwnedEntry, Query, SnapshotEntry, Status, ToDaemon,
 };
 
 use crate::convert::{failed, from_wire};
@@ -72,15 +71,8 @@ impl Questions {
         self.asked.is_empty()
     }
 
-    /// The messages of all questions without an answer, to be sent to a daemon that speaks this
-    /// version. Questions that such a daemon does not know fail, and their wakers are added to `wakers`.
-    pub(super) fn again(&mut self, version: u16, wakers: &mut Vec<Waker>) -> Vec<ToDaemon> {
-        for question in self.asked.values_mut() {
-            if matches!(question.asked, ToDaemon::Position { .. }) && version < POSITION_VERSION {
-                let why = "the broker is of an earlier release by now; ask again";
-                question.end(Err(Unreachable::other(why).into()), wakers);
-            }
-        }
+    /// The messages of all questions without an answer, to be sent to a new daemon.
+    pub(super) fn again(&mut self) -> Vec<ToDaemon> {
         let open = self.asked.values_mut().filter(|question| question.outcome.is_none());
         let again = open.map(|question| {
             // The parts that have come belong to an earlier moment.

@@ -13,9 +13,7 @@ use navlock_core::{
     AgentInfo, ClientId, Error, FencingToken, Inspected, Inspection, LockInfo, LockManagerSnapshot,
     Owned, Position, ResourceName,
 };
-use navlock_wire::{
-    DELEGATION_VERSION, FromDaemon, InspectionEntry, MAX_TEXT, OwnedEntry, Query, SnapshotEntry,
-};
+use navlock_wire::{FromDaemon, InspectionEntry, MAX_TEXT, OwnedEntry, Query, SnapshotEntry};
 
 use super::delegations::Looks;
 use crate::{clock::milliseconds, convert::to_wire};
@@ -84,12 +82,8 @@ pub(super) struct InspectionParts {
 }
 
 impl InspectionParts {
-    /// For a client of this version.
-    pub(super) fn new(query: Query, inspection: Inspection, version: u16) -> Self {
-        let Inspection { held, pending, mut owned, .. } = inspection;
-        if version < DELEGATION_VERSION {
-            owned.clear();
-        }
+    pub(super) fn new(query: Query, inspection: Inspection) -> Self {
+        let Inspection { held, pending, owned, .. } = inspection;
         let (held, pending, owned) = (held.into_iter(), pending.into_iter(), owned.into_iter());
         Self { query, held, pending, owned, sent: HashSet::new() }
     }

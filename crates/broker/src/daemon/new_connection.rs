@@ -8,10 +8,7 @@ use std::{
 
 use futures_util::{Sink, StreamExt};
 use navlock_platform::socket::AsyncStream;
-use navlock_wire::{
-    CONTROL_VERSION, ClientKey, DaemonCodec, FromDaemon, LOOKING_VERSION, OLDEST_VERSION,
-    REPORT_VERSION, SHARED_VERSION, STEAL_VERSION, ToDaemon, VERSION, negotiate,
-};
+use navlock_wire::{ClientKey, DaemonCodec, FromDaemon, ToDaemon, VERSION, negotiate};
 use tokio::task::yield_now;
 use tokio_util::codec::Decoder;
 
@@ -65,37 +62,32 @@ impl NewConnection {
     /// Agrees on a version, and reads the introduction and the claims, or what a looker wants to
     /// see.
     pub(super) async fn introduce(mut self) -> Result<Introduced, End> {
-        let version = self.shake_hands().await?;
+        self.shake_hands().await?;
+        let (client, returning) = match self.read_introduction().await? {
+            Introduction::Client { key, returning } => (key, returning),
+            Introduction::Looker { filter, follow } => {
+                let Self { stream, daemon, .. } = self;
+                return Ok(Introduced::Looker(Looking { stream, daemon, filter, follow }));
+            }
+        };
+        let connected = self.daemon.enter(Some(client), returning, self.process.take());
         let mut claims = Claims::default();
-        let connected = if version == 1 {
-            self.daemon.enter(None, false, self.process.take())
-        } else {
-            let (client, returning) = match self.read_introduction(version).await? {
-                Introduction::Client { key, returning } => (key, returning),
-                Introduction::Looker { filter, follow } => {
-                    let Self { stream, daemon, .. } = self;
-                    return Ok(Introduced::Looker(Looking { stream, daemon, filter, follow }));
-                }
-            };
-            let connected = self.daemon.enter(Some(client), returning, self.process.take());
-            if returning {
-                loop {
-                    let message = self.next().await?;
-                    if claims.handle_message(&mut lock(&connected.client), message)?.is_break() {
-                        break;
-                    }
+        if returning {
+            loop {
+                let message = self.next().await?;
+                if claims.handle_message(&mut lock(&connected.client), message)?.is_break() {
+                    break;
                 }
             }
-            connected
-        };
+        }
         let Self { stream, daemon, .. } = self;
-        let session = Session::new(stream, connected, daemon, version);
+        let session = Session::new(stream, connected, daemon);
         Ok(Introduced::Client(Box::new(session), claims))
     }
 
     /// Reads the introduction. Questions about the daemon, and a request that the daemon end, need no
     /// introduction: they come from no client, and are answered even during a recovery.
-    async fn read_introduction(&mut self, version: u16) -> Result<Introduction, End> {
+    async fn read_introduction(&mut self) -> Result<Introduction, End> {
         for _ in 0..QUESTIONS {
             let answer = match self.next().await? {
                 ToDaemon::Introduce { client, returning } => {
@@ -105,24 +97,24 @@ impl NewConnection {
                     self.say(&FromDaemon::Refused { reason }).await?;
                     return Err(End::Refused);
                 }
-                ToDaemon::Status { query } if version >= CONTROL_VERSION => {
+                ToDaemon::Status { query } => {
                     FromDaemon::Status { query, status: self.daemon.status() }
                 }
-                ToDaemon::Details { query } if version >= CONTROL_VERSION => {
+                ToDaemon::Details { query } => {
                     FromDaemon::Details { query, details: self.daemon.details() }
                 }
-                ToDaemon::Report { query } if version >= REPORT_VERSION => {
+                ToDaemon::Report { query } => {
                     FromDaemon::Report { query, report: self.daemon.report().to_wire() }
                 }
-                ToDaemon::Log { query, filter } if version >= REPORT_VERSION => {
+                ToDaemon::Log { query, filter } => {
                     FromDaemon::Logs { query, outcome: self.daemon.set_log(&filter) }
                 }
-                ToDaemon::Steal { query, bucket, name, from, info } if version >= STEAL_VERSION => {
+                ToDaemon::Steal { query, bucket, name, from, info } => {
                     let steal = Steal { bucket, name, from, info };
                     let outcome = self.daemon.steal(steal, self.process.clone()).await;
                     FromDaemon::Stolen { query, outcome }
                 }
-                ToDaemon::Look { bucket, name, follow } if version >= LOOKING_VERSION => {
+                ToDaemon::Look { bucket, name, follow } => {
                     // Every looker gets a picture, but it gets events only if there is room.
                     if let Some(reason) = self.turned_away.take_if(|_| follow) {
                         self.say(&FromDaemon::Refused { reason }).await?;
@@ -130,7 +122,7 @@ impl NewConnection {
                     }
                     return Ok(Introduction::Looker { filter: Filter { bucket, name }, follow });
                 }
-                ToDaemon::Stop if version >= CONTROL_VERSION => {
+                ToDaemon::Stop => {
                     self.say(&FromDaemon::Stopping).await?;
                     self.daemon.stopped.notify_one();
                     // The connection stays open until the daemon ends, so that the other side
@@ -154,47 +146,26 @@ impl NewConnection {
     }
 
     /// Agrees on a version.
-    async fn shake_hands(&mut self) -> Result<u16, End> {
+    async fn shake_hands(&mut self) -> Result<(), End> {
         let ToDaemon::Hello { oldest, newest } = self.next().await? else {
             return Err(ProtocolError("it did not begin with Hello").into());
         };
-        let is_leased = self.daemon.user_agent().is_leased();
-        let is_known = |version: &u16| !is_leased || *version >= SHARED_VERSION;
-        let version = negotiate(oldest, newest).filter(is_known);
-        let reach = self.daemon.reach();
-        let answer = match (version, reach) {
-            (Some(version @ SHARED_VERSION..), Some(reach)) => {
-                FromDaemon::WelcomeShared { version, reach: reach.to_owned() }
-            }
-            (Some(version), _) => FromDaemon::Welcome { version },
-            (None, Some(reach)) if is_leased && newest < SHARED_VERSION => FromDaemon::Refused {
-                reason: format!(
-                    "its locks are seen by other machines too ({reach}), for which a program must \
-                     speak version {SHARED_VERSION} of the protocol, and you speak {oldest} to \
-                     {newest}; build it with navlock {} or later",
-                    env!("CARGO_PKG_VERSION")
-                ),
-            },
-            (None, _) => FromDaemon::Refused {
-                reason: format!(
-                    "it speaks versions {OLDEST_VERSION} to {VERSION} of the protocol and you \
-                     {oldest} to {newest}; `navlock daemon stop` ends it, and a new one starts"
-                ),
-            },
-        };
-        // A client of a version that cannot be told later, when it introduces itself, is told now
-        // that it is turned away.
-        let answer = match &self.turned_away {
-            Some(why) if version.is_none_or(|version| version < CONTROL_VERSION) => {
-                FromDaemon::Refused { reason: why.clone() }
-            }
-            _ => answer,
-        };
-        self.say(&answer).await?;
-        if matches!(answer, FromDaemon::Refused { .. }) {
+        let Some(version) = negotiate(oldest, newest) else {
+            let reason = format!(
+                "it speaks version {VERSION} of the protocol and you {oldest} to {newest}; \
+                 `navlock daemon stop` ends it, and a new one starts"
+            );
+            // A connection that is turned away anyway is told why, because another daemon would not
+            // help it.
+            let reason = self.turned_away.take().unwrap_or(reason);
+            self.say(&FromDaemon::Refused { reason }).await?;
             return Err(End::Refused);
-        }
-        version.ok_or(End::Refused)
+        };
+        let welcome = match self.daemon.reach() {
+            Some(reach) => FromDaemon::WelcomeShared { version, reach: reach.to_owned() },
+            None => FromDaemon::Welcome { version },
+        };
+        self.say(&welcome).await
     }
 
     async fn next(&mut self) -> Result<ToDaemon, End> {

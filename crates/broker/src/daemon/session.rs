@@ -22,10 +22,7 @@ use futures_util::{Sink, StreamExt, stream::FuturesUnordered, task::noop_waker_r
 use navlock_core::{ResourceName, host::RequestKind};
 use navlock_engine::RequestId;
 use navlock_platform::socket::{AsyncStream, shut_down};
-use navlock_wire::{
-    Agent, CONTROL_VERSION, CodecError, DELEGATION_VERSION, DaemonCodec, FromDaemon,
-    LOOKING_VERSION, Slot, ToDaemon,
-};
+use navlock_wire::{Agent, CodecError, DaemonCodec, FromDaemon, Slot, ToDaemon};
 use tokio_util::codec::Framed;
 
 use self::messages::{asks, handle_client_message, out_of_place};
@@ -53,7 +50,6 @@ pub(super) struct Session {
     stream: Stream,
     connected: ConnectedClient,
     daemon: Arc<Daemon>,
-    version: u16,
     /// What the client was told of its terms; `None` if locks do not end by themselves.
     terms: Option<ToldTerms>,
     queries: FuturesUnordered<QueryFuture>,
@@ -68,16 +64,10 @@ pub(super) struct Session {
 pub(super) type Stream = Framed<AsyncStream, DaemonCodec>;
 
 impl Session {
-    pub(super) fn new(
-        stream: Stream,
-        connected: ConnectedClient,
-        daemon: Arc<Daemon>,
-        version: u16,
-    ) -> Self {
-        let terms =
-            daemon.user_agent().is_leased().then(|| ToldTerms::new(version, connected.leases()));
+    pub(super) fn new(stream: Stream, connected: ConnectedClient, daemon: Arc<Daemon>) -> Self {
+        let terms = daemon.user_agent().is_leased().then(|| ToldTerms::new(connected.leases()));
         let (queries, answers) = (FuturesUnordered::new(), Vec::new());
-        Self { stream, connected, daemon, version, terms, queries, answers, is_mute: false }
+        Self { stream, connected, daemon, terms, queries, answers, is_mute: false }
     }
 
     /// Serves the client until it has gone. When the client's process has `ended`, only the
@@ -169,10 +159,8 @@ impl Session {
         while is_in_cycle && self.has_room() {
             let next = lock(&self.connected.client).next_in_cycle();
             let Some((request, InCycle { told, is_last })) = next else { break };
-            if self.version >= LOOKING_VERSION {
-                let told = told.as_ref().to_owned();
-                self.say(&FromDaemon::Deadlock { request, told, is_last })?;
-            }
+            let told = told.as_ref().to_owned();
+            self.say(&FromDaemon::Deadlock { request, told, is_last })?;
         }
         Ok(())
     }
@@ -180,13 +168,6 @@ impl Session {
     /// Tells the client the outcome of a request. If this is the grant of a lock that ends by
     /// itself, the term of the lock is told first.
     fn say_outcome(&mut self, request: RequestId, outcome: Outcome) -> Result<(), End> {
-        let since = match outcome {
-            Outcome::Register => CONTROL_VERSION,
-            _ => 0,
-        };
-        if self.version < since {
-            return Ok(());
-        }
         tracing::trace!(target: LOGS, request = request.serial(), ?outcome, "a client is told");
         if let (Some(terms), Outcome::Granted(_)) = (&mut self.terms, &outcome) {
             let term = terms.before_grant(&lock(&self.connected.client), request);
@@ -194,7 +175,7 @@ impl Session {
                 self.say(&said)?;
             }
         }
-        self.say(&outcome_message(request, outcome, self.version))
+        self.say(&outcome_message(request, outcome))
     }
 
     /// Sends what is waiting, as far as the client reads it. Parts of answers follow.
@@ -257,10 +238,10 @@ impl Session {
             ToDaemon::Request { agent, request, name, kind } => {
                 self.request(agent, request, name, kind, None)
             }
-            ToDaemon::RequestInSlot { agent, request, name, kind, slot } if self.can_own() => {
+            ToDaemon::RequestInSlot { agent, request, name, kind, slot } => {
                 self.request(agent, request, name, kind, Some(slot))
             }
-            ToDaemon::Map { nonce } if self.can_own() => self.map(nonce),
+            ToDaemon::Map { nonce } => self.map(nonce),
             ToDaemon::Query { .. } | ToDaemon::Inspect { .. } | ToDaemon::Position { .. } => {
                 self.handle_query(message)
             }
@@ -277,11 +258,6 @@ impl Session {
             }
             message => handle_client_message(&mut lock(&self.connected.client), message),
         }
-    }
-
-    /// Whether the client speaks a version in which clients can own names.
-    fn can_own(&self) -> bool {
-        self.version >= DELEGATION_VERSION
     }
 
     /// Shares memory with the client, which has no shared memory yet, and sends what the client

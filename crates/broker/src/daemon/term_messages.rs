@@ -22,27 +22,23 @@ use crate::clock::boot_time;
 /// that.
 const CHECK_INTERVAL: Duration = Duration::from_millis(500);
 
-/// The oldest version that knows of [`FromDaemon::TermBounds`].
-const BOUNDS: u16 = 4;
-
 /// The messages of a term: its end, and its other times.
 pub(super) type TermMessages = [Option<FromDaemon>; 2];
 
 /// What one client was told of the terms of its agents.
 pub(super) struct ToldTerms {
     said: HashMap<Agent, BootTime>,
-    version: u16,
     checks: Interval,
     /// The notes of the client's leases; `None` for a client that does not come back.
     leases: Option<Leases>,
 }
 
 impl ToldTerms {
-    /// The record for a client of this version, whose leases are noted in `leases`.
-    pub(super) fn new(version: u16, leases: Option<Leases>) -> Self {
+    /// The record for a client whose leases are noted in `leases`.
+    pub(super) fn new(leases: Option<Leases>) -> Self {
         let mut checks = interval(CHECK_INTERVAL);
         checks.set_missed_tick_behavior(MissedTickBehavior::Delay);
-        Self { said: HashMap::new(), version, checks, leases }
+        Self { said: HashMap::new(), checks, leases }
     }
 
     /// The messages that must come before the grant of this request.
@@ -64,13 +60,13 @@ impl ToldTerms {
         self.new_of(client, agent)
     }
 
-    /// The messages of terms that have changed: the terms of agents that hold locks and, for
-    /// clients that understand this, of agents that wait.
+    /// The messages of terms that have changed: the terms of agents that hold locks or
+    /// wait.
     pub(super) fn news(&mut self, client: &ClientRecord) -> Vec<FromDaemon> {
         if let Some(leases) = &mut self.leases {
             leases.note_all(client);
         }
-        let agents = if self.version >= BOUNDS { client.askers() } else { client.holders() };
+        let agents = client.askers();
         agents.into_iter().flat_map(|agent| self.new_of(client, agent)).flatten().collect()
     }
 
@@ -79,8 +75,7 @@ impl ToldTerms {
         if self.said.insert(agent, ends) == Some(ends) {
             return [None, None];
         }
-        let bounds = client.term(agent).filter(|_| self.version >= BOUNDS);
-        let bounds = bounds.map(|Term { heard, due, expires, .. }| {
+        let bounds = client.term(agent).map(|Term { heard, due, expires, .. }| {
             let [heard, due, expires] = [heard, due, expires].map(boot_time);
             FromDaemon::TermBounds { agent, heard, due, expires }
         });

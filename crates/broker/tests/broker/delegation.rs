@@ -45,8 +45,6 @@ struct Client {
     directory: PathBuf,
     /// The number of which its key, and so the name of its file, and the id of its agent are made.
     number: u8,
-    /// The version of the protocol that it speaks.
-    version: u16,
     file: File,
     map: Option<OwnerMap>,
     /// The epoch of tokens that the daemon has told.
@@ -111,7 +109,7 @@ impl Host {
 
     /// A client without a map.
     fn client(&self, number: u8) -> Client {
-        Client::connect(self.directory.path(), number, VERSION)
+        Client::connect(self.directory.path(), number)
     }
 }
 
@@ -128,15 +126,15 @@ impl Drop for Host {
 }
 
 impl Client {
-    fn connect(directory: &Path, number: u8, version: u16) -> Self {
+    fn connect(directory: &Path, number: u8) -> Self {
         let path = path(directory, number);
         let _ = fs::create_dir(path.parent().unwrap());
         let file = File::options().read(true).write(true).create(true).truncate(true).open(&path);
         let file = file.unwrap();
         flock(&file, FlockOperation::NonBlockingLockExclusive).unwrap();
-        let raw = Self::greet(directory, number, version, false, &[]);
+        let raw = Self::greet(directory, number, false, &[]);
         let directory = directory.to_owned();
-        Self { raw, directory, number, version, file, map: None, epoch: 0, asked: 0 }
+        Self { raw, directory, number, file, map: None, epoch: 0, asked: 0 }
     }
 
     /// The path of its file.
@@ -144,15 +142,9 @@ impl Client {
         path(&self.directory, self.number)
     }
 
-    fn greet(
-        directory: &Path,
-        number: u8,
-        version: u16,
-        returning: bool,
-        claims: &[ToDaemon],
-    ) -> Raw {
+    fn greet(directory: &Path, number: u8, returning: bool, claims: &[ToDaemon]) -> Raw {
         let mut words = vec![
-            ToDaemon::Hello { oldest: version, newest: version },
+            ToDaemon::Hello { oldest: VERSION, newest: VERSION },
             ToDaemon::Introduce { client: [number; 16], returning },
             ToDaemon::OpenAgent { agent: 0, client_id: [number; 16], bucket: "app".to_owned() },
         ];
@@ -170,14 +162,14 @@ impl Client {
             }
             _ => None,
         });
-        assert_eq!(welcome, version);
+        assert_eq!(welcome, VERSION);
         assert_eq!(raw.receive(), FromDaemon::Settled);
         raw
     }
 
     /// Comes back to another daemon with these claims. Returns what the daemon has answered to them.
     fn come_back(&mut self, claims: &[ToDaemon]) -> Vec<FromDaemon> {
-        self.raw = Self::greet(&self.directory, self.number, self.version, true, claims);
+        self.raw = Self::greet(&self.directory, self.number, true, claims);
         self.all_said()
     }
 

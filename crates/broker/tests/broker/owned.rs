@@ -2,7 +2,6 @@
 
 mod heard;
 mod maps;
-mod older;
 mod together;
 
 use std::{

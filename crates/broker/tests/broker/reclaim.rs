@@ -300,17 +300,6 @@ fn a_term_is_said_while_others_are_waited_for() {
     assert_eq!(raw.receive(), FromDaemon::Settled);
 }
 
-#[test]
-fn a_client_that_does_not_know_of_terms_is_refused_and_told_why() {
-    let daemon = LeasedDaemon::started();
-    for newest in [1, 2] {
-        let hello = ToDaemon::Hello { oldest: 1, newest };
-        let refused = Raw::connect(&daemon.place(), &[hello]).receive();
-        let FromDaemon::Refused { reason } = refused else { panic!("{refused:?}") };
-        assert!(reason.contains("a test's world") && reason.contains("version 3"), "{reason}");
-    }
-}
-
 /// The variable with the daemon's place, for the process that a test starts.
 const PLACE: &str = "NAVLOCK_TEST_PLACE";
 

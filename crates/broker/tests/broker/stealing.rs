@@ -137,7 +137,7 @@ fn where_a_reach_cannot_compare_who_holds_it_is_refused_in_words() {
 fn a_broker_says_in_which_pid_namespace_it_sees_processes() {
     let daemon = Daemon::start();
     let mut control = Control::connect(&daemon.place()).unwrap();
-    let report = control.report().unwrap().unwrap();
+    let report = control.report().unwrap();
     let mut look = Look::new(daemon.place(), LookOptions::default());
     assert_eq!(look.pid_namespace(), None);
     look.next(Some(LONG)).unwrap();

@@ -163,32 +163,6 @@ fn a_message_too_long_ends_the_connection_before_it_is_there() {
 }
 
 #[test]
-fn a_client_of_the_first_version_is_not_waited_for_after_a_restart_and_its_lock_is_free() {
-    let sandbox = Sandbox::new();
-    let holder = sandbox.hold(&["kept"]);
-    let mut old = Raw::connect(&sandbox);
-    old.say(&[
-        ToDaemon::Hello { oldest: 1, newest: 1 },
-        ToDaemon::OpenAgent { agent: 0, client_id: [1; 16], bucket: "default".to_owned() },
-        ToDaemon::Request {
-            agent: 0,
-            request: RequestId::from_parts(0, 0),
-            name: "db".try_into().unwrap(),
-            kind: RequestKind::Wait(Mode::Exclusive),
-        },
-    ]);
-    assert_eq!(old.receive(), FromDaemon::Welcome { version: 1 });
-    assert!(matches!(old.receive(), FromDaemon::Granted { .. }));
-    assert_eq!(sandbox.code(&["run", "-n", "db", "true"]), 1);
-    sandbox.replace_broker();
-    // If the broker waited for the old client, it would wait ten seconds.
-    assert_eq!(sandbox.code(&["run", "-w", "8", "db", "true"]), 0);
-    assert_eq!(sandbox.query(), ["held kept exclusive"]);
-    old.until_left();
-    holder.release();
-}
-
-#[test]
 fn a_client_that_claims_a_lock_that_was_granted_anew_has_lost_it() {
     let sandbox = Sandbox::new();
     fs::create_dir(sandbox.path("sock.clients")).unwrap();

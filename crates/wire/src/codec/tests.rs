@@ -1,8 +1,5 @@
 mod corpus;
 mod examples;
-mod version_1;
-mod version_2;
-mod version_4;
 
 use navlock_engine::{RequestId, RequestKind};
 
@@ -146,7 +143,7 @@ fn every_message_comes_back_as_it_was() {
 
 #[test]
 fn events_that_were_encoded_one_by_one_are_the_same_message() {
-    let all: Vec<LookEvent> = version_6_from_daemon()
+    let all: Vec<LookEvent> = looking_from_daemon()
         .into_iter()
         .find_map(|message| match message {
             FromDaemon::LookEvents { events } => Some(events),

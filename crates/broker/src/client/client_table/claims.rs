@@ -27,17 +27,11 @@ impl ClientTable {
         ]
     }
 
-    /// Begins a new connection, in this version of the protocol and with a daemon of this reach, by
-    /// claiming everything. Returns the wakers to call.
-    pub(in super::super) fn connected(
-        &mut self,
-        version: u16,
-        reach: Option<String>,
-    ) -> Vec<Waker> {
+    /// Begins a new connection, with a daemon of this reach, by claiming everything. Returns the wakers to call.
+    pub(in super::super) fn connected(&mut self, reach: Option<String>) -> Vec<Waker> {
         // A daemon that serves this machine alone does not know of leased locks.
         let mut woken = if reach.is_none() { self.end_terms() } else { Vec::new() };
         self.leave_slots(&mut woken);
-        self.version = version;
         self.reach = reach;
         self.outgoing.clear();
         self.link = Link::Up;
@@ -59,7 +53,7 @@ impl ClientTable {
             }
             self.say(&message);
         }
-        for asked in self.questions.again(version, &mut woken) {
+        for asked in self.questions.again() {
             self.say(&asked);
         }
         self.say_map();

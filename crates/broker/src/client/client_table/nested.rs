@@ -2,7 +2,7 @@
 
 use navlock_core::look::{InDeadlock, LockId};
 use navlock_engine::RequestId;
-use navlock_wire::{LOOKING_VERSION, MAX_INSIDE, ToDaemon};
+use navlock_wire::{MAX_INSIDE, ToDaemon};
 
 use super::{ClientTable, link::Link};
 
@@ -15,9 +15,9 @@ impl ClientTable {
         }
     }
 
-    /// Whether there is a daemon that also takes messages that only lookers need.
+    /// Whether there is a daemon. Messages that only lookers need are sent to no other.
     pub(super) fn tells_more(&self) -> bool {
-        self.link == Link::Up && self.version >= LOOKING_VERSION
+        self.link == Link::Up
     }
 
     /// Notes that the program has said all that it says of this request when it makes it.

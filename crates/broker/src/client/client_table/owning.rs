@@ -6,7 +6,7 @@ use std::io;
 use navlock_core::Lost;
 use navlock_delegation::OwnerMap;
 use navlock_engine::RequestId;
-use navlock_wire::{DELEGATION_VERSION, ToDaemon};
+use navlock_wire::ToDaemon;
 
 use super::{
     ClientTable, SlotPlace, State,
@@ -17,10 +17,7 @@ use super::{
 impl ClientTable {
     /// Whether a map may be of use with this daemon.
     fn may_map(&self) -> bool {
-        self.mapping.is_wanted
-            && self.link == Link::Up
-            && self.version >= DELEGATION_VERSION
-            && self.reach.is_none()
+        self.mapping.is_wanted && self.link == Link::Up && self.reach.is_none()
     }
 
     /// To be called when a request is made: notes whether the file has to become a map, or has to

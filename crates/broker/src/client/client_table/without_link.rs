@@ -121,7 +121,7 @@ mod tests {
     fn a_client_that_has_just_taken_a_lock_looks_again_although_all_was_lost_meanwhile() {
         let owned = Arc::new(Owned::new().unwrap());
         let mut table = ClientTable::new([0; 16], Arc::clone(&owned), true);
-        table.connected(navlock_wire::VERSION, None);
+        table.connected(None);
         assert!(!owned.is_alone());
         table.disconnected();
         assert!(owned.is_alone());

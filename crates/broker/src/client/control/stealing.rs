@@ -6,7 +6,7 @@ use navlock_core::{
     AgentInfo, FencingToken,
     look::{LockId, LockName},
 };
-use navlock_wire::{FromDaemon, STEAL_VERSION, ToDaemon};
+use navlock_wire::{FromDaemon, ToDaemon};
 
 use super::{Control, failed};
 use crate::{
@@ -89,11 +89,6 @@ impl Control {
         from: &[(LockId, FencingToken)],
         info: &AgentInfo,
     ) -> Result<Result<usize, NotStolen>, Reason> {
-        if self.version < STEAL_VERSION {
-            let why = "the broker that runs is of an earlier release, which steals from any holder; \
-                       'navlock daemon stop' ends it, and a new one starts";
-            return Ok(Err(NotStolen::Refused(why.to_owned())));
-        }
         let id = |id: &LockId| (id.client_id.to_bytes(), id.serial);
         self.say(&ToDaemon::Steal {
             query: 4,

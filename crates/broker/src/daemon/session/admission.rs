@@ -31,9 +31,6 @@ impl Session {
         ended: impl Future<Output = ()>,
     ) -> Result<(), End> {
         self.admit(claims, pin!(ended.fuse())).await?;
-        if self.version == 1 {
-            return Ok(());
-        }
         self.say(&FromDaemon::Settled)
     }
 

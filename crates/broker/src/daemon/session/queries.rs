@@ -7,7 +7,7 @@ use std::{
 
 use futures_util::task::noop_waker_ref;
 use navlock_core::{ClientId, Inspection, Position};
-use navlock_wire::{Failure, FromDaemon, LOOKING_VERSION, Query, ToDaemon};
+use navlock_wire::{Failure, FromDaemon, Query, ToDaemon};
 
 use super::{
     super::{
@@ -78,7 +78,7 @@ impl Session {
             Answered::Inspect(query, bucket, name, Ok((mut inspection, looks))) => {
                 self.daemon.complete(&mut inspection, &bucket, name.as_ref(), looks.as_ref());
                 self.say_meta(query, &inspection)?;
-                let parts = InspectionParts::new(query, inspection, self.version);
+                let parts = InspectionParts::new(query, inspection);
                 self.answers.push(Parts::Inspection(parts));
                 return Ok(());
             }
@@ -100,9 +100,6 @@ impl Session {
     /// Sends what agents say of themselves that has no place in the answer. This comes before the
     /// answer names these agents.
     pub(super) fn say_meta(&mut self, query: Query, inspection: &Inspection) -> Result<(), End> {
-        if self.version < LOOKING_VERSION {
-            return Ok(());
-        }
         answers::meta(query, inspection).iter().try_for_each(|message| self.say(message))
     }
 }

@@ -7,10 +7,10 @@ use navlock_core::{
 };
 use navlock_delegation::Released;
 use navlock_engine::RequestId;
-use navlock_wire::{DELEGATION_VERSION, FromDaemon, Lost, ToDaemon, VERSION};
+use navlock_wire::{FromDaemon, Lost, ToDaemon};
 
 use super::{Client, EXCLUSIVE, Host, SHARED, TRY};
-use crate::{daemon::eventually, leased::LeasedDaemon};
+use crate::leased::LeasedDaemon;
 
 const STEAL: navlock_core::host::RequestKind = navlock_core::host::RequestKind::Steal;
 
@@ -248,25 +248,6 @@ fn a_lock_that_is_released_by_a_message_is_not_held_in_the_map() {
 }
 
 #[test]
-fn clients_of_the_version_before_have_their_turn_with_names_that_are_owned() {
-    let host = Host::start();
-    let mut owner = host.owner(1);
-    let mut old = Client::connect(host.directory.path(), 2, DELEGATION_VERSION - 1);
-    owner.own(0, "db", EXCLUSIVE);
-    let (held, _) = old.take("db", EXCLUSIVE);
-    assert_eq!(owner.retake(0), None);
-    let asked = owner.ask_in(0, "db", EXCLUSIVE);
-    assert!(owner.waits());
-    old.finish(held);
-    owner.granted_in_slot(asked);
-    assert!(old.waits());
-    // A message of a later version is nonsense from this client.
-    old.raw.say(&[ToDaemon::Map { nonce: 1 }]);
-    let mut last = host.client(3);
-    eventually("it is hung up on", || last.status().0.clients == 2);
-}
-
-#[test]
 fn a_daemon_that_is_told_so_has_its_clients_ask_for_each_lock() {
     let host = Host::with(|options| options.delegate = false);
     let mut client = host.client(1);
@@ -280,7 +261,7 @@ fn a_daemon_that_is_told_so_has_its_clients_ask_for_each_lock() {
 #[test]
 fn where_locks_are_leased_names_are_asked_for_each_time() {
     let daemon = LeasedDaemon::started();
-    let mut client = Client::connect(daemon.path(), 1, VERSION);
+    let mut client = Client::connect(daemon.path(), 1);
     assert!(!client.make_map());
     let asked = client.ask_in(0, "db", EXCLUSIVE);
     let granted = |message: &FromDaemon| match message {

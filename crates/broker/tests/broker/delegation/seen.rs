@@ -59,16 +59,6 @@ fn an_inspection_shows_owned_names_apart_and_holds_as_their_map_tells() {
 }
 
 #[test]
-fn a_client_that_does_not_know_of_owned_names_is_not_told_of_them() {
-    let host = Host::start();
-    let mut owner = host.owner(1);
-    owner.own(0, "idle", EXCLUSIVE);
-    let mut old = Client::connect(host.directory.path(), 2, 4);
-    let (held, idle) = old.inspect();
-    assert_eq!((held.len(), idle.len()), (0, 0));
-}
-
-#[test]
 fn nobody_stands_before_who_asks_for_its_place_in_a_queue_that_is_only_owned() {
     let host = Host::start();
     let (mut owner, mut other) = (host.owner(1), host.client(2));

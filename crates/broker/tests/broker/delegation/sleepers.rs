@@ -1,6 +1,6 @@
 //! Clients that have not come back when a daemon takes over, and whose maps tell what they hold.
 
-use super::{Client, EXCLUSIVE, Host, SHARED, TRY};
+use super::{EXCLUSIVE, Host, SHARED, TRY};
 use navlock_delegation::Released;
 use navlock_wire::{FromDaemon, Lost, ToDaemon};
 use std::time::Duration;
@@ -104,9 +104,32 @@ fn a_sleeper_that_was_stolen_from_sees_it_and_is_told_when_it_wakes_up() {
 }
 
 #[test]
-fn a_sleeper_of_an_older_release_is_given_up_beside_one_of_today_that_is_kept() {
+fn a_waiter_behind_a_sleeper_keeps_its_place_in_the_queue() {
+    let mut host = Host::with(|options| options.recovery_time = Duration::from_secs(1));
+    let (mut sleeper, mut waiter) = (host.owner(1), host.client(2));
+    let (_, _) = sleeper.take_in(0, "db", EXCLUSIVE);
+    let asked = waiter.ask("db", EXCLUSIVE);
+    assert!(waiter.waits());
+    host.kill();
+    host.begin();
+    let name = "db".try_into().unwrap();
+    let claim =
+        ToDaemon::ClaimRequest { agent: 0, request: asked, name, kind: EXCLUSIVE, since: 1 };
+    assert_eq!(waiter.come_back(&[claim]), []);
+    let mut last = host.client(3);
+    let behind = last.ask("db", EXCLUSIVE);
+    assert!(last.waits());
+    drop(sleeper);
+    waiter.granted(asked);
+    assert!(last.waits());
+    waiter.finish(asked);
+    last.granted(behind);
+}
+
+#[test]
+fn a_sleeper_without_a_map_is_given_up_beside_one_with_a_map_that_is_kept() {
     let mut host = Host::start();
-    let (mut old, mut owner) = (Client::connect(host.directory.path(), 1, 4), host.owner(2));
+    let (mut old, mut owner) = (host.client(1), host.owner(2));
     let (request, old_token) = old.take("old", EXCLUSIVE);
     let (_, token) = owner.take_in(0, "new", EXCLUSIVE);
     owner.own(1, "idle", EXCLUSIVE);
@@ -131,27 +154,4 @@ fn a_sleeper_of_an_older_release_is_given_up_beside_one_of_today_that_is_kept() 
     assert!(old.waits());
     drop(owner);
     assert!(old.granted(asked) > token);
-}
-
-#[test]
-fn a_waiter_behind_a_sleeper_keeps_its_place_in_the_queue() {
-    let mut host = Host::with(|options| options.recovery_time = Duration::from_secs(1));
-    let (mut sleeper, mut waiter) = (host.owner(1), host.client(2));
-    let (_, _) = sleeper.take_in(0, "db", EXCLUSIVE);
-    let asked = waiter.ask("db", EXCLUSIVE);
-    assert!(waiter.waits());
-    host.kill();
-    host.begin();
-    let name = "db".try_into().unwrap();
-    let claim =
-        ToDaemon::ClaimRequest { agent: 0, request: asked, name, kind: EXCLUSIVE, since: 1 };
-    assert_eq!(waiter.come_back(&[claim]), []);
-    let mut last = host.client(3);
-    let behind = last.ask("db", EXCLUSIVE);
-    assert!(last.waits());
-    drop(sleeper);
-    waiter.granted(asked);
-    assert!(last.waits());
-    waiter.finish(asked);
-    last.granted(behind);
 }

@@ -5,7 +5,7 @@ use std::time::Duration;
 use navlock_broker::{Look, LookOptions, News};
 use navlock_delegation::Released;
 use navlock_engine::RequestId;
-use navlock_wire::{FromDaemon, Lost, ToDaemon};
+use navlock_wire::{FromDaemon, Lost, ToDaemon, VERSION};
 
 use super::{EXCLUSIVE, Host, SHARED, TRY};
 use crate::daemon::{LONG, eventually};
@@ -189,12 +189,12 @@ fn a_client_that_goes_before_its_claims_are_settled_holds_nothing() {
     host.begin();
     // The daemon waits for the other client, while this one sends a message that no client sends.
     let words = [
-        ToDaemon::Hello { oldest: 5, newest: 5 },
+        ToDaemon::Hello { oldest: VERSION, newest: VERSION },
         ToDaemon::Introduce { client: [1; 16], returning: true },
         ToDaemon::CloseAgent { agent: 9 },
     ];
     let mut raw = crate::raw::Raw::connect(&host.place(), &words);
-    assert_eq!(raw.receive(), FromDaemon::Welcome { version: 5 });
+    assert_eq!(raw.receive(), FromDaemon::Welcome { version: VERSION });
     // A daemon looks at sleepers every few seconds.
     eventually("it is revoked", || owner.look(0).is_revoked());
     drop(other);

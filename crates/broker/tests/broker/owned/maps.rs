@@ -22,37 +22,6 @@ fn a_request_without_a_slot_is_counted_in_the_map() {
 }
 
 #[test]
-fn an_older_daemon_is_told_what_is_held_and_nothing_of_what_was_owned() {
-    let played = Played::owning(&["held", "idle"]);
-    let held = soon(played.locks.lock("held")).unwrap();
-    let place = played.place();
-    let (held_id, _) = played.broker.granted[0];
-    let token = held.fencing_token();
-    drop(played.broker);
-    let mut broker = PlayedBroker::welcome(&played.listener, &place, 4);
-    let (claimed, before) =
-        broker.raw.receive_until(|message| matches!(message, ToDaemon::Claimed).then_some(()));
-    let () = claimed;
-    let claims: Vec<_> = before
-        .iter()
-        .filter_map(|message| match message {
-            ToDaemon::ClaimLock { request, name, token, .. } => Some((*request, name, *token)),
-            _ => None,
-        })
-        .collect();
-    assert_eq!(claims, [(held_id, held.name(), token)]);
-    assert!(!held.is_lost());
-    drop(held);
-    assert_eq!(broker.raw.receive(), ToDaemon::Finish { request: held_id });
-    for name in ["idle", "held"] {
-        assert!(!has_at_once(&played.locks, name));
-        let asked = broker.raw.receive();
-        assert!(matches!(asked, ToDaemon::Request { .. }), "{asked:?}");
-        assert!(matches!(broker.raw.receive(), ToDaemon::Finish { .. }));
-    }
-}
-
-#[test]
 fn a_client_whose_file_was_removed_owns_nothing_any_more() {
     let mut played = Played::owning(&["held", "idle"]);
     let held = soon(played.locks.lock("held")).unwrap();
@@ -136,4 +105,36 @@ fn a_client_without_delegation_owns_nothing_and_makes_no_map() {
         assert!(!heard.iter().any(|said| matches!(said, ToDaemon::Map { .. })));
         assert_eq!(fs::metadata(&broker.file).unwrap().len(), 0);
     });
+}
+
+#[test]
+fn a_daemon_that_maps_nothing_is_told_what_is_held_and_nothing_of_what_was_owned() {
+    let played = Played::owning(&["held", "idle"]);
+    let held = soon(played.locks.lock("held")).unwrap();
+    let place = played.place();
+    let (held_id, _) = played.broker.granted[0];
+    let token = held.fencing_token();
+    drop(played.broker);
+    let mut broker = PlayedBroker::welcome(&played.listener, &place, VERSION);
+    let (claimed, before) =
+        broker.raw.receive_until(|message| matches!(message, ToDaemon::Claimed).then_some(()));
+    let () = claimed;
+    let claims: Vec<_> = before
+        .iter()
+        .filter_map(|message| match message {
+            ToDaemon::ClaimLock { request, name, token, .. } => Some((*request, name, *token)),
+            _ => None,
+        })
+        .collect();
+    assert_eq!(claims, [(held_id, held.name(), token)]);
+    assert!(!held.is_lost());
+    drop(held);
+    let is_finish = |message: &ToDaemon| *message == ToDaemon::Finish { request: held_id };
+    broker.raw.receive_until(|message| is_finish(message).then_some(()));
+    for name in ["idle", "held"] {
+        assert!(!has_at_once(&played.locks, name));
+        let asked = broker.raw.receive();
+        assert!(matches!(asked, ToDaemon::Request { .. }), "{asked:?}");
+        assert!(matches!(broker.raw.receive(), ToDaemon::Finish { .. }));
+    }
 }

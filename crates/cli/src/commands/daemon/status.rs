@@ -71,11 +71,10 @@ pub(super) fn status(context: &Context, args: &StatusArgs) -> Result<ExitCode, F
     }
     let report = control.report().map_err(Error::from)?;
     let text = if args.json {
-        let object = object(&socket, &status);
-        let object = report.iter().fold(object, reported);
+        let object = reported(object(&socket, &status), &report);
         format!("{object}\n")
     } else {
-        lines(&socket, &status, report.as_ref())
+        lines(&socket, &status, &report)
     };
     write(&text)?;
     Ok(ExitCode::SUCCESS)
@@ -164,7 +163,7 @@ fn object(socket: &str, status: &Status) -> Object {
     object.object("details", &details)
 }
 
-fn lines(socket: &str, status: &Status, report: Option<&Report>) -> String {
+fn lines(socket: &str, status: &Status, report: &Report) -> String {
     let mut rows = vec![
         ("socket".to_owned(), printable(socket)),
         ("process".to_owned(), status.pid.to_string()),
@@ -177,9 +176,7 @@ fn lines(socket: &str, status: &Status, report: Option<&Report>) -> String {
         ("pending".to_owned(), status.pending.to_string()),
     ];
     rows.extend(status.details.iter().map(|(what, is)| (printable(what), printable(is))));
-    if let Some(report) = report {
-        rows.extend(report_rows(report));
-    }
+    rows.extend(report_rows(report));
     let widest = rows.iter().map(|(what, _)| what.chars().count()).max().unwrap_or_default();
     let lines: Vec<_> = rows.iter().map(|(what, is)| format!("{what:widest$} {is}")).collect();
     lines.join("\n") + "\n"

@@ -1,4 +1,4 @@
-//! A message of each variant, by the version that has brought it.
+//! A message of each variant, by subject.
 
 use navlock_engine::{FencingToken, Mode, RequestId, RequestKind, ResourceName};
 
@@ -16,8 +16,8 @@ pub(super) fn lone_surrogate() -> ResourceName {
     ResourceName::from_utf16(&[0x64, 0xD800]).unwrap()
 }
 
-/// The messages of a client that speaks version 1, in all their kinds.
-pub(super) fn version_1_to_daemon() -> Vec<ToDaemon> {
+/// What a client says of requests and locks.
+pub(super) fn locks_to_daemon() -> Vec<ToDaemon> {
     let ask =
         |kind| ToDaemon::Request { agent: 7, request: request(), name: lone_surrogate(), kind };
     vec![
@@ -35,8 +35,8 @@ pub(super) fn version_1_to_daemon() -> Vec<ToDaemon> {
     ]
 }
 
-/// The messages of a daemon that speaks version 1, in all their kinds.
-pub(super) fn version_1_from_daemon() -> Vec<FromDaemon> {
+/// What a daemon says of requests and locks.
+pub(super) fn locks_from_daemon() -> Vec<FromDaemon> {
     let request = request();
     let entry = |mode| SnapshotEntry { name: lone_surrogate(), mode, client_id: [3; 16] };
     let mut all = vec![
@@ -65,16 +65,16 @@ pub(super) fn version_1_from_daemon() -> Vec<FromDaemon> {
 }
 
 pub(super) fn all_to_daemon() -> Vec<ToDaemon> {
-    let mut all = version_1_to_daemon();
-    all.extend(version_2_to_daemon());
-    all.extend(version_4_to_daemon());
-    all.extend(version_5_to_daemon());
-    all.extend(version_6_to_daemon());
+    let mut all = locks_to_daemon();
+    all.extend(claims_to_daemon());
+    all.extend(terms_and_control_to_daemon());
+    all.extend(owning_to_daemon());
+    all.extend(looking_to_daemon());
     all
 }
 
-/// What a client says besides since versions 3 and 4.
-pub(super) fn version_4_to_daemon() -> Vec<ToDaemon> {
+/// What a client says of terms, and of the daemon itself.
+pub(super) fn terms_and_control_to_daemon() -> Vec<ToDaemon> {
     vec![
         ToDaemon::Details { query: u64::MAX },
         ToDaemon::Stop,
@@ -87,8 +87,8 @@ pub(super) fn version_4_to_daemon() -> Vec<ToDaemon> {
     ]
 }
 
-/// What a client says besides since version 5.
-pub(super) fn version_5_to_daemon() -> Vec<ToDaemon> {
+/// What a client says of names that it owns.
+pub(super) fn owning_to_daemon() -> Vec<ToDaemon> {
     let ask = |kind, slot| ToDaemon::RequestInSlot {
         agent: 7,
         request: request(),
@@ -104,8 +104,8 @@ pub(super) fn version_5_to_daemon() -> Vec<ToDaemon> {
     ]
 }
 
-/// What a client says besides since version 2.
-pub(super) fn version_2_to_daemon() -> Vec<ToDaemon> {
+/// What a client says to come back, and of its agents.
+pub(super) fn claims_to_daemon() -> Vec<ToDaemon> {
     let (request, name, since) = (request(), lone_surrogate(), u64::MAX);
     let claim_lock = |mode| ToDaemon::ClaimLock {
         agent: 7,
@@ -136,16 +136,16 @@ pub(super) fn version_2_to_daemon() -> Vec<ToDaemon> {
 }
 
 pub(super) fn all_from_daemon() -> Vec<FromDaemon> {
-    let mut all = version_1_from_daemon();
-    all.extend(version_2_from_daemon());
-    all.extend(version_4_from_daemon());
-    all.extend(version_5_from_daemon());
-    all.extend(version_6_from_daemon());
+    let mut all = locks_from_daemon();
+    all.extend(claims_from_daemon());
+    all.extend(terms_and_control_from_daemon());
+    all.extend(owning_from_daemon());
+    all.extend(looking_from_daemon());
     all
 }
 
-/// What a daemon says besides since version 6.
-pub(super) fn version_6_from_daemon() -> Vec<FromDaemon> {
+/// What a daemon says to those who look, and to those who steal.
+pub(super) fn looking_from_daemon() -> Vec<FromDaemon> {
     let of = || OfName { bucket: "web".into(), name: lone_surrogate() };
     let id = ([3; 16], u64::MAX);
     let entry = |inside| LookEntry {
@@ -209,8 +209,8 @@ pub(super) fn version_6_from_daemon() -> Vec<FromDaemon> {
     ]
 }
 
-/// What a client says besides since version 6.
-pub(super) fn version_6_to_daemon() -> Vec<ToDaemon> {
+/// What a client says to look, and to steal.
+pub(super) fn looking_to_daemon() -> Vec<ToDaemon> {
     vec![
         ToDaemon::Annotate { agent: 7, meta: vec![("url".to_owned(), "x".to_owned())] },
         ToDaemon::Inside { request: request(), lock: ([3; 16], u64::MAX) },
@@ -256,8 +256,8 @@ pub(super) fn report() -> Report {
     }
 }
 
-/// What a daemon says besides since version 5.
-pub(super) fn version_5_from_daemon() -> Vec<FromDaemon> {
+/// What a daemon says of owned names.
+pub(super) fn owning_from_daemon() -> Vec<FromDaemon> {
     let owned = |mode, age, taken| OwnedEntry {
         entry: SnapshotEntry { name: lone_surrogate(), mode, client_id: [3; 16] },
         age,
@@ -275,8 +275,8 @@ pub(super) fn version_5_from_daemon() -> Vec<FromDaemon> {
     ]
 }
 
-/// What a daemon says besides since versions 3 and 4.
-pub(super) fn version_4_from_daemon() -> Vec<FromDaemon> {
+/// What a daemon says of terms, and of itself.
+pub(super) fn terms_and_control_from_daemon() -> Vec<FromDaemon> {
     vec![
         FromDaemon::WelcomeShared {
             version: 3,
@@ -319,8 +319,8 @@ pub(super) fn version_4_from_daemon() -> Vec<FromDaemon> {
     ]
 }
 
-/// What a daemon says besides since version 2.
-pub(super) fn version_2_from_daemon() -> Vec<FromDaemon> {
+/// What a daemon says to inspections, and after claims.
+pub(super) fn claims_from_daemon() -> Vec<FromDaemon> {
     let entry = |age, token| InspectionEntry {
         entry: SnapshotEntry { name: lone_surrogate(), mode: Mode::Shared, client_id: [3; 16] },
         age,
