@@ -16,6 +16,7 @@ use crate::clock;
 pub(crate) fn to_wire(info: &AgentInfo) -> navlock_wire::AgentInfo {
     navlock_wire::AgentInfo {
         pid: info.pid,
+        keeper: info.keeper,
         command: info.command.clone(),
         user: info.user.clone(),
         host: info.host.clone(),
@@ -24,9 +25,10 @@ pub(crate) fn to_wire(info: &AgentInfo) -> navlock_wire::AgentInfo {
 }
 
 pub(crate) fn from_wire(form: navlock_wire::AgentInfo) -> AgentInfo {
-    let navlock_wire::AgentInfo { pid, command, user, host, why } = form;
+    let navlock_wire::AgentInfo { pid, keeper, command, user, host, why } = form;
     let mut info = AgentInfo::default();
-    (info.pid, info.command, info.user, info.host, info.why) = (pid, command, user, host, why);
+    (info.pid, info.keeper, info.command, info.user) = (pid, keeper, command, user);
+    (info.host, info.why) = (host, why);
     info
 }
 

@@ -1,8 +1,11 @@
 //! The locks inside which this process runs.
 
-use std::{env, sync::OnceLock};
+use std::{env, iter, sync::OnceLock};
 
-use navlock_core::look::LockId;
+use navlock_core::{Inspected, look::LockId};
+use navlock_platform::process;
+
+use crate::this_process::this_process;
 
 /// The variable in which `navlock run` names to its command the locks inside which the command runs, the
 /// outermost lock first.
@@ -21,6 +24,32 @@ pub fn surrounding() -> &'static [LockId] {
         // A word that is no id was not written by navlock, and is ignored.
         parse(&env::var(VARIABLE).unwrap_or_default())
     })
+}
+
+/// Whether this process runs inside this lock: `navlock run` or `navlock hold` keeps the lock for a process that
+/// has started this one, directly or through others. The variable says so, or the system does where somebody
+/// has taken the variable away.
+pub fn is_around(held: &Inspected) -> bool {
+    let Some(agent) = held.agent.as_deref().filter(|agent| agent.keeper != 0) else { return false };
+    let is_named = surrounding().iter().any(|lock| lock.client_id == held.lock.client_id);
+    // The number of a process means something on its own machine, where its keeper is as well.
+    let is_here = || agent.host == this_process().host && process::seen(agent.keeper).is_some();
+    let own = std::process::id();
+    // The command itself may have become this program.
+    let mut numbers = iter::once(own).chain(ancestors(own));
+    is_named || is_here() && numbers.any(|number| number == agent.pid)
+}
+
+/// The processes that are taken to wait for this one: its parent, the parent of that, and so on, as far as it can
+/// be seen. Nobody waits for a process that was started with an empty variable, as a script does that leaves it in
+/// the background.
+pub(crate) fn ancestors(number: u32) -> impl Iterator<Item = u32> {
+    let parent = |number: &u32| {
+        let is_apart = process::has_variable(*number, &format!("{VARIABLE}="));
+        if is_apart { None } else { process::seen(*number).map(|seen| seen.parent) }
+    };
+    // Numbers are used again, so there may be a circle.
+    iter::successors(parent(&number), parent).take_while(|number| *number > 1).take(64)
 }
 
 /// The value of the variable for a process that is started inside `locks`. The value names the locks

@@ -1,8 +1,16 @@
 //! What this process says of itself.
 
-use std::{env, path::PathBuf, sync::OnceLock};
+use std::{
+    env,
+    ffi::{OsStr, OsString},
+    path::{Path, PathBuf},
+    sync::OnceLock,
+};
 
-use navlock_core::{AgentInfo, host::clip_chars};
+use navlock_core::{
+    AgentInfo,
+    host::{clip_chars, is_interpreter},
+};
 use navlock_platform::{
     process,
     user::{self, ours},
@@ -47,13 +55,33 @@ fn look() -> AgentInfo {
 /// The program as it was called, without its arguments. The arguments may be secret, and what an
 /// agent says of itself is shown to all who share its locks.
 fn command() -> String {
-    clip_chars(&program().to_string_lossy(), LONGEST_COMMAND).to_owned()
+    let mut command = program().to_string_lossy().into_owned();
+    if let Some(script) = script().filter(|_| is_interpreter(&program_name())) {
+        command = format!("{command} {}", script.to_string_lossy());
+    }
+    clip_chars(&command, LONGEST_COMMAND).to_owned()
 }
 
 /// The name of this program, without its path and its arguments.
 pub(crate) fn program_name() -> String {
     let program = program();
     program.file_name().unwrap_or_default().to_string_lossy().into_owned()
+}
+
+/// The script that an interpreter was started with, as far as that can be told. Code on the command line is none.
+fn script() -> Option<OsString> {
+    let mut words = env::args_os().skip(1).filter(|word| word != "run");
+    let is_script = |word: &OsString| {
+        let extension = Path::new(word).extension().and_then(OsStr::to_str).unwrap_or_default();
+        let extension = extension.trim_start_matches(['m', 'c']);
+        ["js", "ts", "jsx", "tsx", "py"].contains(&extension)
+    };
+    let first = words.next()?;
+    let code = ["-e", "-p", "-pe", "-c", "--eval", "--print"];
+    if code.iter().any(|option| first == **option) {
+        return None;
+    }
+    if first.to_string_lossy().starts_with('-') { words.find(is_script) } else { Some(first) }
 }
 
 /// The program as it was called.

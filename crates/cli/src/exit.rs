@@ -19,6 +19,8 @@ pub(crate) const CONFLICT: u8 = 1;
 pub(crate) const USAGE: u8 = 64;
 /// `EX_UNAVAILABLE`: no broker can be reached.
 pub(crate) const UNREACHABLE: u8 = 69;
+/// `EX_SOFTWARE`: a script asks for a lock inside which it runs, and would wait for itself.
+pub(crate) const OWN_LOCK: u8 = 70;
 /// `EX_TEMPFAIL`: a lock was lost. For that reason a command of `navlock run` was ended, or not started.
 pub(crate) const LOST: u8 = 75;
 /// The command exists and cannot be executed. Shells use this code as well.

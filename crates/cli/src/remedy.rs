@@ -8,16 +8,17 @@ use std::{
 
 use navlock::{
     AgentInfo, ClientId, Place, ResourceName,
+    host::process,
     look::{Agent, Client, ClientState, Deadlock, Entry, LockName, Overview, Silence},
 };
 use navlock_platform::{
-    process::{self, Seen},
+    process::{Seen, seen},
     shell::{self, line_to_continue, line_to_end},
 };
 
 use crate::{
     json::Object,
-    text::{clipped, meta, printable, program, user_at_host},
+    text::{clipped, meta, printable, user_at_host},
     time::elapsed,
 };
 
@@ -92,7 +93,7 @@ impl Here {
         let navlock = socket.map(|socket| format!("navlock --socket {socket}"));
         let host = navlock_broker::this_process().host;
         let namespace = navlock_broker::pid_namespace();
-        Self { place: place.clone(), navlock, host, namespace, process: process::seen }
+        Self { place: place.clone(), navlock, host, namespace, process: seen }
     }
 
     /// A made-up machine, which is called `here`. `process` gives the state of its processes.
@@ -145,7 +146,7 @@ impl<'a> Surroundings<'a> {
     /// machine.
     pub(crate) fn who(&self, id: ClientId) -> String {
         let Some(agent) = self.agent(id) else { return format!("client {id}") };
-        let who = who(&agent.info, id);
+        let who = process(Some(&agent.info), id);
         match self.elsewhere(agent) {
             Some(_) => format!("{who} {}", clipped(&user_at_host(&agent.info), WIDEST)),
             None => who,
@@ -318,15 +319,6 @@ fn ends_in(ends: Instant, now: Instant) -> String {
     match elapsed(ends.saturating_duration_since(now)) {
         left if left == "0s" => "ends in a moment".to_owned(),
         left => format!("ends in {left}"),
-    }
-}
-
-/// `make[4711]`, or what else is known of the agent.
-pub(crate) fn who(info: &AgentInfo, id: ClientId) -> String {
-    match (program(&info.command).as_str(), info.pid) {
-        ("", 0) => format!("client {id}"),
-        ("", pid) => format!("process {pid}"),
-        (program, pid) => format!("{program}[{pid}]"),
     }
 }
 

@@ -77,18 +77,6 @@ pub(crate) fn clipped(text: &str, widest: usize) -> String {
     shown
 }
 
-/// The name of the program of a command line, for people. `navlock run` is shown with the program
-/// that it will run, because its own name tells no waiter from another.
-pub(crate) fn program(command: &str) -> String {
-    let (before, work) = match command.strip_prefix("navlock run ") {
-        Some(work) => ("navlock run ", work),
-        None => ("", command),
-    };
-    let path = work.split_whitespace().next().unwrap_or_default();
-    let name = path.rsplit('/').next().filter(|name| !name.is_empty()).unwrap_or(path);
-    format!("{before}{}", clipped(&printable(name), 32))
-}
-
 /// `user@host`, as far as it is known.
 pub(crate) fn user_at_host(agent: &AgentInfo) -> String {
     let (user, host) = (printable(&agent.user), printable(&agent.host));
@@ -115,19 +103,6 @@ pub(crate) fn meta(agent: &AgentInfo) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn a_waiter_is_shown_with_what_it_will_run() {
-        for (command, shown) in [
-            ("navlock run /opt/bin/deploy --key x", "navlock run deploy"),
-            ("navlock run ./a\u{1b}", "navlock run a\\u{1b}"),
-            ("/usr/bin/make -j4", "make"),
-            ("navlock hold db", "navlock"),
-            ("", ""),
-        ] {
-            assert_eq!(program(command), shown);
-        }
-    }
 
     #[test]
     fn a_name_is_shown_as_it_is_or_quoted_where_that_could_mislead() {
@@ -165,18 +140,5 @@ mod tests {
         assert_eq!(clipped("日本語日本語", 6), "日本…");
         assert_eq!(clipped("ab", 1), "…");
         assert_eq!(clipped("ab", 0), "");
-    }
-
-    #[test]
-    fn a_program_is_called_by_its_last_name() {
-        for (command, name) in [
-            ("make -j4", "make"),
-            ("/usr/bin/make", "make"),
-            ("./x/ y", "./x/"),
-            ("", ""),
-            ("\u{1b}x", r"\u{1b}x"),
-        ] {
-            assert_eq!(program(command), name);
-        }
     }
 }

@@ -10,11 +10,13 @@ use std::{
     time::{Duration, Instant},
 };
 
-use navlock::{Error, Inspected, LockManager, Mode, Position, ResourceName, UnreachableKind};
+use navlock::{
+    Error, Inspected, LockManager, Mode, Position, ResourceName, UnreachableKind, host::process,
+};
 
 use crate::{
     exit, terminal,
-    text::{clipped, meta, printable, program, quoted_name, user_at_host},
+    text::{clipped, meta, printable, quoted_name, user_at_host},
     time::elapsed,
     verbosity::Verbosity,
 };
@@ -257,13 +259,7 @@ pub(crate) fn holders(known: &Position) -> Option<String> {
 /// The holder of a lock, for how long it holds it, and why.
 fn holder(held: &Inspected) -> String {
     let agent = held.agent.as_deref();
-    let mut said = match agent {
-        Some(agent) if !agent.command.is_empty() => {
-            format!("{}[{}]", program(&agent.command), agent.pid)
-        }
-        Some(agent) if agent.pid != 0 => format!("process {}", agent.pid),
-        _ => format!("client {}", held.lock.client_id),
-    };
+    let mut said = process(agent, held.lock.client_id);
     if let Some(agent) = agent {
         let who = user_at_host(agent);
         if !who.is_empty() {

@@ -27,7 +27,10 @@ pub use crate::{
     elapsed::elapsed,
     guard::PolledGuard,
     json::Object,
-    look::lines::{Line, Lines},
+    look::{
+        lines::{Line, Lines},
+        waits::{is_interpreter, process, program},
+    },
     printable::{is_harmless, printable},
     sighting::{LockRef, NameRef, Sighted, Sighting, Unheard},
     waking::wake_all,

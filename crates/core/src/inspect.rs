@@ -21,6 +21,9 @@ use crate::{ClientId, LockInfo, LockManagerSnapshot};
 pub struct AgentInfo {
     /// The process.
     pub pid: u32,
+    /// The process of `navlock run` or `navlock hold` that keeps the locks for that process; 0 if a program
+    /// holds them itself.
+    pub keeper: u32,
     /// What runs in the process: by default the program without its arguments, because arguments may
     /// be secret, and everybody who shares the locks sees this.
     pub command: String,
@@ -140,9 +143,11 @@ impl AgentInfo {
 
     /// Takes over what `more` says. What `more` leaves empty stays as it is known.
     pub fn update(&mut self, more: &Self) {
-        let Self { pid, command, user, host, why, meta } = self;
-        if more.pid != 0 {
-            *pid = more.pid;
+        let Self { pid, keeper, command, user, host, why, meta } = self;
+        for (known, said) in [(pid, more.pid), (keeper, more.keeper)] {
+            if said != 0 {
+                *known = said;
+            }
         }
         let texts =
             [(command, &more.command), (user, &more.user), (host, &more.host), (why, &more.why)];

@@ -71,8 +71,10 @@ impl Object {
     /// text before it is added.
     #[must_use]
     pub fn process(mut self, info: &AgentInfo, shown: impl Fn(&str) -> String) -> Self {
-        if info.pid != 0 {
-            self = self.number("pid", info.pid.into());
+        for (key, number) in [("pid", info.pid), ("keeper", info.keeper)] {
+            if number != 0 {
+                self = self.number(key, number.into());
+            }
         }
         let texts = [
             ("command", &info.command),

@@ -155,7 +155,9 @@ const INFO: u8 = 1;
 /// Writes what an agent says of itself, and of a request.
 fn encode_info(info: &AgentInfo, said: &RequestNotes) -> Vec<u8> {
     let mut bytes = vec![INFO];
-    bytes.extend_from_slice(&info.pid.to_be_bytes());
+    for number in [info.pid, info.keeper] {
+        bytes.extend_from_slice(&number.to_be_bytes());
+    }
     let texts = [&info.command, &info.user, &info.host, &info.why];
     // Older releases stop reading before these texts.
     let meta = info.meta.iter().flat_map(|(key, is)| [key, is]);
@@ -262,9 +264,10 @@ fn decode_info(bytes: &[u8]) -> Option<(AgentInfo, RequestNotes)> {
     let (&[INFO], rest) = bytes.split_first_chunk()? else {
         return None;
     };
-    let (pid, mut rest) = rest.split_first_chunk()?;
+    let (pid, rest) = rest.split_first_chunk()?;
+    let (keeper, mut rest) = rest.split_first_chunk()?;
     let mut info = AgentInfo::default();
-    info.pid = u32::from_be_bytes(*pid);
+    (info.pid, info.keeper) = (u32::from_be_bytes(*pid), u32::from_be_bytes(*keeper));
     for text in [&mut info.command, &mut info.user, &mut info.host, &mut info.why] {
         let (length, after) = rest.split_first_chunk()?;
         let (read, after) = after.split_at_checked(usize::from(u16::from_be_bytes(*length)))?;
@@ -363,12 +366,12 @@ mod tests {
     #[test]
     fn a_description_of_an_agent_is_read_as_it_was_written() {
         let mut info = AgentInfo::default();
-        info.pid = 17;
+        (info.pid, info.keeper) = (17, 16);
         info.command = "ö".repeat(5000);
         info.host = "here".to_owned();
         let bytes = encode_info(&info, &RequestNotes::default());
         let (read, _) = decode_info(&bytes).unwrap();
-        assert_eq!((read.pid, &*read.host, &*read.why), (17, "here", ""));
+        assert_eq!((read.pid, read.keeper, &*read.host, &*read.why), (17, 16, "here", ""));
         assert_eq!(read.command, "ö".repeat(2048));
         for cut in 0..bytes.len() {
             assert_eq!(decode_info(&bytes[..cut]), None);

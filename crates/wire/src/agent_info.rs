@@ -7,6 +7,8 @@ use serde::{Deserialize, Serialize};
 pub struct AgentInfo {
     /// Its process.
     pub pid: u32,
+    /// The process that keeps its locks for it, or 0.
+    pub keeper: u32,
     /// What runs in it.
     pub command: String,
     /// Its user.

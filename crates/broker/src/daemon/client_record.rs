@@ -1,6 +1,7 @@
 //! One client: its agents, and their requests and locks.
 
 mod agents;
+mod ancestors;
 mod claimed;
 mod events;
 mod inheritance;
@@ -28,6 +29,7 @@ use navlock_wire::{Agent, ClientKey, ClientState, LockId, LookChange, Moment, Sl
 
 use self::open_agent::OpenAgent;
 pub(super) use self::{
+    ancestors::HeldFor,
     claimed::{ClaimedLock, ClaimedRequest},
     messages::outcome_message,
 };
@@ -226,6 +228,9 @@ impl ClientRecord {
         let mut outcome = self.requests.request(id, &open.of, &open.locks, name, kind);
         if self.delegations.is_some() {
             outcome = self.place(id, kind, slot, can_own, outcome);
+        }
+        if outcome.is_none() {
+            self.lookers.note_wait();
         }
         if let Some((of, name)) = known {
             match outcome {

@@ -82,6 +82,7 @@ pub(super) async fn serve_in(
     let recovered = daemon.recover(found, options.recovery_time);
     let mut watching = JoinSet::new();
     watching.spawn(Arc::clone(daemon).watch_deadlocks());
+    watching.spawn(Arc::clone(daemon).watch_waits());
     tokio::pin!(recovered);
     let mut recovering = true;
     loop {

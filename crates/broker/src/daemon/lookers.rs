@@ -55,6 +55,8 @@ pub(super) struct Lookers {
     looked: Mutex<Option<Instant>>,
     /// Notified when a client has said that a request was made inside a lock.
     nested: Notify,
+    /// Notified when a request waits.
+    waits: Notify,
 }
 
 /// One looker.
@@ -78,6 +80,7 @@ impl Default for Lookers {
             thread: OnceCell::new(),
             looked: Mutex::default(),
             nested: Notify::new(),
+            waits: Notify::new(),
         }
     }
 }
@@ -106,6 +109,16 @@ impl Lookers {
     /// has said so since the last call.
     pub(super) async fn somebody_is_nested(&self) {
         self.nested.notified().await;
+    }
+
+    /// Notes that a request waits.
+    pub(super) fn note_wait(&self) {
+        self.waits.notify_one();
+    }
+
+    /// Waits until a request waits, or returns at once if one has begun to since the last call.
+    pub(super) async fn somebody_waits(&self) {
+        self.waits.notified().await;
     }
 
     /// Whether anybody looks.

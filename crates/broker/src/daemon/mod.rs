@@ -4,6 +4,7 @@
 //! agent's reach. The daemon does keep the state of its clients (`state`), and the recovery of
 //! their locks from a daemon that was killed (`recovery`).
 
+mod ancestors;
 mod answers;
 mod claims;
 mod client_record;

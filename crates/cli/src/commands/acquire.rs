@@ -13,7 +13,7 @@ use navlock::{
 };
 use navlock_broker::{Reason, stopped_broker};
 
-use super::Context;
+use super::{Context, inside::is_in_the_way};
 use crate::{
     args::RequestArgs,
     exit::{self, Failure},
@@ -60,6 +60,8 @@ enum Event {
     Answered(Answer),
     /// A lock was taken, and the wait for the next one begins.
     Taken,
+    /// The request waits for a lock inside which this process runs.
+    Own,
     /// The request waits for holders that wait for this process, directly or through others.
     Deadlock(InDeadlock),
     /// There is something new to show.
@@ -100,14 +102,14 @@ pub(super) fn acquire(
     }
     let mut request = request.into_future();
     let Some(first) = names.iter().min() else {
-        return Err(Failure::new(exit::USAGE, "give the name of a lock"));
+        return Ok(Vec::new());
     };
-    let waiting = Waiting::new(locks, first.clone(), options.mode, context.verbosity);
-    let answer = wait(context, &mut request, waiting, deadline);
+    let answer =
+        wait(context, locks, &mut request, first, options, args.deadlock_exit_code, deadline);
     let name = request.name().unwrap_or(first).clone();
     // From here on nothing is held except what is in the answer, and nothing is waited for.
     drop(request);
-    match answer {
+    match answer? {
         Some(Ok(Some(guards))) => Ok(guards),
         Some(Err(failed)) => Err(failure(failed, names.len(), args)),
         Some(Ok(None)) => {
@@ -138,18 +140,32 @@ pub(super) fn acquire(
     }
 }
 
-/// Waits for the locks, and tells people of the wait for each lock. `None` if there is no answer in
-/// time.
+/// Waits for the locks, the first of which is `first`, and tells people of the wait for each lock. `None` if
+/// there is no answer in time.
+///
+/// # Errors
+///
+/// If the wait would be for a lock inside which this process runs.
 fn wait(
     context: &Context,
+    locks: &LockManager,
     request: &mut LockAllFuture<Option<Vec<LockGuard>>>,
-    mut waiting: Waiting<'_>,
+    first: &ResourceName,
+    options: LockOptions,
+    deadlock_code: Option<u8>,
     deadline: Option<Instant>,
-) -> Option<Answer> {
+) -> Result<Option<Answer>, Failure> {
+    let mut waiting = Waiting::new(locks, first.clone(), options.mode, context.verbosity);
     // How many of the locks people were told of.
     let mut told = 0;
     let mut since = Instant::now();
     let mut is_in_deadlock = false;
+    let is_own = |name: &ResourceName| {
+        let is_own = is_in_the_way(locks.clone(), name.clone(), options.mode);
+        let is_own: Pin<Box<dyn Future<Output = bool>>> = Box::pin(is_own);
+        Some(is_own).filter(|_| !options.if_available && !options.steal)
+    };
+    let mut own = is_own(request.name().unwrap_or(first));
     loop {
         let until = deadline.into_iter().chain(waiting.next()).min();
         let left =
@@ -161,6 +177,13 @@ fn wait(
             }
             if request.taken().len() > told {
                 return Poll::Ready(Event::Taken);
+            }
+            // It is asked once the request is in its queue.
+            if let Some(Poll::Ready(is_own)) = own.as_mut().map(|own| own.as_mut().poll(context)) {
+                own = None;
+                if is_own {
+                    return Poll::Ready(Event::Own);
+                }
             }
             if !is_in_deadlock {
                 if let Some(deadlock) = request.deadlock() {
@@ -177,20 +200,28 @@ fn wait(
                     let locks = guards.iter().map(|guard| &**guard);
                     tell_of(context, locks.skip(told), since);
                 }
-                return Some(answer);
+                return Ok(Some(answer));
             }
             Some(Event::Taken) => {
                 let next = request.name().expect("the next one is waited for");
+                own = is_own(next);
                 waiting.begin_next(next.clone());
                 tell_of(context, request.taken().skip(told), since);
                 (told, since, is_in_deadlock) = (request.taken().len(), Instant::now(), false);
+            }
+            Some(Event::Own) => {
+                let name = quoted_name(request.name().unwrap_or(first));
+                let message = "this runs inside the lock already, and would wait for itself; 'navlock \
+                               run --reentrant' runs a command without taking the lock again";
+                let code = deadlock_code.unwrap_or(exit::OWN_LOCK);
+                return Err(Failure::new(code, format_args!("{name}: {message}")));
             }
             Some(Event::Deadlock(deadlock)) => {
                 is_in_deadlock = true;
                 waiting.tell(&deadlock.told);
             }
             Some(Event::Shown) => {}
-            None if deadline.is_some_and(|deadline| deadline <= Instant::now()) => return None,
+            None if deadline.is_some_and(|deadline| deadline <= Instant::now()) => return Ok(None),
             None => waiting.tick(),
         }
     }

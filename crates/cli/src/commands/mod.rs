@@ -10,6 +10,7 @@ mod evict;
 #[cfg(test)]
 pub(crate) mod examples;
 mod hold;
+mod inside;
 mod man;
 mod outage;
 mod query;
@@ -42,6 +43,7 @@ use self::{
     doctor::DoctorArgs,
     evict::EvictArgs,
     hold::{ExtendArgs, HoldArgs, ReleaseArgs},
+    inside::InsideArgs,
     man::ManArgs,
     query::QueryArgs,
     wait::WaitArgs,
@@ -83,6 +85,7 @@ pub(crate) enum Command {
     #[cfg(feature = "top")]
     Top(TopArgs),
     Wait(WaitArgs),
+    Inside(InsideArgs),
     Hold(HoldArgs),
     Release(ReleaseArgs),
     Extend(ExtendArgs),
@@ -114,6 +117,7 @@ pub(crate) fn dispatch(cli: Cli) -> Result<ExitCode, Failure> {
         #[cfg(feature = "top")]
         Command::Top(args) => top::top(placed()?, &args),
         Command::Wait(args) => wait::wait(placed()?, &args),
+        Command::Inside(args) => inside::inside(placed()?, &args),
         Command::Hold(args) => hold::hold(placed()?, &args),
         Command::Release(args) => hold::release(placed()?, &args),
         Command::Extend(args) => hold::extend(placed()?, &args),

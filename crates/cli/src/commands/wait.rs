@@ -22,11 +22,11 @@ use crate::{
 #[derive(Debug, Args)]
 #[command(after_long_help = "\
 Exit codes:
-  0           the lock was free
-  1           -n was given and the lock was not free, or the time of -w is over; -E chooses another
-              number
-  N           of --deadlock-exit-code, if the command would have waited for ever
-  64, 69, 75  as for 'navlock run'")]
+  0               the lock was free
+  1               -n was given and the lock was not free, or the time of -w is over; -E chooses
+                  another number
+  N               of --deadlock-exit-code, if the command would have waited for ever
+  64, 69, 70, 75  as for 'navlock run'")]
 pub(crate) struct WaitArgs {
     #[command(flatten)]
     request: RequestArgs,

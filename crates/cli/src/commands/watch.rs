@@ -8,7 +8,7 @@ use std::{
 use clap::Args;
 use navlock::{
     Error, Look, LookOptions, News, ResourceName,
-    host::{Line, Lines, Object},
+    host::{Line, Lines, Object, program},
     look::{Event, Overview},
 };
 
@@ -17,7 +17,7 @@ use crate::{
     args::values,
     exit::Failure,
     terminal::{reader_has_gone, write_out},
-    text::{self, meta, plain_name, printable, program, user_at_host},
+    text::{self, meta, plain_name, printable, user_at_host},
     time::{elapsed, taken},
 };
 

@@ -164,10 +164,10 @@ fn a_line_that_is_read_anywhere_says_where_the_broker_is_and_else_there_is_none(
 
 #[test]
 fn a_process_is_known_by_its_state_and_its_parent() {
-    let us = process::seen(std::process::id());
+    let us = seen(std::process::id());
     let parent = std::os::unix::process::parent_id();
     if Path::new("/proc/self/stat").exists() {
         assert_eq!(us, Some(Seen { is_stopped: false, parent }));
     }
-    assert_eq!(process::seen(u32::MAX), None);
+    assert_eq!(seen(u32::MAX), None);
 }

@@ -2,7 +2,7 @@
 
 use std::{
     io::Write,
-    process::{Child, Stdio},
+    process::{Child, Command, Stdio},
 };
 
 use rustix::process::Pid;
@@ -20,6 +20,18 @@ impl Participant {
     pub(crate) fn new(sandbox: &Sandbox, arguments: &[&str], script: &str) -> Self {
         let mut command = sandbox.navlock(&["run"]);
         command.args(arguments).args(["sh", "-c", &format!("{BEGIN}{script}")]);
+        Self::start(command)
+    }
+
+    /// Starts a script, which says by itself when it has its locks.
+    #[cfg(target_os = "linux")]
+    fn of(sandbox: &Sandbox, script: &str) -> Self {
+        let mut command = sandbox.program("sh");
+        command.args(["-c", script]);
+        Self::start(command)
+    }
+
+    fn start(mut command: Command) -> Self {
         command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
         let mut child = command.spawn().unwrap();
         let said = Lines::of(child.stdout.as_mut().unwrap()).next();
@@ -70,10 +82,13 @@ impl Sandbox {
     /// Makes another deadlock, which has nothing to do with the rest and comes after it, and waits until it
     /// is reported.
     fn see_another_deadlock(&self) {
-        let itself = ["run", "another", "--", env!("CARGO_BIN_EXE_navlock"), "run"];
-        let itself = [&itself[..], &["--deadlock-exit-code", "9", "another", "true"]].concat();
-        let output = self.output(&itself);
-        assert_eq!(output.code(), Some(9), "{output:?}");
+        let mut first = Participant::new(self, &["another"], "$NAVLOCK run third true");
+        let last = "$NAVLOCK run --deadlock-exit-code 9 another true";
+        let mut last = Participant::new(self, &["third"], last);
+        first.go_and_wait(self);
+        last.go();
+        assert_eq!(last.end().0, Some(9));
+        assert_eq!(first.end().0, Some(0));
     }
 }
 
@@ -162,13 +177,41 @@ fn a_broker_that_takes_over_knows_who_waits_for_whom() {
 }
 
 #[test]
+#[cfg(target_os = "linux")]
+fn two_scripts_wait_for_each_other_whatever_they_hold_their_locks_by() {
+    let hold = "$NAVLOCK hold --while-pid $$ NAME >hold || exit; ";
+    let run = "$NAVLOCK run NAME -- env -u NAVLOCK_INSIDE ";
+    for (takes, asks) in [
+        (hold, "$NAVLOCK hold --deadlock-exit-code CODE --while-pid $$ NAME"),
+        (hold, "$NAVLOCK run --deadlock-exit-code CODE NAME true"),
+        (run, "$NAVLOCK run --deadlock-exit-code CODE NAME true"),
+    ] {
+        let sandbox = Sandbox::new();
+        let script = |first: &str, last: &str, code: &str| {
+            let asks = asks.replace("NAME", last).replace("CODE", code);
+            let asks = format!("{BEGIN}{asks}");
+            let asks = if takes == run { format!("sh -c '{asks}'") } else { asks };
+            takes.replace("NAME", first) + &asks
+        };
+        let mut first = Participant::of(&sandbox, &script("a", "b", "8"));
+        let mut last = Participant::of(&sandbox, &script("b", "a", "7"));
+        first.go_and_wait(&sandbox);
+        last.go();
+        let (code, said) = last.end();
+        assert_eq!(code, Some(7), "{takes} {asks}: {said}");
+        assert!(said.contains("deadlock"), "{said}");
+        assert_eq!(first.end().0, Some(0), "{takes} {asks}");
+    }
+}
+
+#[test]
 fn a_cycle_that_ends_by_itself_or_that_nobody_has_told_is_no_deadlock() {
     let sandbox = Sandbox::new();
     // One of these two gives up by itself.
     let mut gives_up = Participant::new(&sandbox, &["a"], "$NAVLOCK run -w 60 b true");
     let mut waits = Participant::new(&sandbox, &["b"], "$NAVLOCK run a true");
     // No command waits for this one.
-    let background = "env -u NAVLOCK_INSIDE $NAVLOCK run d true";
+    let background = "NAVLOCK_INSIDE= $NAVLOCK run d true";
     let mut background = Participant::new(&sandbox, &["c"], background);
     let mut waits_too = Participant::new(&sandbox, &["d"], "$NAVLOCK run c true");
     // A long chain, but no cycle; and a command that does not wait at all.

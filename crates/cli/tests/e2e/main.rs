@@ -52,6 +52,9 @@ mod hostile;
 // A broker that is stopped, and goes on.
 #[cfg(unix)]
 mod impatient;
+// Scripts for `sh`, and what `/proc` says of processes.
+#[cfg(target_os = "linux")]
+mod inside;
 // Scripts for `sh`, and what they have their commands inherit.
 #[cfg(unix)]
 mod inherited;
@@ -81,6 +84,9 @@ mod query;
 // Files that are removed while somebody has them open.
 #[cfg(unix)]
 mod removed;
+// Scripts for `sh`, and flock(1).
+#[cfg(target_os = "linux")]
+mod replaced;
 mod restart;
 mod sandbox;
 mod settings;

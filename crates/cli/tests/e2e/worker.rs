@@ -50,6 +50,8 @@ fn play() {
 const ROLES: &[(&str, Role)] = &[
     #[cfg(unix)]
     ("crowd::late", crowd::late),
+    #[cfg(target_os = "linux")]
+    ("replaced::holds", crate::replaced::holds),
     #[cfg(unix)]
     ("slow_exit::hold", slow_exit::hold),
     #[cfg(unix)]

@@ -28,7 +28,7 @@ pub(crate) mod lines;
 mod looker;
 mod news;
 mod overview;
-mod waits;
+pub(crate) mod waits;
 
 pub(crate) use self::waits::who;
 pub use self::{

@@ -86,6 +86,12 @@ pub fn seen(number: u32) -> Option<Seen> {
     Some(Seen { is_stopped, parent: fields.next()?.parse().ok()? })
 }
 
+/// Whether the process was started with this variable, `NAME=value`; no, where that cannot be seen.
+pub fn has_variable(number: u32, variable: &str) -> bool {
+    let environment = std::fs::read(format!("/proc/{number}/environ")).unwrap_or_default();
+    environment.split(|byte| *byte == 0).any(|entry| entry == variable.as_bytes())
+}
+
 /// Whether a process that was not started by this one can be asked to end, and not only be killed.
 #[cfg(feature = "command")]
 pub const TELLS_OTHERS: bool = true;

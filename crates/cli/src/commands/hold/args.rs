@@ -46,6 +46,7 @@ Exit codes:
   64   the arguments are wrong, or the process of --while-pid does not exist or has ended
   69   the broker or etcd cannot be reached, as for 'navlock run'
        or there is no room for the process that keeps the locks
+  70   a lock is held for this script already, so it would wait for itself
   75   a lock was lost before all of them were held";
 
 /// Takes locks for a script that needs them over many commands.

@@ -26,6 +26,7 @@ Exit codes:
   69   the broker cannot be reached or started
        or the disk has no room for the file that says what the command holds
        or etcd did not answer before the request was in the queue
+  70   the command already runs inside one of the locks, and would wait for itself; see --reentrant
   75   a lock was lost, so the command was ended or not started (with --on-lost=ignore, a command
        that runs goes on, and the code is its own)
   126  the command cannot be executed
@@ -38,12 +39,14 @@ The command sees these variables:
   NAVLOCK_INSIDE  the locks under which the command runs
 The resource that the command writes to can compare tokens, and refuse a holder that comes too late.
 With several locks, NAVLOCK_NAME and NAVLOCK_FENCE have one line for each, in the order in which the
-names were given. A variable that would be longer than 32 KiB is not set. NAVLOCK_NAME is not set
-either if one of several names contains a line end.
+names were given. Where one command runs inside another, the outer locks come first. A variable
+that would be longer than 32 KiB is not set. NAVLOCK_NAME is not set either if one of several names
+contains a line end.
 
 A navlock that the command starts reads NAVLOCK_INSIDE, and says that it waits inside these locks.
-This is how deadlocks are found. The command does not wait for processes that it leaves in the
-background, so start these without the variable: env -u NAVLOCK_INSIDE COMMAND &
+This is how deadlocks are found. Where the variable is missing, the system tells who has started whom.
+The command does not wait for processes that it leaves in the background, so start these with an
+empty variable: NAVLOCK_INSIDE= COMMAND &
 
 navlock passes signals on to the command, unless the terminal has already sent the signal to the
 command. It does not pass on those that stop a process, or tell of its own faults and limits.
@@ -78,6 +81,14 @@ pub(crate) struct RunArgs {
     #[arg(long, conflicts_with_all = ["shared", "nonblock"])]
     pub(super) steal: bool,
 
+    /// End the command that holds the lock, wait until all that it has started has ended, and take its place.
+    ///
+    /// The command is told to end by SIGTERM, and is killed after the time of --grace. Nobody runs beside it,
+    /// as may happen with --steal. Others who wait keep their places: who is granted the lock first is ended as
+    /// well. This is refused if the holder is no command of 'navlock run', or if machines share the locks.
+    #[arg(long, conflicts_with_all = ["shared", "nonblock", "steal"])]
+    pub(super) replace: bool,
+
     /// What to do with the command when its lock is lost.
     ///
     /// term tells the command to end, and kills it if that takes longer than --grace. kill kills it at once.
@@ -97,6 +108,14 @@ pub(crate) struct RunArgs {
         long, value_name = "TIME", value_parser = values::time, allow_negative_numbers = true
     )]
     pub(super) grace: Option<Duration>,
+
+    /// Run the command without taking the lock if this already runs inside of it.
+    ///
+    /// It does if 'navlock run' has started this script with the lock, or 'navlock hold' holds the lock for
+    /// it. Without this option, such a request is refused with the exit code 70, because it would wait for
+    /// itself. Of several names, those are taken that are not held.
+    #[arg(long)]
+    pub(super) reentrant: bool,
 
     /// Release the lock if navlock is killed, even if the command still runs.
     #[arg(short = 'o', long)]
@@ -145,6 +164,8 @@ mod tests {
             (&["--on-lost kill"], |run| run.on_lost == OnLost::Kill),
             (&["--on-lost=ignore"], |run| run.on_lost == OnLost::Ignore),
             (&["--grace 1.5"], |run| run.grace == Some(Duration::from_millis(1500))),
+            (&["--replace"], |run| run.replace),
+            (&["--reentrant"], |run| run.reentrant),
             (&["-o", "--close"], |run| run.close),
             (&["-F", "--no-fork"], |run| run.no_fork),
             (&["--show-args"], |run| run.show_args),
@@ -178,6 +199,7 @@ mod tests {
         for (flags, named) in [
             ("--steal -s", ["--steal", "--shared"]),
             ("--steal -n", ["--steal", "--nonblock"]),
+            ("--replace --steal", ["--replace", "--steal"]),
             ("-F -o", ["--no-fork", "--close"]),
             ("-F --on-lost kill", ["--no-fork", "--on-lost"]),
             ("-F --grace 1", ["--no-fork", "--grace"]),

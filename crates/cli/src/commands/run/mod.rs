@@ -1,7 +1,9 @@
 //! `navlock run`: a command under a lock.
 
 mod args;
+mod replace;
 mod supervise;
+mod variables;
 mod work;
 
 use std::{
@@ -14,8 +16,8 @@ use std::{
 };
 
 use navlock::{
-    BrokerReach, INSIDE_VARIABLE, Lifeline, LockGuard, Lost, PreparedLifeline, ResourceName,
-    blocking::block_on, host::clip_chars, this_process, told_to_command,
+    BrokerReach, Lifeline, LockGuard, LockManager, Lost, PreparedLifeline, ResourceName,
+    blocking::block_on, host::clip_chars, this_process,
 };
 use navlock_broker::LONGEST_COMMAND;
 use navlock_platform::{
@@ -27,12 +29,14 @@ use navlock_platform::{
 
 pub(crate) use self::args::RunArgs;
 use self::{
+    replace::Replacing,
     supervise::{Ended, GRACE, Policy, Supervisor, margin, reserve},
     work::Work,
 };
 use super::{
     Context,
     acquire::{Bounds, acquire, lost},
+    inside::around,
     outage::Outage,
 };
 use crate::{
@@ -41,10 +45,6 @@ use crate::{
     text::{clipped, printable, quoted_name},
     time::taken,
 };
-
-/// The longest variable by which the command is told its locks, in bytes. Systems refuse to start a
-/// command with a single variable of about 128 KiB.
-const LONGEST_VARIABLE: usize = 32 << 10;
 
 /// Acquires the locks, runs the command, and ends as the command does.
 ///
@@ -57,17 +57,24 @@ pub(super) fn run(context: &Context, mut args: RunArgs) -> Result<ExitCode, Fail
     let reach = context.connect(bounds.reaching())?;
     let locks = context.lock_manager(&reach);
     let mut info = this_process();
+    info.keeper = info.pid;
     args.request.describe(&mut info)?;
     let command_line = shown_line(&work, args.show_args);
     info.command = format!("navlock run {command_line}");
     locks.describe(&info);
+    let names = if args.reentrant { not_held(&locks, names)? } else { names };
     // This comes before any wait, so that no lock is requested that the command could not keep.
-    let lifeline = if args.close { None } else { Some(reach.prepare_lifeline(&names)) };
+    let lifeline =
+        if args.close || names.is_empty() { None } else { Some(reach.prepare_lifeline(&names)) };
     let lifeline = lifeline.transpose().map_err(|error| no_room(context, &error))?;
-    if args.no_fork {
-        refuse_where_leased(&reach)?;
+    if args.no_fork || args.replace {
+        refuse_where_leased(&reach, &args)?;
     }
+    let grace_given = args.grace.unwrap_or(GRACE);
+    let replacing =
+        args.replace.then(|| Replacing::begin(&locks, &names, grace_given)).transpose()?;
     let guards = acquire(context, &locks, &names, &args.request, bounds, args.steal)?;
+    drop(replacing);
     // From here on, any process that is started holds the locks as well.
     let lifeline = lifeline.map(PreparedLifeline::begin);
     let lifeline = lifeline.transpose().map_err(|error| no_room(context, &error))?;
@@ -125,6 +132,17 @@ pub(super) fn run(context: &Context, mut args: RunArgs) -> Result<ExitCode, Fail
         return Err(Failure::silent(exit::LOST));
     }
     Ok(code(status))
+}
+
+/// Those of the names that are not held around this process.
+fn not_held(locks: &LockManager, names: Vec<ResourceName>) -> Result<Vec<ResourceName>, Failure> {
+    let mut not_held = Vec::new();
+    for name in names {
+        if block_on(around(locks, &name))?.is_empty() {
+            not_held.push(name);
+        }
+    }
+    Ok(not_held)
 }
 
 /// Refuses to start the command if a lock is lost already.
@@ -203,23 +221,26 @@ fn become_command(
     not_run(&command, &error)
 }
 
-/// Refuses `--no-fork` for locks that machines share.
+/// Refuses what needs processes of this machine for locks that machines share.
 ///
 /// # Errors
 ///
-/// If machines share the locks. Such locks end with a lease, and then somebody has to end the
-/// command.
-fn refuse_where_leased(reach: &BrokerReach) -> Result<(), Failure> {
-    match block_on(reach.status())?.reach {
-        None => Ok(()),
-        Some(shared) => Err(Failure::new(
-            exit::USAGE,
-            format_args!(
-                "-F cannot be used with locks that machines share ({shared}): when one is lost, the \
-                 command has to be told, and with -F there is nobody who could; leave it out"
-            ),
-        )),
-    }
+/// If machines share the locks.
+fn refuse_where_leased(reach: &BrokerReach, args: &RunArgs) -> Result<(), Failure> {
+    let Some(shared) = block_on(reach.status())?.reach else { return Ok(()) };
+    let (flag, why) = if args.replace {
+        ("--replace", "the command that holds one may be on another machine; use --steal")
+    } else {
+        // Such locks end with a lease, and then somebody has to end the command.
+        (
+            "-F",
+            "when one is lost, the command has to be told, and with -F there is nobody who could; leave it out",
+        )
+    };
+    Err(Failure::new(
+        exit::USAGE,
+        format_args!("{flag} cannot be used with locks that machines share ({shared}): {why}"),
+    ))
 }
 
 /// How long the command may take to end after a lock is lost.
@@ -266,21 +287,7 @@ fn not_run(command: &Command, error: &io::Error) -> Failure {
 fn prepared(args: &RunArgs, names: &[ResourceName], work: &Work, guards: &[LockGuard]) -> Command {
     let mut command = command(work);
     signal::hand_on(&mut command);
-    // The tokens are in the order in which the names were given, which is not the order of the
-    // locks.
-    let at = |name| guards.binary_search_by(|guard| guard.name().cmp(name));
-    let held = names.iter().filter_map(|name| guards.get(at(name).ok()?));
-    let fences: Vec<_> = held.map(|guard| guard.fencing_token().to_string()).collect();
-    let fences = Some(fences.join("\n")).filter(|fences| fences.len() <= LONGEST_VARIABLE);
-    command.env("NAVLOCK_MODE", args.request.mode().as_str());
-    command.env(INSIDE_VARIABLE, told_to_command(guards.iter().map(LockGuard::id)));
-    for (variable, value) in [("NAVLOCK_NAME", told(names)), ("NAVLOCK_FENCE", fences)] {
-        match value {
-            Some(value) => command.env(variable, value),
-            // This also removes the variable of a lock around this one.
-            None => command.env_remove(variable),
-        };
-    }
+    variables::set(&mut command, args.request.mode(), names, guards);
     command
 }
 
@@ -313,15 +320,6 @@ fn command(work: &Work) -> Command {
         }
         Work::Shell(text) => shell::command(text),
     }
-}
-
-/// The names in the form in which the command is told them; `None` if they cannot be told.
-fn told(names: &[ResourceName]) -> Option<String> {
-    // The environment has no room for names that are not text, or that are too long.
-    let texts: Vec<_> = names.iter().map(ResourceName::as_str).collect::<Option<_>>()?;
-    let text = texts.join("\n");
-    let is_clear = texts.len() == 1 || !texts.iter().any(|text| text.contains('\n'));
-    (is_clear && text.len() <= LONGEST_VARIABLE && !text.contains('\0')).then_some(text)
 }
 
 /// The command line that others may see. It has no arguments, which may be secret, unless the user
@@ -373,20 +371,6 @@ mod tests {
     use std::ffi::OsString;
 
     use super::*;
-
-    fn names(names: &[&str]) -> Vec<ResourceName> {
-        names.iter().map(|&name| name.try_into().unwrap()).collect()
-    }
-
-    #[test]
-    fn a_command_is_told_names_that_it_can_tell_apart() {
-        assert_eq!(told(&names(&["b", "a"])).as_deref(), Some("b\na"));
-        assert_eq!(told(&names(&["a\nb"])).as_deref(), Some("a\nb"));
-        assert_eq!(told(&names(&["a\nb", "c"])), None);
-        assert_eq!(told(&names(&["a\0b"])), None);
-        assert_eq!(told(&names(&[&"a".repeat(20_000), &"b".repeat(20_000)])), None);
-        assert_eq!(told(&[ResourceName::from_utf16(&[0xD800]).unwrap()]), None);
-    }
 
     #[test]
     fn a_long_command_is_told_by_its_beginning() {

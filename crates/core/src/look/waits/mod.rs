@@ -32,6 +32,7 @@ mod watcher;
 mod words;
 
 pub(crate) use self::words::who;
+pub use self::words::{is_interpreter, process, program};
 
 pub use self::{
     deadlocks::{Deadlock, InDeadlock, Member, deadlocks},

@@ -11,6 +11,9 @@ const MOST_LINES: usize = 32;
 /// The longest text of others that is shown.
 const WIDEST: usize = 60;
 
+/// The longest name of a program that is shown.
+const WIDEST_PROGRAM: usize = 32;
+
 impl fmt::Display for Deadlock {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(&self.told(Instant::now()))
@@ -95,15 +98,8 @@ impl Member {
 
 /// An agent in words for people: see [`Member::who`].
 pub(crate) fn who(agent: Option<&AgentInfo>, client_id: ClientId) -> String {
-    let client = || format!("client {client_id}");
-    let Some(agent) = agent else { return client() };
-    let program = agent.command.split_whitespace().next().unwrap_or_default();
-    let program = program.rsplit('/').find(|part| !part.is_empty()).unwrap_or(program);
-    let who = match (program, agent.pid) {
-        ("", 0) => client(),
-        ("", pid) => format!("process {pid}"),
-        (program, pid) => format!("{}[{pid}]", shown(program)),
-    };
+    let who = process(agent, client_id);
+    let Some(agent) = agent else { return who };
     let host = match (agent.user.as_str(), agent.host.as_str()) {
         ("", _) | (_, "") => String::new(),
         (user, host) => format!(" {}@{}", shown(user), shown(host)),
@@ -115,13 +111,49 @@ pub(crate) fn who(agent: Option<&AgentInfo>, client_id: ClientId) -> String {
     who + &host + &why
 }
 
+/// The process of an agent for people: `make[4711]`, or what else is known of it.
+pub fn process(agent: Option<&AgentInfo>, client_id: ClientId) -> String {
+    let known = agent.map(|agent| (program(&agent.command), agent.pid));
+    match known {
+        Some((program, pid)) if !program.is_empty() => format!("{program}[{pid}]"),
+        Some((_, pid @ 1..)) => format!("process {pid}"),
+        _ => format!("client {client_id}"),
+    }
+}
+
+/// The program of a command line for people, without its path. `navlock run` is shown with the program that it will
+/// run, and an interpreter with its script, because their own names tell nobody from another.
+pub fn program(command: &str) -> String {
+    let (before, work) = match command.strip_prefix("navlock run ") {
+        Some(work) => ("navlock run ", work),
+        None => ("", command),
+    };
+    let mut names = work.split_whitespace().map(|word| {
+        let name = word.rsplit('/').find(|part| !part.is_empty()).unwrap_or(word);
+        clipped_to(&printable(name), WIDEST_PROGRAM)
+    });
+    let name = names.next().unwrap_or_default();
+    let script = names.next().filter(|script| is_interpreter(&name) && !script.starts_with('-'));
+    format!("{before}{name}{}", script.map_or_else(String::new, |script| format!(" {script}")))
+}
+
+/// Whether a program of this name runs scripts, by which people know its processes.
+pub fn is_interpreter(name: &str) -> bool {
+    let version = |char: char| char.is_ascii_digit() || char == '.';
+    ["node", "deno", "bun", "python"].contains(&name.trim_end_matches(version))
+}
+
 /// A text of others, without anything that could do something to a terminal.
 fn shown(text: &str) -> String {
     clipped(&printable(text))
 }
 
 fn clipped(text: &str) -> String {
-    match clip_chars(text, WIDEST) {
+    clipped_to(text, WIDEST)
+}
+
+fn clipped_to(text: &str, widest: usize) -> String {
+    match clip_chars(text, widest) {
         whole if whole.len() == text.len() => whole.to_owned(),
         beginning => format!("{beginning}…"),
     }

@@ -360,6 +360,7 @@ pub(super) fn claims_from_daemon() -> Vec<FromDaemon> {
 pub(super) fn info() -> AgentInfo {
     AgentInfo {
         pid: 4711,
+        keeper: 4710,
         command: "make -j2".to_owned(),
         user: "ada".to_owned(),
         host: "engine".to_owned(),

@@ -120,6 +120,7 @@ fn leave(context: &Context) -> io::Result<()> {
 /// The description of the holder for others: the process that the hold is for, if there is one.
 fn described(args: &HoldArgs, process: Option<&Process>) -> Result<AgentInfo, Failure> {
     let mut info = this_process();
+    info.keeper = info.pid;
     match process {
         Some(process) => {
             info.pid = process.number();

@@ -1,6 +1,9 @@
 //! One name: its holders, its waiters, and past events.
 
-use navlock::look::{Entry, LockName, Queue};
+use navlock::{
+    host::process,
+    look::{Entry, LockName, Queue},
+};
 
 use super::{
     Body,
@@ -152,10 +155,7 @@ fn past_line(model: &Model, past: &Past, widths: &[usize; 6]) -> Line {
         let text = match cell {
             Cell::State => past.word.to_owned(),
             Cell::Mode => String::new(),
-            Cell::Who => match &past.agent {
-                Some(info) => remedy::who(info, past.id),
-                None => format!("client {}", past.id),
-            },
+            Cell::Who => process(past.agent.as_deref(), past.id),
             Cell::For => past.took.map(taken).unwrap_or_default(),
             Cell::Ago => elapsed(ago),
             Cell::Why => past.agent.as_ref().map(|info| printable(&info.why)).unwrap_or_default(),

@@ -1,0 +1,36 @@
+//! The locks inside which a process waits because of who has started it.
+//!
+//! A client says inside which locks it makes a request, as far as it knows. The variable by which a command is
+//! told may be taken away, as by `env -i` or sudo, and nobody tells the script for which `navlock hold` holds.
+//! The system knows who has started whom. So of each wait that lasts, the daemon notes itself that it is inside
+//! the locks that are held for the waiting process, or for a process above it.
+
+use std::{sync::Arc, time::Duration};
+
+use tokio::{task::yield_now, time::sleep};
+
+use super::{client_record::HeldFor, shared_client::lock, state::Daemon};
+
+/// How long a wait lasts before its process is looked at. This is also the shortest time between two looks.
+const LASTING: Duration = Duration::from_secs(1);
+
+impl Daemon {
+    /// Looks at the processes that wait, for as long as the daemon runs.
+    pub(super) async fn watch_waits(self: Arc<Self>) {
+        loop {
+            self.lookers().somebody_waits().await;
+            sleep(LASTING).await;
+            let clients = self.all_clients();
+            let mut held = HeldFor::new();
+            for client in &clients {
+                lock(client).add_held_for(&mut held);
+            }
+            for client in &clients {
+                if lock(client).put_inside_of_ancestors(&held) {
+                    // Files were read, and others are served before the next ones.
+                    yield_now().await;
+                }
+            }
+        }
+    }
+}

@@ -1,0 +1,58 @@
+//! `navlock inside`, and all else that depends on the locks under which this process runs.
+
+use std::process::ExitCode;
+
+use clap::Args;
+use navlock::{Inspected, LockManager, Mode, ResourceName, blocking::block_on};
+use navlock_broker::is_around;
+
+use super::Context;
+use crate::{
+    args::values,
+    exit::{CONFLICT, Failure},
+};
+
+/// Tells whether this script runs under a lock.
+///
+/// It does if 'navlock run' has started it, or 'navlock hold' holds the lock for it, or for a process above it.
+#[derive(Debug, Args)]
+#[command(after_long_help = "\
+Exit codes:
+  0   the script runs under the lock, or under all of them
+  1   it does not
+  69  the broker cannot be reached or started")]
+pub(crate) struct InsideArgs {
+    /// The names.
+    #[arg(value_name = "NAME", required = true, value_parser = values::name())]
+    names: Vec<ResourceName>,
+}
+
+pub(super) fn inside(context: &Context, args: &InsideArgs) -> Result<ExitCode, Failure> {
+    let reach = context.connect(None)?;
+    let locks = context.lock_manager(&reach);
+    for name in &args.names {
+        if block_on(around(&locks, name))?.is_empty() {
+            return Ok(CONFLICT.into());
+        }
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+/// The locks of this name inside which this process runs.
+pub(super) async fn around(
+    locks: &LockManager,
+    name: &ResourceName,
+) -> Result<Vec<Inspected>, navlock::Error> {
+    let held = locks.inspect(Some(name.clone())).await?.held;
+    Ok(held.into_iter().filter(is_around).collect())
+}
+
+/// Whether a lock that this process runs inside of keeps it from this name: then it would wait for itself.
+pub(super) async fn is_in_the_way(locks: LockManager, name: ResourceName, mode: Mode) -> bool {
+    let held = match locks.position(name.clone()).await {
+        // FAST: mostly one holds the name, and the answer about one is short.
+        Ok(known) if known.holders <= 1 => known.holder.into_iter().filter(is_around).collect(),
+        _ => around(&locks, &name).await.unwrap_or_default(),
+    };
+    held.iter().any(|held| held.lock.mode == Mode::Exclusive || mode == Mode::Exclusive)
+}
