@@ -43,7 +43,7 @@ fn tell_at(socket: &Path) -> std::io::Result<()> {
     for stream in listener.incoming().take(MANY) {
         let mut stream = stream?;
         hear(&mut stream)?;
-        say(&mut stream, &FromDaemon::Welcome { version: VERSION })?;
+        say(&mut stream, &FromDaemon::Welcome { version: VERSION, reach: None })?;
         hear(&mut stream)?;
         stream.write_all(&there_is)?;
         lookers.push(stream);

@@ -21,14 +21,15 @@ pub(crate) fn to_wire(info: &AgentInfo) -> navlock_wire::AgentInfo {
         user: info.user.clone(),
         host: info.host.clone(),
         why: info.why.clone(),
+        meta: info.meta.clone(),
     }
 }
 
 pub(crate) fn from_wire(form: navlock_wire::AgentInfo) -> AgentInfo {
-    let navlock_wire::AgentInfo { pid, keeper, command, user, host, why } = form;
+    let navlock_wire::AgentInfo { pid, keeper, command, user, host, why, meta } = form;
     let mut info = AgentInfo::default();
     (info.pid, info.keeper, info.command, info.user) = (pid, keeper, command, user);
-    (info.host, info.why) = (host, why);
+    (info.host, info.why, info.meta) = (host, why, meta);
     info
 }
 
@@ -117,10 +118,8 @@ fn event(
             Change::ClientCame { client, details }
         }
         LookChange::ClientWent { client } => Change::ClientWent { client },
-        LookChange::AgentCame { agent, bucket, info, meta, client } => {
-            let mut info = from_wire(info);
-            info.meta = meta;
-            let details = look::Agent::new(bucket, Arc::new(info), client);
+        LookChange::AgentCame { agent, bucket, info, client } => {
+            let details = look::Agent::new(bucket, Arc::new(from_wire(info)), client);
             Change::AgentCame { agent: ClientId::from_bytes(agent), details }
         }
         LookChange::AgentSilent { agent, ends } => Change::AgentSilent {

@@ -17,7 +17,6 @@ pub struct AgentInfo {
     pub host: String,
     /// What it wants its locks for.
     pub why: String,
+    /// What else it says of itself: keys and values.
+    pub meta: Vec<(String, String)>,
 }
-
-/// What is said by an agent beyond [`AgentInfo`]: keys and values.
-pub type Meta = Vec<(String, String)>;

@@ -74,7 +74,7 @@ impl Message for ToDaemon {
 
 impl Message for FromDaemon {
     fn may_have_grown(&self) -> bool {
-        matches!(self, Self::Welcome { .. } | Self::WelcomeShared { .. } | Self::Refused { .. })
+        matches!(self, Self::Welcome { .. } | Self::Refused { .. })
     }
 }
 

@@ -30,6 +30,8 @@ pub struct InspectionEntry {
     pub age: Option<u64>,
     /// The fencing token of a held lock.
     pub token: Option<u64>,
+    /// What it is for, if its agent does not say that.
+    pub why: Option<String>,
 }
 
 /// A name that an agent may take without asking, until somebody else asks for it.

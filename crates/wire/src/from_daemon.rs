@@ -4,7 +4,7 @@ use navlock_engine::{FencingToken, RequestId};
 use serde::{Deserialize, Serialize};
 
 use crate::{
-    agent_info::{AgentInfo, Meta},
+    agent_info::AgentInfo,
     entries::{InspectionEntry, OwnedEntry, SnapshotEntry, Status},
     failure::{Failure, Lost},
     ids::{Agent, BootTime, ClientId, Query},
@@ -14,6 +14,17 @@ use crate::{
     stealing::NotStolen,
 };
 
+/// The moments of a [term](FromDaemon::Term) apart from its end.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct TermBounds {
+    /// When the service that keeps the locks was last heard of.
+    pub heard: BootTime,
+    /// By when that service is to be heard of again. From then on something is wrong.
+    pub due: BootTime,
+    /// When others may be granted what the agent has.
+    pub expires: BootTime,
+}
+
 /// One message from the daemon to a client.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[non_exhaustive]
@@ -22,6 +33,8 @@ pub enum FromDaemon {
     Welcome {
         /// The version that is spoken in the session.
         version: u16,
+        /// How far the locks are seen, for people, if they are seen beyond this machine.
+        reach: Option<String>,
     },
     /// There will be no session.
     Refused {
@@ -36,6 +49,8 @@ pub enum FromDaemon {
         /// The lock's fencing token.
         #[serde(with = "FencingTokenRemote")]
         token: FencingToken,
+        /// Whether the request's slot says so as well.
+        in_slot: bool,
     },
     /// The lock could not be had at once, and only that was asked for.
     Unavailable {
@@ -87,6 +102,8 @@ pub enum FromDaemon {
         held: Vec<InspectionEntry>,
         /// More pending requests.
         pending: Vec<InspectionEntry>,
+        /// How many locks and requests are left out.
+        left_out: u64,
         /// Whether this was the last part.
         last: bool,
     },
@@ -100,14 +117,6 @@ pub enum FromDaemon {
     /// What was claimed is settled, and requests are granted from now on. Sent once, after
     /// [`ToDaemon::Introduce`](crate::ToDaemon::Introduce) and all claims.
     Settled,
-    /// The session has begun, and its locks are seen beyond this machine. Sent in place of
-    /// [`Welcome`](Self::Welcome).
-    WelcomeShared {
-        /// The version that is spoken in the session.
-        version: u16,
-        /// How far the locks are seen, for people.
-        reach: String,
-    },
     /// Tells until when this agent has its locks and requests. If the client hears nothing further by
     /// then, the agent's locks are lost. Sent before the agent's first grant, and whenever the time has
     /// changed while the agent holds something.
@@ -116,6 +125,8 @@ pub enum FromDaemon {
         agent: Agent,
         /// When the agent's time is over.
         ends: BootTime,
+        /// The other moments of the term, if they are known.
+        bounds: Option<TermBounds>,
     },
     /// The limits and settings under which the daemon runs.
     Details {
@@ -139,18 +150,6 @@ pub enum FromDaemon {
         /// How many requests are before the agent's first one; `None` if it has none in the queue.
         ahead: Option<u64>,
     },
-    /// The other moments of a [`Term`](Self::Term). Sent after each of them, and also for agents that
-    /// only wait.
-    TermBounds {
-        /// Which agent.
-        agent: Agent,
-        /// When the service that keeps the locks was last heard of.
-        heard: BootTime,
-        /// By when that service is to be heard of again. From then on something is wrong.
-        due: BootTime,
-        /// When others may be granted what the agent has.
-        expires: BootTime,
-    },
     /// Somebody has removed files from the daemon's directory. The client is to see to it that its own
     /// file is there, or the next daemon will not know that the client lives.
     Register,
@@ -162,15 +161,6 @@ pub enum FromDaemon {
         /// than all tokens that were given up to that moment, and smaller than those that will be given
         /// later.
         epoch: u64,
-    },
-    /// The request is a lock now, and its slot says so.
-    GrantedInSlot {
-        /// Which request.
-        #[serde(with = "RequestIdRemote")]
-        request: RequestId,
-        /// The lock's fencing token.
-        #[serde(with = "FencingTokenRemote")]
-        token: FencingToken,
     },
     /// Names that are owned and that nobody holds. Sent before the last part of an inspection.
     Owned {
@@ -196,14 +186,6 @@ pub enum FromDaemon {
     },
     /// The picture is complete.
     LookComplete,
-    /// What agents say of themselves beyond what the answer to a question tells. Sent before that
-    /// answer.
-    Annotated {
-        /// To which question.
-        query: Query,
-        /// The agents that have said something, each with what it has said.
-        agents: Vec<(ClientId, Meta)>,
-    },
     /// The daemon's report on itself.
     Report {
         /// To which question.
@@ -238,18 +220,4 @@ pub enum FromDaemon {
     /// The daemon waits for the clients of the daemon before it. The picture follows once they have come
     /// back, or were given up. Sent before [`LookBegins`](Self::LookBegins).
     Recovering,
-    /// How many locks and requests an inspection leaves out. Sent before the inspection.
-    LeftOut {
-        /// To which question.
-        query: Query,
-        /// How many.
-        count: u64,
-    },
-    /// What locks are for whose requests say so themselves. Sent before the inspection.
-    Whys {
-        /// To which question.
-        query: Query,
-        /// What each of them is for, by its place among all that is held and, behind that, pending.
-        whys: Vec<(u64, String)>,
-    },
 }

@@ -16,9 +16,8 @@
 //! ```
 //!
 //! A frame is four bytes of length, most significant first, and one message in postcard's form. A
-//! session begins with [`ToDaemon::Hello`]. The answer is [`FromDaemon::Welcome`],
-//! [`FromDaemon::WelcomeShared`] or [`FromDaemon::Refused`]. From then on, each side sends messages at any
-//! time.
+//! session begins with [`ToDaemon::Hello`]. The answer is [`FromDaemon::Welcome`]
+//! or [`FromDaemon::Refused`]. From then on, each side sends messages at any time.
 //!
 //! # What later versions may change
 //!
@@ -26,7 +25,7 @@
 //! not speak it.
 //!
 //! - A release may change any other message, and then has another version.
-//! - `Hello`, `Welcome`, `WelcomeShared` and `Refused` are read before a version is agreed on. They
+//! - `Hello`, `Welcome` and `Refused` are read before a version is agreed on. They
 //!   keep their place and their members for ever; new members go at the end, where an old reader
 //!   passes over them.
 //!
@@ -57,11 +56,11 @@ mod to_daemon;
 mod version;
 
 pub use crate::{
-    agent_info::{AgentInfo, Meta},
+    agent_info::AgentInfo,
     codec::{ClientCodec, Codec, CodecError, DaemonCodec},
     entries::{InspectionEntry, OwnedEntry, SnapshotEntry, Status},
     failure::{Failure, Lost},
-    from_daemon::FromDaemon,
+    from_daemon::{FromDaemon, TermBounds},
     ids::{Agent, BootTime, ClientId, ClientKey, LockId, Moment, Query, Slot},
     limits::{MAX_BUCKET, MAX_FRAME, MAX_INSIDE, MAX_META, MAX_NAME, MAX_TEXT},
     look_frame::encode_look_events,

@@ -6,7 +6,7 @@ use navlock_engine::{Mode, ResourceName};
 use serde::{Deserialize, Serialize};
 
 use crate::{
-    agent_info::{AgentInfo, Meta},
+    agent_info::AgentInfo,
     failure::Lost,
     ids::{ClientId, LockId, Moment},
     serde_remote::{ModeRemote, bucket, name},
@@ -48,8 +48,6 @@ pub enum LookChange {
         bucket: Arc<str>,
         /// What it says of itself.
         info: AgentInfo,
-        /// What it says beyond that.
-        meta: Meta,
         /// Of which client; `None` if it is another machine's.
         client: Option<u64>,
     },

@@ -6,7 +6,7 @@ use navlock_engine::{FencingToken, Mode, RequestId, RequestKind, ResourceName};
 use serde::{Deserialize, Serialize};
 
 use crate::{
-    agent_info::{AgentInfo, Meta},
+    agent_info::AgentInfo,
     ids::{Agent, ClientId, ClientKey, LockId, Moment, Query, Slot},
     serde_remote::{
         FencingTokenRemote, ModeRemote, RequestIdRemote, RequestKindRemote, bucket, name,
@@ -51,7 +51,8 @@ pub enum ToDaemon {
     Request {
         /// Which agent.
         agent: Agent,
-        /// The request's number; never used before in this session.
+        /// The request's number; never used before in this session. The number also finishes what the
+        /// client takes in the slot later.
         #[serde(with = "RequestIdRemote")]
         request: RequestId,
         /// The lock's name.
@@ -60,6 +61,9 @@ pub enum ToDaemon {
         /// What kind of request it is.
         #[serde(with = "RequestKindRemote")]
         kind: RequestKind,
+        /// The slot of the map that the client has reserved, and in which it has described the request.
+        /// Given only after [`Mapped`](crate::FromDaemon::Mapped).
+        slot: Option<Slot>,
     },
     /// Aborts the request, or releases the lock if the request has become one.
     Finish {
@@ -174,32 +178,6 @@ pub enum ToDaemon {
         /// The number that the client has written into the map. If the daemon reads the same number
         /// there, both see the same memory.
         nonce: u64,
-    },
-    /// The agent requests a lock, as by [`Request`](Self::Request), with a slot of the map that the
-    /// client has reserved, and in which it has described the request. Sent after
-    /// [`Mapped`](crate::FromDaemon::Mapped).
-    RequestInSlot {
-        /// Which agent.
-        agent: Agent,
-        /// The request's number; never used before in this session. The number also finishes what the
-        /// client takes in the slot later.
-        #[serde(with = "RequestIdRemote")]
-        request: RequestId,
-        /// The lock's name.
-        #[serde(with = "name")]
-        name: ResourceName,
-        /// What kind of request it is.
-        #[serde(with = "RequestKindRemote")]
-        kind: RequestKind,
-        /// The slot.
-        slot: Slot,
-    },
-    /// Tells what the agent says of itself beyond [`Describe`](Self::Describe).
-    Annotate {
-        /// Which agent.
-        agent: Agent,
-        /// What the agent says.
-        meta: Meta,
     },
     /// The request was made inside a lock, whose holder releases it only after this request was
     /// granted. Sent once for each such lock, after the request or the claim.

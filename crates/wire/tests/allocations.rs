@@ -9,8 +9,15 @@ use tokio_util::codec::{Decoder, Encoder};
 fn a_request_and_its_grant_are_said_and_heard_without_allocating() {
     let request = RequestId::from_parts(3, 70_000);
     let name = ResourceName::try_from("my-resource").unwrap();
-    let ask = ToDaemon::Request { agent: 1, request, name, kind: RequestKind::Wait(Mode::Shared) };
-    let granted = FromDaemon::Granted { request, token: FencingToken::new(u64::MAX) };
+    let ask = ToDaemon::Request {
+        agent: 1,
+        request,
+        name,
+        kind: RequestKind::Wait(Mode::Shared),
+        slot: None,
+    };
+    let granted =
+        FromDaemon::Granted { request, token: FencingToken::new(u64::MAX), in_slot: false };
     let (mut client, mut daemon) = (ClientCodec::default(), DaemonCodec::default());
     let mut bytes = BytesMut::with_capacity(8 << 10);
 

@@ -263,16 +263,16 @@ impl ClientTable {
             self.say(&ToDaemon::Why { request: id, why: why.clone() });
         }
         let (of, since) = (number(agent), clock::now());
-        let message = if let Some(slot) = slot.map(Owned::number) {
-            ToDaemon::RequestInSlot { agent: of, request: id, name: name.clone(), kind, slot }
-        } else {
+        if slot.is_none() {
             self.count_unmapped(1);
-            ToDaemon::Request { agent: of, request: id, name: name.clone(), kind }
-        };
+        }
+        let (request, number) = (id, slot.map(Owned::number));
+        let message =
+            ToDaemon::Request { agent: of, request, name: name.clone(), kind, slot: number };
         self.say(&message);
         let name = match message {
             // FAST: the name comes back out of the message, which saves a clone.
-            ToDaemon::RequestInSlot { name, .. } | ToDaemon::Request { name, .. } => name,
+            ToDaemon::Request { name, .. } => name,
             _ => name.clone(),
         };
         self.requests.insert(Request {

@@ -105,8 +105,7 @@ pub(super) fn shake_hands(
     let mut bytes = [0; 512];
     let reach = loop {
         match codec.decode(heard).map_err(|error| Reason::NotNavlock(Some(error)))? {
-            Some(FromDaemon::Welcome { version: VERSION }) => break None,
-            Some(FromDaemon::WelcomeShared { version: VERSION, reach }) => break Some(reach),
+            Some(FromDaemon::Welcome { version: VERSION, reach }) => break reach,
             Some(FromDaemon::Refused { reason }) => return Err(Reason::Refused(reason)),
             Some(_) => return Err(Reason::NotNavlock(None)),
             None => match socket.read(&mut bytes) {

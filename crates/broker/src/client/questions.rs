@@ -1,6 +1,6 @@
 //! The client's questions to the daemon, and their answers.
 
-use std::{collections::HashMap, mem, sync::Arc, task::Waker, time::Duration};
+use std::{collections::HashMap, sync::Arc, task::Waker, time::Duration};
 
 use navlock_core::{
     AgentInfo, ClientId, Error, Inspected, Inspection, LockInfo, LockManagerSnapshot, Owned,
@@ -8,7 +8,7 @@ use navlock_core::{
 };
 use navlock_engine::FencingToken;
 use navlock_wire::{
-    FromDaemon, InspectionEntry, Meta, OwnedEntry, Query, SnapshotEntry, Status, ToDaemon,
+    FromDaemon, InspectionEntry, OwnedEntry, Query, SnapshotEntry, Status, ToDaemon,
 };
 
 use crate::convert::{failed, from_wire};
@@ -26,10 +26,6 @@ pub(super) struct Question {
     asked: ToDaemon,
     pub(super) answer: QuestionAnswer,
     agents: HashMap<navlock_wire::ClientId, Arc<AgentInfo>>,
-    /// What agents say of themselves beyond what the answer contains.
-    meta: HashMap<navlock_wire::ClientId, Meta>,
-    /// What locks are for, each at its place in the answer.
-    whys: Vec<(u64, String)>,
     pub(super) outcome: Option<Result<(), Error>>,
     pub(super) waker: Option<Waker>,
 }
@@ -77,7 +73,6 @@ impl Questions {
         let again = open.map(|question| {
             // The parts that have come belong to an earlier moment.
             question.answer = QuestionAnswer::default();
-            question.whys.clear();
             question.asked.clone()
         });
         again.collect()
@@ -104,21 +99,6 @@ impl Questions {
                     }
                 }
             }
-            FromDaemon::Annotated { query, agents } => {
-                if let Some(question) = self.asked.get_mut(&query) {
-                    question.meta.extend(agents);
-                }
-            }
-            FromDaemon::Whys { query, whys } => {
-                if let Some(question) = self.asked.get_mut(&query) {
-                    question.whys.extend(whys);
-                }
-            }
-            FromDaemon::LeftOut { query, count } => {
-                if let Some(question) = self.asked.get_mut(&query) {
-                    question.answer.inspection.left_out = count;
-                }
-            }
             FromDaemon::Owned { query, agents, names } => {
                 if let Some(question) = self.asked.get_mut(&query) {
                     question.meet(agents);
@@ -126,16 +106,15 @@ impl Questions {
                     question.answer.inspection.owned.extend(names.into_iter().map(owned));
                 }
             }
-            FromDaemon::Inspection { query, agents, held, pending, last } => {
+            FromDaemon::Inspection { query, agents, held, pending, left_out, last } => {
                 if let Some(question) = self.asked.get_mut(&query) {
                     question.meet(agents);
                     let inspected = |entry| inspected(entry, &question.agents);
                     let inspection = &mut question.answer.inspection;
                     inspection.held.extend(held.into_iter().map(inspected));
                     inspection.pending.extend(pending.into_iter().map(inspected));
+                    inspection.left_out = left_out;
                     if last {
-                        let whys = mem::take(&mut question.whys);
-                        set_whys(inspection, whys);
                         question.end(Ok(()), wakers);
                     }
                 }
@@ -170,8 +149,7 @@ impl Questions {
 impl Question {
     fn new(asked: ToDaemon) -> Self {
         let answer = QuestionAnswer::default();
-        let (agents, meta) = (HashMap::new(), HashMap::new());
-        Self { asked, answer, agents, meta, whys: Vec::new(), outcome: None, waker: None }
+        Self { asked, answer, agents: HashMap::new(), outcome: None, waker: None }
     }
 
     /// Notes the agents that are named in the parts that follow.
@@ -179,11 +157,8 @@ impl Question {
         &mut self,
         agents: impl IntoIterator<Item = (navlock_wire::ClientId, navlock_wire::AgentInfo)>,
     ) {
-        for (id, form) in agents {
-            let mut info = from_wire(form);
-            info.meta = self.meta.remove(&id).unwrap_or_default();
-            self.agents.insert(id, Arc::new(info));
-        }
+        let agents = agents.into_iter().map(|(id, form)| (id, Arc::new(from_wire(form))));
+        self.agents.extend(agents);
     }
 
     fn end(&mut self, outcome: Result<(), Error>, wakers: &mut Vec<Waker>) {
@@ -205,20 +180,6 @@ fn owned(entry: OwnedEntry, agents: &HashMap<navlock_wire::ClientId, Arc<AgentIn
     owned
 }
 
-/// Puts what locks are for to the locks, each at its place.
-fn set_whys(inspection: &mut Inspection, whys: Vec<(u64, String)>) {
-    // FAST: few requests say what they are for.
-    if whys.is_empty() {
-        return;
-    }
-    let Inspection { held, pending, .. } = inspection;
-    let mut all: Vec<_> = held.iter_mut().chain(pending).collect();
-    for (place, why) in whys {
-        let place = usize::try_from(place).unwrap_or(usize::MAX);
-        all.get_mut(place).into_iter().for_each(|one| one.set_why(&why));
-    }
-}
-
 fn inspected(
     entry: InspectionEntry,
     agents: &HashMap<navlock_wire::ClientId, Arc<AgentInfo>>,
@@ -228,5 +189,8 @@ fn inspected(
     inspected.agent = agent;
     inspected.age = entry.age.map(Duration::from_millis);
     inspected.fencing_token = entry.token.map(FencingToken::new);
+    if let Some(why) = &entry.why {
+        inspected.set_why(why);
+    }
     inspected
 }

@@ -1,9 +1,8 @@
 //! Answers that are sent in parts. Each part is made when there is room for it.
 
 use std::{
-    collections::{HashMap, HashSet},
+    collections::{HashMap, hash_map},
     future::Future,
-    mem,
     pin::Pin,
     sync::Arc,
     vec,
@@ -13,7 +12,7 @@ use navlock_core::{
     AgentInfo, ClientId, Error, FencingToken, Inspected, Inspection, LockInfo, LockManagerSnapshot,
     Owned, Position, ResourceName,
 };
-use navlock_wire::{FromDaemon, InspectionEntry, MAX_TEXT, OwnedEntry, Query, SnapshotEntry};
+use navlock_wire::{FromDaemon, InspectionEntry, OwnedEntry, Query, SnapshotEntry};
 
 use super::delegations::Looks;
 use crate::{clock::milliseconds, convert::to_wire};
@@ -65,8 +64,9 @@ impl SnapshotParts {
     fn next_part(&mut self) -> (FromDaemon, bool) {
         let mut room = PART;
         let mut size = |lock: &LockInfo| lock.name.as_bytes().len();
-        let held = take(&mut self.held, &mut room, &mut size, entry);
-        let pending = take(&mut self.pending, &mut room, &mut size, entry);
+        let held = take(&mut self.held, &mut room, &mut size);
+        let pending = take(&mut self.pending, &mut room, &mut size);
+        let [held, pending] = [held, pending].map(|all| all.into_iter().map(entry).collect());
         let last = self.held.len() + self.pending.len() == 0;
         (FromDaemon::Snapshot { query: self.query, held, pending, last }, last)
     }
@@ -77,55 +77,68 @@ pub(super) struct InspectionParts {
     held: vec::IntoIter<Inspected>,
     pending: vec::IntoIter<Inspected>,
     owned: vec::IntoIter<Owned>,
-    /// The agents that were sent already.
-    sent: HashSet<ClientId>,
+    left_out: u64,
+    /// The agents that were sent already, each with what it was said to want its locks for.
+    sent: HashMap<ClientId, Arc<AgentInfo>>,
 }
 
 impl InspectionParts {
     pub(super) fn new(query: Query, inspection: Inspection) -> Self {
-        let Inspection { held, pending, owned, .. } = inspection;
+        let Inspection { held, pending, owned, left_out, .. } = inspection;
         let (held, pending, owned) = (held.into_iter(), pending.into_iter(), owned.into_iter());
-        Self { query, held, pending, owned, sent: HashSet::new() }
+        Self { query, held, pending, owned, left_out, sent: HashMap::new() }
     }
 
     fn next_part(&mut self) -> (FromDaemon, bool) {
         let (mut room, mut agents) = (PART, Vec::new());
-        let (query, sent) = (self.query, &mut self.sent);
-        let mut size = |lock: &LockInfo, agent: Option<&AgentInfo>| {
+        let (query, sent, left_out) = (self.query, &mut self.sent, self.left_out);
+        let mut size = |lock: &LockInfo, agent: Option<&Arc<AgentInfo>>| {
             let mut size = lock.name.as_bytes().len();
-            if let Some(info) = agent.filter(|_| sent.insert(lock.client_id)) {
+            let Some(info) = agent else { return size };
+            if let hash_map::Entry::Vacant(first) = sent.entry(lock.client_id) {
+                first.insert(Arc::clone(info));
                 agents.push((lock.client_id.to_bytes(), to_wire(info)));
-                size += info.command.len() + info.user.len() + info.host.len() + info.why.len();
+                let meta = info.meta.iter().flat_map(|(key, value)| [key, value]);
+                let texts = [&info.command, &info.user, &info.host, &info.why].into_iter();
+                size += texts.chain(meta).map(String::len).sum::<usize>();
             }
-            size
+            size + info.why.len()
         };
         if self.owned.len() > 0 {
-            let mut size = |owned: &Owned| size(&owned.lock, owned.agent.as_deref());
-            let names = take(&mut self.owned, &mut room, &mut size, owned_entry);
+            let mut size = |owned: &Owned| size(&owned.lock, owned.agent.as_ref());
+            let names = take(&mut self.owned, &mut room, &mut size);
+            let names = names.into_iter().map(owned_entry).collect();
             return (FromDaemon::Owned { query, agents, names }, false);
         }
-        let mut size = |one: &Inspected| size(&one.lock, one.agent.as_deref());
-        let held = take(&mut self.held, &mut room, &mut size, inspection_entry);
-        let pending = take(&mut self.pending, &mut room, &mut size, inspection_entry);
+        let mut size = |one: &Inspected| size(&one.lock, one.agent.as_ref());
+        let held = take(&mut self.held, &mut room, &mut size);
+        let pending = take(&mut self.pending, &mut room, &mut size);
+        let form = |one: Inspected| {
+            // What it is for, if that is not what was sent with its agent.
+            let sent = self.sent.get(&one.lock.client_id).map(|info| &info.why);
+            let why = one.agent.as_ref().map(|info| &info.why).filter(|why| sent != Some(why));
+            let why = why.cloned();
+            InspectionEntry { why, ..inspection_entry(one) }
+        };
+        let [held, pending] = [held, pending].map(|all| all.into_iter().map(form).collect());
         let last = self.held.len() + self.pending.len() == 0;
-        (FromDaemon::Inspection { query, agents, held, pending, last }, last)
+        (FromDaemon::Inspection { query, agents, held, pending, left_out, last }, last)
     }
 }
 
 /// Takes entries while there is room. The last one may be longer than the room.
-fn take<T, U>(
+fn take<T>(
     from: &mut vec::IntoIter<T>,
     room: &mut usize,
     size: &mut impl FnMut(&T) -> usize,
-    form: impl Fn(T) -> U,
-) -> Vec<U> {
+) -> Vec<T> {
     let mut taken = Vec::new();
     while *room > 0 {
         let Some(next) = from.next() else {
             break;
         };
         *room = room.saturating_sub(size(&next) + OVERHEAD);
-        taken.push(form(next));
+        taken.push(next);
     }
     taken
 }
@@ -148,51 +161,6 @@ pub(super) fn position(query: Query, position: Position) -> FromDaemon {
     }
 }
 
-/// The messages that must come before an inspection: how much it leaves out, and what its agents and
-/// requests say of themselves beyond the entries.
-pub(super) fn meta(query: Query, inspection: &Inspection) -> Vec<FromDaemon> {
-    let Inspection { held, pending, owned, left_out, .. } = inspection;
-    let both = held.iter().chain(pending).map(|one| (&one.lock, &one.agent));
-    let all = both.chain(owned.iter().map(|one| (&one.lock, &one.agent)));
-    let said = all.filter_map(|(lock, agent)| {
-        let meta = &agent.as_ref()?.meta;
-        (!meta.is_empty()).then_some((lock.client_id, meta))
-    });
-    let mut met = HashSet::new();
-    let said = said.filter(|(client_id, _)| met.insert(*client_id));
-    let (mut parts, mut part, mut room) = (Vec::new(), Vec::new(), PART);
-    for (client_id, meta) in said {
-        let texts = meta.iter().map(|(key, value)| key.len() + value.len());
-        room = room.saturating_sub(texts.sum::<usize>() + OVERHEAD);
-        part.push((client_id.to_bytes(), meta.clone()));
-        if room == 0 {
-            parts.push(FromDaemon::Annotated { query, agents: mem::take(&mut part) });
-            room = PART;
-        }
-    }
-    if !part.is_empty() {
-        parts.push(FromDaemon::Annotated { query, agents: part });
-    }
-    let mut sent: HashMap<_, &str> = HashMap::new();
-    let known =
-        owned.iter().filter_map(|one| Some((one.lock.client_id, &*one.agent.as_ref()?.why)));
-    sent.extend(known);
-    // What a lock is for, if that is not what is sent with its agent.
-    let whys = held.iter().chain(pending).zip(0..).filter_map(|(one, place)| {
-        let why = &one.agent.as_ref()?.why;
-        let sent = *sent.entry(one.lock.client_id).or_insert(why);
-        (sent != why).then(|| (place, why.clone()))
-    });
-    let whys: Vec<_> = whys.collect();
-    for whys in whys.chunks(PART / (MAX_TEXT + OVERHEAD)) {
-        parts.push(FromDaemon::Whys { query, whys: whys.to_vec() });
-    }
-    if *left_out > 0 {
-        parts.push(FromDaemon::LeftOut { query, count: *left_out });
-    }
-    parts
-}
-
 fn owned_entry(owned: Owned) -> OwnedEntry {
     let age = owned.age.map(milliseconds).unwrap_or_default();
     OwnedEntry { entry: entry(owned.lock), age, taken: owned.taken }
@@ -203,5 +171,6 @@ fn inspection_entry(inspected: Inspected) -> InspectionEntry {
         entry: entry(inspected.lock),
         age: inspected.age.map(milliseconds),
         token: inspected.fencing_token.map(FencingToken::get),
+        why: None,
     }
 }

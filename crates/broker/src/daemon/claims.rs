@@ -60,7 +60,6 @@ impl Claims {
                 client.open_agent(agent, ClientId::from_bytes(client_id), bucket)?;
             }
             ToDaemon::Describe { agent, info } => client.describe(agent, info)?,
-            ToDaemon::Annotate { agent, meta } => client.annotate(agent, meta)?,
             ToDaemon::Inside { request, lock } => {
                 // These messages come after the requests. Messages beyond the possible number are
                 // ignored.

@@ -357,7 +357,7 @@ impl ClientRecord {
     /// once.
     pub(super) fn poll_outcome(&mut self, context: &Context<'_>) -> Poll<(RequestId, Outcome)> {
         match self.requests.poll_outcome(context) {
-            Poll::Ready((request, Outcome::Granted(token))) if self.map.is_some() => {
+            Poll::Ready((request, Outcome::Granted(token, false))) if self.map.is_some() => {
                 // The client does not own the name: others may wait behind it, or a victim of its theft
                 // may not know of the theft yet.
                 Poll::Ready((request, self.grant(request, token, false)))

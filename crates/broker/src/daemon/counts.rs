@@ -63,7 +63,7 @@ impl Counts {
     /// Counts the outcome of a request that has waited for this many nanoseconds.
     pub(super) fn outcome(&self, outcome: &Outcome, waited: u64) {
         match outcome {
-            Outcome::Granted(_) | Outcome::GrantedInSlot(_) => self.grant(waited),
+            Outcome::Granted(..) => self.grant(waited),
             Outcome::Unavailable => count(&self.unavailable, 1),
             Outcome::Failed(_) => count(&self.failures, 1),
             // The lock has ended because its agent was terminated, so this is no loss.

@@ -173,14 +173,12 @@ impl Elsewhere {
             if let hash_map::Entry::Vacant(first) = met.entry(lock.client_id) {
                 first.insert(said);
                 let info = agent.as_deref().map(to_wire).unwrap_or_default();
-                let meta = agent.as_deref().map(|agent| agent.meta.clone());
                 events.push(LookEvent {
                     at: clock::now(),
                     change: LookChange::AgentCame {
                         agent: client_id,
                         bucket: bucket.into(),
                         info,
-                        meta: meta.unwrap_or_default(),
                         client: None,
                     },
                 });

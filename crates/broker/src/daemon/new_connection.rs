@@ -161,11 +161,8 @@ impl NewConnection {
             self.say(&FromDaemon::Refused { reason }).await?;
             return Err(End::Refused);
         };
-        let welcome = match self.daemon.reach() {
-            Some(reach) => FromDaemon::WelcomeShared { version, reach: reach.to_owned() },
-            None => FromDaemon::Welcome { version },
-        };
-        self.say(&welcome).await
+        let reach = self.daemon.reach().map(str::to_owned);
+        self.say(&FromDaemon::Welcome { version, reach }).await
     }
 
     async fn next(&mut self) -> Result<ToDaemon, End> {

@@ -6,9 +6,8 @@ use navlock_engine::FencingToken;
 /// What became of a request, or of the lock that the request became.
 #[derive(Debug)]
 pub(super) enum Outcome {
-    Granted(FencingToken),
-    /// The lock is granted, and stands in the slot that the client has reserved for it.
-    GrantedInSlot(FencingToken),
+    /// The lock is granted, and whether it stands in the slot that the client has reserved for it.
+    Granted(FencingToken, bool),
     Unavailable,
     Failed(Error),
     /// How the lock was lost, and who has stolen it, if it was stolen.

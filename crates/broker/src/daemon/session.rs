@@ -169,9 +169,9 @@ impl Session {
     /// itself, the term of the lock is told first.
     fn say_outcome(&mut self, request: RequestId, outcome: Outcome) -> Result<(), End> {
         tracing::trace!(target: LOGS, request = request.serial(), ?outcome, "a client is told");
-        if let (Some(terms), Outcome::Granted(_)) = (&mut self.terms, &outcome) {
+        if let (Some(terms), Outcome::Granted(_, false)) = (&mut self.terms, &outcome) {
             let term = terms.before_grant(&lock(&self.connected.client), request);
-            for said in term.into_iter().flatten() {
+            if let Some(said) = term {
                 self.say(&said)?;
             }
         }
@@ -235,11 +235,8 @@ impl Session {
             return Ok(());
         }
         match message {
-            ToDaemon::Request { agent, request, name, kind } => {
-                self.request(agent, request, name, kind, None)
-            }
-            ToDaemon::RequestInSlot { agent, request, name, kind, slot } => {
-                self.request(agent, request, name, kind, Some(slot))
+            ToDaemon::Request { agent, request, name, kind, slot } => {
+                self.request(agent, request, name, kind, slot)
             }
             ToDaemon::Map { nonce } => self.map(nonce),
             ToDaemon::Query { .. } | ToDaemon::Inspect { .. } | ToDaemon::Position { .. } => {

@@ -107,7 +107,7 @@ impl Daemon {
         client.finish(request);
         drop(client);
         match done {
-            Ok(Some(Outcome::Granted(_))) => Ok(victims),
+            Ok(Some(Outcome::Granted(..))) => Ok(victims),
             Ok(_) => Err(refused("it could not be had")),
             Err(error) => Err(refused(error.0)),
         }

@@ -12,7 +12,7 @@ use std::{
 
 use navlock_core::host::Term;
 use navlock_engine::RequestId;
-use navlock_wire::{Agent, BootTime, FromDaemon};
+use navlock_wire::{Agent, BootTime, FromDaemon, TermBounds};
 use tokio::time::{Interval, MissedTickBehavior, interval};
 
 use super::{client_record::ClientRecord, leases::Leases};
@@ -21,9 +21,6 @@ use crate::clock::boot_time;
 /// How often the session looks for terms that have changed. Leases are renewed less often than
 /// that.
 const CHECK_INTERVAL: Duration = Duration::from_millis(500);
-
-/// The messages of a term: its end, and its other times.
-pub(super) type TermMessages = [Option<FromDaemon>; 2];
 
 /// What one client was told of the terms of its agents.
 pub(super) struct ToldTerms {
@@ -41,18 +38,18 @@ impl ToldTerms {
         Self { said: HashMap::new(), checks, leases }
     }
 
-    /// The messages that must come before the grant of this request.
+    /// The message that must come before the grant of this request.
     pub(super) fn before_grant(
         &mut self,
         client: &ClientRecord,
         request: RequestId,
-    ) -> TermMessages {
-        let Some(agent) = client.agent_of(request) else { return [None, None] };
+    ) -> Option<FromDaemon> {
+        let agent = client.agent_of(request)?;
         if client.ends(agent).is_none() {
             // The lock has been lost since, and the loss is told next. Until then the client must
             // not believe that it has the lock for ever.
             self.said.remove(&agent);
-            return [Some(FromDaemon::Term { agent, ends: BootTime(0) }), None];
+            return Some(FromDaemon::Term { agent, ends: BootTime(0), bounds: None });
         }
         if let Some(leases) = &mut self.leases {
             leases.note(client, agent);
@@ -67,19 +64,19 @@ impl ToldTerms {
             leases.note_all(client);
         }
         let agents = client.askers();
-        agents.into_iter().flat_map(|agent| self.new_of(client, agent)).flatten().collect()
+        agents.into_iter().filter_map(|agent| self.new_of(client, agent)).collect()
     }
 
-    fn new_of(&mut self, client: &ClientRecord, agent: Agent) -> TermMessages {
-        let Some(ends) = client.ends(agent) else { return [None, None] };
+    fn new_of(&mut self, client: &ClientRecord, agent: Agent) -> Option<FromDaemon> {
+        let ends = client.ends(agent)?;
         if self.said.insert(agent, ends) == Some(ends) {
-            return [None, None];
+            return None;
         }
         let bounds = client.term(agent).map(|Term { heard, due, expires, .. }| {
             let [heard, due, expires] = [heard, due, expires].map(boot_time);
-            FromDaemon::TermBounds { agent, heard, due, expires }
+            TermBounds { heard, due, expires }
         });
-        [Some(FromDaemon::Term { agent, ends }), bounds]
+        Some(FromDaemon::Term { agent, ends, bounds })
     }
 
     /// Forgets an agent: another one may get its number from here on.

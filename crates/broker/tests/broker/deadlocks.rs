@@ -165,7 +165,11 @@ fn a_daemon_hears_of_a_request_and_what_it_is_inside_of_in_one_piece() {
     let mut first = pin!(locks.lock("first").into_future());
     assert!(first.as_mut().poll(&mut context).is_pending());
     let request = daemon.asked_for("first");
-    daemon.say(&[FromDaemon::Granted { request, token: navlock_core::FencingToken::new(1) }]);
+    daemon.say(&[FromDaemon::Granted {
+        request,
+        token: navlock_core::FencingToken::new(1),
+        in_slot: false,
+    }]);
     drop(soon(first).unwrap());
     let mut stream = daemon.stream.try_clone().unwrap();
     let (heard, pieces) = mpsc::channel();

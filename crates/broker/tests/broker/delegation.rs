@@ -157,9 +157,7 @@ impl Client {
         }
         let mut raw = Raw::connect(&Place::at(directory.join("sock")), &words);
         let (welcome, _) = raw.receive_until(|message| match message {
-            FromDaemon::Welcome { version } | FromDaemon::WelcomeShared { version, .. } => {
-                Some(*version)
-            }
+            FromDaemon::Welcome { version, .. } => Some(*version),
             _ => None,
         });
         assert_eq!(welcome, VERSION);
@@ -208,7 +206,7 @@ impl Client {
     fn ask(&mut self, name: &str, kind: RequestKind) -> RequestId {
         let request = self.number();
         let name = name.try_into().unwrap();
-        self.raw.say(&[ToDaemon::Request { agent: 0, request, name, kind }]);
+        self.raw.say(&[ToDaemon::Request { agent: 0, request, name, kind, slot: None }]);
         request
     }
 
@@ -219,7 +217,7 @@ impl Client {
         let described =
             self.slot(slot).describe("app", &name, kind.mode(), 0, [self.number; 16], request);
         assert!(described);
-        self.raw.say(&[ToDaemon::RequestInSlot { agent: 0, request, name, kind, slot }]);
+        self.raw.say(&[ToDaemon::Request { agent: 0, request, name, kind, slot: Some(slot) }]);
         request
     }
 
@@ -242,14 +240,14 @@ impl Client {
 
     fn granted_in_slot(&mut self, wanted: RequestId) -> FencingToken {
         match self.raw.receive() {
-            FromDaemon::GrantedInSlot { request, token } if request == wanted => token,
+            FromDaemon::Granted { request, token, in_slot: true } if request == wanted => token,
             other => panic!("{other:?}"),
         }
     }
 
     fn granted(&mut self, wanted: RequestId) -> FencingToken {
         match self.raw.receive() {
-            FromDaemon::Granted { request, token } if request == wanted => token,
+            FromDaemon::Granted { request, token, in_slot: false } if request == wanted => token,
             other => panic!("{other:?}"),
         }
     }

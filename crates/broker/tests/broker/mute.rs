@@ -30,7 +30,7 @@ fn newcomer(daemon: &Daemon, key: u8) -> Raw {
 
 fn ask(serial: u64, name: &str, kind: RequestKind) -> ToDaemon {
     let (request, name) = (RequestId::from_parts(0, serial), name.try_into().unwrap());
-    ToDaemon::Request { agent: 0, request, name, kind }
+    ToDaemon::Request { agent: 0, request, name, kind, slot: None }
 }
 
 #[test]

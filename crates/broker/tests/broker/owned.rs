@@ -78,7 +78,7 @@ impl PlayedBroker {
     fn welcome(listener: &Listener, place: &Place, version: u16) -> Self {
         let mut raw = RawDaemon::new(listener.accept().unwrap().0);
         raw.receive_until(|message| matches!(message, ToDaemon::Hello { .. }).then_some(()));
-        raw.say(&[FromDaemon::Welcome { version }]);
+        raw.say(&[FromDaemon::Welcome { version, reach: None }]);
         let (client, _) = raw.receive_until(|message| match message {
             ToDaemon::Introduce { client, .. } => Some(u128::from_be_bytes(*client)),
             _ => None,
@@ -103,16 +103,16 @@ impl PlayedBroker {
                     self.map = Some(map);
                     self.raw.say(&[FromDaemon::Mapped { nonce: NONCE, epoch: 0 }]);
                 }
-                ToDaemon::Request { request, .. } => {
-                    self.raw.say(&[FromDaemon::Granted { request, token }]);
+                ToDaemon::Request { request, slot: None, .. } => {
+                    self.raw.say(&[FromDaemon::Granted { request, token, in_slot: false }]);
                 }
-                ToDaemon::RequestInSlot { request, slot, .. } => {
+                ToDaemon::Request { request, slot: Some(slot), .. } => {
                     let granted = self.map.as_ref().unwrap().slot(slot).unwrap();
                     let count = granted.word().look().count() + 1;
                     granted.set_base(token.get() - count);
                     assert_eq!(granted.word().grant(false), Some(count));
                     self.granted.push((request, slot));
-                    self.raw.say(&[FromDaemon::GrantedInSlot { request, token }]);
+                    self.raw.say(&[FromDaemon::Granted { request, token, in_slot: true }]);
                 }
                 ToDaemon::Query { .. } => return heard,
                 _ => {}
@@ -246,7 +246,7 @@ fn a_name_that_was_recalled_is_asked_for_and_one_that_is_held_is_given_back_by_a
     assert_eq!(played.broker.raw.receive(), ToDaemon::Finish { request });
     assert!(!has_at_once(&played.locks, "db"));
     let asked = played.broker.raw.receive();
-    assert!(matches!(asked, ToDaemon::RequestInSlot { .. }), "{asked:?}");
+    assert!(matches!(asked, ToDaemon::Request { slot: Some(_), .. }), "{asked:?}");
 }
 
 #[test]
@@ -286,7 +286,7 @@ fn a_request_is_not_overtaken_by_another_agent_of_its_client() {
     assert!(first.as_mut().poll(&mut context).is_pending());
     broker.raw.receive_until(|message| (*message == finish).then_some(()));
     let asked = broker.raw.receive();
-    assert!(matches!(asked, ToDaemon::RequestInSlot { .. }), "{asked:?}");
+    assert!(matches!(asked, ToDaemon::Request { slot: Some(_), .. }), "{asked:?}");
     let mut second = pin!(locks.lock("db").if_available().into_future());
     assert!(second.as_mut().poll(&mut context).is_pending());
     assert!(!has_at_once(&locks, "db"));
@@ -331,11 +331,11 @@ fn nothing_is_taken_after_the_end_of_a_daemon_that_nobody_has_heard_yet() {
     let mut other = Box::pin(another.lock("other").into_future());
     assert!(other.as_mut().poll(&mut Context::from_waker(&waker)).is_pending());
     let (request, _) = played.broker.raw.receive_until(|message| match message {
-        ToDaemon::RequestInSlot { request, .. } => Some(*request),
+        ToDaemon::Request { request, slot: Some(_), .. } => Some(*request),
         _ => None,
     });
     let token = FencingToken::new(500);
-    played.broker.raw.say(&[FromDaemon::Granted { request, token }]);
+    played.broker.raw.say(&[FromDaemon::Granted { request, token, in_slot: false }]);
     is_called.recv_timeout(LONG).unwrap();
 
     let (file, ended) = (played.broker.file.clone(), Instant::now());

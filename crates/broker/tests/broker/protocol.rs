@@ -45,6 +45,7 @@ fn nothing_is_granted_to_a_client_that_is_gone() {
                 request: RequestId::from_parts(agent.into(), agent.into()),
                 name: "db".try_into().unwrap(),
                 kind: RequestKind::Wait(Mode::Exclusive),
+                slot: None,
             },
         ]);
     }
@@ -81,6 +82,7 @@ fn a_client_that_goes_without_hearing_all_that_it_was_told_has_ended_as_clients_
             request: RequestId::from_parts(1, 1),
             name: "unheard".try_into().unwrap(),
             kind: RequestKind::Wait(Mode::Exclusive),
+            slot: None,
         },
     ]);
     eventually("it is granted", || {
@@ -101,7 +103,7 @@ fn a_client_that_does_not_introduce_itself_is_hung_up_on() {
     let daemon = Daemon::start();
     let [hello, _, open, ask] = ask_for_db();
     let mut raw = Raw::connect(&daemon.place(), &[hello, open, ask]);
-    assert_eq!(raw.receive(), FromDaemon::Welcome { version: VERSION });
+    assert_eq!(raw.receive(), FromDaemon::Welcome { version: VERSION, reach: None });
     match raw.stream.read(&mut [0; 64]) {
         Ok(length) => assert_eq!(length, 0),
         // The connection is reset if the daemon has not read all that was sent.
@@ -116,7 +118,7 @@ fn a_client_that_keeps_asking_without_an_introduction_is_disconnected() {
     let ask = (0..100).map(|query| ToDaemon::Report { query });
     let asked: Vec<_> = [hello].into_iter().chain(ask).collect();
     let mut raw = Raw::connect(&daemon.place(), &asked);
-    assert_eq!(raw.receive(), FromDaemon::Welcome { version: VERSION });
+    assert_eq!(raw.receive(), FromDaemon::Welcome { version: VERSION, reach: None });
     for asked in 0..64 {
         let answer = raw.receive();
         assert!(matches!(answer, FromDaemon::Report { query, .. } if query == asked), "{answer:?}");
@@ -133,7 +135,7 @@ fn a_connection_that_makes_no_sense_is_closed_for_the_other_end_too() {
         let mut stream = listener.accept().unwrap().0;
         stream.set_read_timeout(Some(LONG)).unwrap();
         let mut bytes = BytesMut::new();
-        let welcome = FromDaemon::Welcome { version: VERSION };
+        let welcome = FromDaemon::Welcome { version: VERSION, reach: None };
         DaemonCodec::default().encode(&welcome, &mut bytes).unwrap();
         bytes.extend_from_slice(&[0, 0, 0, 1, 99]);
         stream.write_all(&bytes).unwrap();

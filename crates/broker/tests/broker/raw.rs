@@ -96,8 +96,8 @@ impl RawDaemon {
         let mut end = Self::new(listener.accept().unwrap().0);
         end.receive_until(|message| matches!(message, ToDaemon::Hello { .. }).then_some(()));
         end.say(&[match reach {
-            Some(reach) => FromDaemon::WelcomeShared { version: VERSION, reach: reach.to_owned() },
-            None => FromDaemon::Welcome { version: VERSION },
+            Some(reach) => FromDaemon::Welcome { version: VERSION, reach: Some(reach.to_owned()) },
+            None => FromDaemon::Welcome { version: VERSION, reach: None },
         }]);
         end
     }
@@ -115,7 +115,10 @@ impl RawDaemon {
     /// Grants a lock to the first agent, whose term ends at `ends`.
     pub(crate) fn grant(&mut self, request: RequestId, ends: BootTime) {
         let token = FencingToken::new(7);
-        self.say(&[FromDaemon::Term { agent: 0, ends }, FromDaemon::Granted { request, token }]);
+        self.say(&[
+            FromDaemon::Term { agent: 0, ends, bounds: None },
+            FromDaemon::Granted { request, token, in_slot: false },
+        ]);
     }
 
     /// Reads messages until the client releases this lock.

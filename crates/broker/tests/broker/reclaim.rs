@@ -40,7 +40,7 @@ fn open() -> ToDaemon {
 fn request(nth: u32) -> ToDaemon {
     let kind = RequestKind::Wait(Mode::Exclusive);
     let request = RequestId::from_parts(nth, nth.into());
-    ToDaemon::Request { agent: 0, request, name: "db".try_into().unwrap(), kind }
+    ToDaemon::Request { agent: 0, request, name: "db".try_into().unwrap(), kind, slot: None }
 }
 
 /// The first messages of a client of this version.
@@ -61,7 +61,7 @@ fn lives(daemon: &LeasedDaemon, name: &str) -> File {
 }
 
 fn term(message: &FromDaemon) -> Duration {
-    let FromDaemon::Term { agent: 0, ends } = message else { panic!("{message:?}") };
+    let FromDaemon::Term { agent: 0, ends, bounds: None } = message else { panic!("{message:?}") };
     Duration::from_nanos(ends.0)
 }
 
@@ -163,7 +163,7 @@ fn the_others_wait_for_a_client_that_reclaims_and_one_that_goes_meanwhile_leaves
     };
     let mut raw = Raw::connect(&daemon.place(), &greeting(7, true));
     raw.say(&[open(), claim, ToDaemon::Claimed]);
-    assert!(matches!(raw.receive(), FromDaemon::WelcomeShared { .. }));
+    assert!(matches!(raw.receive(), FromDaemon::Welcome { reach: Some(_), .. }));
     let locks = daemon.locks();
     let mut waiting = pin!(locks.lock("db").if_available().into_future());
     let mut context = Context::from_waker(Waker::noop());
@@ -224,7 +224,7 @@ fn killed_while_it_comes_back(is_inherited: bool) -> (LeasedDaemon, Option<File>
     daemon.start();
     let mut raw = Raw::connect(&daemon.place(), &greeting(7, true));
     raw.say(&claims);
-    assert!(matches!(raw.receive(), FromDaemon::WelcomeShared { .. }));
+    assert!(matches!(raw.receive(), FromDaemon::Welcome { reach: Some(_), .. }));
     eventually("it waits for the reach", || daemon.world.keeps_waiting());
     drop((raw, living));
     (daemon, inheritors)
@@ -265,7 +265,7 @@ fn a_term_is_said_before_a_grant_and_whenever_it_is_another() {
     daemon.world.end_at(ends);
     let mut raw = Raw::connect(&daemon.place(), &greeting(7, false));
     let reach = "a test's world".to_owned();
-    assert_eq!(raw.receive(), FromDaemon::WelcomeShared { version: VERSION, reach });
+    assert_eq!(raw.receive(), FromDaemon::Welcome { version: VERSION, reach: Some(reach) });
     assert_eq!(raw.receive(), FromDaemon::Settled);
     raw.say(&[open(), request(0)]);
     assert_eq!(term(&raw.receive()), ends);
@@ -291,7 +291,7 @@ fn a_term_is_said_while_others_are_waited_for() {
     let (name, mode) = ("db".try_into().unwrap(), Mode::Exclusive);
     let claim = ToDaemon::ClaimLock { agent: 0, request: id(), name, mode, token, since: 0 };
     raw.say(&[open(), claim, ToDaemon::Claimed]);
-    assert!(matches!(raw.receive(), FromDaemon::WelcomeShared { .. }));
+    assert!(matches!(raw.receive(), FromDaemon::Welcome { reach: Some(_), .. }));
     term(&raw.receive());
     let ends = uptime() + 2 * LONG;
     daemon.world.end_at(ends);

@@ -15,7 +15,7 @@ use navlock_core::{
 };
 use navlock_engine::RequestId;
 use navlock_platform::socket::Listener;
-use navlock_wire::{BootTime, FromDaemon, ToDaemon};
+use navlock_wire::{BootTime, FromDaemon, TermBounds, ToDaemon};
 
 use crate::{
     daemon::{LONG, soon},
@@ -75,7 +75,7 @@ fn a_holder_that_hears_nothing_until_its_term_ends_has_lost_its_lock_and_gives_i
     let mut played = Played::new();
     let (held, asked) = played.hold("db", LONG);
     assert!(!held.is_lost());
-    played.daemon.say(&[FromDaemon::Term { agent: 0, ends: in_time(SHORT) }]);
+    played.daemon.say(&[FromDaemon::Term { agent: 0, ends: in_time(SHORT), bounds: None }]);
     let (tell, told) = mpsc::channel();
     let mut lost = pin!(held.lost());
     let waker = Waker::from(Arc::new(Told(tell)));
@@ -86,7 +86,7 @@ fn a_holder_that_hears_nothing_until_its_term_ends_has_lost_its_lock_and_gives_i
     played.daemon.until_finished(asked);
     // A new term that comes too late does not bring the lock back.
     let ends = in_time(LONG);
-    played.daemon.say(&[FromDaemon::Term { agent: 0, ends }]);
+    played.daemon.say(&[FromDaemon::Term { agent: 0, ends, bounds: None }]);
     let (other, _) = played.hold("other", LONG);
     assert!(held.is_lost() && !other.is_lost());
 }
@@ -96,7 +96,7 @@ fn a_term_that_is_renewed_goes_on() {
     let mut played = Played::new();
     let began = Instant::now();
     let (held, _) = played.hold("db", SOON);
-    played.daemon.say(&[FromDaemon::Term { agent: 0, ends: in_time(LONG) }]);
+    played.daemon.say(&[FromDaemon::Term { agent: 0, ends: in_time(LONG), bounds: None }]);
     assert_eq!(block_on_timeout(held.lost(), SOON + SHORT), None);
     assert!(!held.is_lost() && began.elapsed() > SOON);
 }
@@ -107,10 +107,8 @@ fn a_holder_is_warned_before_its_lock_is_lost_and_knows_when_others_may_have_it(
     let (held, _) = played.hold("db", LONG);
     let (heard, expires) = (in_time(Duration::ZERO), in_time(3 * LONG));
     let say = |due, ends| {
-        [
-            FromDaemon::Term { agent: 0, ends },
-            FromDaemon::TermBounds { agent: 0, heard, due, expires },
-        ]
+        let bounds = Some(TermBounds { heard, due, expires });
+        [FromDaemon::Term { agent: 0, ends, bounds }]
     };
     let until = |wanted: fn(&LockState) -> bool| {
         let since = Instant::now();
@@ -151,7 +149,7 @@ fn a_lock_granted_for_a_term_that_is_over_was_never_held() {
     assert!(request.as_mut().poll(&mut Context::from_waker(Waker::noop())).is_pending());
     let asked = played.daemon.asked_for("db");
     let token = navlock_core::FencingToken::new(8);
-    played.daemon.say(&[FromDaemon::Granted { request: asked, token }]);
+    played.daemon.say(&[FromDaemon::Granted { request: asked, token, in_slot: false }]);
     assert_eq!(soon(request).unwrap_err(), Error::Lost(Lost::Disconnected));
     played.daemon.until_finished(asked);
 }
@@ -164,7 +162,7 @@ fn a_waiting_request_is_not_lost_with_a_term() {
     assert!(waiting.as_mut().poll(&mut Context::from_waker(Waker::noop())).is_pending());
     let other = played.daemon.asked_for("other");
     let (held, _) = played.hold("db", LONG);
-    played.daemon.say(&[FromDaemon::Term { agent: 0, ends: in_time(SHORT) }]);
+    played.daemon.say(&[FromDaemon::Term { agent: 0, ends: in_time(SHORT), bounds: None }]);
     assert_eq!(soon(held.lost()), Lost::Disconnected);
     played.daemon.grant(other, in_time(LONG));
     assert!(!soon(waiting).unwrap().is_lost());
@@ -184,7 +182,7 @@ fn a_thread_that_hears_for_itself_does_not_keep_others_from_losing_their_locks()
     thread::sleep(Duration::from_millis(50));
     daemon.grant(a, in_time(LONG));
     let b = daemon.asked_for("b");
-    daemon.say(&[FromDaemon::Term { agent: 0, ends: in_time(SHORT) }]);
+    daemon.say(&[FromDaemon::Term { agent: 0, ends: in_time(SHORT), bounds: None }]);
     daemon.until_finished(a);
     daemon.grant(b, in_time(LONG));
     assert!(waiting.join().unwrap());
@@ -194,7 +192,7 @@ fn a_thread_that_hears_for_itself_does_not_keep_others_from_losing_their_locks()
 fn a_lock_whose_term_ends_without_a_daemon_is_lost_in_time_and_not_claimed_later() {
     let mut played = Played::new();
     let (short, _) = played.hold("short", LONG);
-    played.daemon.say(&[FromDaemon::Term { agent: 0, ends: in_time(SOON) }]);
+    played.daemon.say(&[FromDaemon::Term { agent: 0, ends: in_time(SOON), bounds: None }]);
     let socket = played.directory.path().join("sock");
     std::fs::remove_file(&socket).unwrap();
     drop(played.daemon);

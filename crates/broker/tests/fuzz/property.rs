@@ -274,12 +274,12 @@ impl Client {
         let name = NAMES[name].try_into().expect("it is a name");
         let (request, client_id, agent) = (id(number), [agent; 16], u32::from(agent));
         let Some(slot) = slot else {
-            return self.say(&[ToDaemon::Request { agent, request, name, kind }]);
+            return self.say(&[ToDaemon::Request { agent, request, name, kind, slot: None }]);
         };
         self.slots.insert(slot);
         let map = self.map.as_ref().and_then(|map| map.slot(slot)).expect("it has this one");
         assert!(map.describe("app", &name, kind.mode(), agent, client_id, request));
-        self.say(&[ToDaemon::RequestInSlot { agent, request, name, kind, slot }]);
+        self.say(&[ToDaemon::Request { agent, request, name, kind, slot: Some(slot) }]);
     }
 
     /// Releases what stands in a slot, or takes it again.
@@ -364,7 +364,7 @@ impl Client {
         }
         while let Some(word) = self.codec.decode(&mut self.received).expect("it makes sense") {
             match word {
-                FromDaemon::Granted { request, token } => {
+                FromDaemon::Granted { request, token, in_slot: false } => {
                     if let Some((_, _, has)) = self.has.get_mut(&request.serial()) {
                         if let ClientEntry::Asked(kind, slot) = *has {
                             assert_eq!(slot, None, "it was granted outside of its slot");
@@ -372,7 +372,7 @@ impl Client {
                         }
                     }
                 }
-                FromDaemon::GrantedInSlot { request, .. } => {
+                FromDaemon::Granted { request, in_slot: true, .. } => {
                     if let Some((_, _, has)) = self.has.get_mut(&request.serial()) {
                         if let ClientEntry::Asked(kind, Some(slot)) = *has {
                             *has = ClientEntry::Owned(kind.mode(), slot);

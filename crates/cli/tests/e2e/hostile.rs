@@ -53,7 +53,7 @@ impl Raw {
     /// Sends the greeting, and is accepted.
     fn greet(&mut self) {
         self.say(&greeting());
-        assert_eq!(self.receive(), FromDaemon::Welcome { version: VERSION });
+        assert_eq!(self.receive(), FromDaemon::Welcome { version: VERSION, reach: None });
         assert_eq!(self.receive(), FromDaemon::Settled);
     }
 
@@ -126,7 +126,7 @@ fn a_silent_client_delays_nobody_and_has_ten_seconds_to_say_hello() {
     let [nothing, half, mut hello] = silent;
     nothing.until_left();
     half.until_left();
-    assert_eq!(hello.receive(), FromDaemon::Welcome { version: VERSION });
+    assert_eq!(hello.receive(), FromDaemon::Welcome { version: VERSION, reach: None });
     hello.until_left();
     crowd.into_iter().for_each(Raw::until_left);
     holder.release();
@@ -190,7 +190,7 @@ fn a_client_that_claims_a_lock_that_was_granted_anew_has_lost_it() {
             },
             ToDaemon::Claimed,
         ]);
-        assert_eq!(raw.receive(), FromDaemon::Welcome { version: VERSION });
+        assert_eq!(raw.receive(), FromDaemon::Welcome { version: VERSION, reach: None });
         raw
     });
     let request = RequestId::from_parts(0, 0);
@@ -223,7 +223,7 @@ fn claim(client: u8) -> [ToDaemon; 5] {
 fn is_not_believed(sandbox: &Sandbox, client: u8) {
     let mut raw = Raw::connect(sandbox);
     raw.say(&claim(client));
-    assert_eq!(raw.receive(), FromDaemon::Welcome { version: VERSION });
+    assert_eq!(raw.receive(), FromDaemon::Welcome { version: VERSION, reach: None });
     assert_eq!(raw.receive(), FromDaemon::Settled);
     let request = RequestId::from_parts(0, 0);
     assert_eq!(raw.receive(), FromDaemon::Lost { request, how: Lost::Disconnected });
@@ -258,7 +258,7 @@ fn a_client_that_was_disconnected_is_not_believed_by_the_next_broker_either() {
     sandbox.written(&["daemon", "start"]);
     let mut raw = Raw::connect(&sandbox);
     raw.say(&claim(9));
-    assert_eq!(raw.receive(), FromDaemon::Welcome { version: VERSION });
+    assert_eq!(raw.receive(), FromDaemon::Welcome { version: VERSION, reach: None });
     assert_eq!(raw.receive(), FromDaemon::Settled);
     assert_eq!(sandbox.query(), ["held db exclusive"]);
     // A message that no client sends.
@@ -327,6 +327,7 @@ fn a_client_that_does_not_read_delays_nobody_and_its_death_is_noticed() {
             request: RequestId::from_parts(0, 0),
             name: "deaf".try_into().unwrap(),
             kind: RequestKind::Steal,
+            slot: None,
         },
     ]);
     // The client sends queries and never reads an answer, until the broker no longer reads either.

@@ -48,15 +48,13 @@ places!(ToDaemon {
     Stop = 15,
     Position = 16,
     Map = 17,
-    RequestInSlot = 18,
-    Annotate = 19,
-    Inside = 20,
-    Look = 21,
-    Report = 22,
-    Log = 23,
-    Steal = 24,
-    MayGiveUp = 25,
-    Why = 26,
+    Inside = 18,
+    Look = 19,
+    Report = 20,
+    Log = 21,
+    Steal = 22,
+    MayGiveUp = 23,
+    Why = 24,
 });
 
 places!(FromDaemon {
@@ -71,27 +69,21 @@ places!(FromDaemon {
     Inspection = 8,
     Status = 9,
     Settled = 10,
-    WelcomeShared = 11,
-    Term = 12,
-    Details = 13,
-    Stopping = 14,
-    Position = 15,
-    TermBounds = 16,
-    Register = 17,
-    Mapped = 18,
-    GrantedInSlot = 19,
-    Owned = 20,
-    LookBegins = 21,
-    LookEvents = 22,
-    LookComplete = 23,
-    Annotated = 24,
-    Report = 25,
-    Logs = 26,
-    Deadlock = 27,
-    Stolen = 28,
-    Recovering = 29,
-    LeftOut = 30,
-    Whys = 31,
+    Term = 11,
+    Details = 12,
+    Stopping = 13,
+    Position = 14,
+    Register = 15,
+    Mapped = 16,
+    Owned = 17,
+    LookBegins = 18,
+    LookEvents = 19,
+    LookComplete = 20,
+    Report = 21,
+    Logs = 22,
+    Deadlock = 23,
+    Stolen = 24,
+    Recovering = 25,
 });
 
 fn assert_places<M: Message + Place + fmt::Debug>(messages: &[M]) {
@@ -181,6 +173,7 @@ fn the_longest_name_passes_and_a_longer_one_is_refused() {
         request: request(),
         name: "n".repeat(length).try_into().unwrap(),
         kind: RequestKind::Steal,
+        slot: None,
     };
     assert_round_trip_whole(&ask(MAX_NAME));
     let mut bytes = encode_all(&[ask(MAX_NAME + 1)]);
@@ -199,6 +192,7 @@ fn a_reserved_name_and_one_that_is_no_wtf8_are_refused() {
         request: RequestId::from_parts(0, 0),
         name: "name".try_into().unwrap(),
         kind: RequestKind::Steal,
+        slot: None,
     };
     for bad in [b"-ame", b"\xFFame"] {
         let mut bytes = encode_all(std::slice::from_ref(&good));
@@ -278,7 +272,7 @@ fn a_message_that_just_fits_is_sent_and_one_byte_more_is_not() {
 #[test]
 fn a_buffer_that_grew_for_a_long_frame_is_small_again_behind_it() {
     let long = FromDaemon::Refused { reason: "x".repeat(MAX_FRAME - 5) };
-    let short = FromDaemon::Welcome { version: 1 };
+    let short = FromDaemon::Welcome { version: 1, reach: None };
     let mut bytes = encode_all(&[long.clone(), short.clone()]);
     assert_eq!(ClientCodec::default().decode(&mut bytes).unwrap(), Some(long));
     assert!(bytes.capacity() <= BUFFER);
@@ -307,8 +301,8 @@ fn only_the_messages_of_the_beginning_may_have_grown() {
         assert!(matches!(grown(message), Err(CodecError::TrailingBytes)), "{message:?}");
     }
     let first = [
-        FromDaemon::Welcome { version: 1 },
-        FromDaemon::WelcomeShared { version: 3, reach: "etcd".to_owned() },
+        FromDaemon::Welcome { version: 1, reach: None },
+        FromDaemon::Welcome { version: 1, reach: Some("etcd".to_owned()) },
         FromDaemon::Refused { reason: "no".to_owned() },
     ];
     for message in first {

@@ -32,7 +32,6 @@ impl ClientTable {
             let info = to_wire(&known.info);
             if known.bucket.is_some() {
                 self.say(&ToDaemon::Describe { agent: number(agent), info });
-                self.annotate(agent);
             }
         }
     }
@@ -71,13 +70,5 @@ impl ClientTable {
             self.owned.end_agent(agent, &mut wakers);
         }
         wakers
-    }
-
-    /// Tells the daemon what the agent says of itself beyond its description.
-    pub(super) fn annotate(&mut self, agent: AgentId) {
-        let meta = self.agents.get(agent.index()).map(|known| known.info.meta.clone());
-        if let Some(meta) = meta.filter(|meta| !meta.is_empty() && self.tells_more()) {
-            self.say(&ToDaemon::Annotate { agent: number(agent), meta });
-        }
     }
 }

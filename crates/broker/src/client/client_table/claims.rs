@@ -83,9 +83,6 @@ impl ClientTable {
         if !self.tells_more() {
             return;
         }
-        for index in self.agents.iter().map(|(index, _)| index).collect::<Vec<_>>() {
-            self.annotate(AgentId::from_index(index_of_32_bits(index)));
-        }
         let pending = self.requests.iter().filter(|(_, request)| request.state.is_pending());
         let more = pending.flat_map(|(index, request)| {
             let request_id = id(index, request.serial);

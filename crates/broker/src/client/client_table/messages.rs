@@ -22,20 +22,14 @@ impl ClientTable {
     ) {
         self.has_heard = true;
         match message {
-            FromDaemon::Granted { request, token } => {
-                self.answer(request, State::Held(token, Vec::new()), false, wakers);
+            FromDaemon::Granted { request, token, in_slot } => {
+                self.answer(request, State::Held(token, Vec::new()), in_slot, wakers);
                 if self.terms.are_known() {
                     self.look_again(request);
                 }
             }
-            FromDaemon::GrantedInSlot { request, token } => {
-                self.answer(request, State::Held(token, Vec::new()), true, wakers);
-            }
             FromDaemon::Mapped { nonce, epoch } => self.mapped(nonce, epoch),
-            FromDaemon::Term { agent, ends } => self.set_term(agent, ends),
-            FromDaemon::TermBounds { agent, heard, due, expires } => {
-                self.set_bounds(agent, heard, due, expires);
-            }
+            FromDaemon::Term { agent, ends, bounds } => self.set_term(agent, ends, bounds),
             FromDaemon::Unavailable { request } => {
                 self.answer(request, State::Unavailable, false, wakers);
             }
@@ -67,9 +61,6 @@ impl ClientTable {
             | FromDaemon::Inspection { .. }
             | FromDaemon::Owned { .. }
             | FromDaemon::Position { .. }
-            | FromDaemon::Annotated { .. }
-            | FromDaemon::Whys { .. }
-            | FromDaemon::LeftOut { .. }
             | FromDaemon::Status { .. }
             | FromDaemon::QueryFailed { .. } => self.questions.handle_message(message, wakers),
             // These messages come before a session, or change nothing.

@@ -4,11 +4,11 @@ use std::{mem, task::Waker, time::Duration};
 
 use navlock_core::{Error, Lost, host};
 use navlock_engine::{AgentId, RequestId};
-use navlock_wire::{BootTime, ToDaemon};
+use navlock_wire::{BootTime, TermBounds, ToDaemon};
 
 use super::{
     ClientTable, State, id,
-    terms::{AgentTerm, Bounds, TermIndex},
+    terms::{AgentTerm, TermIndex},
 };
 use crate::clock;
 
@@ -25,26 +25,17 @@ impl ClientTable {
 
     /// Notes the daemon's message until when an agent has its locks and requests. The last message
     /// counts. What was lost stays lost.
-    pub(super) fn set_term(&mut self, agent: navlock_wire::Agent, ends: BootTime) {
-        // A message about an agent that is gone was on its way when the agent ended.
-        if let Some(agent) = usize::try_from(agent).ok().and_then(|at| self.agents.get_mut(at)) {
-            agent.term = Some(AgentTerm { ends, is_over: false, bounds: None });
-            self.terms.are_known = true;
-            self.terms.add(ends);
-        }
-    }
-
-    /// Notes the daemon's message with the other times of an agent's term.
-    pub(super) fn set_bounds(
+    pub(super) fn set_term(
         &mut self,
         agent: navlock_wire::Agent,
-        heard: BootTime,
-        due: BootTime,
-        expires: BootTime,
+        ends: BootTime,
+        bounds: Option<TermBounds>,
     ) {
-        let agent = usize::try_from(agent).ok().and_then(|at| self.agents.get_mut(at));
-        if let Some(term) = agent.and_then(|agent| agent.term.as_mut()) {
-            term.bounds = Some(Bounds { heard, due, expires });
+        // A message about an agent that is gone was on its way when the agent ended.
+        if let Some(agent) = usize::try_from(agent).ok().and_then(|at| self.agents.get_mut(at)) {
+            agent.term = Some(AgentTerm { ends, is_over: false, bounds });
+            self.terms.are_known = true;
+            self.terms.add(ends);
         }
     }
 
@@ -52,7 +43,7 @@ impl ClientTable {
     /// that keeps the locks was last heard of.
     pub(in super::super) fn term(&self, agent: AgentId) -> Option<host::Term> {
         let AgentTerm { ends, bounds, .. } = self.agents.get(agent.index())?.term?;
-        let Bounds { heard, due, expires } = bounds?;
+        let TermBounds { heard, due, expires } = bounds?;
         let [now, heard, due, ends, expires] = [clock::uptime(), heard, due, ends, expires]
             .map(|BootTime(nanos)| Duration::from_nanos(nanos));
         Some(host::Term { now, heard, due, ends, expires })

@@ -1,6 +1,6 @@
 //! The terms of agents: until when agents have their locks, where locks end by themselves.
 
-use navlock_wire::BootTime;
+use navlock_wire::{BootTime, TermBounds};
 
 /// The term of an agent.
 #[derive(Clone, Copy, Debug)]
@@ -9,15 +9,7 @@ pub(super) struct AgentTerm {
     /// Whether the term has ended, and with it all locks of the agent. Nobody needs to look again.
     pub(super) is_over: bool,
     /// The other times of the term, if the daemon has told them.
-    pub(super) bounds: Option<Bounds>,
-}
-
-/// The other times of a term.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct Bounds {
-    pub(super) heard: BootTime,
-    pub(super) due: BootTime,
-    pub(super) expires: BootTime,
+    pub(super) bounds: Option<TermBounds>,
 }
 
 /// What is known of the terms of all agents together, so that nobody has to look at each.

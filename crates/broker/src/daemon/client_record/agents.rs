@@ -7,7 +7,7 @@ use navlock_core::{
     host::{self, Term, clip_bytes},
 };
 use navlock_engine::RequestId;
-use navlock_wire::{Agent, BootTime, LookChange, MAX_BUCKET, MAX_META, MAX_TEXT, Meta};
+use navlock_wire::{Agent, BootTime, LookChange, MAX_BUCKET, MAX_META, MAX_TEXT};
 
 use super::{
     super::{process::Process, requests::RequestOwner, session_ends::ProtocolError},
@@ -65,7 +65,7 @@ impl ClientRecord {
         }
         let open = self.agents.get_mut(&agent).ok_or(NO_AGENT)?;
         let mut info = from_wire(info);
-        info.meta.clone_from(&open.info.meta);
+        info.meta.truncate(MAX_META);
         // The process is opened now, while the command is a child of the client, so that no other
         // process can have its number.
         if let Some(process) = self.process.as_ref().filter(|one| one.number() != info.pid) {
@@ -73,36 +73,15 @@ impl ClientRecord {
         }
         let number = self.process.as_ref().map(Process::number);
         let is_of_others = info.pid != 0 && Some(info.pid) != number;
-        for text in [&mut info.command, &mut info.user, &mut info.host, &mut info.why] {
-            clip(text);
-        }
+        let texts = [&mut info.command, &mut info.user, &mut info.host, &mut info.why];
+        let meta = info.meta.iter_mut().flat_map(|(key, value)| [key, value]);
+        texts.into_iter().chain(meta).for_each(clip);
         open.locks.describe(&info);
         open.info = Arc::new(info);
         self.tell_agent(agent);
         if is_of_others {
             self.keep_inherited_file();
         }
-        Ok(())
-    }
-
-    /// Sets what the agent says of itself beyond [`describe`](Self::describe).
-    pub(in super::super) fn annotate(
-        &mut self,
-        agent: Agent,
-        mut meta: Meta,
-    ) -> Result<(), ProtocolError> {
-        if self.refused.contains(&agent) {
-            return Ok(());
-        }
-        let open = self.agents.get_mut(&agent).ok_or(NO_AGENT)?;
-        meta.truncate(MAX_META);
-        for text in meta.iter_mut().flat_map(|(key, value)| [key, value]) {
-            clip(text);
-        }
-        let info = Arc::make_mut(&mut open.info);
-        info.meta = meta;
-        open.locks.describe(info);
-        self.tell_agent(agent);
         Ok(())
     }
 

@@ -38,7 +38,7 @@ impl ClientRecord {
         // So far, locks were granted only to clients that held them before, so this lock can be had
         // at once.
         let asked = self.make(agent, request, name, RequestKind::IfAvailable(mode), None);
-        if let Some(Outcome::Granted(_)) = asked {
+        if let Some(Outcome::Granted(..)) = asked {
             self.requests.date_back(request, since, Some(token));
             self.requests.tell(request);
         } else {

@@ -114,7 +114,6 @@ impl ClientRecord {
             agent: open.of.client_id.to_bytes(),
             bucket: Arc::clone(&open.of.bucket),
             info: to_wire(&open.info),
-            meta: open.info.meta.clone(),
             client: self.number.map(|(client, _)| client),
         }
     }

@@ -53,7 +53,7 @@ impl ClientRecord {
         outcome: Option<Outcome>,
     ) -> Option<Outcome> {
         let is_theft = kind.steals();
-        if is_theft && matches!(outcome, Some(Outcome::Granted(_))) {
+        if is_theft && matches!(outcome, Some(Outcome::Granted(..))) {
             self.steal(request);
         }
         if let Some(slot) = slot.filter(|_| self.map.is_some()) {
@@ -62,7 +62,9 @@ impl ClientRecord {
         match outcome {
             // The lock was granted at once, so nobody waits for the name, except for requests that
             // a theft has overtaken.
-            Some(Outcome::Granted(token)) => Some(self.grant(request, token, can_own && !is_theft)),
+            Some(Outcome::Granted(token, _)) => {
+                Some(self.grant(request, token, can_own && !is_theft))
+            }
             outcome => outcome,
         }
     }
@@ -86,11 +88,13 @@ impl ClientRecord {
         token: FencingToken,
         owned: bool,
     ) -> Outcome {
-        let Some(wanted) = self.requests.wanted(request) else { return Outcome::Granted(token) };
+        let Some(wanted) = self.requests.wanted(request) else {
+            return Outcome::Granted(token, false);
+        };
         let delegation = self.grant_in(wanted, request, token, owned);
         let is_in_slot = delegation.is_some();
         self.requests.put(request, delegation);
-        if is_in_slot { Outcome::GrantedInSlot(token) } else { Outcome::Granted(token) }
+        Outcome::Granted(token, is_in_slot)
     }
 
     fn grant_in(

@@ -9,8 +9,7 @@ use crate::convert::{failure, how_lost};
 /// The message that tells a client this outcome.
 pub(in super::super) fn outcome_message(request: RequestId, outcome: Outcome) -> FromDaemon {
     match outcome {
-        Outcome::Granted(token) => FromDaemon::Granted { request, token },
-        Outcome::GrantedInSlot(token) => FromDaemon::GrantedInSlot { request, token },
+        Outcome::Granted(token, in_slot) => FromDaemon::Granted { request, token, in_slot },
         Outcome::Unavailable => FromDaemon::Unavailable { request },
         Outcome::Failed(error) => FromDaemon::Failed { request, failure: failure(&error) },
         Outcome::Lost(lost, stolen_by) => {

@@ -150,7 +150,7 @@ impl Entry {
                     self.waker.wake_by_ref();
                 }
                 self.stage = Stage::Held(guard, token);
-                Outcome::Granted(token)
+                Outcome::Granted(token, false)
             }
         }
     }
@@ -158,5 +158,5 @@ impl Entry {
 
 /// Whether anything can come after this outcome.
 pub(super) fn goes_on(outcome: Option<&Outcome>) -> bool {
-    matches!(outcome, None | Some(Outcome::Granted(_) | Outcome::GrantedInSlot(_)))
+    matches!(outcome, None | Some(Outcome::Granted(..)))
 }

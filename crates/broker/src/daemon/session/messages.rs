@@ -19,7 +19,6 @@ pub(super) fn handle_client_message(
             client.open_agent(agent, ClientId::from_bytes(client_id), bucket)?;
         }
         ToDaemon::Describe { agent, info } => client.describe(agent, info)?,
-        ToDaemon::Annotate { agent, meta } => client.annotate(agent, meta)?,
         ToDaemon::Inside { request, lock } => client.put_inside(request, lock),
         ToDaemon::MayGiveUp { request } => client.note_may_give_up(request),
         ToDaemon::Why { request, why } => client.note_why(request, &why),
@@ -43,7 +42,6 @@ pub(super) fn asks(message: &ToDaemon) -> bool {
     matches!(
         message,
         ToDaemon::Request { .. }
-            | ToDaemon::RequestInSlot { .. }
             | ToDaemon::Map { .. }
             | ToDaemon::Query { .. }
             | ToDaemon::Inspect { .. }

@@ -77,7 +77,6 @@ impl Session {
             }
             Answered::Inspect(query, bucket, name, Ok((mut inspection, looks))) => {
                 self.daemon.complete(&mut inspection, &bucket, name.as_ref(), looks.as_ref());
-                self.say_meta(query, &inspection)?;
                 let parts = InspectionParts::new(query, inspection);
                 self.answers.push(Parts::Inspection(parts));
                 return Ok(());
@@ -86,7 +85,6 @@ impl Session {
                 let Position { holder, holders, ahead, .. } = position;
                 let mut shown = Inspection::new(holder.into_iter().collect(), Vec::new());
                 self.daemon.complete(&mut shown, &bucket, Some(&name), looks.as_ref());
-                self.say_meta(query, &shown)?;
                 let position = Position::new(shown.held.pop(), holders, ahead);
                 return self.say(&answers::position(query, position));
             }
@@ -95,11 +93,5 @@ impl Session {
             | Answered::Position(query, _, _, Err(error)) => (query, error),
         };
         self.say(&FromDaemon::QueryFailed { query, failure: self.daemon.failure(&error) })
-    }
-
-    /// Sends what agents say of themselves that has no place in the answer. This comes before the
-    /// answer names these agents.
-    pub(super) fn say_meta(&mut self, query: Query, inspection: &Inspection) -> Result<(), End> {
-        answers::meta(query, inspection).iter().try_for_each(|message| self.say(message))
     }
 }

@@ -174,7 +174,7 @@ fn a_client_that_cannot_hear_is_granted_nothing_in_a_slot_and_its_session_ends()
     for _ in 0..200 {
         let (request, name) = (mute.number(), "db".try_into().unwrap());
         let kind = RequestKind::Steal;
-        said.push(ToDaemon::RequestInSlot { agent: 0, request, name, kind, slot: 0 });
+        said.push(ToDaemon::Request { agent: 0, request, name, kind, slot: Some(0) });
     }
     mute.raw.say(&said);
     owner.granted_in_slot(waiting);

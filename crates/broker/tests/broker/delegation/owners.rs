@@ -182,7 +182,7 @@ fn another_agent_of_the_same_client_asks_as_any_other() {
     owner.own(0, "db", EXCLUSIVE);
     let request = owner.number();
     let name = "db".try_into().unwrap();
-    owner.raw.say(&[ToDaemon::Request { agent: 1, request, name, kind: EXCLUSIVE }]);
+    owner.raw.say(&[ToDaemon::Request { agent: 1, request, name, kind: EXCLUSIVE, slot: None }]);
     owner.granted(request);
     assert_eq!(owner.retake(0), None);
 }
@@ -194,7 +194,9 @@ fn names_of_other_buckets_are_other_names() {
     owner.own(0, "db", EXCLUSIVE);
     let open = ToDaemon::OpenAgent { agent: 1, client_id: [9; 16], bucket: "other".to_owned() };
     let (request, name) = (other.number(), "db".try_into().unwrap());
-    other.raw.say(&[open, ToDaemon::Request { agent: 1, request, name, kind: EXCLUSIVE }]);
+    other
+        .raw
+        .say(&[open, ToDaemon::Request { agent: 1, request, name, kind: EXCLUSIVE, slot: None }]);
     other.granted(request);
     assert!(owner.retake(0).is_some());
 }
@@ -280,7 +282,7 @@ fn a_request_in_a_slot_that_is_not_for_use_is_granted_without_it() {
     for slot in [0, 63, 1022, u32::MAX] {
         let (request, name) = (owner.number(), format!("{slot}").as_str().try_into().unwrap());
         let kind = navlock_core::host::RequestKind::Wait(Mode::Exclusive);
-        owner.raw.say(&[ToDaemon::RequestInSlot { agent: 0, request, name, kind, slot }]);
+        owner.raw.say(&[ToDaemon::Request { agent: 0, request, name, kind, slot: Some(slot) }]);
         owner.granted(request);
     }
     assert!(owner.look(0).is_held());

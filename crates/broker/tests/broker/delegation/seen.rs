@@ -192,7 +192,7 @@ fn a_theft_is_told_also_if_somebody_looks_before_the_victim_has_its_turn() {
     let (request, name) = (thief.number(), "db".try_into().unwrap());
     let query = ToDaemon::Query { query: 5, bucket: "app".into() };
     thief.raw.say(&[
-        ToDaemon::RequestInSlot { agent: 0, request, name, kind: RequestKind::Steal, slot: 0 },
+        ToDaemon::Request { agent: 0, request, name, kind: RequestKind::Steal, slot: Some(0) },
         query,
     ]);
     let (held_by, _) = thief.raw.receive_until(|message| match message {

@@ -194,7 +194,7 @@ fn a_client_that_goes_before_its_claims_are_settled_holds_nothing() {
         ToDaemon::CloseAgent { agent: 9 },
     ];
     let mut raw = crate::raw::Raw::connect(&host.place(), &words);
-    assert_eq!(raw.receive(), FromDaemon::Welcome { version: VERSION });
+    assert_eq!(raw.receive(), FromDaemon::Welcome { version: VERSION, reach: None });
     // A daemon looks at sleepers every few seconds.
     eventually("it is revoked", || owner.look(0).is_revoked());
     drop(other);

@@ -10,7 +10,7 @@ fn a_caller_reads_pending_messages_while_the_reading_thread_is_busy() {
     assert!(request.as_mut().poll(&mut Context::from_waker(Waker::noop())).is_pending());
     let db = asked_for(&mut played.broker);
     let token = FencingToken::new(500);
-    played.broker.raw.say(&[FromDaemon::Granted { request: db, token }]);
+    played.broker.raw.say(&[FromDaemon::Granted { request: db, token, in_slot: false }]);
     let guard = soon(request).unwrap();
 
     let (called, is_called) = mpsc::channel();
@@ -19,7 +19,7 @@ fn a_caller_reads_pending_messages_while_the_reading_thread_is_busy() {
     let mut other = Box::pin(played.locks.lock("other").into_future());
     assert!(other.as_mut().poll(&mut Context::from_waker(&waker)).is_pending());
     let request = asked_for(&mut played.broker);
-    played.broker.raw.say(&[FromDaemon::Granted { request, token }]);
+    played.broker.raw.say(&[FromDaemon::Granted { request, token, in_slot: false }]);
     is_called.recv_timeout(LONG).unwrap();
 
     let how = navlock_wire::Lost::Stolen;
@@ -38,7 +38,7 @@ fn a_caller_reads_pending_messages_while_another_thread_waits_for_them() {
         assert!(request.as_mut().poll(&mut Context::from_waker(Waker::noop())).is_pending());
         let db = asked_for(&mut played.broker);
         let token = FencingToken::new(500);
-        played.broker.raw.say(&[FromDaemon::Granted { request: db, token }]);
+        played.broker.raw.say(&[FromDaemon::Granted { request: db, token, in_slot: false }]);
         let guard = soon(request).unwrap();
         let how = navlock_wire::Lost::Stolen;
         played.broker.raw.say(&[FromDaemon::Lost { request: db, how }]);
@@ -56,9 +56,7 @@ fn a_caller_reads_pending_messages_while_another_thread_waits_for_them() {
 /// The next request, whatever other messages come before it.
 fn asked_for(broker: &mut PlayedBroker) -> RequestId {
     let (request, _) = broker.raw.receive_until(|message| match message {
-        ToDaemon::Request { request, .. } | ToDaemon::RequestInSlot { request, .. } => {
-            Some(*request)
-        }
+        ToDaemon::Request { request, .. } => Some(*request),
         _ => None,
     });
     request

@@ -14,7 +14,7 @@ fn a_request_without_a_slot_is_counted_in_the_map() {
     assert_eq!(unmapped(&played), 1);
     let ToDaemon::Request { request: id, .. } = played.broker.raw.receive() else { panic!() };
     let token = FencingToken::new(500);
-    played.broker.raw.say(&[FromDaemon::Granted { request: id, token }]);
+    played.broker.raw.say(&[FromDaemon::Granted { request: id, token, in_slot: false }]);
     let guard = soon(request).unwrap();
     assert_eq!(unmapped(&played), 1);
     drop(guard);

@@ -13,6 +13,7 @@ pub(super) fn ask_for_db() -> [ToDaemon; 4] {
             request: RequestId::from_parts(0, 0),
             name: "db".try_into().unwrap(),
             kind: RequestKind::Wait(Mode::Exclusive),
+            slot: None,
         },
     ]
 }
@@ -25,9 +26,12 @@ fn a_daemon_of_no_common_version_is_told_of_in_its_own_words() {
             "it refused: it speaks versions 8 to 9 of the protocol",
         ),
         // The client says which versions it speaks, so a daemon answers with no other version.
-        (FromDaemon::Welcome { version: 0 }, "the program that answers there is no navlock broker"),
         (
-            FromDaemon::Welcome { version: VERSION + 1 },
+            FromDaemon::Welcome { version: 0, reach: None },
+            "the program that answers there is no navlock broker",
+        ),
+        (
+            FromDaemon::Welcome { version: VERSION + 1, reach: None },
             "the program that answers there is no navlock broker",
         ),
     ] {
@@ -52,7 +56,7 @@ fn a_client_of_the_future_is_spoken_to_in_words_that_both_know() {
     let hello = ToDaemon::Hello { oldest: VERSION, newest: VERSION + 7 };
     assert_eq!(
         Raw::connect(&daemon.place(), &[hello]).receive(),
-        FromDaemon::Welcome { version: VERSION }
+        FromDaemon::Welcome { version: VERSION, reach: None }
     );
     let hello = ToDaemon::Hello { oldest: VERSION + 1, newest: VERSION + 7 };
     let refused = Raw::connect(&daemon.place(), &[hello]).receive();

@@ -5,7 +5,7 @@ use navlock_engine::{FencingToken, Mode, RequestId, RequestKind, ResourceName};
 use crate::{
     AgentInfo, BootTime, ClientState, Failure, FromDaemon, InspectionEntry, LogState, LookChange,
     LookEntry, LookEvent, Lost, NotStolen, OfName, OwnedEntry, Report, SessionEnd, SnapshotEntry,
-    Status, ToDaemon,
+    Status, TermBounds, ToDaemon,
 };
 
 pub(super) fn request() -> RequestId {
@@ -18,8 +18,13 @@ pub(super) fn lone_surrogate() -> ResourceName {
 
 /// What a client says of requests and locks.
 pub(super) fn locks_to_daemon() -> Vec<ToDaemon> {
-    let ask =
-        |kind| ToDaemon::Request { agent: 7, request: request(), name: lone_surrogate(), kind };
+    let ask = |kind| ToDaemon::Request {
+        agent: 7,
+        request: request(),
+        name: lone_surrogate(),
+        kind,
+        slot: None,
+    };
     vec![
         ToDaemon::Hello { oldest: 1, newest: 9 },
         ToDaemon::OpenAgent { agent: 7, client_id: [0xA5; 16], bucket: "web".to_owned() },
@@ -40,9 +45,9 @@ pub(super) fn locks_from_daemon() -> Vec<FromDaemon> {
     let request = request();
     let entry = |mode| SnapshotEntry { name: lone_surrogate(), mode, client_id: [3; 16] };
     let mut all = vec![
-        FromDaemon::Welcome { version: 1 },
+        FromDaemon::Welcome { version: 1, reach: None },
         FromDaemon::Refused { reason: "too old".to_owned() },
-        FromDaemon::Granted { request, token: FencingToken::new(u64::MAX) },
+        FromDaemon::Granted { request, token: FencingToken::new(u64::MAX), in_slot: false },
         FromDaemon::Unavailable { request },
         FromDaemon::Snapshot {
             query: 1,
@@ -89,12 +94,12 @@ pub(super) fn terms_and_control_to_daemon() -> Vec<ToDaemon> {
 
 /// What a client says of names that it owns.
 pub(super) fn owning_to_daemon() -> Vec<ToDaemon> {
-    let ask = |kind, slot| ToDaemon::RequestInSlot {
+    let ask = |kind, slot| ToDaemon::Request {
         agent: 7,
         request: request(),
         name: lone_surrogate(),
         kind,
-        slot,
+        slot: Some(slot),
     };
     vec![
         ToDaemon::Map { nonce: u64::MAX },
@@ -167,7 +172,6 @@ pub(super) fn looking_from_daemon() -> Vec<FromDaemon> {
             agent: [3; 16],
             bucket: "web".into(),
             info: info(),
-            meta: vec![("url".to_owned(), "http://localhost:3000".to_owned())],
             client: Some(1),
         },
         LookChange::AgentWent { agent: [3; 16] },
@@ -189,10 +193,6 @@ pub(super) fn looking_from_daemon() -> Vec<FromDaemon> {
         FromDaemon::LookBegins { missed: 0, pids: None },
         FromDaemon::LookEvents { events },
         FromDaemon::LookComplete,
-        FromDaemon::Annotated {
-            query: 3,
-            agents: vec![([3; 16], vec![("k".to_owned(), String::new())]), ([4; 16], Vec::new())],
-        },
         FromDaemon::Report { query: 3, report: Report::default() },
         FromDaemon::Report { query: 3, report: report() },
         FromDaemon::Logs { query: 3, outcome: Ok("debug".to_owned()) },
@@ -204,15 +204,12 @@ pub(super) fn looking_from_daemon() -> Vec<FromDaemon> {
         FromDaemon::Stolen { query: 3, outcome: Err(NotStolen::Refused("etcd".to_owned())) },
         FromDaemon::Stolen { query: 3, outcome: Err(NotStolen::Unknown("etcd".to_owned())) },
         FromDaemon::Recovering,
-        FromDaemon::LeftOut { query: 3, count: u64::MAX },
-        FromDaemon::Whys { query: 3, whys: vec![(u64::MAX, "backup".to_owned())] },
     ]
 }
 
 /// What a client says to look, and to steal.
 pub(super) fn looking_to_daemon() -> Vec<ToDaemon> {
     vec![
-        ToDaemon::Annotate { agent: 7, meta: vec![("url".to_owned(), "x".to_owned())] },
         ToDaemon::Inside { request: request(), lock: ([3; 16], u64::MAX) },
         ToDaemon::MayGiveUp { request: request() },
         ToDaemon::Why { request: request(), why: "backup".to_owned() },
@@ -265,7 +262,11 @@ pub(super) fn owning_from_daemon() -> Vec<FromDaemon> {
     };
     vec![
         FromDaemon::Mapped { nonce: 1, epoch: u64::MAX },
-        FromDaemon::GrantedInSlot { request: request(), token: FencingToken::new(u64::MAX) },
+        FromDaemon::Granted {
+            request: request(),
+            token: FencingToken::new(u64::MAX),
+            in_slot: true,
+        },
         FromDaemon::Owned {
             query: 3,
             agents: vec![([3; 16], info())],
@@ -278,12 +279,20 @@ pub(super) fn owning_from_daemon() -> Vec<FromDaemon> {
 /// What a daemon says of terms, and of itself.
 pub(super) fn terms_and_control_from_daemon() -> Vec<FromDaemon> {
     vec![
-        FromDaemon::WelcomeShared {
-            version: 3,
-            reach: "etcd at 10.0.0.1:2379, namespace navlock".to_owned(),
+        FromDaemon::Welcome {
+            version: 1,
+            reach: Some("etcd at 10.0.0.1:2379, namespace navlock".to_owned()),
         },
-        FromDaemon::Term { agent: u32::MAX, ends: BootTime(u64::MAX) },
-        FromDaemon::Term { agent: 0, ends: BootTime(0) },
+        FromDaemon::Term {
+            agent: u32::MAX,
+            ends: BootTime(u64::MAX),
+            bounds: Some(TermBounds {
+                heard: BootTime(1),
+                due: BootTime(u64::MAX),
+                expires: BootTime(u64::MAX),
+            }),
+        },
+        FromDaemon::Term { agent: 0, ends: BootTime(0), bounds: None },
         FromDaemon::Details {
             query: 5,
             details: vec![("nice".to_owned(), "10".to_owned()), (String::new(), String::new())],
@@ -301,16 +310,11 @@ pub(super) fn terms_and_control_from_daemon() -> Vec<FromDaemon> {
                 },
                 age: Some(1500),
                 token: Some(u64::MAX),
+                why: Some("backup".to_owned()),
             }),
             agent: Some(info()),
             holders: 2,
             ahead: Some(u64::MAX),
-        },
-        FromDaemon::TermBounds {
-            agent: 7,
-            heard: BootTime(1),
-            due: BootTime(u64::MAX),
-            expires: BootTime(u64::MAX),
         },
         FromDaemon::Lost { request: request(), how: Lost::Reset },
         FromDaemon::Register,
@@ -325,6 +329,7 @@ pub(super) fn claims_from_daemon() -> Vec<FromDaemon> {
         entry: SnapshotEntry { name: lone_surrogate(), mode: Mode::Shared, client_id: [3; 16] },
         age,
         token,
+        why: None,
     };
     vec![
         FromDaemon::Inspection {
@@ -332,6 +337,7 @@ pub(super) fn claims_from_daemon() -> Vec<FromDaemon> {
             agents: vec![([3; 16], info()), ([4; 16], AgentInfo::default())],
             held: vec![entry(Some(u64::MAX), Some(1)), entry(None, None)],
             pending: vec![entry(Some(0), None)],
+            left_out: u64::MAX,
             last: false,
         },
         FromDaemon::Inspection {
@@ -339,6 +345,7 @@ pub(super) fn claims_from_daemon() -> Vec<FromDaemon> {
             agents: Vec::new(),
             held: Vec::new(),
             pending: Vec::new(),
+            left_out: 0,
             last: true,
         },
         FromDaemon::Status {
@@ -365,5 +372,6 @@ pub(super) fn info() -> AgentInfo {
         user: "ada".to_owned(),
         host: "engine".to_owned(),
         why: "to build".to_owned(),
+        meta: vec![("url".to_owned(), "http://localhost:3000".to_owned())],
     }
 }
