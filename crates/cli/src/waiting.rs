@@ -93,8 +93,8 @@ impl<'a> Waiting<'a> {
     }
 
     /// Notes that the wait is over, and that the wait for the lock of this name begins.
-    pub(crate) fn begin_next(&mut self, name: ResourceName) {
-        *self = Self::new(self.locks, name, self.mode, self.verbosity);
+    pub(crate) fn begin_next(&mut self, name: ResourceName, mode: Mode) {
+        *self = Self::new(self.locks, name, mode, self.verbosity);
     }
 
     /// When [`tick`](Self::tick) has to be called.

@@ -19,6 +19,10 @@ use crate::{
     sync::Arc,
 };
 
+/// A request for whichever of several names is free first: see
+/// [`LockManager::lock_any`](crate::LockManager::lock_any).
+pub type LockAnyRequest<G = LockGuard> = LockAllRequest<G>;
+
 /// A request for the locks of several names, which is made only when you await it,
 /// [`run`](Self::run) something under it, or block a thread on it.
 ///
@@ -53,10 +57,12 @@ pub struct LockAllRequest<G = Vec<LockGuard>> {
     grant: PhantomData<fn() -> G>,
 }
 
-impl LockAllRequest {
+impl<G> LockAllRequest<G> {
+    /// A request for all of the names or, if `is_any` is set, for one of them.
     pub(crate) fn new<N>(
         environment: &Arc<Environment>,
         names: impl Iterator<Item = (N, Option<Mode>)>,
+        is_any: bool,
     ) -> Self
     where
         N: TryInto<ResourceName, Error: Into<Error>>,
@@ -69,6 +75,9 @@ impl LockAllRequest {
         };
         let names =
             names.enumerate().map(wanted).collect::<Result<Vec<_>, _>>().map(|mut names| {
+                if is_any {
+                    return names;
+                }
                 // For each name, exclusive comes before shared: `dedup_by` keeps the first, and an
                 // exclusive lock is enough for both.
                 names.sort_by(|a, b| {
@@ -83,6 +92,7 @@ impl LockAllRequest {
             options: LockOptions::default(),
             fails_on_deadlock: false,
             why: String::new(),
+            is_any,
         };
         Self { environment: Arc::clone(environment), ask, grant: PhantomData }
     }
@@ -110,7 +120,9 @@ impl LockAllRequest {
         let Self { environment, ask, .. } = self;
         LockAllRequest { environment, ask, grant: PhantomData }
     }
+}
 
+impl LockAllRequest {
     /// Asks for the locks only if all of them can be had at once. If one of them cannot be had at once,
     /// the request gives `None` and holds none of them.
     ///
@@ -200,6 +212,52 @@ impl LockAllRequest<Option<Vec<LockGuard>>> {
             }
             None => Ok(callback(None).await),
         }
+    }
+}
+
+impl LockAnyRequest {
+    /// Asks for one of the locks only if one can be had at once. If none can, the request gives `None`.
+    ///
+    /// ```
+    /// # use navlock::{Error, UserAgent};
+    /// # let locks = UserAgent::new().lock_manager("app");
+    /// let first = locks.lock_any(["db-1", "db-2"]).if_available().blocking()?;
+    /// let second = locks.lock_any(["db-1", "db-2"]).if_available().blocking()?;
+    /// assert_eq!(second.as_ref().expect("one is free").name(), "db-2");
+    /// assert!(locks.lock_any(["db-1", "db-2"]).if_available().blocking()?.is_none());
+    /// # Ok::<(), Error>(())
+    /// ```
+    pub fn if_available(mut self) -> LockAnyRequest<Option<LockGuard>> {
+        self.ask.options.if_available = true;
+        let Self { environment, ask, .. } = self;
+        LockAllRequest { environment, ask, grant: PhantomData }
+    }
+
+    /// Requests one of the locks and holds it while the future that `callback` returns runs.
+    ///
+    /// ```
+    /// # use navlock::{Error, UserAgent, blocking::block_on};
+    /// # let locks = UserAgent::new().lock_manager("app");
+    /// let _holder = locks.lock("db-1").blocking()?;
+    /// let which = locks.lock_any(["db-1", "db-2"]).run(async |lock| lock.name().to_string());
+    /// assert_eq!(block_on(which)?, "db-2");
+    /// # Ok::<(), Error>(())
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// As [`LockRequest::run`](crate::LockRequest::run).
+    ///
+    /// # Cancel safety
+    ///
+    /// As [`LockRequest::run`](crate::LockRequest::run).
+    pub async fn run<F, T>(self, callback: F) -> Result<T, LockAllError>
+    where
+        F: AsyncFnOnce(Lock) -> T,
+    {
+        let guards = vec![self.await?];
+        let lock = Lock::clone(&guards[0]);
+        Holding::of(guards).during(callback(lock)).await
     }
 }
 

@@ -7,8 +7,8 @@ use std::fmt;
 use navlock_engine::{Mode, ResourceName};
 
 use crate::{
-    AgentInfo, ClientId, Error, Lock, LockAllError, LockAllRequest, LockGuard, LockOptions,
-    LockRequest,
+    AgentInfo, ClientId, Error, Lock, LockAllError, LockAllRequest, LockAnyRequest, LockGuard,
+    LockOptions, LockRequest,
     agent::Agent,
     agent_state::{AgentState, Ended},
     backend::{Backend, Term},
@@ -146,7 +146,7 @@ impl LockManager {
         I: IntoIterator<Item = N>,
         N: TryInto<ResourceName, Error: Into<Error>>,
     {
-        LockAllRequest::new(&self.0, names.into_iter().map(|name| (name, None)))
+        LockAllRequest::new(&self.0, names.into_iter().map(|name| (name, None)), false)
     }
 
     /// Starts a request for the locks of several names, as `lock_all` does, with a mode for each
@@ -169,7 +169,35 @@ impl LockManager {
         I: IntoIterator<Item = (N, Mode)>,
         N: TryInto<ResourceName, Error: Into<Error>>,
     {
-        LockAllRequest::new(&self.0, names.into_iter().map(|(name, mode)| (name, Some(mode))))
+        LockAllRequest::new(
+            &self.0,
+            names.into_iter().map(|(name, mode)| (name, Some(mode))),
+            false,
+        )
+    }
+
+    /// Starts a request for whichever of these names is free first: one of several test databases, say. If
+    /// several are free, the first of them is taken. Otherwise the request stands in the queue of each name, so
+    /// who has asked first is served first. Once one lock is granted, the others are not waited for any more.
+    ///
+    /// The guard tells the [name](Lock::name). Nobody is in a deadlock because of such a request. The request is
+    /// refused if there are no names. With [`steal`](LockOptions::steal), the first name is stolen.
+    ///
+    /// ```
+    /// # use navlock::{Error, UserAgent};
+    /// # let locks = UserAgent::new().lock_manager("app");
+    /// let first = locks.lock_any(["db-1", "db-2"]).blocking()?;
+    /// let second = locks.lock_any(["db-1", "db-2"]).blocking()?;
+    /// assert_eq!(first.name(), "db-1");
+    /// assert_eq!(second.name(), "db-2");
+    /// # Ok::<(), Error>(())
+    /// ```
+    pub fn lock_any<I, N>(&self, names: I) -> LockAnyRequest
+    where
+        I: IntoIterator<Item = N>,
+        N: TryInto<ResourceName, Error: Into<Error>>,
+    {
+        LockAnyRequest::new(&self.0, names.into_iter().map(|name| (name, None)), true)
     }
 
     /// Requests exclusive locks of several names and holds them while the future that `callback`

@@ -1,8 +1,13 @@
 //! The arguments of every command that asks for locks.
 
-use std::{collections::HashSet, env, ffi::OsStr, time::Duration};
+use std::{
+    collections::{BTreeMap, HashSet},
+    env,
+    ffi::OsStr,
+    time::Duration,
+};
 
-use clap::Args;
+use clap::{ArgAction, ArgMatches, Args, Command, FromArgMatches, error::ErrorKind};
 use navlock::{AgentInfo, Mode, ResourceName};
 use navlock_broker::MAX_META;
 
@@ -23,12 +28,20 @@ pub(crate) struct RequestArgs {
     pub(crate) locks: Vec<ResourceName>,
 
     /// Hold the lock together with others that share it.
-    #[arg(short, long, conflicts_with = "exclusive")]
-    pub(crate) shared: bool,
+    ///
+    /// With -s and -x before names of -l, each name is held as the last of them before it says.
+    #[arg(short, long, action = ArgAction::Append, num_args = 0, default_missing_value = "true")]
+    shared: Vec<bool>,
 
     /// Hold the lock alone (the default).
-    #[arg(short = 'x', short_alias = 'e', long)]
-    pub(crate) exclusive: bool,
+    #[arg(
+        short = 'x', short_alias = 'e', long, action = ArgAction::Append, num_args = 0,
+        default_missing_value = "true"
+    )]
+    exclusive: Vec<bool>,
+
+    #[command(flatten)]
+    modes: Modes,
 
     /// Exit with 1 instead of waiting, if the lock cannot be had at once.
     ///
@@ -131,15 +144,72 @@ impl RequestArgs {
         Ok(())
     }
 
+    /// The mode of names that were given without -l, and of all names if none was given another.
     pub(crate) fn mode(&self) -> Mode {
-        if self.shared { Mode::Shared } else { Mode::Exclusive }
+        if self.shared.is_empty() { Mode::Exclusive } else { Mode::Shared }
+    }
+
+    /// The mode in which this name is asked for.
+    pub(crate) fn mode_of(&self, name: &ResourceName) -> Mode {
+        let mut given = self.modes.0.iter().filter(|(of, _)| of == name).map(|(_, mode)| *mode);
+        let first = given.next().unwrap_or_else(|| self.mode());
+        // An exclusive lock is enough for both.
+        given.fold(first, |mode, other| if mode == Mode::Shared { other } else { mode })
+    }
+}
+
+/// The modes of names of -l, if both modes were given.
+#[derive(Debug, Default)]
+struct Modes(Vec<(ResourceName, Mode)>);
+
+impl Args for Modes {
+    fn augment_args(command: Command) -> Command {
+        command
+    }
+
+    fn augment_args_for_update(command: Command) -> Command {
+        command
+    }
+}
+
+impl FromArgMatches for Modes {
+    fn from_arg_matches(matches: &ArgMatches) -> Result<Self, clap::Error> {
+        let places = |id: &str| matches.indices_of(id).into_iter().flatten();
+        let flags =
+            |id: &'static str| matches.contains_id(id).then(|| places(id)).into_iter().flatten();
+        let modes = flags("shared").map(|at| (at, Mode::Shared));
+        let modes: BTreeMap<_, _> =
+            modes.chain(flags("exclusive").map(|at| (at, Mode::Exclusive))).collect();
+        if modes.values().all(|mode| *mode == Mode::Shared)
+            || modes.values().all(|mode| *mode == Mode::Exclusive)
+        {
+            return Ok(Self::default());
+        }
+        let names: Vec<ResourceName> =
+            matches.get_many("locks").into_iter().flatten().cloned().collect();
+        let at: Vec<usize> = flags("locks").collect();
+        let mode_before = |at: &usize| modes.range(..at).next_back().map(|(_, mode)| *mode);
+        let is_between =
+            |(one, other): (&usize, &usize)| at.iter().any(|at| one < at && at < other);
+        let ends = modes.keys().chain([&usize::MAX]).skip(1);
+        if !modes.keys().zip(ends).all(is_between) || at.iter().any(|at| mode_before(at).is_none())
+        {
+            let message = "-s and -x together: write each of them before the -l of the names that it is for, as \
+                           in -s -l rates -x -l account\n";
+            return Err(clap::Error::raw(ErrorKind::ArgumentConflict, message));
+        }
+        let modes = at.iter().filter_map(mode_before);
+        Ok(Self(names.into_iter().zip(modes).collect()))
+    }
+
+    fn update_from_arg_matches(&mut self, matches: &ArgMatches) -> Result<(), clap::Error> {
+        *self = Self::from_arg_matches(matches)?;
+        Ok(())
     }
 }
 
 #[cfg(test)]
 mod tests {
-    use clap::error::ErrorKind;
-
     use super::*;
     use crate::commands::examples::{Examples, Flag, check_examples, check_refusal, parsed};
 
@@ -150,7 +220,11 @@ mod tests {
         const FLAGS: &'static [Flag<Self>] = &[
             (&["-l a -l b", "-la -lb", "--lock a --lock=b"], |request| request.locks == ["a", "b"]),
             (&["-s", "--shared"], |request| request.mode() == Mode::Shared),
-            (&["-x", "-e", "--exclusive"], |request| request.exclusive),
+            (&["-x", "-e", "--exclusive"], |request| request.mode() == Mode::Exclusive),
+            (&["-s -l a -x -l b -l c", "-s -l a -x -l b -x -l c"], |request| {
+                let modes = ["a", "b", "c"].map(|name| request.mode_of(&name.try_into().unwrap()));
+                modes == [Mode::Shared, Mode::Exclusive, Mode::Exclusive]
+            }),
             (&["-n", "--nonblock", "--nb"], |request| request.nonblock),
             (&["-w 1.5", "--timeout 1.5s", "--wait=1s500ms"], |request| {
                 request.timeout == Some(Duration::from_millis(1500))
@@ -182,13 +256,21 @@ mod tests {
     #[test]
     fn a_request_that_contradicts_itself_is_refused() {
         for (flags, named) in [
-            ("-s -x", ["--shared", "--exclusive"]),
             ("-n -w 1", ["--nonblock", "--timeout"]),
             ("--deadlock-exit-code 7 -n", ["--deadlock-exit-code", "--nonblock"]),
             ("--deadlock-exit-code 7 -w 1", ["--deadlock-exit-code", "--timeout"]),
         ] {
             for line in RequestArgs::LINES {
                 check_refusal(&line.replace("{}", flags), ErrorKind::ArgumentConflict, &named);
+            }
+        }
+    }
+
+    #[test]
+    fn both_modes_are_given_each_before_its_names() {
+        for flags in ["-s -x", "-s -x -l a", "-l a -s -l b -x -l c", "-s -l a -x"] {
+            for line in RequestArgs::LINES {
+                check_refusal(&line.replace("{}", flags), ErrorKind::ArgumentConflict, &[]);
             }
         }
     }

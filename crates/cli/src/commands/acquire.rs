@@ -71,16 +71,35 @@ enum Event {
 /// The answer to a request for several locks: `None` if one of them is not available at once.
 type Answer = Result<Option<Vec<LockGuard>>, LockAllError>;
 
-/// Acquires the locks of these names, in the way of [`lock_all`](LockManager::lock_all): all of them, or
-/// none.
+/// How several names are taken.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) enum Take {
+    /// All of them, or none.
+    All,
+    /// The one that is free first.
+    Any,
+    /// All of them, from their holders.
+    Stolen,
+}
+
+impl Take {
+    /// All of the names, which are stolen if this is so.
+    pub(super) fn all(is_stolen: bool) -> Self {
+        if is_stolen { Self::Stolen } else { Self::All }
+    }
+}
+
+/// Acquires the locks of these names, in the way of [`lock_all`](LockManager::lock_all) or
+/// [`lock_any`](LockManager::lock_any).
 pub(super) fn acquire(
     context: &Context,
     locks: &LockManager,
     names: &[ResourceName],
     args: &RequestArgs,
     bounds: Bounds,
-    steal: bool,
+    take: Take,
 ) -> Result<Vec<LockGuard>, Failure> {
+    let steal = take == Take::Stolen;
     let mut deadline = bounds.timeout.and_then(|timeout| bounds.after(timeout));
     // A command that does not wait still gives the broker the time that it needs to answer.
     let at_once = deadline.is_some_and(|deadline| deadline <= Instant::now());
@@ -96,16 +115,22 @@ pub(super) fn acquire(
         // nobody waiting for ever.
         signal: deadline.is_some() && !at_once && !steal,
     };
-    let mut request = locks.lock_all(names.iter().cloned()).with_options(options);
+    let with_modes = names.iter().map(|name| (name.clone(), args.mode_of(name)));
+    let mut request = match take {
+        Take::Any => locks.lock_any(names.iter().cloned()).with_options(options),
+        Take::All | Take::Stolen => locks.lock_all_with(with_modes).with_options(options),
+    };
     if args.deadlock_exit_code.is_some() {
         request = request.fail_on_deadlock();
     }
     let mut request = request.into_future();
-    let Some(first) = names.iter().min() else {
+    let first = if take == Take::Any { names.first() } else { names.iter().min() };
+    let Some(first) = first else {
         return Ok(Vec::new());
     };
-    let answer =
-        wait(context, locks, &mut request, first, options, args.deadlock_exit_code, deadline);
+    // What waits for one of several names waits for itself only if it has all of them.
+    let may_wait_for_itself = !options.if_available && take == Take::All;
+    let answer = wait(context, locks, &mut request, first, args, may_wait_for_itself, deadline);
     let name = request.name().unwrap_or(first).clone();
     // From here on nothing is held except what is in the answer, and nothing is waited for.
     drop(request);
@@ -151,19 +176,19 @@ fn wait(
     locks: &LockManager,
     request: &mut LockAllFuture<Option<Vec<LockGuard>>>,
     first: &ResourceName,
-    options: LockOptions,
-    deadlock_code: Option<u8>,
+    args: &RequestArgs,
+    may_wait_for_itself: bool,
     deadline: Option<Instant>,
 ) -> Result<Option<Answer>, Failure> {
-    let mut waiting = Waiting::new(locks, first.clone(), options.mode, context.verbosity);
+    let mut waiting = Waiting::new(locks, first.clone(), args.mode_of(first), context.verbosity);
     // How many of the locks people were told of.
     let mut told = 0;
     let mut since = Instant::now();
     let mut is_in_deadlock = false;
     let is_own = |name: &ResourceName| {
-        let is_own = is_in_the_way(locks.clone(), name.clone(), options.mode);
+        let is_own = is_in_the_way(locks.clone(), name.clone(), args.mode_of(name));
         let is_own: Pin<Box<dyn Future<Output = bool>>> = Box::pin(is_own);
-        Some(is_own).filter(|_| !options.if_available && !options.steal)
+        Some(is_own).filter(|_| may_wait_for_itself)
     };
     let mut own = is_own(request.name().unwrap_or(first));
     loop {
@@ -205,7 +230,7 @@ fn wait(
             Some(Event::Taken) => {
                 let next = request.name().expect("the next one is waited for");
                 own = is_own(next);
-                waiting.begin_next(next.clone());
+                waiting.begin_next(next.clone(), args.mode_of(next));
                 tell_of(context, request.taken().skip(told), since);
                 (told, since, is_in_deadlock) = (request.taken().len(), Instant::now(), false);
             }
@@ -213,7 +238,7 @@ fn wait(
                 let name = quoted_name(request.name().unwrap_or(first));
                 let message = "this runs inside the lock already, and would wait for itself; 'navlock \
                                run --reentrant' runs a command without taking the lock again";
-                let code = deadlock_code.unwrap_or(exit::OWN_LOCK);
+                let code = args.deadlock_exit_code.unwrap_or(exit::OWN_LOCK);
                 return Err(Failure::new(code, format_args!("{name}: {message}")));
             }
             Some(Event::Deadlock(deadlock)) => {

@@ -7,7 +7,7 @@ use navlock::{ResourceName, this_process};
 
 use super::{
     Context,
-    acquire::{Bounds, acquire},
+    acquire::{Bounds, Take, acquire},
 };
 use crate::{
     args::{RequestArgs, values},
@@ -50,7 +50,7 @@ pub(super) fn wait(context: &Context, args: &WaitArgs) -> Result<ExitCode, Failu
     names.sort();
     names.dedup();
     args.request.check_names(&names)?;
-    drop(acquire(context, &locks, &names, &args.request, bounds, false)?);
+    drop(acquire(context, &locks, &names, &args.request, bounds, Take::All)?);
     Ok(ExitCode::SUCCESS)
 }
 

@@ -90,6 +90,9 @@ mod replaced;
 mod restart;
 mod sandbox;
 mod settings;
+// Scripts for `sh`.
+#[cfg(unix)]
+mod several;
 // Limits of processes, and disks without room.
 #[cfg(target_os = "linux")]
 mod shortage;

@@ -54,6 +54,8 @@ pub(super) struct Ask {
     pub(super) options: LockOptions,
     pub(super) fails_on_deadlock: bool,
     pub(super) why: String,
+    /// Whether one of the names is enough. Then they are in the order in which they were given.
+    pub(super) is_any: bool,
 }
 
 enum State {
@@ -69,8 +71,8 @@ enum State {
 
 /// The state while the locks are taken, one after the other.
 struct Taking {
-    /// The request for the lock that is waited for.
-    pending: Option<(ResourceName, LockFuture<'static, Option<LockGuard>>)>,
+    /// The request for the lock that is waited for; where one lock is enough, a request for each.
+    pending: Vec<(ResourceName, LockFuture<'static, Option<LockGuard>>)>,
     left: vec::IntoIter<Wanted>,
     guards: Vec<LockGuard>,
     /// How many of the guards have been told to wake this future when their locks are lost.
@@ -81,6 +83,7 @@ struct Taking {
     fails_on_deadlock: bool,
     /// What the locks are for.
     why: String,
+    is_any: bool,
 }
 
 impl<G: GrantAll> Future for LockAllFuture<G> {
@@ -138,8 +141,8 @@ impl<G> LockAllFuture<G> {
         guards.iter().map(|guard| &**guard)
     }
 
-    /// The name whose lock is waited for, if there is one. If the answer was `None`, this is the name whose
-    /// lock was not available.
+    /// The name whose lock is waited for, if there is one; where any of several is waited for, the first. If the
+    /// answer was `None`, this is the name whose lock was not available.
     ///
     /// ```
     /// # use navlock::{Error, UserAgent, blocking::block_on};
@@ -153,7 +156,7 @@ impl<G> LockAllFuture<G> {
     /// ```
     pub fn name(&self) -> Option<&ResourceName> {
         match &self.state {
-            State::Taking(taking) => taking.pending.as_ref().map(|(name, _)| name),
+            State::Taking(taking) => taking.pending.first().map(|(name, _)| name),
             State::Done(unavailable) => unavailable.as_ref(),
             State::Unmade { .. } => None,
         }
@@ -181,18 +184,24 @@ impl<G> LockAllFuture<G> {
     /// ```
     pub fn deadlock(&self) -> Option<InDeadlock> {
         match &self.state {
-            State::Taking(taking) => taking.pending.as_ref()?.1.deadlock(),
+            State::Taking(taking) => taking.pending.first()?.1.deadlock(),
             State::Unmade { .. } | State::Done(_) => None,
         }
     }
 
     /// The error of a request that has taken too long, with the name that it waited for.
     pub(super) fn timed_out(self) -> LockAllError {
-        match self.state {
-            State::Taking(Taking { pending: Some((name, mut request)), .. }) => {
+        let first = match self.state {
+            State::Taking(taking) => taking.pending.into_iter().next(),
+            _ => None,
+        };
+        match first {
+            Some((name, mut request)) => {
                 LockAllError::of(&name, Error::TimedOut(request.timed_out()))
             }
-            _ => Error::TimedOut("the locks could not be had in the time given".to_owned()).into(),
+            None => {
+                Error::TimedOut("the locks could not be had in the time given".to_owned()).into()
+            }
         }
     }
 }
@@ -202,7 +211,7 @@ struct Unavailable(ResourceName);
 
 impl Taking {
     fn new(environment: Arc<Environment>, ask: Ask) -> Result<Self, LockAllError> {
-        let Ask { names, options, fails_on_deadlock, why } = ask;
+        let Ask { names, mut options, fails_on_deadlock, why, is_any } = ask;
         // These checks come before those of the names.
         environment.obtain_lock_manager()?;
         let left = names?;
@@ -210,15 +219,20 @@ impl Taking {
         // must not have stolen anything.
         if left.is_empty() {
             options.kind()?;
+            if is_any {
+                return Err(Error::refused("no names were given, of which one could be had").into());
+            }
         }
         for Wanted { name, mode } in &left {
             let checked = LockOptions { mode: mode.unwrap_or(options.mode), ..options }.kind();
             checked.map_err(|error| LockAllError::of(name, error))?;
         }
+        // A request that waits for any of several names gives each of the others up by itself.
+        options.signal |= is_any && !options.steal && !options.if_available;
         let left = left.into_iter();
         let guards = Vec::with_capacity(left.len());
         let losses = std::sync::Arc::default();
-        let (pending, watched) = (None, 0);
+        let (pending, watched) = (Vec::new(), 0);
         Ok(Self {
             pending,
             left,
@@ -229,6 +243,7 @@ impl Taking {
             options,
             fails_on_deadlock,
             why,
+            is_any,
         })
     }
 
@@ -238,10 +253,14 @@ impl Taking {
         &mut self,
         context: &mut Context<'_>,
     ) -> Poll<Result<Result<Vec<LockGuard>, Unavailable>, LockAllError>> {
+        if self.is_any {
+            return self.poll_any(context);
+        }
         loop {
-            let Some((name, request)) = &mut self.pending else {
+            let Some((name, request)) = self.pending.first_mut() else {
                 let Some(wanted) = self.left.next() else { break };
-                self.pending = Some(self.ask(wanted));
+                let request = self.ask(wanted);
+                self.pending.push(request);
                 continue;
             };
             // FAST: only a request that has to wait needs to say inside which locks it was made.
@@ -261,7 +280,7 @@ impl Taking {
                 Ok(None) => return Poll::Ready(Ok(Err(Unavailable(name.clone())))),
                 Err(error) => return Poll::Ready(Err(LockAllError::of(name, error))),
             }
-            self.pending = None;
+            self.pending.clear();
         }
         // The first lock may have been lost while the last one was waited for.
         let guards = mem::take(&mut self.guards);
@@ -269,6 +288,44 @@ impl Taking {
             Some(lost) => Err(lost),
             None => Ok(Ok(guards)),
         })
+    }
+
+    /// Ready with one guard, or with the name of a lock that cannot be had at once, if none can.
+    fn poll_any(
+        &mut self,
+        context: &mut Context<'_>,
+    ) -> Poll<Result<Result<Vec<LockGuard>, Unavailable>, LockAllError>> {
+        let mut unavailable = None;
+        let mut at = 0;
+        loop {
+            let Some((name, request)) = self.pending.get_mut(at) else {
+                // A name is requested only if none before it is free.
+                let Some(wanted) = self.left.next() else { break };
+                let request = self.ask(wanted);
+                self.pending.push(request);
+                continue;
+            };
+            let why = &self.why;
+            match request.poll_nested(context, why, Nesting::default) {
+                Poll::Ready(Ok(Some(guard))) => {
+                    // The others leave their queues. One that was granted meanwhile is given back.
+                    self.pending.clear();
+                    return Poll::Ready(Ok(Ok(vec![guard])));
+                }
+                Poll::Ready(Ok(None)) => {
+                    unavailable.get_or_insert_with(|| Unavailable(name.clone()));
+                    drop(self.pending.remove(at));
+                }
+                Poll::Ready(Err(error)) => {
+                    return Poll::Ready(Err(LockAllError::of(name, error)));
+                }
+                Poll::Pending => at += 1,
+            }
+        }
+        match unavailable {
+            Some(unavailable) if self.pending.is_empty() => Poll::Ready(Ok(Err(unavailable))),
+            _ => Poll::Pending,
+        }
     }
 
     /// The request for the next name.

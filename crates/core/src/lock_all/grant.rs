@@ -19,6 +19,8 @@ mod sealed {
     pub trait Sealed {}
     impl Sealed for Vec<LockGuard> {}
     impl Sealed for Option<Vec<LockGuard>> {}
+    impl Sealed for LockGuard {}
+    impl Sealed for Option<LockGuard> {}
 }
 
 impl GrantAll for Vec<LockGuard> {
@@ -35,6 +37,27 @@ impl GrantAll for Vec<LockGuard> {
 impl GrantAll for Option<Vec<LockGuard>> {
     fn from_guards(guards: Vec<LockGuard>) -> Self {
         Some(guards)
+    }
+
+    fn unavailable() -> Result<Self, Error> {
+        Ok(None)
+    }
+}
+
+impl GrantAll for LockGuard {
+    fn from_guards(mut guards: Vec<LockGuard>) -> Self {
+        guards.pop().expect("a request for any of several names is granted one")
+    }
+
+    #[cold]
+    fn unavailable() -> Result<Self, Error> {
+        <Self as crate::Grant>::unavailable()
+    }
+}
+
+impl GrantAll for Option<LockGuard> {
+    fn from_guards(mut guards: Vec<LockGuard>) -> Self {
+        guards.pop()
     }
 
     fn unavailable() -> Result<Self, Error> {

@@ -9,7 +9,7 @@ use crate::args::{OnLost, RequestArgs, values};
 const AFTER_HELP: &str = "\
 Names and the command:
   NAME [--] COMMAND [ARGUMENT]...         one lock; the rest is the command, as for flock(1)
-  -l NAME... [--] COMMAND [ARGUMENT]...   several locks: -l before each name
+  -l NAME... [--] COMMAND [ARGUMENT]...   several locks: -l before each name; with --any one of them
   NAME -c TEXT, or -l NAME... -c TEXT     a line for the shell
 Options stand before the name. If the command itself has a \"--\" among its arguments, write another
 one after the name: NAME -- COMMAND ARGUMENT -- ARGUMENT.
@@ -34,7 +34,7 @@ Exit codes:
 
 The command sees these variables:
   NAVLOCK_NAME    the name
-  NAVLOCK_MODE    exclusive or shared
+  NAVLOCK_MODE    exclusive or shared; if names differ in this, a line for each
   NAVLOCK_FENCE   the fencing token, a number that is larger for every later holder of the name
   NAVLOCK_INSIDE  the locks under which the command runs
 The resource that the command writes to can compare tokens, and refuse a holder that comes too late.
@@ -80,6 +80,13 @@ pub(crate) struct RunArgs {
     /// navlock was killed is not told.
     #[arg(long, conflicts_with_all = ["shared", "nonblock"])]
     pub(super) steal: bool,
+
+    /// Take whichever of the names is free first.
+    ///
+    /// The names are given with -l. If several are free, the first of them is taken. Otherwise the request stands
+    /// in the queue of each name. NAVLOCK_NAME says which one the command has.
+    #[arg(long, conflicts_with_all = ["steal", "replace", "reentrant"])]
+    pub(super) any: bool,
 
     /// End the command that holds the lock, wait until all that it has started has ended, and take its place.
     ///
@@ -164,6 +171,7 @@ mod tests {
             (&["--on-lost kill"], |run| run.on_lost == OnLost::Kill),
             (&["--on-lost=ignore"], |run| run.on_lost == OnLost::Ignore),
             (&["--grace 1.5"], |run| run.grace == Some(Duration::from_millis(1500))),
+            (&["--any"], |run| run.any),
             (&["--replace"], |run| run.replace),
             (&["--reentrant"], |run| run.reentrant),
             (&["-o", "--close"], |run| run.close),

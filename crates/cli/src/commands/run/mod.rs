@@ -35,7 +35,7 @@ use self::{
 };
 use super::{
     Context,
-    acquire::{Bounds, acquire, lost},
+    acquire::{Bounds, Take, acquire, lost},
     inside::around,
     outage::Outage,
 };
@@ -73,15 +73,17 @@ pub(super) fn run(context: &Context, mut args: RunArgs) -> Result<ExitCode, Fail
     let grace_given = args.grace.unwrap_or(GRACE);
     let replacing =
         args.replace.then(|| Replacing::begin(&locks, &names, grace_given)).transpose()?;
-    let guards = acquire(context, &locks, &names, &args.request, bounds, args.steal)?;
+    let take = if args.any { Take::Any } else { Take::all(args.steal) };
+    let guards = acquire(context, &locks, &names, &args.request, bounds, take)?;
     drop(replacing);
+    let names = if args.any { guards.iter().map(|it| it.name().clone()).collect() } else { names };
     // From here on, any process that is started holds the locks as well.
     let lifeline = lifeline.map(PreparedLifeline::begin);
     let lifeline = lifeline.transpose().map_err(|error| no_room(context, &error))?;
     if args.no_fork {
         info.command = command_line;
         locks.describe(&info);
-        return Err(become_command(lifeline, &args, &names, &work, &guards));
+        return Err(become_command(lifeline, &names, &work, &guards));
     }
     let policy = Policy { on_lost: args.on_lost, grace: grace(&args, &guards)? };
     // From here on, signals are forwarded to the command.
@@ -91,7 +93,7 @@ pub(super) fn run(context: &Context, mut args: RunArgs) -> Result<ExitCode, Fail
     if args.on_lost != OnLost::Ignore {
         refuse_lost(&guards)?;
     }
-    let (child, mut lifeline) = spawn(lifeline, &args, &names, &work, &guards, |child| {
+    let (child, mut lifeline) = spawn(lifeline, &names, &work, &guards, |child| {
         supervisor.begins(child);
         info.pid = child.id();
         info.command = command_line;
@@ -177,16 +179,15 @@ fn tell_of_loss(name: &ResourceName, lost: Lost, command: supervise::Command, on
 /// holds the locks, like a child of flock(1), and waiters wait until the command has ended.
 fn spawn(
     mut lifeline: Option<Lifeline>,
-    args: &RunArgs,
     names: &[ResourceName],
     work: &Work,
     guards: &[LockGuard],
     describe: impl FnOnce(&Child),
 ) -> Result<(Child, Option<Lifeline>), Failure> {
-    let mut command = prepared(args, names, work, guards);
+    let mut command = prepared(names, work, guards);
     let spawned = command.spawn().or_else(|error| {
         let script = work.as_script(&error).ok_or(error)?;
-        command = prepared(args, names, &script, guards);
+        command = prepared(names, &script, guards);
         command.spawn()
     });
     // This comes before the lifeline is handed over, because after that the locks belong to the
@@ -205,15 +206,14 @@ fn spawn(
 /// Returns only if that fails.
 fn become_command(
     lifeline: Option<Lifeline>,
-    args: &RunArgs,
     names: &[ResourceName],
     work: &Work,
     guards: &[LockGuard],
 ) -> Failure {
-    let mut command = prepared(args, names, work, guards);
+    let mut command = prepared(names, work, guards);
     let mut error = execute(&mut command);
     if let Some(script) = work.as_script(&error) {
-        error = execute(&mut prepared(args, names, &script, guards));
+        error = execute(&mut prepared(names, &script, guards));
     }
     // The lifeline is not handed over, because this process itself inherits it. With its
     // connection, the process loses everything else by which the broker knows it.
@@ -284,10 +284,10 @@ fn not_run(command: &Command, error: &io::Error) -> Failure {
 }
 
 /// The command, with the variables that tell it of its locks.
-fn prepared(args: &RunArgs, names: &[ResourceName], work: &Work, guards: &[LockGuard]) -> Command {
+fn prepared(names: &[ResourceName], work: &Work, guards: &[LockGuard]) -> Command {
     let mut command = command(work);
     signal::hand_on(&mut command);
-    variables::set(&mut command, args.request.mode(), names, guards);
+    variables::set(&mut command, names, guards);
     command
 }
 

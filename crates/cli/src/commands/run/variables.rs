@@ -2,14 +2,14 @@
 
 use std::{env, process::Command};
 
-use navlock::{INSIDE_VARIABLE, LockGuard, Mode, ResourceName, surrounding, told_to_command};
+use navlock::{INSIDE_VARIABLE, LockGuard, ResourceName, surrounding, told_to_command};
 
 /// The longest variable by which the command is told its locks, in bytes. Systems refuse to start a
 /// command with a single variable of about 128 KiB.
 const LONGEST: usize = 32 << 10;
 
 /// Tells the command that it runs inside these locks, the names of which were given in this order.
-pub(super) fn set(command: &mut Command, mode: Mode, names: &[ResourceName], guards: &[LockGuard]) {
+pub(super) fn set(command: &mut Command, names: &[ResourceName], guards: &[LockGuard]) {
     if names.is_empty() {
         // The command runs inside the locks around this process, and no others.
         return;
@@ -17,9 +17,12 @@ pub(super) fn set(command: &mut Command, mode: Mode, names: &[ResourceName], gua
     // The tokens are in the order in which the names were given, which is not the order of the
     // locks.
     let at = |name| guards.binary_search_by(|guard| guard.name().cmp(name));
-    let held = names.iter().filter_map(|name| guards.get(at(name).ok()?));
-    let fences: Vec<_> = held.map(|guard| guard.fencing_token().to_string()).collect();
-    command.env("NAVLOCK_MODE", mode.as_str());
+    let held: Vec<_> = names.iter().filter_map(|name| guards.get(at(name).ok()?)).collect();
+    let fences: Vec<_> = held.iter().map(|guard| guard.fencing_token().to_string()).collect();
+    let modes: Vec<_> = held.iter().map(|guard| guard.mode().as_str()).collect();
+    // If all are held in one mode, the variable is one word.
+    let is_one = modes.iter().all(|mode| *mode == modes[0]);
+    command.env("NAVLOCK_MODE", if is_one { modes[0].to_owned() } else { modes.join("\n") });
     command.env(INSIDE_VARIABLE, told_to_command(guards.iter().map(LockGuard::id)));
     let own = [("NAVLOCK_NAME", told(names)), ("NAVLOCK_FENCE", Some(fences.join("\n")))];
     for (variable, own) in own {

@@ -136,6 +136,8 @@ fn usage(what: impl std::fmt::Display) -> Failure {
 
 #[cfg(test)]
 mod tests {
+    use navlock::Mode;
+
     use super::*;
     use crate::{
         commands::{Cli, Command},
@@ -171,7 +173,8 @@ mod tests {
             &["-l", "db", "-s", "--", "sh", "-n", "--steal", "-l", "x", "-c"],
         ] {
             let mut run = parse(arguments);
-            assert!(run.request.shared && !run.request.nonblock && !run.steal, "{arguments:?}");
+            let is_shared = run.request.mode() == Mode::Shared;
+            assert!(is_shared && !run.request.nonblock && !run.steal, "{arguments:?}");
             let (names, work) = run.names_and_work().ok().unwrap();
             assert_eq!(names.len(), 1, "{arguments:?}");
             assert_eq!(names[0].as_str(), Some("db"), "{arguments:?}");

@@ -21,7 +21,7 @@ use super::{args::HoldArgs, outcome::Outcome, process::Process, socket::Socket, 
 use crate::{
     commands::{
         Context,
-        acquire::{Bounds, acquire},
+        acquire::{Bounds, Take, acquire},
         stream_waker::StreamWaker,
     },
     exit::{Failure, UNREACHABLE},
@@ -92,7 +92,7 @@ fn begin(
     // While the locks are kept, no thread waits for an answer of the broker. So without this call,
     // no thread would read the broker's messages.
     reach.keep().map_err(cannot)?;
-    let guards = acquire(context, &locks, &names, &args.request, bounds, args.steal)?;
+    let guards = acquire(context, &locks, &names, &args.request, bounds, Take::all(args.steal))?;
     socket.publish().map_err(|error| no_socket(error, "the lock was taken and released again"))?;
     if let Some(time) = args.ttl {
         timer.extend(time).map_err(cannot)?;
