@@ -1,20 +1,21 @@
 //! The process that the user has started, until the locks are granted.
 
 use std::{
-    env,
     io::{self, BufRead, BufReader, Read, Write},
-    process::{self, Command, ExitCode, Stdio},
+    process::{self, ExitCode},
 };
 
 use navlock_platform::{
-    socket::{self, Stream},
+    inheritance::has_output,
+    socket::Stream,
     wait::{Interest, Source, wait_many},
 };
 
 use super::{
-    args::{HoldArgs, KEEPER},
+    args::HoldArgs,
     outcome::Outcome,
     process::{Process, ended},
+    role::Role,
 };
 use crate::{
     args::OnLost,
@@ -23,6 +24,11 @@ use crate::{
 };
 
 pub(super) fn ask(args: &HoldArgs) -> Result<ExitCode, Failure> {
+    if !has_output() {
+        let message = "the id cannot be written, because stdout is closed or only open for reading; nothing is \
+                       held; if nobody needs the id, redirect the output to /dev/null";
+        return Err(Failure::new(1, message));
+    }
     let process = args.while_pid.map(Process::open).transpose()?;
     if let Some(process) = &process {
         if process.number() == process::id() {
@@ -34,7 +40,11 @@ pub(super) fn ask(args: &HoldArgs) -> Result<ExitCode, Failure> {
             process.check_signal(args.on_lost)?;
         }
     }
-    let mut keeper = start()?;
+    // The keeper has this process's stderr until it has the locks.
+    let mut keeper = Role::Keeper.start().map_err(|error| {
+        let what = "the process that is to keep the lock cannot be started";
+        Failure::new(UNREACHABLE, format_args!("{what}: {error}; nothing is held"))
+    })?;
     wait(&keeper, process.as_ref())?;
     let text = receive_text(&mut keeper)?;
     // The keeper has looked the process up by its id. The id belonged to this process as long as
@@ -48,24 +58,6 @@ pub(super) fn ask(args: &HoldArgs) -> Result<ExitCode, Failure> {
     // From here on the keeper goes on by itself.
     keeper.write_all(b"\n").map_err(|_| gone())?;
     Ok(ExitCode::SUCCESS)
-}
-
-/// Starts the keeper, with the same arguments. The keeper has this process's stderr until it has
-/// the locks.
-fn start() -> Result<Stream, Failure> {
-    let start = || -> io::Result<Stream> {
-        let (ours, theirs) = socket::talking()?;
-        let mut command = Command::new(env::current_exe()?);
-        command.arg(KEEPER).args(env::args_os().skip(1));
-        command.stdin(Stdio::null()).stdout(theirs);
-        // The keeper is not reaped here, but by the process that becomes its parent.
-        command.spawn()?;
-        Ok(ours)
-    };
-    start().map_err(|error| {
-        let what = "the process that is to keep the lock cannot be started";
-        Failure::new(UNREACHABLE, format_args!("{what}: {error}; nothing is held"))
-    })
 }
 
 /// Waits until the keeper has something to say.
