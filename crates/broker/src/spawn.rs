@@ -34,7 +34,10 @@ const READY: Duration = Duration::from_secs(10);
 
 /// How long this client waits while another client starts a daemon. The lock of the client that
 /// starts a daemon only saves work. The daemon's own lock ensures that there is only one daemon.
-const TURN: Duration = Duration::from_millis(1500);
+///
+/// The other client may have been stopped. So of the two seconds that a client has that does not want to wait
+/// for a lock, enough must be left to start a daemon.
+const TURN: Duration = Duration::from_millis(1000);
 
 /// How often a client checks whether there is a daemon, while another client starts one.
 const CHECK_INTERVAL: Duration = Duration::from_millis(50);
@@ -134,7 +137,7 @@ enum StartTurn {
 fn wait_for_turn(place: &Place, deadline: Deadline) -> Result<StartTurn, Reason> {
     // The clients stop waiting at different times, so that the first of them starts a daemon and
     // the others find that daemon.
-    let spread = Duration::from_millis(u64::from(std::process::id() % 32) * 16);
+    let spread = Duration::from_millis(u64::from(std::process::id() % 32) * 8);
     let turn_ends = Instant::now() + deadline.cap(TURN + spread);
     let path = place.spawn_lock();
     loop {
