@@ -13,7 +13,9 @@ use std::{
 use navlock::{Error, Inspected, LockManager, Mode, Position, ResourceName, UnreachableKind};
 
 use crate::{
-    exit, terminal,
+    exit,
+    remedy::line_if_stopped,
+    terminal,
     text::{clipped, meta, printable, program, quoted_name, user_at_host},
     time::elapsed,
     verbosity::Verbosity,
@@ -274,6 +276,9 @@ fn holder(held: &Inspected) -> String {
     if let Some(age) = held.age {
         said.push_str(" for ");
         said.push_str(&elapsed(age));
+    }
+    if let Some(line) = agent.and_then(line_if_stopped) {
+        let _ = write!(said, ", stopped ('{line}' has it go on)");
     }
     if let Some(agent) = agent.filter(|agent| !agent.why.is_empty()) {
         let _ = write!(said, " ({})", clipped(&printable(&agent.why), WIDEST_WHY));
