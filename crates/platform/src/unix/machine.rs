@@ -35,8 +35,7 @@ pub fn boot_id() -> Option<String> {
 /// Whether what we see at this path is another file system, or another part of one, than what the
 /// machine's first process sees there. Only root may see the mounts of that process. For all others, this is
 /// whether a part of a file system is mounted right at the path, as systemd mounts it for a service with
-/// `PrivateTmp`, or anything in a user namespace of one user, as bubblewrap makes one. `false` if that cannot be
-/// told.
+/// `PrivateTmp`. `false` if that cannot be told.
 pub fn is_secluded(path: &Path) -> bool {
     let mounted = |process: &str| {
         let mounts = fs::read_to_string(format!("/proc/{process}/mountinfo")).ok()?;
@@ -44,17 +43,13 @@ pub fn is_secluded(path: &Path) -> bool {
     };
     match (mounted("self"), mounted("1")) {
         (Some(ours), Some(theirs)) => ours != theirs,
-        (Some((_, part, at)), None) => {
-            let users = fs::read_to_string("/proc/self/uid_map").unwrap_or_default();
-            path == Path::new(&at) && is_own(&part, &users)
-        }
+        (Some((_, part, at)), None) => is_part(path, &part, &at),
         _ => false,
     }
 }
 
-/// Whether this part of a file system, in a user namespace with these users, was mounted for few processes.
-fn is_own(part: &str, users: &str) -> bool {
-    part != "/" || matches!(users.split_whitespace().collect::<Vec<_>>()[..], [_, _, "1"])
+fn is_part(path: &Path, part: &str, at: &str) -> bool {
+    part != "/" && path == Path::new(at)
 }
 
 /// What is mounted at this path, or above it: a device, what part of it, and where.
@@ -87,10 +82,11 @@ mod tests {
         assert_eq!(at("/tmp", &private).1, "/systemd-private-x/tmp");
         assert_eq!(mounted_at(Path::new("/tmp"), ""), None);
         // Without the mounts of the first process.
-        let (machine, container, sandbox) =
-            ("0 0 4294967295\n", "0 100000 65536\n", "1000 1000 1\n");
-        assert!(is_own(&at("/tmp", &private).1, machine));
-        let part = at("/tmp", MACHINE).1;
-        assert!(!is_own(&part, machine) && !is_own(&part, container) && is_own(&part, sandbox));
+        let is_seen = |mounts: &str| {
+            let (_, part, at) = at("/tmp", mounts);
+            is_part(Path::new("/tmp"), &part, &at)
+        };
+        assert!(is_seen(&private) && !is_seen(MACHINE));
+        assert!(!is_seen("22 1 8:1 /roots/7 / rw - ext4 /dev/sda1 rw\n"));
     }
 }

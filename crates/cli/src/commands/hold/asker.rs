@@ -8,6 +8,7 @@ use std::{
 use navlock_platform::{
     inheritance::has_output,
     socket::Stream,
+    surroundings::peculiarities,
     wait::{Interest, Source, wait_many},
 };
 
@@ -43,7 +44,8 @@ pub(super) fn ask(args: &HoldArgs) -> Result<ExitCode, Failure> {
     // The keeper has this process's stderr until it has the locks.
     let mut keeper = Role::Keeper.start().map_err(|error| {
         let what = "the process that is to keep the lock cannot be started";
-        Failure::new(UNREACHABLE, format_args!("{what}: {error}; nothing is held"))
+        let why: String = peculiarities().iter().map(|(_, why)| format!("; {why}")).collect();
+        Failure::new(UNREACHABLE, format_args!("{what}: {error}; nothing is held{why}"))
     })?;
     wait(&keeper, process.as_ref())?;
     let text = receive_text(&mut keeper)?;
@@ -55,8 +57,8 @@ pub(super) fn ask(args: &HoldArgs) -> Result<ExitCode, Failure> {
     write_out(&text).map_err(|error| {
         Failure::new(1, format_args!("cannot write the id: {error}; nothing is held"))
     })?;
-    // From here on the keeper goes on by itself.
-    keeper.write_all(b"\n").map_err(|_| gone())?;
+    // The keeper goes on by itself once it has said that it is ready to.
+    keeper.write_all(b"\n").and_then(|()| keeper.read_exact(&mut [0])).map_err(|_| gone())?;
     Ok(ExitCode::SUCCESS)
 }
 

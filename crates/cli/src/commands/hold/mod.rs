@@ -9,8 +9,9 @@
 //!    go.
 //! 2. The keeper leaves the asker's terminal and streams, and sends the text that has to be written:
 //!    the id and the tokens.
-//! 3. The asker writes this text, and tells the keeper to go on by itself. If the asker cannot do
-//!    that, or is gone, nobody knows the id, and the keeper ends with all that it has.
+//! 3. The asker writes this text, tells the keeper to go on by itself, and ends when the keeper does so.
+//!    If the asker cannot do that, or is gone, nobody knows the id, and the keeper ends with all that it
+//!    has.
 //!
 //! With `--on-lost term` or `kill` there is a third process, the *guard*, which waits for the end of the keeper.
 

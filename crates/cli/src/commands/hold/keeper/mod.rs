@@ -37,6 +37,7 @@ pub(super) fn keep(context: &Context, args: &HoldArgs) -> Result<ExitCode, Failu
     let kept = begin(context, args, |text| asker.hand_over(text));
     match kept {
         Ok(keeper) => {
+            asker.tell(b"\n");
             drop(asker);
             keeper.keep();
             Ok(ExitCode::SUCCESS)
