@@ -34,7 +34,10 @@ const READY: Duration = Duration::from_secs(10);
 
 /// How long this client waits while another client starts a daemon. The lock of the client that
 /// starts a daemon only saves work. The daemon's own lock ensures that there is only one daemon.
-const TURN: Duration = Duration::from_millis(1500);
+///
+/// The other client may have been stopped. So of the two seconds that a client has that does not want to wait
+/// for a lock, enough must be left to start a daemon.
+const TURN: Duration = Duration::from_millis(1000);
 
 /// How often a client checks whether there is a daemon, while another client starts one.
 const CHECK_INTERVAL: Duration = Duration::from_millis(50);
@@ -132,10 +135,7 @@ enum StartTurn {
 /// starting one takes too long (it may have been stopped). When the file is dropped, other clients
 /// can start a daemon.
 fn wait_for_turn(place: &Place, deadline: Deadline) -> Result<StartTurn, Reason> {
-    // The clients stop waiting at different times, so that the first of them starts a daemon and
-    // the others find that daemon.
-    let spread = Duration::from_millis(u64::from(std::process::id() % 32) * 16);
-    let turn_ends = Instant::now() + deadline.cap(TURN + spread);
+    let turn_ends = Instant::now() + deadline.cap(turn_of(process::id()));
     let path = place.spawn_lock();
     loop {
         match lock_file::lock(
@@ -157,6 +157,12 @@ fn wait_for_turn(place: &Place, deadline: Deadline) -> Result<StartTurn, Reason>
             return Ok(StartTurn::Come(None));
         }
     }
+}
+
+/// How long the client with this process number waits. The clients stop waiting at different times, so that
+/// the first of them starts a daemon and the others find that daemon.
+fn turn_of(number: u32) -> Duration {
+    TURN + Duration::from_millis(u64::from(number % 32) * 8)
 }
 
 /// Starts a daemon and waits until it listens.
@@ -255,6 +261,13 @@ mod tests {
     };
 
     use super::*;
+
+    /// Such a client does not wait for a lock, but gives the broker two seconds.
+    #[test]
+    fn beside_a_stopped_starter_there_is_time_left_to_start_a_daemon() {
+        assert!((0..64).all(|number| turn_of(number) < Duration::from_millis(1300)));
+        assert_ne!(turn_of(1), turn_of(2));
+    }
 
     #[test]
     #[cfg(not(target_vendor = "apple"))]

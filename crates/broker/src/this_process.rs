@@ -89,10 +89,7 @@ fn program() -> PathBuf {
     env::args_os().next().unwrap_or_default().into()
 }
 
-/// The user's name from the environment, or else the user's number. The environment may be trusted
-/// here, because the name is only shown to people.
+/// The user's name, or else the user's number. It is not taken from the environment, which any process can set.
 fn user() -> String {
-    let named = ["USER", "LOGNAME"].into_iter().find_map(|variable| env::var(variable).ok());
-    let named = named.filter(|name| !name.is_empty());
-    named.unwrap_or_else(|| format!("uid {}", ours()))
+    user::name().unwrap_or_else(|| format!("uid {}", ours()))
 }

@@ -314,6 +314,13 @@ pub(crate) fn purpose(agent: &AgentInfo) -> String {
     words.into_iter().filter(|words| !words.is_empty()).collect::<Vec<_>>().join(", ")
 }
 
+/// The line that lets the agent's process go on, if that is a process of this machine and is stopped.
+pub(crate) fn line_if_stopped(agent: &AgentInfo) -> Option<String> {
+    let is_stopped = process::seen(agent.pid)?.is_stopped;
+    let is_here = || agent.host.is_empty() || agent.host == navlock_broker::this_process().host;
+    line_to_continue(&[agent.pid]).filter(|_| is_stopped && is_here())
+}
+
 /// `ends in 3s`.
 fn ends_in(ends: Instant, now: Instant) -> String {
     match elapsed(ends.saturating_duration_since(now)) {

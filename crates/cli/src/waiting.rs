@@ -15,7 +15,9 @@ use navlock::{
 };
 
 use crate::{
-    exit, terminal,
+    exit,
+    remedy::line_if_stopped,
+    terminal,
     text::{clipped, meta, printable, quoted_name, user_at_host},
     time::elapsed,
     verbosity::Verbosity,
@@ -270,6 +272,9 @@ fn holder(held: &Inspected) -> String {
     if let Some(age) = held.age {
         said.push_str(" for ");
         said.push_str(&elapsed(age));
+    }
+    if let Some(line) = agent.and_then(line_if_stopped) {
+        let _ = write!(said, ", stopped ('{line}' has it go on)");
     }
     if let Some(agent) = agent.filter(|agent| !agent.why.is_empty()) {
         let _ = write!(said, " ({})", clipped(&printable(&agent.why), WIDEST_WHY));

@@ -150,10 +150,17 @@ pub fn run(
         // The socket's name is removed first. From here on, clients start a new daemon, which waits
         // for our lock. A client that has connected and was not accepted sees the stream end before
         // any welcome, and tries again.
-        if has_place && place_guard.has_socket() { remove_socket(place) } else { Ok(()) }
+        if has_place && place_guard.has_socket() {
+            remove_socket(place)?;
+        }
+        Ok(has_place)
     });
     mem::forget(dies_of_panics);
-    tokens.end();
+    // No file comes into a place that is another broker's, or is being removed. There the promise for
+    // brokers that are killed holds.
+    if !matches!(ended, Ok(false)) {
+        tokens.end();
+    }
     tracing::info!(target: LOGS, clients = daemon.status().clients, "the broker ends");
     // Clients that are still connected claim their locks from the next daemon, as if we had been
     // killed.
@@ -165,7 +172,7 @@ pub fn run(
     if let Some(notes) = notes {
         notes.remove();
     }
-    ended
+    ended.map(drop)
 }
 
 /// A panic while this is there kills the process, after the panic was logged. To unwind would end the clients'
@@ -208,7 +215,8 @@ fn log_start(place: &Place, options: &Options, complaint: Option<&str>) {
 }
 
 /// Serves clients until the daemon has been idle for long enough, a client has asked it to end, another
-/// daemon has the place, or a signal ends this one. Returns whether this daemon still has the place.
+/// daemon has the place, the place is removed, or a signal ends this one. Returns whether this daemon still has
+/// the place.
 async fn serve_until_end(
     daemon: &Arc<Daemon>,
     listening: &Listening,
@@ -219,12 +227,9 @@ async fn serve_until_end(
 ) -> bool {
     tokio::select! {
         () = serve_in(daemon, listening, found, options) => true,
-        // The place is lost: all sessions end, and their clients connect to the broker that has the
+        // If the place is lost, all sessions end, and their clients connect to the broker that has the
         // place.
-        () = place_guard.keep(listening, daemon) => {
-            tracing::warn!(target: LOGS, "another broker has the place; this one ends");
-            false
-        }
+        () = place_guard.keep(listening, daemon) => false,
         () = keep_ahead(tokens) => true,
         () = told_to_end(options.end.as_deref()) => {
             tracing::info!(target: LOGS, "it was told to end, by a signal");

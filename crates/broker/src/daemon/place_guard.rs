@@ -2,11 +2,12 @@
 //!
 //! People, and programs that clean up old files, remove files that look like rubbish. Then a new client
 //! finds no daemon, and starts another one, with locks of its own. So a daemon notices at once that one
-//! of its files is gone, and makes the file anew. As long as it lives, the daemon also has a lock file
+//! of its files is gone, and makes the file anew, or ends if it has no clients. As long as it lives, the daemon also has a lock file
 //! outside of the place, which tells another daemon to wait.
 
 use std::{
     fs::{self, File},
+    io,
     path::{Path, PathBuf},
     time::{Duration, Instant},
 };
@@ -68,6 +69,8 @@ enum PlaceState {
     Mended,
     /// Another daemon has the place.
     Lost,
+    /// Files were removed, and nobody needs them.
+    Unused,
 }
 
 impl<'a> PlaceGuard<'a> {
@@ -140,16 +143,24 @@ impl<'a> PlaceGuard<'a> {
     }
 
     /// Makes all files of the place anew when they are removed. Returns when somebody else has the
-    /// place.
+    /// place, or when files were removed while the daemon had no clients: then somebody removes the whole
+    /// directory, which would not work if files came back.
     pub(super) async fn keep(&mut self, listening: &Listening, daemon: &Daemon) {
         loop {
-            match self.look(listening) {
+            match self.look(listening, daemon) {
                 PlaceState::Whole => {}
                 PlaceState::Mended => {
                     tracing::warn!(target: LOGS, "files of the broker were removed, and are made anew");
                     daemon.ask_to_register();
                 }
-                PlaceState::Lost => return,
+                PlaceState::Lost => {
+                    tracing::warn!(target: LOGS, "another broker has the place; this one ends");
+                    return;
+                }
+                PlaceState::Unused => {
+                    tracing::info!(target: LOGS, "files of the broker were removed; it has no clients, and ends");
+                    return;
+                }
             }
             self.wait(daemon).await;
         }
@@ -175,8 +186,11 @@ impl<'a> PlaceGuard<'a> {
         }
     }
 
-    fn look(&mut self, listening: &Listening) -> PlaceState {
+    fn look(&mut self, listening: &Listening, daemon: &Daemon) -> PlaceState {
         let mut stands = PlaceState::Whole;
+        if daemon.is_unused() && self.misses_files() {
+            return PlaceState::Unused;
+        }
         if !lock_file::is_at(&self.sole, &self.place.broker_lock()) {
             // The directory may be gone as well. If something cannot be made now, the next look
             // tries again.
@@ -218,6 +232,14 @@ impl<'a> PlaceGuard<'a> {
             self.touched = Some(Instant::now());
         }
         stands
+    }
+
+    fn misses_files(&self) -> bool {
+        let clients = self.clients.is_some().then(|| self.place.clients());
+        let files = [self.place.broker_lock(), self.place.socket().to_owned()];
+        files.into_iter().chain(clients).any(|file| {
+            fs::symlink_metadata(file).is_err_and(|error| error.kind() == io::ErrorKind::NotFound)
+        })
     }
 
     /// Watches the directory that is there now, and locks it against cleaners of old files. The

@@ -37,6 +37,7 @@ pub(super) struct Daemon {
     /// How far locks are seen, if they are seen beyond this machine.
     reach: Option<String>,
     pub(super) started: Instant,
+    ends_when_idle: bool,
     /// The files of the clients. `None` for a daemon from which no other daemon takes over.
     files: Option<ClientFiles>,
     recovery: Recovery,
@@ -91,6 +92,7 @@ impl Daemon {
             reach: options.reach.clone().or(is_leased.then(|| "other machines".to_owned())),
             user_agent,
             started: Instant::now(),
+            ends_when_idle: options.idle.is_some(),
             recovery: Recovery::new(found),
             // Names of leased locks are not owned: such a lock may be granted to another machine
             // before its owner takes it again.
@@ -233,6 +235,12 @@ impl Daemon {
     pub(super) fn is_empty(&self) -> bool {
         let clients = self.clients();
         clients.connected.is_empty() && clients.orphans.is_empty()
+    }
+
+    /// Whether the daemon may end at any time: it is not to stay, nobody is connected to it, and nobody may be
+    /// coming back to it.
+    pub(super) fn is_unused(&self) -> bool {
+        self.ends_when_idle && self.recovery.is_over() && self.is_empty()
     }
 
     /// Asks all clients to check their own files, which somebody may have removed.

@@ -7,6 +7,7 @@ use navlock::{
     BrokerReach, ConnectError, ConnectOptions, Error, LockManager, Place, PlaceError, UserAgent,
 };
 
+use super::Role;
 use crate::{args::Common, exit::Failure, verbosity::Verbosity};
 
 /// What the common options chose.
@@ -15,14 +16,14 @@ pub(super) struct Context {
     pub(super) place: Place,
     pub(super) verbosity: Verbosity,
     pub(super) colour: ColorChoice,
-    /// Whether this process keeps the locks of a `navlock hold`.
-    pub(super) is_keeper: bool,
+    /// Which process of a `navlock hold` this is.
+    pub(super) role: Role,
 }
 
 impl Context {
     /// The context. If the place of the broker is not known, also returns why; the context then has
     /// this user's own place.
-    pub(super) fn new(common: &Common, is_keeper: bool) -> (Self, Option<PlaceError>) {
+    pub(super) fn new(common: &Common, role: Role) -> (Self, Option<PlaceError>) {
         // The bucket and the socket may come from variables. An empty variable counts as unset.
         let bucket = if common.bucket.is_empty() { "default" } else { &common.bucket };
         let place = match &common.socket {
@@ -32,7 +33,7 @@ impl Context {
         let unplaced = place.as_ref().err().cloned();
         let place = place.unwrap_or_else(|_| Place::of_user());
         let (verbosity, colour) = (Verbosity::of(common), common.color);
-        (Self { bucket: bucket.to_owned(), place, verbosity, colour, is_keeper }, unplaced)
+        (Self { bucket: bucket.to_owned(), place, verbosity, colour, role }, unplaced)
     }
 
     /// Connects to the broker, within this time if one is given. If the broker has to be started,

@@ -49,7 +49,7 @@ use self::{
     wait::WaitArgs,
     watch::WatchArgs,
 };
-pub(crate) use self::{hold::KEEPER, run::RunArgs};
+pub(crate) use self::{hold::Role, run::RunArgs};
 use crate::{
     args::Common,
     exit::{Failure, UNREACHABLE},
@@ -69,9 +69,9 @@ pub(crate) struct Cli {
     #[command(subcommand)]
     pub(crate) command: Command,
 
-    /// Whether this process is the one that keeps the locks of a `navlock hold`.
+    /// Which process of a `navlock hold` this is.
     #[arg(skip)]
-    pub(crate) is_keeper: bool,
+    pub(crate) role: Role,
 }
 
 #[derive(Debug, Subcommand)]
@@ -99,7 +99,7 @@ pub(crate) enum Command {
 /// Runs the subcommand. If the place of the broker is not known, only subcommands that need no broker
 /// can run.
 pub(crate) fn dispatch(cli: Cli) -> Result<ExitCode, Failure> {
-    let (context, unplaced) = Context::new(&cli.common, cli.is_keeper);
+    let (context, unplaced) = Context::new(&cli.common, cli.role);
     let placed = || match &unplaced {
         None => Ok(&context),
         Some(error) => {

@@ -13,18 +13,15 @@ use clap::{
 pub(crate) use self::refusal::report_refusal;
 use crate::{
     args::Common,
-    commands::{Cli, Command, KEEPER, RunArgs},
+    commands::{Cli, Command, Role, RunArgs},
 };
 
 /// The arguments of this process.
 pub(crate) fn parse() -> Result<Cli, clap::Error> {
     let mut arguments: Vec<_> = std::env::args_os().collect();
-    let is_keeper = arguments.get(1).is_some_and(|first| first == KEEPER);
-    if is_keeper {
-        arguments.remove(1);
-    }
+    let role = Role::take(&mut arguments);
     let cli = parse_from(&arguments)?;
-    Ok(Cli { is_keeper, ..cli })
+    Ok(Cli { role, ..cli })
 }
 
 pub(crate) fn parse_from(arguments: &[OsString]) -> Result<Cli, clap::Error> {
@@ -52,7 +49,7 @@ pub(crate) fn parse_run(arguments: &[OsString]) -> Option<Cli> {
     let matches = run.try_get_matches_from(arguments).ok()?;
     let common = Common::from_arg_matches(&matches).ok()?;
     let run = RunArgs::from_arg_matches(&matches).ok()?;
-    Some(Cli { common, command: Command::Run(run), is_keeper: false })
+    Some(Cli { common, command: Command::Run(run), role: Role::Asker })
 }
 
 /// The subcommand of these arguments, as far as it can be found without parsing them.

@@ -2,7 +2,10 @@
 
 use std::process::Stdio;
 #[cfg(unix)]
-use std::{fs, os::unix::net::UnixListener};
+use std::{
+    fs,
+    os::unix::{fs::DirBuilderExt, net::UnixListener},
+};
 
 #[cfg(unix)]
 use rustix::{
@@ -13,6 +16,8 @@ use rustix::{
 #[cfg(unix)]
 use crate::sandbox::wait;
 use crate::sandbox::{Sandbox, eventually, finish};
+#[cfg(target_os = "linux")]
+use crate::{sandbox::NAVLOCK, system::absolute};
 
 #[test]
 fn a_broker_is_started_once_shown_and_stopped() {
@@ -191,4 +196,44 @@ fn on_a_full_disk_the_broker_is_found_and_ended_all_the_same() {
     }
     assert!(shown.contains("clients") && shown.contains("ok    broker: process"), "{shown}{said}");
     assert!(shown.contains(") has ended\n") && shown.ends_with("then 69\n"), "{shown}{said}");
+}
+
+#[test]
+#[cfg(target_os = "linux")]
+fn a_directory_with_a_broker_that_nobody_uses_can_be_removed() {
+    let sandbox = Sandbox::new();
+    let directory = sandbox.path("directory");
+    let socket = directory.join("sock").to_str().unwrap().to_owned();
+    for _ in 0..3 {
+        fs::DirBuilder::new().mode(0o700).create(&directory).unwrap();
+        assert_eq!(sandbox.code(&["run", "--socket", &socket, "db", "true"]), 0);
+        let status = || -> serde_json::Value {
+            let shown = sandbox.written(&["daemon", "status", "--json", "--socket", &socket]);
+            serde_json::from_str(&shown).unwrap()
+        };
+        eventually("it has no client", || status()["clients"] == 0);
+        let broker = format!("/proc/{}/exe", status()["pid"]);
+        fs::remove_dir_all(&directory).unwrap();
+        // What a process has run can be read as long as it has not ended.
+        eventually("the broker ends", || fs::read_link(&broker).is_err());
+        assert!(!directory.exists(), "its files have come back");
+    }
+}
+
+#[test]
+#[cfg(target_os = "linux")]
+fn a_broker_has_nothing_open_of_its_starter_where_nothing_tells_what_is_open() {
+    let sandbox = Sandbox::new();
+    let script = r#"mount -t tmpfs none /proc && exec 7>&1 && "$NAVLOCK" daemon start >&2"#;
+    let mut command = sandbox.program("unshare");
+    command.args(["-rm", "sh", "-c", script]).env("NAVLOCK_BIN", absolute(NAVLOCK));
+    // The output ends when no process has it open any more.
+    let child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+    let output = finish(child);
+    if output.stderr.contains("unshare") || output.stderr.contains("mount:") {
+        println!("skipped: nothing can be mounted: {output:?}");
+        return;
+    }
+    assert_eq!(output.code(), Some(0), "{output:?}");
+    assert!(sandbox.broker().is_some(), "{output:?}");
 }

@@ -112,7 +112,7 @@ fn surroundings_that_lack_something_are_named_with_the_way_out() {
     let said = |mounts: &str| {
         let sandbox = Sandbox::new();
         let script = format!(
-            r#"{mounts} && unset NAVLOCK_SOCKET NAVLOCK_CONFIG && {{ "$NAVLOCK" doctor; echo "code $?"; "$NAVLOCK" run db true; }} 2>&1"#
+            r#"{mounts} && unset NAVLOCK_SOCKET NAVLOCK_CONFIG && {{ "$NAVLOCK" doctor; echo "code $?"; "$NAVLOCK" run db true; "$NAVLOCK" hold --ttl 1 db; }} 2>&1"#
         );
         let mut command = sandbox.program("unshare");
         command.args(["-rm", "sh", "-c", &script]);
@@ -128,15 +128,15 @@ fn surroundings_that_lack_something_are_named_with_the_way_out() {
         return;
     };
     assert!(read_only.contains("fail  place: ") && read_only.contains("code 1"), "{read_only}");
-    assert_eq!(read_only.matches("Read-only file system").count(), 2, "{read_only}");
+    assert_eq!(read_only.matches("Read-only file system").count(), 3, "{read_only}");
     let own = "mount -t tmpfs none /tmp && mount -t tmpfs none /run";
     let null = said(&format!("{own} && mount -t tmpfs none /dev")).unwrap();
-    assert!(null.contains("warn  /dev/null: "), "{null}");
+    assert!(null.contains("fail  /dev/null: ") && null.contains("code 1"), "{null}");
     assert!(null.contains("cannot be started") && !null.contains("no program"), "{null}");
-    assert_eq!(null.matches("mknod -m 666 /dev/null c 1 3").count(), 2, "{null}");
+    assert_eq!(null.matches("mknod -m 666 /dev/null c 1 3").count(), 3, "{null}");
     let proc = said(&format!("{own} && mount -t tmpfs none /proc && PATH=/none")).unwrap();
-    assert!(proc.contains("warn  /proc: "), "{proc}");
-    assert_eq!(proc.matches("mount -t proc proc /proc").count(), 2, "{proc}");
+    assert!(proc.contains("warn  /proc: ") && proc.contains("fail  program: "), "{proc}");
+    assert_eq!(proc.matches("mount -t proc proc /proc").count(), 3, "{proc}");
 }
 
 #[test]

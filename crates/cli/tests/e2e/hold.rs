@@ -260,11 +260,33 @@ fn metadata_of_a_holder_is_shown_where_the_reason_is() {
 }
 
 #[test]
-fn a_removed_socket_of_a_keeper_prevents_a_release_only_for_a_moment() {
+fn a_hold_is_found_after_its_files_were_removed() {
     let sandbox = Sandbox::new();
-    let hold = sandbox.hold_long(&["db"]);
-    fs::remove_dir_all(sandbox.path("sock.holds")).unwrap();
-    assert_eq!(sandbox.released(&hold).0, Some(1));
-    eventually("it is found again", || sandbox.released(&hold).0 == Some(0));
-    assert!(sandbox.query().is_empty());
+    for files in ["sock.holds", "sock.clients"] {
+        let hold = sandbox.hold_long(&["db"]);
+        // Whoever makes a file anew may do so before the directory is removed.
+        let _ = fs::remove_dir_all(sandbox.path(files));
+        assert_eq!(sandbox.released(&hold), (Some(0), String::new()), "{files}");
+        assert!(sandbox.query().is_empty());
+    }
+}
+
+#[test]
+fn a_hold_is_released_by_a_name_that_no_other_hold_has() {
+    let sandbox = Sandbox::new();
+    let first = sandbox.hold_long(&["-s", "db", "other"]);
+    let reader = sandbox.hold(&["-s", "db"]);
+    assert_eq!(sandbox.code(&["extend", "db", LONG]), 0);
+    let second = sandbox.hold_long(&["-s", "db"]);
+    let (code, said) = sandbox.released("db");
+    assert_eq!(code, Some(64), "{said}");
+    let ids = [&first, &second].map(|hold| hold.lines().next().unwrap());
+    assert!(ids.iter().all(|id| said.contains(id)) && said.contains("the id of one"), "{said}");
+    assert_eq!(sandbox.released("other"), (Some(0), String::new()));
+    assert_eq!(sandbox.released("db"), (Some(0), String::new()));
+    let (code, said) = sandbox.released("db");
+    assert_eq!(code, Some(1), "{said}");
+    assert!(said.contains("\"db\" is held by no 'navlock hold'"), "{said}");
+    assert_eq!(sandbox.query(), ["held db shared"]);
+    reader.release();
 }

@@ -5,8 +5,9 @@ use std::process::Stdio;
 use serde_json::Value::Null;
 
 use crate::{
-    sandbox::{Holder, Lines, Output, Sandbox, wait},
-    system::SHELL,
+    sandbox::{Holder, Lines, Output, Sandbox, finish, wait},
+    system::{HELD, SHELL},
+    worker,
 };
 
 #[test]
@@ -37,6 +38,31 @@ fn json_tells_all_that_is_known_of_who_holds_and_who_waits() {
         waiter.begun();
         waiter.release();
     }
+}
+
+/// A program says another user of itself, and so does its environment.
+#[test]
+#[cfg(unix)]
+fn the_user_is_the_one_that_the_kernel_knows() {
+    let sandbox = Sandbox::new();
+    let mut command = sandbox.navlock(&["run", "db"]);
+    command.args(HELD).env("USER", "mallory").env("LOGNAME", "mallory");
+    let mut holder = Holder::start(command);
+    holder.begun();
+    let reach = worker::connect(&navlock::Place::at(sandbox.socket()));
+    let locks = reach.lock_manager("default");
+    let mut info = navlock::this_process();
+    info.user = "mallory".to_owned();
+    locks.describe(&info);
+    let _held = locks.lock("other").blocking().unwrap();
+    let id = finish(sandbox.program("id").arg("-un").stdout(Stdio::piped()).spawn().unwrap());
+    let json = sandbox.written(&["query", "--json"]);
+    assert_eq!(json.lines().count(), 2);
+    for row in json.lines() {
+        let row: serde_json::Value = serde_json::from_str(row).unwrap();
+        assert_eq!(row["user"], id.stdout.trim());
+    }
+    holder.release();
 }
 
 #[test]

@@ -74,3 +74,28 @@ fn a_holder_that_was_stopped_never_says_again_that_it_holds_what_it_has_lost() {
         }
     }
 }
+
+#[test]
+#[cfg(target_os = "linux")]
+fn a_waiter_that_was_stopped_before_it_was_granted_is_shown_with_the_line_that_continues_it() {
+    let sandbox = Sandbox::new();
+    let holder = sandbox.hold(&["db"]);
+    let mut next = sandbox.queue(&["--why", "nightly", "db"]);
+    next.stop();
+    holder.release();
+    eventually("it is granted", || sandbox.query() == ["held db exclusive"]);
+    let pid = next.wrapper().as_raw_nonzero();
+    let line = format!("kill -CONT {pid}");
+    let shown = sandbox.written(&["query"]);
+    assert!(shown.contains(&format!(" stopped ({line}), nightly ")), "{shown}");
+    let json: serde_json::Value =
+        serde_json::from_str(&sandbox.written(&["query", "--json"])).unwrap();
+    assert_eq!(json["stopped"], serde_json::json!([pid.get()]));
+    let said = format!("stopped ('{line}' has it go on) (nightly)");
+    sandbox.output(&["run", "-n", "db", "true"]).assert_says(1, &said);
+    next.signal(Signal::CONT);
+    next.begun();
+    let shown = sandbox.written(&["query"]) + &sandbox.written(&["query", "--json"]);
+    assert!(!shown.contains("stopped"), "{shown}");
+    next.release();
+}

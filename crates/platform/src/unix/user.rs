@@ -26,6 +26,11 @@ pub fn home() -> Option<PathBuf> {
     user.map(|user| user.dir).filter(|home| home.is_absolute())
 }
 
+/// The user's name. `None` if the system knows none.
+pub fn name() -> Option<String> {
+    User::from_uid(Uid::effective()).ok().flatten().map(|user| user.name)
+}
+
 /// The name of the machine.
 pub fn host() -> String {
     rustix::system::uname().nodename().to_string_lossy().into_owned()

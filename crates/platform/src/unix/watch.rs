@@ -4,6 +4,8 @@
 use std::{ffi::OsStr, os::unix::ffi::OsStrExt};
 use std::{ffi::OsString, path::Path};
 
+use crate::descriptor::Descriptor;
+
 /// Tells what is removed from a directory, and from another one in it.
 #[derive(Debug)]
 pub struct Watch {
@@ -71,6 +73,23 @@ impl Watch {
         }
         if is_all { Changed::Named(names) } else { Changed::Anything }
     }
+}
+
+/// Readable once this file was removed or has another name. `None` if the system has no watch to give.
+#[cfg(target_os = "linux")]
+pub fn removal(file: &Path) -> Option<Descriptor> {
+    use rustix::fs::inotify::{self, CreateFlags, WatchFlags};
+    let events = inotify::init(CreateFlags::NONBLOCK | CreateFlags::CLOEXEC).ok()?;
+    // The number of names of a file that is still open is one of its attributes.
+    let gone = WatchFlags::ATTRIB | WatchFlags::DELETE_SELF | WatchFlags::MOVE_SELF;
+    inotify::add_watch(&events, file, gone).ok()?;
+    Some(events)
+}
+
+/// `None`: this system has no such watch.
+#[cfg(not(target_os = "linux"))]
+pub fn removal(_: &Path) -> Option<Descriptor> {
+    None
 }
 
 /// The names in these events; `None` if they are not all of that directory (inotify(7)).

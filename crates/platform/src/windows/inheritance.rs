@@ -39,6 +39,12 @@ pub fn keep_files_private() {}
 /// Nothing here: there are no signals that a starter could have ignored.
 pub fn reset_signals() {}
 
+/// Whether this process was started with a standard output.
+pub fn has_output() -> bool {
+    use std::os::windows::io::AsRawHandle;
+    !std::io::stdout().as_raw_handle().is_null()
+}
+
 /// Closes the handles that are open because a starter had them open: ends of pipes whose closing
 /// somebody else waits for, and objects that keep files locked. The standard streams are left.
 /// Nobody passes a socket here.

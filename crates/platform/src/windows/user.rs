@@ -52,6 +52,11 @@ fn known(which: &GUID) -> Option<PathBuf> {
     path
 }
 
+/// The user's name: the identifier is enough here.
+pub fn name() -> Option<String> {
+    None
+}
+
 /// The name of the machine.
 pub fn host() -> String {
     let mut text = [0_u16; 256];

@@ -90,6 +90,7 @@ standard!(
     io::Stdout,
     io::Stderr,
     std::fs::File,
+    crate::descriptor::Descriptor,
     std::process::ChildStdout,
     std::process::ChildStderr
 );

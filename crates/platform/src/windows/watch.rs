@@ -2,6 +2,8 @@
 
 use std::{convert::Infallible, ffi::OsString, path::Path};
 
+use crate::descriptor::Descriptor;
+
 /// Tells what is removed from a directory. Here there is no such watch to be had.
 #[derive(Debug)]
 pub struct Watch(Infallible);
@@ -33,4 +35,9 @@ impl Watch {
     pub async fn changed(&mut self) -> Changed {
         match self.0 {}
     }
+}
+
+/// `None`: there is no such watch here.
+pub fn removal(_: &Path) -> Option<Descriptor> {
+    None
 }

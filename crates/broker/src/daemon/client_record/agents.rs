@@ -14,7 +14,7 @@ use super::{
     ClientRecord, NO_AGENT,
     open_agent::OpenAgent,
 };
-use crate::{clock::boot_time, convert::from_wire};
+use crate::{clock::boot_time, convert::from_wire, this_process};
 
 /// How many agents beyond the limit are remembered, for each agent that the limit allows. Each
 /// takes a few bytes.
@@ -66,6 +66,8 @@ impl ClientRecord {
         let open = self.agents.get_mut(&agent).ok_or(NO_AGENT)?;
         let mut info = from_wire(info);
         info.meta.truncate(MAX_META);
+        // Whatever the client says: the kernel has said of its connection that this user is at the other end.
+        info.user = this_process().user;
         // The process is opened now, while the command is a child of the client, so that no other
         // process can have its number.
         if let Some(process) = self.process.as_ref().filter(|one| one.number() != info.pid) {

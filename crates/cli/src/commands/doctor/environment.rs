@@ -39,7 +39,11 @@ pub(super) fn checks() -> Vec<Check> {
         launcher.as_deref(),
     ));
     checks.push(descriptors(highest_limit()));
-    checks.extend(peculiarities().into_iter().map(|(what, why)| Check::warn(what, why)));
+    checks.extend(peculiarities().into_iter().map(|(what, why)| match what {
+        // Nothing can be started without it.
+        "/dev/null" => Check::fail(what, why),
+        _ => Check::warn(what, why),
+    }));
     checks
 }
 
@@ -135,6 +139,11 @@ fn program(path: Option<&OsStr>, ours: Option<&Path>, launcher: Option<&Path>) -
             let detail = format!("this is {us}, and PATH has {}", found.display());
             Check::warn("program", detail)
                 .remedy("remove one of them, or set NAVLOCK_BIN to the one that is meant")
+        }
+        // Then this program cannot start the broker either.
+        None if ours.is_none() && env::var_os("NAVLOCK_BIN").is_none() => {
+            Check::fail("program", "no navlock is in PATH, and this one cannot be found")
+                .remedy("add its directory to PATH, or set NAVLOCK_BIN")
         }
         None => Check::warn("program", format_args!("{us} is not in PATH")).remedy(
             "programs that use the library cannot start the broker; \

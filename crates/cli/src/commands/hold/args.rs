@@ -7,10 +7,6 @@ use navlock::ResourceName;
 
 use crate::args::{OnLost, RequestArgs, values};
 
-/// The first argument of the process that keeps the locks of a `navlock hold`. The arguments of the
-/// `navlock hold` follow. This is no option, because nobody else uses it.
-pub(crate) const KEEPER: &str = "--keeper-of-a-hold";
-
 const HOLD_HELP: &str = "\
 With these lines a script holds the lock until the script ends, in whatever way:
 
@@ -23,7 +19,7 @@ With this line the script releases the lock earlier:
 
 The command writes the id of the hold. After the id it writes a line for each lock with the fencing
 token, in the order in which the names were given. 'navlock release' takes the id alone or the whole
-output. 'navlock query' shows the id as the client id.
+output, or a name that no other hold has. 'navlock query' shows the id as the client id.
 
 With --json the command writes one object: id, and locks. Each lock has name, mode and fencingToken
 (a string).
@@ -36,7 +32,8 @@ A lock is lost when it is stolen, or ends with its lease of etcd. If one of seve
 all are released. 'navlock release' then says so and exits with 75. Nobody else is told unless
 --on-lost is given.
 
-If this command is ended while it waits, or cannot write its output, nothing is held.
+If this command is ended while it waits, or cannot write its output, nothing is held. If the process in
+the background is killed, its locks are free, and --on-lost tells the process of --while-pid.
 
 Exit codes:
   0    the locks are held

@@ -1,20 +1,22 @@
 //! The process that the user has started, until the locks are granted.
 
 use std::{
-    env,
     io::{self, BufRead, BufReader, Read, Write},
-    process::{self, Command, ExitCode, Stdio},
+    process::{self, ExitCode},
 };
 
 use navlock_platform::{
-    socket::{self, Stream},
+    inheritance::has_output,
+    socket::Stream,
+    surroundings::peculiarities,
     wait::{Interest, Source, wait_many},
 };
 
 use super::{
-    args::{HoldArgs, KEEPER},
+    args::HoldArgs,
     outcome::Outcome,
     process::{Process, ended},
+    role::Role,
 };
 use crate::{
     args::OnLost,
@@ -23,6 +25,11 @@ use crate::{
 };
 
 pub(super) fn ask(args: &HoldArgs) -> Result<ExitCode, Failure> {
+    if !has_output() {
+        let message = "the id cannot be written, because stdout is closed or only open for reading; nothing is \
+                       held; if nobody needs the id, redirect the output to /dev/null";
+        return Err(Failure::new(1, message));
+    }
     let process = args.while_pid.map(Process::open).transpose()?;
     if let Some(process) = &process {
         if process.number() == process::id() {
@@ -34,7 +41,12 @@ pub(super) fn ask(args: &HoldArgs) -> Result<ExitCode, Failure> {
             process.check_signal(args.on_lost)?;
         }
     }
-    let mut keeper = start()?;
+    // The keeper has this process's stderr until it has the locks.
+    let mut keeper = Role::Keeper.start().map_err(|error| {
+        let what = "the process that is to keep the lock cannot be started";
+        let why: String = peculiarities().iter().map(|(_, why)| format!("; {why}")).collect();
+        Failure::new(UNREACHABLE, format_args!("{what}: {error}; nothing is held{why}"))
+    })?;
     wait(&keeper, process.as_ref())?;
     let text = receive_text(&mut keeper)?;
     // The keeper has looked the process up by its id. The id belonged to this process as long as
@@ -45,27 +57,9 @@ pub(super) fn ask(args: &HoldArgs) -> Result<ExitCode, Failure> {
     write_out(&text).map_err(|error| {
         Failure::new(1, format_args!("cannot write the id: {error}; nothing is held"))
     })?;
-    // From here on the keeper goes on by itself.
-    keeper.write_all(b"\n").map_err(|_| gone())?;
+    // The keeper goes on by itself once it has said that it is ready to.
+    keeper.write_all(b"\n").and_then(|()| keeper.read_exact(&mut [0])).map_err(|_| gone())?;
     Ok(ExitCode::SUCCESS)
-}
-
-/// Starts the keeper, with the same arguments. The keeper has this process's stderr until it has
-/// the locks.
-fn start() -> Result<Stream, Failure> {
-    let start = || -> io::Result<Stream> {
-        let (ours, theirs) = socket::talking()?;
-        let mut command = Command::new(env::current_exe()?);
-        command.arg(KEEPER).args(env::args_os().skip(1));
-        command.stdin(Stdio::null()).stdout(theirs);
-        // The keeper is not reaped here, but by the process that becomes its parent.
-        command.spawn()?;
-        Ok(ours)
-    };
-    start().map_err(|error| {
-        let what = "the process that is to keep the lock cannot be started";
-        Failure::new(UNREACHABLE, format_args!("{what}: {error}; nothing is held"))
-    })
 }
 
 /// Waits until the keeper has something to say.

@@ -9,16 +9,21 @@
 //!    go.
 //! 2. The keeper leaves the asker's terminal and streams, and sends the text that has to be written:
 //!    the id and the tokens.
-//! 3. The asker writes this text, and tells the keeper to go on by itself. If the asker cannot do
-//!    that, or is gone, nobody knows the id, and the keeper ends with all that it has.
+//! 3. The asker writes this text, tells the keeper to go on by itself, and ends when the keeper does so.
+//!    If the asker cannot do that, or is gone, nobody knows the id, and the keeper ends with all that it
+//!    has.
+//!
+//! With `--on-lost term` or `kill` there is a third process, the *guard*, which waits for the end of the keeper.
 
 mod args;
 mod asker;
+mod guard;
 mod keeper;
 mod outcome;
 mod process;
 mod question;
 mod release;
+mod role;
 mod socket;
 mod timer;
 
@@ -26,8 +31,9 @@ use std::process::ExitCode;
 
 pub(super) use self::release::{extend, release};
 pub(crate) use self::{
-    args::{HoldArgs, KEEPER},
+    args::HoldArgs,
     release::{ExtendArgs, ReleaseArgs},
+    role::Role,
 };
 use super::Context;
 use crate::exit::{Failure, USAGE};
@@ -38,5 +44,9 @@ pub(super) fn hold(context: &Context, args: &HoldArgs) -> Result<ExitCode, Failu
                        or both; see 'navlock hold --help'";
         return Err(Failure::new(USAGE, message));
     }
-    if context.is_keeper { keeper::keep(context, args) } else { asker::ask(args) }
+    match context.role {
+        Role::Asker => asker::ask(args),
+        Role::Keeper => keeper::keep(context, args),
+        Role::Guard => guard::guard(args),
+    }
 }

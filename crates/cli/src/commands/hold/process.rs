@@ -59,8 +59,13 @@ impl Process {
         Err(Failure::new(USAGE, format_args!("process {number} {said}")))
     }
 
-    pub(super) fn signal(&self, signal: Signal) {
-        self.0.signal(signal);
+    /// Sends the signal that was asked for, if one was.
+    pub(super) fn tell_of_loss(&self, on_lost: OnLost) {
+        match on_lost {
+            OnLost::Terminate => self.0.signal(Signal::TERMINATE),
+            OnLost::Kill => self.0.signal(Signal::KILL),
+            OnLost::Ignore => {}
+        }
     }
 
     /// Readable when the process has ended.

@@ -1,4 +1,4 @@
-//! `navlock release` and `navlock extend`: ending and extending a hold, by its id.
+//! `navlock release` and `navlock extend`: ending and extending a hold, by its id or by a name that it holds.
 
 use std::{
     io::{self, Read, Write},
@@ -9,7 +9,7 @@ use std::{
 };
 
 use clap::Args;
-use navlock::ClientId;
+use navlock::{ClientId, Error, Look, LookOptions, ResourceName, look::LockName};
 use navlock_platform::{
     peer,
     shell::{line_to_continue, line_to_end},
@@ -24,7 +24,7 @@ use super::{
 use crate::{
     args::values,
     exit::{Failure, LOST, UNREACHABLE, USAGE},
-    text::printable,
+    text::{printable, quoted_name},
     time::taken,
 };
 
@@ -33,14 +33,19 @@ use crate::{
 /// When it returns, the locks are free.
 #[derive(Debug, Args)]
 #[command(after_long_help = "\
+Examples:
+  navlock release \"$hold\"    # after hold=$(navlock hold --while-pid $$ db)
+  navlock release db
+
 Exit codes:
   0   the locks were held until now
-  1   there is no hold with this id, or not any more
-  64  this is not an id
+  1   there is no such hold, or not any more
+  64  several holds have a lock of this name, or this is neither an id nor a name
   69  the process that keeps the locks does not answer
   75  a lock was lost before, and nothing has been held since then")]
 pub(crate) struct ReleaseArgs {
-    /// The output of 'navlock hold', or the client id that 'navlock query' shows.
+    /// The output of 'navlock hold', the client id that 'navlock query' shows, or the name of a lock that one
+    /// hold alone has.
     #[arg(value_name = "ID")]
     id: HoldId,
 }
@@ -50,9 +55,13 @@ pub(crate) struct ReleaseArgs {
 /// The hold ends this time from now, but never earlier than it would have ended before.
 #[derive(Debug, Args)]
 #[command(after_long_help = "\
+Examples:
+  navlock extend \"$hold\"     # by the time of --ttl, from now
+  navlock extend db 30m
+
 Exit codes: as for 'navlock release'; also 64 if the hold has no --ttl.")]
 pub(crate) struct ExtendArgs {
-    /// The output of 'navlock hold', or the client id that 'navlock query' shows.
+    /// As for 'navlock release'.
     #[arg(value_name = "ID")]
     id: HoldId,
 
@@ -66,9 +75,13 @@ pub(crate) struct ExtendArgs {
     seconds: Option<Duration>,
 }
 
-/// The id of a hold.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-struct HoldId(ClientId);
+/// What tells a hold from others.
+#[derive(Clone, Debug, PartialEq, Eq)]
+enum HoldId {
+    Id(ClientId),
+    /// The name of one of its locks.
+    Name(ResourceName),
+}
 
 impl FromStr for HoldId {
     type Err = String;
@@ -76,9 +89,13 @@ impl FromStr for HoldId {
     /// Also takes the whole output of `navlock hold`, of which the id is the first word.
     fn from_str(text: &str) -> Result<Self, String> {
         let id = text.split_whitespace().next().and_then(|word| word.parse().ok());
-        id.map(Self).ok_or_else(|| {
-            "it is no id of a hold; give what 'navlock hold' has written, in quotes, or the client \
-             id that 'navlock query' shows"
+        if let Some(id) = id {
+            return Ok(Self::Id(id));
+        }
+        // Somebody who gives an empty text means a variable that was to have the id.
+        ResourceName::try_from(text).ok().filter(|_| !text.is_empty()).map(Self::Name).ok_or_else(|| {
+            "it is neither an id of a hold nor a name; give what 'navlock hold' has written, in quotes, the \
+             client id that 'navlock query' shows, or the name of the lock"
                 .to_owned()
         })
     }
@@ -97,7 +114,7 @@ pub(in crate::commands) fn release(
     context: &Context,
     args: &ReleaseArgs,
 ) -> Result<ExitCode, Failure> {
-    match ask(context, args.id.0, Question::Release)? {
+    match ask(context, find(context, &args.id)?, Question::Release)? {
         Answer::Lost(what) => Err(lost(&what, "all that it held was released then")),
         Answer::Refused(why) => Err(Failure::new(USAGE, format_args!("not released: {why}"))),
         Answer::Released | Answer::Extended(_) => Ok(ExitCode::SUCCESS),
@@ -108,7 +125,7 @@ pub(in crate::commands) fn extend(
     context: &Context,
     args: &ExtendArgs,
 ) -> Result<ExitCode, Failure> {
-    match ask(context, args.id.0, Question::Extend(args.seconds))? {
+    match ask(context, find(context, &args.id)?, Question::Extend(args.seconds))? {
         Answer::Lost(what) => Err(lost(&what, "it holds nothing that could be extended")),
         Answer::Refused(why) => Err(Failure::new(USAGE, format_args!("not extended: {why}"))),
         Answer::Extended(left) => {
@@ -133,6 +150,8 @@ fn ask(context: &Context, id: ClientId, question: Question) -> Result<Answer, Fa
     let stream = loop {
         match reach(&context.place, id) {
             Ok(Some(stream)) => break stream,
+            // A keeper whose socket was removed makes another one.
+            Ok(None) if Instant::now() < deadline && is_known(context, id)? => thread::sleep(PAUSE),
             Ok(None) => return Err(no_such_hold(context, id)),
             Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
                 if Instant::now() >= deadline {
@@ -161,6 +180,48 @@ fn ask(context: &Context, id: ClientId, question: Question) -> Result<Answer, Fa
         Err(error) if is_late(&error) => Err(silent(keeper)),
         Err(_) => Err(no_such_hold(context, id)),
     }
+}
+
+/// The hold that is meant.
+///
+/// # Errors
+///
+/// If no hold of this user has a lock of the name, or several have.
+fn find(context: &Context, id: &HoldId) -> Result<ClientId, Failure> {
+    let name = match id {
+        HoldId::Id(id) => return Ok(*id),
+        HoldId::Name(name) => name,
+    };
+    let options = LookOptions::default().bucket(&context.bucket).name(name.clone());
+    let overview = Look::once(context.place.clone(), options).map_err(Error::from)?;
+    let queue = overview.queues.get(&LockName::new(&*context.bucket, name.clone()));
+    let held = queue.into_iter().flat_map(|queue| &queue.held).map(|lock| lock.id.client_id);
+    let holds: Vec<_> =
+        held.filter(|&id| matches!(reach(&context.place, id), Ok(Some(_)))).collect();
+    let name = quoted_name(name);
+    match holds[..] {
+        [id] => Ok(id),
+        [] => {
+            let said = "is held by no 'navlock hold' of this user; see 'navlock query'";
+            Err(Failure::new(NO_SUCH_HOLD, format_args!("{name} {said}")))
+        }
+        _ => {
+            let ids: Vec<_> = holds.iter().map(ToString::to_string).collect();
+            let said = format!(
+                "{name} is held by {} holds; give the id of one: {}",
+                ids.len(),
+                ids.join(", ")
+            );
+            Err(Failure::new(USAGE, said))
+        }
+    }
+}
+
+/// Whether the broker knows a client that has this id.
+fn is_known(context: &Context, id: ClientId) -> Result<bool, Failure> {
+    let overview =
+        Look::once(context.place.clone(), LookOptions::default()).map_err(Error::from)?;
+    Ok(overview.agents.contains_key(&id))
 }
 
 fn is_late(error: &io::Error) -> bool {
@@ -230,19 +291,21 @@ mod tests {
 
     #[test]
     fn the_id_of_a_hold_is_found_in_what_was_written() {
-        let expected = HoldId(ID.parse().unwrap());
-        assert_eq!(ID.parse(), Ok(expected));
+        let expected = HoldId::Id(ID.parse().unwrap());
+        assert_eq!(ID.parse(), Ok(expected.clone()));
         assert_eq!(format!("{ID}\n17\n18\n").parse(), Ok(expected));
-        for wrong in ["", "db", "17", "../45938644-e5b2-42a0-9dd9-729c3b367f81"] {
+        assert_eq!("a b".parse(), Ok(HoldId::Name("a b".try_into().unwrap())));
+        for wrong in ["", "-a"] {
             assert!(wrong.parse::<HoldId>().is_err(), "{wrong}");
         }
     }
 
     #[test]
-    fn a_hold_is_released_by_its_id() {
+    fn a_hold_is_released_by_its_id_or_by_a_name() {
         let release: ReleaseArgs = parsed(&format!("release {ID}"));
         assert_eq!(release.id, ID.parse().unwrap());
-        check_refusal("release db", ErrorKind::ValueValidation, &["ID", "no id of a hold"]);
+        let release: ReleaseArgs = parsed("release db");
+        assert_eq!(release.id, HoldId::Name("db".try_into().unwrap()));
     }
 
     #[test]

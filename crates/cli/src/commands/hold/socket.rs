@@ -12,10 +12,13 @@ use std::{
 
 use navlock::{ClientId, Place};
 use navlock_platform::{
+    descriptor::Descriptor,
     file::{self, Identity, identity_at},
     peer,
     socket::{Listener, Stream, connect, within},
     user::ours,
+    wait::{BorrowedSource, Source},
+    watch::removal,
 };
 
 /// The end of a socket's name while the keeper that listens at it does not have the locks yet.
@@ -33,6 +36,8 @@ pub(super) struct Socket {
     id: ClientId,
     /// The identity of the file, which another file with this name does not have.
     identity: Identity,
+    /// Tells that the file was removed, once it has its final name.
+    removal: Option<Descriptor>,
 }
 
 impl Socket {
@@ -47,7 +52,7 @@ impl Socket {
         sweep(&directory);
         let name = format!("{id}.{TEMPORARY}");
         let (listener, identity) = listen(&directory, &name)?;
-        Ok(Self { listener, directory, name, id, identity })
+        Ok(Self { listener, directory, name, id, identity, removal: None })
     }
 
     /// Gives the socket its final name, at which others look.
@@ -55,6 +60,7 @@ impl Socket {
         let name = self.id.to_string();
         fs::rename(self.directory.join(&self.name), self.directory.join(&name))?;
         self.name = name;
+        self.watch();
         Ok(())
     }
 
@@ -74,6 +80,16 @@ impl Socket {
 
     fn is_there(&self) -> bool {
         identity_at(&self.directory.join(&self.name)).is_ok_and(|found| found == self.identity)
+    }
+
+    /// Watches the socket anew. A watch that has told something would tell it again and again.
+    pub(super) fn watch(&mut self) {
+        self.removal = removal(&self.directory.join(&self.name));
+    }
+
+    /// Readable once the socket may have been removed.
+    pub(super) fn removal(&self) -> Option<BorrowedSource<'_>> {
+        self.removal.as_ref().map(Source::source)
     }
 
     pub(super) fn listener(&self) -> &Listener {

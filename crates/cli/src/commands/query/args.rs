@@ -21,6 +21,7 @@ and these as far as they are known:
   position      of a pending request; 1 is the next
   fencingToken  of a held lock: a string, because numbers of 64 bits are not safe in JavaScript
   taken         of an owned name: how often it was taken without asking
+  stopped       if its process on this machine is stopped: the number of the process, in a list
 A lone surrogate in a name is written as the escape \\ud8xx or \\udcxx.
 
 -v also shows owned names. Nobody holds an owned name. The client that had it last can take it again

@@ -5,6 +5,7 @@ use std::{borrow::Cow, collections::HashMap};
 use navlock::{Inspected, Inspection, Owned};
 
 use super::QueryArgs;
+use crate::remedy::line_if_stopped;
 
 /// A lock or a request, with its place in the queue; or a name that is owned.
 pub(super) struct Entry<'a> {
@@ -16,14 +17,18 @@ pub(super) struct Entry<'a> {
     pub(super) taken: Option<u64>,
     /// The bucket, if several are shown.
     pub(super) bucket: Option<&'a str>,
+    /// The line that lets its process go on, if the process is stopped.
+    pub(super) continues: Option<String>,
 }
 
 /// The part of an entry that does not change while the lock or request stays where it is.
-pub(super) type Told = (&'static str, Inspected, Option<usize>);
+pub(super) type Told = (&'static str, Inspected, Option<usize>, Option<String>);
 
 impl<'a> Entry<'a> {
     fn new(state: &'static str, inspected: &'a Inspected, position: Option<usize>) -> Self {
-        Self { state, inspected: Cow::Borrowed(inspected), position, taken: None, bucket: None }
+        let continues = inspected.agent.as_deref().and_then(line_if_stopped);
+        let inspected = Cow::Borrowed(inspected);
+        Self { state, inspected, position, taken: None, bucket: None, continues }
     }
 
     /// A name that nobody holds, and whose owner can take it without asking.
@@ -31,7 +36,7 @@ impl<'a> Entry<'a> {
         let mut inspected = Inspected::new(owned.lock.clone());
         (inspected.agent, inspected.age) = (owned.agent.clone(), owned.age);
         let (inspected, taken) = (Cow::Owned(inspected), Some(owned.taken));
-        Self { state: "owned", inspected, position: None, taken, bucket: None }
+        Self { state: "owned", inspected, position: None, taken, bucket: None, continues: None }
     }
 
     /// The entries that the arguments ask for, in the order in which they are shown. `with_owned`
@@ -63,7 +68,7 @@ impl<'a> Entry<'a> {
     pub(super) fn told(&self) -> Told {
         let mut inspected = self.inspected.clone().into_owned();
         inspected.age = None;
-        (self.state, inspected, self.position)
+        (self.state, inspected, self.position, self.continues.clone())
     }
 }
 

@@ -24,6 +24,9 @@ impl Entry<'_> {
             .string("clientId", &lock.client_id.to_string());
         if let Some(agent) = agent {
             object = object.agent(agent);
+            if self.continues.is_some() {
+                object = object.json("stopped", serde_json::json!([agent.pid]));
+            }
         }
         if let Some(age) = age {
             object = object.number("ageMs", millis(*age));

@@ -17,7 +17,7 @@ use rustix::process::{Pid, Signal, kill_process, kill_process_group};
 
 use super::LONG;
 use crate::{
-    sandbox::{NAVLOCK, Sandbox, eventually, finish, wait},
+    sandbox::{Lines, NAVLOCK, Sandbox, eventually, finish, wait},
     worker::TIMEOUT,
 };
 
@@ -29,7 +29,24 @@ impl Sandbox {
         let output = finish(command.spawn().unwrap());
         (output.code(), output.stdout + &output.stderr)
     }
+
+    /// The processes of this sandbox that have this argument.
+    #[cfg(target_os = "linux")]
+    fn processes_of(&self, argument: &str) -> Vec<Pid> {
+        let socket = self.path("sock");
+        let is_one = |process: &fs::DirEntry| {
+            let read = |of| fs::read(process.path().join(of)).unwrap_or_default();
+            let has = |bytes: &[u8], text: &str| String::from_utf8_lossy(bytes).contains(text);
+            has(&read("cmdline"), argument) && has(&read("environ"), socket.to_str().unwrap())
+        };
+        let processes = fs::read_dir("/proc").unwrap().filter_map(Result::ok).filter(is_one);
+        let number = |process: fs::DirEntry| process.file_name().to_str()?.parse().ok();
+        processes.filter_map(number).filter_map(Pid::from_raw).collect()
+    }
 }
+
+#[cfg(target_os = "linux")]
+const KEEPER: &str = "--keeper-of-a-hold";
 
 #[test]
 fn a_script_has_its_lock_over_many_commands_and_until_it_ends() {
@@ -129,8 +146,8 @@ fn a_hold_that_cannot_end_or_has_ended_already_is_refused() {
         (&["hold", "--while-pid", &zombie, "db"], "has ended; nothing is held"),
         (&["hold", "--ttl", "9", "--on-lost", "term", "db"], "--while-pid"),
         (&["hold", "--ttl", "9"], "<NAME>"),
-        (&["release", "db"], "it is no id of a hold"),
-        (&["extend", "db", "9"], "it is no id of a hold"),
+        (&["release", ""], "it is neither an id of a hold nor a name"),
+        (&["extend", "", "9"], "it is neither an id of a hold nor a name"),
         (&["--keeper-of-a-hold", "hold", "--ttl", "9", "db"], "only 'navlock hold' itself"),
     ] {
         let output = sandbox.output(arguments);
@@ -227,6 +244,41 @@ fn an_id_that_cannot_be_written_is_not_held() {
     eventually("it is free", || sandbox.query().is_empty());
 }
 
+#[test]
+#[cfg(target_os = "linux")]
+fn an_id_that_nobody_could_read_is_not_held() {
+    let sandbox = Sandbox::new();
+    for closed in [">&-", "1</dev/null"] {
+        let (code, said) =
+            sandbox.script(&format!("\"$NAVLOCK\" hold --while-pid $PPID db {closed}"));
+        assert_eq!(code, Some(1), "{closed}: {said}");
+        assert!(said.contains("nothing is held"), "{said}");
+        assert!(sandbox.query().is_empty());
+    }
+    let (code, said) =
+        sandbox.script("\"$NAVLOCK\" hold --ttl 100 db >/dev/null && \"$NAVLOCK\" release db");
+    assert_eq!((code, &*said), (Some(0), ""), "somebody who needs no id has said so");
+}
+
+#[test]
+#[cfg(target_os = "linux")]
+fn a_process_is_told_when_what_keeps_its_lock_is_killed() {
+    let sandbox = Sandbox::new();
+    let script = "trap 'echo told; exit' TERM
+        \"$NAVLOCK\" hold -q --while-pid $$ --on-lost term db >id
+        echo held
+        while :; do \"$NAVLOCK\" query >/dev/null; done";
+    let mut command = sandbox.program("sh");
+    let mut process = command.args(["-c", script]).stdout(Stdio::piped()).spawn().unwrap();
+    let mut lines = Lines::of(process.stdout.take().unwrap());
+    assert_eq!(lines.next().as_deref(), Some("held"));
+    let [keeper] = sandbox.processes_of(KEEPER)[..] else { panic!("no keeper") };
+    kill_process(keeper, Signal::KILL).unwrap();
+    assert_eq!(lines.next().as_deref(), Some("told"));
+    wait(&mut process);
+    eventually("its guard has ended", || sandbox.processes_of("--guard-of-a-hold").is_empty());
+}
+
 /// The process that is shown as the holder lives all the same.
 #[test]
 #[cfg(target_os = "linux")]
@@ -234,16 +286,7 @@ fn a_killed_keeper_of_another_process_has_freed_its_lock() {
     let sandbox = Sandbox::new();
     let us = std::process::id().to_string();
     sandbox.written(&["hold", "--while-pid", &us, "db"]);
-    let socket = sandbox.path("sock");
-    let is_keeper = |process: &fs::DirEntry| {
-        let read = |of| fs::read(process.path().join(of)).unwrap_or_default();
-        let has = |bytes: &[u8], text: &str| String::from_utf8_lossy(bytes).contains(text);
-        has(&read("cmdline"), "--while-pid") && has(&read("environ"), socket.to_str().unwrap())
-    };
-    let processes = fs::read_dir("/proc").unwrap().filter_map(Result::ok);
-    let keepers: Vec<_> = processes.filter(is_keeper).map(|process| process.file_name()).collect();
-    let [keeper] = &keepers[..] else { panic!("{keepers:?}") };
-    let keeper = keeper.to_str().and_then(|number| Pid::from_raw(number.parse().ok()?)).unwrap();
+    let [keeper] = sandbox.processes_of(KEEPER)[..] else { panic!("no keeper") };
     kill_process(keeper, Signal::KILL).unwrap();
     assert_eq!(sandbox.code(&["run", "-w", "10", "db", "true"]), 0);
 }

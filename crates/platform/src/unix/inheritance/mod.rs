@@ -1,6 +1,7 @@
 //! Putting away what a process has inherited from the process that has started it: a broker, which is
 //! everybody's, is started by whoever happens to need it first.
 
+mod output;
 mod passed;
 
 use nix::sys::signal::{SigHandler, SigSet, Signal, signal};
@@ -9,7 +10,7 @@ use rustix::{
     process::{Resource, Rlimit, getrlimit, setpriority_process, setrlimit, umask},
 };
 
-pub use self::passed::close_inherited;
+pub use self::{output::has_output, passed::close_inherited};
 use crate::descriptor::highest_limit;
 
 /// Signals that end a program or stop it, which its starter may have ignored.

@@ -25,26 +25,41 @@ const FIRST_PASSED: RawFd = 3;
 #[allow(unsafe_code, reason = "closing a descriptor that no value of this program owns is that")]
 pub fn close_inherited() -> Result<Option<Listener>, String> {
     let passed = passed(|name| env::var(name).ok());
-    let list = ["/proc/self/fd", "/dev/fd"].into_iter().find_map(|list| fs::read_dir(list).ok());
-    // The list is read from a descriptor itself. So all of it is collected first, and then only
-    // what is still open is closed.
-    let listed: Vec<_> = list.into_iter().flatten().filter_map(Result::ok).collect();
-    let paths: Vec<_> = listed.into_iter().map(|entry| entry.path()).collect();
-    let open = paths.iter().filter(|path| path.symlink_metadata().is_ok());
-    let inherited = open
-        .filter_map(|path| path.file_name()?.to_str()?.parse().ok())
-        .filter(|&descriptor: &RawFd| descriptor > 2)
-        .filter(|&descriptor| passed != Ok(true) || descriptor != FIRST_PASSED);
-    for descriptor in inherited {
-        // SAFETY: This thread is the only one and has opened nothing, so that nothing in this
-        // program owns the number or will use it.
-        unsafe { rustix::io::close(descriptor) };
+    let first = if passed == Ok(true) { FIRST_PASSED + 1 } else { FIRST_PASSED };
+    if !close_from(first) {
+        let list =
+            ["/proc/self/fd", "/dev/fd"].into_iter().find_map(|list| fs::read_dir(list).ok());
+        // The list is read from a descriptor itself. So all of it is collected first, and then only
+        // what is still open is closed.
+        let listed: Vec<_> = list.into_iter().flatten().filter_map(Result::ok).collect();
+        let paths: Vec<_> = listed.into_iter().map(|entry| entry.path()).collect();
+        let open = paths.iter().filter(|path| path.symlink_metadata().is_ok());
+        let inherited = open.filter_map(|path| path.file_name()?.to_str()?.parse().ok());
+        for descriptor in inherited.filter(|&descriptor: &RawFd| descriptor >= first) {
+            // SAFETY: This thread is the only one and has opened nothing, so that nothing in this
+            // program owns the number or will use it.
+            unsafe { rustix::io::close(descriptor) };
+        }
     }
     passed.map(|is_passed| {
         // SAFETY: The service manager has passed it to this process, by its number, and nothing in
         // this program owns it yet.
         is_passed.then(|| unsafe { OwnedFd::from_raw_fd(FIRST_PASSED) }.into())
     })
+}
+
+/// Closes this descriptor and all with a higher number, also where no `/proc` lists them. Returns false if the
+/// system has no such call, as before Linux 5.9.
+#[cfg(target_os = "linux")]
+#[allow(unsafe_code, reason = "no safe library has this call")]
+fn close_from(first: RawFd) -> bool {
+    // SAFETY: As for each single descriptor: this thread is the only one and has opened nothing.
+    unsafe { nix::libc::syscall(nix::libc::SYS_close_range, first, RawFd::MAX, 0) == 0 }
+}
+
+#[cfg(not(target_os = "linux"))]
+fn close_from(_: RawFd) -> bool {
+    false
 }
 
 /// Whether a service manager has passed us a socket, by what these variables say.

@@ -17,8 +17,11 @@ use self::{
     connection::Asker,
     serving::{Held, Keeper},
 };
-use super::{args::HoldArgs, outcome::Outcome, process::Process, socket::Socket, timer::Timer};
+use super::{
+    args::HoldArgs, guard::Guard, outcome::Outcome, process::Process, socket::Socket, timer::Timer,
+};
 use crate::{
+    args::OnLost,
     commands::{
         Context,
         acquire::{Bounds, Take, acquire},
@@ -34,6 +37,7 @@ pub(super) fn keep(context: &Context, args: &HoldArgs) -> Result<ExitCode, Failu
     let kept = begin(context, args, |text| asker.hand_over(text));
     match kept {
         Ok(keeper) => {
+            asker.tell(b"\n");
             drop(asker);
             keeper.keep();
             Ok(ExitCode::SUCCESS)
@@ -98,23 +102,27 @@ fn begin(
         timer.extend(time).map_err(cannot)?;
     }
     let text = written(&locks, &names, &guards, args.json);
-    leave(context).map_err(cannot)?;
+    let guard = leave(context, args).map_err(cannot)?;
     hand_over(&text);
+    guard.iter().for_each(Guard::arm);
     let held = Held { guards, locks, reach };
     let waker = Waker::from(Arc::new(StreamWaker::new(waking_end)));
-    Ok(Keeper::new(held, args, process, timer, socket, wake_end, waker))
+    Ok(Keeper::new(held, args, process, guard, timer, socket, wake_end, waker))
 }
 
 /// Leaves the asker's terminal, process group and streams, and its set of ignored signals. All of
 /// these belong to whoever has started the asker. Up to this point, a signal to the terminal's
 /// processes, such as the signal of ^C, had to end this process too.
-fn leave(context: &Context) -> io::Result<()> {
+///
+/// A guard is started in between: it leaves all that with this process, and its failure can still be told.
+fn leave(context: &Context, args: &HoldArgs) -> io::Result<Option<Guard>> {
     context.verbosity.detail("the locks are kept in the background");
     // This process leads no process group, because the asker has started it in its own group.
     leave_terminal();
-    descriptor::leave(&[descriptor::Stream::Error])?;
     inheritance::reset_signals();
-    Ok(())
+    let guard = (args.on_lost != OnLost::Ignore).then(Guard::start).transpose()?;
+    descriptor::leave(&[descriptor::Stream::Error])?;
+    Ok(guard)
 }
 
 /// The description of the holder for others: the process that the hold is for, if there is one.

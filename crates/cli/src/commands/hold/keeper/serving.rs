@@ -9,13 +9,13 @@ use std::{
 
 use navlock::{BrokerReach, LockGuard, LockManager};
 use navlock_platform::{
-    process::Signal,
     socket::Stream,
     wait::{Interest, Source, wait_many},
 };
 
 use super::super::{
     args::HoldArgs,
+    guard::Guard,
     process::Process,
     question::{Answer, Question},
     socket::Socket,
@@ -23,7 +23,8 @@ use super::super::{
 };
 use crate::{args::OnLost, commands::acquire::lost, text::quoted_name};
 
-/// How often the keeper checks whether its socket is still there.
+/// How often the keeper checks whether its socket is still there. Where the system tells of the removal, the
+/// keeper does not wait for this.
 const CHECK_INTERVAL: Duration = Duration::from_secs(5);
 
 /// How many callers may have a connection without asking anything.
@@ -47,6 +48,7 @@ pub(super) struct Keeper {
     socket: Socket,
     process: Option<Process>,
     on_lost: OnLost,
+    guard: Option<Guard>,
     timer: Timer,
     /// The time of the hold as it was first set, if there is one.
     time: Option<Duration>,
@@ -64,6 +66,7 @@ impl Keeper {
         held: Held,
         args: &HoldArgs,
         process: Option<Process>,
+        guard: Option<Guard>,
         timer: Timer,
         socket: Socket,
         wake_end: Stream,
@@ -75,6 +78,7 @@ impl Keeper {
             socket,
             process,
             on_lost: args.on_lost,
+            guard,
             timer,
             time: args.ttl,
             wake_end,
@@ -87,6 +91,9 @@ impl Keeper {
     pub(super) fn keep(mut self) {
         self.look_for_losses();
         let answered = self.wait();
+        if let Some(guard) = &self.guard {
+            guard.dismiss();
+        }
         // The locks are released before anybody is told of the release.
         let held = self.held.take();
         if let Some(Held { guards, locks, reach }) = held {
@@ -130,6 +137,9 @@ impl Keeper {
             // room.
             let surplus = self.callers.len().saturating_sub(MOST_CALLERS);
             self.callers.drain(..surplus);
+            if came.removal {
+                self.socket.watch();
+            }
             // If there is no room on the disk now, there may be room later.
             let _ = self.socket.mend();
         }
@@ -142,6 +152,7 @@ impl Keeper {
             Some(self.socket.listener().source()),
             self.process.as_ref().map(Process::source),
             self.timer.source(),
+            self.socket.removal(),
         ];
         let has_process = self.process.is_some();
         let asked: Vec<_> = fixed
@@ -160,6 +171,7 @@ impl Keeper {
         WaitEvents {
             wake: has_come(0),
             end: has_process && has_come(2),
+            removal: has_come(4),
             callers: callers.collect(),
         }
     }
@@ -171,13 +183,8 @@ impl Keeper {
         let Some((name, how)) = lost(&held.guards, &context) else { return };
         self.lost = format!("{}: {how}", quoted_name(&name));
         self.held = None;
-        let signal = match self.on_lost {
-            OnLost::Terminate => Signal::TERMINATE,
-            OnLost::Kill => Signal::KILL,
-            OnLost::Ignore => return,
-        };
         if let Some(process) = &self.process {
-            process.signal(signal);
+            process.tell_of_loss(self.on_lost);
         }
     }
 
@@ -203,6 +210,8 @@ struct WaitEvents {
     wake: bool,
     /// The process has ended.
     end: bool,
+    /// The socket may have been removed.
+    removal: bool,
     /// The callers that have said something, or have gone.
     callers: Vec<usize>,
 }
