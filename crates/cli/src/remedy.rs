@@ -316,7 +316,7 @@ pub(crate) fn purpose(agent: &AgentInfo) -> String {
 
 /// The line that lets the agent's process go on, if that is a process of this machine and is stopped.
 pub(crate) fn line_if_stopped(agent: &AgentInfo) -> Option<String> {
-    let is_stopped = process::seen(agent.pid)?.is_stopped;
+    let is_stopped = seen(agent.pid)?.is_stopped;
     let is_here = || agent.host.is_empty() || agent.host == navlock_broker::this_process().host;
     line_to_continue(&[agent.pid]).filter(|_| is_stopped && is_here())
 }

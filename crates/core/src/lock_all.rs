@@ -3,6 +3,7 @@
 mod error;
 mod future;
 mod grant;
+mod taking;
 
 use std::{fmt, future::IntoFuture, marker::PhantomData, time::Duration};
 
@@ -22,6 +23,9 @@ use crate::{
 /// A request for whichever of several names is free first: see
 /// [`LockManager::lock_any`](crate::LockManager::lock_any).
 pub type LockAnyRequest<G = LockGuard> = LockAllRequest<G>;
+
+/// The future of a [`LockAnyRequest`].
+pub type LockAnyFuture<G = LockGuard> = LockAllFuture<G>;
 
 /// A request for the locks of several names, which is made only when you await it,
 /// [`run`](Self::run) something under it, or block a thread on it.

@@ -200,6 +200,25 @@ impl LockManager {
         LockAnyRequest::new(&self.0, names.into_iter().map(|name| (name, None)), true)
     }
 
+    /// Starts a request for whichever of these names is free first, as `lock_any` does, with a mode for each name.
+    ///
+    /// ```
+    /// # use navlock::{Error, Mode, UserAgent};
+    /// # let locks = UserAgent::new().lock_manager("app");
+    /// let _reader = locks.lock("main").shared().blocking()?;
+    /// let names = [("copy", Mode::Exclusive), ("main", Mode::Shared)];
+    /// let _copy = locks.lock_any_with(names).blocking()?;
+    /// assert_eq!(locks.lock_any_with(names).blocking()?.name(), "main");
+    /// # Ok::<(), Error>(())
+    /// ```
+    pub fn lock_any_with<I, N>(&self, names: I) -> LockAnyRequest
+    where
+        I: IntoIterator<Item = (N, Mode)>,
+        N: TryInto<ResourceName, Error: Into<Error>>,
+    {
+        LockAnyRequest::new(&self.0, names.into_iter().map(|(name, mode)| (name, Some(mode))), true)
+    }
+
     /// Requests exclusive locks of several names and holds them while the future that `callback`
     /// returns runs: [`lock_all`](Self::lock_all), then [`run`](LockAllRequest::run).
     ///

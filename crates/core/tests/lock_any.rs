@@ -25,6 +25,7 @@ fn the_first_name_that_is_free_is_taken_and_no_other_is_requested() {
     let seen = block_on(locks.query()).unwrap();
     assert_eq!((seen.held.len(), seen.pending.len()), (2, 0));
     drop((first, second));
+    assert_eq!(locks.lock_any(["b", "a"]).blocking().unwrap().name(), "b");
 }
 
 #[test]

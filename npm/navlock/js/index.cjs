@@ -8,7 +8,7 @@ const { Lock } = require('./lock.cjs');
 const { LockManager } = require('./lock-manager.cjs');
 const { look } = require('./look.cjs');
 const { report } = require('./reports.cjs');
-const { requestMultiple } = require('./request-multiple.cjs');
+const { requestAny, requestMultiple } = require('./request-multiple.cjs');
 const { createUserAgent, locks } = require('./user-agent.cjs');
 
-module.exports = globalThis[OF_TEST_FILE] ?? { Lock, LockManager, createUserAgent, hold, inspect, locks, look, report, requestMultiple };
+module.exports = globalThis[OF_TEST_FILE] ?? { Lock, LockManager, createUserAgent, hold, inspect, locks, look, report, requestAny, requestMultiple };

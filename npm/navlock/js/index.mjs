@@ -1,3 +1,3 @@
 import navlock from './index.cjs';
 
-export const { Lock, LockManager, createUserAgent, hold, inspect, locks, look, report, requestMultiple } = navlock;
+export const { Lock, LockManager, createUserAgent, hold, inspect, locks, look, report, requestAny, requestMultiple } = navlock;

@@ -1,12 +1,12 @@
 'use strict';
-// Several locks at once: <https://w3c.github.io/web-locks/#deadlocks>.
+// Several names: all their locks at once, or one of them. <https://w3c.github.io/web-locks/#deadlocks>
 
-const { DOMException, Promise, Set, TypeError, arraySort, setImmediate } = require('./primordials.cjs');
+const { AbortController, DOMException, Promise, Set, TypeError, arraySort, controllerSignal, setImmediate } = require('./primordials.cjs');
 const { deferred } = require('./deferred.cjs');
 const { check, obtainLockManager } = require('./lock-manager.cjs');
 const { callInsideAll } = require('./followed.cjs');
 const { cancelRequest, requestLock } = require('./requests.cjs');
-const { toCallback, toDOMString, toLockOptions } = require('./webidl.cjs');
+const { toAbortSource, toCallback, toDOMString, toLockOptions } = require('./webidl.cjs');
 
 /** A promise whose rejection is not reported if nobody handles it. */
 function quietly(deferred) {
@@ -66,22 +66,26 @@ class Holdings {
   }
 }
 
+/** As `request()`: conversions from left to right, then its checks, for each name. */
+function convert(what, locks, names, options, callback) {
+  const manager = obtainLockManager(locks);
+  if (typeof names === 'string') throw new TypeError(`${what}: the names are a string, not a list of strings`);
+  const wanted = [];
+  for (const name of names) wanted.push(toDOMString(name));
+  const converted = toLockOptions(options);
+  toCallback(callback, `${what}: the callback`);
+  if (converted.steal) throw new DOMException(`${what}: locks are stolen one by one`, 'NotSupportedError');
+  for (const name of wanted) check(name, converted);
+  return { manager, converted, wanted };
+}
+
 /**
  * Takes all names in one order, that of their code units. Programs that take several locks in one order never wait for
  * each other in a cycle.
  */
 async function requestMultiple(locks, names, options, callback) {
   const [given, granted] = arguments.length > 3 ? [options, callback] : [undefined, options];
-  // As `request()`: conversions from left to right, then its checks, for each name.
-  const manager = obtainLockManager(locks);
-  if (typeof names === 'string') throw new TypeError('requestMultiple: the names are a string, not a list of strings');
-  const wanted = [];
-  for (const name of names) wanted.push(toDOMString(name));
-  const converted = toLockOptions(given);
-  toCallback(granted, 'requestMultiple: the callback');
-  if (converted.steal) throw new DOMException('requestMultiple: locks are stolen one by one', 'NotSupportedError');
-  for (const name of wanted) check(name, converted);
-
+  const { manager, converted, wanted } = convert('requestMultiple', locks, names, given, granted);
   const holdings = new Holdings();
   let areAvailable = true;
   try {
@@ -107,4 +111,49 @@ async function requestMultiple(locks, names, options, callback) {
   return work;
 }
 
-module.exports = { requestMultiple };
+/**
+ * Takes one of the names. There is a request in the queue of each name; when the first callback runs, the other
+ * requests end, and give back what they were granted in the same moment.
+ */
+async function requestAny(locks, names, options, callback) {
+  const [given, granted] = arguments.length > 3 ? [options, callback] : [undefined, options];
+  const { manager, converted, wanted } = convert('requestAny', locks, names, given, granted);
+  if (wanted.length === 0) throw new TypeError('requestAny: there is no name; give at least one');
+  if (converted.ifAvailable) {
+    // One after the other, so that no lock is taken that is not needed.
+    for (const name of wanted) {
+      let isTaken = false;
+      const ifFree = (lock) => ((isTaken = lock === null) ? null : granted(lock));
+      const result = await requestLock(manager, name, converted, ifFree).promise;
+      if (!isTaken) return result;
+    }
+    return granted(null);
+  }
+  // No holder keeps the call waiting for ever as long as another name may become free. So each request has a signal.
+  const signal = converted.signal ?? toAbortSource(controllerSignal(new AbortController()), 'requestAny: the signal');
+  const requests = [];
+  let chosen = null;
+  const choose = (request) => {
+    if (chosen !== null) return false;
+    chosen = request;
+    for (const other of requests) if (other !== request) cancelRequest(other);
+    return true;
+  };
+  const end = () => Promise.allSettled(requests.map(({ promise }) => promise));
+  try {
+    for (const name of wanted) {
+      const request = requestLock(manager, name, { ...converted, signal }, (lock) => (choose(request) ? granted(lock) : undefined));
+      requests.push(request);
+      request.promise.catch(() => choose(request));
+      if (request.isHeld) break;
+    }
+  } catch (error) {
+    choose(error);
+    await end();
+    throw error;
+  }
+  await end();
+  return chosen.promise;
+}
+
+module.exports = { requestAny, requestMultiple };

@@ -174,6 +174,28 @@ export declare function requestMultiple<T>(
   callback: (locks: Lock[] | null) => T,
 ): Promise<Awaited<T>>;
 
+/**
+ * Requests whichever of several locks is free first, and runs `callback` while it is held. If several are free, the
+ * first of them is taken. Otherwise the request stands in the queue of each name until one lock is granted.
+ */
+export declare function requestAny<T>(
+  locks: LockManager,
+  names: Iterable<string>,
+  callback: (lock: Lock) => T,
+): Promise<Awaited<T>>;
+export declare function requestAny<T>(
+  locks: LockManager,
+  names: Iterable<string>,
+  options: RequestMultipleOptions & { ifAvailable?: false },
+  callback: (lock: Lock) => T,
+): Promise<Awaited<T>>;
+export declare function requestAny<T>(
+  locks: LockManager,
+  names: Iterable<string>,
+  options: RequestMultipleOptions,
+  callback: (lock: Lock | null) => T,
+): Promise<Awaited<T>>;
+
 /** A lock that is held until it is released. */
 export interface HeldLock {
   readonly name: string;

@@ -82,13 +82,6 @@ pub(super) enum Take {
     Stolen,
 }
 
-impl Take {
-    /// All of the names, which are stolen if this is so.
-    pub(super) fn all(is_stolen: bool) -> Self {
-        if is_stolen { Self::Stolen } else { Self::All }
-    }
-}
-
 /// Acquires the locks of these names, in the way of [`lock_all`](LockManager::lock_all) or
 /// [`lock_any`](LockManager::lock_any).
 pub(super) fn acquire(
@@ -117,7 +110,7 @@ pub(super) fn acquire(
     };
     let with_modes = names.iter().map(|name| (name.clone(), args.mode_of(name)));
     let mut request = match take {
-        Take::Any => locks.lock_any(names.iter().cloned()).with_options(options),
+        Take::Any => locks.lock_any_with(with_modes).with_options(options),
         Take::All | Take::Stolen => locks.lock_all_with(with_modes).with_options(options),
     };
     if args.deadlock_exit_code.is_some() {

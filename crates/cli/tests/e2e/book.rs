@@ -8,12 +8,13 @@ use std::{fs, os::unix::fs::symlink, path::Path, process::Stdio};
 use crate::sandbox::{NAVLOCK, Output, Sandbox, finish};
 
 /// What the examples run.
-const PROGRAMS: [&str; 5] = ["make", "publish", "serve", "sync-mail", "transfer"];
+const PROGRAMS: [&str; 6] = ["convert", "make", "publish", "serve", "sync-mail", "transfer"];
 
 /// A program that says what was run, under which names and in which mode.
 const SAY: &str = "\
 names=$(printf %s \"$NAVLOCK_NAME\" | tr '\\n' ,)
-printf '%s\\n' \"$(basename \"$0\") $* [$names $NAVLOCK_MODE]\" >>\"$RAN\"
+modes=$(printf %s \"$NAVLOCK_MODE\" | tr '\\n' ,)
+printf '%s\\n' \"$(basename \"$0\") $* [$names $modes]\" >>\"$RAN\"
 ";
 
 /// Makes a program. Another process writes it: if this process wrote it, a program that another test starts
@@ -92,10 +93,16 @@ fn each_recipe_runs_what_it_is_about_under_its_lock() {
         ("One at a time in CI", &["make build [ ]", "make deploy [deploy exclusive]"]),
         ("Leader election", &["serve  [leader exclusive]"]),
         ("Migrations", &["make migrate [schema exclusive]", "serve  [schema shared]"]),
-        ("Test databases", &["make test DB=test_1 [test-db-1 exclusive]"]),
+        ("Test databases", &["make test DB=test-1 [test-1 exclusive]"]),
         ("Build folders", &["make  [build HERE exclusive]", "make package [build HERE shared]"]),
-        ("cron", &["sync-mail  [sync exclusive]"]),
-        ("Several names", &["transfer 7 4 [account-7,account-4 exclusive]"]),
+        ("cron", &["sync-mail  [sync exclusive]", "sync-mail  [sync exclusive]"]),
+        (
+            "Several names",
+            &[
+                "transfer 7 4 [account-7,account-4 exclusive]",
+                "convert 7 [rates,account-7 shared,exclusive]",
+            ],
+        ),
     ];
     for (heading, expected) in recipes {
         let sandbox = sandbox_with_programs();
@@ -110,10 +117,10 @@ fn each_recipe_runs_what_it_is_about_under_its_lock() {
 #[test]
 fn a_test_run_takes_the_first_free_database_and_ends_as_the_tests_do() {
     let sandbox = sandbox_with_programs();
-    let other = sandbox.hold(&["test-db-1"]);
+    let other = sandbox.hold(&["test-1"]);
     let (output, ran) = run_script(&sandbox, &recipe("Test databases"));
     assert!(output.status.success(), "{output:?}");
-    assert_eq!(ran, ["make test DB=test_2 [test-db-2 exclusive]"]);
+    assert_eq!(ran, ["make test DB=test-2 [test-2 exclusive]"]);
     other.release();
     script(&sandbox, "make", "exit 7");
     let (output, _) = run_script(&sandbox, &recipe("Test databases"));

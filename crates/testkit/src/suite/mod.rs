@@ -16,6 +16,7 @@
     reason = "these are tests, though they do not look like it to a compiler: they panic to fail"
 )]
 
+pub mod any;
 pub mod death;
 pub mod grant;
 pub mod isolation;
@@ -78,6 +79,14 @@ macro_rules! backend_suite {
                 blocking_waits_for_its_turn
                 blocking_within_blocking_wakes_both
                 blocking_with_a_timeout_leaves_the_queue
+            ]
+            any [
+                the_first_lock_that_is_free_is_had
+                who_asked_first_for_one_of_several_is_served_first
+                of_two_grants_at_one_moment_one_is_given_back
+                who_gives_up_leaves_the_queues_of_all_names
+                one_of_several_is_had_at_once_or_not_at_all
+                a_failure_with_one_of_several_says_which_and_leaves_nothing
             ]
             steal [
                 all_holders_lose_and_the_thief_goes_first

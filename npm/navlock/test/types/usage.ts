@@ -1,7 +1,7 @@
 // What programs write, with any library of types that has AbortSignal. Checked, never run.
 
 import {
-  Lock, LockManager, createUserAgent, hold, inspect, locks, look, report, requestMultiple,
+  Lock, LockManager, createUserAgent, hold, inspect, locks, look, report, requestAny, requestMultiple,
   type HeldLock, type LockInfo, type LossCause, type LockManagerSnapshot, type LockOptions, type LookEvent, type LookPicture, type Reach, type UserAgent,
 } from 'navlock';
 import 'navlock/register';
@@ -97,6 +97,9 @@ export async function extras(value: unknown) {
   await requestMultiple(locks, ['a'], { ifAvailable: true }, (all) => exactly<typeof all, Lock[] | null>());
   // @ts-expect-error
   await requestMultiple(locks, ['a'], { steal: true }, () => {});
+  const name = await requestAny(locks, new Set(['a', 'b']), async (lock) => lock.name);
+  exactly<typeof name, string>();
+  await requestAny(locks, ['a'], { ifAvailable: true }, (lock) => exactly<typeof lock, Lock | null>());
   if (value instanceof Lock) exactly<typeof value, Lock>();
   // @ts-expect-error
   new LockManager();

@@ -73,7 +73,11 @@ pub(super) fn run(context: &Context, mut args: RunArgs) -> Result<ExitCode, Fail
     let grace_given = args.grace.unwrap_or(GRACE);
     let replacing =
         args.replace.then(|| Replacing::begin(&locks, &names, grace_given)).transpose()?;
-    let take = if args.any { Take::Any } else { Take::all(args.steal) };
+    let take = match (args.any, args.steal) {
+        (true, _) => Take::Any,
+        (false, true) => Take::Stolen,
+        (false, false) => Take::All,
+    };
     let guards = acquire(context, &locks, &names, &args.request, bounds, take)?;
     drop(replacing);
     let names = if args.any { guards.iter().map(|it| it.name().clone()).collect() } else { names };

@@ -96,7 +96,8 @@ fn begin(
     // While the locks are kept, no thread waits for an answer of the broker. So without this call,
     // no thread would read the broker's messages.
     reach.keep().map_err(cannot)?;
-    let guards = acquire(context, &locks, &names, &args.request, bounds, Take::all(args.steal))?;
+    let take = if args.steal { Take::Stolen } else { Take::All };
+    let guards = acquire(context, &locks, &names, &args.request, bounds, take)?;
     socket.publish().map_err(|error| no_socket(error, "the lock was taken and released again"))?;
     if let Some(time) = args.ttl {
         timer.extend(time).map_err(cannot)?;

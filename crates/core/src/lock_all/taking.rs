@@ -1,0 +1,220 @@
+//! How the locks of several names are taken: all of them one after the other, or the one that is free first.
+
+use std::{
+    mem,
+    task::{Context, Poll, Wake, Waker},
+    vec,
+};
+
+use navlock_engine::ResourceName;
+
+use super::{
+    error::LockAllError,
+    future::{Ask, Wanted},
+};
+use crate::{
+    Error, LockFuture, LockGuard, LockOptions, LockRequest,
+    environment::Environment,
+    holding::Held,
+    request::Nesting,
+    sync::{Arc, AtomicBool, Mutex, Ordering, lock},
+};
+
+/// A request for the next lock says inside which locks it is. It names the locks that were taken last, at
+/// most this many. To name all of them would take quadratic time.
+const MOST_INSIDE: usize = 64;
+
+/// The state while the locks are taken, one after the other.
+pub(super) struct Taking {
+    /// The request for the lock that is waited for; where one lock is enough, a request for each.
+    pub(super) pending: Vec<(ResourceName, LockFuture<'static, Option<LockGuard>>)>,
+    left: vec::IntoIter<Wanted>,
+    pub(super) guards: Vec<LockGuard>,
+    /// How many of the guards have been told to wake this future when their locks are lost.
+    watched: usize,
+    losses: std::sync::Arc<Losses>,
+    environment: Arc<Environment>,
+    options: LockOptions,
+    fails_on_deadlock: bool,
+    /// What the locks are for.
+    why: String,
+    is_any: bool,
+}
+
+/// The lock of this name cannot be had at once.
+pub(super) struct Unavailable(pub(super) ResourceName);
+
+impl Taking {
+    pub(super) fn new(environment: Arc<Environment>, ask: Ask) -> Result<Self, LockAllError> {
+        let Ask { names, mut options, fails_on_deadlock, why, is_any } = ask;
+        // These checks come before those of the names.
+        environment.obtain_lock_manager()?;
+        let left = names?;
+        // All options are checked before the first lock is taken, because a request that is refused
+        // must not have stolen anything.
+        if left.is_empty() {
+            options.kind()?;
+            if is_any {
+                return Err(Error::refused("no names were given, of which one could be had").into());
+            }
+        }
+        for Wanted { name, mode } in &left {
+            let checked = LockOptions { mode: mode.unwrap_or(options.mode), ..options }.kind();
+            checked.map_err(|error| LockAllError::of(name, error))?;
+        }
+        // A request that waits for any of several names gives each of the others up by itself.
+        options.signal |= is_any && !options.steal && !options.if_available;
+        let left = left.into_iter();
+        let guards = Vec::with_capacity(left.len());
+        let losses = std::sync::Arc::default();
+        let (pending, watched) = (Vec::new(), 0);
+        Ok(Self {
+            pending,
+            left,
+            guards,
+            watched,
+            losses,
+            environment,
+            options,
+            fails_on_deadlock,
+            why,
+            is_any,
+        })
+    }
+
+    /// Ready with all guards, or with the name of a lock that cannot be had at once. Not to be called
+    /// again after it was ready.
+    pub(super) fn poll(
+        &mut self,
+        context: &mut Context<'_>,
+    ) -> Poll<Result<Result<Vec<LockGuard>, Unavailable>, LockAllError>> {
+        if self.is_any {
+            return self.poll_any(context);
+        }
+        loop {
+            let Some((name, request)) = self.pending.first_mut() else {
+                let Some(wanted) = self.left.next() else { break };
+                let request = self.ask(wanted);
+                self.pending.push(request);
+                continue;
+            };
+            // FAST: only a request that has to wait needs to say inside which locks it was made.
+            let nesting = || Nesting {
+                inside: self.guards.iter().rev().take(MOST_INSIDE).map(LockGuard::id).collect(),
+                fails_on_deadlock: self.fails_on_deadlock,
+                why: String::new(),
+            };
+            let answer = match request.poll_nested(context, &self.why, nesting) {
+                Poll::Ready(answer) => answer,
+                // After a loss there is no use in waiting for more locks, because all of them would
+                // be released.
+                Poll::Pending => return self.poll_lost(context).map(Err),
+            };
+            match answer {
+                Ok(Some(guard)) => self.guards.push(guard),
+                Ok(None) => return Poll::Ready(Ok(Err(Unavailable(name.clone())))),
+                Err(error) => return Poll::Ready(Err(LockAllError::of(name, error))),
+            }
+            self.pending.clear();
+        }
+        // The first lock may have been lost while the last one was waited for.
+        let guards = mem::take(&mut self.guards);
+        Poll::Ready(match guards.lost() {
+            Some(lost) => Err(lost),
+            None => Ok(Ok(guards)),
+        })
+    }
+
+    /// Ready with one guard, or with the name of a lock that cannot be had at once, if none can.
+    fn poll_any(
+        &mut self,
+        context: &mut Context<'_>,
+    ) -> Poll<Result<Result<Vec<LockGuard>, Unavailable>, LockAllError>> {
+        let mut unavailable = None;
+        let mut at = 0;
+        loop {
+            let Some((name, request)) = self.pending.get_mut(at) else {
+                // A name is requested only if none before it is free.
+                let Some(wanted) = self.left.next() else { break };
+                let request = self.ask(wanted);
+                self.pending.push(request);
+                continue;
+            };
+            let why = &self.why;
+            match request.poll_nested(context, why, Nesting::default) {
+                // The others leave their queues with this. One that was granted meanwhile is given back.
+                Poll::Ready(Ok(Some(guard))) => return Poll::Ready(Ok(Ok(vec![guard]))),
+                Poll::Ready(Ok(None)) => {
+                    unavailable.get_or_insert_with(|| Unavailable(name.clone()));
+                    drop(self.pending.remove(at));
+                }
+                Poll::Ready(Err(error)) => {
+                    return Poll::Ready(Err(LockAllError::of(name, error)));
+                }
+                Poll::Pending => at += 1,
+            }
+        }
+        match unavailable {
+            Some(unavailable) if self.pending.is_empty() => Poll::Ready(Ok(Err(unavailable))),
+            _ => Poll::Pending,
+        }
+    }
+
+    /// The request for the next name.
+    fn ask(&self, wanted: Wanted) -> (ResourceName, LockFuture<'static, Option<LockGuard>>) {
+        let Wanted { name, mode } = wanted;
+        let options = LockOptions { mode: mode.unwrap_or(self.options.mode), ..self.options };
+        let request = LockRequest::new(&self.environment, name.clone(), options);
+        (name, request.into_owned())
+    }
+
+    /// Ready once one of the locks that were taken is lost.
+    ///
+    /// Each guard is asked once, and from then on tells of its loss by itself. With many names, of
+    /// which each is waited for, it would take quadratic time to ask all guards each time.
+    fn poll_lost(&mut self, context: &Context<'_>) -> Poll<LockAllError> {
+        let waker = Waker::from(std::sync::Arc::clone(&self.losses));
+        loop {
+            self.losses.tell(context.waker());
+            for guard in &self.guards[self.watched..] {
+                if let Poll::Ready(lost) = Held::poll_lost(guard, &Context::from_waker(&waker)) {
+                    return Poll::Ready(LockAllError::of(guard.name(), lost.into()));
+                }
+                self.watched += 1;
+            }
+            // This is asked after the task was noted, so a loss from here on wakes the task.
+            if !self.losses.any.swap(false, Ordering::SeqCst) {
+                return Poll::Pending;
+            }
+            // One of the locks was lost, and it is not said which: all guards are asked again.
+            self.watched = 0;
+        }
+    }
+}
+
+/// One waker for all guards, which wakes the task when any of the locks is lost.
+#[derive(Default)]
+struct Losses {
+    any: AtomicBool,
+    task: Mutex<Option<Waker>>,
+}
+
+impl Losses {
+    /// Notes that this task is to be woken, in place of the earlier one.
+    fn tell(&self, task: &Waker) {
+        let task = task.clone();
+        let replaced = lock(&self.task).replace(task);
+        // Dropping a waker calls the caller's code, so it is not done while the mutex is locked.
+        drop(replaced);
+    }
+}
+
+impl Wake for Losses {
+    fn wake(self: std::sync::Arc<Self>) {
+        self.any.store(true, Ordering::SeqCst);
+        let task = lock(&self.task).take();
+        if let Some(task) = task {
+            task.wake();
+        }
+    }
+}
