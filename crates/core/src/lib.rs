@@ -89,7 +89,10 @@ pub use crate::{
     guard::{LockGuard, LockState, LostFuture},
     inspect::{AgentInfo, Inspected, Inspection, Owned, Position},
     lock::Lock,
-    lock_all::{FailedName, GrantAll, LockAllError, LockAllFuture, LockAllRequest, LockAnyFuture, LockAnyRequest},
+    lock_all::{
+        FailedName, GrantAll, LockAllError, LockAllFuture, LockAllRequest, LockAnyFuture,
+        LockAnyRequest,
+    },
     manager::LockManager,
     options::LockOptions,
     refusal::Refusal,

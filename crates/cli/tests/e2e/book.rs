@@ -128,12 +128,15 @@ fn a_test_run_takes_the_first_free_database_and_ends_as_the_tests_do() {
 }
 
 #[test]
-fn a_cron_job_is_skipped_without_a_word_while_the_last_one_runs() {
+fn a_cron_job_is_skipped_while_the_last_one_runs_or_takes_its_place() {
     let sandbox = sandbox_with_programs();
-    let last = sandbox.hold(&["sync"]);
+    let mut last = sandbox.hold(&["sync"]);
     let (output, ran) = run_script(&sandbox, &recipe("cron"));
-    assert!(output.status.success() && ran.is_empty(), "{output:?}, {ran:?}");
-    last.release();
+    assert!(
+        output.status.success() && ran == ["sync-mail  [sync exclusive]"],
+        "{output:?}, {ran:?}"
+    );
+    last.ended();
 }
 
 #[test]
