@@ -37,7 +37,7 @@ const READY: Duration = Duration::from_secs(10);
 ///
 /// The other client may have been stopped. So of the two seconds that a client has that does not want to wait
 /// for a lock, enough must be left to start a daemon.
-const TURN: Duration = Duration::from_millis(1000);
+const TURN: Duration = Duration::from_secs(1);
 
 /// How often a client checks whether there is a daemon, while another client starts one.
 const CHECK_INTERVAL: Duration = Duration::from_millis(50);

@@ -157,10 +157,8 @@ impl<'a> PlaceGuard<'a> {
                     tracing::warn!(target: LOGS, "another broker has the place; this one ends");
                     return;
                 }
-                PlaceState::Unused => {
-                    tracing::info!(target: LOGS, "files of the broker were removed; it has no clients, and ends");
-                    return;
-                }
+                // To log this would make the log anew.
+                PlaceState::Unused => return,
             }
             self.wait(daemon).await;
         }

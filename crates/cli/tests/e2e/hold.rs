@@ -11,6 +11,8 @@ use crate::{
     system::{HELD, Pid, SHELL, Signal, kill_process},
 };
 
+#[cfg(target_os = "linux")]
+mod killed;
 /// Scripts for `sh`, signals, and sockets that are files.
 #[cfg(unix)]
 mod unix;
