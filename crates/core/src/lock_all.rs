@@ -107,7 +107,7 @@ impl<G> LockAllRequest<G> {
     ///
     /// The options replace what earlier calls, such as [`shared`](Self::shared), have chosen. A name
     /// that was given with a mode keeps that mode. If the options are refused for one of the names, no
-    /// lock is requested.
+    /// lock is requested. Where one of several names is enough, the list has one guard.
     ///
     /// ```
     /// # use navlock::{Error, LockOptions, Mode, UserAgent};
