@@ -58,6 +58,7 @@ pub fn the_first_lock_that_is_free_is_had(user_agent: &UserAgent) {
     assert_nothing_is_left(&locks);
 }
 
+/// Behind somebody who wants one of the names alone.
 pub fn who_asked_first_for_one_of_several_is_served_first(user_agent: &UserAgent) {
     let (locks, others) = (agent(user_agent), agent(user_agent));
     let (a, b) = (exclusive(&others, "a"), exclusive(&others, "b"));
@@ -99,6 +100,7 @@ pub fn of_two_grants_at_one_moment_one_is_given_back(user_agent: &UserAgent) {
     assert_nothing_is_left(&locks);
 }
 
+/// Also where one lock is granted already.
 pub fn who_gives_up_leaves_the_queues_of_all_names(user_agent: &UserAgent) {
     let (locks, others) = (agent(user_agent), agent(user_agent));
     let (a, b) = (exclusive(&others, "a"), exclusive(&others, "b"));
@@ -137,6 +139,7 @@ pub fn one_of_several_is_had_at_once_or_not_at_all(user_agent: &UserAgent) {
     assert_nothing_is_left(&locks);
 }
 
+/// A reserved name, no name, and a time that is over.
 pub fn a_failure_with_one_of_several_says_which_and_leaves_nothing(user_agent: &UserAgent) {
     let locks = agent(user_agent);
     let failed = |names: &[&str]| soon(locks.lock_any(names)).unwrap_err();
