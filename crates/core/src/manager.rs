@@ -180,6 +180,10 @@ impl LockManager {
     /// several are free, the first of them is taken. Otherwise the request stands in the queue of each name, so
     /// who has asked first is served first. Once one lock is granted, the others are not waited for any more.
     ///
+    /// Where locks are shared with other processes, the request is made for all names before the first answer
+    /// comes. So those that are free are held for a moment, until the first one is granted and the others are given
+    /// back. On etcd that need not be the first of them.
+    ///
     /// The guard tells the [name](Lock::name). Nobody is in a deadlock because of such a request. The request is
     /// refused if there are no names. With [`steal`](LockOptions::steal), the first name is stolen.
     ///

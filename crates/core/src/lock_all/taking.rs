@@ -151,6 +151,10 @@ impl Taking {
                 Poll::Ready(Err(error)) => {
                     return Poll::Ready(Err(LockAllError::of(name, error)));
                 }
+                // What does not wait takes no lock that it does not need, though its answer may take a while.
+                Poll::Pending if self.options.steal || self.options.if_available => {
+                    return Poll::Pending;
+                }
                 Poll::Pending => at += 1,
             }
         }
