@@ -25,13 +25,12 @@ impl ClientRecord {
         }
     }
 
-    /// Notes of each waiting request that it was made inside the locks that are held for the process of its
+    /// Notes once of each waiting request that it was made inside the locks that are held for the process of its
     /// agent, or for a process above it. Returns whether the system had to be asked for the processes.
     pub(in super::super) fn put_inside_of_ancestors(&mut self, held: &HeldFor) -> bool {
         let Some(pid) = self.process.as_ref().map(Process::number) else { return false };
-        let waiting = self.requests.shown().filter(|(_, shown)| shown.token.is_none());
-        let waiting = waiting.filter_map(|(id, shown)| {
-            let keeps_for = self.agents.get(&shown.agent)?.info.pid;
+        let waiting = self.requests.take_untraced().into_iter().filter_map(|(id, agent)| {
+            let keeps_for = self.agents.get(&agent)?.info.pid;
             Some((id, Some(keeps_for).filter(|&number| number != pid && number != 0)))
         });
         let waiting: Vec<(RequestId, Option<u32>)> = waiting.collect();

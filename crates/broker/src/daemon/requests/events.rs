@@ -2,6 +2,7 @@
 
 use std::{
     collections::{HashMap, HashSet},
+    mem,
     ops::Range,
     sync::Arc,
     task::{Context, Waker},
@@ -10,7 +11,7 @@ use std::{
 use foldhash::quality::RandomState;
 use navlock_core::{ResourceName, look};
 use navlock_engine::{FencingToken, RequestId};
-use navlock_wire::{LockId, LookChange, LookEntry, MAX_INSIDE, Moment, OfName};
+use navlock_wire::{Agent, LockId, LookChange, LookEntry, MAX_INSIDE, Moment, OfName};
 
 use super::{
     super::{
@@ -37,6 +38,15 @@ impl Requests {
             self.lookers.note_nested();
             self.tell(id);
         }
+    }
+
+    /// The waiting requests that this has not returned before, each with its agent.
+    pub(in super::super) fn take_untraced(&mut self) -> Vec<(RequestId, Agent)> {
+        let untraced = self.entries.iter_mut().filter(|(_, entry)| {
+            let waits = matches!(entry.stage, Stage::Pending(_));
+            waits && !mem::replace(&mut entry.is_traced, true)
+        });
+        untraced.map(|(id, entry)| (*id, entry.of.agent)).collect()
     }
 
     /// Notes that this request may give up by itself.
