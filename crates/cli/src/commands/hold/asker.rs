@@ -44,8 +44,9 @@ pub(super) fn ask(args: &HoldArgs) -> Result<ExitCode, Failure> {
     // The keeper has this process's stderr until it has the locks.
     let mut keeper = Role::Keeper.start().map_err(|error| {
         let what = "the process that is to keep the lock cannot be started";
-        let why: String = peculiarities().iter().map(|(_, why)| format!("; {why}")).collect();
-        Failure::new(UNREACHABLE, format_args!("{what}: {error}; nothing is held{why}"))
+        let why = peculiarities().into_iter().map(|(_, why)| why);
+        let all = ["nothing is held".to_owned()].into_iter().chain(why).collect::<Vec<_>>();
+        Failure::new(UNREACHABLE, format_args!("{what}: {error}; {}", all.join("; ")))
     })?;
     wait(&keeper, process.as_ref())?;
     let text = receive_text(&mut keeper)?;

@@ -51,8 +51,8 @@ pub(super) fn guard(args: &HoldArgs) -> Result<ExitCode, Failure> {
         .map_err(failed)?;
     let mut said = Vec::new();
     let _ = keeper.read_to_end(&mut said);
-    if said.len() == 1 {
-        process.iter().for_each(|process| process.tell_of_loss(args.on_lost));
+    if let Some(process) = process.filter(|_| said.len() == 1) {
+        process.tell_of_loss(args.on_lost);
     }
     Ok(ExitCode::SUCCESS)
 }

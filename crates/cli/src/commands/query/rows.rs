@@ -72,10 +72,10 @@ impl Entry<'_> {
     }
 
     /// Why it is held or waited for. That its process is stopped comes first, with the line that ends it.
-    fn why(&self) -> Option<String> {
+    fn why(&self) -> String {
         let purpose = self.inspected.agent.as_deref().map(purpose).filter(|why| !why.is_empty());
         let stopped = self.continues.as_ref().map(|line| format!("stopped ({line})"));
-        Some([stopped, purpose].into_iter().flatten().collect::<Vec<_>>().join(", "))
+        [stopped, purpose].into_iter().flatten().collect::<Vec<_>>().join(", ")
     }
 
     /// The row of the entry, with the host or without.
@@ -96,7 +96,7 @@ impl Entry<'_> {
                     if with_host { user_at_host(agent) } else { printable(&agent.user) }
                 })),
                 age.map(elapsed),
-                text(self.why()),
+                text(Some(self.why())),
                 self.position.map(|position| position.to_string()).or_else(taken),
                 Some(lock.client_id.to_string()),
             ];

@@ -108,7 +108,7 @@ fn begin(
     guard.iter().for_each(Guard::arm);
     let held = Held { guards, locks, reach };
     let waker = Waker::from(Arc::new(StreamWaker::new(waking_end)));
-    Ok(Keeper::new(held, args, process, guard, timer, socket, wake_end, waker))
+    Ok(Keeper::new(held, args, process, guard, timer, socket, (wake_end, waker)))
 }
 
 /// Leaves the asker's terminal, process group and streams, and its set of ignored signals. All of

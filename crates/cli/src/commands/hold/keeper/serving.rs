@@ -69,8 +69,7 @@ impl Keeper {
         guard: Option<Guard>,
         timer: Timer,
         socket: Socket,
-        wake_end: Stream,
-        waker: Waker,
+        (wake_end, waker): (Stream, Waker),
     ) -> Self {
         Self {
             held: Some(held),
