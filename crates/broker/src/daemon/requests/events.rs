@@ -42,11 +42,12 @@ impl Requests {
 
     /// The waiting requests that this has not returned before, each with its agent.
     pub(in super::super) fn take_untraced(&mut self) -> Vec<(RequestId, Agent)> {
-        let untraced = self.entries.iter_mut().filter(|(_, entry)| {
+        let untraced = self.entries.iter_mut().filter_map(|(id, entry)| {
             let waits = matches!(entry.stage, Stage::Pending(_));
-            waits && !mem::replace(&mut entry.is_traced, true)
+            let is_new = waits && !mem::replace(&mut entry.is_traced, true);
+            is_new.then_some((*id, entry.of.agent))
         });
-        untraced.map(|(id, entry)| (*id, entry.of.agent)).collect()
+        untraced.collect()
     }
 
     /// Notes that this request may give up by itself.
