@@ -18,7 +18,7 @@ use navlock::{
     this_process,
 };
 use navlock_broker::is_around;
-use navlock_platform::process::{Handle, Signal, TELLS_OTHERS, is_beyond_signals, seen};
+use navlock_platform::process::{Handle, Signal, TELLS_OTHERS, is_beyond_signals};
 
 use crate::{
     exit::{self, Failure},
@@ -133,7 +133,7 @@ impl Holder {
         if agent.keeper != agent.pid {
             if command.parent() == Some(agent.keeper) {
                 keeper = Handle::open(agent.keeper).ok();
-            } else if seen(agent.keeper).is_some() {
+            } else if Handle::open(agent.keeper).is_ok() {
                 // It holds the lock for a process that it has not started.
                 return None;
             }
