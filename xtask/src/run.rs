@@ -6,7 +6,7 @@ use std::{
     process::{Command, Stdio},
     sync::{
         atomic::{AtomicBool, Ordering},
-        mpsc,
+        mpsc::{self, RecvTimeoutError},
     },
     thread,
     time::{Duration, Instant},
@@ -72,19 +72,22 @@ fn run_tests(command: &mut Command) -> Result {
     let mut failures = String::new();
     let mut is_failure = false;
     let status = loop {
-        let Ok(line) = lines.recv_timeout(Duration::from_millis(100)) else {
+        let line = match lines.recv_timeout(Duration::from_millis(100)) {
+            Ok(line) => line,
+            Err(RecvTimeoutError::Disconnected) => break tests.wait().map_err(cannot)?,
             // A process that a failing test has left behind may keep the pipe open.
-            match tests.try_wait().map_err(cannot)? {
+            Err(RecvTimeoutError::Timeout) => match tests.try_wait().map_err(cannot)? {
                 Some(status) => break status,
                 None => continue,
-            }
+            },
         };
         let line = String::from_utf8_lossy(&line);
         println!("{line}");
         // A suite ends with its failures, and these with its result.
         is_failure = line == "failures:" || is_failure && !line.starts_with("test result:");
         if is_failure {
-            failures += &format!("{line}\n");
+            failures.push_str(&line);
+            failures.push('\n');
         }
     };
     println!("({} s)", began.elapsed().as_secs());

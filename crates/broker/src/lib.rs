@@ -93,7 +93,9 @@ pub use crate::{
     settings_error::SettingsError,
     spawn::stopped_broker,
     status::Status,
-    surrounding::{VARIABLE as INSIDE_VARIABLE, is_around, surrounding, told_to_command},
+    surrounding::{
+        VARIABLE as INSIDE_VARIABLE, is_around, runs_under, surrounding, told_to_command,
+    },
     system_error::SystemError,
     this_process::{LONGEST_COMMAND, pid_namespace, this_process},
 };

@@ -2,7 +2,7 @@
 
 use std::{env, iter, sync::OnceLock};
 
-use navlock_core::{Inspected, look::LockId};
+use navlock_core::{ClientId, Inspected, look::LockId};
 use navlock_platform::process;
 
 use crate::this_process::this_process;
@@ -10,6 +10,9 @@ use crate::this_process::this_process;
 /// The variable in which `navlock run` names to its command the locks inside which the command runs, the
 /// outermost lock first.
 pub const VARIABLE: &str = "NAVLOCK_INSIDE";
+
+/// What the variable says of a process for which nobody waits.
+const APART: &str = "none";
 
 /// How many of these locks the variable names at most, and how many are read from it at most. If
 /// there are more locks, the innermost ones are used.
@@ -32,20 +35,30 @@ pub fn surrounding() -> &'static [LockId] {
 pub fn is_around(held: &Inspected) -> bool {
     let Some(agent) = held.agent.as_deref().filter(|agent| agent.keeper != 0) else { return false };
     let is_named = surrounding().iter().any(|lock| lock.client_id == held.lock.client_id);
-    // The number of a process means something on its own machine, where its keeper is as well.
-    let is_here = || agent.host == this_process().host && process::seen(agent.keeper).is_some();
+    // The number of a process means something on its own machine, where its keeper is, and is a navlock as well.
     let own = std::process::id();
+    let is_here =
+        || agent.host == this_process().host && process::name(agent.keeper) == process::name(own);
     // The command itself may have become this program.
     let mut numbers = iter::once(own).chain(ancestors(own));
-    is_named || is_here() && numbers.any(|number| number == agent.pid)
+    let is_apart = env::var(VARIABLE).is_ok_and(|value| value == APART);
+    is_named || !is_apart && is_here() && numbers.any(|number| number == agent.pid)
+}
+
+/// Whether the process was started inside a lock of this client, by what its variable says.
+pub fn runs_under(number: u32, client_id: ClientId) -> bool {
+    let locks = process::variable(number, VARIABLE).unwrap_or_default();
+    locks
+        .split_whitespace()
+        .filter_map(|id| id.parse().ok())
+        .any(|lock: LockId| lock.client_id == client_id)
 }
 
 /// The processes that are taken to wait for this one: its parent, the parent of that, and so on, as far as it can
-/// be seen. Nobody waits for a process that was started with an empty variable, as a script does that leaves it in
-/// the background.
+/// be seen. Nobody waits for a process whose variable says so, as one that a script leaves in the background.
 pub(crate) fn ancestors(number: u32) -> impl Iterator<Item = u32> {
     let parent = |number: &u32| {
-        let is_apart = process::has_variable(*number, &format!("{VARIABLE}="));
+        let is_apart = process::variable(*number, VARIABLE).is_some_and(|value| value == APART);
         if is_apart { None } else { process::seen(*number).map(|seen| seen.parent) }
     };
     // Numbers are used again, so there may be a circle.
@@ -84,8 +97,6 @@ fn written(mut locks: Vec<LockId>) -> String {
 
 #[cfg(test)]
 mod tests {
-    use navlock_core::ClientId;
-
     use super::*;
 
     #[test]

@@ -135,7 +135,7 @@ impl Look {
     ///
     /// # Errors
     ///
-    /// If the broker cannot be reached, or has a release without lookers.
+    /// If the broker cannot be reached.
     pub fn once(place: Place, options: LookOptions) -> Result<Overview, ConnectError> {
         let mut look = Self::new(place, options.once());
         let mut timeout = 2 * ANSWER;

@@ -5,11 +5,16 @@
 //! The system knows who has started whom. So of each wait that lasts, the daemon notes itself that it is inside
 //! the locks that are held for the waiting process, or for a process above it.
 
-use std::{sync::Arc, time::Duration};
+use std::{collections::HashSet, sync::Arc, time::Duration};
 
 use tokio::{task::yield_now, time::sleep};
 
-use super::{client_record::HeldFor, shared_client::lock, state::Daemon};
+use super::{
+    client_record::{Ancestors, HeldFor},
+    shared_client::lock,
+    state::Daemon,
+};
+use crate::surrounding::ancestors;
 
 /// How long a wait lasts before its process is looked at. This is also the shortest time between two looks.
 const LASTING: Duration = Duration::from_secs(1);
@@ -17,19 +22,28 @@ const LASTING: Duration = Duration::from_secs(1);
 impl Daemon {
     /// Looks at the processes that wait, for as long as the daemon runs.
     pub(super) async fn watch_waits(self: Arc<Self>) {
+        let mut known = Ancestors::new();
         loop {
             self.lookers().somebody_waits().await;
             sleep(LASTING).await;
             let clients = self.all_clients();
+            let waiting: HashSet<u32> =
+                clients.iter().flat_map(|client| lock(client).waits_by()).collect();
+            // A number may be another process's by the time at which it waits again.
+            known.retain(|number, _| waiting.contains(number));
+            for number in waiting {
+                if !known.contains_key(&number) {
+                    known.insert(number, ancestors(number).collect());
+                    // Files were read, and others are served before the next ones.
+                    yield_now().await;
+                }
+            }
             let mut held = HeldFor::new();
             for client in &clients {
                 lock(client).add_held_for(&mut held);
             }
             for client in &clients {
-                if lock(client).put_inside_of_ancestors(&held) {
-                    // Files were read, and others are served before the next ones.
-                    yield_now().await;
-                }
+                lock(client).put_inside_of_ancestors(&held, &known);
             }
         }
     }

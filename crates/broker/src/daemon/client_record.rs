@@ -29,7 +29,7 @@ use navlock_wire::{Agent, ClientKey, ClientState, LockId, LookChange, Moment, Sl
 
 use self::open_agent::OpenAgent;
 pub(super) use self::{
-    ancestors::HeldFor,
+    ancestors::{Ancestors, HeldFor},
     claimed::{ClaimedLock, ClaimedRequest},
     messages::outcome_message,
 };
@@ -356,7 +356,12 @@ impl ClientRecord {
     /// Returns the next outcome that the client is to be told, apart from those that requests return at
     /// once.
     pub(super) fn poll_outcome(&mut self, context: &Context<'_>) -> Poll<(RequestId, Outcome)> {
-        match self.requests.poll_outcome(context) {
+        let outcome = self.requests.poll_outcome(context);
+        if let Poll::Ready((_, Outcome::Granted(..))) = outcome {
+            // Those who wait may be inside this lock.
+            self.lookers.note_wait();
+        }
+        match outcome {
             Poll::Ready((request, Outcome::Granted(token, false))) if self.map.is_some() => {
                 // The client does not own the name: others may wait behind it, or a victim of its theft
                 // may not know of the theft yet.

@@ -2,8 +2,8 @@
 //!
 //! People, and programs that clean up old files, remove files that look like rubbish. Then a new client
 //! finds no daemon, and starts another one, with locks of its own. So a daemon notices at once that one
-//! of its files is gone, and makes the file anew, or ends if it has no clients. As long as it lives, the daemon also has a lock file
-//! outside of the place, which tells another daemon to wait.
+//! of its files is gone, and makes the file anew. If it has no clients, it ends. As long as it lives, the
+//! daemon also has a lock file outside of the place, which tells another daemon to wait.
 
 use std::{
     fs::{self, File},

@@ -3,6 +3,7 @@
 use std::{
     future::{Future, IntoFuture, poll_fn},
     pin::Pin,
+    slice,
     task::{self, Poll},
     time::{Duration, Instant},
 };
@@ -121,9 +122,10 @@ pub(super) fn acquire(
     let Some(first) = first else {
         return Ok(Vec::new());
     };
-    // What waits for one of several names waits for itself only if it has all of them.
-    let may_wait_for_itself = !options.if_available && take == Take::All;
-    let answer = wait(context, locks, &mut request, first, args, may_wait_for_itself, deadline);
+    // What waits for one of several names waits for itself only if it runs inside all of them.
+    let any = if take == Take::Any { names } else { &[] };
+    let any = Some(any).filter(|_| !options.if_available && !steal);
+    let answer = wait(context, locks, &mut request, first, args, any, deadline);
     let name = request.name().unwrap_or(first).clone();
     // From here on nothing is held except what is in the answer, and nothing is waited for.
     drop(request);
@@ -159,18 +161,18 @@ pub(super) fn acquire(
 }
 
 /// Waits for the locks, the first of which is `first`, and tells people of the wait for each lock. `None` if
-/// there is no answer in time.
+/// there is no answer in time. If one of the names of `any` is enough, these are not empty.
 ///
 /// # Errors
 ///
-/// If the wait would be for a lock inside which this process runs.
+/// If the wait would be for a lock inside which this process runs. This is not checked where `any` is `None`.
 fn wait(
     context: &Context,
     locks: &LockManager,
     request: &mut LockAllFuture<Option<Vec<LockGuard>>>,
     first: &ResourceName,
     args: &RequestArgs,
-    may_wait_for_itself: bool,
+    any: Option<&[ResourceName]>,
     deadline: Option<Instant>,
 ) -> Result<Option<Answer>, Failure> {
     let mut waiting = Waiting::new(locks, first.clone(), args.mode_of(first), context.verbosity);
@@ -179,9 +181,11 @@ fn wait(
     let mut since = Instant::now();
     let mut is_in_deadlock = false;
     let is_own = |name: &ResourceName| {
-        let is_own = is_in_the_way(locks.clone(), name.clone(), args.mode_of(name));
-        let is_own: Pin<Box<dyn Future<Output = bool>>> = Box::pin(is_own);
-        Some(is_own).filter(|_| may_wait_for_itself)
+        let any = any?;
+        let names = if any.is_empty() { slice::from_ref(name) } else { any };
+        let names = names.iter().map(|name| (name.clone(), args.mode_of(name))).collect();
+        let is_own = is_in_the_way(locks.clone(), names);
+        Some(Box::pin(is_own) as Pin<Box<dyn Future<Output = bool>>>)
     };
     let mut own = is_own(request.name().unwrap_or(first));
     loop {

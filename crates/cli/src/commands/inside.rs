@@ -44,15 +44,29 @@ pub(super) async fn around(
     name: &ResourceName,
 ) -> Result<Vec<Inspected>, navlock::Error> {
     let held = locks.inspect(Some(name.clone())).await?.held;
-    Ok(held.into_iter().filter(is_around).collect())
+    Ok(held.into_iter().filter(|held| is_outer(locks, held)).collect())
 }
 
-/// Whether a lock that this process runs inside of keeps it from this name: then it would wait for itself.
-pub(super) async fn is_in_the_way(locks: LockManager, name: ResourceName, mode: Mode) -> bool {
-    let held = match locks.position(name.clone()).await {
-        // FAST: mostly one holds the name, and the answer about one is short.
-        Ok(known) if known.holders <= 1 => known.holder.into_iter().filter(is_around).collect(),
-        _ => around(&locks, &name).await.unwrap_or_default(),
-    };
-    held.iter().any(|held| held.lock.mode == Mode::Exclusive || mode == Mode::Exclusive)
+/// Whether the lock is one inside which this process runs. What was just granted to this process itself is none.
+fn is_outer(locks: &LockManager, held: &Inspected) -> bool {
+    held.lock.client_id != locks.client_id() && is_around(held)
+}
+
+/// Whether locks that this process runs inside of keep it from each of these names: then it would wait for itself.
+pub(super) async fn is_in_the_way(locks: LockManager, names: Vec<(ResourceName, Mode)>) -> bool {
+    for (name, mode) in names {
+        let held = match locks.position(name.clone()).await {
+            // FAST: mostly one holds the name, and the answer about one is short.
+            Ok(known) if known.holders <= 1 => {
+                known.holder.into_iter().filter(|held| is_outer(&locks, held)).collect()
+            }
+            _ => around(&locks, &name).await.unwrap_or_default(),
+        };
+        let excludes =
+            |held: &Inspected| held.lock.mode == Mode::Exclusive || mode == Mode::Exclusive;
+        if !held.iter().any(excludes) {
+            return false;
+        }
+    }
+    true
 }

@@ -211,7 +211,7 @@ fn a_cycle_that_ends_by_itself_or_that_nobody_has_told_is_no_deadlock() {
     let mut gives_up = Participant::new(&sandbox, &["a"], "$NAVLOCK run -w 60 b true");
     let mut waits = Participant::new(&sandbox, &["b"], "$NAVLOCK run a true");
     // No command waits for this one.
-    let background = "NAVLOCK_INSIDE= $NAVLOCK run d true";
+    let background = "NAVLOCK_INSIDE=none $NAVLOCK run d true";
     let mut background = Participant::new(&sandbox, &["c"], background);
     let mut waits_too = Participant::new(&sandbox, &["d"], "$NAVLOCK run c true");
     // A long chain, but no cycle; and a command that does not wait at all.

@@ -41,6 +41,14 @@ fn a_lock_inside_which_a_command_runs_is_refused_to_it_where_it_would_wait_for_i
     }
     let shared = "\"$NAVLOCK\" run -s db \"$NAVLOCK\" run -s db \"$NAVLOCK\" run db true";
     assert_eq!(shell(&sandbox, shared).code(), Some(70));
+    let any = "\"$NAVLOCK\" run -l a -l b \"$NAVLOCK\" run --any";
+    assert_eq!(shell(&sandbox, &format!("{any} -l b -l a true")).code(), Some(70));
+    assert_eq!(shell(&sandbox, &format!("{any} -l b -l c true")).code(), Some(0));
+    // A hold that ends by itself keeps nobody for ever.
+    let ends = "\"$NAVLOCK\" hold --while-pid $$ --ttl 0.5 db >hold; \"$NAVLOCK\" run db true";
+    assert_eq!(shell(&sandbox, ends).code(), Some(0));
+    let apart = "\"$NAVLOCK\" run db sh -c 'NAVLOCK_INSIDE=none \"$NAVLOCK\" run -w 0.1 db true'";
+    assert_eq!(shell(&sandbox, apart).code(), Some(1));
 }
 
 #[test]
@@ -54,6 +62,9 @@ fn with_reentrant_a_command_runs_inside_the_lock_that_it_has() {
     let script = "\"$NAVLOCK\" run a \"$NAVLOCK\" run --reentrant -l b -l a \
                   sh -c 'echo \"$NAVLOCK_NAME\"; echo \"$NAVLOCK_FENCE\" | wc -l'";
     assert_eq!(shell(&sandbox, script).stdout.replace(' ', ""), "a\nb\n2\n");
+    let shared = "\"$NAVLOCK\" run -s db \"$NAVLOCK\" run --reentrant";
+    assert_eq!(shell(&sandbox, &format!("{shared} -s db true")).code(), Some(0));
+    assert_eq!(shell(&sandbox, &format!("{shared} db true")).code(), Some(70));
     // It takes what it does not have.
     let script = "\"$NAVLOCK\" run --reentrant db sh -c '\"$NAVLOCK\" run -n db true; echo $?'";
     assert_eq!(shell(&sandbox, script).stdout, "1\n");
@@ -79,4 +90,8 @@ fn a_command_is_told_all_names_inside_which_it_runs() {
     let script = "\"$NAVLOCK\" run a \"$NAVLOCK\" run -l c -l b \
                   sh -c 'echo \"$NAVLOCK_NAME\"; echo \"$NAVLOCK_FENCE\" | wc -l'";
     assert_eq!(shell(&sandbox, script).stdout.replace(' ', ""), "a\nc\nb\n3\n");
+    let script = "\"$NAVLOCK\" run -s a \"$NAVLOCK\" run b sh -c 'echo $NAVLOCK_MODE'";
+    assert_eq!(shell(&sandbox, script).stdout, "shared exclusive\n");
+    let script = "\"$NAVLOCK\" run \"$(printf 'a\\nb')\" \"$NAVLOCK\" run c sh -c 'echo ${NAVLOCK_NAME-none}'";
+    assert_eq!(shell(&sandbox, script).stdout, "none\n");
 }

@@ -39,6 +39,8 @@ pub(super) struct Taking {
     /// What the locks are for.
     why: String,
     is_any: bool,
+    /// Where one lock is enough, the first name whose lock was not available.
+    unavailable: Option<ResourceName>,
 }
 
 /// The lock of this name cannot be had at once.
@@ -79,6 +81,7 @@ impl Taking {
             fails_on_deadlock,
             why,
             is_any,
+            unavailable: None,
         })
     }
 
@@ -130,7 +133,6 @@ impl Taking {
         &mut self,
         context: &mut Context<'_>,
     ) -> Poll<Result<Result<Vec<LockGuard>, Unavailable>, LockAllError>> {
-        let mut unavailable = None;
         let mut at = 0;
         loop {
             let Some((name, request)) = self.pending.get_mut(at) else {
@@ -145,7 +147,7 @@ impl Taking {
                 // The others leave their queues with this. One that was granted meanwhile is given back.
                 Poll::Ready(Ok(Some(guard))) => return Poll::Ready(Ok(Ok(vec![guard]))),
                 Poll::Ready(Ok(None)) => {
-                    unavailable.get_or_insert_with(|| Unavailable(name.clone()));
+                    self.unavailable.get_or_insert_with(|| name.clone());
                     drop(self.pending.remove(at));
                 }
                 Poll::Ready(Err(error)) => {
@@ -158,9 +160,9 @@ impl Taking {
                 Poll::Pending => at += 1,
             }
         }
-        match unavailable {
-            Some(unavailable) if self.pending.is_empty() => Poll::Ready(Ok(Err(unavailable))),
-            _ => Poll::Pending,
+        match self.unavailable.take_if(|_| self.pending.is_empty()) {
+            Some(name) => Poll::Ready(Ok(Err(Unavailable(name)))),
+            None => Poll::Pending,
         }
     }
 

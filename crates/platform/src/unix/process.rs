@@ -86,10 +86,13 @@ pub fn seen(number: u32) -> Option<Seen> {
     Some(Seen { is_stopped, parent: fields.next()?.parse().ok()? })
 }
 
-/// Whether the process was started with this variable, `NAME=value`; no, where that cannot be seen.
-pub fn has_variable(number: u32, variable: &str) -> bool {
-    let environment = std::fs::read(format!("/proc/{number}/environ")).unwrap_or_default();
-    environment.split(|byte| *byte == 0).any(|entry| entry == variable.as_bytes())
+/// The value of the variable of this name with which the process was started, as far as that can be seen.
+pub fn variable(number: u32, name: &str) -> Option<String> {
+    let environment = std::fs::read(format!("/proc/{number}/environ")).ok()?;
+    let mut entries = environment.split(|byte| *byte == 0);
+    let value =
+        entries.find_map(|entry| entry.strip_prefix(name.as_bytes())?.strip_prefix(b"="))?;
+    Some(String::from_utf8_lossy(value).into_owned())
 }
 
 /// Whether a process that was not started by this one can be asked to end, and not only be killed.

@@ -15,7 +15,7 @@ impl ClientTable {
         }
     }
 
-    /// Whether there is a daemon. Messages that only lookers need are sent to no other.
+    /// Whether there is a daemon. If there is none, what is said of requests is said with their claims.
     pub(super) fn tells_more(&self) -> bool {
         self.link == Link::Up
     }

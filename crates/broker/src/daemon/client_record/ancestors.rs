@@ -6,11 +6,13 @@ use navlock_engine::RequestId;
 use navlock_wire::LockId;
 
 use super::{super::process::Process, ClientRecord};
-use crate::surrounding::ancestors;
 
 /// The locks that are held for each process. The number of the process comes with whether another one, a
 /// `navlock`, keeps the lock for it.
 pub(in super::super) type HeldFor = HashMap<(u32, bool), Vec<LockId>>;
+
+/// The processes above each process, as far as they were looked for.
+pub(in super::super) type Ancestors = HashMap<u32, Vec<u32>>;
 
 impl ClientRecord {
     /// Adds the locks that this client holds, by the processes for which it holds them.
@@ -25,24 +27,38 @@ impl ClientRecord {
         }
     }
 
-    /// Notes once of each waiting request that it was made inside the locks that are held for the process of its
-    /// agent, or for a process above it. Returns whether the system had to be asked for the processes.
-    pub(in super::super) fn put_inside_of_ancestors(&mut self, held: &HeldFor) -> bool {
-        let Some(pid) = self.process.as_ref().map(Process::number) else { return false };
-        let waiting = self.requests.take_untraced().into_iter().filter_map(|(id, agent)| {
-            let keeps_for = self.agents.get(&agent)?.info.pid;
-            Some((id, Some(keeps_for).filter(|&number| number != pid && number != 0)))
-        });
-        let waiting: Vec<(RequestId, Option<u32>)> = waiting.collect();
-        for (id, keeps_for) in &waiting {
+    /// The processes by which requests of this client wait: its own, and those for which it keeps locks.
+    pub(in super::super) fn waits_by(&self) -> Vec<u32> {
+        let mut numbers: Vec<_> = self.waiting().into_iter().flat_map(|(_, by)| by).collect();
+        numbers.sort_unstable();
+        numbers.dedup();
+        numbers
+    }
+
+    /// Notes of each waiting request that it was made inside the locks that are held for the process of its
+    /// agent, or for a process above it.
+    pub(in super::super) fn put_inside_of_ancestors(&mut self, held: &HeldFor, known: &Ancestors) {
+        for (id, [own, kept_for]) in self.waiting() {
+            let above = |number| known.get(&number).into_iter().flatten().copied();
             // A command may have become the program that waits.
-            let itself = iter::once((pid, true));
-            let theirs = keeps_for.into_iter().flat_map(|&it| iter::once(it).chain(ancestors(it)));
-            let above = ancestors(pid).chain(theirs).flat_map(|it| [(it, false), (it, true)]);
+            let itself = iter::once((own, true));
+            let kept_for = Some(kept_for).filter(|&number| number != own).into_iter();
+            let theirs = kept_for.flat_map(|number| iter::once(number).chain(above(number)));
+            let above = above(own).chain(theirs).flat_map(|it| [(it, false), (it, true)]);
             for lock in itself.chain(above).filter_map(|key| held.get(&key)).flatten() {
-                self.requests.put_inside(*id, *lock);
+                self.requests.put_inside(id, *lock);
             }
         }
-        !waiting.is_empty()
+    }
+
+    /// The requests that wait, each with the client's process and the one that its agent waits for.
+    fn waiting(&self) -> Vec<(RequestId, [u32; 2])> {
+        let Some(own) = self.process.as_ref().map(Process::number) else { return Vec::new() };
+        let waiting = self.requests.shown().filter(|(_, shown)| shown.token.is_none());
+        let waiting = waiting.filter_map(|(id, shown)| {
+            let kept_for = self.agents.get(&shown.agent)?.info.pid;
+            Some((id, [own, if kept_for == 0 { own } else { kept_for }]))
+        });
+        waiting.collect()
     }
 }

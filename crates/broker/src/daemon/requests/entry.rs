@@ -39,8 +39,6 @@ pub(super) struct Entry {
     pub(super) inside: Vec<(LockId, bool)>,
     /// Whether the request may give up by itself.
     pub(super) may_give_up: bool,
-    /// Whether the processes above that of the request were looked at.
-    pub(super) is_traced: bool,
     /// For how many bytes the request's name counts.
     pub(super) name_bytes: u32,
     /// When the request was made or, for a lock, granted.

@@ -2,7 +2,6 @@
 
 use std::{
     collections::{HashMap, HashSet},
-    mem,
     ops::Range,
     sync::Arc,
     task::{Context, Waker},
@@ -11,7 +10,7 @@ use std::{
 use foldhash::quality::RandomState;
 use navlock_core::{ResourceName, look};
 use navlock_engine::{FencingToken, RequestId};
-use navlock_wire::{Agent, LockId, LookChange, LookEntry, MAX_INSIDE, Moment, OfName};
+use navlock_wire::{LockId, LookChange, LookEntry, MAX_INSIDE, Moment, OfName};
 
 use super::{
     super::{
@@ -38,16 +37,6 @@ impl Requests {
             self.lookers.note_nested();
             self.tell(id);
         }
-    }
-
-    /// The waiting requests that this has not returned before, each with its agent.
-    pub(in super::super) fn take_untraced(&mut self) -> Vec<(RequestId, Agent)> {
-        let untraced = self.entries.iter_mut().filter_map(|(id, entry)| {
-            let waits = matches!(entry.stage, Stage::Pending(_));
-            let is_new = waits && !mem::replace(&mut entry.is_traced, true);
-            is_new.then_some((*id, entry.of.agent))
-        });
-        untraced.collect()
     }
 
     /// Notes that this request may give up by itself.

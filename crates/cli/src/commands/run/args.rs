@@ -45,8 +45,8 @@ contains a line end.
 
 A navlock that the command starts reads NAVLOCK_INSIDE, and says that it waits inside these locks.
 This is how deadlocks are found. Where the variable is missing, the system tells who has started whom.
-The command does not wait for processes that it leaves in the background, so start these with an
-empty variable: NAVLOCK_INSIDE= COMMAND &
+The command does not wait for processes that it leaves in the background, so start these so:
+NAVLOCK_INSIDE=none COMMAND &
 
 navlock passes signals on to the command, unless the terminal has already sent the signal to the
 command. It does not pass on those that stop a process, or tell of its own faults and limits.
@@ -85,7 +85,7 @@ pub(crate) struct RunArgs {
     ///
     /// The names are given with -l. If several are free, the first of them is taken. Otherwise the request stands
     /// in the queue of each name. NAVLOCK_NAME says which one the command has.
-    #[arg(long, conflicts_with_all = ["steal", "replace", "reentrant"])]
+    #[arg(long, conflicts_with_all = ["steal", "replace", "reentrant", "deadlock_exit_code"])]
     pub(super) any: bool,
 
     /// End the command that holds the lock, wait until all that it has started has ended, and take its place.

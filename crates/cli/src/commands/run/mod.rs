@@ -7,6 +7,7 @@ mod variables;
 mod work;
 
 use std::{
+    collections::HashSet,
     io::{self, ErrorKind},
     mem,
     path::Path,
@@ -16,7 +17,7 @@ use std::{
 };
 
 use navlock::{
-    BrokerReach, Lifeline, LockGuard, LockManager, Lost, PreparedLifeline, ResourceName,
+    BrokerReach, Lifeline, LockGuard, LockManager, Lost, Mode, PreparedLifeline, ResourceName,
     blocking::block_on, host::clip_chars, this_process,
 };
 use navlock_broker::LONGEST_COMMAND;
@@ -62,7 +63,7 @@ pub(super) fn run(context: &Context, mut args: RunArgs) -> Result<ExitCode, Fail
     let command_line = shown_line(&work, args.show_args);
     info.command = format!("navlock run {command_line}");
     locks.describe(&info);
-    let names = if args.reentrant { not_held(&locks, names)? } else { names };
+    let names = if args.reentrant { not_held(&locks, names, &args)? } else { names };
     // This comes before any wait, so that no lock is requested that the command could not keep.
     let lifeline =
         if args.close || names.is_empty() { None } else { Some(reach.prepare_lifeline(&names)) };
@@ -140,15 +141,22 @@ pub(super) fn run(context: &Context, mut args: RunArgs) -> Result<ExitCode, Fail
     Ok(code(status))
 }
 
-/// Those of the names that are not held around this process.
-fn not_held(locks: &LockManager, names: Vec<ResourceName>) -> Result<Vec<ResourceName>, Failure> {
-    let mut not_held = Vec::new();
-    for name in names {
-        if block_on(around(locks, &name))?.is_empty() {
-            not_held.push(name);
+/// Those of the names that are not held around this process in a mode that is enough.
+fn not_held(
+    locks: &LockManager,
+    mut names: Vec<ResourceName>,
+    args: &RunArgs,
+) -> Result<Vec<ResourceName>, Failure> {
+    let mut held = HashSet::new();
+    for name in &names {
+        let is_shared = args.request.mode_of(name) == Mode::Shared;
+        let around = block_on(around(locks, name))?;
+        if around.iter().any(|one| is_shared || one.lock.mode == Mode::Exclusive) {
+            held.insert(name.clone());
         }
     }
-    Ok(not_held)
+    names.retain(|name| !held.contains(name));
+    Ok(names)
 }
 
 /// Refuses to start the command if a lock is lost already.

@@ -12,12 +12,9 @@ use std::{
 };
 
 use navlock::{
-    AgentInfo, ClientId, Inspected, LockManager, ResourceName,
-    blocking::block_on,
-    host::{process, program},
-    this_process,
+    ClientId, Inspected, LockManager, ResourceName, blocking::block_on, host::process, this_process,
 };
-use navlock_broker::is_around;
+use navlock_broker::{is_around, runs_under};
 use navlock_platform::process::{Handle, Signal, TELLS_OTHERS, is_beyond_signals};
 
 use crate::{
@@ -27,6 +24,10 @@ use crate::{
 
 /// How often it is asked who holds the locks.
 const PAUSE: Duration = Duration::from_millis(250);
+
+/// How long a killed command may hold its lock, besides the grace in which its own `navlock` ends what it has
+/// started, before people are told that somebody is left.
+const LEFT_AFTER: Duration = Duration::from_secs(2);
 
 /// Ends those who hold the locks, until this is dropped.
 pub(super) struct Replacing(Option<(Sender<()>, JoinHandle<()>)>);
@@ -48,6 +49,8 @@ struct Holder {
     keeper: Option<Handle>,
     told: Option<Instant>,
     is_killed: bool,
+    /// Whether people were told that it holds the lock even so.
+    is_said: bool,
 }
 
 impl Replacing {
@@ -100,73 +103,95 @@ impl Drop for Replacing {
 }
 
 impl Holders {
+    /// Opens the processes of those who are new, and ends those who are not.
+    ///
+    /// # Errors
+    ///
+    /// If one of the holders is no command of `navlock run`; then none is ended. Or if nobody can say who holds
+    /// the locks.
     fn look(&mut self) -> Result<(), Failure> {
+        let (mut new, mut known) = (Vec::new(), Vec::new());
+        let own = self.locks.client_id();
         for name in &self.names {
             let held = block_on(self.locks.inspect(Some(name.clone())))?.held;
-            let own = self.locks.client_id();
-            for held in held.iter().filter(|held| held.lock.client_id != own && !is_around(held)) {
-                let Some(agent) = held.agent.as_deref() else { return Err(refused(name, held)) };
-                let key = (held.lock.client_id, agent.pid);
-                if let Some(holder) = self.known.get_mut(&key) {
-                    holder.end(name, agent, self.grace);
-                } else if let Some(holder) =
-                    Holder::open(agent).ok_or_else(|| refused(name, held))?
-                {
-                    self.known.insert(key, holder);
+            for held in held.into_iter().filter(|it| it.lock.client_id != own && !is_around(it)) {
+                let pid = held.agent.as_deref().map_or(0, |agent| agent.pid);
+                let key = (held.lock.client_id, pid);
+                if self.known.contains_key(&key) {
+                    known.push((key, held));
+                } else {
+                    let holder = Holder::open(&held).ok_or_else(|| refused(name, &held))?;
+                    new.extend(holder.map(|holder| (key, holder)));
                 }
             }
         }
+        for (key, held) in known {
+            if let Some(holder) = self.known.get_mut(&key) {
+                holder.end(&held, self.grace);
+            }
+        }
+        self.known.extend(new);
         Ok(())
     }
 }
 
 impl Holder {
-    /// The processes of a holder; `None` inside if they have just ended. `None` if it is no command of
-    /// `navlock run` on this machine.
-    fn open(agent: &AgentInfo) -> Option<Option<Self>> {
+    /// The processes of a holder; `None` inside if they have just ended, or are not there yet. `None` if it is no
+    /// command of `navlock run` on this machine.
+    fn open(held: &Inspected) -> Option<Option<Self>> {
+        let agent = held.agent.as_deref()?;
         let is_here = agent.host == this_process().host;
         if agent.keeper == 0 || agent.command == "navlock hold" || !is_here {
             return None;
         }
         let Ok(command) = Handle::open(agent.pid) else { return Some(None) };
-        let mut keeper = None;
-        if agent.keeper != agent.pid {
-            if command.parent() == Some(agent.keeper) {
-                keeper = Handle::open(agent.keeper).ok();
-            } else if Handle::open(agent.keeper).is_ok() {
-                // It holds the lock for a process that it has not started.
-                return None;
-            }
+        let is_child = command.parent() == Some(agent.keeper);
+        let keeper = Handle::open(agent.keeper).ok();
+        if keeper.is_some() && !is_child && agent.keeper != agent.pid {
+            // It holds the lock for a process that it has not started.
+            return None;
         }
-        Some(Some(Self { command, keeper, told: None, is_killed: false }))
+        // Another process may have the number, if what the command has started outlives it. And a navlock that has
+        // not started its command yet is not ended.
+        if !runs_under(agent.pid, held.lock.client_id) {
+            return Some(None);
+        }
+        let keeper = keeper.filter(|_| is_child);
+        Some(Some(Self { command, keeper, told: None, is_killed: false, is_said: false }))
     }
 
     /// Tells the holder to end, or kills its command if it was told and the grace is over.
-    fn end(&mut self, name: &ResourceName, agent: &AgentInfo, grace: Duration) {
-        let told_to = self.keeper.as_ref().unwrap_or(&self.command);
-        match self.told {
-            None => {
-                let (name, number) = (quoted_name(name), self.command.number());
-                let shown = format!("{}[{number}]", program(&agent.command));
-                let said = if is_beyond_signals(told_to.number()) {
-                    let user = printable(&agent.user);
-                    format!("{shown} belongs to {user}, who alone can end it; it is waited for")
-                } else {
-                    format!("{shown} is told to end, and is waited for")
-                };
-                exit::mention(format!("navlock: {name}: {said}\n").as_bytes());
-                told_to.signal(Signal::TERMINATE);
-                // It may be stopped.
-                told_to.signal(Signal::CONTINUE);
-                self.told = Some(Instant::now());
+    fn end(&mut self, held: &Inspected, grace: Duration) {
+        let Some(told) = self.told else {
+            let told_to = self.keeper.as_ref().unwrap_or(&self.command);
+            if is_beyond_signals(told_to.number()) {
+                let user = held.agent.as_deref().map(|agent| printable(&agent.user));
+                let user = user.unwrap_or_default();
+                say(held, &format!("belongs to {user}, who alone can end it; it is waited for"));
+            } else {
+                say(held, "is told to end, and is waited for");
             }
-            Some(told) if !self.is_killed && told.elapsed() >= grace => {
-                self.command.signal(Signal::KILL);
-                self.is_killed = true;
-            }
-            Some(_) => {}
+            told_to.signal(Signal::TERMINATE);
+            // It may be stopped.
+            told_to.signal(Signal::CONTINUE);
+            self.told = Some(Instant::now());
+            return;
+        };
+        if !self.is_killed && told.elapsed() >= grace {
+            self.command.signal(Signal::KILL);
+            self.is_killed = true;
+        } else if !self.is_said && told.elapsed() >= grace * 3 + LEFT_AFTER {
+            self.is_said = true;
+            say(held, "was killed, and what it has started still has the lock; it is waited for");
         }
     }
+}
+
+/// Tells people what becomes of a holder.
+fn say(held: &Inspected, what: &str) {
+    let holder = process(held.agent.as_deref(), held.lock.client_id);
+    let name = quoted_name(&held.lock.name);
+    exit::mention(format!("navlock: {name}: {holder} {what}\n").as_bytes());
 }
 
 fn refused(name: &ResourceName, held: &Inspected) -> Failure {

@@ -8,6 +8,10 @@ use navlock::{INSIDE_VARIABLE, LockGuard, ResourceName, surrounding, told_to_com
 /// command with a single variable of about 128 KiB.
 const LONGEST: usize = 32 << 10;
 
+const NAME: &str = "NAVLOCK_NAME";
+const MODE: &str = "NAVLOCK_MODE";
+const FENCE: &str = "NAVLOCK_FENCE";
+
 /// Tells the command that it runs inside these locks, the names of which were given in this order.
 pub(super) fn set(command: &mut Command, names: &[ResourceName], guards: &[LockGuard]) {
     if names.is_empty() {
@@ -18,20 +22,11 @@ pub(super) fn set(command: &mut Command, names: &[ResourceName], guards: &[LockG
     // locks.
     let at = |name| guards.binary_search_by(|guard| guard.name().cmp(name));
     let held: Vec<_> = names.iter().filter_map(|name| guards.get(at(name).ok()?)).collect();
-    let fences: Vec<_> = held.iter().map(|guard| guard.fencing_token().to_string()).collect();
-    let modes: Vec<_> = held.iter().map(|guard| guard.mode().as_str()).collect();
-    // If all are held in one mode, the variable is one word.
-    let is_one = modes.iter().all(|mode| *mode == modes[0]);
-    command.env("NAVLOCK_MODE", if is_one { modes[0].to_owned() } else { modes.join("\n") });
+    let fences = held.iter().map(|guard| guard.fencing_token().to_string()).collect();
+    let modes = held.iter().map(|guard| guard.mode().to_string()).collect();
     command.env(INSIDE_VARIABLE, told_to_command(guards.iter().map(LockGuard::id)));
-    let own = [("NAVLOCK_NAME", told(names)), ("NAVLOCK_FENCE", Some(fences.join("\n")))];
-    for (variable, own) in own {
-        let is_inside = !surrounding().is_empty();
-        let value = own.and_then(|own| {
-            // The locks around this process come first.
-            if is_inside { Some(env::var(variable).ok()? + "\n" + &own) } else { Some(own) }
-        });
-        match value.filter(|value| value.len() <= LONGEST) {
+    for (variable, own) in [(NAME, told(names)), (MODE, Some(modes)), (FENCE, Some(fences))] {
+        match own.and_then(|own| with_outer(variable, own)) {
             Some(value) => command.env(variable, value),
             // What the variable says of the locks around this process is not the whole.
             None => command.env_remove(variable),
@@ -39,30 +34,60 @@ pub(super) fn set(command: &mut Command, names: &[ResourceName], guards: &[LockG
     }
 }
 
+/// A line for each lock around this process, and then these lines; `None` if that cannot be told.
+fn with_outer(variable: &str, own: Vec<String>) -> Option<String> {
+    let mut lines = if surrounding().is_empty() { Vec::new() } else { outer(variable)? };
+    lines.extend(own);
+    // If all are held in one mode, the variable is one word.
+    if variable == MODE && lines.windows(2).all(|two| two[0] == two[1]) {
+        lines.truncate(1);
+    }
+    Some(lines.join("\n")).filter(|value| value.len() <= LONGEST)
+}
+
+/// What the variable says of the locks around this process, a line for each.
+fn outer(variable: &str) -> Option<Vec<String>> {
+    let count = env::var(FENCE).ok()?.lines().count();
+    let mut lines: Vec<_> = env::var(variable).ok()?.lines().map(str::to_owned).collect();
+    if variable == MODE && lines.len() == 1 {
+        lines = vec![lines[0].clone(); count];
+    }
+    (lines.len() == count).then_some(lines)
+}
+
 /// The names in the form in which the command is told them; `None` if they cannot be told.
-fn told(names: &[ResourceName]) -> Option<String> {
-    // The environment has no room for names that are not text, or that are too long.
-    let texts: Vec<_> = names.iter().map(ResourceName::as_str).collect::<Option<_>>()?;
-    let text = texts.join("\n");
-    let is_clear = texts.len() == 1 || !texts.iter().any(|text| text.contains('\n'));
-    (is_clear && text.len() <= LONGEST && !text.contains('\0')).then_some(text)
+fn told(names: &[ResourceName]) -> Option<Vec<String>> {
+    // The environment has no room for names that are not text.
+    let texts: Vec<_> =
+        names.iter().map(|name| name.as_str().map(str::to_owned)).collect::<Option<_>>()?;
+    let is_one = texts.len() == 1 && surrounding().is_empty();
+    let is_clear = is_one || !texts.iter().any(|text| text.contains('\n'));
+    (is_clear && !texts.iter().any(|text| text.contains('\0'))).then_some(texts)
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    fn names(names: &[&str]) -> Vec<ResourceName> {
-        names.iter().map(|&name| name.try_into().unwrap()).collect()
+    fn name(names: &[&str]) -> Option<String> {
+        let names: Vec<_> = names.iter().map(|&name| name.try_into().unwrap()).collect();
+        with_outer(NAME, told(&names)?)
     }
 
     #[test]
     fn a_command_is_told_names_that_it_can_tell_apart() {
-        assert_eq!(told(&names(&["b", "a"])).as_deref(), Some("b\na"));
-        assert_eq!(told(&names(&["a\nb"])).as_deref(), Some("a\nb"));
-        assert_eq!(told(&names(&["a\nb", "c"])), None);
-        assert_eq!(told(&names(&["a\0b"])), None);
-        assert_eq!(told(&names(&[&"a".repeat(20_000), &"b".repeat(20_000)])), None);
+        assert_eq!(name(&["b", "a"]).as_deref(), Some("b\na"));
+        assert_eq!(name(&["a\nb"]).as_deref(), Some("a\nb"));
+        assert_eq!(name(&["a\nb", "c"]), None);
+        assert_eq!(name(&["a\0b"]), None);
+        assert_eq!(name(&[&"a".repeat(20_000), &"b".repeat(20_000)]), None);
         assert_eq!(told(&[ResourceName::from_utf16(&[0xD800]).unwrap()]), None);
+    }
+
+    #[test]
+    fn one_mode_is_one_word() {
+        let modes = |modes: &[&str]| with_outer(MODE, modes.iter().map(|&it| it.into()).collect());
+        assert_eq!(modes(&["shared", "shared"]).as_deref(), Some("shared"));
+        assert_eq!(modes(&["shared", "exclusive"]).as_deref(), Some("shared\nexclusive"));
     }
 }

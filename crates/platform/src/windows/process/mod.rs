@@ -167,9 +167,9 @@ pub fn seen(number: u32) -> Option<Seen> {
     parent_of(number).map(|parent| Seen { is_stopped: false, parent })
 }
 
-/// Whether the process was started with this variable: here that cannot be seen.
-pub fn has_variable(_: u32, _: &str) -> bool {
-    false
+/// The value of a variable with which the process was started: here that cannot be seen.
+pub fn variable(_: u32, _: &str) -> Option<String> {
+    None
 }
 
 /// Whether a process that was not started by this one can be asked to end, and not only be killed:

@@ -129,7 +129,10 @@ fn leave(context: &Context, args: &HoldArgs) -> io::Result<Option<Guard>> {
 /// The description of the holder for others: the process that the hold is for, if there is one.
 fn described(args: &HoldArgs, process: Option<&Process>) -> Result<AgentInfo, Failure> {
     let mut info = this_process();
-    info.keeper = info.pid;
+    // Who waits for a hold that ends by itself does not wait for ever.
+    if args.ttl.is_none() {
+        info.keeper = info.pid;
+    }
     match process {
         Some(process) => {
             info.pid = process.number();

@@ -182,6 +182,10 @@ impl Keeper {
         let Some((name, how)) = lost(&held.guards, &context) else { return };
         self.lost = format!("{}: {how}", quoted_name(&name));
         self.held = None;
+        // It is told now, and not once more if this process is killed.
+        if let Some(guard) = self.guard.take() {
+            guard.dismiss();
+        }
         if let Some(process) = &self.process {
             process.tell_of_loss(self.on_lost);
         }
