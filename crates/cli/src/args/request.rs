@@ -54,9 +54,9 @@ pub(crate) struct RequestArgs {
 
     /// Wait for this time at most: seconds, or a time with units, as in 1m30s.
     ///
-    /// The default is the time in the variable `NAVLOCK_TIMEOUT`, or else no limit. When the time is over, the exit code is 1. The time is for reaching the broker and for all locks
-    /// together. If no broker can be reached in this time, the exit code is 69. navlock tries for two seconds
-    /// at least.
+    /// The default is the time in the variable `NAVLOCK_TIMEOUT`, or else no limit. When the time is over, the
+    /// exit code is 1. The time is for reaching the broker and for all locks together. If no broker can be
+    /// reached in this time, the exit code is 69. navlock tries for two seconds at least.
     #[arg(
         short = 'w', long, alias = "wait", value_name = "TIME", value_parser = values::time,
         allow_negative_numbers = true

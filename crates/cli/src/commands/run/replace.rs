@@ -153,7 +153,7 @@ impl Holder {
         }
         // Another process may have the number, if what the command has started outlives it. And a navlock that has
         // not started its command yet is not ended.
-        if !runs_under(agent.pid, held.lock.client_id) {
+        if !is_child && !runs_under(agent.pid, held.lock.client_id) {
             return Some(None);
         }
         let keeper = keeper.filter(|_| is_child);
