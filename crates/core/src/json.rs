@@ -71,10 +71,8 @@ impl Object {
     /// text before it is added.
     #[must_use]
     pub fn process(mut self, info: &AgentInfo, shown: impl Fn(&str) -> String) -> Self {
-        for (key, number) in [("pid", info.pid), ("keeper", info.keeper)] {
-            if number != 0 {
-                self = self.number(key, number.into());
-            }
+        if info.pid != 0 {
+            self = self.number("pid", info.pid.into());
         }
         let texts = [
             ("command", &info.command),
@@ -85,7 +83,7 @@ impl Object {
         for (key, text) in texts.into_iter().filter(|(_, text)| !text.is_empty()) {
             self = self.string(key, &shown(text));
         }
-        self
+        if info.keeper == 0 { self } else { self.number("keeper", info.keeper.into()) }
     }
 
     /// Adds a fencing token. It is a string, because JavaScript's numbers have 53 bits.

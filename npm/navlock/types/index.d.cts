@@ -250,6 +250,8 @@ export interface LookEntry {
   command?: string;
   user?: string;
   host?: string;
+  /** The navlock that keeps the lock for this process, if it is a command or script. */
+  keeper?: number;
   /** The purpose, as given by `navlock run --why`. */
   why?: string;
   /** Other data, as given by `navlock hold --meta`. */

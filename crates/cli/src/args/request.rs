@@ -21,6 +21,10 @@ pub(crate) const TIMEOUT: &str = "NAVLOCK_TIMEOUT";
 #[derive(Debug, Args)]
 #[expect(clippy::struct_excessive_bools, reason = "they are switches of a command line")]
 pub(crate) struct RequestArgs {
+    // This comes first, because the other fields take their words out of what was parsed.
+    #[command(flatten)]
+    modes: Modes,
+
     /// A lock's name.
     ///
     /// This option can be given several times.
@@ -39,9 +43,6 @@ pub(crate) struct RequestArgs {
         default_missing_value = "true"
     )]
     exclusive: Vec<bool>,
-
-    #[command(flatten)]
-    modes: Modes,
 
     /// Exit with 1 instead of waiting, if the lock cannot be had at once.
     ///
@@ -220,7 +221,7 @@ mod tests {
         const FLAGS: &'static [Flag<Self>] = &[
             (&["-l a -l b", "-la -lb", "--lock a --lock=b"], |request| request.locks == ["a", "b"]),
             (&["-s", "--shared"], |request| request.mode() == Mode::Shared),
-            (&["-x", "-e", "--exclusive"], |request| request.mode() == Mode::Exclusive),
+            (&["-x", "-e", "--exclusive"], |request| !request.exclusive.is_empty()),
             (&["-s -l a -x -l b -l c", "-s -l a -x -l b -x -l c"], |request| {
                 let modes = ["a", "b", "c"].map(|name| request.mode_of(&name.try_into().unwrap()));
                 modes == [Mode::Shared, Mode::Exclusive, Mode::Exclusive]

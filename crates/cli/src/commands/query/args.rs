@@ -16,6 +16,7 @@ With --json each line is one object. It has state (held, pending or owned), name
 and these as far as they are known:
   bucket        with --all-buckets only
   pid, command, user, host, why
+  keeper        the navlock that keeps the lock for this process
   meta          an object
   ageMs         for how long it has been held, pending or owned
   position      of a pending request; 1 is the next
@@ -62,7 +63,7 @@ Only trees and cycles are shown that contain NAME, if one is given, in the bucke
   rows, remedies
 A row has depth, state (held or pending), bucket, name, mode, clientId, serial and ageMs, and these
 as far as they are known:
-  pid, command, user, host, why, meta
+  pid, command, user, host, why, keeper, meta
   block     why it waits, unless depth is 0: hard, soft, inside, or in place of perhaps inside
             same-agent (nobody has said so) or inside-agent (the request was made on another
             machine)

@@ -44,8 +44,8 @@ that would be longer than 32 KiB is not set. NAVLOCK_NAME is not set either if o
 contains a line end.
 
 A navlock that the command starts reads NAVLOCK_INSIDE, and says that it waits inside these locks.
-This is how deadlocks are found. Where the variable is missing, the system tells who has started whom.
-The command does not wait for processes that it leaves in the background, so start these so:
+This is how deadlocks are found. Where the variable is missing, the system tells who has started
+whom. The command does not wait for processes that it leaves in the background, so start these so:
 NAVLOCK_INSIDE=none COMMAND &
 
 navlock passes signals on to the command, unless the terminal has already sent the signal to the
