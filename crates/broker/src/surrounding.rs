@@ -3,7 +3,7 @@
 use std::{env, iter, sync::OnceLock};
 
 use navlock_core::{ClientId, Inspected, look::LockId};
-use navlock_platform::process;
+use navlock_platform::process::{self, Handle};
 
 use crate::this_process::this_process;
 
@@ -35,10 +35,17 @@ pub fn surrounding() -> &'static [LockId] {
 pub fn is_around(held: &Inspected) -> bool {
     let Some(agent) = held.agent.as_deref().filter(|agent| agent.keeper != 0) else { return false };
     let is_named = surrounding().iter().any(|lock| lock.client_id == held.lock.client_id);
-    // The number of a process means something on its own machine, where its keeper is, and is a navlock as well.
     let own = std::process::id();
-    let is_here =
-        || agent.host == this_process().host && process::name(agent.keeper) == process::name(own);
+    // The number of a process means something where its keeper is a navlock that lives, or itself.
+    let is_kept = || {
+        if agent.keeper == agent.pid {
+            return runs_under(agent.pid, held.lock.client_id);
+        }
+        let lives = |keeper: Handle| !keeper.has_ended();
+        process::name(agent.keeper) == process::name(own)
+            && Handle::open(agent.keeper).is_ok_and(lives)
+    };
+    let is_here = || agent.host == this_process().host && is_kept();
     // The command itself may have become this program.
     let mut numbers = iter::once(own).chain(ancestors(own));
     let is_apart = env::var(VARIABLE).is_ok_and(|value| value == APART);
