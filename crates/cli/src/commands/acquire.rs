@@ -32,6 +32,9 @@ const ANSWER: Duration = Duration::from_secs(2);
 /// How long the broker may take to say who holds the lock and who is ahead.
 const POSITION: Duration = Duration::from_millis(300);
 
+/// How long a wait lasts before it is asked whether this process waits for itself.
+const OWN_AFTER: Duration = Duration::from_millis(50);
+
 /// Until when the locks have to be granted. The time to reach the broker counts as well.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Bounds {
@@ -187,9 +190,11 @@ fn wait(
         let is_own = is_in_the_way(locks.clone(), names);
         Some(Box::pin(is_own) as Pin<Box<dyn Future<Output = bool>>>)
     };
-    let mut own = is_own(request.name().unwrap_or(first));
+    // FAST: mostly the lock is granted before anything is asked.
+    let mut own = None;
+    let mut own_due = Some(since + OWN_AFTER);
     loop {
-        let until = deadline.into_iter().chain(waiting.next()).min();
+        let until = deadline.into_iter().chain(waiting.next()).chain(own_due).min();
         let left =
             until.map_or(Duration::MAX, |until| until.saturating_duration_since(Instant::now()));
         let event = poll_fn(|context| {
@@ -200,7 +205,6 @@ fn wait(
             if request.taken().len() > told {
                 return Poll::Ready(Event::Taken);
             }
-            // It is asked once the request is in its queue.
             if let Some(Poll::Ready(is_own)) = own.as_mut().map(|own| own.as_mut().poll(context)) {
                 own = None;
                 if is_own {
@@ -226,7 +230,7 @@ fn wait(
             }
             Some(Event::Taken) => {
                 let next = request.name().expect("the next one is waited for");
-                own = is_own(next);
+                (own, own_due) = (None, Some(Instant::now() + OWN_AFTER));
                 waiting.begin_next(next.clone(), args.mode_of(next));
                 tell_of(context, request.taken().skip(told), since);
                 (told, since, is_in_deadlock) = (request.taken().len(), Instant::now(), false);
@@ -244,7 +248,12 @@ fn wait(
             }
             Some(Event::Shown) => {}
             None if deadline.is_some_and(|deadline| deadline <= Instant::now()) => return Ok(None),
-            None => waiting.tick(),
+            None => {
+                if own_due.take_if(|due| *due <= Instant::now()).is_some() {
+                    own = is_own(request.name().unwrap_or(first));
+                }
+                waiting.tick();
+            }
         }
     }
 }

@@ -51,7 +51,8 @@ fn wrong_arguments_are_explained_in_one_line() {
         ),
         (
             &["run", "-s", "-x", "db", "true"],
-            "the argument '--shared' cannot be used with '--exclusive'; see 'navlock run --help'",
+            "-s and -x together: write each of them before the -l of the names that it is for, as in \
+             -s -l rates -x -l account; see 'navlock run --help'",
         ),
         (&["run"], "no name was given; give one, and a command after it; see 'navlock run --help'"),
         (

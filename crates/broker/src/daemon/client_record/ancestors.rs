@@ -7,8 +7,8 @@ use navlock_wire::LockId;
 
 use super::{super::process::Process, ClientRecord};
 
-/// The locks that are held for each process. The number of the process comes with whether another one, a
-/// `navlock`, keeps the lock for it.
+/// The locks that are held for each command or script. The number of its process comes with whether another one, a
+/// `navlock`, keeps the lock for it. Programs that hold locks themselves need not wait for their children.
 pub(in super::super) type HeldFor = HashMap<(u32, bool), Vec<LockId>>;
 
 /// The processes above each process, as far as they were looked for.
@@ -18,12 +18,13 @@ impl ClientRecord {
     /// Adds the locks that this client holds, by the processes for which it holds them.
     pub(in super::super) fn add_held_for(&self, held: &mut HeldFor) {
         for (id, shown) in self.requests.shown().filter(|(_, shown)| shown.token.is_some()) {
-            let Some(open) = self.agents.get(&shown.agent).filter(|open| open.info.pid != 0) else {
+            let Some(open) = self.agents.get(&shown.agent).filter(|open| open.info.keeper != 0)
+            else {
                 continue;
             };
             let (pid, keeper) = (open.info.pid, open.info.keeper);
             let lock = (open.of.client_id.to_bytes(), id.serial());
-            held.entry((pid, ![0, pid].contains(&keeper))).or_default().push(lock);
+            held.entry((pid, keeper != pid)).or_default().push(lock);
         }
     }
 
