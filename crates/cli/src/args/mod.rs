@@ -9,6 +9,6 @@ pub(crate) mod values;
 pub(crate) use self::{
     common::Common,
     on_lost::OnLost,
-    request::{RequestArgs, TIMEOUT},
+    request::{RequestArgs, TIMEOUT, Take},
     settings::SettingsArgs,
 };

@@ -159,6 +159,17 @@ impl RequestArgs {
     }
 }
 
+/// How several names are taken.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Take {
+    /// All of them, or none.
+    All,
+    /// The one that is free first.
+    Any,
+    /// All of them, from their holders.
+    Stolen,
+}
+
 /// The modes of names of -l, if both modes were given.
 #[derive(Debug, Default)]
 struct Modes(Vec<(ResourceName, Mode)>);

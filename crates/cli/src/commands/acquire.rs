@@ -16,7 +16,7 @@ use navlock_broker::{Reason, stopped_broker};
 
 use super::{Context, inside::is_in_the_way};
 use crate::{
-    args::RequestArgs,
+    args::{RequestArgs, Take},
     exit::{self, Failure},
     text::{printable, quoted_name},
     time::{elapsed, taken},
@@ -74,17 +74,6 @@ enum Event {
 
 /// The answer to a request for several locks: `None` if one of them is not available at once.
 type Answer = Result<Option<Vec<LockGuard>>, LockAllError>;
-
-/// How several names are taken.
-#[derive(Clone, Copy, PartialEq, Eq)]
-pub(super) enum Take {
-    /// All of them, or none.
-    All,
-    /// The one that is free first.
-    Any,
-    /// All of them, from their holders.
-    Stolen,
-}
 
 /// Acquires the locks of these names, in the way of [`lock_all`](LockManager::lock_all) or
 /// [`lock_any`](LockManager::lock_any).

@@ -7,10 +7,10 @@ use navlock::{ResourceName, this_process};
 
 use super::{
     Context,
-    acquire::{Bounds, Take, acquire},
+    acquire::{Bounds, acquire},
 };
 use crate::{
-    args::{RequestArgs, values},
+    args::{RequestArgs, Take, values},
     exit::Failure,
 };
 

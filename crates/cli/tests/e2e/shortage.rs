@@ -236,6 +236,9 @@ pub(crate) fn on_a_small_disk_with(
          }}
          shows() {{ case $(\"$NAVLOCK\" query) in $1) ;; *) false; esac; }}
          \"$NAVLOCK\" run db true
+         is_gone() {{ test -z \"$(ls \"$D/sock.clients\")\"; }}
+         # The file of that client would make room when it goes.
+         eventually is_gone
          trap 'kill $(jobs -p) 2>/dev/null || :; \"$NAVLOCK\" daemon stop >/dev/null' EXIT
          {script}"
     );

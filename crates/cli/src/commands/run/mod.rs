@@ -36,12 +36,12 @@ use self::{
 };
 use super::{
     Context,
-    acquire::{Bounds, Take, acquire, lost},
+    acquire::{Bounds, acquire, lost},
     inside::around,
     outage::Outage,
 };
 use crate::{
-    args::OnLost,
+    args::{OnLost, Take},
     exit::{self, Failure},
     text::{clipped, printable, quoted_name},
     time::taken,

@@ -21,10 +21,10 @@ use super::{
     args::HoldArgs, guard::Guard, outcome::Outcome, process::Process, socket::Socket, timer::Timer,
 };
 use crate::{
-    args::OnLost,
+    args::{OnLost, Take},
     commands::{
         Context,
-        acquire::{Bounds, Take, acquire},
+        acquire::{Bounds, acquire},
         stream_waker::StreamWaker,
     },
     exit::{Failure, UNREACHABLE},
