@@ -72,6 +72,9 @@ enum Event {
     Shown,
 }
 
+/// The question whether this process waits for itself.
+type Asked = Pin<Box<dyn Future<Output = bool>>>;
+
 /// The answer to a request for several locks: `None` if one of them is not available at once.
 type Answer = Result<Option<Vec<LockGuard>>, LockAllError>;
 
@@ -176,11 +179,10 @@ fn wait(
         let any = any?;
         let names = if any.is_empty() { slice::from_ref(name) } else { any };
         let names = names.iter().map(|name| (name.clone(), args.mode_of(name))).collect();
-        let is_own = is_in_the_way(locks.clone(), names);
-        Some(Box::pin(is_own) as Pin<Box<dyn Future<Output = bool>>>)
+        Some::<Asked>(Box::pin(is_in_the_way(locks.clone(), names)))
     };
     // FAST: mostly the lock is granted before anything is asked.
-    let mut own = None;
+    let mut own: Option<Asked> = None;
     let mut own_due = Some(since + OWN_AFTER);
     loop {
         let until = deadline.into_iter().chain(waiting.next()).chain(own_due).min();
