@@ -5,7 +5,11 @@
 //! The system knows who has started whom. So of each wait that lasts, the daemon notes itself that it is inside
 //! the locks that are held for the waiting process, or for a process above it.
 
-use std::{collections::HashSet, sync::Arc, time::Duration};
+use std::{
+    collections::{HashSet, hash_map},
+    sync::Arc,
+    time::Duration,
+};
 
 use tokio::{task::yield_now, time::sleep};
 
@@ -32,8 +36,8 @@ impl Daemon {
             // A number may be another process's by the time at which it waits again.
             known.retain(|number, _| waiting.contains(number));
             for number in waiting {
-                if !known.contains_key(&number) {
-                    known.insert(number, ancestors(number).collect());
+                if let hash_map::Entry::Vacant(unknown) = known.entry(number) {
+                    unknown.insert(ancestors(number).collect());
                     // Files were read, and others are served before the next ones.
                     yield_now().await;
                 }

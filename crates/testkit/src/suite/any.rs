@@ -36,23 +36,23 @@ pub fn the_first_lock_that_is_free_is_had(user_agent: &UserAgent) {
     let request = waiting(&locks, locks.lock_any(["c", "a", "b"]));
     assert_eq!(snapshot(&others).1.len(), 3);
 
-    let [_a, b, _c] = held;
+    let [a, b, c] = held;
     drop(b);
     let guard = soon(request).unwrap();
     assert_eq!((guard.name().to_string(), guard.mode()), ("b".to_owned(), Mode::Exclusive));
     assert_eq!(snapshot(&others).1, []);
-    drop((guard, _a, _c));
+    drop((guard, a, c));
 
-    let (reader, _taken) = (shared(&others, "a"), exclusive(&others, "b"));
+    let (reader, taken) = (shared(&others, "a"), exclusive(&others, "b"));
     let modes = || locks.lock_any_with([("a", Mode::Exclusive), ("b", Mode::Shared)]);
     let request = waiting(&locks, modes());
     drop(reader);
     drop(soon(request).unwrap());
-    drop(_taken);
+    drop(taken);
     let reader = shared(&others, "b");
-    let _taken = shared(&others, "a");
+    let taken = shared(&others, "a");
     assert_eq!(soon(modes()).unwrap().mode(), Mode::Shared);
-    drop((reader, _taken));
+    drop((reader, taken));
     let ran = soon(locks.lock_any(["a"]).shared().run(async |lock| lock.mode()));
     assert_eq!(ran.unwrap(), Mode::Shared);
     assert_nothing_is_left(&locks);
