@@ -32,8 +32,8 @@ A lock is lost when it is stolen, or ends with its lease of etcd. If one of seve
 all are released. 'navlock release' then says so and exits with 75. Nobody else is told unless
 --on-lost is given.
 
-If this command is ended while it waits, or cannot write its output, nothing is held. If the process in
-the background is killed, its locks are free, and --on-lost tells the process of --while-pid.
+If this command is ended while it waits, or cannot write its output, nothing is held. If the process
+in the background is killed, its locks are free, and --on-lost tells the process of --while-pid.
 
 Exit codes:
   0    the locks are held
