@@ -19,7 +19,6 @@ pub(crate) const TIMEOUT: &str = "NAVLOCK_TIMEOUT";
 
 /// What to ask for, and for how long.
 #[derive(Debug, Args)]
-#[expect(clippy::struct_excessive_bools, reason = "they are switches of a command line")]
 pub(crate) struct RequestArgs {
     // This comes first, because the other fields take their words out of what was parsed.
     #[command(flatten)]

@@ -84,7 +84,7 @@ pub(crate) struct RunArgs {
     /// Take whichever of the names is free first.
     ///
     /// The names are given with -l. If several are free, the first of them is taken. Otherwise the request stands
-    /// in the queue of each name. NAVLOCK_NAME says which one the command has.
+    /// in the queue of each name. `NAVLOCK_NAME` says which one the command has.
     #[arg(long, conflicts_with_all = ["steal", "replace", "reentrant", "deadlock_exit_code"])]
     pub(super) any: bool,
 

@@ -120,7 +120,7 @@ impl Holders {
                 if self.known.contains_key(&key) {
                     known.push((key, held));
                 } else {
-                    let holder = Holder::open(&held).ok_or_else(|| refused(name, &held))?;
+                    let holder = Holder::open(name, &held)?;
                     new.extend(holder.map(|holder| (key, holder)));
                 }
             }
@@ -136,28 +136,31 @@ impl Holders {
 }
 
 impl Holder {
-    /// The processes of a holder; `None` inside if they have just ended, or are not there yet. `None` if it is no
-    /// command of `navlock run` on this machine.
-    fn open(held: &Inspected) -> Option<Option<Self>> {
-        let agent = held.agent.as_deref()?;
+    /// The processes of a holder; `None` if they have just ended, or are not there yet.
+    ///
+    /// # Errors
+    ///
+    /// If it is no command of `navlock run` on this machine.
+    fn open(name: &ResourceName, held: &Inspected) -> Result<Option<Self>, Failure> {
+        let agent = held.agent.as_deref().ok_or_else(|| refused(name, held))?;
         let is_here = agent.host == this_process().host;
         if agent.keeper == 0 || agent.command == "navlock hold" || !is_here {
-            return None;
+            return Err(refused(name, held));
         }
-        let Ok(command) = Handle::open(agent.pid) else { return Some(None) };
+        let Ok(command) = Handle::open(agent.pid) else { return Ok(None) };
         let is_child = command.parent() == Some(agent.keeper);
         let keeper = Handle::open(agent.keeper).ok();
         if keeper.is_some() && !is_child && agent.keeper != agent.pid {
             // It holds the lock for a process that it has not started.
-            return None;
+            return Err(refused(name, held));
         }
         // Another process may have the number, if what the command has started outlives it. And a navlock that has
         // not started its command yet is not ended.
         if !is_child && !runs_under(agent.pid, held.lock.client_id) {
-            return Some(None);
+            return Ok(None);
         }
         let keeper = keeper.filter(|_| is_child);
-        Some(Some(Self { command, keeper, told: None, is_killed: false, is_said: false }))
+        Ok(Some(Self { command, keeper, told: None, is_killed: false, is_said: false }))
     }
 
     /// Tells the holder to end, or kills its command if it was told and the grace is over.
