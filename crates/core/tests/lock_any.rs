@@ -13,7 +13,7 @@ fn locks() -> LockManager {
 
 /// How many requests wait.
 fn pending(locks: &LockManager) -> usize {
-    block_on(locks.query()).unwrap().pending.len()
+    block_on(locks.query()).expect("the bucket is there").pending.len()
 }
 
 #[test]

@@ -143,7 +143,8 @@ impl<G> LockAllFuture<G> {
         }
     }
 
-    /// The deadlock that this request is part of, if it is part of one: see [`LockFuture::deadlock`].
+    /// The deadlock that this request is part of, if it is part of one: see
+    /// [`LockFuture::deadlock`](crate::LockFuture::deadlock).
     ///
     /// ```
     /// # use navlock::{Error, UserAgent};
