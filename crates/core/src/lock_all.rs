@@ -9,7 +9,7 @@ use std::{fmt, future::IntoFuture, marker::PhantomData, time::Duration};
 
 use navlock_engine::{Mode, ResourceName};
 
-use self::future::{Ask, Wanted};
+use self::taking::{Ask, Wanted};
 pub use self::{
     error::{FailedName, LockAllError},
     future::LockAllFuture,

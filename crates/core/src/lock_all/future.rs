@@ -9,15 +9,15 @@ use std::{
     task::{Context, Poll},
 };
 
-use navlock_engine::{Mode, ResourceName};
+use navlock_engine::ResourceName;
 
 use super::{
     error::LockAllError,
     grant::GrantAll,
-    taking::{Taking, Unavailable},
+    taking::{Ask, Taking, Unavailable},
 };
 use crate::{
-    Error, Lock, LockGuard, LockOptions,
+    Error, Lock, LockGuard,
     environment::Environment,
     holding::Held,
     look::{InDeadlock, LockId},
@@ -34,26 +34,6 @@ use crate::{
 pub struct LockAllFuture<G = Vec<LockGuard>> {
     state: State,
     grant: PhantomData<fn() -> G>,
-}
-
-/// One of the names.
-#[derive(Debug)]
-pub(super) struct Wanted {
-    pub(super) name: ResourceName,
-    /// `None` if the mode of the whole request applies to this name.
-    pub(super) mode: Option<Mode>,
-}
-
-/// What is asked for.
-#[derive(Debug)]
-pub(super) struct Ask {
-    /// The names, sorted, each once.
-    pub(super) names: Result<Vec<Wanted>, LockAllError>,
-    pub(super) options: LockOptions,
-    pub(super) fails_on_deadlock: bool,
-    pub(super) why: String,
-    /// Whether one of the names is enough. Then they are in the order in which they were given.
-    pub(super) is_any: bool,
 }
 
 enum State {

@@ -6,12 +6,9 @@ use std::{
     vec,
 };
 
-use navlock_engine::ResourceName;
+use navlock_engine::{Mode, ResourceName};
 
-use super::{
-    error::LockAllError,
-    future::{Ask, Wanted},
-};
+use super::error::LockAllError;
 use crate::{
     Error, LockFuture, LockGuard, LockOptions, LockRequest,
     environment::Environment,
@@ -23,6 +20,26 @@ use crate::{
 /// A request for the next lock says inside which locks it is. It names the locks that were taken last, at
 /// most this many. To name all of them would take quadratic time.
 const MOST_INSIDE: usize = 64;
+
+/// One of the names.
+#[derive(Debug)]
+pub(super) struct Wanted {
+    pub(super) name: ResourceName,
+    /// `None` if the mode of the whole request applies to this name.
+    pub(super) mode: Option<Mode>,
+}
+
+/// What is asked for.
+#[derive(Debug)]
+pub(super) struct Ask {
+    /// The names, sorted, each once.
+    pub(super) names: Result<Vec<Wanted>, LockAllError>,
+    pub(super) options: LockOptions,
+    pub(super) fails_on_deadlock: bool,
+    pub(super) why: String,
+    /// Whether one of the names is enough. Then they are in the order in which they were given.
+    pub(super) is_any: bool,
+}
 
 /// The state while the locks are taken, one after the other.
 pub(super) struct Taking {

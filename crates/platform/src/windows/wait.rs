@@ -90,7 +90,7 @@ standard!(
     io::Stdout,
     io::Stderr,
     std::fs::File,
-    crate::descriptor::Descriptor,
+    std::os::windows::io::OwnedHandle,
     std::process::ChildStdout,
     std::process::ChildStderr
 );

@@ -394,22 +394,3 @@ fn all_of_many_deadlocks_that_have_nothing_to_do_with_each_other_are_told() {
     assert_eq!(told.len(), 100);
     assert!(told.iter().all(|(_, is_certain)| *is_certain));
 }
-
-#[test]
-fn a_program_is_called_by_what_tells_it_from_others() {
-    for (command, name) in [
-        ("make -j4", "make"),
-        ("/usr/bin/make", "make"),
-        ("./x/ y", "x"),
-        ("", ""),
-        ("\u{1b}x", r"\u{1b}x"),
-        ("navlock run /opt/bin/deploy --key x", "navlock run deploy"),
-        ("navlock run ./a\u{1b}", r"navlock run a\u{1b}"),
-        ("navlock hold db", "navlock"),
-        ("/usr/bin/node /app/server.js", "node server.js"),
-        ("navlock run node server.js", "navlock run node server.js"),
-        ("python3.11 -c x", "python3.11"),
-    ] {
-        assert_eq!(program(command), name);
-    }
-}
