@@ -28,7 +28,7 @@ fn in_random_histories_a_deadlock_is_told_exactly_where_nobody_can_go_on() {
 }
 
 #[test]
-#[ignore = "takes minutes"]
+#[ignore = "takes minutes: it is run by who changes the search"]
 fn in_a_million_random_histories_a_deadlock_is_told_exactly_where_nobody_can_go_on() {
     explore(1 << 32, 1_000_000);
 }

@@ -196,8 +196,8 @@ fn find(context: &Context, id: &HoldId) -> Result<ClientId, Failure> {
     let overview = Look::once(context.place.clone(), options).map_err(Error::from)?;
     let queue = overview.queues.get(&LockName::new(&*context.bucket, name.clone()));
     let held = queue.into_iter().flat_map(|queue| &queue.held).map(|lock| lock.id.client_id);
-    let holds: Vec<_> =
-        held.filter(|&id| matches!(reach(&context.place, id), Ok(Some(_)))).collect();
+    // One that has no room for callers now is a hold as well.
+    let holds: Vec<_> = held.filter(|&id| !matches!(reach(&context.place, id), Ok(None))).collect();
     let name = quoted_name(name);
     match holds[..] {
         [id] => Ok(id),
