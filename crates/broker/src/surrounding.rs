@@ -36,14 +36,13 @@ pub fn is_around(held: &Inspected) -> bool {
     let Some(agent) = held.agent.as_deref().filter(|agent| agent.keeper != 0) else { return false };
     let is_named = surrounding().iter().any(|lock| lock.client_id == held.lock.client_id);
     let own = std::process::id();
-    // The number of a process means something where its keeper is a navlock that lives, or itself.
+    let lives = |keeper: Handle| !keeper.has_ended();
+    // The number of a process means something where its keeper is a navlock that lives, or itself. A navlock is
+    // its own keeper until it has told of its command, which may have begun.
     let is_kept = || {
-        if agent.keeper == agent.pid {
-            return runs_under(agent.pid, held.lock.client_id);
-        }
-        let lives = |keeper: Handle| !keeper.has_ended();
         process::name(agent.keeper) == process::name(own)
             && Handle::open(agent.keeper).is_ok_and(lives)
+            || agent.keeper == agent.pid && runs_under(agent.pid, held.lock.client_id)
     };
     let is_here = || agent.host == this_process().host && is_kept();
     // The command itself may have become this program.

@@ -4,6 +4,8 @@ use std::{env, process::Stdio};
 
 use rustix::process::Signal;
 
+#[cfg(target_os = "linux")]
+use crate::broker::in_namespaces;
 use crate::sandbox::{NAVLOCK, Sandbox, finish};
 
 #[test]
@@ -51,21 +53,35 @@ fn a_wait_goes_on_after_a_signal_that_was_ignored() {
     assert!(crate::sandbox::wait(&mut waiter).success());
 }
 
+const NEEDS_SIGNALS: &str = "exit::a_signal_to_the_wrapper_reaches_the_command_which_decides";
+
 /// This very program, started as `nohup … &` starts it, passes a test that needs these signals.
 #[test]
 fn these_tests_pass_where_they_are_started_with_signals_ignored() {
-    let test = "exit::a_signal_to_the_wrapper_reaches_the_command_which_decides";
     let sandbox = Sandbox::new();
     let mut command = sandbox.program("sh");
     command
         .args(["-c", "trap '' HUP INT QUIT TERM; exec \"$0\" --exact \"$1\""])
         .arg(env::current_exe().unwrap())
-        .arg(test)
+        .arg(NEEDS_SIGNALS)
         .current_dir(env::current_dir().unwrap())
         .stdout(Stdio::piped());
     let output = finish(command.spawn().unwrap());
     let said = output.stdout;
     assert!(output.status.success() && said.contains("1 passed"), "{said}");
+}
+
+/// There the process group and the session are led by processes that have no number, as in a container that
+/// somebody has entered.
+#[test]
+#[cfg(target_os = "linux")]
+fn these_tests_pass_in_a_namespace_that_was_entered() {
+    let sandbox = Sandbox::new();
+    let [here, program] = [env::current_dir(), env::current_exe()].map(Result::unwrap);
+    let [here, program] = [here.display(), program.display()];
+    let script = format!("cd '{here}' && '{program}' --exact {NEEDS_SIGNALS}");
+    let Some(said) = in_namespaces(&sandbox, &["-rpf", "--mount-proc"], &script) else { return };
+    assert!(said.contains("1 passed"), "{said}");
 }
 
 #[test]

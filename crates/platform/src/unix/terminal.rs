@@ -1,8 +1,11 @@
 //! The terminal that a stream is.
 
-use nix::sys::signal::{SigSet, SigmaskHow, Signal};
+use nix::{
+    sys::signal::{SigSet, SigmaskHow, Signal},
+    unistd::getpgrp,
+};
 use rustix::{
-    process::getpgrp,
+    io::Errno,
     termios::{tcgetpgrp, tcgetwinsize},
 };
 
@@ -17,7 +20,13 @@ pub fn size(stream: &impl Source) -> Option<(u16, u16)> {
 
 /// Whether we are in front of the terminal that this stream is.
 pub fn is_in_front(stream: &impl Source) -> bool {
-    tcgetpgrp(stream.source()).is_ok_and(|group| group == getpgrp())
+    let group = match tcgetpgrp(stream.source()) {
+        Ok(group) => group.as_raw_nonzero().get(),
+        // The terminal's group, like our own, is 0 where it is one of another namespace of processes.
+        Err(Errno::OPNOTSUPP) => 0,
+        Err(_) => return false,
+    };
+    group == getpgrp().as_raw()
 }
 
 /// Writes, without being stopped by a terminal that stops programs which write in the background.

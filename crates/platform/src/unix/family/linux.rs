@@ -13,7 +13,7 @@ use nix::{
 };
 use rustix::{
     io::Errno,
-    process::{Pid, WaitId, WaitIdOptions, getpgrp, getpid, set_child_subreaper},
+    process::{Pid, WaitId, WaitIdOptions, getpid, set_child_subreaper},
 };
 
 use super::processes::{Identity, Process, Processes};
@@ -78,7 +78,7 @@ impl Family {
 
     /// Sends a signal that we were told by to each process that has not got it from the kernel.
     pub fn pass_on(&self, told: Told) {
-        let ours = getpgrp().as_raw_nonzero().get();
+        let ours = unistd::getpgrp().as_raw();
         let members = self.members();
         let members = members.iter().filter(|member| !told.to_group || member.group != ours);
         members.for_each(|member| member.signal(told.signal));

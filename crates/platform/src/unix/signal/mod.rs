@@ -9,8 +9,11 @@ use std::{
     thread,
 };
 
-use nix::libc;
-use rustix::process::{Pid, getpgid, getpgrp, getpid, getsid, kill_process_group};
+use nix::{
+    libc,
+    unistd::{Pid, getpgid, getpgrp, getpid, getsid},
+};
+use rustix::process::kill_current_process_group;
 use signal_hook::{
     consts::{
         SIGALRM, SIGCHLD, SIGCONT, SIGHUP, SIGINT, SIGIO, SIGPROF, SIGQUIT, SIGTERM, SIGURG,
@@ -115,7 +118,10 @@ impl PassedOn {
     /// end.
     pub fn pass_on(&mut self, child: Option<&Child>) -> Vec<Told> {
         let has_it = |told: Told, child: &Child| {
-            told.to_group && getpgid(Some(Pid::from_child(child))) == Ok(getpgrp())
+            // Such a number is 0 where it belongs to a process of another namespace, as in a container that
+            // was entered.
+            let group = |pid| getpgid(Some(Pid::from_raw(pid))).ok();
+            told.to_group && i32::try_from(child.id()).ok().and_then(group) == Some(getpgrp())
         };
         self.pass_to(child, has_it)
     }
@@ -186,7 +192,7 @@ pub fn end_by(signal: Signal) {
 /// to come back to, the kernel does nothing.
 pub fn suspend() {
     if let Some(signal) = Signal::SUSPEND.raw() {
-        let _ = kill_process_group(getpgrp(), signal);
+        let _ = kill_current_process_group(signal);
     }
 }
 
