@@ -5,8 +5,8 @@
 //! unlocks a file when the last process that has it open ends.
 //!
 //! - `KEY` is the client's own file, which the client has locked as long as it lives. The file is
-//!   empty, or is a map of the locks that the client holds and of the names that it owns
-//!   (`navlock_delegation`).
+//!   a map of the locks that the client holds and of the names that it owns (`navlock_delegation`), or says only
+//!   which process the client is.
 //! - `KEY.locks` is locked by the processes that have inherited locks of that client, such as the command of
 //!   `navlock run`. The file contains the messages by which the client would claim these locks.
 //! - `KEY.leases` is not locked. If another service keeps the locks for the time of a lease, the
@@ -112,6 +112,8 @@ impl ClientFiles {
         self.make_directory()?;
         let path = self.path(client);
         let locked = lock_at(&path)?;
+        // Where there is no room for it, the file is as good for all else.
+        let _ = whose::note(&locked);
         Ok(Registration { path, locked })
     }
 
@@ -131,7 +133,19 @@ impl ClientFiles {
 
     /// Whether the client lives, or may live. If it does not, removes its file.
     pub(crate) fn lives(&self, client: ClientKey) -> bool {
-        !matches!(look_at(&self.path(client)), LockState::Free)
+        !matches!(self.look_at_own(client), LockState::Free)
+    }
+
+    /// The state of a client's own file. Removes it if the client has ended.
+    fn look_at_own(&self, client: ClientKey) -> LockState {
+        let path = self.path(client);
+        match look_at(&path) {
+            LockState::Locked(file) if whose::has_ended(&file) => {
+                remove(&path, &file);
+                LockState::Free
+            }
+            state => state,
+        }
     }
 
     /// Whether any client lives, which would start the next daemon. This is for lookers: it removes no
@@ -139,7 +153,8 @@ impl ClientFiles {
     pub(crate) fn has_living(&self) -> bool {
         let lives = |client: &ClientKey| {
             let file = lock_file::open_existing(&self.path(*client));
-            file.is_ok_and(|file| matches!(file_lock::try_shared(&file), Ok(false)))
+            let is_locked = |file: &File| matches!(file_lock::try_shared(file), Ok(false));
+            file.is_ok_and(|file| is_locked(&file) && !whose::has_ended(&file))
         };
         self.own_files().is_ok_and(|clients| clients.iter().any(lives))
     }
@@ -190,7 +205,7 @@ impl ClientFiles {
             };
             let is_wanted = || !matches!(look_at(&self.directory.join(name)), LockState::Free);
             match extension {
-                "" if is_wanted() => found.living.push(client),
+                "" if self.lives(client) => found.living.push(client),
                 "" => _ = unlocked.insert(client),
                 LEASES => leased.push(client),
                 BROKER => found.brokers.push(client),
@@ -379,3 +394,4 @@ mod inherited;
 mod leases;
 #[cfg(test)]
 mod tests;
+mod whose;

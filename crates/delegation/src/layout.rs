@@ -13,7 +13,8 @@
 //! | 16 | 8 | `broker`: the broker's random number |
 //! | 24 | 8 | `unmapped`: how many of the owner's locks are in no slot |
 //! | 32 | 8 | `slots`: how many slots there are |
-//! | 40 | 216 | nothing |
+//! | 40 | 16 | whatever was in the file before |
+//! | 56 | 200 | nothing |
 //!
 //! A slot (`slot.rs`):
 //!
@@ -42,6 +43,9 @@ pub(crate) const MAGIC: u64 = u64::from_le_bytes(*b"navlock\x01");
 
 /// How many bytes the header has, and each slot.
 pub(crate) const BLOCK: usize = 256;
+
+/// How many bytes of the file may be there before the map is. They stay as they are.
+pub(crate) const BEFORE: u64 = 56;
 
 /// How many bytes of text fit in a slot.
 pub(crate) const TEXT: usize = 192;

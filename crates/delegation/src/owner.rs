@@ -38,32 +38,34 @@ pub struct OwnerMap {
 }
 
 impl OwnerMap {
-    /// Makes a map of this file, which must be empty, and open for reading and writing.
+    /// Makes a map of this file, which must be open for reading and writing. The file may have 16 bytes of the
+    /// caller's, from byte 40 on, which the map leaves alone, and nothing else.
     ///
     /// # Errors
     ///
     /// If there is no room for the map: the room is reserved now, so that no later write lacks it.
-    /// If the file is not empty. If the system cannot do this: `Unsupported` on all systems but
-    /// Linux. After an error, the file is empty.
+    /// If there is more in the file. If the system cannot do this: `Unsupported` on all systems but
+    /// Linux. After an error, the file is as it was.
     pub fn make(file: &File) -> io::Result<Self> {
         let file = file.try_clone()?;
-        if file.metadata()?.len() != 0 {
-            return Err(io::Error::new(io::ErrorKind::AlreadyExists, "the file is not empty"));
+        let before = file.metadata()?.len();
+        if before > layout::BEFORE {
+            return Err(io::Error::new(io::ErrorKind::AlreadyExists, "the file has a map"));
         }
-        match Self::begin(&file) {
+        match Self::begin(&file, before) {
             Ok((map, nonce)) => {
                 Ok(Self { map, nonce, slots: layout::FEWEST.into(), file: file.into() })
             }
             Err(error) => {
                 // If this fails, the file stays without a map in it, which does no harm.
-                let _ = file.set_len(0);
+                let _ = file.set_len(before);
                 Err(error)
             }
         }
     }
 
-    fn begin(file: &File) -> io::Result<(Watched, u64)> {
-        system::make_room(file, 0, layout::SMALLEST)?;
+    fn begin(file: &File, before: u64) -> io::Result<(Watched, u64)> {
+        system::make_room(file, before, layout::SMALLEST)?;
         let map = Watched::of_owner(Mapping::of_owner(file)?)?;
         let nonce = system::random_number()?;
         if let Some(header) = map.mapping().and_then(Mapping::header) {

@@ -58,6 +58,22 @@ pub(crate) fn parent(words: &[&str]) {
 }
 
 #[test]
+#[cfg(target_os = "linux")]
+fn a_forked_process_does_not_live_on_as_its_parent_where_no_broker_has_seen_the_parent_end() {
+    let sandbox = Sandbox::new();
+    let gate = sandbox.pipe("gate");
+    let open = File::options().read(true).write(true).open(&gate).unwrap();
+    let mut parent = Worker::start(&sandbox, "forked::parent", gate.to_str().unwrap());
+    (0..4).for_each(|_| drop(parent.read_line()));
+    crate::system::stop(sandbox.broker().unwrap());
+    parent.signal(Signal::KILL);
+    parent.ended();
+    sandbox.kill_broker();
+    assert_eq!(sandbox.code(&["run", "-w", "20", "db", "true"]), 0);
+    drop(open);
+}
+
+#[test]
 fn a_forked_process_holds_nothing_and_keeps_nothing_of_its_parent_s() {
     let sandbox = Sandbox::new();
     let gate = sandbox.pipe("gate");

@@ -62,6 +62,13 @@ pub fn is_beyond_signals(number: u32) -> bool {
     pid.is_some_and(|pid| test(pid) == Err(rustix::io::Errno::PERM))
 }
 
+/// Whether there is a process of this number.
+pub fn exists(number: u32) -> bool {
+    let pid = i32::try_from(number).ok().and_then(Pid::from_raw);
+    let test = |pid| rustix::process::test_kill_process(pid);
+    pid.is_some_and(|pid| test(pid) != Err(rustix::io::Errno::SRCH))
+}
+
 /// The process that has started this one, or 0 if that cannot be seen.
 pub fn parent() -> u32 {
     rustix::process::getppid().map_or(0, |parent| parent.as_raw_nonzero().get().unsigned_abs())

@@ -125,6 +125,13 @@ pub fn is_beyond_signals(number: u32) -> bool {
     opened.is_err_and(|error| error.kind() == io::ErrorKind::PermissionDenied)
 }
 
+/// Whether there is a process of this number, as far as that is known.
+pub fn exists(number: u32) -> bool {
+    // A number that nobody has is an invalid parameter.
+    let opened = open(number, PROCESS_QUERY_LIMITED_INFORMATION);
+    !opened.is_err_and(|error| error.kind() == io::ErrorKind::InvalidInput)
+}
+
 fn open(number: u32, access: u32) -> io::Result<OwnedHandle> {
     // SAFETY: Numbers are given; the handle is new.
     unsafe { owned(OpenProcess(access, 0, number)) }
