@@ -25,11 +25,13 @@ function main() {
     process.env.NAVLOCK_LAUNCHER = __filename;
   }
   if (program === null) return fail(missing('program', candidates('program')).message);
-  if (words[0] === '--project') {
+  const at = words.indexOf('--project');
+  if (at >= 0) {
     try {
-      words.splice(0, 1, '--bucket', originHere().bucket);
+      process.env.NAVLOCK_PROJECT_BUCKET = originHere().bucket;
     } catch (error) {
-      return fail(error.message);
+      // After `--` the word belongs to another command.
+      if (!words.slice(0, at).includes('--')) return fail(error.message);
     }
   }
   replaceBy(program);

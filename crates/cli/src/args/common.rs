@@ -1,11 +1,13 @@
 //! What all subcommands take.
 
-use std::path::PathBuf;
+use std::{env, path::PathBuf};
 
 use clap::{
     Args, ColorChoice,
     builder::{OsStringValueParser, TypedValueParser},
 };
+
+use crate::exit::{Failure, USAGE};
 
 /// The heading under which help shows what all subcommands take.
 const COMMON: &str = "Common options";
@@ -26,6 +28,12 @@ pub(crate) struct Common {
         value_name = "NAME"
     )]
     pub(crate) bucket: String,
+
+    /// Use the bucket that programs with the npm package have in this folder.
+    ///
+    /// The command of that package knows it.
+    #[arg(long, global = true, hide = true)]
+    pub(crate) project: bool,
 
     /// The broker's socket, instead of the one that all processes of this user share.
     #[arg(
@@ -49,6 +57,28 @@ pub(crate) struct Common {
     /// "auto" uses colours on a terminal, unless `NO_COLOR` is set.
     #[arg(long, global = true, value_name = "WHEN", default_value = "auto")]
     pub(crate) color: ColorChoice,
+}
+
+/// The variable in which the command of the npm package tells which bucket the folder has.
+pub(crate) const PROJECT_BUCKET: &str = "NAVLOCK_PROJECT_BUCKET";
+
+impl Common {
+    /// Makes the folder's bucket the one that was asked for, if it was.
+    ///
+    /// # Errors
+    ///
+    /// If nobody has told it.
+    pub(crate) fn settle_bucket(&mut self) -> Result<(), Failure> {
+        if self.project {
+            let told = env::var(PROJECT_BUCKET).map_err(|_| {
+                let why = "only the command of the npm package knows the folder's bucket: use \
+                           'npx navlock --project', or name the bucket by --bucket";
+                Failure::new(USAGE, format_args!("--project: {why}"))
+            });
+            self.bucket = told?;
+        }
+        Ok(())
+    }
 }
 
 #[cfg(test)]

@@ -98,7 +98,8 @@ pub(crate) enum Command {
 
 /// Runs the subcommand. If the place of the broker is not known, only subcommands that need no broker
 /// can run.
-pub(crate) fn dispatch(cli: Cli) -> Result<ExitCode, Failure> {
+pub(crate) fn dispatch(mut cli: Cli) -> Result<ExitCode, Failure> {
+    cli.common.settle_bucket()?;
     let (context, unplaced) = Context::new(&cli.common, cli.role);
     let placed = || match &unplaced {
         None => Ok(&context),

@@ -78,7 +78,9 @@ for (const node of nodes) {
     writeFileSync(path.join(member, 'look.cjs'), script);
     const look = [process.execPath, path.join(member, 'look.cjs')];
     assert.equal((await run(node, ['--project', 'run', 'db', '--', ...look])).out, 'db\n');
+    assert.equal((await run(node, ['run', '-w', '3', '--project', 'db', '--', ...look])).out, 'db\n');
     assert.equal((await run(node, ['run', 'db', '--', ...look])).out, '\n');
+    assert.equal((await run(node, ['run', 'db', 'echo', '--project'])).out, '--project\n');
     assert.equal((await run(node, ['run', '--bucket', folder, 'db', '--', ...look])).out, 'db\n');
     assert.equal((await run(node, ['--project', 'run', 'db', '--', ...look], { env: { NAVLOCK_BUCKET: 'red' } })).out, 'db\n');
   });
