@@ -111,6 +111,12 @@ impl Lifeline {
         self.inherited = None;
     }
 
+    /// Whether a process has inherited the hold, and has not ended, after this one has
+    /// [handed it over](Self::hand_over).
+    pub fn is_inherited(&self) -> bool {
+        self.written.is_inherited()
+    }
+
     /// Writes the file anew with the locks that are held now. The inheritors hold these locks, and
     /// no locks that have been lost or released since.
     pub fn renew(&self) {

@@ -168,6 +168,11 @@ impl InheritedFile {
         let _ = rewrite(&self.file, claims);
     }
 
+    /// Whether a process has inherited the file. If that cannot be found out, one may have.
+    pub(crate) fn is_inherited(&self) -> bool {
+        is_locked(&self.file).unwrap_or(true)
+    }
+
     /// Writes that nothing is inherited any more.
     pub(crate) fn revoke(&self) {
         // A daemon may have the file open. An empty file tells the daemon that the locks are lost,

@@ -110,6 +110,21 @@ fn the_end_of_the_grace_kills_what_the_signal_did_not_end() {
     assert!(!works(&holder) && is_free(&sandbox));
 }
 
+/// A process with this variable counts as not seen, as one that `/proc` hides does.
+#[test]
+fn what_cannot_be_seen_keeps_the_lock_after_a_signal_and_people_are_told() {
+    let sandbox = Sandbox::new();
+    let script = format!("exec 3<&0; NAVLOCK_STARTED_BY=1 {WORKER} <&3 & wait");
+    let mut holder = holder(&sandbox, &[], &script);
+    holder.signal(Signal::TERM);
+    assert_eq!(holder.ended().code(), Some(143));
+    let said = fs::read_to_string(sandbox.path("said")).unwrap();
+    assert!(said.contains("\"db\" stays held while something works"), "{said}");
+    assert!(works(&holder) && !is_free(&sandbox));
+    holder.let_go();
+    eventually("it is free", || is_free(&sandbox));
+}
+
 #[test]
 fn a_signal_that_the_command_went_on_after_leaves_its_daemons_alone() {
     let sandbox = Sandbox::new();

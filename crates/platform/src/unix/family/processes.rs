@@ -3,17 +3,18 @@
 use std::{
     collections::{HashMap, HashSet},
     fmt, fs,
-    os::fd::OwnedFd,
+    os::{fd::OwnedFd, unix::fs::MetadataExt},
     thread,
     time::Duration,
 };
 
+use nix::unistd::{Uid, User};
 use rustix::{
     event::{PollFd, PollFlags, Timespec, poll},
     process::{Pid, PidfdFlags, getpid, kill_process, pidfd_open, pidfd_send_signal},
 };
 
-use crate::process::Signal;
+use crate::process::{Signal, is_beyond_signals};
 
 /// What tells a process from all others: its number, which another process may have later, and the time at
 /// which it began, in ticks since the start of the machine.
@@ -74,7 +75,16 @@ impl fmt::Display for Process {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let (pid, _) = self.identity;
         let name = fs::read_to_string(format!("/proc/{pid}/comm")).unwrap_or_default();
-        write!(f, "{}[{pid}]", name.trim_end())
+        write!(f, "{}[{pid}]", name.trim_end())?;
+        if !is_beyond_signals(pid.unsigned_abs()) {
+            return Ok(());
+        }
+        let owner = fs::metadata(format!("/proc/{pid}")).map_or(0, |process| process.uid());
+        match User::from_uid(Uid::from_raw(owner)) {
+            _ if owner == 0 => f.write_str(" (only root can end it)"),
+            Ok(Some(user)) => write!(f, " (only {} and root can end it)", user.name),
+            _ => write!(f, " (only user {owner} and root can end it)"),
+        }
     }
 }
 
