@@ -10,6 +10,9 @@ use unicode_width::{UnicodeWidthChar, UnicodeWidthStr};
 /// its column this wide for all other names.
 pub(crate) const WIDEST_NAME: usize = 48;
 
+/// A name of this many units is shown by its beginning alone. A unit takes at most two columns.
+const LONG_NAME: usize = 1024;
+
 /// A name for a table: unchanged, or in quotes where the name itself could mislead.
 pub(crate) fn plain_name(name: &ResourceName) -> String {
     // Within a name, a quote or a backslash is harmless. At its beginning, a quote would say that
@@ -26,13 +29,11 @@ pub(crate) fn plain_name(name: &ResourceName) -> String {
 
 /// A name for a table, in no more than this many columns.
 ///
-/// FAST: a name may be a mebibyte long, so only its beginning is looked at.
+/// FAST: a name may be a mebibyte long. Of so long a name only the beginning is looked at.
 pub(crate) fn short_name(name: &ResourceName, widest: usize) -> String {
-    // A name takes at least one column for each two units.
-    let most = 2 * widest + 2;
-    let mut beginning: Vec<u16> = name.utf16().take(most).collect();
-    if beginning.len() < most {
-        return clipped(&plain_name(name), widest);
+    let mut beginning: Vec<u16> = name.utf16().take(LONG_NAME).collect();
+    if beginning.len() < LONG_NAME {
+        return shortened(&plain_name(name), widest);
     }
     // The name must not be cut in the middle of a character.
     if beginning.last().is_some_and(|last| (0xD800..0xDC00).contains(last)) {
@@ -51,7 +52,7 @@ pub(crate) fn bytes_of(name: &LockName) -> usize {
 
 /// A name for a sentence.
 pub(crate) fn quoted_name(name: &ResourceName) -> String {
-    clipped(&format!("{name:?}"), WIDEST_NAME)
+    shortened(&format!("{name:?}"), WIDEST_NAME)
 }
 
 /// How many columns of a terminal the text takes.
@@ -74,6 +75,24 @@ pub(crate) fn clipped(text: &str, widest: usize) -> String {
         })
         .collect();
     shown.push('…');
+    shown
+}
+
+/// The text, or its beginning and its end with "…" between them, in no more than this many columns: names differ
+/// at the end as often as at the beginning.
+pub(crate) fn shortened(text: &str, widest: usize) -> String {
+    if width(text) <= widest {
+        return text.to_owned();
+    }
+    let mut shown = clipped(text, widest / 2 + 1);
+    let room = widest.saturating_sub(width(&shown));
+    let mut taken = 0;
+    let end = text.chars().rev().take_while(|char| {
+        taken += char.width().unwrap_or(0);
+        taken <= room
+    });
+    let end: Vec<_> = end.collect();
+    shown.extend(end.into_iter().rev());
     shown
 }
 

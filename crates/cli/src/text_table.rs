@@ -4,7 +4,7 @@ use anstyle::{AnsiColor, Style};
 
 use crate::{
     terminal::painted,
-    text::{clipped, width},
+    text::{shortened, width},
 };
 
 /// The width of the gap between two columns.
@@ -26,7 +26,7 @@ pub(crate) enum Fit {
     Fixed,
     /// Is never wider than this, and gives way. The widest such column is the first to give way.
     Flexible(usize),
-    /// Is the last column, and gives way before all others.
+    /// Gives way before all others, the last such column first.
     Last,
 }
 
@@ -82,7 +82,7 @@ fn fitted(columns: &[Column], mut widths: Vec<usize>, widest: usize) -> Vec<usiz
         let shown = widths.iter().filter(|&&width| width > 0);
         shown.map(|width| width + GAP).sum::<usize>().saturating_sub(GAP)
     };
-    for (index, column) in columns.iter().enumerate() {
+    for (index, column) in columns.iter().enumerate().rev() {
         if column.fit == Fit::Last {
             let over = total(&widths).saturating_sub(widest);
             widths[index] = widths[index].saturating_sub(over);
@@ -113,7 +113,7 @@ fn line(row: &Row, widths: &[usize], widest: Option<usize>, colours: bool) -> St
         if room == 0 {
             break;
         }
-        let cell = clipped(cell, column.min(room));
+        let cell = shortened(cell, column.min(room));
         line.push_str(if taken == 0 { "" } else { "  " });
         line.push_str(&painted(&cell, if index == 0 { row.style } else { PLAIN }, colours));
         let padding = column.min(room) - width(&cell);

@@ -18,7 +18,7 @@ use crate::{
     exit,
     remedy::line_if_stopped,
     terminal,
-    text::{clipped, meta, printable, quoted_name, user_at_host},
+    text::{WIDEST_NAME, clipped, meta, printable, shortened, user_at_host},
     time::elapsed,
     verbosity::Verbosity,
 };
@@ -167,8 +167,11 @@ impl<'a> Waiting<'a> {
         let known = self.known.as_ref();
         let suspended = self.locks.term().and_then(|term| term.suspended());
         let silent = suspended.map(|(silent, _)| silent);
-        let said = sentence(&self.name, self.mode, time, known, silent, self.outage.as_deref());
         let columns = if is_drawable() { terminal::size(&io::stderr()) } else { None };
+        // There has to be room for the holder.
+        let widest = columns.map_or(WIDEST_NAME, |(columns, _)| WIDEST_NAME.min(columns / 4));
+        let name = shortened(&format!("{:?}", self.name), widest);
+        let said = sentence(&name, self.mode, time, known, silent, self.outage.as_deref());
         let line = match columns {
             // The last column stays free, because a terminal may go to the next line there.
             Some((columns, _)) => {
@@ -219,15 +222,14 @@ fn is_drawable() -> bool {
 /// `navlock: waiting for "db" (exclusive) 12s; held by make[4711] user@host for 3m (why); 2 ahead`,
 /// as far as it is known.
 fn sentence(
-    name: &ResourceName,
+    name: &str,
     mode: Mode,
     time: Duration,
     known: Option<&Position>,
     silent: Option<Duration>,
     outage: Option<&str>,
 ) -> String {
-    let name_shown = quoted_name(name);
-    let mut said = format!("navlock: waiting for {name_shown} ({mode}) {}", elapsed(time));
+    let mut said = format!("navlock: waiting for {name} ({mode}) {}", elapsed(time));
     // Writing to a string does not fail.
     if let Some(silent) = silent {
         // Everything else that is known may be old.
@@ -315,7 +317,7 @@ mod tests {
     }
 
     fn said(known: Option<&Position>) -> String {
-        sentence(&name(), Mode::Exclusive, Duration::from_secs(12), known, None, None)
+        sentence("\"db\"", Mode::Exclusive, Duration::from_secs(12), known, None, None)
     }
 
     #[test]
@@ -354,12 +356,12 @@ mod tests {
     fn a_waiter_is_told_of_an_outage() {
         let (time, silent) = (Duration::from_secs(12), Some(Duration::from_secs(4)));
         assert_eq!(
-            sentence(&name(), Mode::Exclusive, time, None, silent, Some("cannot reach etcd")),
+            sentence("\"db\"", Mode::Exclusive, time, None, silent, Some("cannot reach etcd")),
             "navlock: waiting for \"db\" (exclusive) 12s; etcd has not answered for 4s"
         );
         // Of what has nothing that could be lost.
         assert_eq!(
-            sentence(&name(), Mode::Exclusive, time, None, None, Some("cannot reach etcd")),
+            sentence("\"db\"", Mode::Exclusive, time, None, None, Some("cannot reach etcd")),
             "navlock: waiting for \"db\" (exclusive) 12s; cannot reach etcd"
         );
     }

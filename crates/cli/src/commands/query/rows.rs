@@ -23,7 +23,7 @@ const COLUMNS: [Column; 11] = [
     Column { title: "COMMAND", fit: Fit::Flexible(48) },
     Column { title: USER_AT_HOST, fit: Fit::Flexible(32) },
     Column { title: "AGE", fit: Fit::Fixed },
-    Column { title: "WHY", fit: Fit::Flexible(60) },
+    Column { title: "WHY", fit: Fit::Last },
     Column { title: "POSITION", fit: Fit::Fixed },
     Column { title: "CLIENT ID", fit: Fit::Last },
 ];

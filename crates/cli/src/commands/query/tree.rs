@@ -137,6 +137,7 @@ impl<'a> Jam<'a> {
 
     fn text(&self, args: &QueryArgs, columns: Option<usize>, colours: bool) -> String {
         let fit = |line: String| columns.map_or(line.clone(), |columns| clipped(&line, columns));
+        let widest = columns.map_or(WIDEST_NAME, |columns| WIDEST_NAME.min(columns / 4));
         let mut text = String::new();
         if let Some(deadlock) = self.deadlock {
             let style = if deadlock.is_certain { BAD } else { POOR };
@@ -157,7 +158,7 @@ impl<'a> Jam<'a> {
                 _ if row.is_held => PLAIN,
                 _ => POOR,
             };
-            let line = fit(branch + &self.line(row, args.all_buckets));
+            let line = fit(branch + &self.line(row, args.all_buckets, widest));
             text += &(painted(&line, style, colours) + "\n");
         }
         // The lines are written in full, however long they are, because people paste them.
@@ -171,7 +172,7 @@ impl<'a> Jam<'a> {
     }
 
     /// `hard  npm[4712] waits for db (exclusive) for 2m`.
-    fn line(&self, row: &Row<'_>, with_bucket: bool) -> String {
+    fn line(&self, row: &Row<'_>, with_bucket: bool, widest: usize) -> String {
         let id = row.entry.id.client_id;
         let who = self.surroundings.who(id);
         let why = self.surroundings.why(row.entry);
@@ -182,7 +183,7 @@ impl<'a> Jam<'a> {
         } else {
             String::new()
         };
-        let name = short_name(&row.name.name, WIDEST_NAME);
+        let name = short_name(&row.name.name, widest);
         let how = row.why.map_or("", |why| word(why));
         let gap = if how.is_empty() { "" } else { "  " };
         let mut line =

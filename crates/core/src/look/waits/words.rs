@@ -12,7 +12,7 @@ const MOST_LINES: usize = 32;
 const WIDEST: usize = 60;
 
 /// The longest name of a program that is shown.
-const WIDEST_PROGRAM: usize = 32;
+const WIDEST_PROGRAM: usize = 28;
 
 impl fmt::Display for Deadlock {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -130,7 +130,7 @@ pub fn program(command: &str) -> String {
     };
     let mut names = work.split_whitespace().map(|word| {
         let name = word.rsplit('/').find(|part| !part.is_empty()).unwrap_or(word);
-        clipped_to(&printable(name), WIDEST_PROGRAM)
+        shortened(&printable(name))
     });
     let name = names.next().unwrap_or_default();
     let script = names.next().filter(|script| is_interpreter(&name) && !script.starts_with('-'));
@@ -149,13 +149,20 @@ fn shown(text: &str) -> String {
 }
 
 fn clipped(text: &str) -> String {
-    clipped_to(text, WIDEST)
-}
-
-fn clipped_to(text: &str, widest: usize) -> String {
-    match clip_chars(text, widest) {
+    match clip_chars(text, WIDEST) {
         whole if whole.len() == text.len() => whole.to_owned(),
         beginning => format!("{beginning}…"),
+    }
+}
+
+/// The name of a program, or its beginning and its end: programs differ at the end as often as at the beginning.
+fn shortened(name: &str) -> String {
+    let before_end = name.char_indices().rev().nth(WIDEST_PROGRAM / 2 - 1);
+    match (clip_chars(name, WIDEST_PROGRAM), before_end) {
+        (cut, Some((end, _))) if cut.len() < name.len() => {
+            format!("{}…{}", clip_chars(name, WIDEST_PROGRAM / 2 - 1), &name[end..])
+        }
+        _ => name.to_owned(),
     }
 }
 
@@ -173,6 +180,7 @@ mod tests {
             ("\u{1b}x", r"\u{1b}x"),
             ("navlock run /opt/bin/deploy --key x", "navlock run deploy"),
             ("navlock run ./a\u{1b}", r"navlock run a\u{1b}"),
+            ("deploy-europe-west-production", "deploy-europe…est-production"),
             ("navlock hold db", "navlock"),
             ("/usr/bin/node /app/server.js", "node server.js"),
             ("navlock run node server.js", "navlock run node server.js"),

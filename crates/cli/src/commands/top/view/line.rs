@@ -2,7 +2,7 @@
 
 use ratatui_core::style::{Color, Modifier, Style};
 
-use crate::text::{clipped, width};
+use crate::text::{shortened, width};
 
 pub(super) const PLAIN: Style = Style::new();
 pub(super) const BOLD: Style = Style::new().add_modifier(Modifier::BOLD);
@@ -98,7 +98,7 @@ fn line_of<C, const N: usize>(
             line = line.add(" ", PLAIN);
         }
         let (text, style) = cell(column, wide);
-        let text = clipped(&text, wide);
+        let text = shortened(&text, wide);
         let padding = " ".repeat(wide.saturating_sub(width(&text)));
         line = if column.is_number {
             line.add(padding, PLAIN).add(text, style)
