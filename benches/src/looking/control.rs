@@ -10,7 +10,7 @@ use std::{
 };
 
 use bytes::BytesMut;
-use navlock_core::Mode;
+use navlock_core::{Mode, look::Patience};
 use navlock_wire::{
     ClientState, DaemonCodec, FromDaemon, LookChange, LookEntry, LookEvent, OfName, VERSION,
     encode_look_events,
@@ -120,6 +120,14 @@ fn granted(name: &str, serial: u64) -> LookChange {
     let (id, mode, token) = (([2; 16], serial), Mode::Exclusive, Some(1 << 60));
     LookChange::Granted(
         of(name),
-        LookEntry { id, mode, token, inside: Vec::new(), may_give_up: false, taken: 0, why: None },
+        LookEntry {
+            id,
+            mode,
+            token,
+            inside: Vec::new(),
+            patience: Patience::Endless,
+            taken: 0,
+            why: None,
+        },
     )
 }

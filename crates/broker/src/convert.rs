@@ -101,7 +101,7 @@ fn event(
         entry.since = at;
         entry.token = form.token.map(FencingToken::new);
         entry.inside = form.inside.into_iter().map(lock_id).collect();
-        entry.may_give_up = form.may_give_up;
+        entry.patience = form.patience;
         entry.why = form.why.map(Into::into);
         entry.taken = form.taken;
         entry

@@ -3,7 +3,7 @@
 
 use std::{sync::Arc, time::Duration};
 
-use crate::{Inspected, Inspection};
+use crate::{Inspected, Inspection, look::Patience};
 
 /// The held locks and pending requests of a bucket, for those who [look](crate::look).
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -40,8 +40,8 @@ pub struct Sighted {
     /// For a request: the locks inside which it was made, as far as they are known and were held at
     /// that time.
     pub inside: Vec<LockRef>,
-    /// For a request: whether its agent has said that it may give up by itself.
-    pub may_give_up: bool,
+    /// For a request: how long it waits, as far as its agent has said so.
+    pub patience: Patience,
 }
 
 /// A reference to a lock, which means the same lock for all who use a reach. It is unique as long as the
@@ -82,7 +82,8 @@ impl Sighted {
     /// to make.
     pub fn new(inspected: Inspected) -> Self {
         let (serial, order, name, inside) = (0, (0, 0), None, Vec::new());
-        Self { inspected, unheard: None, serial, order, name, inside, may_give_up: false }
+        let patience = Patience::Endless;
+        Self { inspected, unheard: None, serial, order, name, inside, patience }
     }
 }
 

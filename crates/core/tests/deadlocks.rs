@@ -14,7 +14,8 @@ use navlock_core::{
     ClientId, Mode, ResourceName,
     host::{AgentId, RequestKind},
     look::{
-        Agent, Change, Deadlock, Entry, Event, LockId, LockName, Overview, Root, deadlocks, tree,
+        Agent, Change, Deadlock, Entry, Event, LockId, LockName, Overview, Patience, Root,
+        deadlocks, tree,
     },
 };
 use navlock_engine::{LockManager, RequestId, Status};
@@ -178,7 +179,9 @@ impl History {
             let made = self.made.iter().find(|made| made.id == info.id);
             let inside = made.into_iter().flat_map(|made| &made.inside);
             entry.inside = inside.map(|id| self.lock_id(*id)).collect();
-            entry.may_give_up = made.is_some_and(|made| made.may_give_up);
+            if made.is_some_and(|made| made.may_give_up) {
+                entry.patience = Patience::MayGiveUp;
+            }
             changes.push(if info.is_held {
                 Change::Granted { name, entry }
             } else {

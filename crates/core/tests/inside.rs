@@ -125,7 +125,10 @@ fn several_names_know_of_a_deadlock_that_another_has_closed() {
     assert!(poll_once(all.as_mut()).is_pending());
     let mut last = pin!(two.lock("b").inside(&c).into_future());
     assert!(poll_once(last.as_mut()).is_pending());
-    assert!(all.deadlock().is_some() && poll_once(all.as_mut()).is_pending());
+    assert!(all.deadlock().is_some_and(|deadlock| deadlock.gives_way));
+    let Poll::Ready(Err(failed)) = poll_once(all.as_mut()) else { panic!("it waits") };
+    assert!(matches!(failed.error, Error::Deadlock(_)), "{failed:?}");
+    assert!(poll_once(last.as_mut()).is_ready());
 }
 
 #[test]
@@ -247,6 +250,22 @@ fn of_two_by_which_there_came_to_be_a_cycle_one_fails() {
 }
 
 #[test]
+fn a_request_that_waits_fails_in_a_deadlock_which_another_one_closes_that_does_not() {
+    let bucket = bucket();
+    let (one, two) = (bucket.lock_manager(), bucket.lock_manager());
+    let (a, b) = (held(&one, "a"), held(&two, "b"));
+    let waits = thread::spawn(move || one.lock("b").inside(&a).fail_on_deadlock().blocking());
+    while block_on(two.query()).unwrap().pending.is_empty() {
+        thread::yield_now();
+    }
+    let mut last = pin!(two.lock("a").inside(&b).into_future());
+    assert!(poll_once(last.as_mut()).is_pending());
+    // It is woken, and the lock inside which it was made goes with its thread.
+    assert!(matches!(waits.join().unwrap(), Err(Error::Deadlock(_))));
+    drop(block_on(last).unwrap());
+}
+
+#[test]
 fn a_request_of_a_task_in_another_thread_is_inside_nothing() {
     let asked = async |locks: &LockManager, name: &str| {
         let mut task = pin!(locks.lock(name).fail_on_deadlock().into_owned());
@@ -317,15 +336,14 @@ fn of_three_in_a_cycle_the_last_one_is_refused() {
     };
     assert_eq!(told.lines().count(), 4, "{told}");
     assert!(waits.iter().all(|request| request.deadlock().is_none()));
-    // This request does not ask to fail, so it waits. All requests wait now, and can be told of the
-    // deadlock.
+    // This request does not ask to fail, so it waits, and of the others the last one is to fail.
     let mut last = pin!(last().into_future());
     assert!(poll_once(last.as_mut()).is_pending());
-    assert!(last.deadlock().is_some_and(|deadlock| deadlock.is_last));
-    for request in &mut waits {
-        assert!(poll_once(request.as_mut()).is_pending());
-        assert!(request.deadlock().is_some_and(|deadlock| !deadlock.is_last));
-    }
+    assert!(last.deadlock().is_some_and(|deadlock| !deadlock.gives_way));
+    let [first, second] = &mut waits[..] else { unreachable!() };
+    assert!(first.deadlock().is_some_and(|deadlock| !deadlock.gives_way));
+    assert!(poll_once(first.as_mut()).is_pending());
+    assert!(matches!(poll_once(second.as_mut()), Poll::Ready(Err(Error::Deadlock(_)))));
 }
 
 #[test]

@@ -75,5 +75,5 @@ pub use crate::{
     manager::LockManager,
     mode::Mode,
     name::{InvalidName, ReservedName, ResourceName},
-    request::{FencingToken, RequestId, RequestKind, Status},
+    request::{FencingToken, Patience, RequestId, RequestKind, Status},
 };

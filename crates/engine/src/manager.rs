@@ -6,7 +6,7 @@ use hashbrown::HashTable;
 use slab::Slab;
 
 use crate::{
-    Event, FencingToken, NameHasher, RequestId, Status,
+    Event, FencingToken, NameHasher, Patience, RequestId, Status,
     agent::AgentEntry,
     links::{AgentIndex, NONE, ResourceIndex},
     nodes::Nodes,
@@ -181,19 +181,19 @@ impl<T> LockManager<T> {
         Some(&mut node?.data)
     }
 
-    /// Notes that a pending request may give up by itself, which [`may_give_up`](Self::may_give_up)
-    /// then tells. Does nothing if the request is not pending any more.
-    pub fn note_may_give_up(&mut self, id: RequestId) {
+    /// Notes how long a pending request waits, which [`patience`](Self::patience) then tells. Of several
+    /// notes, the greatest counts. Does nothing if the request is not pending any more.
+    pub fn note_patience(&mut self, id: RequestId, patience: Patience) {
         let node = self.nodes.get_mut(id.index()).filter(|node| node.serial == id.serial);
         if let Some(node) = node.filter(|node| node.stage == Stage::Pending) {
-            node.token = Node::<T>::MAY_GIVE_UP;
+            node.token = FencingToken::new(node.patience().max(patience) as u64);
         }
     }
 
-    /// Whether it was noted of a pending request that it may give up by itself.
-    pub fn may_give_up(&self, id: RequestId) -> bool {
+    /// How long this request waits, as far as it was noted.
+    pub fn patience(&self, id: RequestId) -> Patience {
         let node = self.nodes.get(id.index()).filter(|node| node.serial == id.serial);
-        node.is_some_and(Node::may_give_up)
+        node.map_or(Patience::Endless, Node::patience)
     }
 
     /// Whether there is no request and no lock.

@@ -131,6 +131,18 @@ impl fmt::Display for FencingToken {
     }
 }
 
+/// How long a request waits.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub enum Patience {
+    /// Until it is granted.
+    #[default]
+    Endless,
+    /// Until a deadlock, in which it fails.
+    GivesWay,
+    /// As long as it likes: it has a timeout or a signal. It keeps nobody waiting for ever.
+    MayGiveUp,
+}
+
 /// Where a request stands now.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Status {
@@ -150,9 +162,8 @@ pub enum Status {
 #[repr(align(64))]
 pub(crate) struct Node<T> {
     pub(crate) serial: u64,
-    /// The lock's token. While the request is pending, this says whether the request
-    /// [may give up](Self::may_give_up): an `Option`, or a part of `stage`, would take eight bytes
-    /// more for each of a million waiters.
+    /// The lock's token. While the request is pending, this is its [patience](Self::patience): an `Option`,
+    /// or a part of `stage`, would take eight bytes more for each of a million waiters.
     pub(crate) token: FencingToken,
     pub(crate) owner: Owner,
     pub(crate) links: NodeLinks,
@@ -162,12 +173,12 @@ pub(crate) struct Node<T> {
 }
 
 impl<T> Node<T> {
-    /// What a pending request that may give up has in place of a token.
-    pub(crate) const MAY_GIVE_UP: FencingToken = FencingToken(1);
-
-    /// Whether it is pending, and may give up by itself.
-    pub(crate) fn may_give_up(&self) -> bool {
-        self.stage == Stage::Pending && self.token == Self::MAY_GIVE_UP
+    /// How long the request waits, if it is pending.
+    pub(crate) fn patience(&self) -> Patience {
+        let all = [Patience::Endless, Patience::GivesWay, Patience::MayGiveUp];
+        let said = |patience: &Patience| self.token == FencingToken(*patience as u64);
+        let said = all.into_iter().find(said).filter(|_| self.stage == Stage::Pending);
+        said.unwrap_or_default()
     }
 }
 

@@ -16,7 +16,7 @@ use navlock_core::{
         Answer, Backend, Claim, InspectFuture, NameRef, PositionFuture, QueryFuture, ReclaimFuture,
         RequestKind, SightFuture, Sighting, Term, Ticket,
     },
-    look::LockId,
+    look::{LockId, Patience},
 };
 use navlock_engine::AgentId;
 use tokio::sync::oneshot;
@@ -257,8 +257,8 @@ impl Backend for EtcdBackend {
         self.connection.nest(nested);
     }
 
-    fn note_may_give_up(&self, ticket: Ticket) {
-        let serial = self.connection.shared.table().note_may_give_up(ticket.id);
+    fn note_patience(&self, ticket: Ticket, patience: Patience) {
+        let serial = self.connection.shared.table().note_patience(ticket.id, patience);
         if let Some(serial) = serial {
             self.connection.tell(Message::Nested { serial });
         }

@@ -166,9 +166,9 @@ impl QueryEntry {
             bytes: Outer::called(request, made),
         });
         // For a lock, these notes do not matter any more.
-        let RequestNotes { may_give_up, inside, .. } =
+        let RequestNotes { patience, inside, .. } =
             if is_lock { RequestNotes::default() } else { said };
-        sighted.may_give_up = may_give_up;
+        sighted.patience = patience;
         let named = |outer: Outer| LockRef {
             bucket: outer.bucket.into(),
             name: outer.name.to_ref(),

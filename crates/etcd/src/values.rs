@@ -4,6 +4,7 @@
 use navlock_core::{
     AgentInfo, ClientId, ResourceName,
     host::{NameRef, clip_bytes},
+    look::Patience,
 };
 
 use crate::keys::{NameKey, RequestKey};
@@ -44,9 +45,8 @@ pub(crate) struct Value {
 /// What is said of a request that waits.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct RequestNotes {
-    /// Whether the request may give up by itself. This is `false` for requests of older releases, which
-    /// do not tell.
-    pub(crate) may_give_up: bool,
+    /// How long the request waits.
+    pub(crate) patience: Patience,
     /// What its lock is for, if it says so itself. This is said when the request is made, and stays
     /// true of the lock.
     pub(crate) why: String,
@@ -177,13 +177,20 @@ fn encode_info(info: &AgentInfo, said: &RequestNotes) -> Vec<u8> {
 }
 
 impl RequestNotes {
-    /// The bit in the first byte which says that the request may give up, and the one which says that
-    /// the text follows of what its lock is for. The other bits are reserved.
+    /// The bits in the first byte which say how long the request waits, and the one which says that the text
+    /// follows of what its lock is for. The other bits are reserved.
+    const PATIENCE: u8 = 0b101;
     const MAY_GIVE_UP: u8 = 1;
     const HAS_WHY: u8 = 2;
+    const GIVES_WAY: u8 = 4;
 
     fn encode(&self) -> Vec<u8> {
-        let mut bytes = vec![if self.may_give_up { Self::MAY_GIVE_UP } else { 0 }];
+        let patience = match self.patience {
+            Patience::Endless => 0,
+            Patience::GivesWay => Self::GIVES_WAY,
+            Patience::MayGiveUp => Self::MAY_GIVE_UP,
+        };
+        let mut bytes = vec![patience];
         let why = clip_bytes(&self.why, 4096);
         if !why.is_empty() {
             bytes[0] |= Self::HAS_WHY;
@@ -196,7 +203,12 @@ impl RequestNotes {
 
     fn decode(bytes: &[u8]) -> Self {
         let Some((first, mut rest)) = bytes.split_first() else { return Self::default() };
-        let mut notes = Self { may_give_up: first & Self::MAY_GIVE_UP != 0, ..Self::default() };
+        let patience = match first & Self::PATIENCE {
+            0 => Patience::Endless,
+            Self::GIVES_WAY => Patience::GivesWay,
+            _ => Patience::MayGiveUp,
+        };
+        let mut notes = Self { patience, ..Self::default() };
         if first & Self::HAS_WHY != 0 {
             let Some((length, after)) = rest.split_first_chunk() else { return notes };
             let length = usize::from(u16::from_be_bytes(*length));
@@ -307,16 +319,12 @@ mod tests {
             infos.into_iter().flat_map(|info| [(None, info.clone()), (Some(name.clone()), info)]);
         let both = both.flat_map(|(name, info)| {
             [
-                (false, "", Vec::new()),
-                (true, "", Vec::new()),
-                (false, "", vec![outer("default", 7), outer("", 9)]),
-                (false, "nightly", vec![outer("default", 7)]),
+                (Patience::Endless, "", Vec::new()),
+                (Patience::MayGiveUp, "", Vec::new()),
+                (Patience::GivesWay, "", vec![outer("default", 7), outer("", 9)]),
+                (Patience::Endless, "nightly", vec![outer("default", 7)]),
             ]
-            .map(|(may_give_up, why, inside)| RequestNotes {
-                may_give_up,
-                why: why.to_owned(),
-                inside,
-            })
+            .map(|(patience, why, inside)| RequestNotes { patience, why: why.to_owned(), inside })
             .map(|said| (name.clone(), info.clone(), said))
         });
         for (name, info, said) in both {
@@ -350,7 +358,8 @@ mod tests {
         let mut info = AgentInfo::default();
         info.meta = vec![("url".to_owned(), "x".to_owned())];
         let inside: Vec<_> = (0..20).map(|nth| outer(&"b".repeat(LONGEST_BUCKET), nth)).collect();
-        let said = RequestNotes { may_give_up: true, inside, ..RequestNotes::default() };
+        let said =
+            RequestNotes { patience: Patience::MayGiveUp, inside, ..RequestNotes::default() };
         let bytes = encode_info(&info, &said);
         // Of many, some.
         let read = decode_info(&bytes).unwrap();

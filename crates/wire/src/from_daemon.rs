@@ -207,8 +207,8 @@ pub enum FromDaemon {
         request: RequestId,
         /// Who waits for whom, for people.
         told: String,
-        /// Whether the request was made last of all requests in the deadlock.
-        is_last: bool,
+        /// Whether it is this request that gives way.
+        gives_way: bool,
     },
     /// From how many holders the name was stolen, or why it was not.
     Stolen {

@@ -2,14 +2,14 @@
 
 use std::sync::Arc;
 
-use navlock_engine::{Mode, ResourceName};
+use navlock_engine::{Mode, Patience, ResourceName};
 use serde::{Deserialize, Serialize};
 
 use crate::{
     agent_info::AgentInfo,
     failure::Lost,
     ids::{ClientId, LockId, Moment},
-    serde_remote::{ModeRemote, bucket, name},
+    serde_remote::{ModeRemote, PatienceRemote, bucket, name},
 };
 
 /// Something that there is, or that has happened.
@@ -147,8 +147,9 @@ pub struct LookEntry {
     pub token: Option<u64>,
     /// The locks inside which it was asked for, as far as that is known.
     pub inside: Vec<LockId>,
-    /// Of a request, whether it may give up by itself.
-    pub may_give_up: bool,
+    /// How long a request waits.
+    #[serde(with = "PatienceRemote")]
+    pub patience: Patience,
     /// What the lock is for, if the request says so itself.
     pub why: Option<String>,
     /// How often its owner has taken it without asking.

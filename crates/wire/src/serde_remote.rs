@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use navlock_engine::{FencingToken, Mode, RequestId, RequestKind, ResourceName};
+use navlock_engine::{FencingToken, Mode, Patience, RequestId, RequestKind, ResourceName};
 use serde::{Deserialize, Deserializer, Serialize, Serializer, de};
 
 use crate::limits::MAX_NAME;
@@ -13,6 +13,15 @@ use crate::limits::MAX_NAME;
 pub(crate) enum ModeRemote {
     Exclusive,
     Shared,
+}
+
+/// A [`Patience`].
+#[derive(Serialize, Deserialize)]
+#[serde(remote = "Patience")]
+pub(crate) enum PatienceRemote {
+    Endless,
+    GivesWay,
+    MayGiveUp,
 }
 
 /// A [`RequestKind`].

@@ -2,15 +2,15 @@
 
 use std::sync::Arc;
 
-use navlock_engine::{FencingToken, Mode, RequestId, RequestKind, ResourceName};
+use navlock_engine::{FencingToken, Mode, Patience, RequestId, RequestKind, ResourceName};
 use serde::{Deserialize, Serialize};
 
 use crate::{
     agent_info::AgentInfo,
     ids::{Agent, ClientId, ClientKey, LockId, Moment, Query, Slot},
     serde_remote::{
-        FencingTokenRemote, ModeRemote, RequestIdRemote, RequestKindRemote, bucket, name,
-        optional_name,
+        FencingTokenRemote, ModeRemote, PatienceRemote, RequestIdRemote, RequestKindRemote, bucket,
+        name, optional_name,
     },
 };
 
@@ -227,12 +227,14 @@ pub enum ToDaemon {
         /// Who steals the name, as those who lose it and those who look are told.
         info: AgentInfo,
     },
-    /// The request may give up by itself, so nobody waits for it for ever. Sent after the request or
-    /// the claim.
-    MayGiveUp {
+    /// How long the request waits, if not for ever. Sent after the request or the claim.
+    Patience {
         /// Which request.
         #[serde(with = "RequestIdRemote")]
         request: RequestId,
+        /// How long.
+        #[serde(with = "PatienceRemote")]
+        patience: Patience,
     },
     /// Says what the lock of a request is for. Sent before the request or the claim, so that nobody sees
     /// the request without it.

@@ -11,7 +11,7 @@ use navlock_core::{
     host::{
         Answer, Backend, InspectFuture, PositionFuture, QueryFuture, RequestKind, Term, Ticket,
     },
-    look::{InDeadlock, LockId},
+    look::{InDeadlock, LockId, Patience},
 };
 use navlock_engine::{AgentId, RequestId};
 use navlock_wire::{MAX_BUCKET, MAX_NAME, ToDaemon};
@@ -280,9 +280,9 @@ impl Backend for BrokerBackend {
         }
     }
 
-    fn note_may_give_up(&self, ticket: Ticket) {
+    fn note_patience(&self, ticket: Ticket, patience: Patience) {
         if ticket.lane != owned::LANE {
-            self.tell_more(ticket, |table| table.note_may_give_up(ticket.id));
+            self.tell_more(ticket, |table| table.note_patience(ticket.id, patience));
         }
     }
 

@@ -20,7 +20,7 @@ use foldhash::fast::RandomState;
 use navlock_core::{
     AgentInfo, ClientId, Error, Lost, ResourceName, Unreachable,
     host::{RequestKind, clip_bytes},
-    look::InDeadlock,
+    look::{InDeadlock, Patience},
 };
 use navlock_engine::{AgentId, RequestId};
 use navlock_wire::{ClientCodec, ClientKey, MAX_TEXT, Query, ToDaemon};
@@ -107,7 +107,7 @@ struct Request {
     /// of the request needs to be sent.
     is_made: bool,
     /// Whether the request may give up by itself.
-    may_give_up: bool,
+    patience: Patience,
     /// What its lock is for; empty if the program does not say so of this request.
     why: String,
     /// The locks inside which the request was made, as far as the program has said so.
@@ -285,7 +285,7 @@ impl ClientTable {
             place: slot.map_or(SlotPlace::Outside, SlotPlace::Slot),
             is_counted,
             is_made: false,
-            may_give_up: false,
+            patience: Patience::Endless,
             why,
             inside: Vec::new(),
             untaken: None,

@@ -9,7 +9,7 @@ use std::{
 
 use bytes::BytesMut;
 use navlock_core::{ClientId, Lost, Mode, ResourceName};
-use navlock_engine::RequestId;
+use navlock_engine::{Patience, RequestId};
 use navlock_wire::{DaemonCodec, LockId, MAX_INSIDE, ToDaemon};
 use tokio_util::codec::Decoder;
 
@@ -41,8 +41,8 @@ pub(super) struct Claims {
 struct RequestNotes {
     /// Inside which locks they were made.
     inside: Vec<(RequestId, LockId)>,
-    /// The requests that may give up by themselves.
-    may_give_up: Vec<RequestId>,
+    /// How long they wait, if not for ever.
+    patience: Vec<(RequestId, Patience)>,
 }
 
 /// A client with its claims.
@@ -67,9 +67,9 @@ impl Claims {
                     self.said.inside.push((request, lock));
                 }
             }
-            ToDaemon::MayGiveUp { request } => {
-                if self.said.may_give_up.len() < self.requests.len() {
-                    self.said.may_give_up.push(request);
+            ToDaemon::Patience { request, patience } => {
+                if self.said.patience.len() < self.requests.len() {
+                    self.said.patience.push((request, patience));
                 }
             }
             ToDaemon::Why { request, why } => client.note_why(request, &why),
@@ -184,8 +184,8 @@ pub(super) fn settle(claimants: Vec<Claimant>) {
 
 /// Notes what the client has said of its requests.
 fn note(client: &mut ClientRecord, said: RequestNotes) {
-    for request in said.may_give_up {
-        client.note_may_give_up(request);
+    for (request, patience) in said.patience {
+        client.note_patience(request, patience);
     }
     for (request, lock) in said.inside {
         client.put_inside(request, lock);

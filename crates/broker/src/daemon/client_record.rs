@@ -23,7 +23,7 @@ use navlock_core::{
     host::{self, RequestKind},
     look,
 };
-use navlock_engine::{FencingToken, RequestId};
+use navlock_engine::{FencingToken, Patience, RequestId};
 use navlock_platform::descriptor::Counted;
 use navlock_wire::{Agent, ClientKey, ClientState, LockId, LookChange, Moment, Slot};
 
@@ -175,8 +175,8 @@ impl ClientRecord {
     }
 
     /// Notes that a request may give up by itself.
-    pub(super) fn note_may_give_up(&mut self, request: RequestId) {
-        self.requests.note_may_give_up(request);
+    pub(super) fn note_patience(&mut self, request: RequestId, patience: Patience) {
+        self.requests.note_patience(request, patience);
     }
 
     /// Notes that a request was made inside this lock.

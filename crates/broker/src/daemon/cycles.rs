@@ -36,8 +36,8 @@ pub(super) struct Cycles {
 #[derive(Clone, Debug)]
 pub(super) struct InCycle {
     pub(super) told: Arc<str>,
-    /// Whether this request was made last in its cycle.
-    pub(super) is_last: bool,
+    /// Whether this request is the one that gives way.
+    pub(super) gives_way: bool,
 }
 
 impl Names {

@@ -64,8 +64,8 @@ const SHARE: u32 = 10;
 /// With at least this many locks and requests, another thread searches.
 const MANY: usize = 2_000;
 
-/// At most this many requests of a cycle are told of it, beginning with the one that was made last.
-/// All get the same text.
+/// At most this many requests of a cycle are told of it, beginning with the one that was made last, and the one
+/// that gives way. All get the same text.
 const MOST_TOLD: usize = 32;
 
 /// At most this many cycles have a line of their own in the log.
@@ -251,13 +251,14 @@ fn find(watcher: &mut Watcher, seen: Candidates, now: Instant) -> Cycles {
         // request was made last.
         let is_ordered = |member: &Member| member.entry.order > 0;
         let is_known = requests.clone().all(is_ordered) || !requests.clone().any(is_ordered);
-        // The first of these requests is the one that was made last.
-        for member in requests.take(MOST_TOLD) {
-            let is_last = is_known && member.entry.id == cycle.closed_by();
-            let in_cycle = InCycle { told: Arc::clone(&told), is_last };
+        let way = cycle.gives_way();
+        let is_told = |(nth, member): &(usize, &Member)| *nth < MOST_TOLD || member.entry.id == way;
+        for (_, member) in requests.enumerate().filter(is_told) {
+            let gives_way = is_known && member.entry.id == way;
+            let in_cycle = InCycle { told: Arc::clone(&told), gives_way };
             let known = cycles.requests.entry(member.entry.id).or_insert(in_cycle.clone());
-            // The request may be in several cycles. It is told of the cycle that it has closed.
-            if is_last {
+            // The request may be in several cycles. It is told of the one in which it gives way.
+            if gives_way {
                 *known = in_cycle;
             }
         }

@@ -54,7 +54,7 @@ impl Elsewhere {
                 // The time for which a machine is silent differs each time. So the only question is
                 // whether it is silent.
                 let is_silent = one.unheard.is_some();
-                let said = (one.may_give_up, one.inside.clone());
+                let said = (one.patience, one.inside.clone());
                 (bucket.to_owned(), how, lock, fencing_token, agent, is_silent, one.serial, said)
             });
             told.collect()
@@ -191,7 +191,7 @@ impl Elsewhere {
                 token: fencing_token.map(FencingToken::get),
                 inside: one.inside.iter().filter_map(|name| named.get(name).copied()).collect(),
                 // A machine with an older release does not tell this, which counts as no.
-                may_give_up: one.may_give_up,
+                patience: one.patience,
                 why: (met[&lock.client_id] != said).then(|| said.to_owned()),
                 taken: 0,
             };

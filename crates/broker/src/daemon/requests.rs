@@ -22,7 +22,7 @@ use std::{
 use foldhash::fast::RandomState;
 use indexmap::IndexMap;
 use navlock_core::{LockFuture, LockGuard, LockManager, Lost, ResourceName, host::RequestKind};
-use navlock_engine::{FencingToken, RequestId};
+use navlock_engine::{FencingToken, Patience, RequestId};
 use navlock_wire::{Agent, Moment};
 
 pub(super) use self::entry::{RequestOwner, Shown};
@@ -135,7 +135,7 @@ impl Requests {
             place,
             of,
             inside: Vec::new(),
-            may_give_up: false,
+            patience: Patience::Endless,
             name_bytes,
             since,
             stage,
@@ -211,7 +211,7 @@ impl Requests {
             place,
             of,
             inside: Vec::new(),
-            may_give_up: false,
+            patience: Patience::Endless,
             name_bytes,
             since,
             stage,

@@ -158,9 +158,9 @@ impl Session {
         // as there is room.
         while is_in_cycle && self.has_room() {
             let next = lock(&self.connected.client).next_in_cycle();
-            let Some((request, InCycle { told, is_last })) = next else { break };
+            let Some((request, InCycle { told, gives_way })) = next else { break };
             let told = told.as_ref().to_owned();
-            self.say(&FromDaemon::Deadlock { request, told, is_last })?;
+            self.say(&FromDaemon::Deadlock { request, told, gives_way })?;
         }
         Ok(())
     }

@@ -54,6 +54,20 @@ fn the_last_one_of_a_cycle_fails_if_it_has_asked_for_that() {
 }
 
 #[test]
+fn the_one_that_has_asked_for_that_fails_whoever_was_last() {
+    let daemon = Daemon::start();
+    let (one, two) = (daemon.locks(), daemon.locks());
+    let (a, b) = (held(&one, "a"), held(&two, "b"));
+    let mut first = pin!(one.lock("b").inside(&a).fail_on_deadlock().into_future());
+    queue(&one, "b", first.as_mut());
+    let mut last = pin!(two.lock("a").inside(&b).into_future());
+    queue(&two, "a", last.as_mut());
+    assert!(matches!(soon(first), Err(Error::Deadlock(_))));
+    drop(a);
+    drop(soon(last).unwrap());
+}
+
+#[test]
 fn all_of_a_cycle_are_told_and_nobody_who_only_waits_long() {
     let daemon = Daemon::start();
     let agents = [(); 6].map(|()| daemon.locks());
@@ -75,7 +89,7 @@ fn all_of_a_cycle_are_told_and_nobody_who_only_waits_long() {
     });
     let mut cycle: Vec<_> = cycle.collect();
     let told: Vec<_> = cycle.iter_mut().map(|request| soon(told(request.as_mut()))).collect();
-    assert_eq!(told.iter().map(|told| told.is_last).collect::<Vec<_>>(), [false, false, true]);
+    assert_eq!(told.iter().map(|told| told.gives_way).collect::<Vec<_>>(), [false, false, true]);
     assert!(told.iter().all(|it| it.told == told[0].told));
     // The last request of the cycle waits behind `behind`, whose agent holds nothing, and which
     // therefore is no part of the cycle.

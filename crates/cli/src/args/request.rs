@@ -70,8 +70,8 @@ pub(crate) struct RequestArgs {
     /// Exit with N instead of waiting for ever in a deadlock.
     ///
     /// A deadlock is a cycle: each command in it waits for a lock that the next one holds. After a second
-    /// or two, all of these commands report it. With this option, the command whose request closed the cycle
-    /// exits with N.
+    /// or two, all of these commands report it. A command with this option exits with N; if several have it, the
+    /// one of them that asked last.
     #[arg(long, value_name = "N", conflicts_with_all = ["nonblock", "timeout"])]
     pub(crate) deadlock_exit_code: Option<u8>,
 

@@ -127,6 +127,23 @@ fn two_commands_that_wait_for_each_other_are_told_and_the_last_one_ends_if_it_is
 }
 
 #[test]
+fn a_command_that_is_to_end_in_a_deadlock_does_whoever_asked_last() {
+    let sandbox = Sandbox::new();
+    let [mut first, mut second] = [("a", "b", 7), ("b", "c", 8)].map(|(holds, wants, code)| {
+        let wants = format!("$NAVLOCK run --deadlock-exit-code {code} {wants} true");
+        Participant::new(&sandbox, &[holds], &wants)
+    });
+    let mut last = Participant::new(&sandbox, &["c"], "$NAVLOCK run a true");
+    first.go_and_wait(&sandbox);
+    second.go_and_wait(&sandbox);
+    last.go();
+    let (code, said) = second.end();
+    assert_eq!(code, Some(8), "{said}");
+    assert_eq!(first.end().0, Some(0));
+    assert_eq!(last.end().0, Some(0));
+}
+
+#[test]
 fn three_commands_in_a_cycle_are_told_unless_they_are_to_be_quiet() {
     let sandbox = Sandbox::new();
     let mut quiet = Participant::new(&sandbox, &["a"], "$NAVLOCK run -q b true");

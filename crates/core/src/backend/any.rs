@@ -14,7 +14,7 @@ use super::{
 use crate::{
     AgentInfo, ClientId, Error, Lost,
     agent_state::{AgentState, KeptAgent},
-    look::{InDeadlock, LockId},
+    look::{InDeadlock, LockId, Patience},
     sighting::NameRef,
     sync::Arc,
 };
@@ -160,8 +160,8 @@ impl Backend for AnyBackend {
         dispatch!(self.made(ticket));
     }
 
-    fn note_may_give_up(&self, ticket: Ticket) {
-        dispatch!(self.note_may_give_up(ticket));
+    fn note_patience(&self, ticket: Ticket, patience: Patience) {
+        dispatch!(self.note_patience(ticket, patience));
     }
 
     fn surrounding(&self) -> &[LockId] {

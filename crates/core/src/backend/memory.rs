@@ -43,7 +43,7 @@ use crate::{
     AgentInfo, ClientId, Error, Inspection, LockManagerSnapshot, Lost,
     agent_state::{AgentState, KeptAgent},
     backend::{Answer, Backend, InspectFuture, PositionFuture, QueryFuture, Ticket},
-    look::{InDeadlock, LockId},
+    look::{InDeadlock, LockId, Patience},
     sync::{Arc, AtomicU64, Mutex, MutexGuard, Ordering, lock},
     waking::wake_all,
 };
@@ -190,11 +190,14 @@ impl Backend for MemoryBackend {
         self.note_inside(ticket, lock);
     }
 
-    fn note_may_give_up(&self, ticket: Ticket) {
+    fn note_patience(&self, ticket: Ticket, patience: Patience) {
+        if patience == Patience::GivesWay {
+            lock(&self.nested).some_give_way = true;
+        }
         let mut state = self.shard(ticket).lock();
-        state.locks.note_may_give_up(ticket.id);
+        state.locks.note_patience(ticket.id, patience);
         if let Some(table) = &mut state.look_table {
-            table.note_may_give_up(ticket.id);
+            table.note_patience(ticket.id, patience);
         }
     }
 

@@ -33,7 +33,7 @@ pub use self::{
 };
 use crate::{
     AgentInfo, ClientId, Error, Inspection, LockManagerSnapshot, Lost, Position,
-    look::{InDeadlock, LockId},
+    look::{InDeadlock, LockId, Patience},
     sighting::{NameRef, Sighting},
 };
 
@@ -156,11 +156,10 @@ pub trait Backend: fmt::Debug + Send + Sync {
         let _ = ticket;
     }
 
-    /// Notes, for those who look, that the waiting request of this ticket may give up by itself, as a
-    /// request with a signal may, so that nobody waits for it for ever. A reach that does not show this need
-    /// not note it.
-    fn note_may_give_up(&self, ticket: Ticket) {
-        let _ = ticket;
+    /// Notes, for those who look, how long the waiting request of this ticket waits, if not for ever. A reach that
+    /// does not show this need not note it.
+    fn note_patience(&self, ticket: Ticket, patience: Patience) {
+        let _ = (ticket, patience);
     }
 
     /// The locks inside which this whole process runs, such as the command of `navlock run` does. All its
@@ -176,11 +175,11 @@ pub trait Backend: fmt::Debug + Send + Sync {
         None
     }
 
-    /// The deadlock that the request of this ticket has closed, if it has closed one. The caller
+    /// The deadlock in which the request of this ticket [gives way](InDeadlock::gives_way), if there is one. The caller
     /// must then [finish](Self::finish) the request at once, so that it fails. Only one caller is
     /// told of a cycle: for later callers, the cycle is broken.
     fn fail_in_deadlock(&self, ticket: Ticket) -> Option<InDeadlock> {
-        self.deadlock(ticket).filter(|deadlock| deadlock.is_last)
+        self.deadlock(ticket).filter(|deadlock| deadlock.gives_way)
     }
 
     /// Ends a request or a lock: aborts a pending request, or releases a lock.

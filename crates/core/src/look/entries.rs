@@ -5,7 +5,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use navlock_engine::{FencingToken, Mode};
+use navlock_engine::{FencingToken, Mode, Patience};
 
 use super::LockId;
 use crate::AgentInfo;
@@ -112,9 +112,8 @@ pub struct Entry {
     /// For a request: the locks inside which it was made. The holders of these locks release them only
     /// after the request was granted. Empty if it was made inside no lock, or if nobody has said so.
     pub inside: Vec<LockId>,
-    /// For a request: whether it may give up by itself, because it has a timeout or a signal. Such a
-    /// request keeps nobody waiting for ever. `false` if nobody has said so.
-    pub may_give_up: bool,
+    /// For a request: how long it waits, as far as somebody has said so.
+    pub patience: Patience,
     /// What this lock is for; `None` if only its agent says what its locks are for.
     pub why: Option<Arc<str>>,
     /// How often its owner has taken the name without asking.
@@ -133,7 +132,7 @@ impl Entry {
             since: Instant::now(),
             token: None,
             inside: Vec::new(),
-            may_give_up: false,
+            patience: Patience::Endless,
             why: None,
             taken: 0,
             order: 0,
@@ -148,6 +147,11 @@ impl Entry {
         let mut info = info.cloned().unwrap_or_default();
         why.as_ref().clone_into(&mut Arc::make_mut(&mut info).why);
         Some(info)
+    }
+
+    /// What tells which of several requests was made last: the order, and then the time. No two are the same.
+    pub(super) fn made(&self) -> impl Ord + use<> {
+        (self.order, self.since, self.id)
     }
 
     /// For how long the request has waited, or the lock has been held. The least time, if the entry

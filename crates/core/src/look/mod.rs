@@ -30,6 +30,8 @@ mod news;
 mod overview;
 pub(crate) mod waits;
 
+pub use navlock_engine::Patience;
+
 pub(crate) use self::waits::who;
 pub use self::{
     entries::{Agent, Client, ClientState, Entry, Silence},

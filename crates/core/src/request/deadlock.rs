@@ -15,7 +15,7 @@ use crate::{
     Error, LockOptions,
     backend::Backend,
     inside,
-    look::{InDeadlock, LockId},
+    look::{InDeadlock, LockId, Patience},
     sync::Arc,
 };
 
@@ -61,7 +61,7 @@ impl<G: Grant, N: Named> LockFuture<'_, G, N> {
         };
         let Nesting { inside, fails_on_deadlock, .. } = nesting;
         if fails_on_deadlock {
-            pending.fails_on_deadlock = Some(Arc::new(waker.clone()));
+            pending.fail_on_deadlock(waker);
         }
         let inside = if options.signal { Vec::new() } else { inside };
         for lock in inside {
@@ -120,29 +120,29 @@ impl<G, N> LockFuture<'_, G, N> {
         }
     }
 
-    /// Says that the request, if it waits, may give up by itself, as a request with a signal may,
-    /// so that nobody waits for it for ever. This is for hosts that know this only afterwards.
+    /// Says how long the request waits, if it does. This is for hosts that know only afterwards that it has a
+    /// signal.
     ///
     /// ```
     /// # use navlock::{Error, UserAgent};
     /// # let locks = UserAgent::new().lock_manager("app");
     /// use std::{future::IntoFuture, time::Duration};
     ///
-    /// use navlock::blocking::block_on_timeout;
+    /// use navlock::{blocking::block_on_timeout, look::Patience};
     ///
     /// let account = locks.lock("account").blocking()?;
     /// let mut again = locks.lock("account").inside(&account).into_future();
     /// assert!(block_on_timeout(&mut again, Duration::ZERO).is_none());
     /// assert!(again.deadlock().is_some());
     /// // A script has an abort signal for it after all.
-    /// again.note_may_give_up();
+    /// again.note_patience(Patience::MayGiveUp);
     /// assert!(again.deadlock().is_none());
     /// # Ok::<(), Error>(())
     /// ```
     #[cold]
-    pub fn note_may_give_up(&self) {
+    pub fn note_patience(&self, patience: Patience) {
         if let State::Pending(Pending { ticket, agent, .. }) = &self.state {
-            agent.backend().note_may_give_up(ticket.unpack());
+            agent.backend().note_patience(ticket.unpack(), patience);
         }
     }
 
@@ -175,7 +175,13 @@ impl<G, N> LockFuture<'_, G, N> {
 }
 
 impl Pending {
-    /// The deadlock in which the request has to fail, because this request has closed the cycle.
+    /// Notes that the request fails in a deadlock. This comes before it is said to be inside a lock.
+    pub(super) fn fail_on_deadlock(&mut self, waker: &Waker) {
+        self.fails_on_deadlock = Some(Arc::new(waker.clone()));
+        self.agent.backend().note_patience(self.ticket.unpack(), Patience::GivesWay);
+    }
+
+    /// The deadlock in which the request has to fail, because it is the one that gives way.
     pub(super) fn fails_in_deadlock(&self) -> Option<InDeadlock> {
         // FAST: few requests ask to fail.
         self.fails_on_deadlock.as_ref()?;

@@ -9,7 +9,7 @@ use std::{
     task::{Context, Poll, Waker},
 };
 
-use navlock_engine::{Mode, RequestKind, ResourceName};
+use navlock_engine::{Mode, Patience, RequestKind, ResourceName};
 
 use super::{Grant, Named, nesting::Nesting};
 use crate::{
@@ -203,14 +203,16 @@ impl<G: Grant, N: Named> LockFuture<'_, G, N> {
             Ok((ticket, Poll::Pending)) => {
                 let (agent, ticket) = (Arc::clone(refs.here()), ticket.into());
                 let waker = nested.filter(|_| refs.agent.scope().fails_on_deadlock());
-                let fails_on_deadlock = waker.map(|waker| Arc::new(waker.clone()));
-                let waits = waits.pending();
-                self.state =
-                    State::Pending(Pending { name, mode, ticket, agent, waits, fails_on_deadlock });
+                let (waits, fails_on_deadlock) = (waits.pending(), None);
+                let mut pending = Pending { name, mode, ticket, agent, waits, fails_on_deadlock };
+                if let Some(waker) = waker {
+                    pending.fail_on_deadlock(waker);
+                }
+                self.state = State::Pending(pending);
                 if nested.is_some() {
                     self.tell_surroundings();
                 } else {
-                    self.note_may_give_up();
+                    self.note_patience(Patience::MayGiveUp);
                 }
                 if !has_nesting {
                     self.tell_made();

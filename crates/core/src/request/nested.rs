@@ -183,8 +183,8 @@ impl<'a, G: Grant, N: Named> LockRequest<'a, G, N> {
 
     /// Lets the request fail with [`Error::Deadlock`] instead of waiting for ever. The request
     /// fails if it waits for somebody who waits, directly or through others, for a lock that the
-    /// request was made [inside](Self::inside), and if it was made last of all requests in this
-    /// cycle. The other requests go on waiting, and one of them is granted in the end.
+    /// request was made [inside](Self::inside). If several requests of this cycle may fail, the one of them that
+    /// was made last does. The other requests go on waiting, and one of them is granted in the end.
     ///
     /// In one process a deadlock is found at once. Each request that asks for this and waits inside
     /// a lock costs a look at all requests that wait inside locks. In one process, the last request

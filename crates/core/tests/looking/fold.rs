@@ -107,8 +107,8 @@ impl Fold {
                 (entry.token.is_none() && !held.iter().any(|it| it.id == entry.id)).then_some(())?;
                 if let Some(known) = pending.iter_mut().find(|it| it.id == entry.id) {
                     // The event says more about a known request.
-                    let is_more = known.inside.len() < entry.inside.len()
-                        || (!known.may_give_up && entry.may_give_up);
+                    let is_more =
+                        known.inside.len() < entry.inside.len() || known.patience < entry.patience;
                     is_more.then_some(())?;
                     *known = entry.clone();
                 } else {

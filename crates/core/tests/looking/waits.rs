@@ -9,7 +9,7 @@ use std::{
 
 use navlock_core::{
     LockManager, LockOptions, UserAgent,
-    look::{Looker, deadlocks},
+    look::{Looker, Patience, deadlocks},
 };
 
 use super::{begin_all, fold::name, poll, take_events};
@@ -64,10 +64,13 @@ fn a_request_that_may_give_up_is_seen_to_whenever_the_look_began() {
     let late = begin_all(&user_agent);
     for looker in [&early, &late] {
         let queue = &looker.overview().queues[&name("app", "a")];
-        assert!(queue.pending[0].may_give_up && !queue.held[0].may_give_up);
+        assert!(
+            queue.pending[0].patience == Patience::MayGiveUp
+                && queue.held[0].patience == Patience::Endless
+        );
     }
     // A lock does not give up, even if its request could.
     drop(held);
     take_events(&mut early);
-    assert!(!early.overview().queues[&name("app", "a")].held[0].may_give_up);
+    assert_eq!(early.overview().queues[&name("app", "a")].held[0].patience, Patience::Endless);
 }

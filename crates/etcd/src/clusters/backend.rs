@@ -15,7 +15,7 @@ use navlock_core::{
         Answer, Backend, Claim, InspectFuture, NameRef, PositionFuture, QueryFuture, ReclaimFuture,
         RequestKind, SightFuture, Sighted, Sighting, Term, Ticket,
     },
-    look::LockId,
+    look::{LockId, Patience},
 };
 use navlock_engine::{AgentId, FencingToken};
 use slab::Slab;
@@ -233,9 +233,9 @@ impl Backend for ClustersBackend {
         part.made(ticket);
     }
 
-    fn note_may_give_up(&self, ticket: Ticket) {
+    fn note_patience(&self, ticket: Ticket, patience: Patience) {
         let (part, ticket) = self.of(ticket);
-        part.note_may_give_up(ticket);
+        part.note_patience(ticket, patience);
     }
 
     fn finish(&self, ticket: Ticket) {

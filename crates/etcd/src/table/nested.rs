@@ -2,7 +2,7 @@
 
 use std::mem;
 
-use navlock_core::look::LockId;
+use navlock_core::look::{LockId, Patience};
 use navlock_engine::RequestId;
 
 use super::{
@@ -62,13 +62,17 @@ impl Table {
         Some(hidden)
     }
 
-    /// Notes that a waiting request may give up by itself. Returns its agent, if that is news.
-    pub(crate) fn note_may_give_up(&mut self, id: RequestId) -> Option<AgentSerial> {
+    /// Notes how long a waiting request waits. Returns its agent, if that is news.
+    pub(crate) fn note_patience(
+        &mut self,
+        id: RequestId,
+        patience: Patience,
+    ) -> Option<AgentSerial> {
         let request = self.find(id)?;
-        if request.said.may_give_up || !matches!(request.state, State::Pending(_)) {
+        if request.said.patience >= patience || !matches!(request.state, State::Pending(_)) {
             return None;
         }
-        request.said.may_give_up = true;
+        request.said.patience = patience;
         // If the request has no key yet, this is said when the request is written.
         request.key?;
         self.agent_of(id)

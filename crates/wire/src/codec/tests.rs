@@ -53,7 +53,7 @@ places!(ToDaemon {
     Report = 20,
     Log = 21,
     Steal = 22,
-    MayGiveUp = 23,
+    Patience = 23,
     Why = 24,
 });
 

@@ -3,7 +3,7 @@
 use std::task::Waker;
 
 use bytes::BytesMut;
-use navlock_engine::{AgentId, FencingToken};
+use navlock_engine::{AgentId, FencingToken, Patience};
 use navlock_wire::{ClientCodec, ToDaemon};
 use tokio_util::codec::Encoder;
 
@@ -86,12 +86,13 @@ impl ClientTable {
         let pending = self.requests.iter().filter(|(_, request)| request.state.is_pending());
         let more = pending.flat_map(|(index, request)| {
             let request_id = id(index, request.serial);
-            let may_give_up =
-                request.may_give_up.then_some(ToDaemon::MayGiveUp { request: request_id });
+            let patience = request.patience;
+            let patience = (patience != Patience::Endless)
+                .then_some(ToDaemon::Patience { request: request_id, patience });
             let inside = request.inside.iter();
             let inside =
                 inside.map(move |lock| ToDaemon::Inside { request: request_id, lock: *lock });
-            may_give_up.into_iter().chain(inside)
+            patience.into_iter().chain(inside)
         });
         for message in more.collect::<Vec<_>>() {
             self.say(&message);

@@ -49,11 +49,11 @@ impl ClientTable {
                     *by = stolen_by;
                 }
             }
-            FromDaemon::Deadlock { request, told, is_last } => {
+            FromDaemon::Deadlock { request, told, gives_way } => {
                 if let Some(State::Pending(waker)) = self.state(request) {
                     // The task will poll again, and then give a new waker.
                     wakers.push(mem::replace(waker, Waker::noop().clone()));
-                    let told = Box::new(InDeadlock::new(told, is_last));
+                    let told = Box::new(InDeadlock::new(told, gives_way));
                     self.requests[request.index()].deadlock = Some(told);
                 }
             }

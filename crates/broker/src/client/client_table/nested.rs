@@ -1,6 +1,6 @@
 //! The locks inside which requests are made, and the deadlocks that requests are part of.
 
-use navlock_core::look::{InDeadlock, LockId};
+use navlock_core::look::{InDeadlock, LockId, Patience};
 use navlock_engine::RequestId;
 use navlock_wire::{MAX_INSIDE, ToDaemon};
 
@@ -47,12 +47,13 @@ impl ClientTable {
         }
     }
 
-    /// Notes that this request may give up by itself. Does so only if the request waits.
-    pub(in super::super) fn note_may_give_up(&mut self, request: RequestId) {
+    /// Notes how long this request waits. Does so only if the request waits.
+    pub(in super::super) fn note_patience(&mut self, request: RequestId, patience: Patience) {
         if self.state(request).is_some_and(|state| state.is_pending()) {
-            self.requests[request.index()].may_give_up = true;
+            let known = &mut self.requests[request.index()].patience;
+            *known = patience.max(*known);
             if self.tells_more() {
-                self.say(&ToDaemon::MayGiveUp { request });
+                self.say(&ToDaemon::Patience { request, patience });
             }
         }
     }

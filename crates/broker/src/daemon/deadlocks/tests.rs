@@ -4,6 +4,7 @@ use futures_util::FutureExt;
 use navlock_core::{
     FencingToken, Mode,
     host::{RequestId, RequestKind},
+    look::Patience,
 };
 use navlock_wire::{LookChange, LookEntry, OfName};
 
@@ -98,7 +99,7 @@ fn cycle(length: u64) -> Candidates {
             mode: Mode::Exclusive,
             token,
             inside,
-            may_give_up: false,
+            patience: Patience::Endless,
             why: None,
             taken: 0,
         };
@@ -120,7 +121,7 @@ async fn the_first_of_a_long_cycle_are_told_one_text_and_the_one_that_came_last_
         let all = usize::try_from(length).unwrap();
         assert_eq!(cycles.lengths, [all]);
         assert_eq!(cycles.requests.len(), all.min(MOST_TOLD));
-        let last = cycles.requests.values().filter(|it| it.is_last);
+        let last = cycles.requests.values().filter(|it| it.gives_way);
         assert_eq!(last.count(), 1);
         let mut told = cycles.requests.values().map(|it| &it.told);
         let text = told.next().unwrap();

@@ -3,7 +3,7 @@
 
 use std::sync::Arc;
 
-use navlock_core::FencingToken;
+use navlock_core::{FencingToken, look::Patience};
 use navlock_delegation::Look;
 use navlock_wire::{LookChange, LookEntry, LookEvent, OfName};
 
@@ -42,7 +42,7 @@ impl Hold {
             mode: self.mode,
             token: Some(FencingToken::get(token)),
             inside: Vec::new(),
-            may_give_up: false,
+            patience: Patience::Endless,
             why: None,
             taken: look.count().saturating_sub(self.first),
         };

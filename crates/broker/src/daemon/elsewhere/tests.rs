@@ -3,7 +3,7 @@
 use navlock_core::host::NameRef;
 use navlock_core::{
     Mode,
-    look::{Agent, Change, Event},
+    look::{Agent, Change, Event, Patience},
 };
 
 use super::{listing::further_buckets, *};
@@ -143,7 +143,7 @@ fn locks_of_others_are_known_by_numbers_of_their_own_and_by_the_locks_around_the
         mode: Mode::Exclusive,
         token: Some(12),
         inside: Vec::new(),
-        may_give_up: false,
+        patience: Patience::Endless,
         why: None,
         taken: 0,
     };
@@ -190,7 +190,7 @@ fn names_for_which_others_wait_inside_a_lock_count_and_lead_to_further_buckets()
     };
     let held = vec![one(1, 5, 10, true), with_name(one(1, 6, 11, true), "idle")];
     let mut last = asks(3, "db", Some(called(11)));
-    last.may_give_up = true;
+    last.patience = Patience::MayGiveUp;
     let pending = vec![
         asks(2, "ours", Some(called(10))),
         asks(3, "theirs", Some(other("far"))),
@@ -212,13 +212,14 @@ fn names_for_which_others_wait_inside_a_lock_count_and_lead_to_further_buckets()
         .iter()
         .filter_map(|event| match &event.change {
             LookChange::Granted(of, entry) | LookChange::Requested(of, entry) => {
-                Some((of.name.to_string(), entry.may_give_up, entry.inside.len()))
+                Some((of.name.to_string(), entry.patience, entry.inside.len()))
             }
             _ => None,
         })
         .collect();
     // One request waits inside a lock of a name that is not looked at. The lock is known
     // nevertheless.
-    let expected = [("db", false, 0), ("theirs", false, 0), ("db", true, 1)];
-    assert_eq!(found, expected.map(|(name, gives_up, inside)| (name.to_owned(), gives_up, inside)));
+    let (endless, last) = (Patience::Endless, Patience::MayGiveUp);
+    let expected = [("db", endless, 0), ("theirs", endless, 0), ("db", last, 1)];
+    assert_eq!(found, expected.map(|(name, patience, inside)| (name.to_owned(), patience, inside)));
 }

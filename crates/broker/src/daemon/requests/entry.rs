@@ -10,7 +10,7 @@ use std::{
 use navlock_core::{
     ClientId, Error, LockFuture, LockGuard, Lost, Mode, ResourceName, host::PolledGuard,
 };
-use navlock_engine::FencingToken;
+use navlock_engine::{FencingToken, Patience};
 use navlock_wire::{Agent, LockId, Moment};
 use tracing::Level;
 
@@ -37,8 +37,8 @@ pub(super) struct Entry {
     /// The locks inside which the request was made, as far as the client has said so, and whether the reach
     /// was told.
     pub(super) inside: Vec<(LockId, bool)>,
-    /// Whether the request may give up by itself.
-    pub(super) may_give_up: bool,
+    /// How long the request waits.
+    pub(super) patience: Patience,
     /// For how many bytes the request's name counts.
     pub(super) name_bytes: u32,
     /// When the request was made or, for a lock, granted.

@@ -9,7 +9,7 @@ use std::{
 
 use foldhash::quality::RandomState;
 use navlock_core::{ResourceName, look};
-use navlock_engine::{FencingToken, RequestId};
+use navlock_engine::{FencingToken, Patience, RequestId};
 use navlock_wire::{LockId, LookChange, LookEntry, MAX_INSIDE, Moment, OfName};
 
 use super::{
@@ -39,14 +39,14 @@ impl Requests {
         }
     }
 
-    /// Notes that this request may give up by itself.
-    pub(in super::super) fn note_may_give_up(&mut self, id: RequestId) {
-        if let Some(entry) = self.entries.get_mut(&id).filter(|entry| !entry.may_give_up) {
-            entry.may_give_up = true;
+    /// Notes how long this request waits.
+    pub(in super::super) fn note_patience(&mut self, id: RequestId, patience: Patience) {
+        if let Some(entry) = self.entries.get_mut(&id).filter(|entry| entry.patience < patience) {
+            entry.patience = patience;
             if let Stage::Pending(request) = &entry.stage {
                 // If other machines share the locks, they need this for their requests that wait
                 // behind this one.
-                request.note_may_give_up();
+                request.note_patience(patience);
                 self.tell(id);
             }
         }
@@ -267,9 +267,9 @@ impl Entry {
         let of = self.of.name(name);
         let inside = self.inside.iter().map(|(lock, _)| *lock).collect();
         let token = token.map(FencingToken::get);
-        let may_give_up = self.may_give_up && token.is_none();
+        let patience = if token.is_none() { self.patience } else { Patience::Endless };
         let id = self.of.id(id);
-        let mut entry = LookEntry { id, mode, token, inside, may_give_up, why, taken: 0 };
+        let mut entry = LookEntry { id, mode, token, inside, patience, why, taken: 0 };
         let Some(delegation) = delegation else {
             let change = match token {
                 Some(_) => LookChange::Granted(of, entry),

@@ -20,7 +20,7 @@ pub(super) fn handle_client_message(
         }
         ToDaemon::Describe { agent, info } => client.describe(agent, info)?,
         ToDaemon::Inside { request, lock } => client.put_inside(request, lock),
-        ToDaemon::MayGiveUp { request } => client.note_may_give_up(request),
+        ToDaemon::Patience { request, patience } => client.note_patience(request, patience),
         ToDaemon::Why { request, why } => client.note_why(request, &why),
         ToDaemon::Terminate { agent } => client.terminate(agent)?,
         ToDaemon::Finish { request } => {

@@ -91,9 +91,9 @@ fn a_request_made_on_another_machine_is_shown_as_perhaps_inside_the_lock_of_its_
 #[test]
 fn the_one_that_came_last_ends_if_it_is_to_whichever_machine_it_is_on() {
     let all: [Sandbox; 2] = machines();
+    let command = |name| format!("$NAVLOCK run --deadlock-exit-code 7 {name} true");
     for [early, late] in [[0, 1], [1, 0]] {
         // If each command's own broker decided, each of the two would be the last one.
-        let command = |name| format!("$NAVLOCK run --deadlock-exit-code 7 {name} true");
         let mut first = Participant::new(&all[early], &["a"], &command("b"));
         let mut last = Participant::new(&all[late], &["b"], &command("a"));
         first.go_and_wait(&all[early]);
@@ -104,6 +104,13 @@ fn the_one_that_came_last_ends_if_it_is_to_whichever_machine_it_is_on() {
         let (code, said) = first.end();
         assert_eq!(code, Some(0), "{said}");
     }
+    // One that is to end does, if the last one is not.
+    let mut first = Participant::new(&all[0], &["a"], &command("b"));
+    let mut last = Participant::new(&all[1], &["b"], "$NAVLOCK run a true");
+    first.go_and_wait(&all[0]);
+    last.go();
+    assert_eq!(first.end().0, Some(7));
+    assert_eq!(last.end().0, Some(0));
 }
 
 #[test]

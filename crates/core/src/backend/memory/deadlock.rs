@@ -3,16 +3,17 @@
 
 use std::{
     collections::{BTreeSet, HashMap},
+    task::Waker,
     time::{Duration, Instant},
 };
 
 use foldhash::fast::RandomState;
-use navlock_engine::Status;
+use navlock_engine::{Patience, Status};
 
 use super::{MemoryBackend, look_table::serial, nested::Noted, shard::State};
 use crate::{
     backend::Ticket,
-    look::{Entry, InDeadlock, LockId, LockName, Overview, Queue, deadlocks},
+    look::{Deadlock, Entry, InDeadlock, LockId, LockName, Overview, Queue, deadlocks},
     sync::{MutexGuard, lock},
 };
 
@@ -42,11 +43,19 @@ impl MemoryBackend {
             }
             nested = lock(&self.nested);
         }
-        if nested.requests.len() < nested.crowd.max(64) {
+        let is_crowded = nested.requests.len() >= nested.crowd.max(64);
+        if !is_crowded && !nested.some_give_way {
             return;
         }
         let tickets: Vec<_> = nested.requests.keys().copied().collect();
+        let some_give_way = nested.some_give_way;
         drop(nested);
+        if some_give_way && self.patience(ticket) != Patience::GivesWay {
+            self.wake_who_give_way(&tickets);
+        }
+        if !is_crowded {
+            return;
+        }
         let is_over =
             |ticket: &Ticket| self.shard(*ticket).lock().locks.status(ticket.id) != Status::Pending;
         let over: Vec<_> = tickets.into_iter().filter(is_over).collect();
@@ -57,6 +66,18 @@ impl MemoryBackend {
         nested.crowd = 2 * nested.requests.len();
     }
 
+    fn patience(&self, ticket: Ticket) -> Patience {
+        self.shard(ticket).lock().locks.patience(ticket.id)
+    }
+
+    /// Wakes those of these requests that give way in a deadlock: one that does not may have closed it.
+    fn wake_who_give_way(&self, tickets: &[Ticket]) {
+        let gives_way = |ticket: &&Ticket| self.patience(**ticket) == Patience::GivesWay;
+        let waker = |ticket: &Ticket| self.shard(*ticket).lock().locks.data(ticket.id)?.clone();
+        // The shard is unlocked again when a waker is called.
+        tickets.iter().filter(gives_way).filter_map(waker).for_each(Waker::wake);
+    }
+
     /// See [`Backend::fail_in_deadlock`](crate::host::Backend::fail_in_deadlock).
     ///
     /// Requests are decided one after the other. Otherwise two requests of one cycle could fail:
@@ -64,9 +85,9 @@ impl MemoryBackend {
     /// more lock, and then be the last as well.
     pub(super) fn decide_deadlock(&self, ticket: Ticket) -> Option<InDeadlock> {
         // FAST: mostly there is no deadlock.
-        self.deadlock_of(ticket).filter(|deadlock| deadlock.is_last)?;
+        self.deadlock_of(ticket).filter(|deadlock| deadlock.gives_way)?;
         let _deciding = lock(&self.deciding);
-        let deadlock = self.deadlock_of(ticket).filter(|deadlock| deadlock.is_last)?;
+        let deadlock = self.deadlock_of(ticket).filter(|deadlock| deadlock.gives_way)?;
         if let Some(noted) = lock(&self.nested).requests.get_mut(&ticket) {
             noted.is_failing = true;
         }
@@ -91,10 +112,12 @@ impl MemoryBackend {
         let id = overview.queues.values().flat_map(|queue| &queue.pending);
         let serial = self.serial_of(ticket);
         let ids: Vec<_> = id.map(|entry| entry.id).filter(|id| id.serial == serial).collect();
-        let mut all = deadlocks(&overview).into_iter().filter(|deadlock| deadlock.is_certain);
-        let found = all.find(|deadlock| ids.iter().any(|id| deadlock.has_waiting(*id)))?;
-        let is_last = ids.contains(&found.closed_by());
-        Some(InDeadlock { told: found.to_string(), is_last })
+        let mut found = deadlocks(&overview);
+        found.retain(|it| it.is_certain && ids.iter().any(|id| it.has_waiting(*id)));
+        // The request may be in several.
+        let gives_way = |it: &&Deadlock| ids.contains(&it.gives_way());
+        let told = found.iter().find(gives_way).or(found.first())?;
+        Some(InDeadlock { told: told.to_string(), gives_way: gives_way(&told) })
     }
 
     fn overview(
@@ -114,7 +137,7 @@ impl MemoryBackend {
                 let id = LockId { client_id, serial: self.serial_of(ticket) };
                 let mut entry = Entry::new(id, info.mode);
                 entry.since = begin;
-                entry.may_give_up = state.locks.may_give_up(info.id);
+                entry.patience = state.locks.patience(info.id);
                 if let Some(noted) = requests.get(&ticket).filter(|_| !info.is_held) {
                     if noted.is_failing {
                         continue;

@@ -160,7 +160,7 @@ impl State {
                 LockId { client_id: agents.client_id(agent)?, serial: serial(ticket, lane.1) };
             let mut entry = Entry::new(lock_id, mode);
             (entry.since, entry.is_older) = (now, true);
-            entry.may_give_up = self.locks.may_give_up(id);
+            entry.patience = self.locks.patience(id);
             entry.why = self.whys.get(&id).cloned();
             match self.locks.status(id) {
                 Status::Held(token) => entry.token = Some(token),

@@ -8,7 +8,9 @@
 use std::{collections::HashMap, sync::Arc};
 
 use foldhash::fast::RandomState;
-use navlock_engine::{AgentId, Event, FencingToken, LockManager, Mode, RequestId, Status};
+use navlock_engine::{
+    AgentId, Event, FencingToken, LockManager, Mode, Patience, RequestId, Status,
+};
 
 use super::board::Board;
 use crate::{
@@ -129,7 +131,7 @@ impl LookTable {
                 let Some((name, entry)) = entries.get_mut(&id) else { return };
                 board.tell(bucket, |now| {
                     (entry.since, entry.is_older, entry.token) = (now, false, Some(token));
-                    entry.may_give_up = false;
+                    entry.patience = Patience::Endless;
                     Change::Granted { name: name.clone(), entry: entry.clone() }
                 });
             }
@@ -160,12 +162,12 @@ impl LookTable {
         }
     }
 
-    /// Notes that the request may give up by itself.
-    pub(super) fn note_may_give_up(&mut self, id: RequestId) {
+    /// Notes how long the request waits.
+    pub(super) fn note_patience(&mut self, id: RequestId, patience: Patience) {
         let Self { by: LookedBy { board, bucket, .. }, entries, .. } = self;
         let Some((name, entry)) = entries.get_mut(&id) else { return };
-        if entry.token.is_none() && !entry.may_give_up {
-            entry.may_give_up = true;
+        if entry.token.is_none() && entry.patience < patience {
+            entry.patience = patience;
             let (name, entry) = (name.clone(), entry.clone());
             board.tell(bucket, |_| Change::Requested { name, entry });
         }

@@ -25,6 +25,8 @@ pub(super) struct Nested {
     pub(super) made: u64,
     /// When this many requests are noted, those that were answered are looked for and forgotten.
     pub(super) crowd: usize,
+    /// Whether any request was said to [give way](navlock_engine::Patience::GivesWay).
+    pub(super) some_give_way: bool,
     /// How many lookers the bucket has, who are told of new notes.
     pub(super) lookers: usize,
 }

@@ -5,7 +5,7 @@ use std::collections::{HashMap, VecDeque};
 use foldhash::fast::RandomState;
 
 use super::graph::{Graph, Index, Why};
-use crate::look::LockName;
+use crate::look::{LockName, Patience};
 
 /// A bound for the whole search: on average, it looks at each node of the graph at most this many times. So
 /// the time is proportional to the graph. Cycles in different components are all found.
@@ -31,9 +31,7 @@ pub(super) fn cycles(graph: &Graph<'_>, without: &[Index], with_possible: bool) 
     while let Some(nodes) = todo.pop() {
         for mut component in search.components(&nodes) {
             let requests = component.iter().filter(|node| graph.is_request(**node));
-            let age = |node: &&Index| {
-                graph.at(**node).map(|at| (at.entry.order, at.entry.since, at.entry.id))
-            };
+            let age = |node: &&Index| graph.at(**node).map(|at| at.entry.made());
             let Some(youngest) = requests.max_by_key(age).copied() else { continue };
             let Some(left) = looks.checked_sub(component.len()) else { return found };
             looks = left;
@@ -88,7 +86,9 @@ impl<'a, 'g> Search<'a, 'g> {
         let mut search = Self { graph, with_possible, part, next: 1, found, from };
         if !with_possible {
             let may_give_up = |node: &Index| {
-                graph.at(*node).is_some_and(|at| !at.is_held && at.entry.may_give_up)
+                graph
+                    .at(*node)
+                    .is_some_and(|at| !at.is_held && at.entry.patience == Patience::MayGiveUp)
             };
             for node in graph.indices().filter(may_give_up) {
                 search.part[node as usize] = Self::GONE;

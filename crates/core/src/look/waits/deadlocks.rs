@@ -10,7 +10,7 @@ use super::{
 };
 use crate::{
     AgentInfo,
-    look::{Entry, LockId, LockName, Overview},
+    look::{Entry, LockId, LockName, Overview, Patience},
 };
 
 /// Locks and requests that wait for each other in a cycle.
@@ -76,15 +76,15 @@ pub struct Member {
 pub struct InDeadlock {
     /// The deadlock in words: see [`Deadlock::told`].
     pub told: String,
-    /// Whether this request closed the cycle: it was made last or, in one process, it was the last
-    /// request of the cycle that was said to be inside a lock.
-    pub is_last: bool,
+    /// Whether this request is the one that [gives way](Deadlock::gives_way). In one process, the last request is
+    /// the one that was last said to be inside a lock.
+    pub gives_way: bool,
 }
 
 impl InDeadlock {
     /// A deadlock that is described by this text.
-    pub fn new(told: String, is_last: bool) -> Self {
-        Self { told, is_last }
+    pub fn new(told: String, gives_way: bool) -> Self {
+        Self { told, gives_way }
     }
 }
 
@@ -161,6 +161,14 @@ impl Deadlock {
         self.members[0].entry.id
     }
 
+    /// The request that fails, if it [can](Patience::GivesWay): of those that can, the one that was made last. If
+    /// none can, the one that [closed](Self::closed_by) the cycle.
+    pub fn gives_way(&self) -> LockId {
+        let can = |member: &&Member| !member.is_held && member.entry.patience == Patience::GivesWay;
+        let last = self.members.iter().filter(can).max_by_key(|member| member.entry.made());
+        last.map_or_else(|| self.closed_by(), |member| member.entry.id)
+    }
+
     /// Whether this request is a member.
     pub fn has_waiting(&self, id: LockId) -> bool {
         self.members.iter().any(|member| !member.is_held && member.entry.id == id)
@@ -175,9 +183,8 @@ impl Deadlock {
                 // If the name is owned, its owner may have released the lock and taken it again
                 // since: the token shows that.
                 known.is_some_and(|known| {
-                    let Entry { token, inside, may_give_up, .. } = &member.entry;
-                    (known.token, &known.inside, known.may_give_up)
-                        == (*token, inside, *may_give_up)
+                    let Entry { token, inside, patience, .. } = &member.entry;
+                    (known.token, &known.inside, known.patience) == (*token, inside, *patience)
                 })
             })
         })

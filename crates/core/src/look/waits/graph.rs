@@ -9,7 +9,7 @@ pub enum Why {
     /// A request waits for a held lock that conflicts with it. A hard block.
     Held,
     /// A request waits for another request before it in the queue that conflicts with it. A soft block. It
-    /// is not certain to last if the other request [may give up](Entry::may_give_up).
+    /// is not certain to last if the other request [may give up](crate::look::Patience::MayGiveUp).
     Ahead,
     /// A lock waits for a request that was made inside it.
     Inside,

@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 
 use foldhash::fast::RandomState;
-use navlock_engine::Mode;
+use navlock_engine::{Mode, Patience};
 
 use super::graph::{Edges, Graph, Index, NamedEntry, Why, index};
 use crate::{
@@ -97,7 +97,7 @@ impl<'a> Builder<'a> {
             let to_stay = last_to_stay.before(entry.mode).filter(|to| soft != Some(*to));
             self.edges.extend(to_stay.map(|to| (request, to, Why::Ahead)));
             last.add(request, entry.mode);
-            if !entry.may_give_up {
+            if entry.patience != Patience::MayGiveUp {
                 last_to_stay.add(request, entry.mode);
             }
             // An agent that has named one of its own locks would have named the others as well.

@@ -10,7 +10,7 @@
 //! on once these requests are answered. Whatever waits, waits for all of its blocks. So everything that
 //! is in a cycle of blocks, or waits for such a cycle, waits for ever, unless somebody gives up or is
 //! ended. A cycle of such blocks is certainly a deadlock if all its members were there at one moment,
-//! and no request in it [may give up](super::Entry::may_give_up) by itself. One overview alone does not
+//! and no request in it [may give up](super::Patience::MayGiveUp) by itself. One overview alone does not
 //! prove that they were there at one moment: see [`Watcher`]. That there are no other deadlocks is only
 //! certain if every request has said what it is inside of.
 //!

@@ -9,7 +9,7 @@ use navlock_engine::Mode::{self, Exclusive, Shared};
 use super::*;
 use crate::{
     AgentInfo, ClientId,
-    look::{Agent, Change, Entry, Event, LockId, LockName, Overview},
+    look::{Agent, Change, Entry, Event, LockId, LockName, Overview, Patience},
 };
 
 /// An overview that a test builds. Its agents are named by numbers.
@@ -64,10 +64,9 @@ impl Example {
         id
     }
 
-    /// Marks a request as one that may give up.
-    fn gives_up(&mut self, name: &str, id: LockId) {
+    fn put_patience(&mut self, name: &str, id: LockId, patience: Patience) {
         let pending = &mut self.overview.queues.get_mut(&name_of(name)).unwrap().pending;
-        pending.iter_mut().find(|entry| entry.id == id).unwrap().may_give_up = true;
+        pending.iter_mut().find(|entry| entry.id == id).unwrap().patience = patience;
     }
 
     pub(super) fn ends(&mut self, name: &str, id: LockId) {
@@ -108,6 +107,23 @@ fn two_who_ask_for_each_others_locks_inside_their_own_are_in_a_deadlock() {
     assert_eq!(deadlocks(&example.overview)[0].closed_by(), last);
     example.ends("a", last);
     assert_eq!(example.told(), []);
+}
+
+#[test]
+fn of_those_who_would_give_way_in_a_deadlock_the_last_one_does_and_if_there_are_none_who_closed_it()
+{
+    let mut example = Example::new();
+    let held = [1, 2, 3].map(|agent| example.held(agent, &agent.to_string(), Exclusive));
+    let [one, two, three] = [(1, "2"), (2, "3"), (3, "1")].map(|(agent, name)| {
+        (name, example.waits(agent, name, Exclusive, Some(held[agent as usize - 1])))
+    });
+    let gives_way = |example: &Example| deadlocks(&example.overview)[0].gives_way();
+    assert_eq!(gives_way(&example), three.1);
+    for (name, id) in [one, two] {
+        example.put_patience(name, id, Patience::GivesWay);
+        assert_eq!(gives_way(&example), id);
+    }
+    assert_eq!(deadlocks(&example.overview)[0].closed_by(), three.1);
 }
 
 #[test]
@@ -218,14 +234,14 @@ fn nobody_waits_for_ever_for_what_may_give_up() {
     example.waits(2, "a", Shared, Some(b));
     example.waits(1, "b", Exclusive, Some(a));
     assert_eq!(example.told(), certain("b B a a A"));
-    example.gives_up("a", gives_up);
+    example.put_patience("a", gives_up, Patience::MayGiveUp);
     assert_eq!(example.told(), [("b B a a A".to_owned(), false)]);
     // A request that may give up does not matter if it is behind others that wait for ever.
     let mut example = Example::new();
     let (a, b) = (example.held(1, "a", Shared), example.held(2, "b", Exclusive));
     example.waits(4, "a", Exclusive, None);
     let gives_up = example.waits(3, "a", Exclusive, None);
-    example.gives_up("a", gives_up);
+    example.put_patience("a", gives_up, Patience::MayGiveUp);
     example.waits(2, "a", Shared, Some(b));
     example.waits(1, "b", Exclusive, Some(a));
     assert_eq!(example.told(), certain("b B a a A"));

@@ -1,6 +1,6 @@
 //! A message of each variant, by subject.
 
-use navlock_engine::{FencingToken, Mode, RequestId, RequestKind, ResourceName};
+use navlock_engine::{FencingToken, Mode, Patience, RequestId, RequestKind, ResourceName};
 
 use crate::{
     AgentInfo, BootTime, ClientState, Failure, FromDaemon, InspectionEntry, LogState, LookChange,
@@ -158,7 +158,7 @@ pub(super) fn looking_from_daemon() -> Vec<FromDaemon> {
         mode: Mode::Shared,
         token: Some(u64::MAX),
         inside,
-        may_give_up: true,
+        patience: Patience::MayGiveUp,
         why: Some("backup".to_owned()),
         taken: 7,
     };
@@ -197,7 +197,7 @@ pub(super) fn looking_from_daemon() -> Vec<FromDaemon> {
         FromDaemon::Report { query: 3, report: report() },
         FromDaemon::Logs { query: 3, outcome: Ok("debug".to_owned()) },
         FromDaemon::Logs { query: 3, outcome: Err("no level".to_owned()) },
-        FromDaemon::Deadlock { request: request(), told: "they wait".to_owned(), is_last: true },
+        FromDaemon::Deadlock { request: request(), told: "they wait".to_owned(), gives_way: true },
         FromDaemon::Stolen { query: 3, outcome: Ok(2) },
         FromDaemon::Stolen { query: 3, outcome: Err(NotStolen::Free) },
         FromDaemon::Stolen { query: 3, outcome: Err(NotStolen::HeldByOthers) },
@@ -211,7 +211,7 @@ pub(super) fn looking_from_daemon() -> Vec<FromDaemon> {
 pub(super) fn looking_to_daemon() -> Vec<ToDaemon> {
     vec![
         ToDaemon::Inside { request: request(), lock: ([3; 16], u64::MAX) },
-        ToDaemon::MayGiveUp { request: request() },
+        ToDaemon::Patience { request: request(), patience: Patience::GivesWay },
         ToDaemon::Why { request: request(), why: "backup".to_owned() },
         ToDaemon::Look { bucket: None, name: None, follow: false },
         ToDaemon::Look {
