@@ -20,6 +20,7 @@ use uuid::Uuid;
 /// assert_eq!(client_id.to_string().parse(), Ok(client_id));
 /// ```
 #[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 pub struct ClientId(Uuid);
 
 impl ClientId {

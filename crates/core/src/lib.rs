@@ -66,8 +66,6 @@ mod options;
 mod printable;
 mod refusal;
 mod request;
-#[cfg(feature = "serde")]
-mod serde_remote;
 mod sighting;
 mod snapshot;
 mod sync;

@@ -48,13 +48,10 @@ pub struct LockManagerSnapshot {
 #[non_exhaustive]
 pub struct LockInfo {
     /// The name that is held or waited for.
-    #[cfg_attr(feature = "serde", serde(with = "crate::serde_remote::name"))]
     pub name: ResourceName,
     /// The mode.
-    #[cfg_attr(feature = "serde", serde(with = "crate::serde_remote::ModeRemote"))]
     pub mode: Mode,
     /// The client id of the agent: the same for all locks and requests of one agent.
-    #[cfg_attr(feature = "serde", serde(with = "crate::serde_remote::client_id"))]
     pub client_id: ClientId,
 }
 

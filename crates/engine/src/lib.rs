@@ -37,7 +37,7 @@
 //! Beyond the specification, each lock gets a [`FencingToken`] when it is granted: `held.rs` makes
 //! it.
 //!
-//! The crate has no features.
+//! With the feature `serde`, names, modes, ids and tokens are written and read by serde.
 //!
 //! [spec]: https://www.w3.org/TR/2025/WD-web-locks-20250924/
 

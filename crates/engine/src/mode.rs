@@ -6,6 +6,11 @@ use std::fmt;
 ///
 /// Spec: <https://w3c.github.io/web-locks/#modes-scheduling>
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+#[cfg_attr(
+    feature = "serde",
+    derive(serde::Serialize, serde::Deserialize),
+    serde(rename_all = "lowercase")
+)]
 pub enum Mode {
     /// Alone: no other lock of the name is held at the same time.
     #[default]

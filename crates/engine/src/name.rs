@@ -1,6 +1,8 @@
 //! Resource names: JavaScript strings, kept to the last code unit.
 
 mod error;
+#[cfg(feature = "serde")]
+mod serde;
 mod short;
 mod strings;
 mod wtf8;

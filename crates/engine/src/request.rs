@@ -12,6 +12,7 @@ use crate::{
 /// No id is used twice. An id that outlived its request or lock is recognised, however often its
 /// place was used again.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 pub struct RequestId {
     /// The number of this request, which no other request of its lock manager has, past or to come.
     pub(crate) serial: u64,
@@ -46,6 +47,7 @@ impl RequestId {
 ///
 /// Spec: <https://w3c.github.io/web-locks/#api-lock-manager-request>
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 pub enum RequestKind {
     /// Wait in the queue until the lock can be had.
     Wait(Mode),
@@ -111,6 +113,7 @@ impl RequestKind {
 /// assert!(store.write(stopped).is_err());
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 pub struct FencingToken(u64);
 
 impl FencingToken {
@@ -132,6 +135,7 @@ impl fmt::Display for FencingToken {
 }
 
 /// How long a request waits.
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Patience {
     /// Until it is granted.

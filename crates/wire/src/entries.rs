@@ -3,19 +3,14 @@
 use navlock_engine::{Mode, ResourceName};
 use serde::{Deserialize, Serialize};
 
-use crate::{
-    ids::ClientId,
-    serde_remote::{ModeRemote, name},
-};
+use crate::ids::ClientId;
 
 /// A lock or a pending request, as a snapshot in messages has it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct SnapshotEntry {
     /// The name that is held or waited for.
-    #[serde(with = "name")]
     pub name: ResourceName,
     /// In which mode.
-    #[serde(with = "ModeRemote")]
     pub mode: Mode,
     /// By whom.
     pub client_id: ClientId,

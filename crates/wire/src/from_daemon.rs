@@ -10,7 +10,6 @@ use crate::{
     ids::{Agent, BootTime, ClientId, Query},
     looking::LookEvent,
     report::Report,
-    serde_remote::{FencingTokenRemote, RequestIdRemote},
     stealing::NotStolen,
 };
 
@@ -44,10 +43,8 @@ pub enum FromDaemon {
     /// The request is a lock now.
     Granted {
         /// Which request.
-        #[serde(with = "RequestIdRemote")]
         request: RequestId,
         /// The lock's fencing token.
-        #[serde(with = "FencingTokenRemote")]
         token: FencingToken,
         /// Whether the request's slot says so as well.
         in_slot: bool,
@@ -55,13 +52,11 @@ pub enum FromDaemon {
     /// The lock could not be had at once, and only that was asked for.
     Unavailable {
         /// Which request.
-        #[serde(with = "RequestIdRemote")]
         request: RequestId,
     },
     /// The request has ended without a lock.
     Failed {
         /// Which request.
-        #[serde(with = "RequestIdRemote")]
         request: RequestId,
         /// Why.
         failure: Failure,
@@ -69,7 +64,6 @@ pub enum FromDaemon {
     /// The lock is not held any more, against its holder's will.
     Lost {
         /// The request that the lock came from.
-        #[serde(with = "RequestIdRemote")]
         request: RequestId,
         /// How the lock was lost.
         how: Lost,
@@ -203,7 +197,6 @@ pub enum FromDaemon {
     /// The request has been in a deadlock for a while: it waits for others that wait for it.
     Deadlock {
         /// Which request.
-        #[serde(with = "RequestIdRemote")]
         request: RequestId,
         /// Who waits for whom, for people.
         told: String,

@@ -50,7 +50,6 @@ mod limits;
 mod look_frame;
 mod looking;
 mod report;
-mod serde_remote;
 mod stealing;
 mod to_daemon;
 mod version;

@@ -2,6 +2,9 @@
 //!
 //! What one connection may have at a time is the broker's alone to say: `daemon::Limits` of `navlock-broker`.
 
+use navlock_engine::ResourceName;
+use serde::{Deserialize, Deserializer, de::Error};
+
 /// The longest frame, in bytes: room for the longest name, a few times over.
 pub const MAX_FRAME: usize = 4 << 20;
 
@@ -19,3 +22,16 @@ pub const MAX_META: usize = 16;
 
 /// Inside how many locks a request can be; of more, some are not known.
 pub const MAX_INSIDE: usize = 64;
+
+/// Reads a name that is to be kept.
+///
+/// # Errors
+///
+/// If the name is longer than [`MAX_NAME`].
+pub(crate) fn short_enough<'de, D: Deserializer<'de>>(from: D) -> Result<ResourceName, D::Error> {
+    let name = ResourceName::deserialize(from)?;
+    match name.as_bytes().len() {
+        ..=MAX_NAME => Ok(name),
+        length => Err(D::Error::invalid_length(length, &"a shorter name")),
+    }
+}

@@ -9,7 +9,6 @@ use crate::{
     agent_info::AgentInfo,
     failure::Lost,
     ids::{ClientId, LockId, Moment},
-    serde_remote::{ModeRemote, PatienceRemote, bucket, name},
 };
 
 /// Something that there is, or that has happened.
@@ -44,7 +43,6 @@ pub enum LookChange {
         /// Which agent.
         agent: ClientId,
         /// Its bucket.
-        #[serde(with = "bucket")]
         bucket: Arc<str>,
         /// What it says of itself.
         info: AgentInfo,
@@ -128,10 +126,8 @@ pub enum ClientState {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct OfName {
     /// The bucket.
-    #[serde(with = "bucket")]
     pub bucket: Arc<str>,
     /// The name.
-    #[serde(with = "name")]
     pub name: ResourceName,
 }
 
@@ -141,14 +137,12 @@ pub struct LookEntry {
     /// Its id.
     pub id: LockId,
     /// The mode in which it is held or wanted.
-    #[serde(with = "ModeRemote")]
     pub mode: Mode,
     /// The fencing token of a lock.
     pub token: Option<u64>,
     /// The locks inside which it was asked for, as far as that is known.
     pub inside: Vec<LockId>,
     /// How long a request waits.
-    #[serde(with = "PatienceRemote")]
     pub patience: Patience,
     /// What the lock is for, if the request says so itself.
     pub why: Option<String>,

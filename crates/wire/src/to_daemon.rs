@@ -8,10 +8,7 @@ use serde::{Deserialize, Serialize};
 use crate::{
     agent_info::AgentInfo,
     ids::{Agent, ClientId, ClientKey, LockId, Moment, Query, Slot},
-    serde_remote::{
-        FencingTokenRemote, ModeRemote, PatienceRemote, RequestIdRemote, RequestKindRemote, bucket,
-        name, optional_name,
-    },
+    limits::short_enough,
 };
 
 /// One message from a client to the daemon.
@@ -53,13 +50,11 @@ pub enum ToDaemon {
         agent: Agent,
         /// The request's number; never used before in this session. The number also finishes what the
         /// client takes in the slot later.
-        #[serde(with = "RequestIdRemote")]
         request: RequestId,
         /// The lock's name.
-        #[serde(with = "name")]
+        #[serde(deserialize_with = "short_enough")]
         name: ResourceName,
         /// What kind of request it is.
-        #[serde(with = "RequestKindRemote")]
         kind: RequestKind,
         /// The slot of the map that the client has reserved, and in which it has described the request.
         /// Given only after [`Mapped`](crate::FromDaemon::Mapped).
@@ -68,7 +63,6 @@ pub enum ToDaemon {
     /// Aborts the request, or releases the lock if the request has become one.
     Finish {
         /// Which request.
-        #[serde(with = "RequestIdRemote")]
         request: RequestId,
     },
     /// Asks what is held and what is pending in a bucket.
@@ -76,7 +70,6 @@ pub enum ToDaemon {
         /// The question's number.
         query: Query,
         /// The bucket's name.
-        #[serde(with = "bucket")]
         bucket: Arc<str>,
     },
     /// Says who the client is. Sent right after the greeting.
@@ -92,16 +85,13 @@ pub enum ToDaemon {
         /// Which agent.
         agent: Agent,
         /// The number of the request that the lock came from.
-        #[serde(with = "RequestIdRemote")]
         request: RequestId,
         /// The lock's name.
-        #[serde(with = "name")]
+        #[serde(deserialize_with = "short_enough")]
         name: ResourceName,
         /// How the lock is held.
-        #[serde(with = "ModeRemote")]
         mode: Mode,
         /// The lock's fencing token, which the lock keeps.
-        #[serde(with = "FencingTokenRemote")]
         token: FencingToken,
         /// When the lock was granted.
         since: Moment,
@@ -112,13 +102,11 @@ pub enum ToDaemon {
         /// Which agent.
         agent: Agent,
         /// The request's number.
-        #[serde(with = "RequestIdRemote")]
         request: RequestId,
         /// The lock's name.
-        #[serde(with = "name")]
+        #[serde(deserialize_with = "short_enough")]
         name: ResourceName,
         /// What kind of request it is.
-        #[serde(with = "RequestKindRemote")]
         kind: RequestKind,
         /// When the request was made. This decides its place in the queue.
         since: Moment,
@@ -137,10 +125,8 @@ pub enum ToDaemon {
         /// The question's number.
         query: Query,
         /// The bucket's name.
-        #[serde(with = "bucket")]
         bucket: Arc<str>,
         /// The one lock name that is asked for; `None` for all names.
-        #[serde(with = "optional_name")]
         name: Option<ResourceName>,
     },
     /// Asks for the daemon's status, also before [`Introduce`](Self::Introduce).
@@ -163,10 +149,9 @@ pub enum ToDaemon {
         /// The question's number.
         query: Query,
         /// The bucket's name.
-        #[serde(with = "bucket")]
         bucket: Arc<str>,
         /// Which queue.
-        #[serde(with = "name")]
+        #[serde(deserialize_with = "short_enough")]
         name: ResourceName,
         /// Which agent.
         client_id: ClientId,
@@ -183,7 +168,6 @@ pub enum ToDaemon {
     /// granted. Sent once for each such lock, after the request or the claim.
     Inside {
         /// Which request.
-        #[serde(with = "RequestIdRemote")]
         request: RequestId,
         /// Which lock.
         lock: LockId,
@@ -194,7 +178,6 @@ pub enum ToDaemon {
         /// The one bucket that is asked for; `None` for all buckets.
         bucket: Option<String>,
         /// The one lock name that is asked for; `None` for all names.
-        #[serde(with = "optional_name")]
         name: Option<ResourceName>,
         /// Whether the events after the picture are asked for as well.
         follow: bool,
@@ -219,7 +202,7 @@ pub enum ToDaemon {
         /// The bucket's name.
         bucket: String,
         /// Which name.
-        #[serde(with = "name")]
+        #[serde(deserialize_with = "short_enough")]
         name: ResourceName,
         /// The locks that were seen, each with its fencing token, because an owner takes its name again
         /// and again under the same id.
@@ -230,17 +213,14 @@ pub enum ToDaemon {
     /// How long the request waits, if not for ever. Sent after the request or the claim.
     Patience {
         /// Which request.
-        #[serde(with = "RequestIdRemote")]
         request: RequestId,
         /// How long.
-        #[serde(with = "PatienceRemote")]
-        patience: Patience,
+            patience: Patience,
     },
     /// Says what the lock of a request is for. Sent before the request or the claim, so that nobody sees
     /// the request without it.
     Why {
         /// Which request.
-        #[serde(with = "RequestIdRemote")]
         request: RequestId,
         /// What its lock is for.
         why: String,
