@@ -8,7 +8,7 @@ const MAY_DEPEND_ON: [(&str, &[&str]); 21] = [
     ("navlock-engine", &[]),
     ("navlock-core", &["navlock-engine"]),
     ("navlock-delegation", &["navlock-engine"]),
-    ("navlock-wire", &["navlock-engine"]),
+    ("navlock-wire", &["navlock-engine", "navlock-core"]),
     (
         "navlock-broker",
         &[

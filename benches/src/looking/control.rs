@@ -10,10 +10,12 @@ use std::{
 };
 
 use bytes::BytesMut;
-use navlock_core::{Mode, look::Patience};
+use navlock_core::{
+    Mode,
+    look::{ClientState, Patience},
+};
 use navlock_wire::{
-    ClientState, DaemonCodec, FromDaemon, LookChange, LookEntry, LookEvent, OfName, VERSION,
-    encode_look_events,
+    DaemonCodec, FromDaemon, LookChange, LookEntry, LookEvent, OfName, VERSION, encode_look_events,
 };
 use tokio_util::codec::Encoder;
 

@@ -6,63 +6,21 @@ use std::{
 };
 
 use navlock_core::{
-    AgentInfo, ClientId, Error, FencingToken, Lost, Unreachable, UnreachableKind,
-    look::{self, Change, Client, ClientState, Entry, Event, LockName, Silence},
+    ClientId, Error, FencingToken, Lost, Unreachable, UnreachableKind,
+    look::{self, Change, Client, Entry, Event, LockName, Silence},
 };
-use navlock_wire::{Failure, LookChange, LookEntry, LookEvent, Moment, OfName};
+use navlock_wire::{Failure, HowLost, LookChange, LookEntry, LookEvent, Moment, OfName};
 
 use crate::clock;
 
-pub(crate) fn to_wire(info: &AgentInfo) -> navlock_wire::AgentInfo {
-    navlock_wire::AgentInfo {
-        pid: info.pid,
-        keeper: info.keeper,
-        command: info.command.clone(),
-        user: info.user.clone(),
-        host: info.host.clone(),
-        why: info.why.clone(),
-        meta: info.meta.clone(),
-    }
-}
-
-pub(crate) fn from_wire(form: navlock_wire::AgentInfo) -> AgentInfo {
-    let navlock_wire::AgentInfo { pid, keeper, command, user, host, why, meta } = form;
-    let mut info = AgentInfo::default();
-    (info.pid, info.keeper, info.command, info.user) = (pid, keeper, command, user);
-    (info.host, info.why, info.meta) = (host, why, meta);
-    info
-}
-
-/// How a lock was lost, and who has stolen it, if it was stolen, in the newest version of the
-/// protocol.
-pub(crate) fn how_lost(lost: Lost, stolen_by: Option<ClientId>) -> navlock_wire::Lost {
-    match lost {
-        Lost::Stolen => stolen_by.map_or(navlock_wire::Lost::Stolen, |thief| {
-            navlock_wire::Lost::StolenBy(thief.to_bytes())
-        }),
-        Lost::Terminated => navlock_wire::Lost::Terminated,
-        Lost::Closed => navlock_wire::Lost::Closed,
-        Lost::Reset => navlock_wire::Lost::Reset,
-        Lost::Removed => navlock_wire::Lost::Removed,
-        // These include the losses for which the protocol has no word.
-        _ => navlock_wire::Lost::Disconnected,
-    }
+/// How a lock was lost, and who has stolen it, in a message.
+pub(crate) fn how_lost(lost: Lost, stolen_by: Option<ClientId>) -> HowLost {
+    (lost, stolen_by.map(ClientId::to_bytes))
 }
 
 /// How a lock was lost, and who has stolen it.
-pub(crate) fn lost(how: navlock_wire::Lost) -> (Lost, Option<ClientId>) {
-    let lost = match how {
-        navlock_wire::Lost::Stolen => Lost::Stolen,
-        navlock_wire::Lost::StolenBy(thief) => {
-            return (Lost::Stolen, Some(ClientId::from_bytes(thief)));
-        }
-        navlock_wire::Lost::Terminated => Lost::Terminated,
-        navlock_wire::Lost::Closed => Lost::Closed,
-        navlock_wire::Lost::Reset => Lost::Reset,
-        navlock_wire::Lost::Removed => Lost::Removed,
-        _ => Lost::Disconnected,
-    };
-    (lost, None)
+pub(crate) fn lost((lost, stolen_by): HowLost) -> (Lost, Option<ClientId>) {
+    (lost, stolen_by.map(ClientId::from_bytes))
 }
 
 pub(crate) fn lock_id((client_id, serial): navlock_wire::LockId) -> look::LockId {
@@ -108,18 +66,13 @@ fn event(
     };
     let change = match change {
         LookChange::ClientCame { client, pid, state } => {
-            let state = match state {
-                navlock_wire::ClientState::Orphaned => ClientState::Orphaned,
-                navlock_wire::ClientState::Sleeping => ClientState::Sleeping,
-                _ => ClientState::Connected,
-            };
             let mut details = Client::new(pid, state);
             details.since = at;
             Change::ClientCame { client, details }
         }
         LookChange::ClientWent { client } => Change::ClientWent { client },
         LookChange::AgentCame { agent, bucket, info, client } => {
-            let details = look::Agent::new(bucket, Arc::new(from_wire(info)), client);
+            let details = look::Agent::new(bucket, Arc::new(info), client);
             Change::AgentCame { agent: ClientId::from_bytes(agent), details }
         }
         LookChange::AgentSilent { agent, ends } => Change::AgentSilent {

@@ -68,6 +68,7 @@ pub enum Error {
 
 /// How a lock ended against its holder's will.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 #[non_exhaustive]
 pub enum Lost {
     /// Another request took it with `steal`.

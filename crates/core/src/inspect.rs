@@ -17,6 +17,7 @@ use crate::{ClientId, LockInfo, LockManagerSnapshot};
 /// assert_eq!(info.why, "nightly backup");
 /// ```
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 #[non_exhaustive]
 pub struct AgentInfo {
     /// The process.

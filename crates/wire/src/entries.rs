@@ -1,26 +1,13 @@
 //! What daemons answer about locks and about themselves.
 
-use navlock_engine::{Mode, ResourceName};
+use navlock_core::LockInfo;
 use serde::{Deserialize, Serialize};
-
-use crate::ids::ClientId;
-
-/// A lock or a pending request, as a snapshot in messages has it.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct SnapshotEntry {
-    /// The name that is held or waited for.
-    pub name: ResourceName,
-    /// In which mode.
-    pub mode: Mode,
-    /// By whom.
-    pub client_id: ClientId,
-}
 
 /// One lock or one pending request, with all that is known of it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct InspectionEntry {
     /// What a snapshot says of it.
-    pub entry: SnapshotEntry,
+    pub lock: LockInfo,
     /// For how long it has been held or pending, in milliseconds.
     pub age: Option<u64>,
     /// The fencing token of a held lock.
@@ -33,7 +20,7 @@ pub struct InspectionEntry {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct OwnedEntry {
     /// The name, in which mode it can be taken, and by whom.
-    pub entry: SnapshotEntry,
+    pub lock: LockInfo,
     /// For how long the agent has had the name, in milliseconds.
     pub age: u64,
     /// How often it was taken without asking since then.

@@ -1,5 +1,6 @@
 //! Why a request ended without a lock, and how a lock was lost.
 
+use navlock_core::Lost;
 use serde::{Deserialize, Serialize};
 
 use crate::ids::ClientId;
@@ -18,22 +19,5 @@ pub enum Failure {
     Refused(String),
 }
 
-/// How a lock was lost.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[non_exhaustive]
-pub enum Lost {
-    /// Another request took it with `steal`.
-    Stolen,
-    /// The agent was terminated.
-    Terminated,
-    /// The daemon is ending.
-    Closed,
-    /// The daemon lost its own connection to what keeps the lock.
-    Disconnected,
-    /// What keeps the lock has lost its data, or was set back.
-    Reset,
-    /// Somebody has removed the lock where it is kept.
-    Removed,
-    /// [`Stolen`](Self::Stolen), by this agent.
-    StolenBy(ClientId),
-}
+/// How a lock was lost. If it was stolen: by this agent, if that is known.
+pub type HowLost = (Lost, Option<ClientId>);

@@ -1,13 +1,13 @@
 //! The messages from the daemon to a client.
 
+use navlock_core::{AgentInfo, ClientId, LockInfo};
 use navlock_engine::{FencingToken, RequestId};
 use serde::{Deserialize, Serialize};
 
 use crate::{
-    agent_info::AgentInfo,
-    entries::{InspectionEntry, OwnedEntry, SnapshotEntry, Status},
-    failure::{Failure, Lost},
-    ids::{Agent, BootTime, ClientId, Query},
+    entries::{InspectionEntry, OwnedEntry, Status},
+    failure::{Failure, HowLost},
+    ids::{Agent, BootTime, Query},
     looking::LookEvent,
     report::Report,
     stealing::NotStolen,
@@ -65,17 +65,17 @@ pub enum FromDaemon {
     Lost {
         /// The request that the lock came from.
         request: RequestId,
-        /// How the lock was lost.
-        how: Lost,
+        /// How the lock was lost, and who has stolen it.
+        how: HowLost,
     },
     /// A part of a snapshot. A snapshot that is too long for a frame comes in several parts.
     Snapshot {
         /// To which question.
         query: Query,
         /// More held locks.
-        held: Vec<SnapshotEntry>,
+        held: Vec<LockInfo>,
         /// More pending requests.
-        pending: Vec<SnapshotEntry>,
+        pending: Vec<LockInfo>,
         /// Whether this was the last part.
         last: bool,
     },

@@ -40,7 +40,6 @@
 #[doc = include_str!("../README.md")]
 struct Readme;
 
-mod agent_info;
 mod codec;
 mod entries;
 mod failure;
@@ -55,15 +54,14 @@ mod to_daemon;
 mod version;
 
 pub use crate::{
-    agent_info::AgentInfo,
     codec::{ClientCodec, Codec, CodecError, DaemonCodec},
-    entries::{InspectionEntry, OwnedEntry, SnapshotEntry, Status},
-    failure::{Failure, Lost},
+    entries::{InspectionEntry, OwnedEntry, Status},
+    failure::{Failure, HowLost},
     from_daemon::{FromDaemon, TermBounds},
     ids::{Agent, BootTime, ClientId, ClientKey, LockId, Moment, Query, Slot},
     limits::{MAX_BUCKET, MAX_FRAME, MAX_INSIDE, MAX_META, MAX_NAME, MAX_TEXT},
     look_frame::encode_look_events,
-    looking::{ClientState, LookChange, LookEntry, LookEvent, OfName},
+    looking::{LookChange, LookEntry, LookEvent, OfName},
     report::{LogState, Report, SessionEnd},
     stealing::NotStolen,
     to_daemon::ToDaemon,

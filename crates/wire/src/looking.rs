@@ -2,12 +2,12 @@
 
 use std::sync::Arc;
 
+use navlock_core::{AgentInfo, look::ClientState};
 use navlock_engine::{Mode, Patience, ResourceName};
 use serde::{Deserialize, Serialize};
 
 use crate::{
-    agent_info::AgentInfo,
-    failure::Lost,
+    failure::HowLost,
     ids::{ClientId, LockId, Moment},
 };
 
@@ -65,7 +65,7 @@ pub enum LookChange {
     /// A request has ended without a lock.
     Aborted(OfName, LockId),
     /// A lock was lost.
-    Lost(OfName, LockId, Lost),
+    Lost(OfName, LockId, HowLost),
     /// A name is owned, and was seen held (`true`) or free.
     Owned(OfName, LookEntry, bool),
     /// A name is not owned any more, and nobody held it.
@@ -108,18 +108,6 @@ impl LookChange {
             | Self::Recovered => None,
         }
     }
-}
-
-/// The state of a client.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[non_exhaustive]
-pub enum ClientState {
-    /// It is connected.
-    Connected,
-    /// It was killed, and others go on under its locks.
-    Orphaned,
-    /// It lives, and has not come back since an earlier daemon ended.
-    Sleeping,
 }
 
 /// A name in its bucket.

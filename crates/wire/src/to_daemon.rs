@@ -2,11 +2,11 @@
 
 use std::sync::Arc;
 
+use navlock_core::AgentInfo;
 use navlock_engine::{FencingToken, Mode, Patience, RequestId, RequestKind, ResourceName};
 use serde::{Deserialize, Serialize};
 
 use crate::{
-    agent_info::AgentInfo,
     ids::{Agent, ClientId, ClientKey, LockId, Moment, Query, Slot},
     limits::short_enough,
 };

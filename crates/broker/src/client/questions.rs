@@ -3,15 +3,12 @@
 use std::{collections::HashMap, sync::Arc, task::Waker, time::Duration};
 
 use navlock_core::{
-    AgentInfo, ClientId, Error, Inspected, Inspection, LockInfo, LockManagerSnapshot, Owned,
-    Position,
+    AgentInfo, ClientId, Error, Inspected, Inspection, LockManagerSnapshot, Owned, Position,
 };
 use navlock_engine::FencingToken;
-use navlock_wire::{
-    FromDaemon, InspectionEntry, OwnedEntry, Query, SnapshotEntry, Status, ToDaemon,
-};
+use navlock_wire::{FromDaemon, InspectionEntry, OwnedEntry, Query, Status, ToDaemon};
 
-use crate::convert::{failed, from_wire};
+use crate::convert::failed;
 
 /// All questions whose answers are wanted.
 #[derive(Default)]
@@ -25,7 +22,7 @@ pub(super) struct Question {
     /// The message, which may have to be sent again.
     asked: ToDaemon,
     pub(super) answer: QuestionAnswer,
-    agents: HashMap<navlock_wire::ClientId, Arc<AgentInfo>>,
+    agents: HashMap<ClientId, Arc<AgentInfo>>,
     pub(super) outcome: Option<Result<(), Error>>,
     pub(super) waker: Option<Waker>,
 }
@@ -92,8 +89,8 @@ impl Questions {
             FromDaemon::Snapshot { query, held, pending, last } => {
                 if let Some(question) = self.asked.get_mut(&query) {
                     let snapshot = &mut question.answer.snapshot;
-                    snapshot.held.extend(held.into_iter().map(info));
-                    snapshot.pending.extend(pending.into_iter().map(info));
+                    snapshot.held.extend(held);
+                    snapshot.pending.extend(pending);
                     if last {
                         question.end(Ok(()), wakers);
                     }
@@ -122,7 +119,7 @@ impl Questions {
             FromDaemon::Position { query, holder, agent, holders, ahead } => {
                 if let Some(question) = self.asked.get_mut(&query) {
                     let count = |number| usize::try_from(number).unwrap_or(usize::MAX);
-                    question.meet(holder.iter().map(|entry| entry.entry.client_id).zip(agent));
+                    question.meet(holder.iter().map(|entry| entry.lock.client_id).zip(agent));
                     let holder = holder.map(|entry| inspected(entry, &question.agents));
                     question.answer.position =
                         Position::new(holder, count(holders), ahead.map(count));
@@ -153,11 +150,8 @@ impl Question {
     }
 
     /// Notes the agents that are named in the parts that follow.
-    fn meet(
-        &mut self,
-        agents: impl IntoIterator<Item = (navlock_wire::ClientId, navlock_wire::AgentInfo)>,
-    ) {
-        let agents = agents.into_iter().map(|(id, form)| (id, Arc::new(from_wire(form))));
+    fn meet(&mut self, agents: impl IntoIterator<Item = (ClientId, AgentInfo)>) {
+        let agents = agents.into_iter().map(|(id, info)| (id, Arc::new(info)));
         self.agents.extend(agents);
     }
 
@@ -169,23 +163,16 @@ impl Question {
     }
 }
 
-fn info(entry: SnapshotEntry) -> LockInfo {
-    LockInfo::new(entry.name, entry.mode, ClientId::from_bytes(entry.client_id))
-}
-
-fn owned(entry: OwnedEntry, agents: &HashMap<navlock_wire::ClientId, Arc<AgentInfo>>) -> Owned {
-    let agent = agents.get(&entry.entry.client_id).cloned();
-    let mut owned = Owned::new(info(entry.entry), entry.taken);
+fn owned(entry: OwnedEntry, agents: &HashMap<ClientId, Arc<AgentInfo>>) -> Owned {
+    let agent = agents.get(&entry.lock.client_id).cloned();
+    let mut owned = Owned::new(entry.lock, entry.taken);
     (owned.agent, owned.age) = (agent, Some(Duration::from_millis(entry.age)));
     owned
 }
 
-fn inspected(
-    entry: InspectionEntry,
-    agents: &HashMap<navlock_wire::ClientId, Arc<AgentInfo>>,
-) -> Inspected {
-    let agent = agents.get(&entry.entry.client_id).cloned();
-    let mut inspected = Inspected::new(info(entry.entry));
+fn inspected(entry: InspectionEntry, agents: &HashMap<ClientId, Arc<AgentInfo>>) -> Inspected {
+    let agent = agents.get(&entry.lock.client_id).cloned();
+    let mut inspected = Inspected::new(entry.lock);
     inspected.agent = agent;
     inspected.age = entry.age.map(Duration::from_millis);
     inspected.fencing_token = entry.token.map(FencingToken::new);

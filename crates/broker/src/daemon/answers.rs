@@ -12,10 +12,10 @@ use navlock_core::{
     AgentInfo, ClientId, Error, FencingToken, Inspected, Inspection, LockInfo, LockManagerSnapshot,
     Owned, Position, ResourceName,
 };
-use navlock_wire::{FromDaemon, InspectionEntry, OwnedEntry, Query, SnapshotEntry};
+use navlock_wire::{FromDaemon, InspectionEntry, OwnedEntry, Query};
 
 use super::delegations::Looks;
-use crate::{clock::milliseconds, convert::to_wire};
+use crate::clock::milliseconds;
 
 /// About how long a part is, in bytes; one entry may be longer.
 const PART: usize = 64 << 10;
@@ -66,7 +66,6 @@ impl SnapshotParts {
         let mut size = |lock: &LockInfo| lock.name.as_bytes().len();
         let held = take(&mut self.held, &mut room, &mut size);
         let pending = take(&mut self.pending, &mut room, &mut size);
-        let [held, pending] = [held, pending].map(|all| all.into_iter().map(entry).collect());
         let last = self.held.len() + self.pending.len() == 0;
         (FromDaemon::Snapshot { query: self.query, held, pending, last }, last)
     }
@@ -97,7 +96,7 @@ impl InspectionParts {
             let Some(info) = agent else { return size };
             if let hash_map::Entry::Vacant(first) = sent.entry(lock.client_id) {
                 first.insert(Arc::clone(info));
-                agents.push((lock.client_id.to_bytes(), to_wire(info)));
+                agents.push((lock.client_id, AgentInfo::clone(info)));
                 let meta = info.meta.iter().flat_map(|(key, value)| [key, value]);
                 let texts = [&info.command, &info.user, &info.host, &info.why].into_iter();
                 size += texts.chain(meta).map(String::len).sum::<usize>();
@@ -143,15 +142,10 @@ fn take<T>(
     taken
 }
 
-fn entry(lock: LockInfo) -> SnapshotEntry {
-    let LockInfo { name, mode, client_id, .. } = lock;
-    SnapshotEntry { name, mode, client_id: client_id.to_bytes() }
-}
-
 /// The answer to a question where somebody stands in a queue. It has one part.
 pub(super) fn position(query: Query, position: Position) -> FromDaemon {
     let Position { holder, holders, ahead, .. } = position;
-    let agent = holder.as_ref().and_then(|holder| holder.agent.as_deref()).map(to_wire);
+    let agent = holder.as_ref().and_then(|holder| holder.agent.as_deref()).cloned();
     FromDaemon::Position {
         query,
         holder: holder.map(inspection_entry),
@@ -163,12 +157,12 @@ pub(super) fn position(query: Query, position: Position) -> FromDaemon {
 
 fn owned_entry(owned: Owned) -> OwnedEntry {
     let age = owned.age.map(milliseconds).unwrap_or_default();
-    OwnedEntry { entry: entry(owned.lock), age, taken: owned.taken }
+    OwnedEntry { lock: owned.lock, age, taken: owned.taken }
 }
 
 fn inspection_entry(inspected: Inspected) -> InspectionEntry {
     InspectionEntry {
-        entry: entry(inspected.lock),
+        lock: inspected.lock,
         age: inspected.age.map(milliseconds),
         token: inspected.fencing_token.map(FencingToken::get),
         why: None,

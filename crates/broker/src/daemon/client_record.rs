@@ -21,11 +21,11 @@ use indexmap::IndexMap;
 use navlock_core::{
     AgentInfo, ClientId, Error, ResourceName, UserAgent,
     host::{self, RequestKind},
-    look,
+    look::{self, ClientState},
 };
 use navlock_engine::{FencingToken, Patience, RequestId};
 use navlock_platform::descriptor::Counted;
-use navlock_wire::{Agent, ClientKey, ClientState, LockId, LookChange, Moment, Slot};
+use navlock_wire::{Agent, ClientKey, LockId, LookChange, Moment, Slot};
 
 use self::open_agent::OpenAgent;
 pub(super) use self::{

@@ -3,7 +3,8 @@
 use std::{mem, sync::Arc};
 
 use navlock_core::ClientId;
-use navlock_wire::{ClientKey, ClientState, FromDaemon};
+use navlock_core::look::ClientState;
+use navlock_wire::{ClientKey, FromDaemon};
 
 use super::{
     leases::Leases,

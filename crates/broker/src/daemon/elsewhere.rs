@@ -14,7 +14,7 @@ use navlock_core::{
 use navlock_wire::{LockId, LookChange, LookEntry, LookEvent, Moment, OfName};
 
 use super::cycles::Names;
-use crate::{clock, convert::to_wire};
+use crate::clock;
 
 /// What the reach has shown of buckets that machines share.
 #[derive(Debug, Default)]
@@ -172,7 +172,7 @@ impl Elsewhere {
             let said = agent.as_deref().map_or("", |agent| &agent.why);
             if let hash_map::Entry::Vacant(first) = met.entry(lock.client_id) {
                 first.insert(said);
-                let info = agent.as_deref().map(to_wire).unwrap_or_default();
+                let info = agent.as_deref().cloned().unwrap_or_default();
                 events.push(LookEvent {
                     at: clock::now(),
                     change: LookChange::AgentCame {

@@ -17,8 +17,9 @@ use std::{
     thread,
 };
 
+use navlock_core::look::ClientState;
 use navlock_engine::RequestId;
-use navlock_wire::{ClientKey, ClientState};
+use navlock_wire::ClientKey;
 use tokio::{
     runtime::Handle,
     time::{Duration, Instant, sleep},

@@ -10,12 +10,12 @@ use std::{collections::HashSet, sync::Arc, time::Duration};
 
 use futures_util::FutureExt;
 use navlock_core::{
-    ClientId, Error, FencingToken, ResourceName, Unreachable, UnreachableKind,
+    AgentInfo, ClientId, Error, FencingToken, ResourceName, Unreachable, UnreachableKind,
     host::{self, Eviction, RequestKind},
     look::LockId,
 };
 use navlock_engine::RequestId;
-use navlock_wire::{AgentInfo, MAX_BUCKET, NotStolen};
+use navlock_wire::{MAX_BUCKET, NotStolen};
 use tokio::time::timeout;
 
 use super::{

@@ -20,10 +20,10 @@ use navlock_broker::{
     Place,
     daemon::{self, Options},
 };
-use navlock_core::{FencingToken, Mode, host::RequestKind};
+use navlock_core::{AgentInfo, FencingToken, LockInfo, Mode, host::RequestKind};
 use navlock_delegation::{Look, OwnerMap, Released, Slot};
 use navlock_engine::RequestId;
-use navlock_wire::{AgentInfo, FromDaemon, InspectionEntry, OwnedEntry, Status, ToDaemon, VERSION};
+use navlock_wire::{FromDaemon, InspectionEntry, OwnedEntry, Status, ToDaemon, VERSION};
 use rustix::fs::{FlockOperation, flock};
 
 use crate::{daemon::LONG, raw::Raw};
@@ -152,7 +152,7 @@ impl Client {
         if returning {
             words.push(ToDaemon::Claimed);
         } else {
-            let info = AgentInfo { command: format!("client {number}"), ..AgentInfo::default() };
+            let info = AgentInfo::default().command(format!("client {number}"));
             words.push(ToDaemon::Describe { agent: 0, info });
         }
         let mut raw = Raw::connect(&Place::at(directory.join("sock")), &words);
@@ -301,7 +301,7 @@ impl Client {
             }
             _ => None,
         });
-        let names = |entries: Vec<navlock_wire::SnapshotEntry>| {
+        let names = |entries: Vec<LockInfo>| {
             entries.into_iter().map(|entry| entry.name.to_string()).collect()
         };
         (names(found.0), names(found.1))

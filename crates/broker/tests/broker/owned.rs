@@ -212,7 +212,7 @@ fn a_theft_is_known_before_the_daemon_tells_of_it() {
     };
     assert_eq!(lost, Lost::Stolen);
     let (request, _) = *played.broker.granted.last().unwrap();
-    let how = navlock_wire::Lost::StolenBy([9; 16]);
+    let how = (Lost::Stolen, Some([9; 16]));
     played.broker.raw.say(&[FromDaemon::Lost { request, how }]);
     eventually("it says who", || guard.stolen_by() == Some(ClientId::from_bytes([9; 16])));
     assert!(guard.is_lost());
@@ -228,7 +228,7 @@ fn a_watcher_of_an_owned_lock_is_woken_when_the_lock_is_lost() {
         let watcher = scope.spawn(|| soon(guard.lost()));
         let (request, _) = *played.broker.granted.last().unwrap();
         let _ = played.broker.word().revoke();
-        let how = navlock_wire::Lost::Closed;
+        let how = (Lost::Closed, None);
         played.broker.raw.say(&[FromDaemon::Lost { request, how }]);
         // The watcher goes by the word or by the message, whichever it sees first.
         assert!(matches!(watcher.join().unwrap(), Lost::Closed | Lost::Disconnected));

@@ -188,7 +188,7 @@ fn where_somebody_stands_is_told_in_few_bytes_however_long_the_queue_is() {
         panic!("{position:?}")
     };
     assert_eq!((holders, ahead), (1, Some(99)));
-    assert_eq!(first.entry.client_id, holder.client_id().to_bytes());
+    assert_eq!(first.lock.client_id, holder.client_id());
     assert!(first.age.is_some() && first.token == Some(held.fencing_token().get()));
     assert_eq!(agent.pid, std::process::id());
     // The same through the API. An agent that does not wait has no place.

@@ -23,10 +23,10 @@ use navlock_broker::{
     Place,
     daemon::{self, Options},
 };
-use navlock_core::{FencingToken, Mode, host::RequestKind};
+use navlock_core::{AgentInfo, FencingToken, Mode, host::RequestKind};
 use navlock_delegation::{GivenBack, OwnerMap, Released, Word};
 use navlock_engine::RequestId;
-use navlock_wire::{AgentInfo, ClientCodec, FromDaemon, ToDaemon, VERSION};
+use navlock_wire::{ClientCodec, FromDaemon, ToDaemon, VERSION};
 use rustix::fs::{FlockOperation, flock};
 use tokio_util::codec::{Decoder, Encoder};
 

@@ -11,8 +11,9 @@ use std::{
 };
 
 use bytes::BytesMut;
+use navlock_core::Lost;
 use navlock_engine::{FencingToken, Mode, RequestId, RequestKind};
-use navlock_wire::{ClientCodec, FromDaemon, Lost, ToDaemon, VERSION};
+use navlock_wire::{ClientCodec, FromDaemon, ToDaemon, VERSION};
 use rustix::{
     fs::{FlockOperation, flock},
     process::geteuid,
@@ -196,7 +197,7 @@ fn a_client_that_claims_a_lock_that_was_granted_anew_has_lost_it() {
     let request = RequestId::from_parts(0, 0);
     assert_eq!(thief.receive(), FromDaemon::Settled);
     assert_eq!(victim.receive(), FromDaemon::Settled);
-    assert_eq!(victim.receive(), FromDaemon::Lost { request, how: Lost::Stolen });
+    assert_eq!(victim.receive(), FromDaemon::Lost { request, how: (Lost::Stolen, None) });
     assert_eq!(sandbox.query(), ["held db exclusive"]);
     drop(living);
 }
@@ -226,7 +227,7 @@ fn is_not_believed(sandbox: &Sandbox, client: u8) {
     assert_eq!(raw.receive(), FromDaemon::Welcome { version: VERSION, reach: None });
     assert_eq!(raw.receive(), FromDaemon::Settled);
     let request = RequestId::from_parts(0, 0);
-    assert_eq!(raw.receive(), FromDaemon::Lost { request, how: Lost::Disconnected });
+    assert_eq!(raw.receive(), FromDaemon::Lost { request, how: (Lost::Disconnected, None) });
 }
 
 #[test]

@@ -32,6 +32,7 @@ impl Client {
 
 /// The state of a client.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 #[non_exhaustive]
 pub enum ClientState {
     /// It is connected.

@@ -7,7 +7,6 @@ use navlock_engine::AgentId;
 use navlock_wire::ToDaemon;
 
 use super::{Agent, ClientTable, index_of_32_bits, number};
-use crate::convert::to_wire;
 
 impl ClientTable {
     pub(in super::super) fn open_agent(
@@ -29,7 +28,7 @@ impl ClientTable {
     pub(in super::super) fn describe(&mut self, agent: AgentId, info: &AgentInfo) {
         if let Some(known) = self.agents.get_mut(agent.index()) {
             known.info.update(info);
-            let info = to_wire(&known.info);
+            let info = known.info.clone();
             if known.bucket.is_some() {
                 self.say(&ToDaemon::Describe { agent: number(agent), info });
             }

@@ -10,7 +10,6 @@ use tokio_util::codec::Encoder;
 use super::{
     Agent, ClientTable, Request, SlotPlace, State, id, index_of_32_bits, link::Link, number,
 };
-use crate::convert::to_wire;
 
 impl ClientTable {
     /// The messages that open and describe an agent.
@@ -23,7 +22,7 @@ impl ClientTable {
         let (client_id, bucket) = (client_id.to_bytes(), bucket.as_ref().to_owned());
         vec![
             ToDaemon::OpenAgent { agent, client_id, bucket },
-            ToDaemon::Describe { agent, info: to_wire(info) },
+            ToDaemon::Describe { agent, info: info.clone() },
         ]
     }
 

@@ -9,10 +9,7 @@ use navlock_core::{
 use navlock_wire::{FromDaemon, ToDaemon};
 
 use super::{Control, failed};
-use crate::{
-    connect_error::{ConnectError, Reason},
-    convert,
-};
+use crate::connect_error::{ConnectError, Reason};
 
 /// Why nothing was [stolen](Control::steal), as far as that is known. `Display` gives the reason in words
 /// for people.
@@ -95,7 +92,7 @@ impl Control {
             bucket: bucket.as_ref().to_owned(),
             name: name.clone(),
             from: from.iter().map(|(lock, token)| (id(lock), token.get())).collect(),
-            info: convert::to_wire(info),
+            info: info.clone(),
         })?;
         let outcome = self.read_until(|message| match message {
             FromDaemon::Stolen { outcome, .. } => Some(outcome),

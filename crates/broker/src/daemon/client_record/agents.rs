@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use navlock_core::{
-    ClientId, LockManager,
+    AgentInfo, ClientId, LockManager,
     host::{self, Term, clip_bytes},
 };
 use navlock_engine::RequestId;
@@ -14,7 +14,7 @@ use super::{
     ClientRecord, NO_AGENT,
     open_agent::OpenAgent,
 };
-use crate::{clock::boot_time, convert::from_wire, this_process};
+use crate::{clock::boot_time, this_process};
 
 /// How many agents beyond the limit are remembered, for each agent that the limit allows. Each
 /// takes a few bytes.
@@ -58,13 +58,12 @@ impl ClientRecord {
     pub(in super::super) fn describe(
         &mut self,
         agent: Agent,
-        info: navlock_wire::AgentInfo,
+        mut info: AgentInfo,
     ) -> Result<(), ProtocolError> {
         if self.refused.contains(&agent) {
             return Ok(());
         }
         let open = self.agents.get_mut(&agent).ok_or(NO_AGENT)?;
-        let mut info = from_wire(info);
         info.meta.truncate(MAX_META);
         // Whatever the client says: the kernel has said of its connection that this user is at the other end.
         info.user = this_process().user;

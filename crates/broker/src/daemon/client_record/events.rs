@@ -2,11 +2,11 @@
 
 use std::{collections::HashSet, ops::Range, sync::Arc};
 
-use navlock_core::ResourceName;
-use navlock_wire::{Agent, ClientState, LookChange, LookEvent, Moment};
+use navlock_core::{AgentInfo, ResourceName, look::ClientState};
+use navlock_wire::{Agent, LookChange, LookEvent, Moment};
 
 use super::{super::filter::Filter, ClientRecord, open_agent::OpenAgent};
-use crate::{clock, convert::to_wire};
+use crate::clock;
 
 /// How much of a client is still to be read: the entries at the places before these.
 #[derive(Clone, Copy)]
@@ -113,7 +113,7 @@ impl ClientRecord {
         LookChange::AgentCame {
             agent: open.of.client_id.to_bytes(),
             bucket: Arc::clone(&open.of.bucket),
-            info: to_wire(&open.info),
+            info: AgentInfo::clone(&open.info),
             client: self.number.map(|(client, _)| client),
         }
     }

@@ -2,12 +2,12 @@
 
 use navlock_broker::{Control, NotStolen};
 use navlock_core::{
-    AgentInfo, ClientId, Mode,
+    AgentInfo, ClientId, Lost, Mode,
     look::{LockId, LockName},
 };
 use navlock_delegation::Released;
 use navlock_engine::RequestId;
-use navlock_wire::{FromDaemon, Lost, ToDaemon};
+use navlock_wire::{FromDaemon, ToDaemon};
 
 use super::{Client, EXCLUSIVE, Host, SHARED, TRY};
 use crate::leased::LeasedDaemon;
@@ -120,7 +120,7 @@ fn a_theft_is_seen_in_the_map_before_the_thief_knows_of_it() {
         assert!(owner.look(0).is_stolen());
         assert!(stolen > token);
         assert_eq!(owner.release(0), Released::Gone);
-        let how = Lost::StolenBy([2; 16]);
+        let how = (Lost::Stolen, Some([2; 16]));
         assert_eq!(owner.raw.receive(), FromDaemon::Lost { request: held, how });
         if let Some(slot) = slot {
             assert!(thief.look(slot).is_held(), "the thief has stolen from itself");

@@ -6,9 +6,9 @@ use std::{
     time::Duration,
 };
 
-use navlock_core::{Mode, host::RequestKind};
+use navlock_core::{ClientId, Lost, Mode, host::RequestKind};
 use navlock_delegation::Released;
-use navlock_wire::{FromDaemon, Lost, ToDaemon};
+use navlock_wire::{FromDaemon, ToDaemon};
 
 use super::{Client, EXCLUSIVE, Host, SHARED};
 use crate::daemon::eventually;
@@ -50,12 +50,12 @@ fn an_inspection_shows_owned_names_apart_and_holds_as_their_map_tells() {
     let token = owner.retake(1).unwrap();
     let (held, idle) = other.inspect();
     let [held] = &held[..] else { panic!("{held:?}") };
-    assert_eq!(held.entry.name.as_str(), Some("held"));
+    assert_eq!(held.lock.name.as_str(), Some("held"));
     assert_eq!(held.token, Some(token.get()));
     let [idle] = &idle[..] else { panic!("{idle:?}") };
-    let entry = &idle.entry;
+    let entry = &idle.lock;
     assert_eq!((entry.name.as_str(), entry.mode), (Some("idle"), Mode::Exclusive));
-    assert_eq!((entry.client_id, idle.taken), ([1; 16], 3));
+    assert_eq!((entry.client_id, idle.taken), (ClientId::from_bytes([1; 16]), 3));
 }
 
 #[test]
@@ -199,7 +199,10 @@ fn a_theft_is_told_also_if_somebody_looks_before_the_victim_has_its_turn() {
         FromDaemon::Snapshot { held, .. } => Some(held.clone()),
         _ => None,
     });
-    assert_eq!(held_by.iter().map(|one| one.client_id).collect::<Vec<_>>(), [[2; 16]]);
-    let how = Lost::StolenBy([2; 16]);
+    assert_eq!(
+        held_by.iter().map(|one| one.client_id).collect::<Vec<_>>(),
+        [ClientId::from_bytes([2; 16])]
+    );
+    let how = (Lost::Stolen, Some([2; 16]));
     assert_eq!(owner.raw.receive(), FromDaemon::Lost { request: held, how });
 }

@@ -1,8 +1,9 @@
 //! Clients that have not come back when a daemon takes over, and whose maps tell what they hold.
 
 use super::{EXCLUSIVE, Host, SHARED, TRY};
+use navlock_core::{ClientId, Lost};
 use navlock_delegation::Released;
-use navlock_wire::{FromDaemon, Lost, ToDaemon};
+use navlock_wire::{FromDaemon, ToDaemon};
 use std::time::Duration;
 
 #[test]
@@ -18,8 +19,11 @@ fn a_client_that_sleeps_through_the_end_of_a_daemon_keeps_its_locks_until_it_end
         let mut other = host.client(2);
         let (held, idle) = other.inspect();
         assert_eq!((held.len(), idle.len()), (2, 0), "{held:?} {idle:?}");
-        let db = held.iter().find(|held| held.entry.name.as_str() == Some("db")).unwrap();
-        assert_eq!((db.token, db.entry.client_id), (Some(token.get()), [1; 16]));
+        let db = held.iter().find(|held| held.lock.name.as_str() == Some("db")).unwrap();
+        assert_eq!(
+            (db.token, db.lock.client_id),
+            (Some(token.get()), ClientId::from_bytes([1; 16]))
+        );
         let (shared, _) = other.take("shared", SHARED);
         other.finish(shared);
         let (status, _) = other.status();
@@ -100,7 +104,7 @@ fn a_sleeper_that_was_stolen_from_sees_it_and_is_told_when_it_wakes_up() {
     thief.take("db", navlock_core::host::RequestKind::Steal);
     assert!(owner.look(0).is_stolen());
     let told = owner.come_back(&claims);
-    assert_eq!(told, [FromDaemon::Lost { request: db, how: Lost::Disconnected }]);
+    assert_eq!(told, [FromDaemon::Lost { request: db, how: (Lost::Disconnected, None) }]);
 }
 
 #[test]
@@ -147,7 +151,7 @@ fn a_sleeper_without_a_map_is_given_up_beside_one_with_a_map_that_is_kept() {
     let (mode, since) = (EXCLUSIVE.mode(), 1);
     let claim = ToDaemon::ClaimLock { agent: 0, request, name, mode, token: old_token, since };
     let told = old.come_back(&[claim]);
-    assert_eq!(told, [FromDaemon::Lost { request, how: Lost::Disconnected }]);
+    assert_eq!(told, [FromDaemon::Lost { request, how: (Lost::Disconnected, None) }]);
     let claims = [owner.claim(0)];
     assert_eq!(owner.come_back(&claims), []);
     let asked = old.ask("new", EXCLUSIVE);

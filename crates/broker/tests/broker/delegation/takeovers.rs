@@ -3,9 +3,10 @@
 use std::time::Duration;
 
 use navlock_broker::{Look, LookOptions, News};
+use navlock_core::Lost;
 use navlock_delegation::Released;
 use navlock_engine::RequestId;
-use navlock_wire::{FromDaemon, Lost, ToDaemon, VERSION};
+use navlock_wire::{FromDaemon, ToDaemon, VERSION};
 
 use super::{EXCLUSIVE, Host, SHARED, TRY};
 use crate::daemon::{LONG, eventually};
@@ -71,7 +72,7 @@ fn a_sleeper_whose_map_is_incomplete_is_given_up_and_holds_nothing_by_then() {
         owner.directory.join("sock.clients").join(format!("{:032x}", u128::from_be_bytes([1; 16])));
     assert!(!path.exists());
     let told = owner.come_back(&claims);
-    assert_eq!(told, [FromDaemon::Lost { request: db, how: Lost::Disconnected }]);
+    assert_eq!(told, [FromDaemon::Lost { request: db, how: (Lost::Disconnected, None) }]);
 }
 
 #[test]

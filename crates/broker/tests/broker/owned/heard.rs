@@ -22,7 +22,7 @@ fn a_caller_reads_pending_messages_while_the_reading_thread_is_busy() {
     played.broker.raw.say(&[FromDaemon::Granted { request, token, in_slot: false }]);
     is_called.recv_timeout(LONG).unwrap();
 
-    let how = navlock_wire::Lost::Stolen;
+    let how = (Lost::Stolen, None);
     played.broker.raw.say(&[FromDaemon::Lost { request: db, how }]);
     assert!(!guard.is_lost());
     played.reach.read_pending();
@@ -40,7 +40,7 @@ fn a_caller_reads_pending_messages_while_another_thread_waits_for_them() {
         let token = FencingToken::new(500);
         played.broker.raw.say(&[FromDaemon::Granted { request: db, token, in_slot: false }]);
         let guard = soon(request).unwrap();
-        let how = navlock_wire::Lost::Stolen;
+        let how = (Lost::Stolen, None);
         played.broker.raw.say(&[FromDaemon::Lost { request: db, how }]);
         let began = Instant::now();
         played.reach.read_pending();

@@ -1,11 +1,11 @@
 //! A message of each variant, by subject.
 
+use navlock_core::{AgentInfo, ClientId, LockInfo, Lost, look::ClientState};
 use navlock_engine::{FencingToken, Mode, Patience, RequestId, RequestKind, ResourceName};
 
 use crate::{
-    AgentInfo, BootTime, ClientState, Failure, FromDaemon, InspectionEntry, LogState, LookChange,
-    LookEntry, LookEvent, Lost, NotStolen, OfName, OwnedEntry, Report, SessionEnd, SnapshotEntry,
-    Status, TermBounds, ToDaemon,
+    BootTime, Failure, FromDaemon, InspectionEntry, LogState, LookChange, LookEntry, LookEvent,
+    NotStolen, OfName, OwnedEntry, Report, SessionEnd, Status, TermBounds, ToDaemon,
 };
 
 pub(super) fn request() -> RequestId {
@@ -43,7 +43,6 @@ pub(super) fn locks_to_daemon() -> Vec<ToDaemon> {
 /// What a daemon says of requests and locks.
 pub(super) fn locks_from_daemon() -> Vec<FromDaemon> {
     let request = request();
-    let entry = |mode| SnapshotEntry { name: lone_surrogate(), mode, client_id: [3; 16] };
     let mut all = vec![
         FromDaemon::Welcome { version: 1, reach: None },
         FromDaemon::Refused { reason: "too old".to_owned() },
@@ -51,8 +50,8 @@ pub(super) fn locks_from_daemon() -> Vec<FromDaemon> {
         FromDaemon::Unavailable { request },
         FromDaemon::Snapshot {
             query: 1,
-            held: vec![entry(Mode::Exclusive)],
-            pending: vec![entry(Mode::Shared), entry(Mode::Exclusive)],
+            held: vec![lock(Mode::Exclusive)],
+            pending: vec![lock(Mode::Shared), lock(Mode::Exclusive)],
             last: true,
         },
     ];
@@ -64,7 +63,7 @@ pub(super) fn locks_from_daemon() -> Vec<FromDaemon> {
         all.push(FromDaemon::QueryFailed { query: 2, failure });
     }
     for how in [Lost::Stolen, Lost::Terminated, Lost::Closed, Lost::Disconnected] {
-        all.push(FromDaemon::Lost { request, how });
+        all.push(FromDaemon::Lost { request, how: (how, None) });
     }
     all
 }
@@ -182,7 +181,7 @@ pub(super) fn looking_from_daemon() -> Vec<FromDaemon> {
         LookChange::Unavailable(of(), [3; 16]),
         LookChange::Released(of(), id),
         LookChange::Aborted(of(), id),
-        LookChange::Lost(of(), id, Lost::StolenBy([4; 16])),
+        LookChange::Lost(of(), id, (Lost::Stolen, Some([4; 16]))),
         LookChange::Owned(of(), entry(Vec::new()), true),
         LookChange::Recalled(of(), id),
         LookChange::Recovered,
@@ -255,11 +254,7 @@ pub(super) fn report() -> Report {
 
 /// What a daemon says of owned names.
 pub(super) fn owning_from_daemon() -> Vec<FromDaemon> {
-    let owned = |mode, age, taken| OwnedEntry {
-        entry: SnapshotEntry { name: lone_surrogate(), mode, client_id: [3; 16] },
-        age,
-        taken,
-    };
+    let owned = |mode, age, taken| OwnedEntry { lock: lock(mode), age, taken };
     vec![
         FromDaemon::Mapped { nonce: 1, epoch: u64::MAX },
         FromDaemon::Granted {
@@ -269,7 +264,7 @@ pub(super) fn owning_from_daemon() -> Vec<FromDaemon> {
         },
         FromDaemon::Owned {
             query: 3,
-            agents: vec![([3; 16], info())],
+            agents: vec![(client_id(3), info())],
             names: vec![owned(Mode::Exclusive, u64::MAX, 0), owned(Mode::Shared, 0, u64::MAX)],
         },
         FromDaemon::Owned { query: 3, agents: Vec::new(), names: Vec::new() },
@@ -303,11 +298,7 @@ pub(super) fn terms_and_control_from_daemon() -> Vec<FromDaemon> {
         FromDaemon::Position {
             query: 6,
             holder: Some(InspectionEntry {
-                entry: SnapshotEntry {
-                    name: lone_surrogate(),
-                    mode: Mode::Shared,
-                    client_id: [3; 16],
-                },
+                lock: lock(Mode::Shared),
                 age: Some(1500),
                 token: Some(u64::MAX),
                 why: Some("backup".to_owned()),
@@ -316,25 +307,20 @@ pub(super) fn terms_and_control_from_daemon() -> Vec<FromDaemon> {
             holders: 2,
             ahead: Some(u64::MAX),
         },
-        FromDaemon::Lost { request: request(), how: Lost::Reset },
+        FromDaemon::Lost { request: request(), how: (Lost::Reset, None) },
         FromDaemon::Register,
-        FromDaemon::Lost { request: request(), how: Lost::Removed },
-        FromDaemon::Lost { request: request(), how: Lost::StolenBy([7; 16]) },
+        FromDaemon::Lost { request: request(), how: (Lost::Removed, None) },
+        FromDaemon::Lost { request: request(), how: (Lost::Stolen, Some([7; 16])) },
     ]
 }
 
 /// What a daemon says to inspections, and after claims.
 pub(super) fn claims_from_daemon() -> Vec<FromDaemon> {
-    let entry = |age, token| InspectionEntry {
-        entry: SnapshotEntry { name: lone_surrogate(), mode: Mode::Shared, client_id: [3; 16] },
-        age,
-        token,
-        why: None,
-    };
+    let entry = |age, token| InspectionEntry { lock: lock(Mode::Shared), age, token, why: None };
     vec![
         FromDaemon::Inspection {
             query: 3,
-            agents: vec![([3; 16], info()), ([4; 16], AgentInfo::default())],
+            agents: vec![(client_id(3), info()), (client_id(4), AgentInfo::default())],
             held: vec![entry(Some(u64::MAX), Some(1)), entry(None, None)],
             pending: vec![entry(Some(0), None)],
             left_out: u64::MAX,
@@ -365,13 +351,21 @@ pub(super) fn claims_from_daemon() -> Vec<FromDaemon> {
 }
 
 pub(super) fn info() -> AgentInfo {
-    AgentInfo {
-        pid: 4711,
-        keeper: 4710,
-        command: "make -j2".to_owned(),
-        user: "ada".to_owned(),
-        host: "engine".to_owned(),
-        why: "to build".to_owned(),
-        meta: vec![("url".to_owned(), "http://localhost:3000".to_owned())],
-    }
+    let mut info = AgentInfo::default()
+        .pid(4711)
+        .command("make -j2")
+        .user("ada")
+        .host("engine")
+        .why("to build")
+        .meta("url", "http://localhost:3000");
+    info.keeper = 4710;
+    info
+}
+
+fn client_id(byte: u8) -> ClientId {
+    ClientId::from_bytes([byte; 16])
+}
+
+fn lock(mode: Mode) -> LockInfo {
+    LockInfo::new(lone_surrogate(), mode, client_id(3))
 }
