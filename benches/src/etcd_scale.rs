@@ -186,7 +186,7 @@ fn fill(endpoint: &str, names: usize) -> Result<(), String> {
     eprintln!("etcd-scale: {names} names");
     on_a_runtime(async {
         let mut client = Client::connect([endpoint], None).await?;
-        let lease = client.lease_grant(TIME_TO_LIVE).await?.id();
+        let lease = client.lease_grant(TIME_TO_LIVE).await?.id;
         let value = vec![3_u8; 120];
         let all: Vec<usize> = (0..names).collect();
         for some in all.chunks(AT_ONCE) {

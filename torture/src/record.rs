@@ -186,20 +186,20 @@ async fn read(endpoint: &str, known: &Mutex<Known>) -> Result<(), navlock_etcd_c
     let (mut client, mut stream) = connected?;
     while let Ok(told) = timeout(SILENT, stream.message()).await {
         let Some(told) = told? else { return Ok(()) };
-        if told.canceled() {
+        if told.canceled {
             // The history was compacted, or this is no member any more: begin anew with the keys that it has.
             let listed = timeout(SILENT, list(&mut client, known)).await;
             return listed.unwrap_or(Ok(()));
         }
-        lock(known).take_in(told.events());
+        lock(known).take_in(&told.events);
     }
     Ok(())
 }
 
 /// Begins anew with the keys that etcd has.
 async fn list(client: &mut Client, known: &Mutex<Known>) -> Result<(), navlock_etcd_client::Error> {
-    let mut answer = client.get(ALL, Some(GetOptions::new().with_prefix())).await?;
-    let revision = answer.header().map_or(0, navlock_etcd_client::ResponseHeader::revision);
+    let answer = client.get(ALL, Some(GetOptions::new().with_prefix())).await?;
+    let revision = answer.header.unwrap_or_default().revision;
     let mut known = lock(known);
     if revision < known.next {
         return Ok(());
@@ -209,9 +209,9 @@ async fn list(client: &mut Client, known: &Mutex<Known>) -> Result<(), navlock_e
         known.gaps.push(gap);
     }
     known.names.clear();
-    for kv in answer.take_kvs() {
+    for kv in answer.kvs {
         known.note_mark(&kv);
-        let Some(key) = Key::of(kv.key()) else { continue };
+        let Some(key) = Key::of(&kv.key) else { continue };
         let one = key.one(&kv);
         let name = known.names.entry(key.name.clone()).or_default();
         name.all(key.phase).insert(key.request, one);
@@ -234,15 +234,15 @@ impl Known {
     }
 
     fn note_mark(&mut self, kv: &KeyValue) {
-        if kv.key() == MARK.as_bytes() {
-            let mark = std::str::from_utf8(kv.value()).ok().and_then(|text| text.parse().ok());
+        if kv.key == MARK.as_bytes() {
+            let mark = std::str::from_utf8(&kv.value).ok().and_then(|text| text.parse().ok());
             self.mark = self.mark.max(mark.unwrap_or(0));
         }
     }
 
     /// Takes in changes: whole revisions, in their order.
     fn take_in(&mut self, events: &[Event]) {
-        let revision = |event: &Event| event.kv().map_or(0, KeyValue::mod_revision);
+        let revision = |event: &Event| event.kv.as_ref().map_or(0, |kv| kv.written);
         for same in events.chunk_by(|one, other| revision(one) == revision(other)) {
             let at = revision(&same[0]);
             // Another member may have sent this revision before.
@@ -257,9 +257,9 @@ impl Known {
     fn change(&mut self, at: i64, events: &[Event]) {
         let mut changed: BTreeMap<String, Name> = BTreeMap::new();
         for event in events {
-            let Some(kv) = event.kv() else { continue };
+            let Some(kv) = &event.kv else { continue };
             self.note_mark(kv);
-            let Some(key) = Key::of(kv.key()) else { continue };
+            let Some(key) = Key::of(&kv.key) else { continue };
             self.changes += 1;
             let name = self.names.entry(key.name.clone()).or_default();
             changed.entry(key.name.clone()).or_insert_with(|| name.clone());

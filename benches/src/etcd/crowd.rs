@@ -129,7 +129,7 @@ pub(super) fn lock_service(place: &Place<'_>) -> Result<f64, String> {
         let settled = Instant::now();
         loop {
             let options = GetOptions::new().with_prefix().with_count_only();
-            let count = own.get(&*prefix, Some(options)).await?.count();
+            let count = own.get(&*prefix, Some(options)).await?.count;
             if usize::try_from(count).is_ok_and(|count| count > place.count) {
                 break;
             }

@@ -3,7 +3,7 @@
 use std::{sync::mpsc, thread, time::Instant};
 
 use navlock_etcd_client::{
-    Client, Compare, CompareOp, EventType, PutOptions, ResponseHeader, Txn, TxnOp, WatchOptions,
+    Client, Compare, CompareOp, EventType, PutOptions, Txn, TxnOp, WatchOptions,
 };
 use tokio::{runtime::Runtime, sync::mpsc::unbounded_channel};
 
@@ -12,14 +12,14 @@ use super::cases::{Place, TIME_TO_LIVE, each, median, micros, on_a_runtime};
 /// A lease, as all locks have one.
 pub(super) async fn lease(client: &mut Client) -> Result<i64, navlock_etcd_client::Error> {
     let seconds = i64::try_from(TIME_TO_LIVE.as_secs()).unwrap_or(i64::MAX);
-    Ok(client.lease_grant(seconds).await?.id())
+    Ok(client.lease_grant(seconds).await?.id)
 }
 
 /// How often etcd was written to.
 pub(super) fn revision(endpoint: &str) -> Result<i64, String> {
     on_a_runtime(async {
         let answer = Client::connect([endpoint], None).await?.get("nothing", None).await?;
-        Ok(answer.header().map_or(0, ResponseHeader::revision))
+        Ok(answer.header.unwrap_or_default().revision)
     })
 }
 
@@ -54,9 +54,9 @@ impl Releases {
             // Says that the watch is there.
             let _ = tell.send(Instant::now());
             while let Some(answer) = stream.message().await? {
-                for event in answer.events() {
+                for event in &answer.events {
                     let is_end = event.event_type() == EventType::Delete;
-                    if is_end && event.kv().is_some_and(|kv| is_meant(kv.key())) {
+                    if is_end && event.kv.as_ref().is_some_and(|kv| is_meant(&kv.key)) {
                         let _ = tell.send(Instant::now());
                     }
                 }
@@ -170,7 +170,7 @@ pub(super) fn handover(place: &Place<'_>) -> Result<f64, String> {
             let mut left = 2 * (count + 1);
             while left > 0 {
                 let Some(events) = stream.message().await? else { break };
-                for _ in events.events() {
+                for _ in &events.events {
                     let _ = tell.send(Instant::now());
                     left -= 1;
                 }

@@ -211,76 +211,34 @@ impl DeleteOptions {
 /// The keys that were found.
 #[derive(Clone, PartialEq, Message)]
 pub struct GetResponse {
-    #[prost(message, optional, tag = "1")]
-    header: Option<ResponseHeader>,
-    #[prost(message, repeated, tag = "2")]
-    kvs: Vec<KeyValue>,
-    #[prost(int64, tag = "4")]
-    count: i64,
-}
-
-impl GetResponse {
     /// At which revision.
-    pub const fn header(&self) -> Option<&ResponseHeader> {
-        self.header.as_ref()
-    }
-
+    #[prost(message, optional, tag = "1")]
+    pub header: Option<ResponseHeader>,
     /// The keys, in their order.
-    pub fn kvs(&self) -> &[KeyValue] {
-        &self.kvs
-    }
-
-    /// The same, taken out of the answer.
-    pub fn take_kvs(&mut self) -> Vec<KeyValue> {
-        std::mem::take(&mut self.kvs)
-    }
-
+    #[prost(message, repeated, tag = "2")]
+    pub kvs: Vec<KeyValue>,
     /// How many there are, whatever the limit.
-    pub const fn count(&self) -> i64 {
-        self.count
-    }
+    #[prost(int64, tag = "4")]
+    pub count: i64,
 }
 
 /// The answer to [`Client::put`].
 #[derive(Clone, Copy, PartialEq, Message)]
 pub struct PutResponse {
-    #[prost(message, optional, tag = "1")]
-    header: Option<ResponseHeader>,
-}
-
-impl PutResponse {
     /// In which revision.
-    pub const fn header(&self) -> Option<&ResponseHeader> {
-        self.header.as_ref()
-    }
+    #[prost(message, optional, tag = "1")]
+    pub header: Option<ResponseHeader>,
 }
 
 /// The answer to [`Client::delete`].
 #[derive(Clone, PartialEq, Message)]
 pub struct DeleteResponse {
-    #[prost(message, optional, tag = "1")]
-    header: Option<ResponseHeader>,
-    #[prost(int64, tag = "2")]
-    deleted: i64,
-    #[prost(message, repeated, tag = "3")]
-    prev_kvs: Vec<KeyValue>,
-}
-
-impl DeleteResponse {
     /// In which revision.
-    pub const fn header(&self) -> Option<&ResponseHeader> {
-        self.header.as_ref()
-    }
-
-    /// How many keys were deleted.
-    pub const fn deleted(&self) -> i64 {
-        self.deleted
-    }
-
+    #[prost(message, optional, tag = "1")]
+    pub header: Option<ResponseHeader>,
     /// The deleted keys, if they were asked for.
-    pub fn prev_kvs(&self) -> &[KeyValue] {
-        &self.prev_kvs
-    }
+    #[prost(message, repeated, tag = "3")]
+    pub prev_kvs: Vec<KeyValue>,
 }
 
 #[cfg(test)]

@@ -106,110 +106,55 @@ impl LeaseKeepAliveStream {
 /// A new lease.
 #[derive(Clone, PartialEq, Message)]
 pub struct LeaseGrantResponse {
-    #[prost(message, optional, tag = "1")]
-    header: Option<ResponseHeader>,
-    #[prost(int64, tag = "2")]
-    id: i64,
-    #[prost(int64, tag = "3")]
-    ttl: i64,
-}
-
-impl LeaseGrantResponse {
     /// At which revision.
-    pub const fn header(&self) -> Option<&ResponseHeader> {
-        self.header.as_ref()
-    }
-
+    #[prost(message, optional, tag = "1")]
+    pub header: Option<ResponseHeader>,
     /// Its number.
-    pub const fn id(&self) -> i64 {
-        self.id
-    }
-
+    #[prost(int64, tag = "2")]
+    pub id: i64,
     /// For how many seconds etcd keeps it, which may be more than was asked for.
-    pub const fn ttl(&self) -> i64 {
-        self.ttl
-    }
+    #[prost(int64, tag = "3")]
+    pub ttl: i64,
 }
 
 /// The answer to [`Client::lease_revoke`].
 #[derive(Clone, Copy, PartialEq, Message)]
-pub struct LeaseRevokeResponse {
-    #[prost(message, optional, tag = "1")]
-    header: Option<ResponseHeader>,
-}
-
-impl LeaseRevokeResponse {
-    /// At which revision.
-    pub const fn header(&self) -> Option<&ResponseHeader> {
-        self.header.as_ref()
-    }
-}
+pub struct LeaseRevokeResponse {}
 
 /// That a lease was renewed, or is not there.
 #[derive(Clone, Copy, PartialEq, Message)]
 pub struct LeaseKeepAliveResponse {
-    #[prost(int64, tag = "3")]
-    ttl: i64,
-}
-
-impl LeaseKeepAliveResponse {
     /// For how many seconds etcd keeps it from now on; 0 or less if it is not there.
-    pub const fn ttl(&self) -> i64 {
-        self.ttl
-    }
+    #[prost(int64, tag = "3")]
+    pub ttl: i64,
 }
 
 /// What is written under a lease.
 #[derive(Clone, PartialEq, Message)]
 pub struct LeaseKeysResponse {
-    #[prost(message, optional, tag = "1")]
-    header: Option<ResponseHeader>,
-    #[prost(bytes = "vec", repeated, tag = "5")]
-    keys: Vec<Vec<u8>>,
-}
-
-impl LeaseKeysResponse {
     /// Of which cluster.
-    pub const fn header(&self) -> Option<&ResponseHeader> {
-        self.header.as_ref()
-    }
-
+    #[prost(message, optional, tag = "1")]
+    pub header: Option<ResponseHeader>,
     /// The keys; none if there is no such lease.
-    pub fn into_keys(self) -> Vec<Vec<u8>> {
-        self.keys
-    }
+    #[prost(bytes = "vec", repeated, tag = "5")]
+    pub keys: Vec<Vec<u8>>,
 }
 
 /// How long a lease lasts.
 #[derive(Clone, Copy, PartialEq, Message)]
 pub struct LeaseTimeToLiveResponse {
-    #[prost(message, optional, tag = "1")]
-    header: Option<ResponseHeader>,
+    /// How many whole seconds it still has, if it is not renewed; less than 0 if there is no such lease.
+    /// The leader says so by its clock, and gives each lease all of its time when it becomes one.
     #[prost(int64, tag = "3")]
-    ttl: i64,
+    pub ttl: i64,
+    /// For how many seconds each time that it is renewed.
     #[prost(int64, tag = "4")]
-    granted_ttl: i64,
+    pub granted_ttl: i64,
 }
 
 impl LeaseTimeToLiveResponse {
-    /// Of which cluster.
-    pub const fn header(&self) -> Option<&ResponseHeader> {
-        self.header.as_ref()
-    }
-
-    /// How many whole seconds it still has, if it is not renewed; less than 0 if there is no such lease.
-    /// The leader says so by its clock, and gives each lease all of its time when it becomes one.
-    pub const fn ttl(&self) -> i64 {
-        self.ttl
-    }
-
     /// Whether there is such a lease. In its last second etcd says 0, and less if there is none.
     pub const fn is_there(&self) -> bool {
         self.ttl >= 0
-    }
-
-    /// For how many seconds each time that it is renewed.
-    pub const fn granted_ttl(&self) -> i64 {
-        self.granted_ttl
     }
 }

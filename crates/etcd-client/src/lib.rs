@@ -14,7 +14,7 @@
 //! let is_free = Compare::create_revision("key", CompareOp::Equal, 0);
 //! let put = TxnOp::put("key", "value", None);
 //! let answer = client.txn(Txn::new().when([is_free]).and_then([put])).await?;
-//! println!("it was free: {}", answer.succeeded());
+//! println!("it was free: {}", answer.succeeded);
 //! # Ok(())
 //! # }
 //! ```

@@ -6,69 +6,32 @@ use prost::Message;
 /// What comes with every answer.
 #[derive(Clone, Copy, PartialEq, Message)]
 pub struct ResponseHeader {
-    #[prost(uint64, tag = "1")]
-    pub(crate) cluster_id: u64,
-    #[prost(int64, tag = "3")]
-    pub(crate) revision: i64,
-}
-
-impl ResponseHeader {
     /// Which cluster it is.
-    pub const fn cluster_id(&self) -> u64 {
-        self.cluster_id
-    }
-
+    #[prost(uint64, tag = "1")]
+    pub cluster_id: u64,
     /// The revision of all keys when the call was made.
-    pub const fn revision(&self) -> i64 {
-        self.revision
-    }
+    #[prost(int64, tag = "3")]
+    pub revision: i64,
 }
 
 /// A key with its value and when it was written.
-#[derive(Clone, PartialEq, Message)]
+#[derive(Clone, PartialEq, Eq, Message)]
 pub struct KeyValue {
-    #[prost(bytes = "vec", tag = "1")]
-    pub(crate) key: Vec<u8>,
-    #[prost(int64, tag = "2")]
-    pub(crate) create_revision: i64,
-    #[prost(int64, tag = "3")]
-    pub(crate) mod_revision: i64,
-    #[prost(bytes = "vec", tag = "5")]
-    pub(crate) value: Vec<u8>,
-    #[prost(int64, tag = "6")]
-    pub(crate) lease: i64,
-}
-
-impl KeyValue {
     /// The key.
-    pub fn key(&self) -> &[u8] {
-        &self.key
-    }
-
+    #[prost(bytes = "vec", tag = "1")]
+    pub key: Vec<u8>,
+    /// The revision that made the key, its "create revision": the key was not there before.
+    #[prost(int64, tag = "2")]
+    pub made: i64,
+    /// The revision that wrote the key last, or deleted it: its "mod revision".
+    #[prost(int64, tag = "3")]
+    pub written: i64,
     /// The value.
-    pub fn value(&self) -> &[u8] {
-        &self.value
-    }
-
-    /// Both, without copying.
-    pub fn into_key_value(self) -> (Vec<u8>, Vec<u8>) {
-        (self.key, self.value)
-    }
-
-    /// The revision in which the key came to be; it was not there before.
-    pub const fn create_revision(&self) -> i64 {
-        self.create_revision
-    }
-
-    /// The revision in which it was last written, or deleted.
-    pub const fn mod_revision(&self) -> i64 {
-        self.mod_revision
-    }
-
+    #[prost(bytes = "vec", tag = "5")]
+    pub value: Vec<u8>,
     /// The lease with which it ends; 0 for none.
-    pub const fn lease(&self) -> i64 {
-        self.lease
-    }
+    #[prost(int64, tag = "6")]
+    pub lease: i64,
 }
 
 #[derive(Clone, PartialEq, Message)]
@@ -178,29 +141,15 @@ pub(crate) struct StatusRequest {}
 /// What a member says of itself.
 #[derive(Clone, PartialEq, Message)]
 pub struct StatusResponse {
-    #[prost(message, optional, tag = "1")]
-    header: Option<ResponseHeader>,
-    #[prost(string, tag = "2")]
-    version: String,
-    #[prost(string, repeated, tag = "8")]
-    errors: Vec<String>,
-}
-
-impl StatusResponse {
     /// Of which cluster, at which revision.
-    pub const fn header(&self) -> Option<&ResponseHeader> {
-        self.header.as_ref()
-    }
-
+    #[prost(message, optional, tag = "1")]
+    pub header: Option<ResponseHeader>,
     /// Which release it is.
-    pub fn version(&self) -> &str {
-        &self.version
-    }
-
+    #[prost(string, tag = "2")]
+    pub version: String,
     /// What it complains of.
-    pub fn errors(&self) -> &[String] {
-        &self.errors
-    }
+    #[prost(string, repeated, tag = "8")]
+    pub errors: Vec<String>,
 }
 
 /// Asks a member for the members that it knows. It asks no other member.
@@ -210,41 +159,21 @@ pub(crate) struct MemberListRequest {}
 /// The members of a cluster.
 #[derive(Clone, PartialEq, Message)]
 pub struct MemberListResponse {
+    /// Of which cluster.
     #[prost(message, optional, tag = "1")]
-    header: Option<ResponseHeader>,
+    pub header: Option<ResponseHeader>,
+    /// All of them.
     #[prost(message, repeated, tag = "2")]
-    members: Vec<Member>,
+    pub members: Vec<Member>,
 }
 
 /// A member of a cluster.
 #[derive(Clone, PartialEq, Message)]
 pub struct Member {
-    #[prost(string, repeated, tag = "4")]
-    client_urls: Vec<String>,
-    #[prost(bool, tag = "5")]
-    is_learner: bool,
-}
-
-impl MemberListResponse {
-    /// Of which cluster.
-    pub const fn header(&self) -> Option<&ResponseHeader> {
-        self.header.as_ref()
-    }
-
-    /// All of them.
-    pub fn members(&self) -> &[Member] {
-        &self.members
-    }
-}
-
-impl Member {
     /// The URLs at which the member says that clients find it.
-    pub fn client_urls(&self) -> &[String] {
-        &self.client_urls
-    }
-
+    #[prost(string, repeated, tag = "4")]
+    pub client_urls: Vec<String>,
     /// Whether the member only learns, and answers no calls yet.
-    pub const fn is_learner(&self) -> bool {
-        self.is_learner
-    }
+    #[prost(bool, tag = "5")]
+    pub is_learner: bool,
 }

@@ -181,10 +181,12 @@ impl From<Operation> for TxnOp {
 /// What a transaction has come to.
 #[derive(Clone, PartialEq, Message)]
 pub struct TxnResponse {
+    /// In which revision.
     #[prost(message, optional, tag = "1")]
-    header: Option<ResponseHeader>,
+    pub header: Option<ResponseHeader>,
+    /// Whether the conditions held.
     #[prost(bool, tag = "2")]
-    succeeded: bool,
+    pub succeeded: bool,
     #[prost(message, repeated, tag = "3")]
     responses: Vec<ResponseOp>,
 }
@@ -213,16 +215,6 @@ pub enum TxnOpResponse {
 }
 
 impl TxnResponse {
-    /// In which revision.
-    pub const fn header(&self) -> Option<&ResponseHeader> {
-        self.header.as_ref()
-    }
-
-    /// Whether the conditions held.
-    pub const fn succeeded(&self) -> bool {
-        self.succeeded
-    }
-
     /// The outcomes of the operations that were done.
     pub fn op_responses(self) -> Vec<TxnOpResponse> {
         self.responses.into_iter().filter_map(|response| response.response).collect()

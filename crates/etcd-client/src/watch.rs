@@ -147,43 +147,21 @@ impl WatchStream {
 /// What a watch tells.
 #[derive(Clone, PartialEq, Message)]
 pub struct WatchResponse {
-    #[prost(message, optional, tag = "1")]
-    header: Option<ResponseHeader>,
-    #[prost(int64, tag = "2")]
-    watch_id: i64,
-    #[prost(bool, tag = "3")]
-    created: bool,
-    #[prost(bool, tag = "4")]
-    canceled: bool,
-    #[prost(message, repeated, tag = "11")]
-    events: Vec<Event>,
-}
-
-impl WatchResponse {
     /// At which revision.
-    pub const fn header(&self) -> Option<&ResponseHeader> {
-        self.header.as_ref()
-    }
-
+    #[prost(message, optional, tag = "1")]
+    pub header: Option<ResponseHeader>,
     /// The id of the watch that this message belongs to.
-    pub const fn watch_id(&self) -> i64 {
-        self.watch_id
-    }
-
+    #[prost(int64, tag = "2")]
+    pub watch_id: i64,
     /// Whether this says that the watch has begun.
-    pub const fn created(&self) -> bool {
-        self.created
-    }
-
+    #[prost(bool, tag = "3")]
+    pub created: bool,
     /// Whether this says that the watch has ended.
-    pub const fn canceled(&self) -> bool {
-        self.canceled
-    }
-
+    #[prost(bool, tag = "4")]
+    pub canceled: bool,
     /// What has happened: whole revisions, in their order.
-    pub fn events(&self) -> &[Event] {
-        &self.events
-    }
+    #[prost(message, repeated, tag = "11")]
+    pub events: Vec<Event>,
 }
 
 /// What has become of a key.
@@ -200,8 +178,9 @@ pub enum EventType {
 pub struct Event {
     #[prost(int32, tag = "1")]
     kind: i32,
+    /// The key; of one that was deleted, with the revision of that.
     #[prost(message, optional, tag = "2")]
-    kv: Option<KeyValue>,
+    pub kv: Option<KeyValue>,
 }
 
 impl Event {
@@ -211,10 +190,5 @@ impl Event {
             1 => EventType::Delete,
             _ => EventType::Put,
         }
-    }
-
-    /// The key; of one that was deleted, with the revision of that.
-    pub const fn kv(&self) -> Option<&KeyValue> {
-        self.kv.as_ref()
     }
 }

@@ -111,17 +111,15 @@ async fn list_once(
         let page = page.with_revision(listed.revision);
         let from = start.clone();
         let get = async |mut client: Client| client.get(from, Some(page)).await;
-        let mut answer = call(members, Duration::ZERO, timeout, get).await?;
-        let header = answer.header();
-        let cluster = header.map_or(0, ResponseHeader::cluster_id);
-        let revision = header.map_or(0, ResponseHeader::revision);
+        let answer = call(members, Duration::ZERO, timeout, get).await?;
+        let ResponseHeader { cluster_id: cluster, revision } = answer.header.unwrap_or_default();
         if listed.revision == 0 {
             (listed.revision, listed.cluster) = (revision, cluster);
         } else if cluster != listed.cluster || revision < listed.revision {
             return Err(Failure::NoRevision);
         }
-        let count = u64::try_from(answer.count()).unwrap_or_default();
-        let found: Vec<_> = answer.take_kvs().into_iter().map(KeyValue::from).collect();
+        let count = u64::try_from(answer.count).unwrap_or_default();
+        let found = answer.kvs;
         listed.left_out = count.saturating_sub(found.len() as u64);
         let Some(last) = found.last() else { return Ok(listed) };
         // The smallest key after the last one.
@@ -149,9 +147,9 @@ pub(crate) async fn lease(
         client.lease_grant(seconds).await
     });
     let answer = answer.await?;
-    let seconds = u64::try_from(answer.ttl()).unwrap_or_default();
-    let cluster = answer.header().map_or(0, ResponseHeader::cluster_id);
-    let lease = LeaseName { cluster, id: answer.id() };
+    let seconds = u64::try_from(answer.ttl).unwrap_or_default();
+    let cluster = answer.header.unwrap_or_default().cluster_id;
+    let lease = LeaseName { cluster, id: answer.id };
     Ok((lease, Renewal { sent, time_to_live: Duration::from_secs(seconds) }))
 }
 
@@ -171,8 +169,8 @@ pub(crate) async fn under(
 ) -> Result<LeaseKeys, Failure> {
     let ask = async |mut client: Client| client.lease_keys(lease).await;
     let found = call(members, Duration::ZERO, timeout, ask).await?;
-    let cluster = found.header().map_or(0, ResponseHeader::cluster_id);
-    Ok(LeaseKeys { cluster, keys: found.into_keys() })
+    let cluster = found.header.unwrap_or_default().cluster_id;
+    Ok(LeaseKeys { cluster, keys: found.keys })
 }
 
 /// Reads one key, if it is there.
@@ -182,8 +180,8 @@ pub(crate) async fn get(
     timeout: Duration,
 ) -> Result<Option<KeyValue>, Failure> {
     let ask = async |mut client: Client| client.get(key, None).await;
-    let mut answer = call(members, Duration::ZERO, timeout, ask).await?;
-    Ok(answer.take_kvs().into_iter().map(KeyValue::from).next())
+    let answer = call(members, Duration::ZERO, timeout, ask).await?;
+    Ok(answer.kvs.into_iter().next())
 }
 
 /// Reads the first keys of a range: none only if the range is empty.
@@ -196,8 +194,8 @@ pub(crate) async fn some_keys(
         let some = GetOptions::new().with_range(end).with_keys_only().with_limit(256);
         client.get(start, Some(some)).await
     };
-    let mut answer = call(members, Duration::ZERO, timeout, ask).await?;
-    Ok(answer.take_kvs().into_iter().map(|kv| KeyValue::from(kv).key).collect())
+    let answer = call(members, Duration::ZERO, timeout, ask).await?;
+    Ok(answer.kvs.into_iter().map(|kv| kv.key).collect())
 }
 
 /// Writes this value to a key if the key does not exist. Returns the value that the key has.
@@ -217,7 +215,7 @@ pub(crate) async fn put_first(
     };
     let answer = call(members, Duration::ZERO, timeout, ask).await?;
     let there = answer.op_responses().into_iter().find_map(|answer| match answer {
-        TxnOpResponse::Get(got) => got.kvs().first().map(|kv| kv.value().to_vec()),
+        TxnOpResponse::Get(got) => got.kvs.first().map(|kv| kv.value.clone()),
         _ => None,
     });
     Ok(there.unwrap_or_else(|| value.into()))
@@ -234,13 +232,10 @@ pub(crate) struct Looked {
 }
 
 impl Looked {
-    fn new(header: Option<&ResponseHeader>, found: Option<&navlock_etcd_client::KeyValue>) -> Self {
-        Self {
-            value: found.map(|kv| kv.value().to_vec()),
-            written: found.map_or(0, navlock_etcd_client::KeyValue::mod_revision),
-            revision: header.map_or(0, ResponseHeader::revision),
-            cluster: header.map_or(0, ResponseHeader::cluster_id),
-        }
+    fn new(header: Option<ResponseHeader>, found: Option<&KeyValue>) -> Self {
+        let ResponseHeader { cluster_id: cluster, revision } = header.unwrap_or_default();
+        let written = found.map_or(0, |kv| kv.written);
+        Self { value: found.map(|kv| kv.value.clone()), written, revision, cluster }
     }
 }
 
@@ -252,7 +247,7 @@ pub(crate) async fn look(
 ) -> Result<Looked, Failure> {
     let ask = async |mut client: Client| client.get(key, None).await;
     let answer = call(members, Duration::ZERO, timeout, ask).await?;
-    Ok(Looked::new(answer.header(), answer.kvs().first()))
+    Ok(Looked::new(answer.header, answer.kvs.first()))
 }
 
 /// Counts the keys in a range.
@@ -265,7 +260,7 @@ pub(crate) async fn count(
         let count = GetOptions::new().with_range(end).with_count_only();
         client.get(start, Some(count)).await
     };
-    Ok(call(members, Duration::ZERO, timeout, ask).await?.count())
+    Ok(call(members, Duration::ZERO, timeout, ask).await?.count)
 }
 
 /// Writes a key, if it was last written in this revision and a range is empty. Returns the new revision if it
@@ -285,8 +280,8 @@ pub(crate) async fn replace(
         client.txn(Txn::new().when(when).and_then([TxnOp::put(key, value, None)])).await
     };
     let answer = call(members, Duration::ZERO, timeout, ask).await?;
-    let revision = answer.header().map_or(0, ResponseHeader::revision);
-    Ok(answer.succeeded().then_some(revision))
+    let revision = answer.header.unwrap_or_default().revision;
+    Ok(answer.succeeded.then_some(revision))
 }
 
 /// Restores an earlier value of a key, if the key was last written in this revision.
@@ -325,15 +320,15 @@ pub(crate) async fn put_if_written(
         client.txn(txn).await
     };
     let answer = call(members, Duration::ZERO, timeout, ask).await?;
-    if answer.succeeded() {
+    if answer.succeeded {
         return Ok(None);
     }
-    let header = answer.header().copied();
+    let header = answer.header;
     let found = answer.op_responses().into_iter().find_map(|answer| match answer {
-        TxnOpResponse::Get(got) => Some(Looked::new(header.as_ref(), got.kvs().first())),
+        TxnOpResponse::Get(got) => Some(Looked::new(header, got.kvs.first())),
         _ => None,
     });
-    Ok(Some(found.unwrap_or_else(|| Looked::new(header.as_ref(), None))))
+    Ok(Some(found.unwrap_or_else(|| Looked::new(header, None))))
 }
 
 /// Ends a lease, with all keys under it. Tries until the lease ends by itself.

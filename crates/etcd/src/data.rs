@@ -3,17 +3,7 @@
 //! This is plain data, so that the decisions (`keeper.rs` and below) can be tested without a
 //! server. `calls.rs` sends it to a real server.
 
-/// A key with its value.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct KeyValue {
-    pub(crate) key: Vec<u8>,
-    pub(crate) value: Vec<u8>,
-    /// The revision that made it: its "create revision".
-    pub(crate) made: i64,
-    /// The revision that wrote it last: its "mod revision".
-    pub(crate) written: i64,
-    pub(crate) lease: i64,
-}
+pub(crate) use navlock_etcd_client::KeyValue;
 
 /// Checks, the steps if all checks hold, and the steps if not.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]

@@ -148,10 +148,10 @@ async fn member(endpoint: &str, options: &EtcdOptions) -> Result<Member, Error> 
     let answered = answered.map_err(|_| Failure::timed_out(options.timeout).error())?;
     let status = answered.map_err(|error| Failure::from(error).error())?;
     Ok(Member {
-        version: status.version().to_owned(),
-        cluster: status.header().map_or(0, navlock_etcd_client::ResponseHeader::cluster_id),
-        complaints: status.errors().to_vec(),
-        is_full: status.errors().iter().any(|complaint| is_full(complaint)),
+        version: status.version.clone(),
+        cluster: status.header.unwrap_or_default().cluster_id,
+        complaints: status.errors.clone(),
+        is_full: status.errors.iter().any(|complaint| is_full(complaint)),
     })
 }
 

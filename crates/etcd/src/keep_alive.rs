@@ -59,7 +59,7 @@ pub(crate) async fn keep(
                 stream.message().await
             });
             match answer.await {
-                Ok(Ok(Some(answer))) if answer.ttl() > 0 => {
+                Ok(Ok(Some(answer))) if answer.ttl > 0 => {
                     tell(LeaseEvent::Renewed(Renewal { sent, time_to_live }));
                 }
                 Ok(Ok(Some(_))) => {
@@ -89,7 +89,7 @@ async fn granted(members: &Members, id: i64, timeout: Duration) -> Option<Durati
         let member = members.best(timeout).await;
         let mut client = member.client.clone();
         if let Ok(Ok(lease)) = time::timeout(timeout, client.lease_time_to_live(id)).await {
-            let seconds = u64::try_from(lease.granted_ttl()).ok().filter(|_| lease.is_there());
+            let seconds = u64::try_from(lease.granted_ttl).ok().filter(|_| lease.is_there());
             return seconds.map(Duration::from_secs);
         }
         members.avoid(member.generation);

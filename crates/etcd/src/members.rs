@@ -268,9 +268,9 @@ impl Members {
             Ok(Err(_)) => return,
             Err(_) => return self.avoid(generation),
         };
-        let cluster = said.header().map_or(0, navlock_etcd_client::ResponseHeader::cluster_id);
-        let members = said.members().iter().filter(|member| !member.is_learner());
-        let said = members.flat_map(|member| member.client_urls().iter().map(String::as_str));
+        let cluster = said.header.unwrap_or_default().cluster_id;
+        let members = said.members.iter().filter(|member| !member.is_learner);
+        let said = members.flat_map(|member| member.client_urls.iter().map(String::as_str));
         let Some(endpoints) = others(&self.options.endpoints, &endpoint, said) else { return };
         let mut learned = self.learned();
         if learned.endpoints != endpoints {
@@ -336,7 +336,7 @@ async fn ask(
         let prefix = BucketKeys::new(&options.namespace, "").all();
         let one = GetOptions::new().with_prefix().with_keys_only().with_limit(1);
         let answer = client.get(prefix, Some(one)).await?;
-        let there = answer.header().map_or(0, navlock_etcd_client::ResponseHeader::cluster_id);
+        let there = answer.header.unwrap_or_default().cluster_id;
         Ok::<_, navlock_etcd_client::Error>((client, there))
     };
     // A single endpoint may take all the time that there is for connecting.

@@ -83,7 +83,7 @@ async fn ask(members: &Members, lease: i64) -> (i64, Option<LeaseAnswer>) {
     let seconds = |seconds: i64| Duration::from_secs(u64::try_from(seconds).unwrap_or_default());
     let now = Uptime::now();
     let seen = answer
-        .map(|answer| LeaseAnswer::new(now, seconds(answer.ttl()), seconds(answer.granted_ttl())));
+        .map(|answer| LeaseAnswer::new(now, seconds(answer.ttl), seconds(answer.granted_ttl)));
     (lease, seen)
 }
 

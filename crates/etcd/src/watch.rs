@@ -7,7 +7,7 @@ use std::{
 };
 
 use navlock_etcd_client::{
-    EventType, ResponseHeader, WatchAsk, WatchAsks, WatchOptions, WatchResponse, WatchStream,
+    EventType, WatchAsk, WatchAsks, WatchOptions, WatchResponse, WatchStream,
 };
 use tokio::{
     sync::mpsc,
@@ -176,9 +176,9 @@ impl Asked {
     /// Takes in an answer. Returns the watch that has begun; `None` if etcd has not begun it.
     fn begun(&mut self, response: &WatchResponse) -> Option<u64> {
         let watch = self.unanswered.pop_front()?;
-        let (id, ours) = (response.watch_id(), number(watch));
+        let (id, ours) = (response.watch_id, number(watch));
         let is_ours_to_name = *self.is_ours_to_name.get_or_insert(id == ours);
-        let is_it = !response.canceled() && (id == ours || !is_ours_to_name);
+        let is_it = !response.canceled && (id == ours || !is_ours_to_name);
         is_it.then(|| {
             self.ids.insert(id, watch);
             watch
@@ -268,8 +268,8 @@ impl<T: Fn(u64, Watched)> Watching<T> {
 
     /// Takes in a response of etcd. Returns whether etcd does what it was asked to do.
     fn heard(&mut self, response: &WatchResponse, asked: &mut Asked) -> bool {
-        let id = response.watch_id();
-        if response.created() {
+        let id = response.watch_id;
+        if response.created {
             let Some(watch) = asked.begun(response) else {
                 tracing::debug!(target: LOGS, "etcd refuses to tell of a name by this stream");
                 return false;
@@ -281,7 +281,7 @@ impl<T: Fn(u64, Watched)> Watching<T> {
                 return true;
             };
             wanted.id = Some(id);
-            let revision = response.header().map_or(0, ResponseHeader::revision);
+            let revision = response.header.unwrap_or_default().revision;
             // Etcd may have been restored to an older state, or this member may be behind.
             if wanted.from.is_none_or(|from| revision < from - 1) {
                 (self.tell)(watch, Watched::Up);
@@ -290,14 +290,14 @@ impl<T: Fn(u64, Watched)> Watching<T> {
         // We have ended this watch ourselves.
         let Some(&watch) = asked.ids.get(&id) else { return true };
         let Some(wanted) = self.wanted.get_mut(&watch) else { return true };
-        if response.canceled() {
+        if response.canceled {
             wanted.forget();
             asked.ids.remove(&id);
             asked.next.push_back(Ask::Watch(watch));
             return true;
         }
-        let events = response.events().iter().filter_map(|event| {
-            let kv: KeyValue = event.kv()?.clone().into();
+        let events = response.events.iter().filter_map(|event| {
+            let kv: KeyValue = event.kv.clone()?;
             let told = read(&wanted.keys, &kv).filter(|_| kv.key.starts_with(&wanted.prefix))?;
             Some(match event.event_type() {
                 EventType::Put => told,

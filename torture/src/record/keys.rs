@@ -62,12 +62,12 @@ impl Key {
     pub(super) fn one(&self, kv: &KeyValue) -> One {
         // The format is that of `crates/etcd/src/values.rs`.
         let number = |bytes: Range<usize>| {
-            let number = kv.value().get(bytes).and_then(|number| number.try_into().ok());
+            let number = kv.value.get(bytes).and_then(|number| number.try_into().ok());
             number.map_or(0, u64::from_be_bytes)
         };
         let mark = Some(number(41..49)).filter(|mark| *mark != 0);
         let is_run = self.phase == Phase::Owned && number(33..41) == 1;
-        let made = kv.create_revision();
+        let made = kv.made;
         let queued = mark.filter(|_| self.phase == Phase::Queued);
         let asked = queued.and_then(|mark| i64::try_from(mark).ok()).unwrap_or(made);
         let told = mark.filter(|_| self.phase == Phase::Held);

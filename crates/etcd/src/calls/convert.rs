@@ -1,11 +1,11 @@
 //! Converts between our own transactions and answers and those of the client of etcd.
 
 use navlock_etcd_client::{
-    Compare, CompareOp, DeleteOptions, DeleteResponse, GetOptions, PutOptions, ResponseHeader, Txn,
-    TxnOp, TxnOpResponse, TxnResponse,
+    Compare, CompareOp, DeleteOptions, DeleteResponse, GetOptions, PutOptions, Txn, TxnOp,
+    TxnOpResponse, TxnResponse,
 };
 
-use crate::data::{Answer, Check, KeyValue, Step, StepResult, Transaction};
+use crate::data::{Answer, Check, Step, StepResult, Transaction};
 
 /// An empty range compares like one key with the revision 0. So "equal to 0" means that the range
 /// is empty.
@@ -60,8 +60,8 @@ impl From<Transaction> for Txn {
 impl From<DeleteResponse> for Answer {
     fn from(response: DeleteResponse) -> Self {
         Self {
-            revision: response.header().map_or(0, ResponseHeader::revision),
-            cluster: response.header().map_or(0, ResponseHeader::cluster_id),
+            revision: response.header.unwrap_or_default().revision,
+            cluster: response.header.unwrap_or_default().cluster_id,
             succeeded: true,
             results: vec![StepResult::Deleted(Vec::new())],
         }
@@ -73,34 +73,24 @@ impl From<TxnResponse> for Answer {
         let result = |answer| match answer {
             TxnOpResponse::Put(_) => StepResult::Done,
             // A count returns no keys, and neither does a key that is not there.
-            TxnOpResponse::Get(got) => match got.kvs().first() {
+            TxnOpResponse::Get(got) => match got.kvs.first() {
                 // A key that was asked for without its value has an empty value.
-                Some(kv) if !kv.value().is_empty() => {
-                    StepResult::First(Some(Box::new(kv.clone().into())))
-                }
-                Some(kv) => StepResult::Got(Some(kv.create_revision())),
-                None if got.count() > 0 => StepResult::Counted(got.count()),
+                Some(kv) if !kv.value.is_empty() => StepResult::First(Some(Box::new(kv.clone()))),
+                Some(kv) => StepResult::Got(Some(kv.made)),
+                None if got.count > 0 => StepResult::Counted(got.count),
                 None => StepResult::Got(None),
             },
             TxnOpResponse::Delete(deleted) => {
-                let keys = deleted.prev_kvs().iter().map(|kv| kv.key().to_vec());
+                let keys = deleted.prev_kvs.iter().map(|kv| kv.key.clone());
                 StepResult::Deleted(keys.collect())
             }
             TxnOpResponse::Txn(inner) => StepResult::Within(inner.into()),
         };
         Self {
-            revision: response.header().map_or(0, ResponseHeader::revision),
-            cluster: response.header().map_or(0, ResponseHeader::cluster_id),
-            succeeded: response.succeeded(),
+            revision: response.header.unwrap_or_default().revision,
+            cluster: response.header.unwrap_or_default().cluster_id,
+            succeeded: response.succeeded,
             results: response.op_responses().into_iter().map(result).collect(),
         }
-    }
-}
-
-impl From<navlock_etcd_client::KeyValue> for KeyValue {
-    fn from(kv: navlock_etcd_client::KeyValue) -> Self {
-        let (made, written, lease) = (kv.create_revision(), kv.mod_revision(), kv.lease());
-        let (key, value) = kv.into_key_value();
-        Self { key, value, made, written, lease }
     }
 }
