@@ -11,7 +11,7 @@ use std::{
 };
 
 use navlock::{LockManager, UserAgent};
-use navlock_etcd_client::{Client, GetOptions, LockOptions};
+use navlock_etcd_client::{Client, GetOptions};
 use tokio::{
     task::JoinSet,
     time::{sleep, timeout},
@@ -19,6 +19,7 @@ use tokio::{
 
 use super::{
     cases::{Place, each, on_a_runtime},
+    lock_calls::{lock, unlock},
     raw::lease,
 };
 use crate::machine::Machine;
@@ -107,8 +108,7 @@ pub(super) fn lock_service(place: &Place<'_>) -> Result<f64, String> {
         }
         let mut own = clients[0].clone();
         let mut leases = vec![lease(&mut own).await?];
-        let options = LockOptions::new().with_lease(leases[0]);
-        let lock = own.lock(&*place.name, Some(options)).await?;
+        let key = lock(&own, &place.name, leases[0]).await?;
         let granted = Arc::new(AtomicUsize::new(0));
         let mut crowd = JoinSet::new();
         for client in clients.iter().cycle().take(place.count) {
@@ -117,11 +117,10 @@ pub(super) fn lock_service(place: &Place<'_>) -> Result<f64, String> {
             leases.push(lease);
             let granted = Arc::clone(&granted);
             crowd.spawn(async move {
-                let options = LockOptions::new().with_lease(lease);
-                let lock = client.lock(name, Some(options)).await?;
+                let key = lock(&client, &name, lease).await?;
                 let at = Instant::now();
                 granted.fetch_add(1, Ordering::Relaxed);
-                client.unlock(lock.key()).await?;
+                unlock(&client, key).await?;
                 Ok::<_, navlock_etcd_client::Error>(at)
             });
         }
@@ -141,7 +140,7 @@ pub(super) fn lock_service(place: &Place<'_>) -> Result<f64, String> {
         // Their watches on the waiters before them must be there too.
         sleep(WATCHES).await;
         let since = Instant::now();
-        own.unlock(lock.key()).await?;
+        unlock(&own, key).await?;
         let mut last = since;
         let through = timeout(TIMEOUT, async {
             while let Some(Ok(done)) = crowd.join_next().await {

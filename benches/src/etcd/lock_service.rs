@@ -7,10 +7,11 @@ use std::{
     time::Instant,
 };
 
-use navlock_etcd_client::{Client, LockOptions};
+use navlock_etcd_client::Client;
 
 use super::{
     cases::{Place, TIME_TO_LIVE, each, median, micros, on_a_runtime},
+    lock_calls::{lock, unlock},
     raw::lease,
 };
 
@@ -24,9 +25,8 @@ pub(super) fn acquire(place: &Place<'_>) -> Result<f64, String> {
             if nth == 1 {
                 since = Instant::now();
             }
-            let options = LockOptions::new().with_lease(lease);
-            let lock = client.lock(&*place.name, Some(options)).await?;
-            client.unlock(lock.key()).await?;
+            let key = lock(&client, &place.name, lease).await?;
+            unlock(&client, key).await?;
         }
         let time = since.elapsed();
         client.lease_revoke(lease).await?;
@@ -64,11 +64,10 @@ pub(super) fn handover(place: &Place<'_>) -> Result<f64, String> {
         on_a_runtime(async {
             let mut client = Client::connect([endpoint], None).await?;
             let lease = lease(&mut client).await?;
-            let options = LockOptions::new().with_lease(lease);
             while asked.recv().is_ok() {
-                let lock = client.lock(&*name, Some(options)).await?;
+                let key = lock(&client, &name, lease).await?;
                 let granted = Instant::now();
-                client.unlock(lock.key()).await?;
+                unlock(&client, key).await?;
                 let _ = tell.send(granted);
             }
             client.lease_revoke(lease).await
@@ -77,14 +76,13 @@ pub(super) fn handover(place: &Place<'_>) -> Result<f64, String> {
     let samples = on_a_runtime(async {
         let mut client = Client::connect([place.endpoint], None).await?;
         let lease = lease(&mut client).await?;
-        let options = LockOptions::new().with_lease(lease);
         let mut samples = Vec::new();
         for nth in 0..=place.count {
-            let lock = client.lock(&*place.name, Some(options)).await?;
+            let key = lock(&client, &place.name, lease).await?;
             let _ = ask.send(());
             thread::sleep(place.wait);
             let since = Instant::now();
-            client.unlock(lock.key()).await?;
+            unlock(&client, key).await?;
             match told.recv_timeout(TIME_TO_LIVE) {
                 Ok(granted) if nth > 0 => samples.push(micros(granted - since)),
                 Ok(_) => {}

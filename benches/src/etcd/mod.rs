@@ -9,6 +9,7 @@
 
 mod cases;
 mod crowd;
+mod lock_calls;
 mod lock_service;
 mod navlock;
 mod owned;

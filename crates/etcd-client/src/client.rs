@@ -121,8 +121,13 @@ impl Client {
         self.unary("/etcdserverpb.Cluster/MemberList", MemberListRequest {}).await
     }
 
-    /// Makes a call with one request and one answer. The path is that of the method.
-    pub(crate) async fn unary<Q, A>(&self, path: &'static str, question: Q) -> Result<A, Error>
+    /// Makes a call with one request and one answer, also one for which this crate has no message. The path
+    /// is that of the method.
+    ///
+    /// # Errors
+    ///
+    /// See [`Error`].
+    pub async fn unary<Q, A>(&self, path: &'static str, question: Q) -> Result<A, Error>
     where
         Q: Message + Clone + 'static,
         A: Message + Default + 'static,

@@ -19,10 +19,7 @@
 //! # }
 //! ```
 //!
-//! | feature | adds | default |
-//! |---|---|---|
-//! | `tls` | `https://` endpoints; to build it needs a C compiler | no |
-//! | `lock-service` | etcd's own lock service, for comparisons | no |
+//! The feature `tls` adds `https://` endpoints; to build it needs a C compiler.
 
 #![forbid(unsafe_code)]
 
@@ -36,14 +33,10 @@ mod connect;
 mod error;
 mod kv;
 mod lease;
-#[cfg(feature = "lock-service")]
-mod lock;
 mod messages;
 mod txn;
 mod watch;
 
-#[cfg(feature = "lock-service")]
-pub use self::lock::{LockOptions, LockResponse, UnlockResponse};
 pub use self::{
     client::Client,
     connect::ConnectOptions,
