@@ -2,12 +2,13 @@
 //! of this machine can open connections.
 
 use std::{
-    collections::VecDeque,
-    future::Future,
     io::{self, ErrorKind},
     pin::Pin,
-    sync::{Arc, Mutex, MutexGuard, PoisonError, Weak},
-    task::{Context, Poll, Waker},
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering::Relaxed},
+    },
+    task::{Context, Poll},
     time::Duration,
 };
 
@@ -16,125 +17,32 @@ use axum::{
     serve::{IncomingStream, Listener},
 };
 use tokio::{
-    io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt, ReadBuf},
+    io::{AsyncRead, AsyncWrite, ReadBuf},
     sync::{OwnedSemaphorePermit, Semaphore},
-    time::{Instant, Sleep, sleep, timeout},
+    time::{Instant, Sleep, sleep},
 };
 
-/// At most this many connections are served at a time. A page has one all the time, and now and
-/// then a few more.
+/// At most this many connections are served at a time; others wait in the listener's queue. A page
+/// has one all the time, and now and then a few more.
 const MOST: usize = 128;
 
-/// At most this many more connections get an answer at a time, which says that there is no room.
-const MOST_REFUSED: usize = 16;
-
-/// How long a connection that is refused may take to ask and to read the answer.
-const REFUSAL_TIMEOUT: Duration = Duration::from_secs(2);
-
-/// How long a stranger is served. A stranger is a connection that has not shown the token so far. When
-/// there is no room, the oldest stranger is closed for a new connection. So a program that only connects
-/// keeps nobody out for long.
+/// By when a connection has to have shown the token. So a program that only connects keeps nobody out
+/// for long.
 const STRANGE: Duration = Duration::from_secs(3);
 
-/// A connection that was let in is closed if nothing was sent on it for this long. A page is sent
-/// something more often than that, even if only that it is still connected.
+/// A connection that has shown the token is closed if nothing was sent on it for this long. A page is
+/// sent something more often than that, even if only that it is still connected.
 const QUIET: Duration = Duration::from_secs(30);
-
-const WHY: &str = "navlock web serves 128 connections at a time, and has as many: close pages that nobody needs\n";
 
 /// A listener that serves only as many connections as there is room for.
 pub(super) struct LimitedListener<L> {
     listener: L,
     room: Arc<Semaphore>,
-    refused: Arc<Semaphore>,
-    /// The connections that may still be strangers, the oldest first.
-    strangers: VecDeque<Weak<Mutex<SlotState>>>,
-}
-
-/// A connection that is served, with its place.
-pub(super) struct Served<C> {
-    connection: C,
-    /// By when something has to be sent. For a stranger, by when it has to show the token.
-    quiet: Pin<Box<Sleep>>,
-    /// Whether `quiet` is the deadline of a stranger.
-    is_stranger: bool,
-    slot: ConnectionSlot,
-}
-
-/// The place of a connection. Each request of the connection has this in its extensions.
-#[derive(Clone)]
-pub(super) struct ConnectionSlot(Arc<Mutex<SlotState>>);
-
-struct SlotState {
-    /// The place; `None` when it was given to another connection.
-    place: Option<OwnedSemaphorePermit>,
-    is_stranger: bool,
-    /// The task that reads from a stranger, which has to be woken when the place is taken away.
-    reads: Option<Waker>,
-}
-
-impl SlotState {
-    /// Takes the place from this connection, if it is a stranger.
-    fn release(&mut self) -> Option<OwnedSemaphorePermit> {
-        let place = if self.is_stranger { self.place.take() } else { None };
-        if place.is_some() {
-            self.reads.take().into_iter().for_each(Waker::wake);
-        }
-        place
-    }
-}
-
-impl ConnectionSlot {
-    fn new(place: OwnedSemaphorePermit) -> Self {
-        Self(Arc::new(Mutex::new(SlotState { place: Some(place), is_stranger: true, reads: None })))
-    }
-
-    fn state(&self) -> MutexGuard<'_, SlotState> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    /// Notes that the connection has shown the token.
-    pub(super) fn admit(&self) {
-        self.state().is_stranger = false;
-    }
-}
-
-impl<L: Listener> Connected<IncomingStream<'_, LimitedListener<L>>> for ConnectionSlot {
-    fn connect_info(stream: IncomingStream<'_, LimitedListener<L>>) -> Self {
-        stream.io().slot.clone()
-    }
 }
 
 impl<L> LimitedListener<L> {
     pub(super) fn new(listener: L) -> Self {
-        let [room, refused] = [MOST, MOST_REFUSED].map(|most| Arc::new(Semaphore::new(most)));
-        Self { listener, room, refused, strangers: VecDeque::new() }
-    }
-
-    /// A place for one more connection: a free place, or the place of the oldest stranger.
-    fn place(&mut self) -> Option<OwnedSemaphorePermit> {
-        if let Ok(place) = Arc::clone(&self.room).try_acquire_owned() {
-            return Some(place);
-        }
-        while let Some(first) = self.strangers.pop_front() {
-            let first = first.upgrade();
-            if let Some(place) = first.and_then(|first| ConnectionSlot(first).state().release()) {
-                return Some(place);
-            }
-        }
-        None
-    }
-
-    fn slot(&mut self, place: OwnedSemaphorePermit) -> ConnectionSlot {
-        // FAST: connections that were let in or have gone are removed from the list only when there
-        // may be many of them.
-        if self.strangers.len() >= 2 * MOST {
-            let is_stranger = |slot: Arc<_>| ConnectionSlot(slot).state().is_stranger;
-            self.strangers.retain(|slot| slot.upgrade().is_some_and(is_stranger));
-        }
-        let slot = ConnectionSlot::new(place);
-        self.strangers.push_back(Arc::downgrade(&slot.0));
-        slot
+        Self { listener, room: Arc::new(Semaphore::new(MOST)) }
     }
 }
 
@@ -143,21 +51,10 @@ impl<L: Listener> Listener for LimitedListener<L> {
     type Addr = L::Addr;
 
     async fn accept(&mut self) -> (Self::Io, Self::Addr) {
-        loop {
-            let (connection, address) = self.listener.accept().await;
-            if let Some(place) = self.place() {
-                let (quiet, slot) = (Box::pin(sleep(STRANGE)), self.slot(place));
-                return (Served { connection, quiet, is_stranger: true, slot }, address);
-            }
-            // If too many connections are being refused already, this one just ends.
-            if let Ok(place) = Arc::clone(&self.refused).try_acquire_owned() {
-                tokio::spawn(async move {
-                    // An error means that the other end has gone, or says nothing.
-                    let _ = timeout(REFUSAL_TIMEOUT, refuse(connection)).await;
-                    drop(place);
-                });
-            }
-        }
+        let room = Arc::clone(&self.room).acquire_owned().await;
+        let place = room.expect("nobody closes the semaphore");
+        let (connection, address) = self.listener.accept().await;
+        (Served::new(connection, place), address)
     }
 
     fn local_addr(&self) -> io::Result<Self::Addr> {
@@ -165,23 +62,44 @@ impl<L: Listener> Listener for LimitedListener<L> {
     }
 }
 
-/// Reads the request, and answers that there is no room.
-async fn refuse(mut connection: impl AsyncRead + AsyncWrite + Unpin) -> io::Result<()> {
-    // The request is read first: if a part of it were unread when the connection is closed, the
-    // answer would be lost.
-    let mut asked = Vec::new();
-    while !asked.windows(4).any(|end| end == b"\r\n\r\n") && asked.len() < 16 << 10 {
-        if connection.read_buf(&mut asked).await? == 0 {
-            break;
-        }
+/// Whether a connection has shown the token. Each request of the connection has this in its extensions.
+#[derive(Clone, Default)]
+pub(super) struct Admission(Arc<AtomicBool>);
+
+impl Admission {
+    /// Notes that the connection has shown the token.
+    pub(super) fn admit(&self) {
+        self.0.store(true, Relaxed);
     }
-    let answer = format!(
-        "HTTP/1.1 503 Service Unavailable\r\ncontent-type: text/plain; charset=utf-8\r\n\
-         content-length: {}\r\nretry-after: 10\r\ncache-control: no-store\r\nconnection: close\r\n\r\n{WHY}",
-        WHY.len()
-    );
-    connection.write_all(answer.as_bytes()).await?;
-    connection.shutdown().await
+}
+
+impl<L: Listener> Connected<IncomingStream<'_, LimitedListener<L>>> for Admission {
+    fn connect_info(stream: IncomingStream<'_, LimitedListener<L>>) -> Self {
+        stream.io().admission.clone()
+    }
+}
+
+/// A connection that is served, with its place.
+pub(super) struct Served<C> {
+    connection: C,
+    admission: Admission,
+    /// When the connection was made or, if it has shown the token, when something was last sent on it.
+    last: Instant,
+    /// Ends when the connection is to be closed.
+    close: Pin<Box<Sleep>>,
+    _place: OwnedSemaphorePermit,
+}
+
+impl<C> Served<C> {
+    fn new(connection: C, place: OwnedSemaphorePermit) -> Self {
+        let close = Box::pin(sleep(STRANGE));
+        let admission = Admission::default();
+        Self { connection, admission, last: Instant::now(), close, _place: place }
+    }
+
+    fn is_admitted(&self) -> bool {
+        self.admission.0.load(Relaxed)
+    }
 }
 
 impl<C: AsyncRead + Unpin> AsyncRead for Served<C> {
@@ -190,42 +108,15 @@ impl<C: AsyncRead + Unpin> AsyncRead for Served<C> {
         context: &mut Context<'_>,
         buffer: &mut ReadBuf<'_>,
     ) -> Poll<io::Result<()>> {
-        {
-            let mut state = self.slot.state();
-            if state.place.is_none() {
-                return Poll::Ready(Err(ErrorKind::ConnectionAborted.into()));
-            }
-            if state.is_stranger {
-                state.reads = Some(context.waker().clone());
-            }
-        }
         let read = Pin::new(&mut self.connection).poll_read(context, buffer);
         if read.is_pending() {
-            if self.is_stranger && !self.slot.state().is_stranger {
-                self.is_let_in();
-            }
-            if self.quiet.as_mut().poll(context).is_ready() {
+            let due = self.last + if self.is_admitted() { QUIET } else { STRANGE };
+            self.close.as_mut().reset(due);
+            if self.close.as_mut().poll(context).is_ready() {
                 return Poll::Ready(Err(ErrorKind::TimedOut.into()));
             }
         }
         read
-    }
-}
-
-impl<C> Served<C> {
-    /// Sets a new deadline by which something has to be sent. To be called when the connection has
-    /// just shown the token, or when something was sent.
-    fn is_let_in(&mut self) {
-        self.is_stranger = false;
-        self.quiet.as_mut().reset(Instant::now() + QUIET);
-    }
-
-    /// Notes the result of a write: whether something was sent.
-    fn told<T>(&mut self, wrote: Poll<io::Result<T>>) -> Poll<io::Result<T>> {
-        if matches!(wrote, Poll::Ready(Ok(_))) && !self.slot.state().is_stranger {
-            self.is_let_in();
-        }
-        wrote
     }
 }
 
@@ -236,7 +127,10 @@ impl<C: AsyncWrite + Unpin> AsyncWrite for Served<C> {
         bytes: &[u8],
     ) -> Poll<io::Result<usize>> {
         let wrote = Pin::new(&mut self.connection).poll_write(context, bytes);
-        self.told(wrote)
+        if matches!(wrote, Poll::Ready(Ok(_))) && self.is_admitted() {
+            self.last = Instant::now();
+        }
+        wrote
     }
 
     fn poll_flush(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
@@ -246,55 +140,16 @@ impl<C: AsyncWrite + Unpin> AsyncWrite for Served<C> {
     fn poll_shutdown(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
         Pin::new(&mut self.connection).poll_shutdown(context)
     }
-
-    fn poll_write_vectored(
-        mut self: Pin<&mut Self>,
-        context: &mut Context<'_>,
-        slices: &[io::IoSlice<'_>],
-    ) -> Poll<io::Result<usize>> {
-        let wrote = Pin::new(&mut self.connection).poll_write_vectored(context, slices);
-        self.told(wrote)
-    }
-
-    fn is_write_vectored(&self) -> bool {
-        self.connection.is_write_vectored()
-    }
 }
 
 #[cfg(test)]
 mod tests {
-    use tokio::io::{DuplexStream, duplex};
+    use tokio::{
+        io::{AsyncReadExt, AsyncWriteExt, DuplexStream, duplex},
+        time::timeout,
+    };
 
     use super::*;
-
-    fn served<C>(connection: C, quiet: Duration, is_stranger: bool) -> Served<C> {
-        let place = Arc::new(Semaphore::new(1)).try_acquire_owned().unwrap();
-        let slot = ConnectionSlot::new(place);
-        slot.state().is_stranger = is_stranger;
-        Served { connection, quiet: Box::pin(sleep(quiet)), is_stranger, slot }
-    }
-
-    #[tokio::test]
-    async fn silent_connections_and_strangers_are_closed_and_a_page_that_is_told_something_is_not()
-    {
-        let [(_silent, theirs), (_page, told), (_stranger, strange)] = [(); 3].map(|()| duplex(64));
-        let quiet = Duration::from_millis(50);
-        let mut silent = served(theirs, quiet, false);
-        let mut told = served(told, quiet, false);
-        let mut strange = served(strange, quiet, true);
-        told.write_all(b"data").await.unwrap();
-        // To be told that it may not come in does not count.
-        strange.write_all(b"no").await.unwrap();
-        let [mut one, mut two, mut three] = [[0; 8]; 3];
-        tokio::select! {
-            biased;
-            _ = told.read(&mut two) => panic!("it was told something"),
-            read = async { (silent.read(&mut one).await, strange.read(&mut three).await) } => {
-                assert_eq!(read.0.unwrap_err().kind(), ErrorKind::TimedOut);
-                assert_eq!(read.1.unwrap_err().kind(), ErrorKind::TimedOut);
-            }
-        }
-    }
 
     /// A listener to which somebody connects whenever it accepts.
     struct Flood;
@@ -312,33 +167,49 @@ mod tests {
         }
     }
 
+    /// A connection that was made, or was last sent something, this long ago.
+    fn served(ago: Duration, is_admitted: bool) -> (Served<DuplexStream>, DuplexStream) {
+        let place = Arc::new(Semaphore::new(1)).try_acquire_owned().unwrap();
+        let (ours, theirs) = duplex(64);
+        let mut served = Served::new(ours, place);
+        served.last -= ago;
+        if is_admitted {
+            served.admission.admit();
+        }
+        (served, theirs)
+    }
+
     #[tokio::test]
-    async fn a_newcomer_takes_the_place_of_the_first_stranger_and_of_no_admitted_connection() {
+    async fn strangers_and_silent_connections_are_closed_and_a_page_that_is_told_something_is_not()
+    {
+        let almost = Duration::from_millis(50);
+        let (mut stranger, _strange) = served(STRANGE - almost, false);
+        let (mut silent, _quiet) = served(QUIET - almost, true);
+        let (mut told, _page) = served(QUIET - almost, true);
+        told.write_all(b"data").await.unwrap();
+        // To be told that it may not come in does not count.
+        stranger.write_all(b"no").await.unwrap();
+        let [mut one, mut two, mut three] = [[0; 8]; 3];
+        tokio::select! {
+            biased;
+            _ = told.read(&mut one) => panic!("it was told something"),
+            read = async { (silent.read(&mut two).await, stranger.read(&mut three).await) } => {
+                assert_eq!(read.0.unwrap_err().kind(), ErrorKind::TimedOut);
+                assert_eq!(read.1.unwrap_err().kind(), ErrorKind::TimedOut);
+            }
+        }
+    }
+
+    #[tokio::test]
+    async fn a_newcomer_waits_until_there_is_room() {
         let mut listener = LimitedListener::new(Flood);
         let mut all = Vec::new();
-        for number in 0..MOST {
-            let (served, ()) = listener.accept().await;
-            if number % 2 == 0 {
-                served.slot.admit();
-            }
-            all.push(served);
+        for _ in 0..MOST {
+            all.push(listener.accept().await);
         }
-        // Whoever is let in meanwhile stays.
-        all[1].slot.admit();
-        let (newcomer, ()) = listener.accept().await;
-        let has_place = |served: &Served<_>| served.slot.state().place.is_some();
-        assert!(has_place(&newcomer));
-        let without: Vec<_> = (0..MOST).filter(|number| !has_place(&all[*number])).collect();
-        assert_eq!(without, [3]);
-        let mut byte = [0];
-        let read = timeout(Duration::from_secs(30), all[3].read(&mut byte)).await.unwrap();
-        assert_eq!(read.unwrap_err().kind(), ErrorKind::ConnectionAborted);
-        newcomer.slot.admit();
-        for served in &all {
-            served.slot.admit();
-        }
-        assert!(listener.place().is_none());
-        drop(newcomer);
-        assert!(listener.place().is_some());
+        let short = Duration::from_millis(20);
+        assert!(timeout(short, listener.accept()).await.is_err());
+        all.pop();
+        assert!(timeout(Duration::from_secs(30), listener.accept()).await.is_ok());
     }
 }

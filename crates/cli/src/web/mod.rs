@@ -29,7 +29,7 @@ use tokio::{runtime, time::sleep};
 
 pub(crate) use self::services::{Services, Steal};
 use self::{
-    connection_limit::{ConnectionSlot, LimitedListener},
+    connection_limit::{Admission, LimitedListener},
     feed::Feed,
     gate::{Gate, Hosts},
     routes::Site,
@@ -78,7 +78,7 @@ impl Web {
     /// Serves the site as long as the process lasts.
     pub(crate) fn serve(self) -> io::Result<()> {
         let router = routes::router(self.site);
-        let service = router.into_make_service_with_connect_info::<ConnectionSlot>();
+        let service = router.into_make_service_with_connect_info::<Admission>();
         runtime::Builder::new_current_thread().enable_all().build()?.block_on(async {
             match self.listener {
                 Listener::Tcp(_, listener) => {

@@ -18,7 +18,7 @@ use futures_util::stream;
 use tokio::sync::watch;
 
 use super::{
-    connection_limit::ConnectionSlot,
+    connection_limit::Admission,
     feed::Feed,
     gate::{Gate, parameter},
     services::Services,
@@ -86,10 +86,8 @@ pub(super) fn router(site: Arc<Site>) -> Router {
 async fn guard(State(site): Shared, request: Request, next: Next) -> Response {
     let mut response = match site.gate.admit(request.method(), request.uri(), request.headers()) {
         Ok(_) => {
-            if let Some(ConnectInfo(slot)) =
-                request.extensions().get::<ConnectInfo<ConnectionSlot>>()
-            {
-                slot.admit();
+            if let Some(ConnectInfo(admission)) = request.extensions().get() {
+                Admission::admit(admission);
             }
             next.run(request).await
         }

@@ -82,10 +82,8 @@ A deadlock has:
   remedies   lines to paste that would end it, each with kind, does, line, and host if the line is
              to be pasted on that host
 
-At most 128 connections are served at a time. A connection that does not show the token within three
-seconds is closed. If there is no room for a new connection, the oldest one that has not shown the
-token is closed at once. If all have shown the token, the new connection is refused (with 503, or
-without an answer if too many come).
+At most 128 connections are served at a time, and others wait for their turn. A connection that does
+not show the token within three seconds is closed.
 
 Exit code: 69 if it cannot listen there.")]
 pub(crate) struct WebArgs {
