@@ -215,7 +215,7 @@ pub enum ToDaemon {
         /// Which request.
         request: RequestId,
         /// How long.
-            patience: Patience,
+        patience: Patience,
     },
     /// Says what the lock of a request is for. Sent before the request or the claim, so that nobody sees
     /// the request without it.

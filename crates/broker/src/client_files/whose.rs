@@ -33,10 +33,8 @@ pub(super) fn has_ended(file: &File) -> bool {
 
 fn read(mut file: &File) -> io::Result<[u64; 2]> {
     file.seek(SeekFrom::Start(AT))?;
-    let mut read = || {
-        let mut bytes = [0; 8];
-        file.read_exact(&mut bytes)?;
-        Ok(u64::from_ne_bytes(bytes))
-    };
-    Ok([read()?, read()?])
+    let (mut namespace, mut number) = ([0; 8], [0; 8]);
+    file.read_exact(&mut namespace)?;
+    file.read_exact(&mut number)?;
+    Ok([namespace, number].map(u64::from_ne_bytes))
 }
