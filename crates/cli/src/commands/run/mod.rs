@@ -14,11 +14,11 @@ use std::{
     path::Path,
     process::{self, Child, Command, ExitCode, ExitStatus},
     task::{self, Waker},
-    time::{Duration, Instant},
+    time::Instant,
 };
 
 use navlock::{
-    BrokerReach, Lifeline, LockGuard, LockManager, Lost, Mode, PreparedLifeline, ResourceName,
+    Lifeline, LockGuard, LockManager, Lost, Mode, PreparedLifeline, ResourceName,
     blocking::block_on, host::clip_chars, this_process,
 };
 use navlock_broker::LONGEST_COMMAND;
