@@ -5,9 +5,17 @@ use std::{
     process::{Child, Command, Stdio},
 };
 
+#[cfg(target_os = "linux")]
+use navlock::blocking::block_on;
 use rustix::process::Pid;
 
 use crate::sandbox::{Lines, Sandbox, eventually, finish, write};
+#[cfg(target_os = "linux")]
+use crate::{
+    sandbox::NAVLOCK,
+    system::Signal,
+    worker::{self, Worker},
+};
 
 /// A command under locks that begins once it is told to.
 pub(crate) struct Participant(Child);
@@ -141,6 +149,29 @@ fn a_command_that_is_to_end_in_a_deadlock_does_whoever_asked_last() {
     assert_eq!(code, Some(8), "{said}");
     assert_eq!(first.end().0, Some(0));
     assert_eq!(last.end().0, Some(0));
+}
+
+/// The role of a program that holds a lock itself, and waits for a command that waits for it.
+#[cfg(target_os = "linux")]
+pub(crate) fn starts_a_command(_: &[&str]) {
+    let held = block_on(worker::locks().lock("db")).unwrap();
+    let mut command = Command::new(NAVLOCK).args(["run", "db", "true"]).spawn().unwrap();
+    command.wait().unwrap();
+    drop(held);
+}
+
+#[test]
+#[cfg(target_os = "linux")]
+fn a_command_that_waits_for_the_program_that_has_started_it_is_perhaps_in_a_deadlock() {
+    let sandbox = Sandbox::new();
+    let mut program = Worker::start(&sandbox, "deadlock::starts_a_command", "");
+    eventually("it is told", || {
+        let told = sandbox.written(&["query", "--tree"]);
+        told.starts_with("possible deadlock") && told.contains("perhaps inside it")
+    });
+    program.signal(Signal::KILL);
+    program.ended();
+    eventually("the command has gone on", || sandbox.query().is_empty());
 }
 
 #[test]

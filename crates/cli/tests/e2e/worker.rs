@@ -56,6 +56,8 @@ const ROLES: &[(&str, Role)] = &[
     ("slow_exit::hold", slow_exit::hold),
     #[cfg(unix)]
     ("forked::parent", forked::parent),
+    #[cfg(target_os = "linux")]
+    ("deadlock::starts_a_command", crate::deadlock::starts_a_command),
     ("exclusion::count", exclusion::count),
     ("exclusion::reader", exclusion::reader),
     ("exclusion::writer", exclusion::writer),

@@ -45,6 +45,11 @@ impl LockId {
     /// serial numbers on those machines are not known.
     pub const MADE_UP: u64 = 1 << 63;
 
+    /// Stands for whichever lock this agent has: a request that names it was perhaps made inside one of them.
+    pub const fn some_of(client_id: ClientId) -> Self {
+        Self { client_id, serial: u64::MAX }
+    }
+
     /// Whether the serial number was made up, because the lock or request belongs to another machine and has
     /// another number there.
     pub fn is_made_up(&self) -> bool {

@@ -2,13 +2,15 @@
 
 use std::{collections::HashMap, iter};
 
+use navlock_core::look;
 use navlock_engine::RequestId;
 use navlock_wire::LockId;
 
 use super::{super::process::Process, ClientRecord};
 
 /// The locks that are held for each command or script. The number of its process comes with whether another one, a
-/// `navlock`, keeps the lock for it. Programs that hold locks themselves need not wait for their children.
+/// `navlock`, keeps the lock for it. Programs that hold locks themselves need not wait for their children, so of
+/// their agents it is only said that they have some.
 pub(in super::super) type HeldFor = HashMap<(u32, bool), Vec<LockId>>;
 
 /// The processes above each process, as far as they were looked for.
@@ -18,13 +20,15 @@ impl ClientRecord {
     /// Adds the locks that this client holds, by the processes for which it holds them.
     pub(in super::super) fn add_held_for(&self, held: &mut HeldFor) {
         for (id, shown) in self.requests.shown().filter(|(_, shown)| shown.token.is_some()) {
-            let Some(open) = self.agents.get(&shown.agent).filter(|open| open.info.keeper != 0)
-            else {
-                continue;
-            };
+            let Some(open) = self.agents.get(&shown.agent) else { continue };
             let (pid, keeper) = (open.info.pid, open.info.keeper);
-            let lock = (open.of.client_id.to_bytes(), id.serial());
-            held.entry((pid, keeper != pid)).or_default().push(lock);
+            let some = look::LockId::some_of(open.of.client_id).serial;
+            let serial = if keeper == 0 { some } else { id.serial() };
+            let locks = held.entry((pid, keeper != 0 && keeper != pid)).or_default();
+            let lock = (open.of.client_id.to_bytes(), serial);
+            if locks.last() != Some(&lock) {
+                locks.push(lock);
+            }
         }
     }
 

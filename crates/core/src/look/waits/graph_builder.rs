@@ -1,6 +1,6 @@
 //! Builds the graph of an overview, one kind of edge after the other.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 
 use foldhash::fast::RandomState;
 use navlock_engine::{Mode, Patience};
@@ -143,11 +143,16 @@ impl<'a> Builder<'a> {
 
     /// Adds edges from the locks of other machines to the requests that were made inside a lock of the
     /// same agent. Such a request names the lock by the id that its own broker uses, and here the lock
-    /// has another id.
+    /// has another id. Also adds edges from all locks of an agent to the requests that were perhaps made inside
+    /// [some](LockId::some_of) of them.
     fn add_inside_agents(&mut self) {
         let mut inside: HashMap<ClientId, Vec<Index>, RandomState> = HashMap::default();
+        let mut some_of: HashSet<ClientId, RandomState> = HashSet::default();
         for (request, at) in requests(&self.nodes) {
             for lock in at.entry.inside.iter().filter(|lock| !self.locks.contains_key(lock)) {
+                if *lock == LockId::some_of(lock.client_id) {
+                    some_of.insert(lock.client_id);
+                }
                 let requests = inside.entry(lock.client_id).or_default();
                 if requests.last() != Some(&request) {
                     requests.push(request);
@@ -158,7 +163,8 @@ impl<'a> Builder<'a> {
         if inside.is_empty() {
             return;
         }
-        let mut locks = self.locks_of(&inside, LockId::is_made_up);
+        let is_counted = |id: &LockId| id.is_made_up() || some_of.contains(&id.client_id);
+        let mut locks = self.locks_of(&inside, is_counted);
         for (agent, requests) in inside {
             let mut locks = locks.remove(&agent).unwrap_or_default();
             locks.sort_unstable();

@@ -248,6 +248,14 @@ fn nobody_waits_for_ever_for_what_may_give_up() {
 }
 
 #[test]
+fn a_request_that_is_perhaps_inside_a_lock_of_somebody_is_perhaps_in_a_deadlock() {
+    let mut example = Example::new();
+    let a = example.held(1, "a", Exclusive);
+    example.waits(2, "a", Exclusive, Some(LockId::some_of(a.client_id)));
+    assert_eq!(example.told(), [("a A".to_owned(), false)]);
+}
+
+#[test]
 fn a_request_that_was_said_to_be_inside_one_lock_is_inside_no_other() {
     let mut example = Example::new();
     let (c, _) = (example.held(1, "c", Exclusive), example.held(1, "a", Exclusive));
