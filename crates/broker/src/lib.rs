@@ -70,7 +70,6 @@ mod report;
 mod settings_error;
 pub mod settings_files;
 mod spawn;
-mod status;
 mod surrounding;
 mod system_error;
 mod this_process;
@@ -79,20 +78,19 @@ mod this_process;
 pub use crate::carried::serve_if_asked;
 pub use navlock_core::look::{LookOptions, News};
 pub use navlock_platform::thread::lower_thread_priority;
-pub use navlock_wire::{CodecError, MAX_META, MAX_TEXT};
+pub use navlock_wire::{CodecError, LogState, MAX_META, MAX_TEXT, NotStolen, SessionEnd, Status};
 
 pub use crate::{
     client::{
-        BrokerReach, ConnectOptions, Control, Lifeline, Look, NotStolen, PreparedLifeline, Stopped,
-        local, local_blocking, stop,
+        BrokerReach, ConnectOptions, Control, Lifeline, Look, PreparedLifeline, Stopped, local,
+        local_blocking, stop,
     },
     connect_error::{ConnectError, Reason},
     numbers::{Numbers, Waits},
     place::{Place, PlaceError},
-    report::{LogState, Report, SessionEnd},
+    report::Report,
     settings_error::SettingsError,
     spawn::stopped_broker,
-    status::Status,
     surrounding::{
         VARIABLE as INSIDE_VARIABLE, is_around, runs_under, surrounding, told_to_command,
     },

@@ -1,9 +1,6 @@
 //! A daemon's report on itself.
 
-use std::{
-    path::PathBuf,
-    time::{Duration, SystemTime},
-};
+use navlock_wire::{LogState, SessionEnd};
 
 use crate::Numbers;
 
@@ -24,56 +21,14 @@ pub struct Report {
     pub pid_namespace: Option<u64>,
 }
 
-/// The end of a session.
-#[derive(Clone, Debug, PartialEq, Eq)]
-#[non_exhaustive]
-pub struct SessionEnd {
-    /// When the session ended.
-    pub at: SystemTime,
-    /// The client's process, if it is known.
-    pub pid: Option<u32>,
-    /// Why the session ended, as a text for people.
-    pub why: String,
-}
-
-/// Where a daemon logs.
-#[derive(Clone, Debug, PartialEq, Eq)]
-#[non_exhaustive]
-pub struct LogState {
-    /// The file, or `None` if the daemon logs to its error stream.
-    pub file: Option<PathBuf>,
-    /// What is logged.
-    pub filter: String,
-}
-
 impl Report {
     pub(crate) fn from_wire(report: navlock_wire::Report) -> Self {
-        let (numbers, now) = (Numbers::from_wire(&report), SystemTime::now());
-        let ends = report.ends.into_iter().map(|end| SessionEnd {
-            at: now.checked_sub(Duration::from_millis(end.ago)).unwrap_or(now),
-            pid: end.pid,
-            why: end.why,
-        });
-        let log = report.log;
-        let log = log.map(|log| LogState { file: log.file.map(Into::into), filter: log.filter });
-        Self { numbers, ends: ends.collect(), log, pid_namespace: report.pids }
+        let numbers = Numbers::from_wire(&report);
+        Self { numbers, ends: report.ends, log: report.log, pid_namespace: report.pids }
     }
 
-    pub(crate) fn to_wire(&self) -> navlock_wire::Report {
-        let ends = self.ends.iter().map(|end| {
-            // The time is zero if the clock was turned back after the end.
-            let ago = end.at.elapsed().unwrap_or_default().as_millis();
-            navlock_wire::SessionEnd {
-                ago: u64::try_from(ago).unwrap_or(u64::MAX),
-                pid: end.pid,
-                why: end.why.clone(),
-            }
-        });
-        let log = self.log.as_ref().map(|log| navlock_wire::LogState {
-            file: log.file.as_ref().map(|file| file.display().to_string()),
-            filter: log.filter.clone(),
-        });
-        let (ends, pids) = (ends.collect(), self.pid_namespace);
-        navlock_wire::Report { ends, log, pids, ..self.numbers.to_wire() }
+    pub(crate) fn into_wire(self) -> navlock_wire::Report {
+        let Self { numbers, ends, log, pid_namespace: pids } = self;
+        navlock_wire::Report { ends, log, pids, ..numbers.to_wire() }
     }
 }

@@ -27,21 +27,28 @@ pub struct OwnedEntry {
     pub taken: u64,
 }
 
-/// The status of a daemon.
+/// A daemon's status.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Status {
-    /// Its process.
+    /// The number of the daemon's process.
     pub pid: u32,
-    /// Its release.
+    /// The daemon's release.
     pub release: String,
-    /// For how long it has run, in milliseconds.
+    /// How long the daemon has run, in milliseconds.
     pub age: u64,
-    /// How many clients are connected, the one that asks included.
+    /// How many clients are connected. If the connection that asks belongs to a client, this client
+    /// counts too.
     pub clients: u64,
-    /// How many commands hold locks whose client was killed.
+    /// How many commands hold locks although the client of these locks was killed.
     pub orphans: u64,
-    /// How many locks they hold.
+    /// How many locks the daemon's clients hold.
     pub held: u64,
-    /// How many requests of theirs are pending.
+    /// How many requests of the daemon's clients are pending.
     pub pending: u64,
+    /// How far the daemon's locks are seen, as a text for people. `None` if they are seen on this
+    /// machine only.
+    pub reach: Option<String>,
+    /// The names and values of the limits and settings under which the daemon runs, for people. Not
+    /// every release knows all of them. The list is empty if a client asked for the status.
+    pub details: Vec<(String, String)>,
 }

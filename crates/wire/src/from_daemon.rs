@@ -122,13 +122,6 @@ pub enum FromDaemon {
         /// The other moments of the term, if they are known.
         bounds: Option<TermBounds>,
     },
-    /// The limits and settings under which the daemon runs.
-    Details {
-        /// To which question.
-        query: Query,
-        /// Names and values, in words for people. Not every release knows all of them.
-        details: Vec<(String, String)>,
-    },
     /// The daemon ends now, as it was asked to. The connection ends with it.
     Stopping,
     /// Where an agent stands in the queue of a name.

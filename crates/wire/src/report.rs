@@ -1,5 +1,7 @@
 //! A daemon's report on itself: what it has counted, and what else has happened.
 
+use std::time::SystemTime;
+
 use serde::{Deserialize, Serialize};
 
 /// A daemon's report on itself.
@@ -27,19 +29,19 @@ pub struct Report {
 /// The end of a session.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct SessionEnd {
-    /// How long ago, in milliseconds.
-    pub ago: u64,
-    /// The client's process, if that is known.
+    /// When the session ended.
+    pub at: SystemTime,
+    /// The client's process, if it is known.
     pub pid: Option<u32>,
-    /// Why, for people.
+    /// Why the session ended, as a text for people.
     pub why: String,
 }
 
 /// Where a daemon logs.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct LogState {
-    /// Into this file; `None` if it is the error stream of the daemon.
+    /// The file, or `None` if the daemon logs to its error stream.
     pub file: Option<String>,
-    /// What it logs.
+    /// What is logged.
     pub filter: String,
 }

@@ -1,17 +1,38 @@
 //! Taking a name from those who were seen to hold it.
 
+use std::{error, fmt};
+
 use serde::{Deserialize, Serialize};
 
-/// Why nothing was stolen, as far as that is known.
+/// Why nothing was stolen, as far as that is known. `Display` gives the reason in words
+/// for people.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[non_exhaustive]
 pub enum NotStolen {
     /// Nobody holds the name any more.
     Free,
-    /// Somebody holds it who is none of those it was to be stolen from, or holds it anew.
+    /// Somebody holds a lock of the name that was not in `from`: another holder, or the same holder by a
+    /// later lock.
     HeldByOthers,
-    /// It cannot be done here; for people.
+    /// This broker cannot steal the name, or cannot steal it now. The reason is for people.
     Refused(String),
-    /// Whoever keeps the locks has not answered, and may have done it; for people.
+    /// The reach that keeps the locks has not answered the broker, and may have taken the name. The reason
+    /// is for people.
     Unknown(String),
 }
+
+impl fmt::Display for NotStolen {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Free => f.write_str("nobody holds it any more; nothing was stolen"),
+            Self::HeldByOthers => {
+                f.write_str("somebody else holds it by now; nothing was stolen, look again")
+            }
+            Self::Refused(why) => write!(f, "nothing was stolen: {why}"),
+            Self::Unknown(why) => {
+                write!(f, "it is not known whether it was stolen, look again: {why}")
+            }
+        }
+    }
+}
+
+impl error::Error for NotStolen {}

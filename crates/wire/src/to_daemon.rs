@@ -134,12 +134,6 @@ pub enum ToDaemon {
         /// The question's number.
         query: Query,
     },
-    /// Asks for the limits and settings under which the daemon runs. Sent before
-    /// [`Introduce`](Self::Introduce).
-    Details {
-        /// The question's number.
-        query: Query,
-    },
     /// Asks the daemon to end. Its clients claim what they have from the next one. Sent in place of
     /// [`Introduce`](Self::Introduce).
     Stop,

@@ -364,11 +364,6 @@ impl ClientTable {
         question.outcome = never.map(Err);
         query
     }
-
-    /// How far locks are seen, if they are seen beyond this machine.
-    pub(super) fn reach(&self) -> Option<&str> {
-        self.reach.as_deref()
-    }
 }
 
 /// The id of a request, here and on the wire.

@@ -16,13 +16,12 @@ use navlock_platform::{
     process::{Handle, Signal, has_open},
     socket::Stream,
 };
-use navlock_wire::{ClientCodec, FromDaemon, ToDaemon};
+use navlock_wire::{ClientCodec, FromDaemon, Status, ToDaemon};
 use tokio_util::codec::Decoder;
 
-pub use self::stealing::NotStolen;
 use super::handshake::{self, check_peer};
 use crate::{
-    Place, Report, Status,
+    Place, Report,
     connect_error::{ConnectError, Reason},
     deadline::Deadline,
     lock_file,
@@ -41,7 +40,6 @@ pub struct Control {
     place: Place,
     socket: Stream,
     heard: BytesMut,
-    reach: Option<String>,
     process: Option<Handle>,
 }
 
@@ -91,17 +89,10 @@ impl Control {
 
     fn ask_status(&mut self) -> Result<Status, Reason> {
         self.say(&ToDaemon::Status { query: 0 })?;
-        let status = self.read_until(|message| match message {
+        self.read_until(|message| match message {
             FromDaemon::Status { status, .. } => Some(status),
             _ => None,
-        })?;
-        let mut status = Status::new(status, self.reach.as_deref());
-        self.say(&ToDaemon::Details { query: 1 })?;
-        status.details = self.read_until(|message| match message {
-            FromDaemon::Details { details, .. } => Some(details),
-            _ => None,
-        })?;
-        Ok(status)
+        })
     }
 
     /// The daemon's report on itself. Blocks.
@@ -126,7 +117,7 @@ impl Control {
     }
 
     fn ask_report(&mut self) -> Result<Report, Reason> {
-        self.say(&ToDaemon::Report { query: 2 })?;
+        self.say(&ToDaemon::Report { query: 1 })?;
         let report = self.read_until(|message| match message {
             FromDaemon::Report { report, .. } => Some(report),
             _ => None,
@@ -155,7 +146,7 @@ impl Control {
     }
 
     fn say_log(&mut self, filter: &str) -> Result<Result<String, String>, Reason> {
-        self.say(&ToDaemon::Log { query: 3, filter: filter.to_owned() })?;
+        self.say(&ToDaemon::Log { query: 2, filter: filter.to_owned() })?;
         self.read_until(|message| match message {
             FromDaemon::Logs { outcome, .. } => Some(outcome),
             _ => None,
@@ -195,7 +186,7 @@ impl Control {
         let deadline = Deadline::after(ANSWER);
         let mut codec = ClientCodec::default();
         let (socket, heard) = (&mut self.socket, &mut self.heard);
-        self.reach = handshake::shake_hands(socket, &mut codec, heard, deadline)?;
+        handshake::shake_hands(socket, &mut codec, heard, deadline)?;
         let _ = self.socket.set_read_timeout(Some(ANSWER));
         Ok(())
     }
@@ -284,7 +275,7 @@ fn open(place: &Place) -> Result<Control, Reason> {
     check_peer(&socket)?;
     let process = peer::listener(&socket);
     let place = place.clone();
-    Ok(Control { place, socket, heard: BytesMut::new(), reach: None, process })
+    Ok(Control { place, socket, heard: BytesMut::new(), process })
 }
 
 /// Ends a process, and waits until it has ended. Signals it twice, because a process may take the

@@ -48,7 +48,7 @@ use navlock_core::{
     look::LookOptions,
 };
 use navlock_platform::wait::Source;
-use navlock_wire::ToDaemon;
+use navlock_wire::{Status, ToDaemon};
 use tokio::sync::oneshot;
 
 use self::{
@@ -59,12 +59,12 @@ use self::{
 };
 pub use self::{
     connect_options::ConnectOptions,
-    control::{Control, NotStolen, Stopped, stop},
+    control::{Control, Stopped, stop},
     lifeline::{Lifeline, PreparedLifeline},
     look::Look,
 };
 use crate::{
-    Place, Status,
+    Place,
     client_files::ClientFiles,
     connect_error::{ConnectError, Reason},
 };
@@ -302,10 +302,9 @@ impl BrokerReach {
     /// [`Error::Unreachable`].
     pub async fn status(&self) -> Result<Status, Error> {
         let answer = query::Answer::ask(&self.0, |query| ToDaemon::Status { query }).await?;
-        let status = answer.status.map(|status| Status::new(status, self.0.table().reach()));
         let other =
             || Unreachable::new(UnreachableKind::Protocol, "the broker answered another question");
-        status.ok_or_else(|| other().into())
+        answer.status.ok_or_else(|| other().into())
     }
 }
 

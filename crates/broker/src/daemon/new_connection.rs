@@ -8,7 +8,7 @@ use std::{
 
 use futures_util::{Sink, StreamExt};
 use navlock_platform::socket::AsyncStream;
-use navlock_wire::{ClientKey, DaemonCodec, FromDaemon, ToDaemon, VERSION, negotiate};
+use navlock_wire::{ClientKey, DaemonCodec, FromDaemon, Status, ToDaemon, VERSION, negotiate};
 use tokio::task::yield_now;
 use tokio_util::codec::Decoder;
 
@@ -98,13 +98,11 @@ impl NewConnection {
                     return Err(End::Refused);
                 }
                 ToDaemon::Status { query } => {
-                    FromDaemon::Status { query, status: self.daemon.status() }
-                }
-                ToDaemon::Details { query } => {
-                    FromDaemon::Details { query, details: self.daemon.details() }
+                    let details = self.daemon.details();
+                    FromDaemon::Status { query, status: Status { details, ..self.daemon.status() } }
                 }
                 ToDaemon::Report { query } => {
-                    FromDaemon::Report { query, report: self.daemon.report().to_wire() }
+                    FromDaemon::Report { query, report: self.daemon.report().into_wire() }
                 }
                 ToDaemon::Log { query, filter } => {
                     FromDaemon::Logs { query, outcome: self.daemon.set_log(&filter) }

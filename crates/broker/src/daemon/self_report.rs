@@ -2,15 +2,13 @@
 
 use navlock_core::{Error, host};
 use navlock_platform::surroundings;
-use navlock_wire::{Failure, Status};
+use navlock_wire::{Failure, LogState, Status};
 
 use super::{delegations::Tally, orphan::KeptFor, shared_client::lock, state::Daemon};
-use crate::{
-    LOGS, LogState, Numbers, Report, clock::milliseconds, convert::failure, pid_namespace,
-};
+use crate::{LOGS, Numbers, Report, clock::milliseconds, convert::failure, pid_namespace};
 
 impl Daemon {
-    /// The status now.
+    /// The status now, without details.
     pub(super) fn status(&self) -> Status {
         let all_clients = self.all_clients();
         let counts = all_clients.iter().map(|client| lock(client).count());
@@ -26,6 +24,8 @@ impl Daemon {
             orphans: (clients.orphans.len() - sleepers) as u64,
             held: held as u64,
             pending: pending as u64,
+            reach: self.reach().map(str::to_owned),
+            details: Vec::new(),
         }
     }
 
@@ -56,10 +56,10 @@ impl Daemon {
             log_lines_missing: self.log.as_ref().map_or(0, |log| log.dropped()),
             ..self.lookers().counts().numbers()
         };
-        let log = self
-            .log
-            .as_ref()
-            .map(|log| LogState { file: log.file().map(Into::into), filter: log.filter() });
+        let log = self.log.as_ref().map(|log| LogState {
+            file: log.file().map(|file| file.display().to_string()),
+            filter: log.filter(),
+        });
         Report { numbers, ends, log, pid_namespace: pid_namespace() }
     }
 

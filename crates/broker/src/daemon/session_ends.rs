@@ -2,9 +2,9 @@
 
 use std::{cmp::Reverse, collections::VecDeque, fmt, io::ErrorKind, time::SystemTime};
 
-use navlock_wire::CodecError;
+use navlock_wire::{CodecError, SessionEnd};
 
-use crate::{LOGS, SessionEnd};
+use crate::LOGS;
 
 /// How many usual ends are kept, and how many unusual ones, so that the usual ends do not push out
 /// the others.

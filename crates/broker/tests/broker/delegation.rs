@@ -92,9 +92,9 @@ impl Host {
     /// One of the details that the daemon tells of itself.
     fn detail(&self, wanted: &str) -> Option<String> {
         let hello = ToDaemon::Hello { oldest: VERSION, newest: VERSION };
-        let mut asks = Raw::connect(&self.place(), &[hello, ToDaemon::Details { query: 1 }]);
+        let mut asks = Raw::connect(&self.place(), &[hello, ToDaemon::Status { query: 1 }]);
         let (details, _) = asks.receive_until(|message| match message {
-            FromDaemon::Details { details, .. } => Some(details.clone()),
+            FromDaemon::Status { status, .. } => Some(status.details.clone()),
             _ => None,
         });
         details.into_iter().find(|(what, _)| what == wanted).map(|(_, is)| is)

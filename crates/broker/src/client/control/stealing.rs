@@ -1,49 +1,13 @@
 //! Takes a name away from those who hold it, for a person who has looked at them.
 
-use std::{error, fmt};
-
 use navlock_core::{
     AgentInfo, FencingToken,
     look::{LockId, LockName},
 };
-use navlock_wire::{FromDaemon, ToDaemon};
+use navlock_wire::{FromDaemon, NotStolen, ToDaemon};
 
 use super::{Control, failed};
 use crate::connect_error::{ConnectError, Reason};
-
-/// Why nothing was [stolen](Control::steal), as far as that is known. `Display` gives the reason in words
-/// for people.
-#[derive(Clone, Debug, PartialEq, Eq)]
-#[non_exhaustive]
-pub enum NotStolen {
-    /// Nobody holds the name any more.
-    Free,
-    /// Somebody holds a lock of the name that was not in `from`: another holder, or the same holder by a
-    /// later lock.
-    HeldByOthers,
-    /// This broker cannot steal the name, or cannot steal it now. The reason is for people.
-    Refused(String),
-    /// The reach that keeps the locks has not answered the broker, and may have taken the name. The reason
-    /// is for people.
-    Unknown(String),
-}
-
-impl fmt::Display for NotStolen {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Free => f.write_str("nobody holds it any more; nothing was stolen"),
-            Self::HeldByOthers => {
-                f.write_str("somebody else holds it by now; nothing was stolen, look again")
-            }
-            Self::Refused(why) => write!(f, "nothing was stolen: {why}"),
-            Self::Unknown(why) => {
-                write!(f, "it is not known whether it was stolen, look again: {why}")
-            }
-        }
-    }
-}
-
-impl error::Error for NotStolen {}
 
 impl Control {
     /// Takes a name away from the holders that were seen, and releases it at once, so the first
@@ -88,7 +52,7 @@ impl Control {
     ) -> Result<Result<usize, NotStolen>, Reason> {
         let id = |id: &LockId| (id.client_id.to_bytes(), id.serial);
         self.say(&ToDaemon::Steal {
-            query: 4,
+            query: 3,
             bucket: bucket.as_ref().to_owned(),
             name: name.clone(),
             from: from.iter().map(|(lock, token)| (id(lock), token.get())).collect(),
@@ -98,13 +62,6 @@ impl Control {
             FromDaemon::Stolen { outcome, .. } => Some(outcome),
             _ => None,
         })?;
-        Ok(match outcome {
-            Ok(count) => Ok(usize::try_from(count).unwrap_or(usize::MAX)),
-            Err(navlock_wire::NotStolen::Free) => Err(NotStolen::Free),
-            Err(navlock_wire::NotStolen::HeldByOthers) => Err(NotStolen::HeldByOthers),
-            Err(navlock_wire::NotStolen::Refused(why)) => Err(NotStolen::Refused(why)),
-            Err(navlock_wire::NotStolen::Unknown(why)) => Err(NotStolen::Unknown(why)),
-            Err(_) => Err(NotStolen::Refused("the broker does not say why".to_owned())),
-        })
+        Ok(outcome.map(|count| usize::try_from(count).unwrap_or(usize::MAX)))
     }
 }

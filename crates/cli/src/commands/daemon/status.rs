@@ -112,8 +112,7 @@ fn cluster_among<'a>(
 fn reported(object: Object, report: &Report) -> Object {
     let log = report.log.iter().fold(Object::default(), |object, log| {
         let file = log.file.iter();
-        let object =
-            file.fold(object, |object, file| object.string("file", &file.to_string_lossy()));
+        let object = file.fold(object, |object, file| object.string("file", file));
         object.string("filter", &log.filter)
     });
     let ends = report.ends.iter().map(|end| {
@@ -191,7 +190,7 @@ fn report_rows(report: &Report) -> Vec<(String, String)> {
     );
     let mut rows = vec![("so far".to_owned(), asked)];
     if let Some(log) = &report.log {
-        let to = log.file.as_ref().map(|file| printable(&file.to_string_lossy()));
+        let to = log.file.as_ref().map(|file| printable(file));
         let to = to.unwrap_or_else(|| "the error stream".to_owned());
         let missing = match numbers.log_lines_missing {
             0 => String::new(),

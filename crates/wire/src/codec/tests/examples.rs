@@ -1,5 +1,7 @@
 //! A message of each variant, by subject.
 
+use std::time::SystemTime;
+
 use navlock_core::{AgentInfo, ClientId, LockInfo, Lost, look::ClientState};
 use navlock_engine::{FencingToken, Mode, Patience, RequestId, RequestKind, ResourceName};
 
@@ -80,7 +82,6 @@ pub(super) fn all_to_daemon() -> Vec<ToDaemon> {
 /// What a client says of terms, and of the daemon itself.
 pub(super) fn terms_and_control_to_daemon() -> Vec<ToDaemon> {
     vec![
-        ToDaemon::Details { query: u64::MAX },
         ToDaemon::Stop,
         ToDaemon::Position {
             query: 6,
@@ -244,8 +245,12 @@ pub(super) fn report() -> Report {
         longer: 1,
         waited: u64::MAX,
         ends: vec![
-            SessionEnd { ago: 12, pid: Some(4711), why: "it made no sense".to_owned() },
-            SessionEnd { ago: u64::MAX, pid: None, why: String::new() },
+            SessionEnd {
+                at: SystemTime::UNIX_EPOCH,
+                pid: Some(4711),
+                why: "it made no sense".to_owned(),
+            },
+            SessionEnd { at: SystemTime::UNIX_EPOCH, pid: None, why: String::new() },
         ],
         log: Some(LogState { file: Some("/tmp/log".to_owned()), filter: "warn".to_owned() }),
         pids: Some(4_026_531_836),
@@ -288,11 +293,6 @@ pub(super) fn terms_and_control_from_daemon() -> Vec<FromDaemon> {
             }),
         },
         FromDaemon::Term { agent: 0, ends: BootTime(0), bounds: None },
-        FromDaemon::Details {
-            query: 5,
-            details: vec![("nice".to_owned(), "10".to_owned()), (String::new(), String::new())],
-        },
-        FromDaemon::Details { query: 0, details: Vec::new() },
         FromDaemon::Stopping,
         FromDaemon::Position { query: 6, holder: None, agent: None, holders: 0, ahead: None },
         FromDaemon::Position {
@@ -344,6 +344,8 @@ pub(super) fn claims_from_daemon() -> Vec<FromDaemon> {
                 orphans: 1,
                 held: 2,
                 pending: 0,
+                reach: Some("etcd at 10.0.0.1:2379, namespace navlock".to_owned()),
+                details: vec![("nice".to_owned(), "10".to_owned()), (String::new(), String::new())],
             },
         },
         FromDaemon::Settled,
