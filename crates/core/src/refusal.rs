@@ -6,8 +6,6 @@ use std::{
     sync::Arc,
 };
 
-use crate::Unreachable;
-
 /// Why a reach refuses a request or its options: a [message](Self::message) for people, and the error
 /// beneath that caused it.
 ///
@@ -34,11 +32,11 @@ use crate::Unreachable;
 /// let cause = error.source().and_then(|cause| cause.downcast_ref::<io::Error>());
 /// assert_eq!(cause.map(io::Error::kind), Some(io::ErrorKind::NotFound));
 /// ```
-#[derive(Clone)]
+#[derive(Clone, Debug)]
 // This is in a box so that it does not make an `Error` larger.
 pub struct Refusal(Box<Parts>);
 
-#[derive(Clone)]
+#[derive(Clone, Debug)]
 struct Parts {
     message: String,
     cause: Option<Arc<dyn error::Error + Send + Sync>>,
@@ -82,18 +80,6 @@ impl From<Box<dyn error::Error + Send + Sync>> for Refusal {
     }
 }
 
-impl From<Refusal> for Unreachable {
-    /// The same message and source, for a refusal that may pass.
-    fn from(Refusal(parts): Refusal) -> Self {
-        let Parts { message, cause } = *parts;
-        let why = Self::other(message);
-        match cause {
-            Some(cause) => why.caused_by_shared(cause),
-            None => why,
-        }
-    }
-}
-
 impl PartialEq for Refusal {
     fn eq(&self, other: &Self) -> bool {
         self.message() == other.message()
@@ -105,13 +91,6 @@ impl Eq for Refusal {}
 impl Hash for Refusal {
     fn hash<H: Hasher>(&self, state: &mut H) {
         self.message().hash(state);
-    }
-}
-
-impl fmt::Debug for Refusal {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Parts { message, cause } = &*self.0;
-        f.debug_struct("Refusal").field("message", message).field("cause", cause).finish()
     }
 }
 
@@ -134,7 +113,7 @@ mod tests {
     use std::{error::Error as _, io};
 
     use super::*;
-    use crate::Error;
+    use crate::{Error, Unreachable};
 
     fn io_kind(error: &dyn error::Error) -> Option<io::ErrorKind> {
         error.source()?.downcast_ref::<io::Error>().map(io::Error::kind)

@@ -1,10 +1,8 @@
 //! Why a reach cannot be used.
 
-use std::{
-    error, fmt,
-    hash::{Hash, Hasher},
-    sync::Arc,
-};
+use std::{error, fmt};
+
+use crate::Refusal;
 
 /// Why a reach cannot be used: a [kind](Self::kind) for programs, a [message](Self::message) for
 /// people, and the error beneath that caused it.
@@ -48,15 +46,11 @@ use std::{
 ///
 /// Two of these are equal if their kinds and messages are equal. Causes are not compared, because few
 /// errors can be compared.
-#[derive(Clone)]
-// This is in a box so that it does not make an `Error` larger.
-pub struct Unreachable(Box<Parts>);
-
-#[derive(Clone)]
-struct Parts {
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct Unreachable {
     kind: UnreachableKind,
-    message: String,
-    cause: Option<Arc<dyn error::Error + Send + Sync>>,
+    /// The message and the cause: a refusal has the same.
+    why: Refusal,
 }
 
 /// The kinds of failure that keep a reach from being used.
@@ -89,7 +83,7 @@ impl Unreachable {
     /// An error of this kind, with a message for people: what was tried, why it failed, what to do.
     #[must_use]
     pub fn new(kind: UnreachableKind, message: impl Into<String>) -> Self {
-        Self(Box::new(Parts { kind, message: message.into(), cause: None }))
+        Self { kind, why: Refusal::new(message) }
     }
 
     /// An error of the kind [`Other`](UnreachableKind::Other).
@@ -101,55 +95,32 @@ impl Unreachable {
     /// This error with `cause`, which becomes its [source](error::Error::source).
     #[must_use]
     pub fn caused_by(mut self, cause: impl error::Error + Send + Sync + 'static) -> Self {
-        self.0.cause = Some(Arc::new(cause));
-        self
-    }
-
-    /// [`caused_by`](Self::caused_by), with a cause that another error has already.
-    #[must_use]
-    pub(crate) fn caused_by_shared(mut self, cause: Arc<dyn error::Error + Send + Sync>) -> Self {
-        self.0.cause = Some(cause);
+        self.why = self.why.caused_by(cause);
         self
     }
 
     /// This error with another message, for a layer that knows more about what was tried.
     #[must_use]
     pub fn with_message(mut self, message: impl Into<String>) -> Self {
-        self.0.message = message.into();
+        self.why = self.why.with_message(message);
         self
     }
 
     /// What kind of failure it is.
     pub fn kind(&self) -> UnreachableKind {
-        self.0.kind
+        self.kind
     }
 
     /// What was tried, why it failed, and what to do, for people.
     pub fn message(&self) -> &str {
-        &self.0.message
+        self.why.message()
     }
 }
 
-impl PartialEq for Unreachable {
-    fn eq(&self, other: &Self) -> bool {
-        self.kind() == other.kind() && self.message() == other.message()
-    }
-}
-
-impl Eq for Unreachable {}
-
-impl Hash for Unreachable {
-    fn hash<H: Hasher>(&self, state: &mut H) {
-        self.kind().hash(state);
-        self.message().hash(state);
-    }
-}
-
-impl fmt::Debug for Unreachable {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Parts { kind, message, cause } = &*self.0;
-        let mut parts = f.debug_struct("Unreachable");
-        parts.field("kind", kind).field("message", message).field("cause", cause).finish()
+impl From<Refusal> for Unreachable {
+    /// The same message and source, for a refusal that may pass.
+    fn from(why: Refusal) -> Self {
+        Self { kind: UnreachableKind::Other, why }
     }
 }
 
@@ -162,8 +133,7 @@ impl fmt::Display for Unreachable {
 impl error::Error for Unreachable {
     /// The error of the layer below, if there is one.
     fn source(&self) -> Option<&(dyn error::Error + 'static)> {
-        let cause = self.0.cause.as_deref()?;
-        Some(cause)
+        self.why.source()
     }
 }
 

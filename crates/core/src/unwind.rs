@@ -10,7 +10,7 @@ use std::panic::{RefUnwindSafe, UnwindSafe};
 
 use crate::{
     Bucket, LockAllFuture, LockAllRequest, LockFuture, LockGuard, LockManager, LockRequest,
-    LostFuture, Refusal, Unreachable, UserAgent, host::PolledGuard,
+    LostFuture, Refusal, UserAgent, host::PolledGuard,
 };
 
 impl UnwindSafe for UserAgent {}
@@ -31,8 +31,6 @@ impl RefUnwindSafe for PolledGuard {}
 // The cause of a `Refusal` or an `Unreachable` is a trait object as well, and is only read.
 impl UnwindSafe for Refusal {}
 impl RefUnwindSafe for Refusal {}
-impl UnwindSafe for Unreachable {}
-impl RefUnwindSafe for Unreachable {}
 
 impl UnwindSafe for LostFuture<'_> {}
 impl RefUnwindSafe for LostFuture<'_> {}
