@@ -8,7 +8,7 @@ use navlock_engine::AgentId;
 use crate::{
     AgentInfo,
     agent_state::{AgentState, Ended},
-    backend::{AnyBackend, Backend},
+    backend::AnyBackend,
     buckets::{BucketUse, Buckets},
     sync::{Arc, AtomicBool, Mutex, Ordering, Weak, lock, shrink},
     waking,

@@ -11,7 +11,7 @@ use crate::{
     Lost,
     agent::Agent,
     agent_state::{AgentState, KeptAgent},
-    backend::{AnyBackend, Backend, PackedTicket},
+    backend::{AnyBackend, PackedTicket},
     buckets::OpenBucket,
     sync::Arc,
     thread_group,

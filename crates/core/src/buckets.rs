@@ -5,7 +5,7 @@ use std::{collections::HashMap, fmt, sync::Arc as StdArc, time::Instant};
 use foldhash::quality::RandomState;
 
 use crate::{
-    backend::{AnyBackend, AnyReach, Backend, Board},
+    backend::{AnyBackend, AnyReach, Board},
     look::LookOptions,
     sync::{Arc, Mutex, Weak, lock, shrink},
 };

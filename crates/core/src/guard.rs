@@ -16,7 +16,7 @@ pub use self::loss::{LostFuture, PolledGuard};
 use crate::{
     ClientId, Lost,
     agent_ref::{AgentRef, AgentRefs},
-    backend::{Backend, PackedTicket, Term, Ticket},
+    backend::{PackedTicket, Term, Ticket},
     guard_cache,
     held_lock::HeldLock,
     holding::Held,

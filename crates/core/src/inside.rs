@@ -25,7 +25,7 @@ mod here {
 
     use crate::{
         agent_ref::AgentRef,
-        backend::{Backend, PackedTicket},
+        backend::PackedTicket,
         look::LockId,
         sync::{Arc, Weak},
     };

@@ -11,7 +11,7 @@ use crate::{
     LockOptions, LockRequest,
     agent::Agent,
     agent_state::{AgentState, Ended},
-    backend::{Backend, Term},
+    backend::Term,
     environment::Environment,
     sync::{Arc, Ordering},
 };

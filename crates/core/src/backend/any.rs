@@ -1,21 +1,16 @@
 //! Backends and reaches. The in-memory ones are known by type.
 
 use std::{
+    ops::Deref,
     task::{Poll, Waker},
-    time::Duration,
 };
 
-use navlock_engine::{AgentId, FencingToken, RequestKind, ResourceName};
+use navlock_engine::AgentId;
 
-use super::{
-    Answer, Backend, Claim, InspectFuture, MemoryBackend, MemoryReach, PositionFuture, QueryFuture,
-    Reach, ReclaimFuture, SightFuture, Term, Ticket,
-};
+use super::{Answer, Backend, MemoryBackend, MemoryReach, Reach, Ticket};
 use crate::{
-    AgentInfo, ClientId, Error, Lost,
+    Error,
     agent_state::{AgentState, KeptAgent},
-    look::{InDeadlock, LockId, Patience},
-    sighting::NameRef,
     sync::Arc,
 };
 
@@ -47,6 +42,27 @@ impl AnyBackend {
     pub(crate) fn leave(&self, agent: AgentId, keep: impl Fn() -> KeptAgent) {
         if let Self::Memory(memory) = self {
             memory.leave(agent, keep);
+        }
+    }
+
+    /// See [`Backend::poll_request`].
+    #[inline]
+    pub(crate) fn poll_request(
+        &self,
+        ticket: Ticket,
+        waker: &Waker,
+    ) -> Poll<Result<Answer, Error>> {
+        match self {
+            Self::Memory(memory) => memory.poll_request(ticket, waker),
+            Self::Other(other) => other.poll_request(ticket, waker),
+        }
+    }
+
+    /// See [`Backend::made`]. The in-memory backend has nothing to do.
+    #[inline]
+    pub(crate) fn made(&self, ticket: Ticket) {
+        if let Self::Other(other) = self {
+            other.made(ticket);
         }
     }
 
@@ -83,150 +99,15 @@ impl AnyBackend {
     }
 }
 
-/// Calls the same method of the backend, of whichever type it is.
-macro_rules! dispatch {
-    ($self:ident.$method:ident($($argument:expr),*)) => {
-        match $self {
-            Self::Memory(memory) => memory.$method($($argument),*),
-            Self::Other(other) => other.$method($($argument),*),
+/// All other calls are no part of the path of a lock that is free.
+impl Deref for AnyBackend {
+    type Target = dyn Backend;
+
+    fn deref(&self) -> &Self::Target {
+        match self {
+            Self::Memory(memory) => memory,
+            Self::Other(other) => &**other,
         }
-    };
-}
-
-impl Backend for AnyBackend {
-    fn lanes(&self) -> usize {
-        dispatch!(self.lanes())
-    }
-
-    fn open_agent(&self, client_id: ClientId) -> AgentId {
-        dispatch!(self.open_agent(client_id))
-    }
-
-    fn describe(&self, agent: AgentId, info: &AgentInfo) {
-        dispatch!(self.describe(agent, info));
-    }
-
-    fn close_agent(&self, agent: AgentId) {
-        dispatch!(self.close_agent(agent));
-    }
-
-    fn terminate_all(&self, agents: &[AgentId]) {
-        dispatch!(self.terminate_all(agents));
-    }
-
-    fn terminate(&self, agent: AgentId) {
-        dispatch!(self.terminate(agent));
-    }
-
-    #[inline]
-    fn request(
-        &self,
-        agent: AgentId,
-        name: &ResourceName,
-        kind: RequestKind,
-        why: &str,
-        waker: &Waker,
-    ) -> Result<(Ticket, Poll<Answer>), Error> {
-        dispatch!(self.request(agent, name, kind, why, waker))
-    }
-
-    #[inline]
-    fn poll_request(&self, ticket: Ticket, waker: &Waker) -> Poll<Result<Answer, Error>> {
-        dispatch!(self.poll_request(ticket, waker))
-    }
-
-    fn poll_lost(&self, ticket: Ticket, waker: &Waker) -> Poll<Lost> {
-        dispatch!(self.poll_lost(ticket, waker))
-    }
-
-    fn lost(&self, ticket: Ticket) -> Option<Lost> {
-        dispatch!(self.lost(ticket))
-    }
-
-    fn stolen_by(&self, ticket: Ticket) -> Option<ClientId> {
-        dispatch!(self.stolen_by(ticket))
-    }
-
-    fn serial(&self, ticket: Ticket) -> u64 {
-        dispatch!(self.serial(ticket))
-    }
-
-    fn put_inside(&self, ticket: Ticket, lock: LockId) {
-        dispatch!(self.put_inside(ticket, lock));
-    }
-
-    #[inline]
-    fn made(&self, ticket: Ticket) {
-        dispatch!(self.made(ticket));
-    }
-
-    fn note_patience(&self, ticket: Ticket, patience: Patience) {
-        dispatch!(self.note_patience(ticket, patience));
-    }
-
-    fn surrounding(&self) -> &[LockId] {
-        dispatch!(self.surrounding())
-    }
-
-    fn deadlock(&self, ticket: Ticket) -> Option<InDeadlock> {
-        dispatch!(self.deadlock(ticket))
-    }
-
-    fn fail_in_deadlock(&self, ticket: Ticket) -> Option<InDeadlock> {
-        dispatch!(self.fail_in_deadlock(ticket))
-    }
-
-    #[inline]
-    fn finish(&self, ticket: Ticket) {
-        dispatch!(self.finish(ticket));
-    }
-
-    fn query(&self) -> QueryFuture<'_> {
-        dispatch!(self.query())
-    }
-
-    fn inspect(&self, name: Option<ResourceName>) -> InspectFuture<'_> {
-        dispatch!(self.inspect(name))
-    }
-
-    fn look(&self) -> SightFuture<'_> {
-        dispatch!(self.look())
-    }
-
-    fn name_ref(&self, name: &ResourceName) -> NameRef {
-        dispatch!(self.name_ref(name))
-    }
-
-    fn look_at(&self, name: NameRef, with_silence: bool) -> SightFuture<'_> {
-        dispatch!(self.look_at(name, with_silence))
-    }
-
-    fn position(&self, name: ResourceName, client_id: ClientId) -> PositionFuture<'_> {
-        dispatch!(self.position(name, client_id))
-    }
-
-    fn ends(&self, agent: AgentId) -> Option<Duration> {
-        dispatch!(self.ends(agent))
-    }
-
-    fn term(&self, agent: AgentId) -> Option<Term> {
-        dispatch!(self.term(agent))
-    }
-
-    fn lease(&self, agent: AgentId) -> Option<Vec<u8>> {
-        dispatch!(self.lease(agent))
-    }
-
-    fn reclaim(&self, agent: AgentId, claims: Vec<Claim>) -> ReclaimFuture<'_> {
-        dispatch!(self.reclaim(agent, claims))
-    }
-
-    fn raise_tokens(&self, least: FencingToken) -> bool {
-        dispatch!(self.raise_tokens(least))
-    }
-
-    fn retire(&self) {
-        dispatch!(self.retire());
     }
 }
 

@@ -3,7 +3,7 @@
 use navlock_engine::ResourceName;
 
 use super::LockManager;
-use crate::{Error, Inspection, LockManagerSnapshot, Position, backend::Backend};
+use crate::{Error, Inspection, LockManagerSnapshot, Position};
 
 impl LockManager {
     /// What is held and what is pending in the whole bucket, at one moment, for diagnosis.

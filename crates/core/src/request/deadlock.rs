@@ -12,9 +12,7 @@ use super::{
     nesting::Nesting,
 };
 use crate::{
-    Error, LockOptions,
-    backend::Backend,
-    inside,
+    Error, LockOptions, inside,
     look::{InDeadlock, LockId, Patience},
     sync::Arc,
 };

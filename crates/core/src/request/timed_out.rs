@@ -6,7 +6,7 @@ use super::{
     Grant, LockFuture, Named,
     future::{Pending, State},
 };
-use crate::{Error, Position, backend::Backend, blocking::block_on_timeout, look::who};
+use crate::{Error, Position, blocking::block_on_timeout, look::who};
 
 /// For how long another process is asked who holds the lock. It answers within a millisecond, unless it
 /// is stopped.
