@@ -14,6 +14,12 @@ mod faults;
 mod json;
 mod log;
 mod parse;
+#[cfg(any(feature = "top", feature = "web"))]
+#[cfg_attr(
+    not(all(feature = "top", feature = "web")),
+    allow(dead_code, reason = "each of the two needs a part of it")
+)]
+mod past;
 mod reach;
 mod remedy;
 mod settings;

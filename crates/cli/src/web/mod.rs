@@ -9,7 +9,6 @@ mod clock;
 mod connection_limit;
 mod feed;
 mod gate;
-mod history;
 mod name_numbers;
 mod render;
 mod routes;

@@ -13,7 +13,11 @@ use navlock::{
 use navlock_broker::MAX_META;
 
 use super::clock::Clock;
-use crate::{json::Object, remedy::Remedy};
+use crate::{
+    json::Object,
+    past::{End, Past, Span},
+    remedy::Remedy,
+};
 
 /// How many UTF-16 code units of a name are shown, and how many characters of other texts.
 const LONGEST: usize = 256;
@@ -65,6 +69,33 @@ fn entry(entry: &Entry, clock: Clock) -> Object {
         .number("since", clock.at(entry.since));
     let object = entry.why.iter().fold(object, |object, why| object.string("why", why));
     object.found(entry)
+}
+
+/// The past holders of a name and the present ones.
+pub(super) fn spans(past: &Past, name: &LockName, clock: Clock) -> String {
+    let spans = past.spans(name);
+    Object::default()
+        .number("began", clock.at(past.began))
+        .number("now", clock.now())
+        .json("spans", array(spans.iter().map(|one| span(one, clock).to_string())))
+        .to_string()
+}
+
+fn span(Span { entry, info: who, requested, end }: &Span, clock: Clock) -> Object {
+    let mut object = Object::default()
+        .string("id", &entry.id.to_string())
+        .string("mode", entry.mode.as_str())
+        .number("from", clock.at(entry.since));
+    if let Some(requested) = requested {
+        object = object.number("requested", clock.at(*requested));
+    }
+    if let Some(End { at, how, by }) = end {
+        object = object.number("to", clock.at(*at)).string("how", how);
+        if let Some(by) = by {
+            object = object.object("by", &info(Object::default(), by));
+        }
+    }
+    who.iter().fold(object, |object, who| object.object("who", &info(Object::default(), who)))
 }
 
 fn with_name(object: Object, name: &LockName) -> Object {

@@ -6,7 +6,10 @@
 
 mod answers;
 
-use std::collections::{BTreeMap, HashMap, HashSet, VecDeque};
+use std::{
+    collections::{BTreeMap, HashMap, HashSet, VecDeque},
+    time::Instant,
+};
 
 use navlock::{
     ClientId,
@@ -15,11 +18,11 @@ use navlock::{
 
 use super::{
     clock::Clock,
-    history::History,
     name_numbers::NameNumbers,
     render::{self, MOST_DEADLOCKS},
 };
 use crate::{
+    past::Past,
     remedy::{Remedy, Surroundings},
     steal::Holder,
 };
@@ -60,7 +63,7 @@ pub(super) struct Store {
     all_dirty: bool,
     /// Whether an agent or a client has come or gone.
     some_went: bool,
-    pub(super) history: History,
+    past: Past,
 }
 
 /// The state of the broker.
@@ -141,7 +144,7 @@ impl Store {
             dirty: HashSet::new(),
             all_dirty: false,
             some_went: false,
-            history: History::new(),
+            past: Past::new(Instant::now()),
         }
     }
 
@@ -150,12 +153,13 @@ impl Store {
     }
 
     /// Checks which of the agents that hold others up are stopped, and what would end deadlocks.
-    /// Returns whether anything has changed.
+    /// Returns whether anything has changed. To be called once in a while.
     pub(super) fn see_processes<'a>(
         &mut self,
         surroundings: &Surroundings<'_>,
         deadlocks: impl Iterator<Item = &'a Deadlock>,
     ) -> bool {
+        self.past.tidy();
         let seen = self.roots.iter().map(|id| (*id, surroundings.stopped(*id)));
         let stopped = seen.filter(|(_, pids)| !pids.is_empty()).collect();
         let stopped_before = std::mem::replace(&mut self.stopped, stopped);
@@ -178,14 +182,14 @@ impl Store {
 
     /// To be called when everything may have changed.
     pub(super) fn anew(&mut self, overview: &Overview) {
-        self.history.anew(overview);
+        self.past.anew(overview.clone());
         self.all_dirty = true;
     }
 
     /// Takes in events.
     pub(super) fn happened(&mut self, events: &[Event]) {
         for event in events {
-            self.history.event(event);
+            self.past.event(event);
             let dirty = match &event.change {
                 Change::ClientCame { client, .. } => Dirty::Client(*client),
                 Change::ClientWent { client } => {
@@ -344,8 +348,8 @@ impl Store {
     }
 
     fn forget_keys(&mut self) {
-        let Self { keys, names, history, .. } = self;
-        keys.forget(|name, key| names.contains_key(&key) || history.knows(name));
+        let Self { keys, names, past, .. } = self;
+        keys.forget(|name, key| names.contains_key(&key) || past.names.contains_key(name));
     }
 
     /// The name with this number.
@@ -364,7 +368,7 @@ impl Store {
 
     /// The past holders of the name with this number.
     pub(super) fn history_of(&self, key: u64) -> Option<String> {
-        Some(self.history.of(self.keys.names.get(&key)?, self.clock))
+        Some(render::spans(&self.past, self.keys.names.get(&key)?, self.clock))
     }
 }
 

@@ -172,6 +172,11 @@ impl Overview {
         entry.with_why(self.info(entry.id.client_id))
     }
 
+    /// Whether the agent has any locks, requests or owned names.
+    pub fn has_entries(&self, agent: ClientId) -> bool {
+        self.entries.contains_key(&agent)
+    }
+
     /// Replaces an entry in its place if it is of this kind already, or else adds it at the end.
     fn put(&mut self, name: &LockName, entry: &Entry, kind: Kind) {
         let queue = match self.queues.get_mut(name) {

@@ -15,7 +15,7 @@ The first view is a table of all names. The name with the longest wait comes fir
   MEAN    how long the requests that were granted had waited on average
   P99     99 of 100 requests that were granted had waited no longer than this
 If a holder in brackets is another machine, somebody may hold the name there. MEAN and P99 are those
-since the start of top. Names that nobody uses are forgotten after a minute.
+since the start of top. Names that nobody uses are shown for a minute.
 
 Below the table are lines to paste for the holder in the chosen line. They are the same as in
 'navlock query --tree': they end the hold, or let a stopped holder go on.
@@ -24,7 +24,7 @@ Keys:
   q                 quit
   ?                 help
   up, down, k, j    choose a line; also PgUp, PgDn, Home, End
-  Enter             show the name: its holders, its queue in order, and what has happened
+  Enter             show the name: its holders, its queue in order, and its past holders
   Esc               go back; in the table, show all names again
   s, r              sort by the next column; reverse the order
   /                 show only the names that contain a text

@@ -152,7 +152,7 @@ impl Model {
 
     /// The holders of a name, as far as they are known.
     fn holders(&self, name: &LockName) -> Vec<Holder> {
-        let queue = self.live.overview.queues.get(name);
+        let queue = self.live.overview().queues.get(name);
         let held = queue.iter().flat_map(|queue| &queue.held);
         held.filter_map(|entry| Some((entry.id, entry.token?))).collect()
     }

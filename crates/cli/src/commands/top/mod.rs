@@ -9,7 +9,6 @@ mod data;
 mod key;
 mod keys;
 mod looker;
-mod measures;
 mod model;
 mod order;
 mod terminal;

@@ -113,7 +113,7 @@ impl Model {
     /// The holders and waiters, as they are shown.
     pub(super) fn see(&self) -> Surroundings<'_> {
         let data = self.data();
-        self.here.see(&data.overview, data.namespace)
+        self.here.see(data.overview(), data.namespace)
     }
 
     pub(super) fn is_paused(&self) -> bool {
@@ -135,7 +135,7 @@ impl Model {
         self.live.tick(now);
         if now >= self.search {
             let began = Instant::now();
-            self.watcher.look(&self.live.overview, now);
+            self.watcher.look(self.live.overview(), now);
             self.live.deadlocks = self.watcher.confirmed().cloned().collect();
             // With very many waiters, the search takes a while.
             self.search = now + LASTING.max(10 * began.elapsed());

@@ -26,7 +26,7 @@ const COLUMNS: [Column<usize>; 9] = [
 
 pub(super) fn body(model: &Model) -> Body<'_> {
     let data = model.data();
-    let mut shown = client_rows(&data.overview);
+    let mut shown = client_rows(data.overview());
     if let Some(bucket) = &model.bucket {
         shown.retain(|one| one.buckets().contains(bucket.as_str()));
     }

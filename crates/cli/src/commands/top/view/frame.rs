@@ -32,7 +32,7 @@ const HELP: &[&str] = &[
     "q         quit",
     "?         this help",
     "arrows    choose a line; also j k, PgUp PgDn, Home End (g G)",
-    "Enter     show the name: its queue, and what has happened (also l)",
+    "Enter     show the name: its queue, and its past holders (also l)",
     "Esc       back; in the table: drop the filter (also h)",
     "n t c d   names, tree, clients, deadlocks",
     "s r       sort by the next column; reverse",
@@ -125,8 +125,8 @@ fn status(model: &Model, room: usize) -> Line {
     if data.missed > 0 {
         line = line.add(format!("  missed {}", data.missed), WAITS);
     }
-    if data.overview.left_out > 0 {
-        line = line.add(format!("  not shown {}", data.overview.left_out), WAITS);
+    if data.overview().left_out > 0 {
+        line = line.add(format!("  not shown {}", data.overview().left_out), WAITS);
     }
     let taken: usize = line.0.iter().map(|(text, _)| width(text)).sum();
     let socket = printable(&model.socket);
@@ -168,7 +168,7 @@ fn question(model: &Model, room: usize) -> Vec<String> {
     let Some(Dialog::Steal(name, from)) = &model.dialog else { return Vec::new() };
     let data = model.data();
     let seen = model.see();
-    let held = data.overview.queues.get(name).map_or(&[][..], |queue| &queue.held);
+    let held = data.overview().queues.get(name).map_or(&[][..], |queue| &queue.held);
     let mut victims: Vec<_> = from
         .iter()
         .take(3)

@@ -1,4 +1,6 @@
-//! One name: its holders, its waiters, and past events.
+//! One name: its holders, its waiters, and its past holders.
+
+use std::rc::Rc;
 
 use navlock::{
     host::process,
@@ -8,10 +10,11 @@ use navlock::{
 use super::{
     Body,
     line::{BOLD, Column, DIM, HELD, Line, PLAIN, WAITS, fit, row, titles},
-    name_table::{mode, rate, remedies, trouble},
+    name_table::{grants, mode, rate, remedies, trouble},
 };
 use crate::{
-    commands::top::{data::Past, model::Model},
+    commands::top::model::Model,
+    past::{End, NamePast, Span},
     remedy,
     text::{clipped, printable, short_name},
     time::{elapsed, taken},
@@ -23,9 +26,9 @@ enum Cell {
     State,
     Mode,
     Who,
-    /// For how long the lock is held or waited for. For a past event, how long that took.
+    /// For how long the lock is, or was, held or waited for.
     For,
-    /// How long ago a past event was.
+    /// How long ago a lock has ended.
     Ago,
     Why,
 }
@@ -40,59 +43,45 @@ const COLUMNS: [Column<Cell>; 6] = [
 ];
 
 /// The contents of a line.
+#[derive(Clone, Copy)]
 enum Item<'a> {
     Held(&'a Entry),
     /// A request with its position; 1 is the next.
     Pending(usize, &'a Entry),
     Owned(&'a Entry),
-    /// A past event; the last event comes first.
-    Past(&'a Past),
-    None,
+    /// A lock that has ended.
+    Past(&'a Span),
+}
+
+/// What there is of a name, and what there was. Of what there was, the last comes first.
+fn items<'a>(queue: Option<&'a Queue>, past: Option<&'a NamePast>) -> Rc<[Item<'a>]> {
+    let of_queue = queue.into_iter().flat_map(|Queue { held, pending, owned, .. }| {
+        let pending = (1..).zip(pending).map(|(position, entry)| Item::Pending(position, entry));
+        held.iter().map(Item::Held).chain(pending).chain(owned.iter().map(Item::Owned))
+    });
+    let past = past.into_iter().flat_map(|past| past.ended.iter().rev().map(Item::Past));
+    of_queue.chain(past).collect()
 }
 
 pub(super) fn body<'a>(model: &'a Model, name: &'a LockName) -> Body<'a> {
     let data = model.data();
-    let queue = data.overview.queues.get(name);
-    let known = data.known.get(name);
-    let of = |entries: Option<&'a Vec<Entry>>| entries.map_or(&[][..], Vec::as_slice);
-    let held = of(queue.map(|queue: &Queue| &queue.held));
-    let pending = of(queue.map(|queue| &queue.pending));
-    let owned = of(queue.map(|queue| &queue.owned));
-    let past = known.map_or(0, |known| known.past.len());
-    let item = move |index: usize| -> Item<'a> {
-        let mut index = index;
-        if let Some(entry) = held.get(index) {
-            return Item::Held(entry);
-        }
-        index -= held.len();
-        if let Some(entry) = pending.get(index) {
-            return Item::Pending(index + 1, entry);
-        }
-        index -= pending.len();
-        if let Some(entry) = owned.get(index) {
-            return Item::Owned(entry);
-        }
-        index -= owned.len();
-        let past = known.and_then(|known| known.past.iter().rev().nth(index));
-        past.map_or(Item::None, Item::Past)
-    };
+    let past = data.past.names.get(name);
+    let items = items(data.overview().queues.get(name), past);
     let widths = fit(&COLUMNS, |_| true, model.size.0.into());
-    let count = held.len() + pending.len() + owned.len() + past;
-    let waits = known.map(|known| {
-        let waits = &known.waits;
+    let count = items.len();
+    let waits = past.map(|past| {
+        let waits = &past.waits;
         let times = [("mean", waits.mean()), ("99 %", waits.percentile(99))];
-        let mut told: Vec<_> = times
-            .into_iter()
-            .filter_map(|(what, time)| Some(format!("{what} {}", taken(time?))))
-            .collect();
-        if waits.count() > 0 {
-            told.push(format!("longest {}", taken(waits.longest())));
-        }
-        let rate = rate(known.grants.per_second(data.second()));
+        let longest = ("longest", waits.mean().map(|_| waits.longest()));
+        let told = times.into_iter().chain([longest]);
+        let told = told.filter_map(|(what, time)| Some(format!("{what} {}", taken(time?))));
+        let rate = rate(grants(Some(past), data));
         let rate = if rate.is_empty() { rate } else { format!(", {rate}") };
-        format!("{} grants{rate}; waits: {}", waits.count(), told.join(", "))
+        let told = told.collect::<Vec<_>>().join(", ");
+        format!("{} grants{rate}; waits: {told}", waits.count())
     });
     let bucket = clipped(&printable(&name.bucket), 24);
+    let of_lines = Rc::clone(&items);
     let title = format!(
         "{} in bucket {bucket}; {}",
         short_name(&name.name, 48),
@@ -103,32 +92,33 @@ pub(super) fn body<'a>(model: &'a Model, name: &'a LockName) -> Body<'a> {
         head: titles(&COLUMNS, &widths),
         count,
         chosen: model.place().line.min(count.saturating_sub(1)),
-        line: Box::new(move |index| line(model, &item(index), &widths)),
+        line: Box::new(move |index| {
+            of_lines.get(index).map(|item| line(model, *item, &widths)).unwrap_or_default()
+        }),
         subject: Box::new(|_| Some(name.clone())),
-        details: Box::new(move |index| match item(index) {
-            Item::Held(entry) => remedies(model, name, entry, true),
-            Item::Pending(_, entry) => remedies(model, name, entry, false),
-            Item::Owned(_) => {
+        details: Box::new(move |index| match items.get(index) {
+            Some(Item::Held(entry)) => remedies(model, name, entry, true),
+            Some(Item::Pending(_, entry)) => remedies(model, name, entry, false),
+            Some(Item::Owned(_)) => {
                 let said = "its last holder owns it, and takes it without asking until others ask";
                 let elsewhere =
                     "the owner may be another machine: 'navlock query' asks it for the holder";
                 vec![Line::new(said, DIM), Line::new(elsewhere, DIM)]
             }
-            Item::Past(_) | Item::None => Vec::new(),
+            Some(Item::Past(_)) | None => Vec::new(),
         }),
-        empty: "nobody holds it and nobody waits; nothing has happened lately".to_owned(),
+        empty: "nobody holds it and nobody waits, nor has anybody held it lately".to_owned(),
     }
 }
 
-fn line(model: &Model, item: &Item<'_>, widths: &[usize; 6]) -> Line {
+fn line(model: &Model, item: Item<'_>, widths: &[usize; 6]) -> Line {
     let data = model.data();
     let seen = model.see();
     let (state, style, entry) = match item {
-        Item::Held(entry) => ("held".to_owned(), HELD, *entry),
-        Item::Pending(position, entry) => (format!("waits {position}"), WAITS, *entry),
-        Item::Owned(entry) => ("owned".to_owned(), DIM, *entry),
-        Item::Past(past) => return past_line(model, past, widths),
-        Item::None => return Line::default(),
+        Item::Held(entry) => ("held".to_owned(), HELD, entry),
+        Item::Pending(position, entry) => (format!("waits {position}"), WAITS, entry),
+        Item::Owned(entry) => ("owned".to_owned(), DIM, entry),
+        Item::Past(span) => return past_line(model, span, widths),
     };
     let id = entry.id.client_id;
     row(&COLUMNS, widths, |cell, wide| {
@@ -141,7 +131,7 @@ fn line(model: &Model, item: &Item<'_>, widths: &[usize; 6]) -> Line {
             Cell::For => elapsed(entry.age(data.now)),
             Cell::Ago => String::new(),
             Cell::Why => {
-                let info = data.overview.info_of(entry);
+                let info = data.overview().info_of(entry);
                 info.map(|info| remedy::purpose(&info)).unwrap_or_default()
             }
         };
@@ -149,16 +139,18 @@ fn line(model: &Model, item: &Item<'_>, widths: &[usize; 6]) -> Line {
     })
 }
 
-fn past_line(model: &Model, past: &Past, widths: &[usize; 6]) -> Line {
-    let ago = model.data().now.saturating_duration_since(past.at);
-    row(&COLUMNS, widths, |cell, _| {
+fn past_line(model: &Model, span: &Span, widths: &[usize; 6]) -> Line {
+    let Span { entry, info, end, .. } = span;
+    let Some(End { at, how, .. }) = end else { return Line::default() };
+    let ago = model.data().now.saturating_duration_since(*at);
+    row(&COLUMNS, widths, |cell, wide| {
         let text = match cell {
-            Cell::State => past.word.to_owned(),
-            Cell::Mode => String::new(),
-            Cell::Who => process(past.agent.as_deref(), past.id),
-            Cell::For => past.took.map(taken).unwrap_or_default(),
+            Cell::State => (*how).to_owned(),
+            Cell::Mode => mode(entry.mode, wide),
+            Cell::Who => process(info.as_deref(), entry.id.client_id),
+            Cell::For => taken(at.saturating_duration_since(entry.since)),
             Cell::Ago => elapsed(ago),
-            Cell::Why => past.agent.as_ref().map(|info| printable(&info.why)).unwrap_or_default(),
+            Cell::Why => info.as_ref().map(|info| printable(&info.why)).unwrap_or_default(),
         };
         (text, DIM)
     })

@@ -17,11 +17,8 @@ use super::{
     line::{BOLD, Column, DIM, HELD, Line, PLAIN, WAITS, fit, row, titles},
 };
 use crate::{
-    commands::top::{
-        data::{Data, Known},
-        model::Model,
-        order::Order,
-    },
+    commands::top::{data::Data, model::Model, order::Order},
+    past::{NamePast, Times},
     remedy::Surroundings,
     text::{printable, short_name},
     time::{elapsed, taken},
@@ -66,7 +63,7 @@ const COLUMNS: [Column<Cell>; 10] = [
 struct Row<'a> {
     name: &'a LockName,
     queue: Option<&'a Queue>,
-    known: &'a Known,
+    past: Option<&'a NamePast>,
     key: (u64, u64),
 }
 
@@ -144,12 +141,12 @@ fn rows(model: &Model) -> Vec<Row<'_>> {
                     None => name.name.to_string().to_lowercase().contains(&wanted),
                 })
     };
-    let named = data.known.iter().filter(|(name, _)| is_wanted(name));
+    let named = data.names().filter(|name| is_wanted(name));
     let mut rows: Vec<_> = named
-        .map(|(name, known)| {
-            let queue = data.overview.queues.get(name);
-            let key = key(model.order, queue, known, data);
-            Row { name, queue, known, key }
+        .map(|name| {
+            let (queue, past) = (data.overview().queues.get(name), data.past.names.get(name));
+            let key = key(model.order, queue, past, data);
+            Row { name, queue, past, key }
         })
         .collect();
     let compare = |one: &Row<'_>, two: &Row<'_>| -> Ordering {
@@ -164,10 +161,12 @@ fn rows(model: &Model) -> Vec<Row<'_>> {
 }
 
 /// The value that decides where a name stands. The name with the largest value comes first.
-fn key(order: Order, queue: Option<&Queue>, known: &Known, data: &Data) -> (u64, u64) {
+fn key(order: Order, queue: Option<&Queue>, past: Option<&NamePast>, data: &Data) -> (u64, u64) {
     let micros = |time: Duration| u64::try_from(time.as_micros()).unwrap_or(u64::MAX);
     let held = || held_for(queue, data.now).map_or(0, micros);
     let waited = || longest_wait(queue, data.now).map_or(0, |wait| micros(wait).max(1));
+    let waits = past.map(|past| &past.waits);
+    let count = || waits.map_or(0, Times::count);
     match order {
         Order::Wait => (waited(), held()),
         Order::Held => (held(), waited()),
@@ -177,11 +176,21 @@ fn key(order: Order, queue: Option<&Queue>, known: &Known, data: &Data) -> (u64,
             clippy::cast_sign_loss,
             reason = "a rate is neither negative nor that large"
         )]
-        Order::Rate => ((known.grants.per_second(data.second()) * 1e3) as u64, held()),
-        Order::Mean => (known.waits.mean().map_or(0, micros), known.waits.count()),
-        Order::P99 => (known.waits.percentile(99).map_or(0, micros), known.waits.count()),
+        Order::Rate => ((grants(past, data) * 1e3) as u64, held()),
+        Order::Mean => (waits.and_then(Times::mean).map_or(0, micros), count()),
+        Order::P99 => (p99(past).map_or(0, micros), count()),
         Order::Name => (0, 0),
     }
+}
+
+/// Grants a second.
+pub(super) fn grants(past: Option<&NamePast>, data: &Data) -> f64 {
+    past.map_or(0.0, |past| past.grants.per_second(data.second()))
+}
+
+/// The time that 99 of 100 waits took at most.
+fn p99(past: Option<&NamePast>) -> Option<Duration> {
+    past?.waits.percentile(99)
 }
 
 fn held_for(queue: Option<&Queue>, now: Instant) -> Option<Duration> {
@@ -215,9 +224,9 @@ fn line(model: &Model, of: &Row<'_>, widths: &[usize; 10], now: Instant) -> Line
             Cell::Wait => {
                 return (longest_wait(of.queue, now).map(elapsed).unwrap_or_default(), style);
             }
-            Cell::Rate => rate(of.known.grants.per_second(data.second())),
-            Cell::Mean => of.known.waits.mean().map(taken).unwrap_or_default(),
-            Cell::P99 => of.known.waits.percentile(99).map(taken).unwrap_or_default(),
+            Cell::Rate => rate(grants(of.past, data)),
+            Cell::Mean => of.past.and_then(|it| it.waits.mean()).map(taken).unwrap_or_default(),
+            Cell::P99 => p99(of.past).map(taken).unwrap_or_default(),
         };
         (text, if held.is_some() || waits { PLAIN } else { DIM })
     })

@@ -18,7 +18,7 @@ use crate::{
 
 pub(super) fn body(model: &Model) -> Body<'_> {
     let data = model.data();
-    let mut roots = tree(&data.overview);
+    let mut roots = tree(data.overview());
     if let Some(bucket) = &model.bucket {
         roots.retain(|root| root.rows.iter().any(|row| *row.name.bucket == **bucket));
     }

@@ -7,7 +7,7 @@ const SECONDS: usize = 10;
 
 /// How often something happens, over the last ten seconds.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Rate {
+pub(crate) struct Rate {
     /// The events of each second. The last second is [`latest`](Self::latest).
     counts: [u32; SECONDS],
     /// The number of a second, counted from any moment.
@@ -17,7 +17,7 @@ pub(super) struct Rate {
 
 impl Rate {
     /// Adds this many events in this second.
-    pub(super) fn add(&mut self, second: u64, count: u64) {
+    pub(crate) fn add(&mut self, second: u64, count: u64) {
         self.first.get_or_insert(second);
         self.forget(second);
         let slot = &mut self.counts[slot(second)];
@@ -33,7 +33,7 @@ impl Rate {
     }
 
     /// The events per second, as of this second.
-    pub(super) fn per_second(&self, second: u64) -> f64 {
+    pub(crate) fn per_second(&self, second: u64) -> f64 {
         let Some(first) = self.first else { return 0.0 };
         let mut counts = self.clone();
         counts.forget(second);
@@ -58,7 +58,7 @@ const BUCKETS: usize = 39 * PARTS + 1;
 /// How long something took. This gives the mean and, for each percentage, a bound that is exact to
 /// a fifth of itself.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Times {
+pub(crate) struct Times {
     count: u64,
     sum: Duration,
     longest: Duration,
@@ -68,7 +68,7 @@ pub(super) struct Times {
 
 impl Times {
     /// Adds a time, this many times.
-    pub(super) fn add(&mut self, time: Duration, count: u64) {
+    pub(crate) fn add(&mut self, time: Duration, count: u64) {
         self.count = self.count.saturating_add(count);
         let times = u32::try_from(count).unwrap_or(u32::MAX);
         self.sum = self.sum.saturating_add(time.saturating_mul(times));
@@ -86,19 +86,19 @@ impl Times {
     }
 
     /// How many times were added.
-    pub(super) fn count(&self) -> u64 {
+    pub(crate) fn count(&self) -> u64 {
         self.count
     }
 
     /// `None` if no time was added.
-    pub(super) fn mean(&self) -> Option<Duration> {
+    pub(crate) fn mean(&self) -> Option<Duration> {
         #[expect(clippy::cast_precision_loss, reason = "it is told to three digits")]
         let seconds = (self.count > 0).then(|| self.sum.as_secs_f64() / self.count as f64)?;
         Duration::try_from_secs_f64(seconds).ok()
     }
 
     /// The time that this many of a hundred took at most. `None` if no time was added.
-    pub(super) fn percentile(&self, percent: u64) -> Option<Duration> {
+    pub(crate) fn percentile(&self, percent: u64) -> Option<Duration> {
         let Some(buckets) = &self.buckets else {
             return (self.count > 0).then_some(Duration::ZERO);
         };
@@ -113,7 +113,7 @@ impl Times {
     }
 
     /// The longest time.
-    pub(super) fn longest(&self) -> Duration {
+    pub(crate) fn longest(&self) -> Duration {
         self.longest
     }
 }
