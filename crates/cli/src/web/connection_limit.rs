@@ -167,12 +167,13 @@ mod tests {
         }
     }
 
-    /// A connection that was made, or was last sent something, this long ago.
-    fn served(ago: Duration, is_admitted: bool) -> (Served<DuplexStream>, DuplexStream) {
+    /// A connection that is to be closed in a moment, unless it is sent something.
+    fn served(is_admitted: bool) -> (Served<DuplexStream>, DuplexStream) {
         let place = Arc::new(Semaphore::new(1)).try_acquire_owned().unwrap();
         let (ours, theirs) = duplex(64);
         let mut served = Served::new(ours, place);
-        served.last -= ago;
+        served.last += Duration::from_millis(50);
+        served.last -= if is_admitted { QUIET } else { STRANGE };
         if is_admitted {
             served.admission.admit();
         }
@@ -182,10 +183,8 @@ mod tests {
     #[tokio::test]
     async fn strangers_and_silent_connections_are_closed_and_a_page_that_is_told_something_is_not()
     {
-        let almost = Duration::from_millis(50);
-        let (mut stranger, _strange) = served(STRANGE - almost, false);
-        let (mut silent, _quiet) = served(QUIET - almost, true);
-        let (mut told, _page) = served(QUIET - almost, true);
+        let (mut stranger, _strange) = served(false);
+        let [(mut silent, _quiet), (mut told, _page)] = [served(true), served(true)];
         told.write_all(b"data").await.unwrap();
         // To be told that it may not come in does not count.
         stranger.write_all(b"no").await.unwrap();
