@@ -16,6 +16,7 @@ use crate::{
     keys::BucketKeys,
     members::Members,
     options::EtcdOptions,
+    runtime::runtime,
     strays::on_runtime,
 };
 
@@ -77,10 +78,7 @@ pub struct Member {
 /// [`Error::Refused`] if the options cannot be used. The answer tells what is wrong with etcd.
 pub fn check(options: &EtcdOptions) -> Result<Health, Error> {
     options.check()?;
-    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
-    let runtime = runtime
-        .map_err(|error| Unreachable::other(format!("{error} at a runtime")).caused_by(error))?;
-    Ok(runtime.block_on(async {
+    Ok(runtime()?.block_on(async {
         let mut endpoints = Vec::with_capacity(options.endpoints.len());
         for endpoint in &options.endpoints {
             let member = member(endpoint, options).await;

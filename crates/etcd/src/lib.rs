@@ -113,6 +113,7 @@ mod mirror;
 mod options;
 mod query;
 mod reach;
+mod runtime;
 mod silence;
 mod slots;
 mod strays;

@@ -1,9 +1,9 @@
 //! The reach of many machines, by one etcd.
 
-use std::{sync::Arc, thread, time::Duration};
+use std::{sync::Arc, time::Duration};
 
 use navlock_core::{
-    ClientId, Error, ResourceName, Unreachable, UserAgent,
+    ClientId, Error, ResourceName, UserAgent,
     host::{Backend, EvictFuture, Reach, RevokeFuture},
 };
 use navlock_engine::FencingToken;
@@ -19,6 +19,7 @@ use crate::{
     left::Held,
     members::Members,
     options::EtcdOptions,
+    runtime::on_a_thread,
     table::gone,
     thread::{Order, Thread},
 };
@@ -95,51 +96,28 @@ impl EtcdReach {
         let grace = options.grace();
         let shared = Arc::new(Shared::default());
         let (tell, heard) = mpsc::unbounded_channel();
-        let (connected, connection) = oneshot::channel();
         let (of_thread, weak) = (Arc::clone(&shared), tell.downgrade());
-        let serve = move || {
-            let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
-            let runtime = match runtime {
-                Ok(runtime) => runtime,
-                Err(error) => {
-                    let why = format!("cannot reach etcd: {error} while starting");
-                    let why = Unreachable::other(why).caused_by(error);
-                    let _ = connected.send(Err(why.into()));
-                    return;
-                }
+        let serve = async move |connected: oneshot::Sender<Result<Members, Error>>| {
+            let checked = async {
+                let members = Members::connect(options.clone()).await?;
+                formats::check(&members, &options).await?;
+                entry.check(&members, &options).await?;
+                Ok(members)
             };
-            runtime.block_on(async {
-                match Members::connect(options.clone()).await {
-                    Ok(members) => {
-                        let checked = async {
-                            formats::check(&members, &options).await?;
-                            entry.check(&members, &options).await
-                        };
-                        if let Err(error) = checked.await {
-                            let _ = connected.send(Err(error));
-                            return;
-                        }
-                        // If the caller is gone, nobody has the connection, and the connection
-                        // ends.
-                        let ours = members.clone();
-                        let thread = Thread::new(of_thread, options, entry, members, weak, heard);
-                        let _ = connected.send(Ok(ours));
-                        thread.run().await;
-                    }
-                    Err(error) => {
-                        let _ = connected.send(Err(error));
-                    }
+            match checked.await {
+                Ok(members) => {
+                    // If the caller is gone, nobody has the connection, and the connection ends.
+                    let ours = members.clone();
+                    let thread = Thread::new(of_thread, options, entry, members, weak, heard);
+                    let _ = connected.send(Ok(ours));
+                    thread.run().await;
                 }
-            });
-            // Nobody needs the tasks that are left on this runtime.
-            runtime.shutdown_background();
+                Err(error) => {
+                    let _ = connected.send(Err(error));
+                }
+            }
         };
-        let thread = thread::Builder::new().name("navlock-etcd".to_owned()).spawn(serve);
-        let thread = thread.map_err(|error| {
-            Unreachable::other(format!("cannot reach etcd: {error} at a thread")).caused_by(error)
-        })?;
-        let thread = thread.thread().id();
-        let members = connection.await.unwrap_or_else(|_| Err(gone()))?;
+        let (members, thread) = on_a_thread("navlock-etcd", serve).await?;
         Ok(Self(Arc::new(Connection { shared, tell, thread, members, grace })))
     }
 

@@ -8,7 +8,7 @@
 
 use std::{fmt, time::Duration};
 
-use navlock_core::{ClientId, Error, Mode, ResourceName, Unreachable};
+use navlock_core::{ClientId, Error, Mode, ResourceName};
 use sha2::{Digest, Sha256};
 
 use crate::{
@@ -18,6 +18,7 @@ use crate::{
     keys::{BucketKeys, Phase, Range},
     members::Members,
     options::EtcdOptions,
+    runtime::runtime,
     transactions::MOST,
     values::Value,
 };
@@ -144,11 +145,7 @@ pub(crate) fn on_runtime<T>(
     ask: impl AsyncFnOnce(Members, Duration) -> Result<T, Failure>,
 ) -> Result<T, Error> {
     options.check()?;
-    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
-    let runtime = runtime.map_err(|error| {
-        Unreachable::other(format!("{} at a runtime", error.kind())).caused_by(error)
-    })?;
-    runtime.block_on(async {
+    runtime()?.block_on(async {
         let members = Members::connect(options.clone()).await?;
         ask(members, options.call()).await.map_err(Failure::error)
     })

@@ -31,14 +31,17 @@ use std::sync::{
     atomic::{AtomicI64, AtomicU64, Ordering::SeqCst},
 };
 
-use navlock_core::{Error, Unreachable};
+use navlock_core::Error;
 
 use super::{
     agreement::{TRIES, agree, agreed, look, not_alone},
     config::EtcdClusters,
     list::ListStatement,
 };
-use crate::{calls, failure::Failure, keys::BucketKeys, members::Members, options::EtcdOptions};
+use crate::{
+    calls, failure::Failure, keys::BucketKeys, members::Members, options::EtcdOptions,
+    runtime::runtime,
+};
 
 /// How a connection uses its etcd.
 #[derive(Clone, Debug)]
@@ -184,10 +187,6 @@ impl EtcdClusters {
     /// not answer.
     pub fn agreed(&self) -> Result<String, Error> {
         self.check()?;
-        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
-        let runtime = runtime.map_err(|error| {
-            Unreachable::other(format!("{} at a runtime", error.kind())).caused_by(error)
-        })?;
-        runtime.block_on(agreed(self))
+        runtime()?.block_on(agreed(self))
     }
 }

@@ -1,10 +1,10 @@
 //! The reach over several clusters: each bucket has a part on each of them.
 
-use std::{sync::Arc, thread, time::Duration};
+use std::{sync::Arc, time::Duration};
 
 use futures_util::future::{join_all, try_join_all};
 use navlock_core::{
-    ClientId, Error, ResourceName, Unreachable,
+    ClientId, Error, ResourceName,
     host::{Backend, EvictFuture, Reach, RevokeFuture},
 };
 use navlock_engine::FencingToken;
@@ -16,7 +16,7 @@ use super::{
     config::{EtcdClusters, of},
     connections::{Connected, Connections},
 };
-use crate::{lease::SHARE, reach::EtcdReach, table::gone};
+use crate::{lease::SHARE, reach::EtcdReach, runtime::on_a_thread};
 
 /// The reach of many machines, by several etcd clusters that share the names. Clones share the
 /// connections. Like those of [`EtcdReach`], the connections end when the last clone, and all that
@@ -60,26 +60,11 @@ impl ClustersReach {
 /// See [`enter_all`]. It runs on a thread of its own, because the caller may have another executor,
 /// or none.
 async fn enter(clusters: Arc<EtcdClusters>) -> Result<Vec<Arc<OneOf>>, Error> {
-    let (answer, answered) = oneshot::channel();
-    let failed = |error: std::io::Error| {
-        let why = format!("cannot reach etcd: {error} at a thread");
-        Error::from(Unreachable::other(why).caused_by(error))
-    };
-    let serve = move || {
-        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
-        let entered = match runtime {
-            Ok(runtime) => {
-                let entered = runtime.block_on(enter_all(clusters));
-                runtime.shutdown_background();
-                entered
-            }
-            Err(error) => Err(failed(error)),
-        };
+    let serve = async move |answer: oneshot::Sender<_>| {
         // If the caller is gone, nobody receives this.
-        let _ = answer.send(entered);
+        let _ = answer.send(enter_all(clusters).await);
     };
-    thread::Builder::new().name("navlock-etcds".to_owned()).spawn(serve).map_err(failed)?;
-    answered.await.unwrap_or_else(|_| Err(gone()))
+    Ok(on_a_thread("navlock-etcds", serve).await?.0)
 }
 
 impl Reach for ClustersReach {
