@@ -28,7 +28,7 @@ use std::{
 };
 
 use navlock::LockManager;
-use navlock_etcd_client::{Client, PutOptions, Txn, TxnOp};
+use navlock_etcd_client::{Client, PutRequest, Txn, TxnOp};
 
 pub(crate) use self::runs::{COUNT, count};
 use self::{
@@ -192,7 +192,7 @@ fn fill(endpoint: &str, names: usize) -> Result<(), String> {
         for some in all.chunks(AT_ONCE) {
             let puts = some.iter().map(|nth| {
                 let key = format!("navlock/3/bench/l/theirs-{nth:07}/h/x/{:032x}-{nth:08x}", 1);
-                TxnOp::put(key, &*value, Some(PutOptions::new().with_lease(lease)))
+                TxnOp::Put(PutRequest::new(key, &*value, lease))
             });
             client.txn(Txn::new().and_then(puts.collect::<Vec<_>>())).await?;
         }

@@ -17,7 +17,9 @@ use std::{
     time::Duration,
 };
 
-use navlock_etcd_client::{Client, Event, EventType, GetOptions, KeyValue, WatchOptions};
+use navlock_etcd_client::{
+    Client, Event, EventType, KeyValue, RangeRequest, WatchCreateRequest, prefix_end,
+};
 use tokio::time::timeout;
 
 use self::keys::{Key, Name, One, Phase};
@@ -178,8 +180,8 @@ async fn read(endpoint: &str, known: &Mutex<Known>) -> Result<(), navlock_etcd_c
         // etcd has been compacted misses what was deleted by that revision (etcd-io/etcd#18089). What was
         // read is not read twice.
         let from = lock(known).next - 1;
-        let options = WatchOptions::new().with_prefix().from_revision(from);
-        let stream = client.watch(ALL, Some(options)).await?;
+        let watch = WatchCreateRequest { start: from, ..WatchCreateRequest::prefix(ALL) };
+        let stream = client.watch(watch).await?;
         Ok::<_, navlock_etcd_client::Error>((client, stream))
     };
     let Ok(connected) = timeout(SILENT, connected).await else { return Ok(()) };
@@ -198,7 +200,7 @@ async fn read(endpoint: &str, known: &Mutex<Known>) -> Result<(), navlock_etcd_c
 
 /// Begins anew with the keys that etcd has.
 async fn list(client: &mut Client, known: &Mutex<Known>) -> Result<(), navlock_etcd_client::Error> {
-    let answer = client.get(ALL, Some(GetOptions::new().with_prefix())).await?;
+    let answer = client.get(RangeRequest::range(ALL, prefix_end(ALL.as_bytes()))).await?;
     let revision = answer.header.unwrap_or_default().revision;
     let mut known = lock(known);
     if revision < known.next {

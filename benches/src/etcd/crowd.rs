@@ -11,7 +11,7 @@ use std::{
 };
 
 use navlock::{LockManager, UserAgent};
-use navlock_etcd_client::{Client, GetOptions};
+use navlock_etcd_client::{Client, RangeRequest, prefix_end};
 use tokio::{
     task::JoinSet,
     time::{sleep, timeout},
@@ -127,8 +127,8 @@ pub(super) fn lock_service(place: &Place<'_>) -> Result<f64, String> {
         let prefix = format!("{}/", place.name);
         let settled = Instant::now();
         loop {
-            let options = GetOptions::new().with_prefix().with_count_only();
-            let count = own.get(&*prefix, Some(options)).await?.count;
+            let all = RangeRequest::range(&*prefix, prefix_end(prefix.as_bytes()));
+            let count = own.get(RangeRequest { count_only: true, ..all }).await?.count;
             if usize::try_from(count).is_ok_and(|count| count > place.count) {
                 break;
             }

@@ -3,7 +3,8 @@
 use std::{sync::mpsc, thread, time::Instant};
 
 use navlock_etcd_client::{
-    Client, Compare, CompareOp, EventType, PutOptions, Txn, TxnOp, WatchOptions,
+    Client, Compare, CompareOp, DeleteRangeRequest, EventType, PutRequest, RangeRequest, Txn,
+    TxnOp, WatchCreateRequest,
 };
 use tokio::{runtime::Runtime, sync::mpsc::unbounded_channel};
 
@@ -18,7 +19,8 @@ pub(super) async fn lease(client: &mut Client) -> Result<i64, navlock_etcd_clien
 /// How often etcd was written to.
 pub(super) fn revision(endpoint: &str) -> Result<i64, String> {
     on_a_runtime(async {
-        let answer = Client::connect([endpoint], None).await?.get("nothing", None).await?;
+        let answer =
+            Client::connect([endpoint], None).await?.get(RangeRequest::key("nothing")).await?;
         Ok(answer.header.unwrap_or_default().revision)
     })
 }
@@ -49,8 +51,7 @@ impl Releases {
         let (tell, heard) = mpsc::channel();
         runtime.spawn(async move {
             let mut client = Client::connect([endpoint], None).await?;
-            let options = WatchOptions::new().with_prefix();
-            let mut stream = client.watch(prefix, Some(options)).await?;
+            let mut stream = client.watch(WatchCreateRequest::prefix(prefix)).await?;
             // Says that the watch is there.
             let _ = tell.send(Instant::now());
             while let Some(answer) = stream.message().await? {
@@ -101,9 +102,9 @@ pub(super) fn acquire(place: &Place<'_>, is_heard: bool) -> Result<f64, String> 
             }
             let name = &*place.name;
             let free = Compare::create_revision(name, CompareOp::Equal, 0);
-            let put = TxnOp::put(name, "", Some(PutOptions::new().with_lease(lease)));
+            let put = TxnOp::Put(PutRequest::new(name, "", lease));
             client.txn(Txn::new().when([free]).and_then([put])).await?;
-            client.delete(name, None).await?;
+            client.delete(DeleteRangeRequest::key(name)).await?;
             if let Some(Err(why)) = releases.map(Releases::next) {
                 failed = Some(why);
                 break;
@@ -128,11 +129,11 @@ pub(super) fn acquire_apart(place: &Place<'_>) -> Result<f64, String> {
             let lease = lease(&mut client).await?;
             while let Some(takes) = asked.recv().await {
                 let Some(taken) = takes else {
-                    client.delete(&*name, None).await?;
+                    client.delete(DeleteRangeRequest::key(&*name)).await?;
                     continue;
                 };
                 let free = Compare::create_revision(&*name, CompareOp::Equal, 0);
-                let put = TxnOp::put(&*name, "", Some(PutOptions::new().with_lease(lease)));
+                let put = TxnOp::Put(PutRequest::new(&*name, "", lease));
                 client.txn(Txn::new().when([free]).and_then([put])).await?;
                 let _ = taken.send(());
             }
@@ -164,8 +165,9 @@ pub(super) fn handover(place: &Place<'_>) -> Result<f64, String> {
     let watcher = thread::spawn(move || {
         on_a_runtime(async {
             let mut client = Client::connect([endpoint], None).await?;
-            let options = WatchOptions::new().with_progress_notify();
-            let mut stream = client.watch(name, Some(options)).await?;
+            let key = name.into();
+            let watch = WatchCreateRequest { key, progress_notify: true, ..Default::default() };
+            let mut stream = client.watch(watch).await?;
             let _ = tell.send(Instant::now());
             let mut left = 2 * (count + 1);
             while left > 0 {
@@ -186,11 +188,11 @@ pub(super) fn handover(place: &Place<'_>) -> Result<f64, String> {
         // Wait until the watch is there.
         let mut all_heard = hear().is_some();
         for nth in 0..=count {
-            client.put(&*place.name, "", None).await?;
+            client.put(PutRequest::new(&*place.name, "", 0)).await?;
             all_heard &= hear().is_some();
             thread::sleep(wait);
             let since = Instant::now();
-            client.delete(&*place.name, None).await?;
+            client.delete(DeleteRangeRequest::key(&*place.name)).await?;
             match hear() {
                 Some(seen) if nth > 0 => samples.push(micros(seen - since)),
                 seen => all_heard &= seen.is_some(),

@@ -8,11 +8,11 @@
 //!
 //! ```no_run
 //! # async fn example() -> Result<(), navlock_etcd_client::Error> {
-//! use navlock_etcd_client::{Client, Compare, CompareOp, Txn, TxnOp};
+//! use navlock_etcd_client::{Client, Compare, CompareOp, PutRequest, Txn, TxnOp};
 //!
 //! let mut client = Client::connect(["127.0.0.1:2379"], None).await?;
 //! let is_free = Compare::create_revision("key", CompareOp::Equal, 0);
-//! let put = TxnOp::put("key", "value", None);
+//! let put = TxnOp::Put(PutRequest::new("key", "value", 0));
 //! let answer = client.txn(Txn::new().when([is_free]).and_then([put])).await?;
 //! println!("it was free: {}", answer.succeeded);
 //! # Ok(())
@@ -41,14 +41,17 @@ pub use self::{
     client::Client,
     connect::ConnectOptions,
     error::Error,
-    kv::{DeleteOptions, DeleteResponse, GetOptions, GetResponse, PutOptions, PutResponse},
+    kv::{DeleteResponse, GetResponse, PutResponse, prefix_end},
     lease::{
         LeaseGrantResponse, LeaseKeepAliveResponse, LeaseKeepAliveStream, LeaseKeeper,
         LeaseKeysResponse, LeaseRevokeResponse, LeaseTimeToLiveResponse,
     },
-    messages::{KeyValue, Member, MemberListResponse, ResponseHeader, StatusResponse},
+    messages::{
+        DeleteRangeRequest, KeyValue, Member, MemberListResponse, PutRequest, RangeRequest,
+        ResponseHeader, StatusResponse, WatchCreateRequest,
+    },
     txn::{Compare, CompareOp, Txn, TxnOp, TxnOpResponse, TxnResponse},
-    watch::{Event, EventType, WatchAsk, WatchAsks, WatchOptions, WatchResponse, WatchStream},
+    watch::{Event, EventType, WatchAsk, WatchAsks, WatchResponse, WatchStream},
 };
 #[cfg(feature = "tls")]
 pub use tonic::transport::{Certificate, ClientTlsConfig as TlsOptions, Identity};

@@ -3,6 +3,8 @@
 
 use prost::Message;
 
+use crate::kv::prefix_end;
+
 /// What comes with every answer.
 #[derive(Clone, Copy, PartialEq, Message)]
 pub struct ResponseHeader {
@@ -34,40 +36,81 @@ pub struct KeyValue {
     pub lease: i64,
 }
 
+/// Asks for keys, and says what of them.
 #[derive(Clone, PartialEq, Message)]
-pub(crate) struct RangeRequest {
+pub struct RangeRequest {
+    /// The first key.
     #[prost(bytes = "vec", tag = "1")]
-    pub(crate) key: Vec<u8>,
+    pub key: Vec<u8>,
+    /// The end of the range, which is not a part of it; empty for one key.
     #[prost(bytes = "vec", tag = "2")]
-    pub(crate) range_end: Vec<u8>,
+    pub range_end: Vec<u8>,
+    /// How many keys at most; 0 for all of them.
     #[prost(int64, tag = "3")]
-    pub(crate) limit: i64,
+    pub limit: i64,
+    /// At which revision; 0 for the present one.
     #[prost(int64, tag = "4")]
-    pub(crate) revision: i64,
+    pub revision: i64,
+    /// Without their values.
     #[prost(bool, tag = "8")]
-    pub(crate) keys_only: bool,
+    pub keys_only: bool,
+    /// Only how many there are.
     #[prost(bool, tag = "9")]
-    pub(crate) count_only: bool,
+    pub count_only: bool,
 }
 
+impl RangeRequest {
+    /// One key, whole.
+    pub fn key(key: impl Into<Vec<u8>>) -> Self {
+        Self { key: key.into(), ..Self::default() }
+    }
+
+    /// All keys from the first to the second, without the second.
+    pub fn range(key: impl Into<Vec<u8>>, range_end: impl Into<Vec<u8>>) -> Self {
+        Self { range_end: range_end.into(), ..Self::key(key) }
+    }
+}
+
+/// Asks for a key to be written.
 #[derive(Clone, PartialEq, Message)]
-pub(crate) struct PutRequest {
+pub struct PutRequest {
+    /// The key.
     #[prost(bytes = "vec", tag = "1")]
-    pub(crate) key: Vec<u8>,
+    pub key: Vec<u8>,
+    /// The value.
     #[prost(bytes = "vec", tag = "2")]
-    pub(crate) value: Vec<u8>,
+    pub value: Vec<u8>,
+    /// The lease with which the key ends; 0 for none.
     #[prost(int64, tag = "3")]
-    pub(crate) lease: i64,
+    pub lease: i64,
 }
 
+impl PutRequest {
+    /// This key with this value, under this lease; 0 for none.
+    pub fn new(key: impl Into<Vec<u8>>, value: impl Into<Vec<u8>>, lease: i64) -> Self {
+        Self { key: key.into(), value: value.into(), lease }
+    }
+}
+
+/// Asks for keys to be deleted.
 #[derive(Clone, PartialEq, Message)]
-pub(crate) struct DeleteRangeRequest {
+pub struct DeleteRangeRequest {
+    /// The first key.
     #[prost(bytes = "vec", tag = "1")]
-    pub(crate) key: Vec<u8>,
+    pub key: Vec<u8>,
+    /// The end of the range, which is not a part of it; empty for one key.
     #[prost(bytes = "vec", tag = "2")]
-    pub(crate) range_end: Vec<u8>,
+    pub range_end: Vec<u8>,
+    /// Has the answer say what was deleted.
     #[prost(bool, tag = "3")]
-    pub(crate) prev_kv: bool,
+    pub prev_kv: bool,
+}
+
+impl DeleteRangeRequest {
+    /// One key.
+    pub fn key(key: impl Into<Vec<u8>>) -> Self {
+        Self { key: key.into(), ..Self::default() }
+    }
 }
 
 #[derive(Clone, PartialEq, Message)]
@@ -85,18 +128,33 @@ pub(crate) struct WatchCancelRequest {
     pub(crate) id: i64,
 }
 
+/// Asks for a watch.
 #[derive(Clone, PartialEq, Message)]
-pub(crate) struct WatchCreateRequest {
+pub struct WatchCreateRequest {
+    /// The first key.
     #[prost(bytes = "vec", tag = "1")]
-    pub(crate) key: Vec<u8>,
+    pub key: Vec<u8>,
+    /// The end of the range, which is not a part of it; empty for one key.
     #[prost(bytes = "vec", tag = "2")]
-    pub(crate) range_end: Vec<u8>,
+    pub range_end: Vec<u8>,
+    /// From this revision on; 0 for from now on.
     #[prost(int64, tag = "3")]
-    pub(crate) start: i64,
+    pub start: i64,
+    /// Has etcd say now and then that there is nothing new.
     #[prost(bool, tag = "4")]
-    pub(crate) progress_notify: bool,
+    pub progress_notify: bool,
+    /// What the watch is called in answers, if several are watched by one stream: no two may be called the
+    /// same. If it is 0, it is called what etcd chooses. Etcd 3.4 or newer.
     #[prost(int64, tag = "7")]
-    pub(crate) id: i64,
+    pub id: i64,
+}
+
+impl WatchCreateRequest {
+    /// All that begin with this, from now on.
+    pub fn prefix(prefix: impl Into<Vec<u8>>) -> Self {
+        let key = prefix.into();
+        Self { range_end: prefix_end(&key), key, ..Self::default() }
+    }
 }
 
 #[derive(Clone, Copy, PartialEq, Message)]

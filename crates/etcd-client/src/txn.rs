@@ -3,8 +3,7 @@
 use prost::{Message, Oneof};
 
 use crate::{
-    Client, DeleteOptions, DeleteResponse, Error, GetOptions, GetResponse, PutOptions, PutResponse,
-    ResponseHeader,
+    Client, DeleteResponse, Error, GetResponse, PutResponse, ResponseHeader,
     messages::{DeleteRangeRequest, PutRequest, RangeRequest},
 };
 
@@ -94,9 +93,9 @@ pub struct Txn {
     #[prost(message, repeated, tag = "1")]
     compare: Vec<Compare>,
     #[prost(message, repeated, tag = "2")]
-    success: Vec<TxnOp>,
+    success: Vec<RequestOp>,
     #[prost(message, repeated, tag = "3")]
-    failure: Vec<TxnOp>,
+    failure: Vec<RequestOp>,
 }
 
 impl Txn {
@@ -107,74 +106,52 @@ impl Txn {
 
     /// If all of these hold…
     #[must_use]
-    pub fn when(mut self, compare: impl Into<Vec<Compare>>) -> Self {
-        self.compare = compare.into();
+    pub fn when(mut self, compare: impl IntoIterator<Item = Compare>) -> Self {
+        self.compare = compare.into_iter().collect();
         self
     }
 
     /// … this is done,
     #[must_use]
-    pub fn and_then(mut self, operations: impl Into<Vec<TxnOp>>) -> Self {
-        self.success = operations.into();
+    pub fn and_then(mut self, operations: impl IntoIterator<Item = TxnOp>) -> Self {
+        self.success = operations.into_iter().map(RequestOp::from).collect();
         self
     }
 
     /// else that.
     #[must_use]
-    pub fn or_else(mut self, operations: impl Into<Vec<TxnOp>>) -> Self {
-        self.failure = operations.into();
+    pub fn or_else(mut self, operations: impl IntoIterator<Item = TxnOp>) -> Self {
+        self.failure = operations.into_iter().map(RequestOp::from).collect();
         self
     }
 }
 
-/// One thing that a transaction does.
 #[derive(Clone, PartialEq, Message)]
-pub struct TxnOp {
-    #[prost(oneof = "Operation", tags = "1, 2, 3, 4")]
-    operation: Option<Operation>,
+struct RequestOp {
+    #[prost(oneof = "TxnOp", tags = "1, 2, 3, 4")]
+    request: Option<TxnOp>,
 }
 
+/// One thing that a transaction does.
 #[derive(Clone, PartialEq, Oneof)]
-enum Operation {
+pub enum TxnOp {
+    /// See [`Client::get`].
     #[prost(message, tag = "1")]
     Get(RangeRequest),
+    /// See [`Client::put`].
     #[prost(message, tag = "2")]
     Put(PutRequest),
+    /// See [`Client::delete`].
     #[prost(message, tag = "3")]
     Delete(DeleteRangeRequest),
+    /// A transaction within this one.
     #[prost(message, tag = "4")]
     Txn(Txn),
 }
 
-impl TxnOp {
-    /// See [`Client::get`].
-    pub fn get(key: impl Into<Vec<u8>>, options: Option<GetOptions>) -> Self {
-        Operation::Get(options.unwrap_or_default().of(key)).into()
-    }
-
-    /// See [`Client::put`].
-    pub fn put(
-        key: impl Into<Vec<u8>>,
-        value: impl Into<Vec<u8>>,
-        options: Option<PutOptions>,
-    ) -> Self {
-        Operation::Put(options.unwrap_or_default().of(key, value)).into()
-    }
-
-    /// See [`Client::delete`].
-    pub fn delete(key: impl Into<Vec<u8>>, options: Option<DeleteOptions>) -> Self {
-        Operation::Delete(options.unwrap_or_default().of(key)).into()
-    }
-
-    /// A transaction within this one.
-    pub fn txn(txn: Txn) -> Self {
-        Operation::Txn(txn).into()
-    }
-}
-
-impl From<Operation> for TxnOp {
-    fn from(operation: Operation) -> Self {
-        Self { operation: Some(operation) }
+impl From<TxnOp> for RequestOp {
+    fn from(request: TxnOp) -> Self {
+        Self { request: Some(request) }
     }
 }
 
@@ -200,16 +177,16 @@ struct ResponseOp {
 /// The outcome of one operation of a transaction.
 #[derive(Clone, PartialEq, Oneof)]
 pub enum TxnOpResponse {
-    /// Of [`TxnOp::get`].
+    /// Of [`TxnOp::Get`].
     #[prost(message, tag = "1")]
     Get(GetResponse),
-    /// Of [`TxnOp::put`].
+    /// Of [`TxnOp::Put`].
     #[prost(message, tag = "2")]
     Put(PutResponse),
-    /// Of [`TxnOp::delete`].
+    /// Of [`TxnOp::Delete`].
     #[prost(message, tag = "3")]
     Delete(DeleteResponse),
-    /// Of [`TxnOp::txn`].
+    /// Of [`TxnOp::Txn`].
     #[prost(message, tag = "4")]
     Txn(TxnResponse),
 }

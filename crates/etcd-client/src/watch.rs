@@ -6,77 +6,20 @@ use tonic::Streaming;
 
 use crate::{
     Client, Error, KeyValue, ResponseHeader,
-    kv::Range,
     messages::{WatchCancelRequest, WatchCreateRequest, WatchRequest},
 };
 
 impl Client {
-    /// Watches the key, or those that the options say. The first answer says that it was
+    /// Watches these keys. The first answer says that it was
     /// [created](WatchResponse::created), or why it was not. More can be watched by the same stream.
     ///
     /// # Errors
     ///
     /// See [`Error`].
-    pub async fn watch(
-        &mut self,
-        key: impl Into<Vec<u8>>,
-        options: Option<WatchOptions>,
-    ) -> Result<WatchStream, Error> {
-        let first = create(key.into(), options.unwrap_or_default());
+    pub async fn watch(&mut self, create: WatchCreateRequest) -> Result<WatchStream, Error> {
+        let first = WatchAsk::watch(create).0;
         let (ask, answers) = self.streaming("/etcdserverpb.Watch/Watch", first).await?;
         Ok(WatchStream { answers, asks: WatchAsks(ask) })
-    }
-}
-
-fn create(key: Vec<u8>, options: WatchOptions) -> WatchRequest {
-    let WatchOptions { range, progress_notify, id, start } = options;
-    let range_end = range.end(&key);
-    let create = WatchCreateRequest { key, range_end, start, progress_notify, id };
-    WatchRequest { create: Some(create), cancel: None }
-}
-
-/// What to watch.
-#[derive(Clone, Debug, Default)]
-pub struct WatchOptions {
-    range: Range,
-    progress_notify: bool,
-    id: i64,
-    start: i64,
-}
-
-impl WatchOptions {
-    /// One key.
-    pub fn new() -> Self {
-        Self::default()
-    }
-
-    /// All that begin with the key.
-    #[must_use]
-    pub fn with_prefix(mut self) -> Self {
-        self.range = Range::Prefix;
-        self
-    }
-
-    /// What the watch is called in answers, if several are watched by one stream: no two may be
-    /// called the same. Without this, or as 0, it is called what etcd chooses. Etcd 3.4 or newer.
-    #[must_use]
-    pub fn with_id(mut self, id: i64) -> Self {
-        self.id = id;
-        self
-    }
-
-    /// From this revision on, instead of from now on.
-    #[must_use]
-    pub fn from_revision(mut self, revision: i64) -> Self {
-        self.start = revision;
-        self
-    }
-
-    /// Has etcd say now and then that there is nothing new.
-    #[must_use]
-    pub fn with_progress_notify(mut self) -> Self {
-        self.progress_notify = true;
-        self
     }
 }
 
@@ -97,9 +40,9 @@ pub struct WatchAsks(mpsc::Sender<WatchRequest>);
 pub struct WatchAsk(WatchRequest);
 
 impl WatchAsk {
-    /// Watches the key, or those that the options say, as well.
-    pub fn watch(key: impl Into<Vec<u8>>, options: WatchOptions) -> Self {
-        Self(create(key.into(), options))
+    /// Watches these keys as well.
+    pub const fn watch(create: WatchCreateRequest) -> Self {
+        Self(WatchRequest { create: Some(create), cancel: None })
     }
 
     /// Ends the watch with this id. Etcd answers that it is [canceled](WatchResponse::canceled).

@@ -6,14 +6,15 @@ mod failures;
 use std::time::Duration;
 
 use navlock_etcd_client::{
-    Client, Compare, CompareOp, GetOptions, PutOptions, ResponseHeader, Txn, TxnOp, TxnOpResponse,
+    Client, Compare, CompareOp, DeleteRangeRequest, PutRequest, RangeRequest, ResponseHeader, Txn,
+    TxnOp, TxnOpResponse,
 };
 use tokio::time::{self, sleep};
 
 pub(crate) use self::failures::FULL;
 use crate::{
     clock::Uptime,
-    data::{Answer, KeyValue, Listing, Step, Transaction, end_of_prefix},
+    data::{Answer, KeyValue, Listing, Step, Transaction, prefix_end},
     failure::Failure,
     lease::{LeaseName, Renewal},
     members::{Member, Members},
@@ -53,7 +54,7 @@ pub(crate) async fn transaction(
 ) -> Result<Answer, Failure> {
     // To remove one key without a check costs etcd less by a plain delete.
     if let ([], [Step::Delete(key)]) = (&*transaction.when, &*transaction.then) {
-        let ask = async |mut client: Client| client.delete(&**key, None).await;
+        let ask = async |mut client: Client| client.delete(DeleteRangeRequest::key(&**key)).await;
         return Ok(call(&members, Duration::ZERO, timeout, ask).await?.into());
     }
     let ask = async |mut client: Client| client.txn(transaction.into()).await;
@@ -103,14 +104,15 @@ async fn list_once(
     most: usize,
     timeout: Duration,
 ) -> Result<Listing, Failure> {
-    let (mut start, end) = (prefix.to_vec(), end_of_prefix(prefix));
+    let (mut start, end) = (prefix.to_vec(), prefix_end(prefix));
     let (mut listed, mut limit, mut bytes) = (Listing::default(), PAGE, 0);
     loop {
-        let page = GetOptions::new().with_range(&*end);
-        let page = page.with_limit(i64::try_from(limit).unwrap_or(i64::MAX));
-        let page = page.with_revision(listed.revision);
-        let from = start.clone();
-        let get = async |mut client: Client| client.get(from, Some(page)).await;
+        let page = RangeRequest {
+            limit: i64::try_from(limit).unwrap_or(i64::MAX),
+            revision: listed.revision,
+            ..RangeRequest::range(&*start, &*end)
+        };
+        let get = async |mut client: Client| client.get(page).await;
         let answer = call(members, Duration::ZERO, timeout, get).await?;
         let ResponseHeader { cluster_id: cluster, revision } = answer.header.unwrap_or_default();
         if listed.revision == 0 {
@@ -179,7 +181,7 @@ pub(crate) async fn get(
     key: Vec<u8>,
     timeout: Duration,
 ) -> Result<Option<KeyValue>, Failure> {
-    let ask = async |mut client: Client| client.get(key, None).await;
+    let ask = async |mut client: Client| client.get(RangeRequest::key(key)).await;
     let answer = call(members, Duration::ZERO, timeout, ask).await?;
     Ok(answer.kvs.into_iter().next())
 }
@@ -191,8 +193,8 @@ pub(crate) async fn some_keys(
     timeout: Duration,
 ) -> Result<Vec<Vec<u8>>, Failure> {
     let ask = async |mut client: Client| {
-        let some = GetOptions::new().with_range(end).with_keys_only().with_limit(256);
-        client.get(start, Some(some)).await
+        let some = RangeRequest::range(start, end);
+        client.get(RangeRequest { keys_only: true, limit: 256, ..some }).await
     };
     let answer = call(members, Duration::ZERO, timeout, ask).await?;
     Ok(answer.kvs.into_iter().map(|kv| kv.key).collect())
@@ -209,8 +211,8 @@ pub(crate) async fn put_first(
         let absent = Compare::create_revision(key, CompareOp::Equal, 0);
         let txn = Txn::new()
             .when([absent])
-            .and_then([TxnOp::put(key, value, None)])
-            .or_else([TxnOp::get(key, None)]);
+            .and_then([TxnOp::Put(PutRequest::new(key, value, 0))])
+            .or_else([TxnOp::Get(RangeRequest::key(key))]);
         client.txn(txn).await
     };
     let answer = call(members, Duration::ZERO, timeout, ask).await?;
@@ -245,7 +247,7 @@ pub(crate) async fn look(
     key: Vec<u8>,
     timeout: Duration,
 ) -> Result<Looked, Failure> {
-    let ask = async |mut client: Client| client.get(key, None).await;
+    let ask = async |mut client: Client| client.get(RangeRequest::key(key)).await;
     let answer = call(members, Duration::ZERO, timeout, ask).await?;
     Ok(Looked::new(answer.header, answer.kvs.first()))
 }
@@ -257,8 +259,7 @@ pub(crate) async fn count(
     timeout: Duration,
 ) -> Result<i64, Failure> {
     let ask = async |mut client: Client| {
-        let count = GetOptions::new().with_range(end).with_count_only();
-        client.get(start, Some(count)).await
+        client.get(RangeRequest { count_only: true, ..RangeRequest::range(start, end) }).await
     };
     Ok(call(members, Duration::ZERO, timeout, ask).await?.count)
 }
@@ -277,7 +278,9 @@ pub(crate) async fn replace(
             Compare::mod_revision(key, CompareOp::Equal, written),
             Compare::create_revision(start, CompareOp::Equal, 0).with_range(end),
         ];
-        client.txn(Txn::new().when(when).and_then([TxnOp::put(key, value, None)])).await
+        client
+            .txn(Txn::new().when(when).and_then([TxnOp::Put(PutRequest::new(key, value, 0))]))
+            .await
     };
     let answer = call(members, Duration::ZERO, timeout, ask).await?;
     let revision = answer.header.unwrap_or_default().revision;
@@ -294,8 +297,8 @@ pub(crate) async fn put_back(
     let ask = async |mut client: Client| {
         let when = [Compare::mod_revision(key, CompareOp::Equal, written)];
         let then = match before {
-            Some(before) => TxnOp::put(key, before, None),
-            None => TxnOp::delete(key, None),
+            Some(before) => TxnOp::Put(PutRequest::new(key, before, 0)),
+            None => TxnOp::Delete(DeleteRangeRequest::key(key)),
         };
         client.txn(Txn::new().when(when).and_then([then])).await
     };
@@ -312,11 +315,11 @@ pub(crate) async fn put_if_written(
     timeout: Duration,
 ) -> Result<Option<Looked>, Failure> {
     let ask = async |mut client: Client| {
-        let put = TxnOp::put(key, "", Some(PutOptions::new().with_lease(lease)));
+        let put = TxnOp::Put(PutRequest::new(key, "", lease));
         let txn = Txn::new()
             .when([Compare::mod_revision(other, CompareOp::Equal, written)])
             .and_then([put])
-            .or_else([TxnOp::get(other, None)]);
+            .or_else([TxnOp::Get(RangeRequest::key(other))]);
         client.txn(txn).await
     };
     let answer = call(members, Duration::ZERO, timeout, ask).await?;

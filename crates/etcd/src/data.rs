@@ -3,7 +3,7 @@
 //! This is plain data, so that the decisions (`keeper.rs` and below) can be tested without a
 //! server. `calls.rs` sends it to a real server.
 
-pub(crate) use navlock_etcd_client::KeyValue;
+pub(crate) use navlock_etcd_client::{KeyValue, prefix_end};
 
 /// Checks, the steps if all checks hold, and the steps if not.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -101,19 +101,6 @@ impl Listing {
     pub(crate) fn stamp(&self) -> Stamp {
         Stamp { revision: self.revision, cluster: self.cluster }
     }
-}
-
-/// The end of the range of all keys with this prefix.
-pub(crate) fn end_of_prefix(prefix: &[u8]) -> Vec<u8> {
-    let mut end = prefix.to_vec();
-    while let Some(last) = end.pop() {
-        if let Some(next) = last.checked_add(1) {
-            end.push(next);
-            return end;
-        }
-    }
-    // Etcd's notation for all keys.
-    vec![0]
 }
 
 /// Removes these keys, if they are as they were seen.

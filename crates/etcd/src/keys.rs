@@ -28,7 +28,7 @@ use std::sync::Arc;
 use navlock_core::{Mode, ResourceName, host::NameRef};
 
 use self::spelling::{LONGEST, read, spell};
-use crate::data::end_of_prefix;
+use crate::data::prefix_end;
 
 /// The number of the format.
 pub(crate) const FORMAT: &str = "3";
@@ -314,7 +314,7 @@ impl NameKeys {
     /// The range of all owner keys.
     pub(crate) fn all_owned(&self) -> (Vec<u8>, Vec<u8>) {
         let prefix = self.with(format!("h/x/{OWNED}").as_bytes());
-        let end = end_of_prefix(&prefix);
+        let end = prefix_end(&prefix);
         (prefix, end)
     }
 
@@ -322,7 +322,7 @@ impl NameKeys {
     pub(crate) fn queue_of(&self, owner: u128) -> [(Vec<u8>, Vec<u8>); 2] {
         ['s', 'x'].map(|mode| {
             let prefix = self.with(format!("q/{mode}/{owner:032x}-").as_bytes());
-            let end = end_of_prefix(&prefix);
+            let end = prefix_end(&prefix);
             (prefix, end)
         })
     }
@@ -331,7 +331,7 @@ impl NameKeys {
     pub(crate) fn queue_of_others(&self, owner: u128) -> [(Vec<u8>, Vec<u8>); 3] {
         let [(first, after_first), (second, after_second)] = self.queue_of(owner);
         let queue = self.queue();
-        let end = end_of_prefix(&queue);
+        let end = prefix_end(&queue);
         [(queue, first), (after_first, second), (after_second, end)]
     }
 

@@ -16,7 +16,7 @@ use std::{
 };
 
 use navlock_core::{Error, Unreachable, UnreachableKind};
-use navlock_etcd_client::{Client, GetOptions};
+use navlock_etcd_client::{Client, RangeRequest, prefix_end};
 use tokio::{
     sync::watch,
     time::{self, Instant, sleep},
@@ -334,8 +334,8 @@ async fn ask(
         let with = options.client(&credentials);
         let mut client = Client::connect([endpoint], Some(with)).await?;
         let prefix = BucketKeys::new(&options.namespace, "").all();
-        let one = GetOptions::new().with_prefix().with_keys_only().with_limit(1);
-        let answer = client.get(prefix, Some(one)).await?;
+        let all = RangeRequest::range(&*prefix, prefix_end(&prefix));
+        let answer = client.get(RangeRequest { keys_only: true, limit: 1, ..all }).await?;
         let there = answer.header.unwrap_or_default().cluster_id;
         Ok::<_, navlock_etcd_client::Error>((client, there))
     };

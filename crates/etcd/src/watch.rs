@@ -7,7 +7,7 @@ use std::{
 };
 
 use navlock_etcd_client::{
-    EventType, WatchAsk, WatchAsks, WatchOptions, WatchResponse, WatchStream,
+    EventType, WatchAsk, WatchAsks, WatchCreateRequest, WatchResponse, WatchStream,
 };
 use tokio::{
     sync::mpsc,
@@ -62,12 +62,9 @@ struct Wanted {
 }
 
 impl Wanted {
-    fn options(&self, watch: u64) -> WatchOptions {
-        let options = WatchOptions::new().with_prefix().with_id(number(watch));
-        match self.from {
-            Some(from) => options.from_revision(from),
-            None => options,
-        }
+    fn asked(&self, watch: u64) -> WatchCreateRequest {
+        let (id, start) = (number(watch), self.from.unwrap_or_default());
+        WatchCreateRequest { id, start, ..WatchCreateRequest::prefix(&*self.prefix) }
     }
 
     /// Notes that the next stream begins this watch at that time. What happens before that is
@@ -156,7 +153,7 @@ impl Asked {
                     if let Some(wanted) = wanted.get(&watch) {
                         let may_ask =
                             self.unanswered.is_empty() || self.is_ours_to_name == Some(true);
-                        let ask = || WatchAsk::watch(&*wanted.prefix, wanted.options(watch));
+                        let ask = || WatchAsk::watch(wanted.asked(watch));
                         return may_ask.then(ask);
                     }
                     // This watch is not wanted any more.
@@ -218,7 +215,7 @@ impl<T: Fn(u64, Watched)> Watching<T> {
     async fn open(&mut self, member: &Member, timeout: Duration) -> Option<WatchStream> {
         let mut client = member.client.clone();
         let (&watch, wanted) = self.wanted.first_key_value()?;
-        let opened = client.watch(&*wanted.prefix, Some(wanted.options(watch)));
+        let opened = client.watch(wanted.asked(watch));
         time::timeout(timeout, opened).await.ok()?.ok()
     }
 

@@ -1,7 +1,7 @@
 //! Converts between our own transactions and answers and those of the client of etcd.
 
 use navlock_etcd_client::{
-    Compare, CompareOp, DeleteOptions, DeleteResponse, GetOptions, PutOptions, Txn, TxnOp,
+    Compare, CompareOp, DeleteRangeRequest, DeleteResponse, PutRequest, RangeRequest, Txn, TxnOp,
     TxnOpResponse, TxnResponse,
 };
 
@@ -26,22 +26,19 @@ impl From<Check> for Compare {
 
 impl From<Step> for TxnOp {
     fn from(step: Step) -> Self {
+        let range = RangeRequest::range;
         match step {
-            Step::Put { key, value, lease } => {
-                Self::put(key, value, Some(PutOptions::new().with_lease(lease)))
-            }
-            Step::Get(key) => Self::get(key, Some(GetOptions::new().with_keys_only())),
+            Step::Put { key, value, lease } => Self::Put(PutRequest { key, value, lease }),
+            Step::Get(key) => Self::Get(RangeRequest { keys_only: true, ..RangeRequest::key(key) }),
             Step::Count(start, end) => {
-                Self::get(start, Some(GetOptions::new().with_range(end).with_count_only()))
+                Self::Get(RangeRequest { count_only: true, ..range(start, end) })
             }
-            Step::First(start, end) => {
-                Self::get(start, Some(GetOptions::new().with_range(end).with_limit(1)))
+            Step::First(start, end) => Self::Get(RangeRequest { limit: 1, ..range(start, end) }),
+            Step::Delete(key) => Self::Delete(DeleteRangeRequest::key(key)),
+            Step::DeleteRange(key, range_end) => {
+                Self::Delete(DeleteRangeRequest { key, range_end, prev_kv: true })
             }
-            Step::Delete(key) => Self::delete(key, None),
-            Step::DeleteRange(start, end) => {
-                Self::delete(start, Some(DeleteOptions::new().with_range(end).with_prev_key()))
-            }
-            Step::Within(transaction) => Self::txn(transaction.into()),
+            Step::Within(transaction) => Self::Txn(transaction.into()),
         }
     }
 }
@@ -49,11 +46,10 @@ impl From<Step> for TxnOp {
 impl From<Transaction> for Txn {
     fn from(transaction: Transaction) -> Self {
         let Transaction { when, then, or_else } = transaction;
-        let steps = |steps: Vec<Step>| steps.into_iter().map(TxnOp::from).collect::<Vec<_>>();
         Self::new()
-            .when(when.into_iter().map(Compare::from).collect::<Vec<_>>())
-            .and_then(steps(then))
-            .or_else(steps(or_else))
+            .when(when.into_iter().map(Compare::from))
+            .and_then(then.into_iter().map(TxnOp::from))
+            .or_else(or_else.into_iter().map(TxnOp::from))
     }
 }
 

@@ -12,7 +12,7 @@ use super::{
 };
 use crate::{
     clock::Uptime,
-    data::{KeyValue, Listing, Step, Transaction, end_of_prefix},
+    data::{KeyValue, Listing, Step, Transaction, prefix_end},
     failure::Failure,
     hash::HashState,
     keys::{BucketKeys, LockKey, NameKey, Phase},
@@ -237,7 +237,7 @@ impl Keeper {
             let last = listed.found.last().map(|kv| &kv.key);
             let is_whole = listed.left_out == 0;
             of.is_none_or(|of| of == name)
-                && (is_whole || last.is_some_and(|last| *last >= end_of_prefix(&prefix)))
+                && (is_whole || last.is_some_and(|last| *last >= prefix_end(&prefix)))
         };
         let mut waiting: HashMap<NameKey, Vec<KeyValue>, HashState> = HashMap::default();
         // The mirrors are not asked, because they may be behind.

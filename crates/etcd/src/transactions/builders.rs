@@ -5,7 +5,7 @@ use navlock_core::Mode;
 use super::operation::{Ask, Force, Leaving, LeavingEntry, MOST_BYTES, Owning};
 use crate::{
     clock::wall_millis,
-    data::{Answer, Check, Step, StepResult, Transaction, end_of_prefix},
+    data::{Answer, Check, Step, StepResult, Transaction, prefix_end},
     ended::Ended,
     keys::{NameKeys, Phase, RequestKey},
     mirror::Entry,
@@ -18,7 +18,7 @@ pub(super) fn is_long(asks: &[Ask]) -> bool {
 }
 
 pub(super) fn empty(prefix: &[u8]) -> Check {
-    Check::Empty(prefix.to_vec(), end_of_prefix(prefix))
+    Check::Empty(prefix.to_vec(), prefix_end(prefix))
 }
 
 /// The checks that the held locks admit a lock and, if the request has no place in the queue, that

@@ -6,7 +6,7 @@ use navlock_core::Mode;
 use navlock_engine::FencingToken;
 
 use crate::{
-    data::{Answer, Check, KeyValue, Listing, Step, StepResult, Transaction, end_of_prefix},
+    data::{Answer, Check, KeyValue, Listing, Step, StepResult, Transaction, prefix_end},
     failure::Failure,
     hash::HashState,
     keys::{BucketKeys, LockKey, NameKey, Phase},
@@ -164,7 +164,7 @@ impl Etcd {
     }
 
     pub(super) fn list(&self, prefix: &[u8]) -> Listing {
-        let range = self.found.range(prefix.to_vec()..end_of_prefix(prefix));
+        let range = self.found.range(prefix.to_vec()..prefix_end(prefix));
         Listing {
             revision: self.revision,
             cluster: 1,
