@@ -62,6 +62,7 @@ pub struct Inspection {
 /// A name that is owned: where locks are kept by another process, an agent that had the lock of a
 /// name may take and release it again and again without asking, until somebody else asks for it.
 #[derive(Clone, Debug, PartialEq, Eq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 #[non_exhaustive]
 pub struct Owned {
     /// The name, the mode in which it can be taken, and the agent that can take it.
@@ -76,6 +77,7 @@ pub struct Owned {
 
 /// One lock or one pending request, with all that is known of it.
 #[derive(Clone, Debug, PartialEq, Eq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 #[non_exhaustive]
 pub struct Inspected {
     /// What `query()` shows of it.
@@ -92,6 +94,7 @@ pub struct Inspected {
 ///
 /// When the caller looks at this, it may have changed.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 #[non_exhaustive]
 pub struct Position {
     /// The first of those who hold the name.

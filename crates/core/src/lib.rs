@@ -25,7 +25,7 @@
 //! | feature | adds | default |
 //! |---|---|---|
 //! | `metrics` | waits and holds are measured through the crate of that name | no |
-//! | `serde` | [`LockManagerSnapshot`] is written and read in the specification's shape | no |
+//! | `serde` | [`LockManagerSnapshot`] is written and read in the specification's shape; what else messages contain, by serde's rules | no |
 
 #![forbid(unsafe_code)]
 

@@ -1,31 +1,11 @@
 //! What daemons answer about locks and about themselves.
 
-use navlock_core::LockInfo;
+use navlock_core::Inspected;
 use serde::{Deserialize, Serialize};
 
-/// One lock or one pending request, with all that is known of it.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct InspectionEntry {
-    /// What a snapshot says of it.
-    pub lock: LockInfo,
-    /// For how long it has been held or pending, in milliseconds.
-    pub age: Option<u64>,
-    /// The fencing token of a held lock.
-    pub token: Option<u64>,
-    /// What it is for, if its agent does not say that.
-    pub why: Option<String>,
-}
-
-/// A name that an agent may take without asking, until somebody else asks for it.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct OwnedEntry {
-    /// The name, in which mode it can be taken, and by whom.
-    pub lock: LockInfo,
-    /// For how long the agent has had the name, in milliseconds.
-    pub age: u64,
-    /// How often it was taken without asking since then.
-    pub taken: u64,
-}
+/// One lock or one pending request, without its agent, and what it is for, if its agent does not say
+/// that.
+pub type InspectionEntry = (Inspected, Option<String>);
 
 /// A daemon's status.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]

@@ -1,11 +1,11 @@
 //! The messages from the daemon to a client.
 
-use navlock_core::{AgentInfo, ClientId, LockInfo};
+use navlock_core::{AgentInfo, ClientId, LockInfo, Owned, Position};
 use navlock_engine::{FencingToken, RequestId};
 use serde::{Deserialize, Serialize};
 
 use crate::{
-    entries::{InspectionEntry, OwnedEntry, Status},
+    entries::{InspectionEntry, Status},
     failure::{Failure, HowLost},
     ids::{Agent, BootTime, Query},
     looking::LookEvent,
@@ -128,14 +128,8 @@ pub enum FromDaemon {
     Position {
         /// To which question.
         query: Query,
-        /// One of those who hold the name, if anybody does.
-        holder: Option<InspectionEntry>,
-        /// What that holder says of itself.
-        agent: Option<AgentInfo>,
-        /// How many hold the name.
-        holders: u64,
-        /// How many requests are before the agent's first one; `None` if it has none in the queue.
-        ahead: Option<u64>,
+        /// The place.
+        position: Position,
     },
     /// Somebody has removed files from the daemon's directory. The client is to see to it that its own
     /// file is there, or the next daemon will not know that the client lives.
@@ -155,8 +149,8 @@ pub enum FromDaemon {
         query: Query,
         /// The agents that are seen for the first time in this part.
         agents: Vec<(ClientId, AgentInfo)>,
-        /// More such names.
-        names: Vec<OwnedEntry>,
+        /// More such names, without their agents.
+        names: Vec<Owned>,
     },
     /// A picture of all locks and requests follows. The looker is to forget what it was told before.
     LookBegins {

@@ -55,7 +55,7 @@ mod version;
 
 pub use crate::{
     codec::{ClientCodec, Codec, CodecError, DaemonCodec},
-    entries::{InspectionEntry, OwnedEntry, Status},
+    entries::{InspectionEntry, Status},
     failure::{Failure, HowLost},
     from_daemon::{FromDaemon, TermBounds},
     ids::{Agent, BootTime, ClientId, ClientKey, LockId, Moment, Query, Slot},

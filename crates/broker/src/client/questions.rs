@@ -1,12 +1,11 @@
 //! The client's questions to the daemon, and their answers.
 
-use std::{collections::HashMap, sync::Arc, task::Waker, time::Duration};
+use std::{collections::HashMap, sync::Arc, task::Waker};
 
 use navlock_core::{
     AgentInfo, ClientId, Error, Inspected, Inspection, LockManagerSnapshot, Owned, Position,
 };
-use navlock_engine::FencingToken;
-use navlock_wire::{FromDaemon, InspectionEntry, OwnedEntry, Query, Status, ToDaemon};
+use navlock_wire::{FromDaemon, InspectionEntry, Query, Status, ToDaemon};
 
 use crate::convert::failed;
 
@@ -116,13 +115,9 @@ impl Questions {
                     }
                 }
             }
-            FromDaemon::Position { query, holder, agent, holders, ahead } => {
+            FromDaemon::Position { query, position } => {
                 if let Some(question) = self.asked.get_mut(&query) {
-                    let count = |number| usize::try_from(number).unwrap_or(usize::MAX);
-                    question.meet(holder.iter().map(|entry| entry.lock.client_id).zip(agent));
-                    let holder = holder.map(|entry| inspected(entry, &question.agents));
-                    question.answer.position =
-                        Position::new(holder, count(holders), ahead.map(count));
+                    question.answer.position = position;
                     question.end(Ok(()), wakers);
                 }
             }
@@ -163,21 +158,18 @@ impl Question {
     }
 }
 
-fn owned(entry: OwnedEntry, agents: &HashMap<ClientId, Arc<AgentInfo>>) -> Owned {
-    let agent = agents.get(&entry.lock.client_id).cloned();
-    let mut owned = Owned::new(entry.lock, entry.taken);
-    (owned.agent, owned.age) = (agent, Some(Duration::from_millis(entry.age)));
+fn owned(mut owned: Owned, agents: &HashMap<ClientId, Arc<AgentInfo>>) -> Owned {
+    owned.agent = agents.get(&owned.lock.client_id).cloned();
     owned
 }
 
-fn inspected(entry: InspectionEntry, agents: &HashMap<ClientId, Arc<AgentInfo>>) -> Inspected {
-    let agent = agents.get(&entry.lock.client_id).cloned();
-    let mut inspected = Inspected::new(entry.lock);
-    inspected.agent = agent;
-    inspected.age = entry.age.map(Duration::from_millis);
-    inspected.fencing_token = entry.token.map(FencingToken::new);
-    if let Some(why) = &entry.why {
-        inspected.set_why(why);
+fn inspected(
+    (mut inspected, why): InspectionEntry,
+    agents: &HashMap<ClientId, Arc<AgentInfo>>,
+) -> Inspected {
+    inspected.agent = agents.get(&inspected.lock.client_id).cloned();
+    if let Some(why) = why {
+        inspected.set_why(&why);
     }
     inspected
 }

@@ -9,13 +9,12 @@ use std::{
 };
 
 use navlock_core::{
-    AgentInfo, ClientId, Error, FencingToken, Inspected, Inspection, LockInfo, LockManagerSnapshot,
-    Owned, Position, ResourceName,
+    AgentInfo, ClientId, Error, Inspected, Inspection, LockInfo, LockManagerSnapshot, Owned,
+    Position, ResourceName,
 };
-use navlock_wire::{FromDaemon, InspectionEntry, OwnedEntry, Query};
+use navlock_wire::{FromDaemon, Query};
 
 use super::delegations::Looks;
-use crate::clock::milliseconds;
 
 /// About how long a part is, in bytes; one entry may be longer.
 const PART: usize = 64 << 10;
@@ -105,19 +104,18 @@ impl InspectionParts {
         };
         if self.owned.len() > 0 {
             let mut size = |owned: &Owned| size(&owned.lock, owned.agent.as_ref());
-            let names = take(&mut self.owned, &mut room, &mut size);
-            let names = names.into_iter().map(owned_entry).collect();
+            let mut names = take(&mut self.owned, &mut room, &mut size);
+            names.iter_mut().for_each(|owned| owned.agent = None);
             return (FromDaemon::Owned { query, agents, names }, false);
         }
         let mut size = |one: &Inspected| size(&one.lock, one.agent.as_ref());
         let held = take(&mut self.held, &mut room, &mut size);
         let pending = take(&mut self.pending, &mut room, &mut size);
-        let form = |one: Inspected| {
+        let form = |mut one: Inspected| {
             // What it is for, if that is not what was sent with its agent.
             let sent = self.sent.get(&one.lock.client_id).map(|info| &info.why);
-            let why = one.agent.as_ref().map(|info| &info.why).filter(|why| sent != Some(why));
-            let why = why.cloned();
-            InspectionEntry { why, ..inspection_entry(one) }
+            let why = one.agent.take().map(|info| info.why.clone());
+            (one, why.filter(|why| sent != Some(why)))
         };
         let [held, pending] = [held, pending].map(|all| all.into_iter().map(form).collect());
         let last = self.held.len() + self.pending.len() == 0;
@@ -140,31 +138,4 @@ fn take<T>(
         taken.push(next);
     }
     taken
-}
-
-/// The answer to a question where somebody stands in a queue. It has one part.
-pub(super) fn position(query: Query, position: Position) -> FromDaemon {
-    let Position { holder, holders, ahead, .. } = position;
-    let agent = holder.as_ref().and_then(|holder| holder.agent.as_deref()).cloned();
-    FromDaemon::Position {
-        query,
-        holder: holder.map(inspection_entry),
-        agent,
-        holders: holders as u64,
-        ahead: ahead.map(|ahead| ahead as u64),
-    }
-}
-
-fn owned_entry(owned: Owned) -> OwnedEntry {
-    let age = owned.age.map(milliseconds).unwrap_or_default();
-    OwnedEntry { lock: owned.lock, age, taken: owned.taken }
-}
-
-fn inspection_entry(inspected: Inspected) -> InspectionEntry {
-    InspectionEntry {
-        lock: inspected.lock,
-        age: inspected.age.map(milliseconds),
-        token: inspected.fencing_token.map(FencingToken::get),
-        why: None,
-    }
 }

@@ -20,10 +20,10 @@ use navlock_broker::{
     Place,
     daemon::{self, Options},
 };
-use navlock_core::{AgentInfo, FencingToken, LockInfo, Mode, host::RequestKind};
+use navlock_core::{AgentInfo, FencingToken, Inspected, LockInfo, Mode, Owned, host::RequestKind};
 use navlock_delegation::{Look, OwnerMap, Released, Slot};
 use navlock_engine::RequestId;
-use navlock_wire::{FromDaemon, InspectionEntry, OwnedEntry, Status, ToDaemon, VERSION};
+use navlock_wire::{FromDaemon, Status, ToDaemon, VERSION};
 use rustix::fs::{FlockOperation, flock};
 
 use crate::{daemon::LONG, raw::Raw};
@@ -307,13 +307,14 @@ impl Client {
         (names(found.0), names(found.1))
     }
 
-    fn inspect(&mut self) -> (Vec<InspectionEntry>, Vec<OwnedEntry>) {
+    fn inspect(&mut self) -> (Vec<Inspected>, Vec<Owned>) {
         let inspect = ToDaemon::Inspect { query: 6, bucket: "app".into(), name: None };
         self.raw.say(&[inspect]);
         let (held, before) = self.raw.receive_until(|message| match message {
             FromDaemon::Inspection { query: 6, held, last: true, .. } => Some(held.clone()),
             _ => None,
         });
+        let held = held.into_iter().map(|(held, _)| held).collect();
         let owned = before.into_iter().flat_map(|message| match message {
             FromDaemon::Owned { query: 6, names, .. } => names,
             other => panic!("{other:?}"),

@@ -182,15 +182,12 @@ fn where_somebody_stands_is_told_in_few_bytes_however_long_the_queue_is() {
     DaemonCodec::default().encode(&position, &mut bytes).unwrap();
     // Four texts of an agent at most, and no entry of the queue.
     assert!(bytes.len() < 2200, "{} bytes", bytes.len());
-    let FromDaemon::Position { holder: Some(first), agent: Some(agent), holders, ahead, .. } =
-        position
-    else {
-        panic!("{position:?}")
-    };
-    assert_eq!((holders, ahead), (1, Some(99)));
+    let FromDaemon::Position { position, .. } = position else { panic!("{position:?}") };
+    assert_eq!((position.holders, position.ahead), (1, Some(99)));
+    let first = position.holder.unwrap();
     assert_eq!(first.lock.client_id, holder.client_id());
-    assert!(first.age.is_some() && first.token == Some(held.fencing_token().get()));
-    assert_eq!(agent.pid, std::process::id());
+    assert!(first.age.is_some() && first.fencing_token == Some(held.fencing_token()));
+    assert_eq!(first.agent.unwrap().pid, std::process::id());
     // The same through the API. An agent that does not wait has no place.
     let position = soon(waiters[3].position("db".try_into().unwrap())).unwrap();
     assert_eq!((position.holders, position.ahead), (1, Some(3)));

@@ -11,7 +11,7 @@ use navlock_wire::{Failure, FromDaemon, Query, ToDaemon};
 
 use super::{
     super::{
-        answers::{self, Answered, InspectionParts, Parts, QueryFuture, SnapshotParts},
+        answers::{Answered, InspectionParts, Parts, QueryFuture, SnapshotParts},
         session_ends::End,
     },
     Session,
@@ -86,7 +86,7 @@ impl Session {
                 let mut shown = Inspection::new(holder.into_iter().collect(), Vec::new());
                 self.daemon.complete(&mut shown, &bucket, Some(&name), looks.as_ref());
                 let position = Position::new(shown.held.pop(), holders, ahead);
-                return self.say(&answers::position(query, position));
+                return self.say(&FromDaemon::Position { query, position });
             }
             Answered::Query(query, Err(error))
             | Answered::Inspect(query, _, _, Err(error))

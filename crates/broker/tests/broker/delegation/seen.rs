@@ -51,7 +51,7 @@ fn an_inspection_shows_owned_names_apart_and_holds_as_their_map_tells() {
     let (held, idle) = other.inspect();
     let [held] = &held[..] else { panic!("{held:?}") };
     assert_eq!(held.lock.name.as_str(), Some("held"));
-    assert_eq!(held.token, Some(token.get()));
+    assert_eq!(held.fencing_token, Some(token));
     let [idle] = &idle[..] else { panic!("{idle:?}") };
     let entry = &idle.lock;
     assert_eq!((entry.name.as_str(), entry.mode), (Some("idle"), Mode::Exclusive));
@@ -72,7 +72,9 @@ fn nobody_stands_before_who_asks_for_its_place_in_a_queue_that_is_only_owned() {
     let holders = |other: &mut Client| {
         other.raw.say(&[position()]);
         let (holders, _) = other.raw.receive_until(|message| match message {
-            FromDaemon::Position { holders, holder, .. } => Some((*holders, holder.is_some())),
+            FromDaemon::Position { position, .. } => {
+                Some((position.holders, position.holder.is_some()))
+            }
             _ => None,
         });
         holders

@@ -21,8 +21,8 @@ fn a_client_that_sleeps_through_the_end_of_a_daemon_keeps_its_locks_until_it_end
         assert_eq!((held.len(), idle.len()), (2, 0), "{held:?} {idle:?}");
         let db = held.iter().find(|held| held.lock.name.as_str() == Some("db")).unwrap();
         assert_eq!(
-            (db.token, db.lock.client_id),
-            (Some(token.get()), ClientId::from_bytes([1; 16]))
+            (db.fencing_token, db.lock.client_id),
+            (Some(token), ClientId::from_bytes([1; 16]))
         );
         let (shared, _) = other.take("shared", SHARED);
         other.finish(shared);

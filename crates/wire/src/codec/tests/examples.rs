@@ -1,13 +1,15 @@
 //! A message of each variant, by subject.
 
-use std::time::SystemTime;
+use std::time::{Duration, SystemTime};
 
-use navlock_core::{AgentInfo, ClientId, LockInfo, Lost, look::ClientState};
+use navlock_core::{
+    AgentInfo, ClientId, Inspected, LockInfo, Lost, Owned, Position, look::ClientState,
+};
 use navlock_engine::{FencingToken, Mode, Patience, RequestId, RequestKind, ResourceName};
 
 use crate::{
     BootTime, Failure, FromDaemon, InspectionEntry, LogState, LookChange, LookEntry, LookEvent,
-    NotStolen, OfName, OwnedEntry, Report, SessionEnd, Status, TermBounds, ToDaemon,
+    NotStolen, OfName, Report, SessionEnd, Status, TermBounds, ToDaemon,
 };
 
 pub(super) fn request() -> RequestId {
@@ -259,7 +261,11 @@ pub(super) fn report() -> Report {
 
 /// What a daemon says of owned names.
 pub(super) fn owning_from_daemon() -> Vec<FromDaemon> {
-    let owned = |mode, age, taken| OwnedEntry { lock: lock(mode), age, taken };
+    let owned = |mode, age, taken| {
+        let mut owned = Owned::new(lock(mode), taken);
+        owned.age = age;
+        owned
+    };
     vec![
         FromDaemon::Mapped { nonce: 1, epoch: u64::MAX },
         FromDaemon::Granted {
@@ -270,7 +276,10 @@ pub(super) fn owning_from_daemon() -> Vec<FromDaemon> {
         FromDaemon::Owned {
             query: 3,
             agents: vec![(client_id(3), info())],
-            names: vec![owned(Mode::Exclusive, u64::MAX, 0), owned(Mode::Shared, 0, u64::MAX)],
+            names: vec![
+                owned(Mode::Exclusive, Some(Duration::MAX), 0),
+                owned(Mode::Shared, None, u64::MAX),
+            ],
         },
         FromDaemon::Owned { query: 3, agents: Vec::new(), names: Vec::new() },
     ]
@@ -278,6 +287,8 @@ pub(super) fn owning_from_daemon() -> Vec<FromDaemon> {
 
 /// What a daemon says of terms, and of itself.
 pub(super) fn terms_and_control_from_daemon() -> Vec<FromDaemon> {
+    let (mut holder, _) = inspected(Some(Duration::from_millis(1500)), Some(u64::MAX));
+    holder.agent = Some(info().into());
     vec![
         FromDaemon::Welcome {
             version: 1,
@@ -294,18 +305,10 @@ pub(super) fn terms_and_control_from_daemon() -> Vec<FromDaemon> {
         },
         FromDaemon::Term { agent: 0, ends: BootTime(0), bounds: None },
         FromDaemon::Stopping,
-        FromDaemon::Position { query: 6, holder: None, agent: None, holders: 0, ahead: None },
+        FromDaemon::Position { query: 6, position: Position::default() },
         FromDaemon::Position {
             query: 6,
-            holder: Some(InspectionEntry {
-                lock: lock(Mode::Shared),
-                age: Some(1500),
-                token: Some(u64::MAX),
-                why: Some("backup".to_owned()),
-            }),
-            agent: Some(info()),
-            holders: 2,
-            ahead: Some(u64::MAX),
+            position: Position::new(Some(holder), 2, Some(usize::MAX)),
         },
         FromDaemon::Lost { request: request(), how: (Lost::Reset, None) },
         FromDaemon::Register,
@@ -316,13 +319,12 @@ pub(super) fn terms_and_control_from_daemon() -> Vec<FromDaemon> {
 
 /// What a daemon says to inspections, and after claims.
 pub(super) fn claims_from_daemon() -> Vec<FromDaemon> {
-    let entry = |age, token| InspectionEntry { lock: lock(Mode::Shared), age, token, why: None };
     vec![
         FromDaemon::Inspection {
             query: 3,
             agents: vec![(client_id(3), info()), (client_id(4), AgentInfo::default())],
-            held: vec![entry(Some(u64::MAX), Some(1)), entry(None, None)],
-            pending: vec![entry(Some(0), None)],
+            held: vec![inspected(Some(Duration::MAX), Some(1)), inspected(None, None)],
+            pending: vec![inspected(Some(Duration::ZERO), None)],
             left_out: u64::MAX,
             last: false,
         },
@@ -362,6 +364,12 @@ pub(super) fn info() -> AgentInfo {
         .meta("url", "http://localhost:3000");
     info.keeper = 4710;
     info
+}
+
+fn inspected(age: Option<Duration>, token: Option<u64>) -> InspectionEntry {
+    let mut inspected = Inspected::new(lock(Mode::Shared));
+    (inspected.age, inspected.fencing_token) = (age, token.map(FencingToken::new));
+    (inspected, token.map(|_| "backup".to_owned()))
 }
 
 fn client_id(byte: u8) -> ClientId {
