@@ -12,18 +12,20 @@ use super::ResourceName;
 /// In text, which is Unicode, each lone surrogate is written as U+FFFD.
 impl Serialize for ResourceName {
     fn serialize<S: Serializer>(&self, to: S) -> Result<S::Ok, S::Error> {
-        match to.is_human_readable() {
-            true => to.serialize_str(&self.to_string_lossy()),
-            false => to.serialize_bytes(self.as_bytes()),
+        if to.is_human_readable() {
+            to.serialize_str(&self.to_string_lossy())
+        } else {
+            to.serialize_bytes(self.as_bytes())
         }
     }
 }
 
 impl<'de> Deserialize<'de> for ResourceName {
     fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
-        match from.is_human_readable() {
-            true => from.deserialize_str(Name),
-            false => from.deserialize_bytes(Name),
+        if from.is_human_readable() {
+            from.deserialize_str(Name)
+        } else {
+            from.deserialize_bytes(Name)
         }
     }
 }
