@@ -105,7 +105,9 @@ impl InspectionParts {
         if self.owned.len() > 0 {
             let mut size = |owned: &Owned| size(&owned.lock, owned.agent.as_ref());
             let mut names = take(&mut self.owned, &mut room, &mut size);
-            names.iter_mut().for_each(|owned| owned.agent = None);
+            for owned in &mut names {
+                owned.agent = None;
+            }
             return (FromDaemon::Owned { query, agents, names }, false);
         }
         let mut size = |one: &Inspected| size(&one.lock, one.agent.as_ref());
