@@ -2,22 +2,20 @@
 
 use std::{
     fs::File,
-    io::{self, ErrorKind, Read, Seek, SeekFrom, Write},
+    io::{self, Read, Seek, SeekFrom, Write},
     path::{Path, PathBuf},
 };
 
-use navlock_platform::file::{careful, identity_of};
+use navlock_platform::file::careful;
 
 use super::rotating::{LIMIT, is_at, predecessor};
 
-/// A log that is read from its beginning, across the ends of its files. If more than a whole file
-/// has come and gone between two looks, it is not read.
+/// A log that is read from its beginning, across the ends of its files. A file that has come and gone
+/// between two looks is not read.
 pub(crate) struct Reader {
     path: PathBuf,
     /// The file that is being read, and how far it was read.
     open: Option<(File, u64)>,
-    /// The file before that one. It stays open, so that no other file can be mistaken for it.
-    past: Option<File>,
     /// The beginning of the last line, which was not complete yet.
     rest: Vec<u8>,
 }
@@ -26,7 +24,7 @@ impl Reader {
     /// A reader at the beginning of all files.
     pub(crate) fn new(path: &Path) -> Self {
         let open = open(&predecessor(path)).map(|file| (file, 0));
-        Self { path: path.to_owned(), open, past: None, rest: Vec::new() }
+        Self { path: path.to_owned(), open, rest: Vec::new() }
     }
 
     /// The whole lines that have come since the last time.
@@ -37,21 +35,11 @@ impl Reader {
             if self.open.as_ref().is_some_and(|(file, _)| is_at(file, &self.path)) {
                 return Ok(lines);
             }
-            let Some(next) = self.next() else { return Ok(lines) };
+            let Some(next) = open(&self.path) else { return Ok(lines) };
             // This reads lines that were written between the two looks.
             self.read_on(&mut lines)?;
-            self.past = self.open.replace((next, 0)).map(|(file, _)| file);
+            self.open = Some((next, 0));
         }
-    }
-
-    /// The next file, when the one that was read is not the current one any more.
-    fn next(&mut self) -> Option<File> {
-        let known = self.open.iter().map(|(file, _)| file).chain(&self.past);
-        let is_known = |file: &File| known.clone().any(|known| is_same(known, file));
-        // This is a file that has come and gone since the last look, or the last of several such
-        // files.
-        let unread = self.open.as_ref().and_then(|_| open(&predecessor(&self.path)));
-        unread.filter(|file| !is_known(file)).or_else(|| open(&self.path))
     }
 
     fn read_on(&mut self, lines: &mut Vec<u8>) -> io::Result<()> {
@@ -101,13 +89,6 @@ fn open(path: &Path) -> Option<File> {
     file.metadata().is_ok_and(|found| found.is_file()).then_some(file)
 }
 
-fn is_same(one: &File, other: &File) -> bool {
-    match (identity_of(one), identity_of(other)) {
-        (Ok(one), Ok(other)) => one == other,
-        (Err(error), _) | (_, Err(error)) => error.kind() == ErrorKind::NotFound,
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use std::fs;
@@ -139,12 +120,6 @@ mod tests {
         append("4\n");
         assert_eq!(text(&mut late), "33\n4\n");
         assert_eq!(text(&mut late), "");
-        // One that nobody has looked at.
-        rotate();
-        append("5\n");
-        rotate();
-        append("6\n");
-        assert_eq!(text(&mut late), "5\n6\n");
         fs::remove_file(&path).unwrap();
         append("7\n");
         assert_eq!(text(&mut late), "7\n");

@@ -1,16 +1,10 @@
 //! `navlock daemon logs` and `log-level`: what brokers have logged, and what they log.
 
-use std::{
-    io,
-    process::ExitCode,
-    thread,
-    time::{Duration, Instant},
-};
+use std::{io, process::ExitCode, time::Duration};
 
 use clap::Args;
 use navlock::Error;
 use navlock_broker::Control;
-use navlock_platform::wait::{self, Interest, Source};
 
 use super::super::Context;
 use crate::{
@@ -18,6 +12,7 @@ use crate::{
     faults,
     log::reader::{Reader, last, show},
     settings::state_directory,
+    terminal::reader_has_gone,
     text::printable,
 };
 
@@ -83,31 +78,13 @@ pub(super) fn logs(context: &Context, args: &LogsArgs) -> Result<ExitCode, Failu
     if !args.follow {
         return Ok(ExitCode::SUCCESS);
     }
-    while is_read(CHECK_INTERVAL) {
+    while !reader_has_gone(CHECK_INTERVAL) {
         let more = reader.lines().map_err(failed)?;
         if !more.is_empty() {
             write(&more)?;
         }
     }
     Ok(ExitCode::SUCCESS)
-}
-
-/// Waits for this time. Returns whether anybody can still read the output. If nobody can, returns
-/// at once.
-fn is_read(period: Duration) -> bool {
-    let deadline = Instant::now() + period;
-    loop {
-        let left = deadline.saturating_duration_since(Instant::now());
-        let stdout = io::stdout();
-        match wait::wait([(stdout.source(), Interest::END)], Some(left)) {
-            Ok([stdout]) => return !stdout.ended,
-            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
-            Err(_) => {
-                thread::sleep(left);
-                return true;
-            }
-        }
-    }
 }
 
 /// What to say of a broker that runs and does not log into the file.
