@@ -8,9 +8,9 @@ use std::{
     io::{self, Write},
     mem,
     sync::{
-        Arc, Mutex, MutexGuard, PoisonError,
+        Arc,
         atomic::{AtomicU64, Ordering::Relaxed},
-        mpsc::{self, Receiver, SyncSender, TrySendError},
+        mpsc::{self, Receiver, SyncSender},
     },
     thread,
     time::Duration,
@@ -25,27 +25,12 @@ const QUEUE: usize = 1024;
 /// The longest line, in bytes. The rest is cut off. Lines may contain long names of locks.
 const LONGEST: usize = 4096;
 
-/// About how many bytes are written at once, if this many wait. One more line may be added.
-const BATCH: usize = 32 << 10;
-
 /// The place where lines are logged.
 #[derive(Clone)]
 pub(super) struct Sink {
     queue: SyncSender<Said>,
-    shared: Arc<Shared>,
+    dropped: Arc<AtomicU64>,
     has_level: bool,
-}
-
-struct Shared {
-    dropped: AtomicU64,
-    /// What the thread needs, until the thread is started. Most brokers start while somebody waits
-    /// for them, so their lines are written later.
-    unstarted: Mutex<Option<Unstarted>>,
-}
-
-struct Unstarted {
-    said: Receiver<Said>,
-    out: Box<dyn Write + Send>,
 }
 
 enum Said {
@@ -59,19 +44,21 @@ impl Sink {
     /// `<N>`, as the journal wants it.
     pub(super) fn new(out: impl Write + Send + 'static, has_level: bool) -> Self {
         let (queue, said) = mpsc::sync_channel(QUEUE);
-        let unstarted = Mutex::new(Some(Unstarted { said, out: Box::new(out) }));
-        let shared = Arc::new(Shared { dropped: AtomicU64::new(0), unstarted });
-        Self { queue, shared, has_level }
+        let dropped = Arc::new(AtomicU64::new(0));
+        let counter = Arc::clone(&dropped);
+        let thread = thread::Builder::new().name("navlock-log".to_owned());
+        // If there is no thread to be had, all lines are dropped and counted.
+        let _ = thread.spawn(move || write_all(&said, out, &counter));
+        Self { queue, dropped, has_level }
     }
 
     /// How many lines were dropped so far.
     pub(super) fn dropped(&self) -> u64 {
-        self.shared.dropped.load(Relaxed)
+        self.dropped.load(Relaxed)
     }
 
     /// Waits until all that was logged is written, but not for longer than this.
     pub(super) fn flush(&self, timeout: Duration) {
-        self.shared.start();
         let (done, is_done) = mpsc::sync_channel(1);
         if self.queue.try_send(Said::Flush(done)).is_ok() {
             let _ = is_done.recv_timeout(timeout);
@@ -79,77 +66,35 @@ impl Sink {
     }
 
     fn say(&self, line: Vec<u8>) {
-        match self.queue.try_send(Said::Line(line)) {
-            Ok(()) => self.shared.start(),
-            Err(TrySendError::Full(_) | TrySendError::Disconnected(_)) => self.shared.drop_lines(1),
+        if self.queue.try_send(Said::Line(line)).is_err() {
+            self.dropped.fetch_add(1, Relaxed);
         }
-    }
-}
-
-impl Shared {
-    fn drop_lines(&self, lines: u64) {
-        self.dropped.fetch_add(lines, Relaxed);
-    }
-
-    fn unstarted(&self) -> MutexGuard<'_, Option<Unstarted>> {
-        self.unstarted.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    /// Starts the thread, if it was not started yet. If no thread can be started, the next line
-    /// tries again.
-    fn start(self: &Arc<Self>) {
-        if self.unstarted().is_none() {
-            return;
-        }
-        // The thread itself takes what it needs. So if no thread can be started, everything stays
-        // where it is.
-        let shared = Arc::clone(self);
-        let thread = thread::Builder::new().name("navlock-log".to_owned());
-        let _ = thread.spawn(move || {
-            let taken = shared.unstarted().take();
-            if let Some(Unstarted { said, out }) = taken {
-                write_all(&said, out, &shared);
-            }
-        });
     }
 }
 
 /// Writes lines until nobody can log any more.
-fn write_all(said: &Receiver<Said>, mut out: Box<dyn Write + Send>, shared: &Shared) {
+fn write_all(said: &Receiver<Said>, mut out: impl Write, dropped: &AtomicU64) {
     let (mut told, mut is_torn) = (0, false);
-    while let Ok(first) = said.recv() {
-        let (mut batch, mut lines, mut flush) = (Vec::new(), 0, None);
-        for one in Some(first).into_iter().chain(said.try_iter()) {
-            match one {
-                Said::Line(line) => {
-                    batch.extend(line);
-                    lines += 1;
+    for one in said {
+        match one {
+            Said::Line(line) => {
+                let missing = dropped.load(Relaxed);
+                let mut text = head(missing - told, is_torn).into_bytes();
+                text.extend(line);
+                is_torn = out.write_all(&text).and_then(|()| out.flush()).is_err();
+                if is_torn {
+                    dropped.fetch_add(1, Relaxed);
+                } else {
+                    told = missing;
                 }
-                Said::Flush(done) => flush = Some(done),
             }
-            if flush.is_some() || batch.len() >= BATCH {
-                break;
-            }
-        }
-        if lines > 0 {
-            let dropped = shared.dropped.load(Relaxed);
-            let mut text = head(dropped - told, is_torn).into_bytes();
-            text.append(&mut batch);
-            is_torn = out.write_all(&text).and_then(|()| out.flush()).is_err();
-            if is_torn {
-                shared.drop_lines(lines);
-            } else {
-                told = dropped;
-            }
-        }
-        if let Some(done) = flush {
             // If the one that asked has given up, nobody receives this.
-            let _ = done.try_send(());
+            Said::Flush(done) => _ = done.try_send(()),
         }
     }
 }
 
-/// The text before the next lines. It says how many lines are missing. If a line was written only in
+/// The text before the next line. It says how many lines are missing. If a line was written only in
 /// part, it also ends that line.
 fn head(missing: u64, is_torn: bool) -> String {
     let end = if is_torn { "\n" } else { "" };
@@ -221,7 +166,7 @@ impl Drop for Entry<'_> {
 
 #[cfg(test)]
 mod tests {
-    use std::sync::Barrier;
+    use std::sync::{Barrier, Mutex};
 
     use super::*;
 
