@@ -5,7 +5,6 @@
 //! beside its socket. Both are written by a thread of their own: see [`sink`].
 
 mod filter;
-mod format;
 pub(crate) mod reader;
 mod rotating;
 mod sink;
@@ -21,12 +20,12 @@ use navlock::Place;
 use navlock_broker::daemon;
 use navlock_platform::file::identity_behind;
 use tracing_subscriber::{
-    Registry, filter::Targets, fmt as formatting, layer::SubscriberExt, reload,
+    Layer, Registry, filter::Targets, fmt as formatting, layer::SubscriberExt, reload,
     util::SubscriberInitExt,
 };
 
 pub(crate) use self::filter::Filter;
-use self::{format::Line, rotating::RotatingFile, sink::Sink};
+use self::{rotating::RotatingFile, sink::Sink};
 
 /// The error stream: the log of a program that has not begun to log.
 const STDERR: &str = "/proc/self/fd/2";
@@ -54,10 +53,9 @@ impl Log {
             None => Sink::new(io::stderr(), is_journal),
         };
         let (targets, handle) = reload::Layer::new(filter.targets());
-        let lines = formatting::layer()
-            .event_format(Line { has_time: !is_journal })
-            .with_ansi(false)
-            .with_writer(sink.clone());
+        let lines = formatting::layer().with_ansi(false).with_writer(sink.clone());
+        // The journal has times of its own.
+        let lines = if is_journal { lines.without_time().boxed() } else { lines.boxed() };
         // An error is not possible, because there is no subscriber before this one.
         let _ = tracing_subscriber::registry().with(targets).with(lines).try_init();
         Arc::new(Self { sink, file, filter: Mutex::new(filter), targets: handle })

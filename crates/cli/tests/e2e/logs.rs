@@ -44,7 +44,7 @@ fn why_a_session_ended_is_in_the_log_and_in_the_status() {
     eventually("it is in the log", || logs(&sandbox).contains("a frame holds no message"));
     let text = logs(&sandbox);
     let line = text.lines().find(|line| line.contains("a session ended")).unwrap();
-    assert!(line.contains(" WARN  navlock::broker: a session ended: "), "{line}");
+    assert!(line.contains("Z  WARN navlock::broker: a session ended: "), "{line}");
     assert!(line.contains(&format!("pid={}", std::process::id())), "{line}");
     let status = sandbox.written(&["daemon", "status"]);
     let why = format!("ago (process {}): the connection failed: a frame ", std::process::id());
@@ -299,7 +299,7 @@ fn a_broker_that_is_run_on_purpose_logs_to_its_error_stream() {
     let output = finish(broker);
     let said = output.stderr;
     let lines: Vec<_> = said.lines().collect();
-    assert!(lines[0].contains("Z INFO  navlock::broker: a broker listens"), "{said}");
+    assert!(lines[0].contains("Z  INFO navlock::broker: a broker listens"), "{said}");
     assert!(lines[1].contains("a session ended: "), "{said}");
     assert!(lines.last().unwrap().contains("the broker ends"), "{said}");
     assert!(!sandbox.path("sock.log").exists());
@@ -317,7 +317,7 @@ fn the_journal_is_given_levels_and_no_second_time() {
         finish(command.stdout(Stdio::null()).stderr(journal).spawn().unwrap()).status.success()
     );
     let text = fs::read_to_string(sandbox.path("journal")).unwrap();
-    assert!(text.starts_with("<6>INFO  navlock::broker: a broker listens"), "{text}");
+    assert!(text.starts_with("<6> INFO navlock::broker: a broker listens"), "{text}");
 }
 
 #[test]
