@@ -87,7 +87,7 @@ impl Files {
     ///
     /// Which file is wrong, and what is wrong with it.
     pub(crate) fn read(&self) -> Result<Secrets, Error> {
-        let failed = |error| Error::NamedFile { settings: self.of_file.clone(), error };
+        let failed = |error: Error| error.named_in(&self.of_file);
         let secret = |file: &PathBuf| named_file::read_secret(file).map_err(failed);
         let public = |file: &PathBuf| named_file::read(file).map_err(failed);
         let user = self.user.as_ref().map(|(user, file)| {

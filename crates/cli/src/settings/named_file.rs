@@ -2,10 +2,9 @@
 //! passwords and keys.
 
 use std::{
-    error, fmt,
     fs::{self, File},
     io::{self, Read},
-    path::{Path, PathBuf},
+    path::Path,
 };
 
 use navlock_platform::{
@@ -13,20 +12,11 @@ use navlock_platform::{
     user::{ROOT, UserId, ours},
 };
 
-/// Why a file that the settings name cannot be used.
-#[derive(Debug)]
-pub(crate) enum Error {
-    /// The system does not let the file be read.
-    Unreadable(PathBuf, io::Error),
-    /// The file belongs to this other user.
-    OtherUser(PathBuf, UserId),
-    /// The file has this mode, which is open to others.
-    TooOpen { file: PathBuf, mode: u32, good_mode: u32 },
-}
+use super::error::Error;
 
 /// The contents of a file that everybody may read.
 pub(super) fn read(path: &Path) -> Result<Vec<u8>, Error> {
-    fs::read(path).map_err(|error| Error::Unreadable(path.to_owned(), error))
+    fs::read(path).map_err(|error| unreadable(path, error))
 }
 
 /// The contents of the file, if only those can read it who should.
@@ -34,15 +24,22 @@ pub(super) fn read(path: &Path) -> Result<Vec<u8>, Error> {
 /// A group may be able to read root's files, because a broker of another user could not read them
 /// otherwise. No group may read files of this user.
 pub(super) fn read_secret(path: &Path) -> Result<Vec<u8>, Error> {
-    let unreadable = |error| Error::Unreadable(path.to_owned(), error);
+    let unreadable = |error| unreadable(path, error);
     // The file that is checked is the one that is read.
     let (mut file, mode, owner) = open(path).map_err(unreadable)?;
     let (forbidden, good_mode) = if owner == ROOT { (0o027, 0o640) } else { (0o077, 0o600) };
     if owner != ROOT && owner != ours() {
-        return Err(Error::OtherUser(path.to_owned(), owner));
+        return Err(Error::new(format!(
+            "{} is owned by uid {owner}; give it to the user of the broker (chown) or to root",
+            path.display()
+        )));
     }
     if mode & forbidden != 0 {
-        return Err(Error::TooOpen { file: path.to_owned(), mode, good_mode });
+        return Err(Error::new(format!(
+            "{} has mode {mode:04o}, with which others can read or write it; \
+             'chmod {good_mode:04o}' it, and change what they may have read",
+            path.display()
+        )));
     }
     let mut bytes = Vec::new();
     file.read_to_end(&mut bytes).map_err(unreadable)?;
@@ -56,39 +53,14 @@ fn open(path: &Path) -> io::Result<(File, u32, UserId)> {
     Ok((file, mode, owner))
 }
 
-impl fmt::Display for Error {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Unreadable(file, error) => write!(f, "cannot read {}: {error}", file.display()),
-            Self::OtherUser(file, owner) => write!(
-                f,
-                "{} is owned by uid {owner}; give it to the user of the broker (chown) or to root",
-                file.display()
-            ),
-            Self::TooOpen { file, mode, good_mode } => write!(
-                f,
-                "{} has mode {mode:04o}, with which others can read or write it; \
-                 'chmod {good_mode:04o}' it, and change what they may have read",
-                file.display()
-            ),
-        }
-    }
-}
-
-impl error::Error for Error {
-    /// What the system said.
-    fn source(&self) -> Option<&(dyn error::Error + 'static)> {
-        match self {
-            Self::Unreadable(_, error) => Some(error),
-            Self::OtherUser(..) | Self::TooOpen { .. } => None,
-        }
-    }
+fn unreadable(path: &Path, error: io::Error) -> Error {
+    Error::of_system(format!("cannot read {}: {error}", path.display()), error)
 }
 
 #[cfg(test)]
 #[cfg(unix)]
 mod tests {
-    use std::{fs, os::unix::fs::PermissionsExt};
+    use std::{error::Error as _, fs, os::unix::fs::PermissionsExt};
 
     use super::*;
 
@@ -108,6 +80,7 @@ mod tests {
             assert!(said.contains("'chmod 06"), "{said}");
         }
         let none = read_secret(&directory.path().join("none")).unwrap_err();
-        assert!(matches!(none, Error::Unreadable(..)), "{none}");
+        let source = none.source().expect("the system said something").to_string();
+        assert!(none.to_string().contains(&source), "{none}");
     }
 }
