@@ -140,24 +140,13 @@ impl Watch<'_> {
     fn anew(&mut self, overview: &Overview, missed: u64) -> String {
         let mut text = String::new();
         if missed > 0 {
-            text = if self.json {
-                format!(
-                    "{}\n",
-                    Object::default().string("event", "missed").number("missed", missed)
-                )
-            } else {
-                format!("{missed} events were missed; this is what there is:\n")
-            };
+            let told = format!("{missed} events were missed; this is what there is:");
+            text += &self.note("missed", Some(("missed", missed)), &told);
         }
         text += &self.picture_line();
-        if overview.left_out > 0 {
-            if self.json {
-                let object = Object::default().string("event", "left-out");
-                text += &object.number("leftOut", overview.left_out).to_string();
-            } else {
-                text += &text::left_out(overview.left_out);
-            }
-            text.push('\n');
+        let left_out = overview.left_out;
+        if left_out > 0 {
+            text += &self.note("left-out", Some(("leftOut", left_out)), &text::left_out(left_out));
         }
         let mut lines = std::mem::take(&mut self.lines);
         lines.begin(overview, |line| text.push_str(&self.line(line)));
@@ -174,11 +163,17 @@ impl Watch<'_> {
     /// The line by which a program knows that it has to forget everything that was told before. People need
     /// no such line, because they see that locks are told again.
     fn picture_line(&self) -> String {
-        if self.json {
-            format!("{}\n", Object::default().string("event", "picture"))
-        } else {
-            String::new()
+        if self.json { self.note("picture", None, "") } else { String::new() }
+    }
+
+    /// A line about the look itself: an object with this event for programs, this text for people.
+    fn note(&self, event: &str, count: Option<(&str, u64)>, text: &str) -> String {
+        if !self.json {
+            return format!("{text}\n");
         }
+        let object = Object::default().string("event", event);
+        let object = count.iter().fold(object, |object, (key, count)| object.number(key, *count));
+        format!("{object}\n")
     }
 
     fn event(&mut self, event: &Event) -> String {
