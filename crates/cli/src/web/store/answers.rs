@@ -1,6 +1,9 @@
 //! The answers to a page: the whole state, or what has changed.
 
-use std::collections::HashSet;
+use std::{
+    borrow::Cow,
+    collections::{BTreeMap, HashSet},
+};
 
 use navlock_platform::shell::line_to_continue;
 
@@ -26,37 +29,29 @@ impl Store {
         }
         let start = self.changes.partition_point(|(changed, _)| *changed <= version);
         let parts: HashSet<Part> = self.changes.range(start..).map(|(_, part)| *part).collect();
-        let (mut names, mut agents, mut clients) = (Vec::new(), Vec::new(), Vec::new());
-        let [mut names_gone, mut agents_gone, mut clients_gone] = [const { Vec::new() }; 3];
+        let mut changed = BTreeMap::<_, Vec<_>>::new();
         for part in parts {
-            match part {
-                Part::Name(key) => match self.names.get(&key) {
-                    Some(name) => names.push(&name.json),
-                    None => names_gone.push(key.to_string()),
-                },
-                Part::Agent(id) => match self.agents.get(&id) {
-                    Some(agent) => agents.push(&agent.json),
-                    None => agents_gone.push(format!("\"{id}\"")),
-                },
-                Part::Client(number) => match self.clients.get(&number) {
-                    Some(client) => clients.push(client),
-                    None => clients_gone.push(number.to_string()),
-                },
+            let (key, gone, json, id) = match part {
+                Part::Name(key) => {
+                    let json = self.names.get(&key).map(|name| &name.json);
+                    ("names", "namesGone", json, key.to_string())
+                }
+                Part::Agent(id) => {
+                    let json = self.agents.get(&id).map(|agent| &agent.json);
+                    ("agents", "agentsGone", json, format!("\"{id}\""))
+                }
+                Part::Client(number) => {
+                    ("clients", "clientsGone", self.clients.get(&number), number.to_string())
+                }
+            };
+            match json {
+                Some(json) => changed.entry(key).or_default().push(Cow::Borrowed(json.as_str())),
+                None => changed.entry(gone).or_default().push(Cow::Owned(id)),
             }
         }
-        let mut object = self.head();
-        for (key, parts) in [("clients", clients), ("agents", agents), ("names", names)] {
-            if !parts.is_empty() {
-                object = object.json(key, render::array(parts));
-            }
-        }
-        for (key, parts) in
-            [("clientsGone", clients_gone), ("agentsGone", agents_gone), ("namesGone", names_gone)]
-        {
-            if !parts.is_empty() {
-                object = object.json(key, render::array(parts));
-            }
-        }
+        let mut object = changed
+            .into_iter()
+            .fold(self.head(), |object, (key, parts)| object.json(key, render::array(parts)));
         for (key, section) in [("tree", &self.tree), ("deadlocks", &self.deadlocks)] {
             if section.changed > version {
                 object = object.json(key, &section.json);
