@@ -3,16 +3,15 @@
 use std::{process::ExitCode, time::Duration};
 
 use clap::Args;
-use navlock::{Error, Reason, ResourceName, Status};
+use navlock::{Error, Reason, Status};
 use navlock_broker::{Control, Report};
 
 use super::super::Context;
 use crate::{
-    args::values,
     exit::{Failure, UNREACHABLE},
     json::Object,
     terminal::write_out,
-    text::{plain_name, printable},
+    text::printable,
     time::{elapsed, millis},
 };
 
@@ -39,10 +38,6 @@ pub(crate) struct StatusArgs {
     /// Write one JSON object.
     #[arg(long)]
     json: bool,
-
-    /// Also say on which etcd cluster locks of this name are, if the broker has several clusters.
-    #[arg(long, value_name = "NAME", value_parser = values::name())]
-    name: Option<ResourceName>,
 }
 
 pub(super) fn status(context: &Context, args: &StatusArgs) -> Result<ExitCode, Failure> {
@@ -63,12 +58,7 @@ pub(super) fn status(context: &Context, args: &StatusArgs) -> Result<ExitCode, F
         }
         Err(error) => return Err(Error::from(error).into()),
     };
-    let mut status = control.status().map_err(Error::from)?;
-    if let Some(name) = &args.name {
-        let on = place(&status.details, &context.bucket, name);
-        let where_it_is = format!("{} in bucket {} is on {on}", plain_name(name), context.bucket);
-        status.details.push(("name".to_owned(), where_it_is));
-    }
+    let status = control.status().map_err(Error::from)?;
     let report = control.report().map_err(Error::from)?;
     let text = if args.json {
         let object = reported(object(&socket, &status), &report);
@@ -78,34 +68,6 @@ pub(super) fn status(context: &Context, args: &StatusArgs) -> Result<ExitCode, F
     };
     write(&text)?;
     Ok(ExitCode::SUCCESS)
-}
-
-/// The cluster that a name is on, according to what the broker says of its clusters.
-fn place(details: &[(String, String)], bucket: &str, name: &ResourceName) -> String {
-    let clusters = details.iter().filter_map(|(what, _)| what.strip_prefix("cluster "));
-    let on = cluster_among(clusters, bucket, name);
-    on.map_or_else(|| "what the broker reaches".to_owned(), |on| format!("cluster {on}"))
-}
-
-#[cfg(feature = "etcd")]
-fn cluster_among<'a>(
-    clusters: impl Iterator<Item = &'a str>,
-    bucket: &str,
-    name: &ResourceName,
-) -> Option<String> {
-    let nowhere = || navlock_etcd::EtcdOptions::new([""; 0]);
-    let all = clusters
-        .fold(navlock_etcd::EtcdClusters::new(), |all, cluster| all.cluster(cluster, nowhere()));
-    all.cluster_of(bucket, name).map(str::to_owned)
-}
-
-#[cfg(not(feature = "etcd"))]
-fn cluster_among<'a>(
-    _: impl Iterator<Item = &'a str>,
-    _: &str,
-    _: &ResourceName,
-) -> Option<String> {
-    None
 }
 
 /// The object with what a broker reports.
@@ -219,10 +181,7 @@ mod tests {
     impl Examples for StatusArgs {
         const LINES: &'static [&'static str] = &["daemon status {}"];
 
-        const FLAGS: &'static [Flag<Self>] = &[
-            (&["--json"], |status| status.json),
-            (&["--name db"], |status| status.name.as_ref().is_some_and(|name| name == "db")),
-        ];
+        const FLAGS: &'static [Flag<Self>] = &[(&["--json"], |status| status.json)];
     }
 
     #[test]
