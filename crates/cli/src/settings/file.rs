@@ -1,15 +1,9 @@
 //! The file of settings: where it is, and what it may contain.
 
-use std::{
-    fmt,
-    path::{Path, PathBuf},
-};
+use std::path::{Path, PathBuf};
 
 use navlock_broker::{SettingsError, settings_files};
-use serde::{
-    Deserialize, Deserializer,
-    de::{self, SeqAccess, Visitor},
-};
+use serde::{Deserialize, Deserializer, de::Error as _};
 
 use crate::args::values;
 
@@ -79,7 +73,7 @@ fn seconds<'de, D: Deserializer<'de>>(from: D) -> Result<Option<f64>, D::Error> 
     match Given::deserialize(from)? {
         Given::Seconds(seconds) => Ok(Some(seconds)),
         Given::Time(text) => {
-            let time = values::time(&text).map_err(de::Error::custom)?;
+            let time = values::time(&text).map_err(D::Error::custom)?;
             Ok(Some(time.as_secs_f64()))
         }
     }
@@ -90,33 +84,19 @@ fn some_endpoints<'de, D: Deserializer<'de>>(from: D) -> Result<Option<Vec<Strin
     endpoints(from).map(Some)
 }
 
-/// Reads a list of endpoints. An error reminds the user of the brackets, because users forget them
-/// around a single endpoint.
+/// A list. What was given in its place is not repeated, because an endpoint may contain a password.
 fn endpoints<'de, D: Deserializer<'de>>(from: D) -> Result<Vec<String>, D::Error> {
-    struct List;
-
-    impl<'de> Visitor<'de> for List {
-        type Value = Vec<String>;
-
-        fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-            f.write_str("a list: [\"host:2379\"]")
-        }
-
-        // The text itself is not shown, because it may contain a password.
-        fn visit_str<E: de::Error>(self, _: &str) -> Result<Self::Value, E> {
-            Err(E::custom("endpoints are a list, also if there is but one: [\"host:2379\"]"))
-        }
-
-        fn visit_seq<A: SeqAccess<'de>>(self, mut from: A) -> Result<Self::Value, A::Error> {
-            let mut all = Vec::new();
-            while let Some(one) = from.next_element()? {
-                all.push(one);
-            }
-            Ok(all)
-        }
+    #[derive(Deserialize)]
+    #[serde(
+        untagged,
+        expecting = "endpoints are a list, also if there is but one: [\"host:2379\"]"
+    )]
+    enum Given {
+        List(Vec<String>),
     }
 
-    from.deserialize_any(List)
+    let Given::List(all) = Given::deserialize(from)?;
+    Ok(all)
 }
 
 /// The settings in the file.

@@ -84,7 +84,10 @@ impl Settings {
     /// What is wrong, with what, and what to do. This is an error, because a broker that went on
     /// without its etcd would grant what another machine holds.
     pub(crate) fn load(args: &SettingsArgs) -> Result<Self, Error> {
-        let variables = Variables::read()?;
+        let text = |name| env::var_os(name).unwrap_or_default().to_string_lossy().into_owned();
+        let zero_or_one = |name| zero_or_one(name, &text(name));
+        let (delegate, log_names) = (zero_or_one(DELEGATE)?, zero_or_one(LOG_NAMES)?);
+        let chosen = log(&text(LOG))?;
         let found = settings_files::find(chosen_file(args)?.as_deref())?;
         let (path, file) = match found {
             Some((path, text)) => {
@@ -93,7 +96,7 @@ impl Settings {
             }
             None => (None, file::File::default()),
         };
-        let log = match (variables.log, file.log, &path) {
+        let log = match (chosen, file.log, &path) {
             (Some(chosen), ..) => chosen,
             (None, Some(text), Some(path)) => {
                 let wrong = |what| Error::value(path.display(), format!("log: {what}"));
@@ -109,34 +112,9 @@ impl Settings {
         Ok(Self {
             file: path,
             etcd,
-            delegate: variables.delegate.or(file.delegate).unwrap_or(true),
+            delegate: delegate.or(file.delegate).unwrap_or(true),
             log,
-            log_names: variables.log_names.or(file.log_names).unwrap_or(false),
-        })
-    }
-
-    /// The paths at which this looks for the file, if none was chosen.
-    pub(crate) fn places() -> Vec<PathBuf> {
-        settings_files::places()
-    }
-}
-
-/// The variables that override settings of the file. The variables that override options are read with the
-/// options.
-struct Variables {
-    delegate: Option<bool>,
-    log: Option<Filter>,
-    log_names: Option<bool>,
-}
-
-impl Variables {
-    fn read() -> Result<Self, Error> {
-        let text = |name| env::var_os(name).unwrap_or_default().to_string_lossy().into_owned();
-        let zero_or_one = |name| zero_or_one(name, &text(name));
-        Ok(Self {
-            delegate: zero_or_one(DELEGATE)?,
-            log: log(&text(LOG))?,
-            log_names: zero_or_one(LOG_NAMES)?,
+            log_names: log_names.or(file.log_names).unwrap_or(false),
         })
     }
 }

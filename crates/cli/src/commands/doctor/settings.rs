@@ -1,6 +1,6 @@
 //! The settings of brokers, and whether the running broker uses them.
 
-use navlock_broker::Control;
+use navlock_broker::{Control, settings_files};
 
 use super::{super::Context, Check, DoctorArgs};
 use crate::{settings::Settings, text::plain_name};
@@ -12,7 +12,7 @@ pub(super) fn checks(context: &Context, args: &DoctorArgs) -> Vec<Check> {
     };
     let detail = settings.file.as_ref().map(|file| format!("those in {}", file.display()));
     let detail = detail.unwrap_or_else(|| {
-        let places = Settings::places();
+        let places = settings_files::places();
         let places: Vec<_> = places.iter().map(|place| place.display().to_string()).collect();
         nowhere(&places)
     });
