@@ -12,21 +12,22 @@ const DEFAULT: &str = "info";
 
 /// A level for all targets of this program, and levels for single targets: `info`,
 /// `warn,navlock::etcd=debug`.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Filter {
     text: String,
-    targets: Vec<(String, LevelFilter)>,
+    targets: Targets,
 }
 
 impl Filter {
     pub(super) fn targets(&self) -> Targets {
-        Targets::new().with_targets(self.targets.iter().cloned())
+        self.targets.clone()
     }
 }
 
 impl Default for Filter {
     fn default() -> Self {
-        Self { text: DEFAULT.to_owned(), targets: vec![(OURS.to_owned(), LevelFilter::INFO)] }
+        let targets = Targets::new().with_target(OURS, LevelFilter::INFO);
+        Self { text: DEFAULT.to_owned(), targets }
     }
 }
 
@@ -38,22 +39,19 @@ impl FromStr for Filter {
         if text.trim().is_empty() {
             return Ok(Self::default());
         }
-        let parts = text.split(',').map(str::trim).filter(|part| !part.is_empty());
-        let targets: Result<Vec<_>, String> = parts
-            .map(|part| {
-                let (target, name) = part.split_once('=').unwrap_or((OURS, part));
-                let (target, name) = (target.trim(), name.trim());
-                let level = level(name).filter(|_| !target.is_empty());
-                let level = level.ok_or_else(|| {
-                    format!(
-                        "{part:?} is no level: write off, error, warn, info, debug or trace, and \
-                         TARGET=LEVEL after a comma for a part (navlock::broker, navlock::etcd)"
-                    )
-                })?;
-                Ok((target.to_owned(), level))
-            })
-            .collect();
-        Ok(Self { text: text.trim().to_owned(), targets: targets? })
+        let mut targets = Targets::new();
+        for part in text.split(',').map(str::trim).filter(|part| !part.is_empty()) {
+            let (target, name) = part.split_once('=').unwrap_or((OURS, part));
+            let (target, level) = (target.trim(), level(name.trim()));
+            let Some(level) = level.filter(|_| !target.is_empty()) else {
+                return Err(format!(
+                    "{part:?} is no level: write off, error, warn, info, debug or trace, and \
+                     TARGET=LEVEL after a comma for a part (navlock::broker, navlock::etcd)"
+                ));
+            };
+            targets = targets.with_target(target, level);
+        }
+        Ok(Self { text: text.trim().to_owned(), targets })
     }
 }
 
