@@ -16,15 +16,9 @@ pub(super) enum Order {
 
 impl Order {
     pub(super) fn next(self) -> Self {
-        match self {
-            Self::Wait => Self::Held,
-            Self::Held => Self::Queue,
-            Self::Queue => Self::Rate,
-            Self::Rate => Self::Mean,
-            Self::Mean => Self::P99,
-            Self::P99 => Self::Name,
-            Self::Name => Self::Wait,
-        }
+        let all =
+            [Self::Wait, Self::Held, Self::Queue, Self::Rate, Self::Mean, Self::P99, Self::Name];
+        all[(self as usize + 1) % all.len()]
     }
 
     pub(super) fn word(self) -> &'static str {
