@@ -129,7 +129,7 @@ impl Store {
             clock: Clock::new(),
             version: 0,
             broker: Broker::default(),
-            keys: NameNumbers::new(),
+            keys: NameNumbers::default(),
             names: BTreeMap::new(),
             agents: HashMap::new(),
             clients: BTreeMap::new(),
@@ -159,7 +159,7 @@ impl Store {
         surroundings: &Surroundings<'_>,
         deadlocks: impl Iterator<Item = &'a Deadlock>,
     ) -> bool {
-        self.past.tidy();
+        self.tidy();
         let seen = self.roots.iter().map(|id| (*id, surroundings.stopped(*id)));
         let stopped = seen.filter(|(_, pids)| !pids.is_empty()).collect();
         let stopped_before = std::mem::replace(&mut self.stopped, stopped);
@@ -229,9 +229,6 @@ impl Store {
         let surplus = self.changes.len().saturating_sub(MOST_CHANGES);
         if let Some((last, _)) = self.changes.drain(..surplus).next_back() {
             self.forgotten = last;
-        }
-        if self.keys.are_many() {
-            self.forget_keys();
         }
         self.show_tree(overview);
         self.show_deadlocks(deadlocks, surroundings);
@@ -347,8 +344,10 @@ impl Store {
         }
     }
 
-    fn forget_keys(&mut self) {
+    /// Forgets what is remembered of names that have gone, as far as nobody needs it.
+    fn tidy(&mut self) {
         let Self { keys, names, past, .. } = self;
+        past.tidy();
         keys.forget(|name, key| names.contains_key(&key) || past.names.contains_key(name));
     }
 
