@@ -12,13 +12,12 @@ mod gate;
 mod name_numbers;
 mod render;
 mod routes;
-mod services;
 mod store;
 
 use std::{
     io,
     net::{SocketAddr, TcpListener},
-    sync::Arc,
+    sync::{Arc, OnceLock},
     time::Duration,
 };
 
@@ -26,8 +25,8 @@ use navlock::Place;
 use navlock_platform::socket::{self, AsyncListener, AsyncStream};
 use tokio::{runtime, time::sleep};
 
-pub(crate) use self::services::{Services, Steal};
 use self::{
+    browser::Entry,
     connection_limit::{Admission, LimitedListener},
     feed::Feed,
     gate::{Gate, Hosts},
@@ -51,8 +50,14 @@ pub(crate) struct Web {
 }
 
 impl Web {
-    /// A site that shows the broker of this place.
-    pub(crate) fn new(listener: Listener, place: Place, services: Services) -> io::Result<Self> {
+    /// A site that shows the broker of this place. Pages can steal if `allow_steal` is set. `entry`,
+    /// if there is one, is removed when somebody has come in.
+    pub(crate) fn new(
+        listener: Listener,
+        place: Place,
+        allow_steal: bool,
+        entry: Arc<OnceLock<Entry>>,
+    ) -> io::Result<Self> {
         let hosts = match &listener {
             Listener::Tcp(address, _) => Hosts::Port(address.port()),
             Listener::Unix(_) => Hosts::AnyPort,
@@ -60,8 +65,9 @@ impl Web {
         let about = Object::default()
             .string("socket", &place.socket().to_string_lossy())
             .string("host", &navlock::this_process().host)
-            .boolean("canSteal", services.steal.is_some());
-        let site = Site { feed: Feed::start(place)?, gate: Gate::new(hosts), about, services };
+            .boolean("canSteal", allow_steal);
+        let (feed, gate) = (Feed::start(place.clone())?, Gate::new(hosts));
+        let site = Site { feed, gate, about, place, allow_steal, entry };
         Ok(Self { listener, site: Arc::new(site) })
     }
 

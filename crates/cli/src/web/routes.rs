@@ -1,6 +1,10 @@
 //! The answers to requests.
 
-use std::{convert::Infallible, sync::Arc, time::Duration};
+use std::{
+    convert::Infallible,
+    sync::{Arc, OnceLock},
+    time::Duration,
+};
 
 use axum::{
     Router,
@@ -15,15 +19,16 @@ use axum::{
     routing::{get, post},
 };
 use futures_util::stream;
+use navlock::Place;
 use tokio::sync::watch;
 
 use super::{
+    browser::Entry,
     connection_limit::Admission,
     feed::Feed,
     gate::{Gate, parameter},
-    services::Services,
 };
-use crate::json::Object;
+use crate::{counts::prometheus, json::Object, steal};
 
 const PAGE: &str = include_str!("page.html");
 const STYLE: &str = include_str!("page.css");
@@ -57,7 +62,9 @@ pub(super) struct Site {
     pub(super) gate: Gate,
     /// What the page shows of the place: the broker's socket, and this machine's name.
     pub(super) about: Object,
-    pub(super) services: Services,
+    pub(super) place: Place,
+    pub(super) allow_steal: bool,
+    pub(super) entry: Arc<OnceLock<Entry>>,
 }
 
 type Shared = State<Arc<Site>>;
@@ -115,7 +122,7 @@ fn json(text: String) -> Response {
 /// This is no redirect: after a redirect, a browser would count the page as requested by the page
 /// with the link, and would not send the cookie.
 async fn enter(State(site): Shared) -> Response {
-    (site.services.entered)();
+    site.entry.get().into_iter().for_each(Entry::remove);
     let path = site.gate.path();
     let page = format!(
         "<!doctype html><meta charset=utf-8><meta http-equiv=refresh content=\"0;url={path}/\">\
@@ -164,27 +171,26 @@ async fn history(State(site): Shared, uri: Uri) -> Response {
 }
 
 async fn metrics(State(site): Shared) -> Response {
-    let metrics = Arc::clone(&site.services.metrics);
-    let asked = tokio::task::spawn_blocking(move || metrics()).await;
-    match asked.unwrap_or_else(|_| Err("it could not be asked".to_owned())) {
-        Ok(metrics) => {
+    let place = site.place.clone();
+    match tokio::task::spawn_blocking(move || prometheus(&place)).await {
+        Ok(Ok(metrics)) => {
             let kind = HeaderValue::from_static("text/plain; version=0.0.4; charset=utf-8");
             ([(header::CONTENT_TYPE, kind)], metrics).into_response()
         }
-        Err(why) => (StatusCode::SERVICE_UNAVAILABLE, format!("{why}\n")).into_response(),
+        Ok(Err(failure)) => refuse(StatusCode::SERVICE_UNAVAILABLE, failure.message()),
+        Err(_) => refuse(StatusCode::INTERNAL_SERVER_ERROR, "it could not be asked"),
     }
 }
 
 /// Steals a name from its holders. The caller must have seen these holders, so it says which
 /// version it has.
 async fn steal(State(site): Shared, headers: HeaderMap, body: Bytes) -> Response {
-    let refuse = |status, why: &str| (status, format!("{why}\n")).into_response();
-    let Some(steal) = site.services.steal.clone() else {
+    if !site.allow_steal {
         return refuse(
             StatusCode::FORBIDDEN,
             "nothing may be stolen here; 'navlock web --allow-steal' lets you",
         );
-    };
+    }
     if headers.get(INTENT).is_none_or(|intent| intent != "steal") {
         return refuse(StatusCode::FORBIDDEN, "only the page itself may ask this");
     }
@@ -195,11 +201,17 @@ async fn steal(State(site): Shared, headers: HeaderMap, body: Bytes) -> Response
         let why = "somebody else holds it by now, or nobody; nothing was stolen, look again";
         return refuse(StatusCode::CONFLICT, why);
     };
-    match tokio::task::spawn_blocking(move || steal(&name, &holders)).await {
+    let place = site.place.clone();
+    let steal = move || steal::steal(&place, &name, &holders, "navlock web");
+    match tokio::task::spawn_blocking(steal).await {
         Ok(Ok(())) => json("{\"stolen\":true}\n".to_owned()),
         Ok(Err(why)) => refuse(StatusCode::CONFLICT, &why),
         Err(_) => refuse(StatusCode::INTERNAL_SERVER_ERROR, "it could not be asked"),
     }
+}
+
+fn refuse(status: StatusCode, why: &str) -> Response {
+    (status, format!("{why}\n")).into_response()
 }
 
 /// The number of the name, and the version in which the caller has seen its holders.

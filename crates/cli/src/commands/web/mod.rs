@@ -10,43 +10,25 @@ use std::{
     sync::{Arc, OnceLock},
 };
 
-use navlock::look::LockName;
 use navlock_platform::signal::before_end;
 
 pub(crate) use self::args::WebArgs;
 use self::socket::SocketFile;
 use super::Context;
 use crate::{
-    counts::prometheus,
     exit::{Failure, UNREACHABLE},
-    steal::{Holder, steal},
     terminal::write_out,
-    web::{Listener, Services, Steal, Web, browser::Entry},
+    web::{Listener, Web, browser::Entry},
 };
 
 pub(super) fn web(context: &Context, args: &WebArgs) -> Result<ExitCode, Failure> {
     context.tell_if_secluded();
     let (listener, socket) = listen(args)?;
-    let place = context.place.clone();
-    let service = args.allow_steal.then(|| {
-        let place = place.clone();
-        Arc::new(move |name: &LockName, holders: &[Holder]| {
-            steal(&place, name, holders, "navlock web")
-        }) as Arc<Steal>
-    });
     let failed =
         |error: io::Error| Failure::new(UNREACHABLE, format_args!("cannot serve: {error}"));
-    let metrics = {
-        let place = place.clone();
-        Arc::new(move || prometheus(&place).map_err(|failure| failure.message().to_owned()))
-    };
     let entry = Arc::new(OnceLock::<Entry>::new());
-    let entered = {
-        let entry = Arc::clone(&entry);
-        Box::new(move || entry.get().into_iter().for_each(Entry::remove))
-    };
-    let web =
-        Web::new(listener, place, Services { steal: service, metrics, entered }).map_err(failed)?;
+    let web = Web::new(listener, context.place.clone(), args.allow_steal, Arc::clone(&entry))
+        .map_err(failed)?;
     let address = web.address();
     // Nobody can come in before the page is served. At that time, it is known which file has to be
     // removed.
