@@ -67,10 +67,10 @@ impl Feed {
         let mut watcher = Watcher::new(LASTING);
         let mut broker = None;
         let mut watch = Instant::now();
-        let mut told = Told { due: Instant::now(), is_behind: false };
+        // When pages may be told again, and whether there is anything that they have not been told.
+        let (mut soonest, mut is_behind) = (Instant::now(), false);
         loop {
-            let due =
-                [told.is_behind.then_some(told.due), watcher.next()].into_iter().flatten().min();
+            let due = [is_behind.then_some(soonest), watcher.next()].into_iter().flatten().min();
             let now = Instant::now();
             let left = due.map_or(WATCH, |due| due.saturating_duration_since(now).min(WATCH));
             let news = look.next(Some(left));
@@ -83,16 +83,16 @@ impl Feed {
                 Ok(Some(News::NoBroker)) => broker = None,
                 _ => {}
             }
-            told.is_behind |= self.take_in(&look, news);
+            is_behind |= self.take_in(&look, news);
             let now = Instant::now();
             if watch <= now {
                 watch = now + WATCH;
-                told.is_behind |= self.see_broker(broker);
+                is_behind |= self.see_broker(broker);
                 let seen = here.see(look.overview(), look.pid_namespace());
-                told.is_behind |= self.store().see_processes(&seen, watcher.confirmed());
+                is_behind |= self.store().see_processes(&seen, watcher.confirmed());
             }
             let is_to_confirm = watcher.next().is_some_and(|next| next <= now);
-            if (told.is_behind || is_to_confirm) && told.due <= now {
+            if (is_behind || is_to_confirm) && soonest <= now {
                 watcher.look(look.overview(), now);
                 let version = {
                     let mut store = self.store();
@@ -101,7 +101,7 @@ impl Feed {
                     store.version()
                 };
                 let took = now.elapsed();
-                told = Told { due: Instant::now() + PERIOD.max(took * SHARE), is_behind: false };
+                (soonest, is_behind) = (Instant::now() + PERIOD.max(took * SHARE), false);
                 self.versions.send_replace(version);
             }
         }
@@ -152,11 +152,4 @@ impl Feed {
 fn process_of(place: &Place) -> Option<u32> {
     let status = Control::connect(place).ok()?.status().ok()?;
     Some(status.pid).filter(|pid| *pid != 0)
-}
-
-struct Told {
-    /// When pages may be told again.
-    due: Instant,
-    /// Whether there is anything that pages have not been told.
-    is_behind: bool,
 }
