@@ -56,21 +56,7 @@ fn variable(name: &str, value: &OsStr) -> Check {
         "NAVLOCK_NAME" | "NAVLOCK_MODE" | "NAVLOCK_FENCE" | "NAVLOCK_INSIDE" => {
             ok("this runs under a lock")
         }
-        "NAVLOCK_BUCKET"
-        | "NAVLOCK_SOCKET"
-        | "NAVLOCK_BIN"
-        | "NAVLOCK_IDLE_SECS"
-        | "NAVLOCK_ETCD"
-        | "NAVLOCK_CONFIG"
-        | "NAVLOCK_STATE"
-        | TIMEOUT
-        | settings::DELEGATE
-        | settings::LOG
-        | settings::LOG_NAMES
-            if value.is_empty() =>
-        {
-            ok("empty is unset")
-        }
+        _ if value.is_empty() => ok("empty is unset"),
         "NAVLOCK_BUCKET" => ok("the bucket, if no other is given"),
         "NAVLOCK_SOCKET" if Path::new(value).is_relative() => {
             warn("a path from the current directory, so that every directory has another broker")
