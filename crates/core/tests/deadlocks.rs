@@ -91,7 +91,7 @@ struct Made {
     id: RequestId,
     agent: AgentId,
     inside: Vec<RequestId>,
-    may_give_up: bool,
+    patience: Patience,
 }
 
 impl History {
@@ -155,8 +155,12 @@ impl History {
         let name = self.random.pick(&self.names).expect("there are names").clone();
         let id = self.engine.request_lock(agent, &name, kind);
         self.model.request_lock(id, agent, &name, kind);
-        let may_give_up = self.random.below(6) == 0;
-        self.made.push(Made { id, agent, inside, may_give_up });
+        let patience = match self.random.below(6) {
+            0 => Patience::MayGiveUp,
+            1 | 2 => Patience::GivesWay,
+            _ => Patience::Endless,
+        };
+        self.made.push(Made { id, agent, inside, patience });
     }
 
     fn lock_id(&self, id: RequestId) -> LockId {
@@ -179,9 +183,7 @@ impl History {
             let made = self.made.iter().find(|made| made.id == info.id);
             let inside = made.into_iter().flat_map(|made| &made.inside);
             entry.inside = inside.map(|id| self.lock_id(*id)).collect();
-            if made.is_some_and(|made| made.may_give_up) {
-                entry.patience = Patience::MayGiveUp;
-            }
+            entry.patience = made.map_or(Patience::Endless, |made| made.patience);
             changes.push(if info.is_held {
                 Change::Granted { name, entry }
             } else {
@@ -199,7 +201,7 @@ impl History {
     /// requests, every request that may give up does so, and every lock is released once all
     /// requests inside it are answered. The locks and requests of `without` end first.
     fn stuck(&self, without: &[LockId]) -> BTreeSet<LockId> {
-        self.stuck_if(|made| made.may_give_up, without)
+        self.stuck_if(|made| made.patience == Patience::MayGiveUp, without)
     }
 
     /// As [`stuck`](Self::stuck), but only the requests that `may_give_up` selects give up.
@@ -253,9 +255,9 @@ impl History {
             }
             check_shape(deadlock)?;
         }
-        // Without the request that has closed it, a deadlock is none. Without all these requests,
+        // Without the request that gives way, a deadlock is none. Without all these requests,
         // nobody is stuck.
-        let closed: Vec<_> = certain.iter().map(|deadlock| deadlock.closed_by()).collect();
+        let closed: Vec<_> = certain.iter().map(|deadlock| deadlock.gives_way()).collect();
         let left = self.stuck(&closed);
         if !left.is_empty() {
             return Err(format!("told {certain:#?}\nwithout these still stuck {left:?}"));
@@ -286,12 +288,13 @@ fn ids(deadlock: &Deadlock) -> impl Iterator<Item = LockId> {
     deadlock.members.iter().map(|member| member.entry.id)
 }
 
-/// Checks that the deadlock begins with its youngest request, and has a line for each request.
+/// Checks that the deadlock begins with the request that gives way, and has a line for each request.
 fn check_shape(deadlock: &Deadlock) -> Result<(), String> {
     let requests: Vec<_> = deadlock.members.iter().filter(|member| !member.is_held).collect();
-    let youngest = requests.iter().map(|member| member.entry.since).max();
+    let order = |entry: &Entry| (entry.patience == Patience::GivesWay, entry.since);
+    let last = requests.iter().map(|member| order(&member.entry)).max();
     let is_first =
-        youngest == Some(deadlock.members[0].entry.since) && !deadlock.members[0].is_held;
+        last == Some(order(&deadlock.members[0].entry)) && !deadlock.members[0].is_held;
     if !is_first || deadlock.lines(Instant::now()).len() != requests.len() {
         return Err(format!("has another shape: {deadlock:#?}\n{deadlock}"));
     }

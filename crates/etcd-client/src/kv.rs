@@ -36,19 +36,6 @@ impl Client {
     }
 }
 
-/// The end of the range of all keys that begin with this prefix: the least key that is greater than all of
-/// them. For etcd a single zero byte means "no end".
-pub fn prefix_end(prefix: &[u8]) -> Vec<u8> {
-    match prefix.iter().rposition(|&byte| byte < u8::MAX) {
-        Some(last) => {
-            let mut end = prefix[..=last].to_vec();
-            end[last] += 1;
-            end
-        }
-        None => vec![0],
-    }
-}
-
 /// The keys that were found.
 #[derive(Clone, PartialEq, Message)]
 pub struct GetResponse {
@@ -80,17 +67,4 @@ pub struct DeleteResponse {
     /// The deleted keys, if they were asked for.
     #[prost(message, repeated, tag = "3")]
     pub prev_kvs: Vec<KeyValue>,
-}
-
-#[cfg(test)]
-mod tests {
-    use super::prefix_end;
-
-    #[test]
-    fn a_range_ends_after_all_that_begins_with_the_prefix() {
-        assert_eq!(prefix_end(b"a/"), b"a0");
-        assert_eq!(prefix_end(b"a\xff\xff"), b"b");
-        assert_eq!(prefix_end(b"\xff"), [0]);
-        assert_eq!(prefix_end(b""), [0]);
-    }
 }

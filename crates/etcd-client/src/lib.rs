@@ -41,14 +41,14 @@ pub use self::{
     client::Client,
     connect::ConnectOptions,
     error::Error,
-    kv::{DeleteResponse, GetResponse, PutResponse, prefix_end},
+    kv::{DeleteResponse, GetResponse, PutResponse},
     lease::{
         LeaseGrantResponse, LeaseKeepAliveResponse, LeaseKeepAliveStream, LeaseKeeper,
         LeaseKeysResponse, LeaseRevokeResponse, LeaseTimeToLiveResponse,
     },
     messages::{
         DeleteRangeRequest, KeyValue, Member, MemberListResponse, PutRequest, RangeRequest,
-        ResponseHeader, StatusResponse, WatchCreateRequest,
+        ResponseHeader, StatusResponse, WatchCreateRequest, prefix_end,
     },
     txn::{Compare, CompareOp, Txn, TxnOp, TxnOpResponse, TxnResponse},
     watch::{Event, EventType, WatchAsk, WatchAsks, WatchResponse, WatchStream},

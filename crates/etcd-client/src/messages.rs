@@ -3,8 +3,6 @@
 
 use prost::Message;
 
-use crate::kv::prefix_end;
-
 /// What comes with every answer.
 #[derive(Clone, Copy, PartialEq, Message)]
 pub struct ResponseHeader {
@@ -234,4 +232,30 @@ pub struct Member {
     /// Whether the member only learns, and answers no calls yet.
     #[prost(bool, tag = "5")]
     pub is_learner: bool,
+}
+
+/// The end of the range of all keys that begin with this prefix: the least key that is greater than all of
+/// them. For etcd a single zero byte means "no end".
+pub fn prefix_end(prefix: &[u8]) -> Vec<u8> {
+    match prefix.iter().rposition(|&byte| byte < u8::MAX) {
+        Some(last) => {
+            let mut end = prefix[..=last].to_vec();
+            end[last] += 1;
+            end
+        }
+        None => vec![0],
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::prefix_end;
+
+    #[test]
+    fn a_range_ends_after_all_that_begins_with_the_prefix() {
+        assert_eq!(prefix_end(b"a/"), b"a0");
+        assert_eq!(prefix_end(b"a\xff\xff"), b"b");
+        assert_eq!(prefix_end(b"\xff"), [0]);
+        assert_eq!(prefix_end(b""), [0]);
+    }
 }

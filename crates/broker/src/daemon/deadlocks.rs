@@ -242,7 +242,7 @@ fn find(watcher: &mut Watcher, seen: Candidates, now: Instant) -> Cycles {
         // A machine that is silent may be dead. Then its locks end with its lease, and so does the
         // cycle.
         if cycle.members.iter().any(is_unheard) {
-            watcher.put_off(cycle.closed_by());
+            watcher.put_off(cycle.gives_way());
             continue;
         }
         let told: Arc<str> = cycle.to_string().into();

@@ -489,7 +489,7 @@ function showDeadlocks() {
   say(find('deadlocks-head'), parts.length ? `${parts.join(' and ')}.` : 'No deadlock is known.');
   say(find('deadlocks-more'), parts.length ? 'Shown once it has lasted for a second. Nothing is done about it: end one of them, or have it give up.'
     : 'A deadlock is certain only where it is known which request was made inside which lock; else it is called possible.');
-  sync(find('deadlock-list'), all.deadlocks, ({ closedBy }) => closedBy, showDeadlock, ({ members }) => members.map(({ entry }) => agentOf(entry)));
+  sync(find('deadlock-list'), all.deadlocks, ({ givesWay }) => givesWay, showDeadlock, ({ members }) => members.map(({ entry }) => agentOf(entry)));
 }
 
 function showDeadlock(deadlock) {
@@ -686,9 +686,9 @@ function take(data, isAnew) {
     for (const one of data[part] ?? []) all[part].set(one[key], one);
     for (const gone of data[`${part}Gone`] ?? []) all[part].delete(gone);
   }
-  const known = new Set(all.deadlocks.map(({ closedBy }) => closedBy));
+  const known = new Set(all.deadlocks.map(({ givesWay }) => givesWay));
   for (const part of ['tree', 'deadlocks']) all[part] = data[part] ?? all[part];
-  const fresh = all.deadlocks.filter(({ closedBy }) => !known.has(closedBy)).length;
+  const fresh = all.deadlocks.filter(({ givesWay }) => !known.has(givesWay)).length;
   if (fresh && !isAnew) say(find('news'), `${plural(fresh, 'deadlock')} more was found.`);
   for (const key of ['version', 'broker', 'error', 'leftOut', 'host', 'socket', 'canSteal']) {
     if (key in data) all.head[key] = data[key];

@@ -211,7 +211,7 @@ pub(super) fn deadlocks(
         });
         Object::default()
             .boolean("certain", deadlock.is_certain)
-            .string("closedBy", &deadlock.closed_by().to_string())
+            .string("givesWay", &deadlock.gives_way().to_string())
             .number("more", deadlock.members.len().saturating_sub(MOST_MEMBERS) as u64)
             .json("members", array(members))
             .objects("remedies", &remedies)

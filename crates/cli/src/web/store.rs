@@ -164,7 +164,7 @@ impl Store {
         let stopped = seen.filter(|(_, pids)| !pids.is_empty()).collect();
         let stopped_before = std::mem::replace(&mut self.stopped, stopped);
         let deadlocks = deadlocks.take(MOST_DEADLOCKS);
-        let ends = deadlocks.map(|it| (it.closed_by(), surroundings.remedies_of(it))).collect();
+        let ends = deadlocks.map(|it| (it.gives_way(), surroundings.remedies_of(it))).collect();
         let ends_before = std::mem::replace(&mut self.remedies, ends);
         stopped_before != self.stopped || ends_before != self.remedies
     }
@@ -304,14 +304,14 @@ impl Store {
         let mut known = std::mem::take(&mut self.remedies);
         let found = deadlocks.take(MOST_DEADLOCKS).map(|deadlock| {
             // FAST: known remedies are kept. They are checked again once a second.
-            let known = known.remove(&deadlock.closed_by());
+            let known = known.remove(&deadlock.gives_way());
             (deadlock, known.unwrap_or_else(|| surroundings.remedies_of(deadlock)))
         });
         let found: Vec<_> = found.collect();
         let json = render::deadlocks(&found, |name| self.keys.get(name), self.clock);
         self.deadlocks.show(json, self.version);
         self.remedies =
-            found.into_iter().map(|(deadlock, ends)| (deadlock.closed_by(), ends)).collect();
+            found.into_iter().map(|(deadlock, ends)| (deadlock.gives_way(), ends)).collect();
     }
 
     fn show_name(&mut self, name: &LockName, overview: &Overview) -> Part {

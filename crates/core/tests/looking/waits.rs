@@ -29,7 +29,7 @@ fn agents_that_wait_for_each_other_are_seen_whenever_the_look_began() {
         let found = deadlocks(looker.overview());
         assert_eq!(found.len(), 1, "{:#?}", looker.overview());
         assert!(found[0].is_certain);
-        assert_eq!(found[0].closed_by().client_id, locks[1].client_id());
+        assert_eq!(found[0].gives_way().client_id, locks[1].client_id());
     };
     take_events(&mut early);
     assert_told(&early);

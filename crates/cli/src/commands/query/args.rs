@@ -59,7 +59,7 @@ Only trees and cycles are shown that contain NAME, if one is given, in the bucke
   longestWaitMs
   cycle          true or false
   deadlock       of a cycle that has lasted for a second: certain or possible
-  closedBy       of such a cycle: clientId/serial of the request that closed it
+  givesWay       of such a cycle: clientId/serial of the request that gives way
   rows, remedies
 A row has depth, state (held or pending), bucket, name, mode, clientId, serial and ageMs, and these
 as far as they are known:

@@ -53,8 +53,8 @@ impl Jam<'_> {
             .boolean("cycle", self.root.is_cycle);
         if let Some(deadlock) = self.deadlock {
             let is = if deadlock.is_certain { "certain" } else { "possible" };
-            let closed_by = deadlock.closed_by();
-            object = object.string("deadlock", is).string("closedBy", &closed_by.to_string());
+            let gives_way = deadlock.gives_way();
+            object = object.string("deadlock", is).string("givesWay", &gives_way.to_string());
         }
         let rows: Vec<_> = self.root.rows.iter().map(|row| self.row_json(row)).collect();
         let remedies: Vec<_> = self.remedies.iter().map(Remedy::json).collect();

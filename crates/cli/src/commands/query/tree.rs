@@ -126,7 +126,7 @@ impl<'a> Jam<'a> {
         let waiting: HashSet<LockId> =
             root.rows.iter().filter(|row| !row.is_held).map(|row| row.entry.id).collect();
         let deadlock =
-            found.iter().find(|deadlock| root.is_cycle && waiting.contains(&deadlock.closed_by()));
+            found.iter().find(|deadlock| root.is_cycle && waiting.contains(&deadlock.gives_way()));
         let top = &root.rows[0];
         let remedies = match deadlock {
             Some(deadlock) => surroundings.remedies_of(deadlock),

@@ -76,7 +76,7 @@ A tree has:
   more       how many rows are not shown
 A deadlock has:
   certain    true or false
-  closedBy   clientId/serial of the request that closed it
+  givesWay   clientId/serial of the request that gives way
   members    each with key, held, why and entry, as in a row
   more       how many members are not shown
   remedies   lines to paste that would end it, each with kind, does, line, and host if the line is

@@ -50,7 +50,9 @@ impl MemoryBackend {
         let tickets: Vec<_> = nested.requests.keys().copied().collect();
         let some_give_way = nested.some_give_way;
         drop(nested);
-        if some_give_way && self.patience(ticket) != Patience::GivesWay {
+        // A cycle that there is now has this request in it.
+        let gives_way = || self.patience(ticket) == Patience::GivesWay;
+        if some_give_way && !gives_way() && self.deadlock_of(ticket).is_some() {
             self.wake_who_give_way(&tickets);
         }
         if !is_crowded {
@@ -70,12 +72,11 @@ impl MemoryBackend {
         self.shard(ticket).lock().locks.patience(ticket.id)
     }
 
-    /// Wakes those of these requests that give way in a deadlock: one that does not may have closed it.
+    /// Wakes those of these requests that give way in a deadlock: one that does not has closed it.
     fn wake_who_give_way(&self, tickets: &[Ticket]) {
         let gives_way = |ticket: &&Ticket| self.patience(**ticket) == Patience::GivesWay;
         let waker = |ticket: &Ticket| self.shard(*ticket).lock().locks.data(ticket.id)?.clone();
-        // The shard is unlocked again when a waker is called.
-        tickets.iter().filter(gives_way).filter_map(waker).for_each(Waker::wake);
+        wake_all(tickets.iter().filter(gives_way).filter_map(waker).collect());
     }
 
     /// See [`Backend::fail_in_deadlock`](crate::host::Backend::fail_in_deadlock).

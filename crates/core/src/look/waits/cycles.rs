@@ -14,8 +14,9 @@ const MOST: usize = 64;
 /// A way through the graph that ends where it begins: each node, and why it waits for the next.
 pub(super) type Cycle = Vec<(Index, Why)>;
 
-/// Finds cycles. Each begins with its youngest request, which is taken out of the graph before the next
-/// cycle is searched. So no cycle is left without these requests, unless there are too many cycles.
+/// Finds cycles. Each begins with the last of its requests that give way or, if none does, with its youngest. This
+/// request is taken out of the graph before the next cycle is searched. So no cycle is left without these requests,
+/// unless there are too many cycles.
 ///
 /// The cycles consist of known steps alone, and contain no request that may give up by itself. If
 /// `with_possible` is set, they may also contain such requests, and steps that are only possible.
@@ -31,13 +32,16 @@ pub(super) fn cycles(graph: &Graph<'_>, without: &[Index], with_possible: bool) 
     while let Some(nodes) = todo.pop() {
         for mut component in search.components(&nodes) {
             let requests = component.iter().filter(|node| graph.is_request(**node));
-            let age = |node: &&Index| graph.at(**node).map(|at| at.entry.made());
-            let Some(youngest) = requests.max_by_key(age).copied() else { continue };
+            let order = |node: &&Index| {
+                let entry = graph.at(**node).map(|at| at.entry);
+                entry.map(|entry| (entry.patience == Patience::GivesWay, entry.made()))
+            };
+            let Some(first) = requests.max_by_key(order).copied() else { continue };
             let Some(left) = looks.checked_sub(component.len()) else { return found };
             looks = left;
-            found.extend(search.shortest(youngest));
-            search.part[youngest as usize] = Search::GONE;
-            component.retain(|node| *node != youngest);
+            found.extend(search.shortest(first));
+            search.part[first as usize] = Search::GONE;
+            component.retain(|node| *node != first);
             todo.push(component);
         }
     }

@@ -48,7 +48,7 @@ use crate::{
 #[non_exhaustive]
 pub struct Deadlock {
     /// The members in the order of the cycle: each waits for the next, and the last one for the first.
-    /// The first is the request that was made last and so closed the cycle.
+    /// The first is the request that [gives way](Self::gives_way).
     pub members: Vec<Member>,
     /// Whether every step is known. If not, it is a possible deadlock.
     pub is_certain: bool,
@@ -91,7 +91,7 @@ impl InDeadlock {
 /// All deadlocks, the certain ones first. If there are very many, only some of them.
 ///
 /// Of deadlocks that have requests in common, as many are returned as have to be broken: without the
-/// requests that have [closed](Deadlock::closed_by) these, no deadlock is left.
+/// requests that [give way](Deadlock::gives_way), no deadlock is left.
 ///
 /// ```
 /// # use std::future::IntoFuture;
@@ -155,18 +155,10 @@ impl Deadlock {
         Self { members: members.collect(), is_certain }
     }
 
-    /// The request that closed the cycle: the one that was made last. No two deadlocks of an overview have
-    /// the same such request, so it identifies the deadlock.
-    pub fn closed_by(&self) -> LockId {
-        self.members[0].entry.id
-    }
-
-    /// The request that fails, if it [can](Patience::GivesWay): of those that can, the one that was made last. If
-    /// none can, the one that [closed](Self::closed_by) the cycle.
+    /// The request that fails, if it [can](Patience::GivesWay): the last one of those that can. If none can, the one
+    /// that was made last. No two deadlocks of an overview have the same, so it identifies the deadlock.
     pub fn gives_way(&self) -> LockId {
-        let can = |member: &&Member| !member.is_held && member.entry.patience == Patience::GivesWay;
-        let last = self.members.iter().filter(can).max_by_key(|member| member.entry.made());
-        last.map_or_else(|| self.closed_by(), |member| member.entry.id)
+        self.members[0].entry.id
     }
 
     /// Whether this request is a member.

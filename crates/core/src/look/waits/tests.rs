@@ -104,13 +104,13 @@ fn two_who_ask_for_each_others_locks_inside_their_own_are_in_a_deadlock() {
     assert_eq!(example.told(), []);
     let last = example.waits(2, "a", Exclusive, Some(b));
     assert_eq!(example.told(), certain("a A b B"));
-    assert_eq!(deadlocks(&example.overview)[0].closed_by(), last);
+    assert_eq!(deadlocks(&example.overview)[0].gives_way(), last);
     example.ends("a", last);
     assert_eq!(example.told(), []);
 }
 
 #[test]
-fn of_those_who_would_give_way_in_a_deadlock_the_last_one_does_and_if_there_are_none_who_closed_it()
+fn of_those_who_would_give_way_in_a_deadlock_the_last_one_does_and_if_there_are_none_the_last_of_all()
 {
     let mut example = Example::new();
     let held = [1, 2, 3].map(|agent| example.held(agent, &agent.to_string(), Exclusive));
@@ -123,7 +123,19 @@ fn of_those_who_would_give_way_in_a_deadlock_the_last_one_does_and_if_there_are_
         example.put_patience(name, id, Patience::GivesWay);
         assert_eq!(gives_way(&example), id);
     }
-    assert_eq!(deadlocks(&example.overview)[0].closed_by(), three.1);
+}
+
+#[test]
+fn who_gives_way_is_found_behind_a_deadlock_in_which_nobody_does() {
+    let mut example = Example::new();
+    let [one, two] = [1, 2].map(|agent| example.held(agent, "x", Shared));
+    let y = example.held(3, "y", Exclusive);
+    let ids = [(1, one), (2, two)].map(|(agent, x)| example.waits(agent, "y", Shared, Some(x)));
+    example.waits(3, "x", Exclusive, Some(y));
+    for id in ids {
+        example.put_patience("y", id, Patience::GivesWay);
+        assert!(deadlocks(&example.overview).iter().any(|deadlock| deadlock.gives_way() == id));
+    }
 }
 
 #[test]
@@ -295,7 +307,7 @@ fn as_many_deadlocks_are_told_as_have_to_be_broken() {
     let by_two = example.waits(2, "a", Exclusive, Some(b));
     let by_three = example.waits(3, "a", Exclusive, Some(c));
     example.waits(1, "c", Exclusive, Some(a));
-    let mut closed: Vec<_> = deadlocks(&example.overview).iter().map(Deadlock::closed_by).collect();
+    let mut closed: Vec<_> = deadlocks(&example.overview).iter().map(Deadlock::gives_way).collect();
     closed.sort_by_key(|id| id.serial);
     // The last request is in one cycle with the third request, and the second request is in another
     // cycle.

@@ -78,11 +78,11 @@ impl Watcher {
     pub fn look(&mut self, overview: &Overview, now: Instant) -> Vec<Deadlock> {
         self.seen.retain(|seen| seen.deadlock.stands(overview));
         // They are in a map because there may be very many.
-        let known = self.seen.iter().enumerate().map(|(at, seen)| (seen.deadlock.closed_by(), at));
+        let known = self.seen.iter().enumerate().map(|(at, seen)| (seen.deadlock.gives_way(), at));
         let known: HashMap<LockId, usize, RandomState> = known.collect();
         let look = if self.only_certain { certain_deadlocks } else { deadlocks };
         for found in look(overview) {
-            let place = known.get(&found.closed_by()).map(|at| &mut self.seen[*at]);
+            let place = known.get(&found.gives_way()).map(|at| &mut self.seen[*at]);
             match place {
                 // If a cycle with the same last request has other members now, the deadlock that
                 // was seen first counts, because it still stands.
@@ -115,7 +115,7 @@ impl Watcher {
     /// is for a caller that [was told](Self::look) of the deadlock and knows that somebody in it may have
     /// gone.
     pub fn put_off(&mut self, request: LockId) {
-        self.seen.retain(|seen| seen.deadlock.closed_by() != request);
+        self.seen.retain(|seen| seen.deadlock.gives_way() != request);
     }
 
     /// When another look may confirm a deadlock, even if nothing happens until then. `None` if there is
@@ -131,7 +131,7 @@ impl Watcher {
     }
 
     /// The confirmed and certain deadlock that this request has closed.
-    pub fn closed_by(&self, request: LockId) -> Option<&Deadlock> {
-        self.confirmed().find(|deadlock| deadlock.is_certain && deadlock.closed_by() == request)
+    pub fn gives_way(&self, request: LockId) -> Option<&Deadlock> {
+        self.confirmed().find(|deadlock| deadlock.is_certain && deadlock.gives_way() == request)
     }
 }

@@ -21,13 +21,13 @@ fn a_deadlock_is_confirmed_once_when_it_has_lasted() {
     // Others come, which changes nothing of it.
     example.waits(3, "a", Exclusive, None);
     let confirmed = watcher.look(&example.overview, now + second);
-    assert_eq!(confirmed.iter().map(Deadlock::closed_by).collect::<Vec<_>>(), [last]);
-    assert_eq!(watcher.closed_by(last), Some(&confirmed[0]));
+    assert_eq!(confirmed.iter().map(Deadlock::gives_way).collect::<Vec<_>>(), [last]);
+    assert_eq!(watcher.gives_way(last), Some(&confirmed[0]));
     assert_eq!(watcher.look(&example.overview, now + 2 * second), []);
     assert_eq!((watcher.next(), watcher.confirmed().count()), (None, 1));
     example.ends("a", last);
     assert_eq!(watcher.look(&example.overview, now + 3 * second), []);
-    assert_eq!((watcher.closed_by(last), watcher.confirmed().count()), (None, 0));
+    assert_eq!((watcher.gives_way(last), watcher.confirmed().count()), (None, 0));
 }
 
 #[test]
@@ -62,5 +62,5 @@ fn a_deadlock_that_another_one_has_followed_is_confirmed_anew() {
     let second_one = example.waits(2, "a", Exclusive, Some(b));
     assert_eq!(watcher.look(&example.overview, now + second), []);
     let confirmed = watcher.look(&example.overview, now + 2 * second);
-    assert_eq!(confirmed.iter().map(Deadlock::closed_by).collect::<Vec<_>>(), [second_one]);
+    assert_eq!(confirmed.iter().map(Deadlock::gives_way).collect::<Vec<_>>(), [second_one]);
 }
