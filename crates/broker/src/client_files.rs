@@ -2,7 +2,8 @@
 //! inherited locks.
 //!
 //! The existence of a file means nothing. What counts is that the file is locked. The kernel
-//! unlocks a file when the last process that has it open ends.
+//! unlocks a file when the last process that has it open ends. Only of a client's own file it counts besides that the
+//! client's process has not ended (`whose.rs`).
 //!
 //! - `KEY` is the client's own file, which the client has locked as long as it lives. The file is
 //!   a map of the locks that the client holds and of the names that it owns (`navlock_delegation`), or says only
@@ -87,7 +88,7 @@ pub(crate) struct Found {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Dead {
     pub(crate) client: ClientKey,
-    /// Whether the client's own file was there and not locked. If the file is gone, somebody may
+    /// Whether the client's own file was there, and said that the client has ended. If the file is gone, somebody may
     /// have removed it while the client lives.
     pub(crate) is_certain: bool,
 }

@@ -237,7 +237,8 @@ impl Past {
         self.bytes -= texts;
         if let hash_map::Entry::Occupied(mut of_name) = self.names.entry(name) {
             of_name.get_mut().ended.pop_front();
-            if of_name.get().ended.is_empty() {
+            let is_used = self.overview.queues.contains_key(of_name.key());
+            if of_name.get().ended.is_empty() && !is_used {
                 self.bytes -= bytes_of(of_name.key());
                 of_name.remove();
             }

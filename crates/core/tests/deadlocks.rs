@@ -293,8 +293,7 @@ fn check_shape(deadlock: &Deadlock) -> Result<(), String> {
     let requests: Vec<_> = deadlock.members.iter().filter(|member| !member.is_held).collect();
     let order = |entry: &Entry| (entry.patience == Patience::GivesWay, entry.since);
     let last = requests.iter().map(|member| order(&member.entry)).max();
-    let is_first =
-        last == Some(order(&deadlock.members[0].entry)) && !deadlock.members[0].is_held;
+    let is_first = last == Some(order(&deadlock.members[0].entry)) && !deadlock.members[0].is_held;
     if !is_first || deadlock.lines(Instant::now()).len() != requests.len() {
         return Err(format!("has another shape: {deadlock:#?}\n{deadlock}"));
     }

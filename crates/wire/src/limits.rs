@@ -29,9 +29,23 @@ pub const MAX_INSIDE: usize = 64;
 ///
 /// If the name is longer than [`MAX_NAME`].
 pub(crate) fn short_enough<'de, D: Deserializer<'de>>(from: D) -> Result<ResourceName, D::Error> {
-    let name = ResourceName::deserialize(from)?;
+    ResourceName::deserialize(from).and_then(checked)
+}
+
+/// The same for a name that may be missing.
+///
+/// # Errors
+///
+/// If the name is longer than [`MAX_NAME`].
+pub(crate) fn short_or_none<'de, D: Deserializer<'de>>(
+    from: D,
+) -> Result<Option<ResourceName>, D::Error> {
+    Option::deserialize(from)?.map(checked).transpose()
+}
+
+fn checked<E: Error>(name: ResourceName) -> Result<ResourceName, E> {
     match name.as_bytes().len() {
         ..=MAX_NAME => Ok(name),
-        length => Err(D::Error::invalid_length(length, &"a shorter name")),
+        length => Err(E::invalid_length(length, &"a shorter name")),
     }
 }

@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::{
     ids::{Agent, ClientId, ClientKey, LockId, Moment, Query, Slot},
-    limits::short_enough,
+    limits::{short_enough, short_or_none},
 };
 
 /// One message from a client to the daemon.
@@ -127,6 +127,7 @@ pub enum ToDaemon {
         /// The bucket's name.
         bucket: Arc<str>,
         /// The one lock name that is asked for; `None` for all names.
+        #[serde(deserialize_with = "short_or_none")]
         name: Option<ResourceName>,
     },
     /// Asks for the daemon's status, also before [`Introduce`](Self::Introduce).
@@ -172,6 +173,7 @@ pub enum ToDaemon {
         /// The one bucket that is asked for; `None` for all buckets.
         bucket: Option<String>,
         /// The one lock name that is asked for; `None` for all names.
+        #[serde(deserialize_with = "short_or_none")]
         name: Option<ResourceName>,
         /// Whether the events after the picture are asked for as well.
         follow: bool,

@@ -106,7 +106,7 @@ struct Request {
     /// Whether all is told that the program says of the request when it makes it. Until then nothing
     /// of the request needs to be sent.
     is_made: bool,
-    /// Whether the request may give up by itself.
+    /// How long the request waits.
     patience: Patience,
     /// What its lock is for; empty if the program does not say so of this request.
     why: String,

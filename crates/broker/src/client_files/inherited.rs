@@ -170,7 +170,11 @@ impl InheritedFile {
 
     /// Whether a process has inherited the file. If that cannot be found out, one may have.
     pub(crate) fn is_inherited(&self) -> bool {
-        is_locked(&self.file).unwrap_or(true)
+        let is_locked = is_locked(&self.file).unwrap_or(true);
+        if !is_locked {
+            let _ = file_lock::unlock(&self.file);
+        }
+        is_locked
     }
 
     /// Writes that nothing is inherited any more.

@@ -38,3 +38,31 @@ fn read(mut file: &File) -> io::Result<[u64; 2]> {
     file.read_exact(&mut number)?;
     Ok([namespace, number].map(u64::from_ne_bytes))
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_a_number_of_our_namespace_that_nobody_has_is_of_a_process_that_has_ended() {
+        let ended = |namespace: u64, number: u64| {
+            let mut file = tempfile::tempfile().unwrap();
+            file.seek(SeekFrom::Start(AT)).unwrap();
+            file.write_all(&[namespace.to_ne_bytes(), number.to_ne_bytes()].concat()).unwrap();
+            has_ended(&file)
+        };
+        let nobody = 1 << 30;
+        let Some(ours) = process::namespace() else {
+            return assert!(!ended(1, nobody), "the system has no such namespaces");
+        };
+        assert!(ended(ours, nobody));
+        assert!(!ended(ours + 1, nobody) && !ended(0, nobody));
+        assert!(
+            !ended(ours, 0) && !ended(ours, u64::MAX) && !ended(ours, std::process::id().into())
+        );
+        let file = tempfile::tempfile().unwrap();
+        assert!(!has_ended(&file));
+        note(&file).unwrap();
+        assert!(!has_ended(&file));
+    }
+}

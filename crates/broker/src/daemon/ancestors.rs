@@ -42,7 +42,7 @@ impl Daemon {
                     yield_now().await;
                 }
             }
-            let mut held = HeldFor::new();
+            let mut held = HeldFor::default();
             for client in &clients {
                 lock(client).add_held_for(&mut held);
             }

@@ -174,7 +174,7 @@ impl ClientRecord {
         self.requests.nested(nested);
     }
 
-    /// Notes that a request may give up by itself.
+    /// Notes how long a request waits.
     pub(super) fn note_patience(&mut self, request: RequestId, patience: Patience) {
         self.requests.note_patience(request, patience);
     }

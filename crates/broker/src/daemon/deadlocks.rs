@@ -64,8 +64,8 @@ const SHARE: u32 = 10;
 /// With at least this many locks and requests, another thread searches.
 const MANY: usize = 2_000;
 
-/// At most this many requests of a cycle are told of it, beginning with the one that was made last, and the one
-/// that gives way. All get the same text.
+/// At most this many requests of a cycle are told of it, beginning with the one that gives way.
+/// All get the same text.
 const MOST_TOLD: usize = 32;
 
 /// At most this many cycles have a line of their own in the log.
@@ -251,10 +251,9 @@ fn find(watcher: &mut Watcher, seen: Candidates, now: Instant) -> Cycles {
         // request was made last.
         let is_ordered = |member: &Member| member.entry.order > 0;
         let is_known = requests.clone().all(is_ordered) || !requests.clone().any(is_ordered);
-        let way = cycle.gives_way();
-        let is_told = |(nth, member): &(usize, &Member)| *nth < MOST_TOLD || member.entry.id == way;
-        for (_, member) in requests.enumerate().filter(is_told) {
-            let gives_way = is_known && member.entry.id == way;
+        // The first of these requests is the one that gives way.
+        for member in requests.take(MOST_TOLD) {
+            let gives_way = is_known && member.entry.id == cycle.gives_way();
             let in_cycle = InCycle { told: Arc::clone(&told), gives_way };
             let known = cycles.requests.entry(member.entry.id).or_insert(in_cycle.clone());
             // The request may be in several cycles. It is told of the one in which it gives way.

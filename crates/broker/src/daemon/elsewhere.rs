@@ -190,7 +190,6 @@ impl Elsewhere {
                 mode: lock.mode,
                 token: fencing_token.map(FencingToken::get),
                 inside: one.inside.iter().filter_map(|name| named.get(name).copied()).collect(),
-                // A machine with an older release does not tell this, which counts as no.
                 patience: one.patience,
                 why: (met[&lock.client_id] != said).then(|| said.to_owned()),
                 taken: 0,

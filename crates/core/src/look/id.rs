@@ -50,6 +50,11 @@ impl LockId {
         Self { client_id, serial: u64::MAX }
     }
 
+    /// Whether it stands for [whichever](Self::some_of) lock its agent has.
+    pub const fn is_some_of(&self) -> bool {
+        self.serial == u64::MAX
+    }
+
     /// Whether the serial number was made up, because the lock or request belongs to another machine and has
     /// another number there.
     pub fn is_made_up(&self) -> bool {

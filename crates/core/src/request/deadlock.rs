@@ -1,5 +1,5 @@
 //! Deadlocks of a request that has to wait: how the backend is told inside which locks the request was
-//! made, and whether it may give up by itself; and how the request fails in a deadlock.
+//! made, and how long it waits; and how the request fails in a deadlock.
 
 use std::{
     mem,
@@ -119,7 +119,7 @@ impl<G, N> LockFuture<'_, G, N> {
     }
 
     /// Says how long the request waits, if it does. This is for hosts that know only afterwards that it has a
-    /// signal.
+    /// signal. Who says that it gives way has to end it in a deadlock: others go on waiting for that.
     ///
     /// ```
     /// # use navlock::{Error, UserAgent};

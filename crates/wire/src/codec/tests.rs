@@ -173,9 +173,17 @@ fn the_longest_name_passes_and_a_longer_one_is_refused() {
         kind: RequestKind::Steal,
         slot: None,
     };
+    let look = |length: usize| {
+        let name = Some("n".repeat(length).try_into().unwrap());
+        ToDaemon::Look { bucket: None, name, follow: false }
+    };
     assert_round_trip_whole(&ask(MAX_NAME));
-    let mut bytes = encode_all(&[ask(MAX_NAME + 1)]);
-    assert!(matches!(DaemonCodec::default().decode(&mut bytes), Err(CodecError::Malformed(_))));
+    assert_round_trip_whole(&look(MAX_NAME));
+    for longer in [ask(MAX_NAME + 1), look(MAX_NAME + 1)] {
+        let mut bytes = encode_all(&[longer]);
+        let heard = DaemonCodec::default().decode(&mut bytes);
+        assert!(matches!(heard, Err(CodecError::Malformed(_))));
+    }
 }
 
 fn assert_round_trip_whole(message: &ToDaemon) {

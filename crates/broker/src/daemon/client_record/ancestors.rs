@@ -1,6 +1,9 @@
 //! The locks inside which a client waits because of who has started its process.
 
-use std::{collections::HashMap, iter};
+use std::{
+    collections::{HashMap, HashSet},
+    iter,
+};
 
 use navlock_core::look;
 use navlock_engine::RequestId;
@@ -8,10 +11,15 @@ use navlock_wire::LockId;
 
 use super::{super::process::Process, ClientRecord};
 
-/// The locks that are held for each command or script. The number of its process comes with whether another one, a
-/// `navlock`, keeps the lock for it. Programs that hold locks themselves need not wait for their children, so of
-/// their agents it is only said that they have some.
-pub(in super::super) type HeldFor = HashMap<(u32, bool), Vec<LockId>>;
+/// The locks that are held for each command or script, and by each program.
+#[derive(Debug, Default)]
+pub(in super::super) struct HeldFor {
+    /// By the number of the process, with whether another one, a `navlock`, keeps the locks for it.
+    kept: HashMap<(u32, bool), Vec<LockId>>,
+    /// Programs that hold locks themselves need not wait for their children, so of their agents it is only said
+    /// that they have some.
+    by_programs: HashMap<u32, HashSet<LockId>>,
+}
 
 /// The processes above each process, as far as they were looked for.
 pub(in super::super) type Ancestors = HashMap<u32, Vec<u32>>;
@@ -22,12 +30,13 @@ impl ClientRecord {
         for (id, shown) in self.requests.shown().filter(|(_, shown)| shown.token.is_some()) {
             let Some(open) = self.agents.get(&shown.agent) else { continue };
             let (pid, keeper) = (open.info.pid, open.info.keeper);
-            let some = look::LockId::some_of(open.of.client_id).serial;
-            let serial = if keeper == 0 { some } else { id.serial() };
-            let locks = held.entry((pid, keeper != 0 && keeper != pid)).or_default();
-            let lock = (open.of.client_id.to_bytes(), serial);
-            if locks.last() != Some(&lock) {
-                locks.push(lock);
+            if keeper != 0 {
+                let lock = (open.of.client_id.to_bytes(), id.serial());
+                held.kept.entry((pid, keeper != pid)).or_default().push(lock);
+            } else if let Some(process) = &self.process {
+                let some = look::LockId::some_of(open.of.client_id);
+                let locks = held.by_programs.entry(process.number()).or_default();
+                locks.insert((some.client_id.to_bytes(), some.serial));
             }
         }
     }
@@ -49,9 +58,13 @@ impl ClientRecord {
             let itself = iter::once((own, true));
             let kept_for = Some(kept_for).filter(|&number| number != own).into_iter();
             let theirs = kept_for.flat_map(|number| iter::once(number).chain(above(number)));
-            let above = above(own).chain(theirs).flat_map(|it| [(it, false), (it, true)]);
-            for lock in itself.chain(above).filter_map(|key| held.get(&key)).flatten() {
+            let above: Vec<_> = above(own).chain(theirs).collect();
+            let kept = above.iter().flat_map(|it| [(*it, false), (*it, true)]);
+            for lock in itself.chain(kept).filter_map(|key| held.kept.get(&key)).flatten() {
                 self.requests.put_inside(id, *lock);
+            }
+            for lock in above.iter().filter_map(|number| held.by_programs.get(number)).flatten() {
+                self.requests.put_perhaps_inside(id, *lock);
             }
         }
     }

@@ -124,10 +124,11 @@ pub(super) fn run(context: &Context, mut args: RunArgs) -> Result<ExitCode, Fail
         // A process that cannot be seen may still have the lifeline, and works under the locks. So the broker
         // takes over, as if this process had been killed: the locks are held as long as the lifeline is open.
         if lifeline.as_ref().is_some_and(Lifeline::is_inherited) {
+            let stays = if names.len() == 1 { "stays" } else { "stay" };
             let names = names.iter().map(quoted_name).collect::<Vec<_>>().join(", ");
             exit::mention(
                 format!(
-                    "navlock: {names} stays held while something works that the command has started and \
+                    "navlock: {names} {stays} held while something works that the command has started and \
                      that cannot be seen from here, as a program of another user; root can see it\n"
                 )
                 .as_bytes(),

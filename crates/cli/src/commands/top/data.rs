@@ -118,7 +118,8 @@ impl Data {
                 }
             }
             Heard::NoBroker => {
-                self.past.anew(Overview::default());
+                // Its clients may hold on.
+                self.past.overview = Overview::default();
                 self.broker = Broker::None;
             }
             Heard::Failed(why) => self.broker = Broker::Failed(why),

@@ -150,7 +150,7 @@ impl<'a> Builder<'a> {
         let mut some_of: HashSet<ClientId, RandomState> = HashSet::default();
         for (request, at) in requests(&self.nodes) {
             for lock in at.entry.inside.iter().filter(|lock| !self.locks.contains_key(lock)) {
-                if *lock == LockId::some_of(lock.client_id) {
+                if lock.is_some_of() {
                     some_of.insert(lock.client_id);
                 }
                 let requests = inside.entry(lock.client_id).or_default();

@@ -111,7 +111,7 @@ fn two_who_ask_for_each_others_locks_inside_their_own_are_in_a_deadlock() {
 
 #[test]
 fn of_those_who_would_give_way_in_a_deadlock_the_last_one_does_and_if_there_are_none_the_last_of_all()
-{
+ {
     let mut example = Example::new();
     let held = [1, 2, 3].map(|agent| example.held(agent, &agent.to_string(), Exclusive));
     let [one, two, three] = [(1, "2"), (2, "3"), (3, "1")].map(|(agent, name)| {
