@@ -9,7 +9,7 @@ use std::{
 
 use navlock_platform::{
     file,
-    user::{ROOT, UserId, ours},
+    user::{ROOT, ours},
 };
 
 use super::error::Error;
@@ -26,7 +26,9 @@ pub(super) fn read(path: &Path) -> Result<Vec<u8>, Error> {
 pub(super) fn read_secret(path: &Path) -> Result<Vec<u8>, Error> {
     let unreadable = |error| unreadable(path, error);
     // The file that is checked is the one that is read.
-    let (mut file, mode, owner) = open(path).map_err(unreadable)?;
+    let mut file = File::open(path).map_err(unreadable)?;
+    let found = file.metadata().map_err(unreadable)?;
+    let (mode, owner) = (file::mode_of(&file, &found), file::owner_of(&file, &found));
     let (forbidden, good_mode) = if owner == ROOT { (0o027, 0o640) } else { (0o077, 0o600) };
     if owner != ROOT && owner != ours() {
         return Err(Error::new(format!(
@@ -44,13 +46,6 @@ pub(super) fn read_secret(path: &Path) -> Result<Vec<u8>, Error> {
     let mut bytes = Vec::new();
     file.read_to_end(&mut bytes).map_err(unreadable)?;
     Ok(bytes)
-}
-
-fn open(path: &Path) -> io::Result<(File, u32, UserId)> {
-    let file = File::open(path)?;
-    let found = file.metadata()?;
-    let (mode, owner) = (file::mode_of(&file, &found), file::owner_of(&file, &found));
-    Ok((file, mode, owner))
 }
 
 fn unreadable(path: &Path, error: io::Error) -> Error {
