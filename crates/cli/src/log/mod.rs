@@ -10,7 +10,7 @@ mod rotating;
 mod sink;
 
 use std::{
-    env, fmt, io,
+    env, io,
     path::{Path, PathBuf},
     sync::{Arc, Mutex, PoisonError},
     time::Duration,
@@ -34,6 +34,7 @@ const STDERR: &str = "/proc/self/fd/2";
 pub(crate) const FLUSH_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// The log of this process.
+#[derive(Debug)]
 pub(crate) struct Log {
     sink: Sink,
     /// The file of the log; `None` for the error stream.
@@ -91,12 +92,6 @@ impl daemon::Log for Log {
 
     fn dropped(&self) -> u64 {
         self.sink.dropped()
-    }
-}
-
-impl fmt::Debug for Log {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Log").field("file", &self.file).finish_non_exhaustive()
     }
 }
 

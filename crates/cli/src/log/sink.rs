@@ -26,13 +26,14 @@ const QUEUE: usize = 1024;
 const LONGEST: usize = 4096;
 
 /// The place where lines are logged.
-#[derive(Clone)]
+#[derive(Clone, Debug)]
 pub(super) struct Sink {
     queue: SyncSender<Said>,
     dropped: Arc<AtomicU64>,
     has_level: bool,
 }
 
+#[derive(Debug)]
 enum Said {
     Line(Vec<u8>),
     /// A message is sent here when all earlier lines are written.
