@@ -13,7 +13,7 @@ use navlock_broker::{Control, Stopped};
 use self::logs::LogLevelArgs;
 pub(super) use self::{
     logs::LogsArgs,
-    run::{DaemonRunArgs, idle_seconds_error},
+    run::{DaemonRunArgs, idle_seconds},
     status::StatusArgs,
 };
 use super::Context;

@@ -60,14 +60,9 @@ pub(crate) struct DaemonRunArgs {
 }
 
 /// An empty variable counts as unset, like any other variable.
-fn idle_seconds(text: &str) -> Result<Duration, String> {
+pub(in crate::commands) fn idle_seconds(text: &str) -> Result<Duration, String> {
     values::time(if text.is_empty() { IDLE_SECS } else { text })
         .map_err(|wrong| format!("{wrong}, or unset NAVLOCK_IDLE_SECS"))
-}
-
-/// What is wrong with a value of `NAVLOCK_IDLE_SECS`, if it is wrong.
-pub(in crate::commands) fn idle_seconds_error(text: &str) -> Option<String> {
-    idle_seconds(text).err()
 }
 
 pub(super) fn run(place: &Place, args: &DaemonRunArgs) -> Result<ExitCode, Failure> {

@@ -88,9 +88,9 @@ fn variable(name: &str, value: &OsStr) -> Check {
             Ok(_) => ok("clients can take a name again without asking, which is the default"),
             Err(error) => Check::fail(what, format_args!("{shown:?}")).remedy(error),
         },
-        "NAVLOCK_IDLE_SECS" => match daemon::idle_seconds_error(&shown) {
-            None => ok("seconds for which a broker without clients stays"),
-            Some(error) => Check::fail(what, format_args!("{shown:?}")).remedy(error),
+        "NAVLOCK_IDLE_SECS" => match daemon::idle_seconds(&shown) {
+            Ok(_) => ok("seconds for which a broker without clients stays"),
+            Err(error) => Check::fail(what, format_args!("{shown:?}")).remedy(error),
         },
         TIMEOUT => match values::time(&shown) {
             Ok(_) => ok("how long a request waits at most, unless an option says so"),
