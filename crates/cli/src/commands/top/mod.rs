@@ -163,7 +163,7 @@ impl Top {
             if ready.stolen {
                 self.stolen.quiet();
                 while let Some(message) = self.stolen.next() {
-                    self.model.tell(message);
+                    self.model.message = Some(message);
                     due = now;
                 }
             }
@@ -209,7 +209,7 @@ impl Top {
         let (began, mut news) = (Instant::now(), false);
         while let Some(heard) = self.heard.next() {
             news |= !matches!(&heard, Heard::Events(events) if events.is_empty());
-            self.model.receive(heard);
+            self.model.live.receive(heard);
             if began.elapsed() > SHARE {
                 return (news, true);
             }
@@ -240,7 +240,7 @@ impl Top {
             };
             thief.send(message);
         });
-        self.model.tell(match spawned {
+        self.model.message = Some(match spawned {
             Ok(_) => "stealing …".to_owned(),
             Err(error) => format!("nothing was stolen: {error}"),
         });

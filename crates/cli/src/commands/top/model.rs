@@ -4,10 +4,7 @@ use std::time::{Duration, Instant};
 
 use navlock::look::{LockName, Watcher};
 
-use super::{
-    data::{Data, Heard},
-    order::Order,
-};
+use super::{data::Data, order::Order};
 use crate::{
     remedy::{Here, Surroundings},
     steal::Holder,
@@ -74,7 +71,7 @@ pub(super) struct Model {
     pub(super) order: Order,
     pub(super) is_reversed: bool,
     pub(super) dialog: Option<Dialog>,
-    /// A message about the last key.
+    /// A message about the last key, or the outcome of a wish.
     pub(super) message: Option<String>,
     pub(super) allow_steal: bool,
     pub(super) colours: bool,
@@ -125,11 +122,6 @@ impl Model {
         self.places.last().expect("the first is never left")
     }
 
-    /// Takes in what has been heard.
-    pub(super) fn receive(&mut self, heard: Heard) {
-        self.live.receive(heard);
-    }
-
     /// To be called when time has passed.
     pub(super) fn tick(&mut self, now: Instant) {
         self.live.tick(now);
@@ -140,10 +132,5 @@ impl Model {
             // With very many waiters, the search takes a while.
             self.search = now + LASTING.max(10 * began.elapsed());
         }
-    }
-
-    /// Shows the outcome of a wish.
-    pub(super) fn tell(&mut self, message: String) {
-        self.message = Some(message);
     }
 }

@@ -119,7 +119,7 @@ fn past_names_are_bounded_in_number_and_forgotten_in_time() {
             Change::Released { name, id: entry.id },
         ];
         let events = events.map(|change| Event { at: world.now, change });
-        world.model.receive(Heard::Events(events.into()));
+        world.model.live.receive(Heard::Events(events.into()));
     }
     assert!((1000..=MOST + 1).contains(&world.model.data().names().count()));
     let last = name("99999");

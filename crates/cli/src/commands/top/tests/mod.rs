@@ -67,7 +67,7 @@ impl World {
     }
 
     fn receive(&mut self, heard: Heard) {
-        self.model.receive(heard);
+        self.model.live.receive(heard);
         self.model.tick(self.now);
     }
 
