@@ -76,6 +76,12 @@ pub(crate) struct End {
     pub(crate) by: Option<Arc<AgentInfo>>,
 }
 
+impl Default for Past {
+    fn default() -> Self {
+        Self::new(Instant::now())
+    }
+}
+
 impl Past {
     pub(crate) fn new(began: Instant) -> Self {
         Self {
@@ -288,7 +294,7 @@ mod tests {
 
     #[test]
     fn a_lock_is_remembered_with_how_it_ended() {
-        let mut past = Past::new(Instant::now());
+        let mut past = Past::default();
         let (agent, db) = (ClientId::random(), name("db"));
         let entry = |serial| Entry::new(LockId { client_id: agent, serial }, Mode::Exclusive);
         tell(&mut past, Change::Requested { name: db.clone(), entry: entry(1) });
@@ -309,7 +315,7 @@ mod tests {
 
     #[test]
     fn only_so_much_is_remembered() {
-        let mut past = Past::new(Instant::now());
+        let mut past = Past::default();
         let agent = ClientId::random();
         for serial in 0..3 * MOST as u64 {
             let entry = Entry::new(LockId { client_id: agent, serial }, Mode::Shared);
@@ -327,7 +333,7 @@ mod tests {
 
     #[test]
     fn of_names_as_long_as_any_may_be_no_more_is_remembered_than_there_is_room_for() {
-        let mut past = Past::new(Instant::now());
+        let mut past = Past::default();
         let agent = ClientId::random();
         for serial in 0..40 {
             let entry = Entry::new(LockId { client_id: agent, serial }, Mode::Exclusive);

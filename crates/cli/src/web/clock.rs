@@ -12,12 +12,14 @@ pub(super) struct Clock {
     then: u64,
 }
 
-impl Clock {
-    pub(super) fn new() -> Self {
+impl Default for Clock {
+    fn default() -> Self {
         let then = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
         Self { read: Instant::now(), then: millis(then) }
     }
+}
 
+impl Clock {
     pub(super) fn at(self, moment: Instant) -> u64 {
         match moment.checked_duration_since(self.read) {
             Some(later) => self.then.saturating_add(millis(later)),

@@ -42,7 +42,7 @@ impl Feed {
     /// process.
     pub(super) fn start(place: Place) -> io::Result<Arc<Self>> {
         let feed =
-            Arc::new(Self { store: Mutex::new(Store::new()), versions: watch::Sender::new(0) });
+            Arc::new(Self { store: Mutex::new(Store::default()), versions: watch::Sender::new(0) });
         let looking = Arc::clone(&feed);
         let here = Here::anywhere(&place);
         let look = Look::new(place.clone(), LookOptions::default());

@@ -34,6 +34,10 @@ const PAGE: &str = include_str!("page.html");
 const STYLE: &str = include_str!("page.css");
 const SCRIPT: &str = include_str!("page.js");
 
+const CSS: &str = "text/css; charset=utf-8";
+const JAVASCRIPT: &str = "text/javascript; charset=utf-8";
+const PROMETHEUS: &str = "text/plain; version=0.0.4; charset=utf-8";
+
 /// How long a page that has lost its connection waits before it asks again.
 const RETRY: Duration = Duration::from_secs(1);
 
@@ -71,15 +75,13 @@ type Shared = State<Arc<Site>>;
 
 pub(super) fn router(site: Arc<Site>) -> Router {
     let below = |path: &str| format!("{}{path}", site.gate.path());
-    let css = || text(header::HeaderValue::from_static("text/css; charset=utf-8"), STYLE);
-    let js = || text(header::HeaderValue::from_static("text/javascript; charset=utf-8"), SCRIPT);
     Router::new()
         .route("/", get(enter))
         .route("/api/state", get(state))
         .route("/metrics", get(metrics))
         .route(&below("/"), get(async || Html(PAGE)))
-        .route(&below("/page.css"), get(async move || css()))
-        .route(&below("/page.js"), get(async move || js()))
+        .route(&below("/page.css"), get(async || ([(header::CONTENT_TYPE, CSS)], STYLE)))
+        .route(&below("/page.js"), get(async || ([(header::CONTENT_TYPE, JAVASCRIPT)], SCRIPT)))
         .route(&below("/events"), get(events))
         .route(&below("/api/state"), get(state))
         .route(&below("/api/history"), get(history))
@@ -107,10 +109,6 @@ async fn guard(State(site): Shared, request: Request, next: Next) -> Response {
         response.headers_mut().insert(name, HeaderValue::from_static(value));
     }
     response
-}
-
-fn text(kind: HeaderValue, text: &'static str) -> Response {
-    ([(header::CONTENT_TYPE, kind)], text).into_response()
 }
 
 fn json(text: String) -> Response {
@@ -173,10 +171,7 @@ async fn history(State(site): Shared, uri: Uri) -> Response {
 async fn metrics(State(site): Shared) -> Response {
     let place = site.place.clone();
     match tokio::task::spawn_blocking(move || prometheus(&place)).await {
-        Ok(Ok(metrics)) => {
-            let kind = HeaderValue::from_static("text/plain; version=0.0.4; charset=utf-8");
-            ([(header::CONTENT_TYPE, kind)], metrics).into_response()
-        }
+        Ok(Ok(metrics)) => ([(header::CONTENT_TYPE, PROMETHEUS)], metrics).into_response(),
         Ok(Err(failure)) => refuse(StatusCode::SERVICE_UNAVAILABLE, failure.message()),
         Err(_) => refuse(StatusCode::INTERNAL_SERVER_ERROR, "it could not be asked"),
     }

@@ -6,10 +6,7 @@
 
 mod answers;
 
-use std::{
-    collections::{BTreeMap, HashMap, HashSet, VecDeque},
-    time::Instant,
-};
+use std::collections::{BTreeMap, HashMap, HashSet, VecDeque};
 
 use navlock::{
     ClientId,
@@ -33,6 +30,7 @@ const MOST_CHANGES: usize = 16_384;
 /// How many agents that hold others up are checked for stopped processes.
 const MOST_WATCHED: usize = 64;
 
+#[derive(Default)]
 pub(super) struct Store {
     pub(super) clock: Clock,
     /// The version, which grows by one at each [refresh](Store::refresh). Before the first one, it
@@ -108,6 +106,7 @@ struct Shown {
 }
 
 /// A part that is shown as a whole.
+#[derive(Default)]
 struct Section {
     changed: u64,
     json: String,
@@ -123,31 +122,6 @@ impl Section {
 }
 
 impl Store {
-    pub(super) fn new() -> Self {
-        let section = || Section { changed: 0, json: "[]".to_owned() };
-        Self {
-            clock: Clock::new(),
-            version: 0,
-            broker: Broker::default(),
-            keys: NameNumbers::default(),
-            names: BTreeMap::new(),
-            agents: HashMap::new(),
-            clients: BTreeMap::new(),
-            tree: section(),
-            deadlocks: section(),
-            roots: Vec::new(),
-            left_out: 0,
-            stopped: HashMap::new(),
-            remedies: HashMap::new(),
-            changes: VecDeque::new(),
-            forgotten: 0,
-            dirty: HashSet::new(),
-            all_dirty: false,
-            some_went: false,
-            past: Past::new(Instant::now()),
-        }
-    }
-
     pub(super) fn version(&self) -> u64 {
         self.version
     }

@@ -16,7 +16,7 @@ struct Shown {
 
 impl Shown {
     fn new() -> Self {
-        let mut shown = Self { store: Store::new(), overview: Overview::default() };
+        let mut shown = Self { store: Store::default(), overview: Overview::default() };
         shown.store.anew(&shown.overview);
         shown.refresh();
         shown
