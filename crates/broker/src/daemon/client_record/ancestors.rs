@@ -64,7 +64,7 @@ impl ClientRecord {
                 self.requests.put_inside(id, *lock);
             }
             for lock in above.iter().filter_map(|number| held.by_programs.get(number)).flatten() {
-                self.requests.put_perhaps_inside(id, *lock);
+                self.requests.put_inside(id, *lock);
             }
         }
     }

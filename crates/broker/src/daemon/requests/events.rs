@@ -29,27 +29,20 @@ impl Requests {
         let waits = |entry: &&mut Entry| matches!(entry.stage, Stage::Pending(_));
         let Some(entry) = self.entries.get_mut(&id).filter(waits) else { return };
         let is_known = entry.inside.iter().any(|(known, _)| *known == lock);
-        if entry.inside.len() < MAX_INSIDE && !is_known {
-            if entry.inside.iter().all(|(known, _)| lock_id(*known).is_some_of()) {
+        if entry.inside.len() >= MAX_INSIDE || is_known {
+            return;
+        }
+        // No certain cycle leads by way of what the request is only perhaps inside of, and other machines are not
+        // told of that.
+        let is_certain = |lock: LockId| !lock_id(lock).is_some_of();
+        if is_certain(lock) {
+            if !entry.inside.iter().any(|(known, _)| is_certain(*known)) {
                 self.nested.push(id);
             }
-            entry.inside.push((lock, false));
             self.lookers.note_nested();
-            self.tell(id);
         }
-    }
-
-    /// Notes for lookers that this request was [perhaps](look::LockId::some_of) made inside a lock. No certain cycle
-    /// leads that way.
-    pub(in super::super) fn put_perhaps_inside(&mut self, id: RequestId, some: LockId) {
-        let waits = |entry: &&mut Entry| matches!(entry.stage, Stage::Pending(_));
-        let Some(entry) = self.entries.get_mut(&id).filter(waits) else { return };
-        let is_known = entry.inside.iter().any(|(known, _)| *known == some);
-        if entry.inside.len() < MAX_INSIDE && !is_known {
-            // Other machines are not told.
-            entry.inside.push((some, true));
-            self.tell(id);
-        }
+        entry.inside.push((lock, !is_certain(lock)));
+        self.tell(id);
     }
 
     /// Notes how long this request waits.

@@ -3,7 +3,6 @@
 
 use std::{
     collections::{BTreeSet, HashMap},
-    task::Waker,
     time::{Duration, Instant},
 };
 
@@ -15,6 +14,7 @@ use crate::{
     backend::Ticket,
     look::{Deadlock, Entry, InDeadlock, LockId, LockName, Overview, Queue, deadlocks},
     sync::{MutexGuard, lock},
+    waking::wake_all,
 };
 
 impl MemoryBackend {
@@ -76,7 +76,7 @@ impl MemoryBackend {
     fn wake_who_give_way(&self, tickets: &[Ticket]) {
         let gives_way = |ticket: &&Ticket| self.patience(**ticket) == Patience::GivesWay;
         let waker = |ticket: &Ticket| self.shard(*ticket).lock().locks.data(ticket.id)?.clone();
-        wake_all(tickets.iter().filter(gives_way).filter_map(waker).collect());
+        wake_all(tickets.iter().filter(gives_way).filter_map(waker).collect::<Vec<_>>());
     }
 
     /// See [`Backend::fail_in_deadlock`](crate::host::Backend::fail_in_deadlock).
