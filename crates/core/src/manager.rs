@@ -315,7 +315,7 @@ impl LockManager {
     }
 
     /// For how long this agent still has its locks and requests, and when the reach was last heard
-    /// of; see [`Backend::term`]. `None` where locks do not end by themselves.
+    /// of; see [`Backend::term`](crate::host::Backend::term). `None` where locks do not end by themselves.
     ///
     /// ```
     /// # use navlock::UserAgent;

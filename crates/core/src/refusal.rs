@@ -13,10 +13,10 @@ use std::{
 /// as a file that cannot be read, or by an answer of the service that keeps the locks. A reach that
 /// refuses by its own decision gives none. A broker sends only a message, so there is none either.
 ///
-/// What is said of [message and source](Unreachable#message-and-source) and of
-/// [equality](Unreachable#equality) of an [`Unreachable`] is true of this type as well. There is one
-/// exception: a refusal that is made from a boxed error by `From` has the text of that error, which is the
-/// source as well.
+/// What is said of [message and source](crate::Unreachable#message-and-source) and of
+/// [equality](crate::Unreachable#equality) of an [`Unreachable`](crate::Unreachable) is true of this type as
+/// well. There is one exception: a refusal that is made from a boxed error by `From` has the text of that error,
+/// which is the source as well.
 ///
 /// ```
 /// use std::{error::Error as _, io};
