@@ -84,7 +84,7 @@ pub(crate) fn shortened(text: &str, widest: usize) -> String {
     if width(text) <= widest {
         return text.to_owned();
     }
-    let mut shown = clipped(text, widest / 2 + 1);
+    let mut shown = clipped(text, widest.min(widest / 2 + 1));
     let room = widest.saturating_sub(width(&shown));
     let mut taken = 0;
     let end = text.chars().rev().take_while(|char| {
@@ -140,16 +140,28 @@ mod tests {
     }
 
     #[test]
-    fn of_a_long_name_the_beginning_is_shown() {
+    fn of_a_long_name_both_ends_are_shown_and_of_a_very_long_one_the_beginning() {
         for long in ["x", "日", "😀", "\u{1b}[2J", "\u{202e}", "é"] {
             for count in [1, 10, 500] {
                 let name = ResourceName::try_from(&*long.repeat(count)).unwrap();
                 for widest in [0, 1, 7, 48] {
-                    let whole = clipped(&plain_name(&name), widest);
-                    assert_eq!(short_name(&name, widest), whole, "{long:?} {count} {widest}");
+                    let is_very_long = name.utf16().count() >= LONG_NAME;
+                    let cut = if is_very_long { clipped } else { shortened };
+                    let shown = cut(&plain_name(&name), widest);
+                    assert_eq!(short_name(&name, widest), shown, "{long:?} {count} {widest}");
+                    assert!(width(&shown) <= widest);
                 }
             }
         }
+    }
+
+    #[test]
+    fn a_text_that_is_too_wide_keeps_its_ends() {
+        assert_eq!(shortened("production", 10), "production");
+        assert_eq!(shortened("production", 9), "prod…tion");
+        assert_eq!(shortened("日本語日本語", 6), "日…語");
+        assert_eq!(shortened("ab", 1), "…");
+        assert_eq!(shortened("ab", 0), "");
     }
 
     #[test]

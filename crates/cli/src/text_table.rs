@@ -163,7 +163,12 @@ mod tests {
         }
         let shown = table(&row, Some(90));
         assert!(
-            shown.contains(&format!("{}…  {}  0123", "n".repeat(47), "w".repeat(20))),
+            shown.contains(&format!(
+                "{}…{}  {}  0123",
+                "n".repeat(24),
+                "n".repeat(23),
+                "w".repeat(20)
+            )),
             "{shown}"
         );
         let shown = table(&row, Some(50));

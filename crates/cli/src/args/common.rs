@@ -95,6 +95,7 @@ mod tests {
 
         const FLAGS: &'static [Flag<Self>] = &[
             (&["--bucket b", "--bucket=b"], |common| common.bucket == "b"),
+            (&["--project"], |common| common.project),
             (&["--socket s"], |common| common.socket.as_deref() == Some(Path::new("s"))),
             (&["-q", "--quiet"], |common| common.quiet),
             (&["-v", "--verbose"], |common| common.verbose),
