@@ -87,11 +87,17 @@ impl MemoryBackend {
     pub(super) fn decide_deadlock(&self, ticket: Ticket) -> Option<InDeadlock> {
         // FAST: mostly there is no deadlock.
         self.deadlock_of(ticket).filter(|deadlock| deadlock.gives_way)?;
-        let _deciding = lock(&self.deciding);
+        let deciding = lock(&self.deciding);
         let deadlock = self.deadlock_of(ticket).filter(|deadlock| deadlock.gives_way)?;
-        if let Some(noted) = lock(&self.nested).requests.get_mut(&ticket) {
+        let mut nested = lock(&self.nested);
+        if let Some(noted) = nested.requests.get_mut(&ticket) {
             noted.is_failing = true;
         }
+        let others: Vec<_> = nested.requests.keys().copied().filter(|it| *it != ticket).collect();
+        drop(nested);
+        drop(deciding);
+        // Who waited behind this one now waits for whoever is ahead of it, which may be another deadlock.
+        self.wake_who_give_way(&others);
         Some(deadlock)
     }
 

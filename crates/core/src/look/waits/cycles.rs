@@ -15,8 +15,9 @@ const MOST: usize = 64;
 pub(super) type Cycle = Vec<(Index, Why)>;
 
 /// Finds cycles. Each begins with the last of its requests that give way or, if none does, with its youngest. This
-/// request is taken out of the graph before the next cycle is searched. So no cycle is left without these requests,
-/// unless there are too many cycles.
+/// request is taken out of the graph before the next cycle is searched. So no cycle of this graph is left without
+/// these requests, unless there are too many cycles. Without a request that is not the last of its queue the graph
+/// would be another one: that is for the next look.
 ///
 /// The cycles consist of known steps alone, and contain no request that may give up by itself. If
 /// `with_possible` is set, they may also contain such requests, and steps that are only possible.

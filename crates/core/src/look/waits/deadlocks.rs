@@ -91,7 +91,8 @@ impl InDeadlock {
 /// All deadlocks, the certain ones first. If there are very many, only some of them.
 ///
 /// Of deadlocks that have requests in common, as many are returned as have to be broken: without the
-/// requests that [give way](Deadlock::gives_way), no deadlock is left.
+/// requests that [give way](Deadlock::gives_way), no deadlock of these is left. Who waited behind one of them may
+/// be in another deadlock then.
 ///
 /// ```
 /// # use std::future::IntoFuture;
