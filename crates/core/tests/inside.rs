@@ -250,22 +250,6 @@ fn of_two_by_which_there_came_to_be_a_cycle_one_fails() {
 }
 
 #[test]
-fn a_request_that_waits_fails_in_a_deadlock_which_another_one_closes_that_does_not() {
-    let bucket = bucket();
-    let (one, two) = (bucket.lock_manager(), bucket.lock_manager());
-    let (a, b) = (held(&one, "a"), held(&two, "b"));
-    let waits = thread::spawn(move || one.lock("b").inside(&a).fail_on_deadlock().blocking());
-    while block_on(two.query()).unwrap().pending.is_empty() {
-        thread::yield_now();
-    }
-    let mut last = pin!(two.lock("a").inside(&b).into_future());
-    assert!(poll_once(last.as_mut()).is_pending());
-    // It is woken, and the lock inside which it was made goes with its thread.
-    assert!(matches!(waits.join().unwrap(), Err(Error::Deadlock(_))));
-    drop(block_on(last).unwrap());
-}
-
-#[test]
 fn a_request_of_a_task_in_another_thread_is_inside_nothing() {
     let asked = async |locks: &LockManager, name: &str| {
         let mut task = pin!(locks.lock(name).fail_on_deadlock().into_owned());

@@ -191,14 +191,7 @@ impl Backend for MemoryBackend {
     }
 
     fn note_patience(&self, ticket: Ticket, patience: Patience) {
-        if patience == Patience::GivesWay {
-            lock(&self.nested).some_give_way = true;
-        }
-        let mut state = self.shard(ticket).lock();
-        state.locks.note_patience(ticket.id, patience);
-        if let Some(table) = &mut state.look_table {
-            table.note_patience(ticket.id, patience);
-        }
+        self.note_how_long(ticket, patience);
     }
 
     fn deadlock(&self, ticket: Ticket) -> Option<InDeadlock> {

@@ -68,6 +68,18 @@ impl MemoryBackend {
         nested.crowd = 2 * nested.requests.len();
     }
 
+    /// See [`Backend::note_patience`](crate::host::Backend::note_patience).
+    pub(super) fn note_how_long(&self, ticket: Ticket, patience: Patience) {
+        if patience == Patience::GivesWay {
+            lock(&self.nested).some_give_way = true;
+        }
+        let mut state = self.shard(ticket).lock();
+        state.locks.note_patience(ticket.id, patience);
+        if let Some(table) = &mut state.look_table {
+            table.note_patience(ticket.id, patience);
+        }
+    }
+
     fn patience(&self, ticket: Ticket) -> Patience {
         self.shard(ticket).lock().locks.patience(ticket.id)
     }
