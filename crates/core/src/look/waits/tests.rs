@@ -211,27 +211,6 @@ fn two_tasks_of_one_agent_that_want_the_same_lock_are_not_even_possibly_in_a_dea
 }
 
 #[test]
-fn nobody_waits_for_ever_for_what_may_give_up() {
-    let mut example = Example::new();
-    let (a, b) = (example.held(1, "a", Shared), example.held(2, "b", Exclusive));
-    let gives_up = example.waits(3, "a", Exclusive, None);
-    example.waits(2, "a", Shared, Some(b));
-    example.waits(1, "b", Exclusive, Some(a));
-    assert_eq!(example.told(), certain("b B a a A"));
-    example.put_patience("a", gives_up, Patience::MayGiveUp);
-    assert_eq!(example.told(), [("b B a a A".to_owned(), false)]);
-    // A request that may give up does not matter if it is behind others that wait for ever.
-    let mut example = Example::new();
-    let (a, b) = (example.held(1, "a", Shared), example.held(2, "b", Exclusive));
-    example.waits(4, "a", Exclusive, None);
-    let gives_up = example.waits(3, "a", Exclusive, None);
-    example.put_patience("a", gives_up, Patience::MayGiveUp);
-    example.waits(2, "a", Shared, Some(b));
-    example.waits(1, "b", Exclusive, Some(a));
-    assert_eq!(example.told(), certain("b B a a A"));
-}
-
-#[test]
 fn a_request_that_is_perhaps_inside_a_lock_of_somebody_is_perhaps_in_a_deadlock() {
     let mut example = Example::new();
     let a = example.held(1, "a", Exclusive);

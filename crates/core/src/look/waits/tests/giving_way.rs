@@ -1,4 +1,4 @@
-//! Which request of a deadlock fails.
+//! How long the requests of a cycle wait, and which of them fails.
 
 use super::*;
 
@@ -29,4 +29,25 @@ fn who_gives_way_is_found_behind_a_deadlock_in_which_nobody_does() {
         example.put_patience("y", id, Patience::GivesWay);
         assert!(deadlocks(&example.overview).iter().any(|deadlock| deadlock.gives_way() == id));
     }
+}
+
+#[test]
+fn nobody_waits_for_ever_for_what_may_give_up() {
+    let mut example = Example::new();
+    let (a, b) = (example.held(1, "a", Shared), example.held(2, "b", Exclusive));
+    let gives_up = example.waits(3, "a", Exclusive, None);
+    example.waits(2, "a", Shared, Some(b));
+    example.waits(1, "b", Exclusive, Some(a));
+    assert_eq!(example.told(), certain("b B a a A"));
+    example.put_patience("a", gives_up, Patience::MayGiveUp);
+    assert_eq!(example.told(), [("b B a a A".to_owned(), false)]);
+    // A request that may give up does not matter if it is behind others that wait for ever.
+    let mut example = Example::new();
+    let (a, b) = (example.held(1, "a", Shared), example.held(2, "b", Exclusive));
+    example.waits(4, "a", Exclusive, None);
+    let gives_up = example.waits(3, "a", Exclusive, None);
+    example.put_patience("a", gives_up, Patience::MayGiveUp);
+    example.waits(2, "a", Shared, Some(b));
+    example.waits(1, "b", Exclusive, Some(a));
+    assert_eq!(example.told(), certain("b B a a A"));
 }
