@@ -153,11 +153,24 @@ fn a_command_that_is_to_end_in_a_deadlock_does_whoever_asked_last() {
 
 /// The role of a program that holds a lock itself, and waits for a command that waits for it.
 #[cfg(target_os = "linux")]
-pub(crate) fn starts_a_command(_: &[&str]) {
+pub(crate) fn starts_a_command(options: &[&str]) {
     let held = block_on(worker::locks().lock("db")).unwrap();
-    let mut command = Command::new(NAVLOCK).args(["run", "db", "true"]).spawn().unwrap();
-    command.wait().unwrap();
+    let mut command = Command::new(NAVLOCK);
+    command.arg("run").args(options).args(["db", "true"]);
+    let status = command.spawn().unwrap().wait().unwrap();
+    worker::say(&format!("{:?}", status.code()));
     drop(held);
+}
+
+#[test]
+#[cfg(target_os = "linux")]
+fn a_command_that_is_to_end_in_a_deadlock_ends_where_it_waits_for_the_program_that_has_started_it()
+{
+    let sandbox = Sandbox::new();
+    let options = "--deadlock-exit-code 7";
+    let mut program = Worker::start(&sandbox, "deadlock::starts_a_command", options);
+    assert_eq!(program.read_line(), "Some(7)");
+    program.ended();
 }
 
 #[test]

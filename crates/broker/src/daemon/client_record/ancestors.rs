@@ -1,11 +1,8 @@
 //! The locks inside which a client waits because of who has started its process.
 
-use std::{
-    collections::{HashMap, HashSet},
-    iter,
-};
+use std::{collections::HashMap, iter};
 
-use navlock_core::look;
+use navlock_core::{ClientId, look};
 use navlock_engine::RequestId;
 use navlock_wire::LockId;
 
@@ -16,9 +13,8 @@ use super::{super::process::Process, ClientRecord};
 pub(in super::super) struct HeldFor {
     /// By the number of the process, with whether another one, a `navlock`, keeps the locks for it.
     kept: HashMap<(u32, bool), Vec<LockId>>,
-    /// Programs that hold locks themselves need not wait for their children, so of their agents it is only said
-    /// that they have some.
-    by_programs: HashMap<u32, HashSet<LockId>>,
+    /// By the number of a program that holds them itself. It need not wait for its children.
+    by_programs: HashMap<u32, Vec<LockId>>,
 }
 
 /// The processes above each process, as far as they were looked for.
@@ -30,20 +26,18 @@ impl ClientRecord {
         for (id, shown) in self.requests.shown().filter(|(_, shown)| shown.token.is_some()) {
             let Some(open) = self.agents.get(&shown.agent) else { continue };
             let (pid, keeper) = (open.info.pid, open.info.keeper);
+            let lock = (open.of.client_id.to_bytes(), id.serial());
             if keeper != 0 {
-                let lock = (open.of.client_id.to_bytes(), id.serial());
                 held.kept.entry((pid, keeper != pid)).or_default().push(lock);
             } else if let Some(process) = &self.process {
-                let some = look::LockId::some_of(open.of.client_id);
-                let locks = held.by_programs.entry(process.number()).or_default();
-                locks.insert((some.client_id.to_bytes(), some.serial));
+                held.by_programs.entry(process.number()).or_default().push(lock);
             }
         }
     }
 
     /// The processes by which requests of this client wait: its own, and those for which it keeps locks.
     pub(in super::super) fn waits_by(&self) -> Vec<u32> {
-        let mut numbers: Vec<_> = self.waiting().into_iter().flat_map(|(_, by)| by).collect();
+        let mut numbers: Vec<_> = self.waiting().into_iter().flat_map(|(_, by, _)| by).collect();
         numbers.sort_unstable();
         numbers.dedup();
         numbers
@@ -52,7 +46,7 @@ impl ClientRecord {
     /// Notes of each waiting request that it was made inside the locks that are held for the process of its
     /// agent, or for a process above it.
     pub(in super::super) fn put_inside_of_ancestors(&mut self, held: &HeldFor, known: &Ancestors) {
-        for (id, [own, kept_for]) in self.waiting() {
+        for (id, [own, kept_for], is_command) in self.waiting() {
             let above = |number| known.get(&number).into_iter().flatten().copied();
             // A command may have become the program that waits.
             let itself = iter::once((own, true));
@@ -63,19 +57,25 @@ impl ClientRecord {
             for lock in itself.chain(kept).filter_map(|key| held.kept.get(&key)).flatten() {
                 self.requests.put_inside(id, *lock);
             }
+            // A command that is to end in a deadlock takes it for one. Others are told that it may be one.
+            let is_certain = is_command && self.requests.gives_way(id);
             for lock in above.iter().filter_map(|number| held.by_programs.get(number)).flatten() {
-                self.requests.put_inside(id, *lock);
+                let (client_id, serial) = *lock;
+                let some = look::LockId::some_of(ClientId::from_bytes(client_id)).serial;
+                self.requests.put_inside(id, (client_id, if is_certain { serial } else { some }));
             }
         }
     }
 
-    /// The requests that wait, each with the client's process and the one that its agent waits for.
-    fn waiting(&self) -> Vec<(RequestId, [u32; 2])> {
+    /// The requests that wait, each with the client's process and the one that its agent waits for, and whether the
+    /// agent is a `navlock`.
+    fn waiting(&self) -> Vec<(RequestId, [u32; 2], bool)> {
         let Some(own) = self.process.as_ref().map(Process::number) else { return Vec::new() };
         let waiting = self.requests.shown().filter(|(_, shown)| shown.token.is_none());
         let waiting = waiting.filter_map(|(id, shown)| {
-            let kept_for = self.agents.get(&shown.agent)?.info.pid;
-            Some((id, [own, if kept_for == 0 { own } else { kept_for }]))
+            let info = &self.agents.get(&shown.agent)?.info;
+            let kept_for = if info.pid == 0 { own } else { info.pid };
+            Some((id, [own, kept_for], info.keeper != 0))
         });
         waiting.collect()
     }

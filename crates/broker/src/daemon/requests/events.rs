@@ -45,6 +45,11 @@ impl Requests {
         self.tell(id);
     }
 
+    /// Whether this request gives way in a deadlock.
+    pub(in super::super) fn gives_way(&self, id: RequestId) -> bool {
+        self.entries.get(&id).is_some_and(|entry| entry.patience == Patience::GivesWay)
+    }
+
     /// Notes how long this request waits.
     pub(in super::super) fn note_patience(&mut self, id: RequestId, patience: Patience) {
         if let Some(entry) = self.entries.get_mut(&id).filter(|entry| entry.patience < patience) {
