@@ -327,17 +327,19 @@ fn query(locks: &LockManager) -> LockManagerSnapshot {
 
 #[test]
 fn a_request_that_waits_fails_in_a_deadlock_which_another_one_closes_that_does_not() {
-    let user_agent = UserAgent::new();
-    let [one, two] = [(); 2].map(|()| user_agent.lock_manager("app"));
-    let [a, b] =
-        [(&one, "a"), (&two, "b")].map(|(locks, name)| locks.lock(name).blocking().unwrap());
-    let waits = thread::spawn(move || one.lock("b").inside(&a).fail_on_deadlock().blocking());
-    while block_on(two.query()).unwrap().pending.is_empty() {
-        thread::yield_now();
-    }
-    let mut last = pin!(two.lock("a").inside(&b).into_future());
-    assert!(last.as_mut().poll(&mut Context::from_waker(Waker::noop())).is_pending());
-    // It is woken, and the lock inside which it was made goes with its thread.
-    assert!(matches!(waits.join().unwrap(), Err(Error::Deadlock(_))));
-    drop(block_on(last).unwrap());
+    within_a_deadline(|| {
+        let user_agent = UserAgent::new();
+        let [one, two] = [(); 2].map(|()| user_agent.lock_manager("app"));
+        let hold = |locks: &LockManager, name: &str| locks.lock(name).blocking().unwrap();
+        let (a, b) = (hold(&one, "a"), hold(&two, "b"));
+        let waits = thread::spawn(move || one.lock("b").inside(&a).fail_on_deadlock().blocking());
+        while block_on(two.query()).unwrap().pending.is_empty() {
+            thread::yield_now();
+        }
+        let mut last = pin!(two.lock("a").inside(&b).into_future());
+        assert!(last.as_mut().poll(&mut Context::from_waker(Waker::noop())).is_pending());
+        // It is woken, and the lock inside which it was made goes with its thread.
+        assert!(matches!(waits.join().unwrap(), Err(Error::Deadlock(_))));
+        drop(block_on(last).unwrap());
+    });
 }
