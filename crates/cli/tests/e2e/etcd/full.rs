@@ -51,6 +51,8 @@ fn while_etcd_is_full_locks_are_kept_and_released_and_none_is_granted_until_it_h
     let takes_owned = || assert_eq!(ours.code(&["run", "owned", "true"]), 0);
     // An owned name that nobody takes for long is given up, so take it meanwhile.
     fill(&server, takes_owned);
+    // It is taken without a write to etcd.
+    takes_owned();
 
     let is_told = |said: &str| {
         assert!(said.contains("mvcc: database space exceeded; it is full"), "{said}");
@@ -58,8 +60,6 @@ fn while_etcd_is_full_locks_are_kept_and_released_and_none_is_granted_until_it_h
     };
     is_told(&refusal(&ours));
     is_told(&refusal(&theirs));
-    // An owned name is taken without a write to etcd.
-    takes_owned();
     let doctor = ours.output(&["doctor"]);
     assert_eq!(doctor.status.code(), Some(1));
     let doctor = doctor.stdout;
