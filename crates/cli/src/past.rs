@@ -243,10 +243,11 @@ impl Past {
         self.bytes -= texts;
         if let hash_map::Entry::Occupied(mut of_name) = self.names.entry(name) {
             of_name.get_mut().ended.pop_front();
-            let is_used = self.overview.queues.contains_key(of_name.key());
-            if of_name.get().ended.is_empty() && !is_used {
+            if of_name.get().ended.is_empty() {
                 self.bytes -= bytes_of(of_name.key());
-                of_name.remove();
+                if !self.overview.queues.contains_key(of_name.key()) {
+                    of_name.remove();
+                }
             }
         }
     }
@@ -329,6 +330,21 @@ mod tests {
         assert!(past.order.len() <= MOST && past.names.len() <= MOST);
         let remembered: usize = past.names.values().map(|name| name.ended.len()).sum();
         assert!(remembered <= MOST, "{remembered}");
+    }
+
+    #[test]
+    fn a_name_that_is_used_is_known_when_its_past_is_forgotten_and_counts_no_more() {
+        let mut past = Past::default();
+        let agent = ClientId::random();
+        let entry = |serial| Entry::new(LockId { client_id: agent, serial }, Mode::Shared);
+        let db = name("db");
+        tell(&mut past, Change::Granted { name: db.clone(), entry: entry(0) });
+        for serial in 1..3 {
+            tell(&mut past, Change::Granted { name: db.clone(), entry: entry(serial) });
+            tell(&mut past, Change::Released { name: db.clone(), id: entry(serial).id });
+            past.forget_first();
+            assert_eq!((past.bytes, past.names.len(), past.spans(&db).len()), (0, 1, 1));
+        }
     }
 
     #[test]

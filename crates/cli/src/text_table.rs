@@ -26,8 +26,8 @@ pub(crate) enum Fit {
     Fixed,
     /// Is never wider than this, and gives way. The widest such column is the first to give way.
     Flexible(usize),
-    /// Gives way before all others, the last such column first.
-    Last,
+    /// Is never wider than this, and gives way before all others, the last such column first.
+    Last(usize),
 }
 
 pub(crate) struct Column {
@@ -55,8 +55,8 @@ pub(crate) fn render(
             let cells = rows.iter().map(|row| width(&row.cells[index]));
             let longest = cells.chain([width(column.title)]).max().unwrap_or(0);
             match column.fit {
-                Fit::Flexible(most) => longest.min(most.max(width(column.title))),
-                Fit::Fixed | Fit::Last => longest,
+                Fit::Flexible(most) | Fit::Last(most) => longest.min(most.max(width(column.title))),
+                Fit::Fixed => longest,
             }
         })
         .collect();
@@ -83,7 +83,7 @@ fn fitted(columns: &[Column], mut widths: Vec<usize>, widest: usize) -> Vec<usiz
         shown.map(|width| width + GAP).sum::<usize>().saturating_sub(GAP)
     };
     for (index, column) in columns.iter().enumerate().rev() {
-        if column.fit == Fit::Last {
+        if matches!(column.fit, Fit::Last(_)) {
             let over = total(&widths).saturating_sub(widest);
             widths[index] = widths[index].saturating_sub(over);
             if over > 0 && widths[index] < NARROWEST {
@@ -132,7 +132,7 @@ mod tests {
         Column { title: "STATE", fit: Fit::Fixed },
         Column { title: "NAME", fit: Fit::Flexible(48) },
         Column { title: "WHY", fit: Fit::Flexible(40) },
-        Column { title: "CLIENT", fit: Fit::Last },
+        Column { title: "CLIENT", fit: Fit::Last(40) },
     ];
 
     fn table(rows: &[[&str; 4]], widest: Option<usize>) -> String {

@@ -190,8 +190,8 @@ impl LockGuard {
     }
 
     /// For how long the holder still has the lock if the service that keeps the lock is not heard
-    /// of again, and until when nobody else can be granted the lock; see [`Backend::term`](crate::host::Backend::term). `None`
-    /// where locks do not end by themselves.
+    /// of again, and until when nobody else can be granted the lock; see
+    /// [`Backend::term`](crate::host::Backend::term). `None` where locks do not end by themselves.
     ///
     /// ```
     /// # use navlock::{Error, UserAgent};

@@ -6,20 +6,19 @@
 
 use std::{
     fs::File,
-    io::{self, Read, Seek, SeekFrom, Write},
+    io::{self, Read, Seek, SeekFrom},
 };
 
-use navlock_platform::process;
+use navlock_platform::{file::write_all_at, process};
 
 /// Where this stands in the file: in a part of a map's header that the map leaves alone.
 const AT: u64 = 40;
 
 /// Writes into a file that is new which process this is.
-pub(super) fn note(mut file: &File) -> io::Result<()> {
+pub(super) fn note(file: &File) -> io::Result<()> {
     let Some(namespace) = process::namespace() else { return Ok(()) };
-    file.seek(SeekFrom::Start(AT))?;
-    file.write_all(&namespace.to_ne_bytes())?;
-    file.write_all(&u64::from(std::process::id()).to_ne_bytes())
+    let number = u64::from(std::process::id());
+    write_all_at(file, &[namespace.to_ne_bytes(), number.to_ne_bytes()].concat(), AT)
 }
 
 /// Whether the process whose file this is has ended. If that is not known, it has not: the file may be of a client
@@ -46,9 +45,9 @@ mod tests {
     #[test]
     fn only_a_number_of_our_namespace_that_nobody_has_is_of_a_process_that_has_ended() {
         let ended = |namespace: u64, number: u64| {
-            let mut file = tempfile::tempfile().unwrap();
-            file.seek(SeekFrom::Start(AT)).unwrap();
-            file.write_all(&[namespace.to_ne_bytes(), number.to_ne_bytes()].concat()).unwrap();
+            let file = tempfile::tempfile().unwrap();
+            let said = [namespace.to_ne_bytes(), number.to_ne_bytes()].concat();
+            write_all_at(&file, &said, AT).unwrap();
             has_ended(&file)
         };
         let nobody = 1 << 30;

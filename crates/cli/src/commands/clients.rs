@@ -41,7 +41,7 @@ const COLUMNS: [Column; 9] = [
     Column { title: "WAITING", fit: Fit::Fixed },
     Column { title: "USER@HOST", fit: Fit::Flexible(32) },
     Column { title: "BUCKETS", fit: Fit::Flexible(32) },
-    Column { title: "COMMAND", fit: Fit::Last },
+    Column { title: "COMMAND", fit: Fit::Last(usize::MAX) },
 ];
 
 pub(super) fn clients(context: &Context, args: &ClientsArgs) -> Result<ExitCode, Failure> {

@@ -106,10 +106,15 @@ struct Shown {
 }
 
 /// A part that is shown as a whole.
-#[derive(Default)]
 struct Section {
     changed: u64,
     json: String,
+}
+
+impl Default for Section {
+    fn default() -> Self {
+        Self { changed: 0, json: "[]".to_owned() }
+    }
 }
 
 impl Section {

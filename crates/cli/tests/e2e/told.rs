@@ -10,6 +10,7 @@ use rustix::process::Signal;
 use crate::{
     lost::has_ended,
     sandbox::{Holder, Sandbox, eventually, wait},
+    worker::{self, Worker},
 };
 
 /// Goes on until its input ends, whatever signal comes.
@@ -174,6 +175,21 @@ fn a_script_without_a_first_line_for_the_kernel_is_run_by_the_shell() {
             assert!(output.stdout.trim_end().ends_with(" x y"), "{path}: {output:?}");
         }
     }
+}
+
+/// A program that uses the library has no handler for the signal that comes with such a limit.
+#[test]
+fn a_program_with_a_limit_of_the_size_of_files_has_its_locks() {
+    let sandbox = Sandbox::new();
+    sandbox.query();
+    let mut program = sandbox.program("sh");
+    program.args(["-c", "ulimit -f 0; exec \"$@\"", "sh"]).arg(std::env::current_exe().unwrap());
+    worker::cast(program.args(worker::PLAY), "replaced::holds", "");
+    let child = program.stdin(Stdio::null()).stdout(Stdio::piped()).spawn().unwrap();
+    let mut program = Worker::of(child);
+    assert_eq!(program.read_line(), "held");
+    program.signal(Signal::KILL);
+    program.ended();
 }
 
 #[test]

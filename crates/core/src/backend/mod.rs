@@ -175,9 +175,9 @@ pub trait Backend: fmt::Debug + Send + Sync {
         None
     }
 
-    /// The deadlock in which the request of this ticket [gives way](InDeadlock::gives_way), if there is one. The caller
-    /// must then [finish](Self::finish) the request at once, so that it fails. Only one caller is
-    /// told of a cycle: for later callers, the cycle is broken.
+    /// The deadlock in which the request of this ticket [gives way](InDeadlock::gives_way), if there is one. The
+    /// caller must then [finish](Self::finish) the request at once, so that it fails. Only one caller is told of a
+    /// cycle: for later callers, the cycle is broken.
     fn fail_in_deadlock(&self, ticket: Ticket) -> Option<InDeadlock> {
         self.deadlock(ticket).filter(|deadlock| deadlock.gives_way)
     }

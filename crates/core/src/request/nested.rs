@@ -187,9 +187,9 @@ impl<'a, G: Grant, N: Named> LockRequest<'a, G, N> {
     /// was made last does. The other requests go on waiting, and one of them is granted in the end.
     ///
     /// In one process a deadlock is found at once. Each request that asks for this and waits inside
-    /// a lock costs a look at all requests that wait inside locks, and so does each other one beside it. In one process, the last request
-    /// of a cycle is the one that was said last to be inside a lock; [`LockFuture::put_inside`] may
-    /// say this later. Where another process keeps the locks, that process finds a deadlock within
+    /// a lock costs a look at all requests that wait inside locks, and so does each other one beside it.
+    /// In one process, the last request of a cycle is the one that was said last to be inside a lock;
+    /// [`LockFuture::put_inside`] may say this later. Where another process keeps the locks, that process finds a deadlock within
     /// a few seconds, and only if the deadlock has lasted for a second.
     ///
     /// ```

@@ -11,7 +11,11 @@ use std::{
     path::Path,
 };
 
-use rustix::fs::{AtFlags, CWD, Mode, OFlags, Timespec, Timestamps, UTIME_NOW, utimensat};
+use rustix::{
+    fs::{AtFlags, CWD, Mode, OFlags, Timespec, Timestamps, UTIME_NOW, utimensat},
+    io::Errno,
+    process::{Resource, getrlimit},
+};
 
 use crate::user::UserId;
 
@@ -173,8 +177,13 @@ pub fn replace(from: &Path, to: &Path) -> io::Result<()> {
 ///
 /// # Errors
 ///
-/// If there is no room.
+/// If there is no room, or the file would be longer than the process may write (`ulimit -f`).
 pub fn write_all_at(file: &File, bytes: &[u8], at: u64) -> io::Result<()> {
+    // A write beyond this limit does not only fail: the system also kills the process.
+    let end = at.saturating_add(bytes.len() as u64);
+    if getrlimit(Resource::Fsize).current.is_some_and(|limit| limit < end) {
+        return Err(Errno::FBIG.into());
+    }
     file.write_all_at(bytes, at)
 }
 

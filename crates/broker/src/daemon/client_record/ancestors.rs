@@ -4,7 +4,7 @@ use std::{collections::HashMap, iter};
 
 use navlock_core::{ClientId, look};
 use navlock_engine::RequestId;
-use navlock_wire::LockId;
+use navlock_wire::{LockId, MAX_INSIDE};
 
 use super::{super::process::Process, ClientRecord};
 
@@ -13,8 +13,8 @@ use super::{super::process::Process, ClientRecord};
 pub(in super::super) struct HeldFor {
     /// By the number of the process, with whether another one, a `navlock`, keeps the locks for it.
     kept: HashMap<(u32, bool), Vec<LockId>>,
-    /// By the number of a program that holds them itself. It need not wait for its children.
-    by_programs: HashMap<u32, Vec<LockId>>,
+    /// By the number of a program that holds them itself, and by its agents. It need not wait for its children.
+    by_programs: HashMap<u32, HashMap<ClientId, Vec<LockId>>>,
 }
 
 /// The processes above each process, as far as they were looked for.
@@ -30,7 +30,8 @@ impl ClientRecord {
             if keeper != 0 {
                 held.kept.entry((pid, keeper != pid)).or_default().push(lock);
             } else if let Some(process) = &self.process {
-                held.by_programs.entry(process.number()).or_default().push(lock);
+                let of_program = held.by_programs.entry(process.number()).or_default();
+                of_program.entry(open.of.client_id).or_default().push(lock);
             }
         }
     }
@@ -59,10 +60,13 @@ impl ClientRecord {
             }
             // A command that is to end in a deadlock takes it for one. Others are told that it may be one.
             let is_certain = is_command && self.requests.gives_way(id);
-            for lock in above.iter().filter_map(|number| held.by_programs.get(number)).flatten() {
-                let (client_id, serial) = *lock;
-                let some = look::LockId::some_of(ClientId::from_bytes(client_id)).serial;
-                self.requests.put_inside(id, (client_id, if is_certain { serial } else { some }));
+            let by_programs = above.iter().filter_map(|number| held.by_programs.get(number));
+            for (client_id, locks) in by_programs.flatten() {
+                let some = look::LockId::some_of(*client_id);
+                let some = [(client_id.to_bytes(), some.serial)];
+                let locks =
+                    if is_certain { locks.iter().take(MAX_INSIDE) } else { some.iter().take(1) };
+                locks.for_each(|lock| self.requests.put_inside(id, *lock));
             }
         }
     }

@@ -23,9 +23,9 @@ const COLUMNS: [Column; 11] = [
     Column { title: "COMMAND", fit: Fit::Flexible(48) },
     Column { title: USER_AT_HOST, fit: Fit::Flexible(32) },
     Column { title: "AGE", fit: Fit::Fixed },
-    Column { title: "WHY", fit: Fit::Last },
+    Column { title: "WHY", fit: Fit::Last(60) },
     Column { title: "POSITION", fit: Fit::Fixed },
-    Column { title: "CLIENT ID", fit: Fit::Last },
+    Column { title: "CLIENT ID", fit: Fit::Last(40) },
 ];
 
 /// The entries as a table, in which a column that says nothing is left out.

@@ -55,6 +55,13 @@ fn entry(client_id: ClientId, serial: u64) -> Entry {
 }
 
 #[test]
+fn a_page_that_comes_before_anything_is_known_is_told_that_there_is_nothing() {
+    let shown = Shown { store: Store::default(), overview: Overview::default() };
+    let state = shown.state();
+    assert_eq!([&state["tree"], &state["deadlocks"]], [&serde_json::json!([]); 2]);
+}
+
+#[test]
 fn a_page_that_has_missed_much_is_told_the_present_state() {
     let mut shown = Shown::new();
     let agent = ClientId::random();

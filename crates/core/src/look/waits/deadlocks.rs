@@ -156,8 +156,9 @@ impl Deadlock {
         Self { members: members.collect(), is_certain }
     }
 
-    /// The request that fails, if it [can](crate::look::Patience::GivesWay): the last one of those that can. If none can, the one
-    /// that was made last. No two deadlocks of an overview have the same, so it identifies the deadlock.
+    /// The request that fails, if it [can](crate::look::Patience::GivesWay): the last one of those that can. If
+    /// none can, the one that was made last. No two deadlocks of an overview have the same, so it identifies the
+    /// deadlock.
     pub fn gives_way(&self) -> LockId {
         self.members[0].entry.id
     }
