@@ -13,7 +13,11 @@ use postcard::ser_flavors::Flavor;
 use serde::{Serialize, de::DeserializeOwned};
 use tokio_util::codec::{Decoder, Encoder};
 
-use crate::{from_daemon::FromDaemon, limits::MAX_FRAME, to_daemon::ToDaemon};
+use crate::{
+    from_daemon::FromDaemon,
+    limits::MAX_FRAME,
+    to_daemon::{Sent, ToDaemon},
+};
 
 /// How many bytes of a frame are its length.
 const LENGTH: usize = 4;
@@ -21,11 +25,11 @@ const LENGTH: usize = 4;
 /// How many bytes a buffer keeps that has grown for a long frame; more are given back.
 const BUFFER: usize = 64 << 10;
 
-/// The codec of a client: sends [`ToDaemon`], receives [`FromDaemon`].
+/// The codec of a client: sends [`ToDaemon`] with its time, receives [`FromDaemon`].
 pub type ClientCodec = Codec<FromDaemon>;
 
-/// The codec of the daemon: sends [`FromDaemon`], receives [`ToDaemon`].
-pub type DaemonCodec = Codec<ToDaemon>;
+/// The codec of the daemon: sends [`FromDaemon`], receives [`ToDaemon`] with its time.
+pub type DaemonCodec = Codec<Sent>;
 
 /// Frames to messages of the kind `In`, and messages to frames.
 ///
@@ -66,9 +70,9 @@ pub trait Message: Serialize + DeserializeOwned {
     fn may_have_grown(&self) -> bool;
 }
 
-impl Message for ToDaemon {
+impl Message for Sent {
     fn may_have_grown(&self) -> bool {
-        matches!(self, Self::Hello { .. })
+        matches!(self.message, ToDaemon::Hello { .. })
     }
 }
 
@@ -123,12 +127,21 @@ fn read<In: Message>(frame: &[u8]) -> Result<In, CodecError> {
     Ok(message)
 }
 
-impl<In, Out: Message> Encoder<&Out> for Codec<In> {
+impl Encoder<&FromDaemon> for DaemonCodec {
     type Error = CodecError;
 
     /// Appends the message's frame, or nothing if it fails.
-    fn encode(&mut self, message: &Out, bytes: &mut BytesMut) -> Result<(), CodecError> {
+    fn encode(&mut self, message: &FromDaemon, bytes: &mut BytesMut) -> Result<(), CodecError> {
         append_frame(bytes, |bytes| append(message, bytes))
+    }
+}
+
+impl Encoder<Sent<&ToDaemon>> for ClientCodec {
+    type Error = CodecError;
+
+    /// Appends the message's frame, or nothing if it fails.
+    fn encode(&mut self, sent: Sent<&ToDaemon>, bytes: &mut BytesMut) -> Result<(), CodecError> {
+        append_frame(bytes, |bytes| append(&sent, bytes))
     }
 }
 

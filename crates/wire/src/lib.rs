@@ -5,18 +5,18 @@
 //!
 //! ```
 //! use bytes::BytesMut;
-//! use navlock_wire::{ClientCodec, DaemonCodec, ToDaemon, VERSION};
+//! use navlock_wire::{ClientCodec, DaemonCodec, Sent, ToDaemon, VERSION};
 //! use tokio_util::codec::{Decoder, Encoder};
 //!
 //! let hello = ToDaemon::Hello { oldest: VERSION, newest: VERSION };
 //! let mut bytes = BytesMut::new();
-//! ClientCodec::default().encode(&hello, &mut bytes)?;
-//! assert_eq!(DaemonCodec::default().decode(&mut bytes)?, Some(hello));
+//! ClientCodec::default().encode(Sent { at: 7, message: &hello }, &mut bytes)?;
+//! assert_eq!(DaemonCodec::default().decode(&mut bytes)?, Some(Sent { at: 7, message: hello }));
 //! # Ok::<(), navlock_wire::CodecError>(())
 //! ```
 //!
-//! A frame is four bytes of length, most significant first, and one message in postcard's form. A
-//! session begins with [`ToDaemon::Hello`]. The answer is [`FromDaemon::Welcome`]
+//! A frame is four bytes of length, most significant first, and one message in postcard's form; a
+//! client's message has the time before it at which it was sent. A session begins with [`ToDaemon::Hello`]. The answer is [`FromDaemon::Welcome`]
 //! or [`FromDaemon::Refused`]. From then on, each side sends messages at any time.
 //!
 //! # What later versions may change
@@ -64,6 +64,6 @@ pub use crate::{
     looking::{LookChange, LookEntry, LookEvent, OfName},
     report::{LogState, Report, SessionEnd},
     stealing::NotStolen,
-    to_daemon::ToDaemon,
+    to_daemon::{Sent, ToDaemon},
     version::{VERSION, negotiate},
 };

@@ -11,6 +11,18 @@ use crate::{
     limits::{short_enough, short_or_none},
 };
 
+/// A message from a client to the daemon, with the time at which it was sent.
+///
+/// The daemon acts on the messages of all its clients in the order of these times.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Sent<Message = ToDaemon> {
+    /// When the message was encoded. Messages of one connection are encoded in the order in which they
+    /// are sent.
+    pub at: Moment,
+    /// The message.
+    pub message: Message,
+}
+
 /// One message from a client to the daemon.
 ///
 /// The client numbers its agents and requests, so that it need not wait for an answer before it

@@ -23,7 +23,7 @@ use navlock_core::{
     look::{InDeadlock, Patience},
 };
 use navlock_engine::{AgentId, RequestId};
-use navlock_wire::{ClientCodec, ClientKey, MAX_TEXT, Query, ToDaemon};
+use navlock_wire::{ClientCodec, ClientKey, MAX_TEXT, Query, Sent, ToDaemon};
 use slab::Slab;
 use tokio_util::codec::Encoder;
 
@@ -176,7 +176,7 @@ impl ClientTable {
             None => return,
         };
         // Encoding cannot fail: names and buckets that are too long were refused before.
-        let _ = self.codec.encode(message, bytes);
+        let _ = self.codec.encode(Sent { at: clock::now(), message }, bytes);
     }
 
     fn is_forked(&self) -> bool {

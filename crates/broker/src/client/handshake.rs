@@ -7,7 +7,7 @@ use std::{
 
 use bytes::BytesMut;
 use navlock_platform::{peer, socket::Stream, user::ours};
-use navlock_wire::{ClientCodec, FromDaemon, ToDaemon, VERSION};
+use navlock_wire::{ClientCodec, FromDaemon, Sent, ToDaemon, VERSION};
 use tokio_util::codec::{Decoder, Encoder};
 
 use super::{
@@ -15,7 +15,7 @@ use super::{
     reader::{Reader, send},
 };
 use crate::{
-    Place,
+    Place, clock,
     connect_error::Reason,
     deadline::Deadline,
     spawn::{ANSWER, connect_or_start, connect_to_running, stopped_broker},
@@ -124,7 +124,8 @@ pub(super) fn shake_hands(
 /// is as good as before. `timeout` is the time that the error names if the daemon does not read.
 pub(super) fn say(socket: &Stream, message: &ToDaemon, timeout: Duration) -> Result<(), Reason> {
     let mut bytes = BytesMut::new();
-    ClientCodec::default().encode(message, &mut bytes).map_err(Reason::NotEncoded)?;
+    let sent = Sent { at: clock::now(), message };
+    ClientCodec::default().encode(sent, &mut bytes).map_err(Reason::NotEncoded)?;
     if send(socket, &mut bytes) { Ok(()) } else { Err(Reason::Silent(timeout)) }
 }
 

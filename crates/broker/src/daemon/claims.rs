@@ -10,7 +10,7 @@ use std::{
 use bytes::BytesMut;
 use navlock_core::{ClientId, Lost, Mode, ResourceName};
 use navlock_engine::{Patience, RequestId};
-use navlock_wire::{DaemonCodec, LockId, MAX_INSIDE, ToDaemon};
+use navlock_wire::{DaemonCodec, LockId, MAX_INSIDE, Sent, ToDaemon};
 use tokio_util::codec::Decoder;
 
 use super::{
@@ -122,7 +122,7 @@ pub(super) fn replay(bytes: &[u8], client: &mut ClientRecord) -> Option<Claims> 
     let (mut codec, mut bytes) = (DaemonCodec::default(), BytesMut::from(bytes));
     let mut claims = Claims::default();
     loop {
-        let message = codec.decode_eof(&mut bytes).ok()??;
+        let Sent { message, .. } = codec.decode_eof(&mut bytes).ok()??;
         if claims.handle_message(client, message).ok()?.is_break() {
             return Some(claims);
         }

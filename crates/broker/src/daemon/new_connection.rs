@@ -164,6 +164,7 @@ impl NewConnection {
     }
 
     async fn next(&mut self) -> Result<ToDaemon, End> {
-        self.stream.next().await.ok_or(End::Gone)?.map_err(End::from)
+        let sent = self.stream.next().await.ok_or(End::Gone)?.map_err(End::from)?;
+        Ok(sent.message)
     }
 }

@@ -111,7 +111,9 @@ impl Session {
                 break;
             }
             match self.stream.poll_next_unpin(context) {
-                Poll::Ready(Some(message)) => self.handle_message(message.map_err(End::from)?)?,
+                Poll::Ready(Some(message)) => {
+                    self.handle_message(message.map_err(End::from)?.message)?
+                }
                 Poll::Ready(None) => return Err(End::Gone),
                 Poll::Pending => {
                     more = More::Later;

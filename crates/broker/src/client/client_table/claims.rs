@@ -4,7 +4,7 @@ use std::task::Waker;
 
 use bytes::BytesMut;
 use navlock_engine::{AgentId, FencingToken, Patience};
-use navlock_wire::{ClientCodec, ToDaemon};
+use navlock_wire::{ClientCodec, Sent, ToDaemon};
 use tokio_util::codec::Encoder;
 
 use super::{
@@ -135,7 +135,7 @@ impl ClientTable {
         let mut bytes = BytesMut::new();
         for claim in self.claims(|state| matches!(state, State::Held(..))) {
             // Encoding cannot fail, as in `say`.
-            let _ = codec.encode(&claim, &mut bytes);
+            let _ = codec.encode(Sent { at: 0, message: &claim }, &mut bytes);
         }
         bytes
     }
